@@ -117,6 +117,6 @@ $(VENV)/bench.stamp: pyproject.toml constraints.txt $(VENV)/pip.stamp
 $(VIEWS)/stamp: pyproject.toml constraints-views.txt
 	$(PYTHON) -m venv $(VIEWS)
 	$(VIEWS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-views.txt \
-	  'trame-slicer[standalone]' torch safetensors SimpleITK pillow jinja2 pydicom highdicom scipy pytest pytest-xdist hypothesis playwright
+	  'trame-slicer[standalone]' torch safetensors SimpleITK pillow jinja2 pydicom pytest pytest-xdist hypothesis playwright
 	$(VIEWS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@touch $@

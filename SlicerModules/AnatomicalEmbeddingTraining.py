@@ -18,7 +18,7 @@ from slicer.ScriptedLoadableModule import (
 
 from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 from AnatomicalEmbeddingLib.shared.panels.ModulePanel import ModulePanel
-from AnatomicalEmbeddingLib.shared.panels.PackageSetup import install, missingForTraining
+from AnatomicalEmbeddingLib.shared.panels.PackageSetup import installMissing, missingForEngine
 from AnatomicalEmbeddingLib.shared.panels.SelfTests import runSelfTests, startSelfTest
 from AnatomicalEmbeddingLib.shared.processes.EngineProcess import pythonCommand
 from AnatomicalEmbeddingLib.training.TrainingCurves import TrainingCurves
@@ -89,7 +89,7 @@ class AnatomicalEmbeddingTrainingWidget(ScriptedLoadableModuleWidget, ModulePane
             self.logic.process,
             self.logic.curves,
             useWeights=ModuleSettings.setWeights,
-            missing=missingForTraining,
+            missing=missingForEngine,
             install=installMissing,
             showChart=showChart,
         )
@@ -145,7 +145,7 @@ class AnatomicalEmbeddingTrainingLogic(ScriptedLoadableModuleLogic):
     """The run, a child process of Slicer, and its curves in the scene. Use from Python:
 
     logic.process.start(TrainingSettings(scanFolders=("/scans",), runFolder="/run")), then logic.process.poll() by a
-    timer until `logic.process.running` is False.
+    timer until `process.running` of the logic is False.
     """
 
     def __init__(self, parent=None):
@@ -161,11 +161,6 @@ def valuesOf(parameterNode):
     """The settings in a parameter node by name; its lists are its own, a copy is a plain list."""
     values = {name: getattr(parameterNode, name) for name in TrainingSettings().toDict()}
     return values | {"scanFolders": list(values["scanFolders"])}
-
-
-def installMissing():
-    """Install the packages that training lacks."""
-    install(missingForTraining(), ModuleSettings.wheelFolder())
 
 
 def showChart(chartNode):
@@ -195,7 +190,7 @@ class AnatomicalEmbeddingTrainingTest(ScriptedLoadableModuleTest):
     """Runs in Slicer (Reload and Test); needs the packages of training, and no data."""
 
     def setUp(self):
-        startSelfTest(self, slicer.mrmlScene, missingForTraining())
+        startSelfTest(self, slicer.mrmlScene, missingForEngine())
 
     def runTest(self):
         runSelfTests(self, self.test_TwoStepsOnSyntheticPatients)

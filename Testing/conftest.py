@@ -74,6 +74,16 @@ def map_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def other_weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Weights that answer as the shipped ones do, in another file: they have no library and no atlas."""
+    from AnatomicalEmbedding.embedding.models.registry import find_weights, write_weights
+
+    path = tmp_path_factory.mktemp("weights") / "other.safetensors"
+    write_weights(find_weights().network, path, "other", {})
+    return path
+
+
+@pytest.fixture(scope="session")
 def finders() -> dict:
     """Finders of places by scan."""
     return {}

@@ -46,7 +46,7 @@ def _add_run(steps: argparse._SubParsersAction) -> None:
     add("folders", nargs="*", type=Path, metavar="DIR", help="folders, or single files, to add")
     add("--workers", type=at_least(1), default=0, metavar="N", help="processes (default: by cores and free memory)")
     add("--memory-mb", type=megabytes, default=0, metavar="MB", help="most memory of a worker (default: its share)")
-    add("--scheduler", default="", metavar="ADDRESS", help="of a running Dask, such as tcp://host:8786; or slurm")
+    add("--scheduler", default="", metavar="ADDRESS", help="of a running Dask, such as tcp://host:8786")
     add("--no-descriptors", action="store_true", help="keep coordinates only: 0.1 MB a scan, answers less exact")
     add("--model", default="auto", metavar="NAME|FILE", help=WEIGHTS_HELP)
     add("--device", default="auto", help="auto, cpu or cuda (default: auto)")
@@ -101,7 +101,7 @@ def _run_status(options: argparse.Namespace) -> None:
 
     with Store(options.store) as store:
         faults = store.verify(options.repair) if options.verify or options.repair else []
-        about, counts, maps = store.manifest.about, store.manifest.counts(), store.manifest.shards()
+        about, counts, maps = store.manifest.about, store.manifest.counts(), store.manifest.map_files()
         size = sum(each for _, each in maps.values())
         rows = list(store.manifest.rows())
         if options.json:

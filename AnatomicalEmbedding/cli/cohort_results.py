@@ -36,8 +36,7 @@ def add_to(steps: argparse._SubParsersAction) -> None:
         steps,
         "export",
         run_export,
-        "Writes the facts of a cohort: scans.csv and coverage.svg; with --structures boxes.csv, boxes.coco.json and "
-        "population.csv; with a place places.csv and gallery.html.",
+        "Writes tables of a cohort: scans.csv; with --structures boxes.csv; with a place places.csv and gallery.html.",
     )
     _add_place(export)
     export.add_argument(
@@ -164,9 +163,9 @@ def run_export(options: argparse.Namespace) -> None:
         search = Search(store)
         found = find(store, options, search) if options.words or options.like else None
         console.make_folder(options.output)
-        written = _write_scans(store, options.output)
+        written = [_write_scans(store, options.output)]
         if options.structures:
-            written += _write_boxes(store, search, options)
+            written.append(_write_boxes(store, search, options))
         if found is not None:
             written.append(options.output / "places.csv")
             console.write_table(written[-1], COLUMNS, [_row(each, "") for each in found])
@@ -186,62 +185,37 @@ _SCAN_COLUMNS = (
 )  # fmt: skip
 
 
-def _write_scans(store: Store, folder: Path) -> list[Path]:
-    """Write a table of all scans, and a picture of the parts of the body that they show."""
-    from ..cohort.summary import coverage_svg, oddities
-    from ..files import write_text
-
-    embedded = store.manifest.embedded()
-    facts = {row.id: facts for row, facts in embedded}
-    odd = dict(zip(facts, oddities(list(facts.values())), strict=True))
+def _write_scans(store: Store, folder: Path) -> Path:
+    """Write a table of all scans."""
+    facts = {row.id: facts for row, facts in store.manifest.embedded()}
     rows = []
     for row in store.manifest.rows():
-        known = facts.get(row.id)
-        cells = [""] * 10
-        if known:
-            sizes = [*known.get("voxels", [""] * 3), *known.get("spacing_mm", [""] * 3)]
-            cells = [known["held"], known["low_mm"], known["high_mm"], *sizes, known["misfit_mm"]]
-        rows.append([row.scan, row.state, row.reason, *cells, odd.get(row.id, "")])
+        cells = [""] * 11
+        if known := facts.get(row.id):
+            sizes = [*known["voxels"], *known["spacing_mm"]]
+            heights = [known["held"], known["low_mm"], known["high_mm"]]
+            cells = [*heights, *sizes, known["misfit_mm"], "; ".join(known["faults"])]
+        rows.append([row.scan, row.state, row.reason, *cells])
     console.write_table(folder / "scans.csv", _SCAN_COLUMNS, rows)
-    write_text(folder / "coverage.svg", coverage_svg(list(facts.values()), store.folder.name))
-    return [folder / "scans.csv", folder / "coverage.svg"]
+    return folder / "scans.csv"
 
 
-def _write_boxes(store: Store, search: Search, options: argparse.Namespace) -> list[Path]:
-    """Write the boxes of structures in all scans, and their mean place and size in the body."""
-    from ..cohort.boxes import locate_all, write_coco
-    from ..cohort.summary import in_frame, population
+def _write_boxes(store: Store, search: Search, options: argparse.Namespace) -> Path:
+    """Write a table of the boxes of structures in all scans."""
     from ..scan.boxes import SIDES
     from ..structures.box_finder import RECALL
 
     names = None if options.structures == "all" else options.structures
     finder = open_finder(_open_model(store), RECALL, names)
-    every, total = [], len(search.index.scans)
+    rows, total = [], len(search.index.scans)
     with console.progress_bar("boxes", options.json) as progress:
-        for each in locate_all(search, finder.examples, finder.effort):
-            every.append(each)
-            progress(len(every) / total, "")
-    boxes, rows = {}, []
-    for each in every:
-        for name, located in each.found.items():
-            if (box := finder.box(located)) is not None:
-                boxes[each.row.id, name] = box
-                rows.append([each.row.scan, name, located.status, *(round(float(x), 2) for x in box.ravel())])
-    folder = options.output
-    console.write_table(folder / "boxes.csv", ["scan", "structure", "status", *SIDES], rows)
-    write_coco(folder / "boxes.coco.json", every, boxes)
-    whole = {
-        name: [in_frame(e.facts["frame"], e.found[name].box_ras) for e in every if e.found[name].status == "whole"]
-        for name in finder.examples
-    }
-    figures = ("middle_mm", "middle_sd_mm", "size_mm", "size_sd_mm")
-    axes = [f"{figure.removesuffix('_mm')}_{axis}_mm" for figure in figures for axis in "ras"]
-    rows = [
-        [each.name, each.scans, *(round(float(x), 1) for figure in figures for x in getattr(each, figure))]
-        for each in population(whole)
-    ]
-    console.write_table(folder / "population.csv", ["structure", "scans", *axes], rows)
-    return [folder / name for name in ("boxes.csv", "boxes.coco.json", "population.csv")]
+        for number, (row, found) in enumerate(search.locate(finder.examples, finder.effort)):
+            for name, located in found.items():
+                if (box := finder.box(located)) is not None:
+                    rows.append([row.scan, name, located.status, *(round(float(x), 2) for x in box.ravel())])
+            progress((number + 1) / total, "")
+    console.write_table(options.output / "boxes.csv", ["scan", "structure", "status", *SIDES], rows)
+    return options.output / "boxes.csv"
 
 
 def _open_model(store: Store) -> Model:

@@ -17,7 +17,7 @@ _OTHERS = ("template.nii.gz", "target.nii.gz", "target.mrk.json", "matches.csv",
 TARGET_MM = (190.0, 600.0)  # from above the iliac crests: one point shown is not in it
 SHOWN = (
     "carina", "aortic_arch_top", "heart_apex", "liver_dome", "kidney_left_centre", "kidney_right_centre",
-    "spleen_centre", "vertebra_L3", "iliac_crest_left", "lung_apex_right",
+    "spleen_centre", "vertebrae_L3", "iliac_crest_left", "lung_apex_right",
 )  # fmt: skip
 
 

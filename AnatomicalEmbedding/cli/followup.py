@@ -1,4 +1,4 @@
-"""anatemb followup: places of a prior's lesions in a patient's other scans, as a record to confirm and continue."""
+"""anatemb followup: propose the places of lesions in the other scans of a patient, as a record to confirm."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "followup",
         help="propose the places of a prior's lesions in a patient's other scans",
         description="Proposes the place of each lesion of PRIOR in every CURRENT scan, and writes the record of the "
-        "follow-up, a table and a page. Nothing in it counts before a person has confirmed it: open the record in "
-        "Slicer (Lesion Follow-up) or the viewer. All coordinates are RAS mm.",
+        "follow-up, a table and a page. A proposal counts only after a person has confirmed it: open the record in "
+        "3D Slicer (Lesion Follow-up). All coordinates are RAS mm.",
     )
     add = parser.add_argument
     add("prior", type=Path, metavar="PRIOR", help="CT file or DICOM folder that the lesions are in")
@@ -43,7 +43,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "--record",
         type=Path,
         metavar="FILE",
-        help="patient.followup.json to continue; what a person has entered in it stays",
+        help="patient.followup.json to continue; all entries of a person stay",
     )
     add(
         "--date",
@@ -62,34 +62,33 @@ def run(options: argparse.Namespace) -> None:
     from ..followup.export import CSV, HTML, RECORD, SR, export
     from ..followup.lesion_lists import mark_lesions, read_lesions
     from ..followup.proposing import find_places
-    from ..followup.record_file import SUFFIX, read_record
+    from ..followup.record_file import read_record
     from ..followup.study_inputs import in_order, recognize
 
     paths = [options.prior, *options.current]
     dates = _dates(options.date, len(paths))
     console.check_kept([options.lesions], [options.output / f"{_NAME}.csv"])
+    _check_record_kept(options)
     lesions = read_lesions(options.lesions)
     record = read_record(options.record) if options.record is not None else FollowUp()
     console.check_report(options)
     scans = [console.read_scan(path, options.series) for path in paths]
     described = [_study(*each, options.series) for each in zip(paths, scans, dates, strict=True)]
-    given = [study for study, _ in described]
-    recognized = recognize(record.studies, given, [str(path) for path in paths], dates)
+    recognized = recognize(record.studies, [study for study, _ in described], list(map(str, paths)), dates)
     ordered = in_order(record.studies, recognized.studies)
     prior, *others = (study.key for study in recognized.studies)
     volumes = dict(zip((prior, *others), scans, strict=True))
     names = [f"lesion {number + 1}" for number in range(len(lesions))]
     console.check_inside(volumes[prior], options.prior, names, np.array([each.point_ras for each in lesions]))
     marked = mark_lesions(record.with_studies(ordered.studies), prior, lesions)
-    record = marked.record
-    record = _kept_from(options.output / f"{_NAME}{SUFFIX}", options.record, record)
     console.make_folder(options.output)
-    for line in (notes := [*_patient_warning(described), *recognized.notes, *ordered.notes, *marked.notes]):
+    notes = [*_patient_warning(described), *recognized.notes, *ordered.notes, *marked.notes]
+    for line in notes:
         console.say(line, options.json)
     model = console.open_model(options)
     maps = {key: console.embed(model, volume, options) for key, volume in volumes.items()}
-    found = find_places(record, others, maps, options.effort)
-    record = found.put_into(record)
+    found = find_places(marked.record, others, maps, options.effort)
+    record = found.put_into(marked.record)
     kinds = {CSV, RECORD} if options.no_report else {CSV, RECORD, HTML}
     kinds |= {SR} if options.sr else set()
     slices = {
@@ -105,9 +104,21 @@ def run(options: argparse.Namespace) -> None:
     _print_cells(record)
     for line in (*reasons, *exported.notes):
         console.say(line)
-    console.say(f"{len(record.unreviewed())} places are proposals: none of them counts until a person confirms it.")
+    console.say(f"{len(record.unreviewed())} places are proposals: a proposal counts only after a person confirms it.")
     for path in exported.written:
         console.say(f"wrote {path}")
+
+
+def _check_record_kept(options: argparse.Namespace) -> None:
+    """Raise AnatomicalEmbeddingError where the results would replace a record that is not continued."""
+    from ..followup.record_file import SUFFIX
+
+    path = options.output / f"{_NAME}{SUFFIX}"
+    if path.exists() and not (options.record is not None and options.record.exists() and path.samefile(options.record)):
+        raise AnatomicalEmbeddingError(
+            f"{path}: holds a follow-up and would be replaced; add --record {path} to continue it, or choose another"
+            " output folder."
+        )
 
 
 def _dates(given: Sequence[str], count: int) -> list[date | None]:
@@ -140,29 +151,6 @@ def _patient_warning(described: Sequence[tuple[Study, str]]) -> list[str]:
     if len(patients) < 2:
         return []
     return [f"WARNING: by their Patient IDs these are scans of {len(patients)} patients ({', '.join(patients)})."]
-
-
-def _kept_from(path: Path, continued: Path | None, record: FollowUp) -> FollowUp:
-    """The record with the tracking UIDs of the file that it replaces, which structured reports refer to.
-
-    Raises AnatomicalEmbeddingError where the file holds a person's work that the record lacks.
-    """
-    from ..followup.record_file import read_record, reviewed_only_in, tracked_as_in
-
-    if not path.exists() or (continued is not None and path.samefile(continued)):
-        return record
-    try:
-        before = read_record(path)
-        lost = reviewed_only_in(before, record)
-    except AnatomicalEmbeddingError as error:
-        raise AnatomicalEmbeddingError(f"{error} It would be replaced: choose another output folder.") from error
-    if lost:
-        lesions = ", ".join(lost[:3]) + (" and more" if len(lost) > 3 else "")
-        raise AnatomicalEmbeddingError(
-            f"{path}: holds what a person has entered about {lesions}, and would be replaced; "
-            f"add --record {path} to continue it, or choose another output folder."
-        )
-    return tracked_as_in(before, record)
 
 
 def _print_cells(record: FollowUp) -> None:

@@ -7,7 +7,6 @@ import json
 import os
 import sys
 from fnmatch import fnmatch
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,7 +73,6 @@ def train_recipe(options: argparse.Namespace, recipe: Recipe, objective: Objecti
     from ..embedding.device import choose_device
     from ..embedding.models.registry import find_weights, write_weights
     from ..errors import AnatomicalEmbeddingError
-    from ..training.landmarks import tie_by_labels
     from ..training.loop import Progress
     from ..training.trainer import train
     from ..training.validation import Validation
@@ -91,18 +89,11 @@ def train_recipe(options: argparse.Namespace, recipe: Recipe, objective: Objecti
         if options.json:
             print_json({"prepared": [str(path) for path in paths]})
         return
-    if find_spec("lightning_fabric") is None:
-        raise AnatomicalEmbeddingError("training needs lightning-fabric; install it: pip install -e '.[train]'.")
     device = choose_device(options.device)
     # before the scans are prepared, which may take an hour
     start_from = find_weights(options.start_from).network if options.start_from else None
     validation = Validation(options.validate, str(device)) if options.validate_every > 0 else None
-    if validation is not None and recipe.network.frame == "level":
-        _report(f"{recipe.name}: is not validated, as it learns levels and no points; the last weights are kept")
-        validation = None
     scans = _training_scans(options, recipe)
-    if recipe.objective in ("coordinates", "hybrid"):
-        scans = tie_by_labels(scans)
     if validation is not None:
         apart = validation.keep_apart(scans)
         for name in sorted({s.name for s in scans} - {s.name for s in apart}):
@@ -127,8 +118,6 @@ def train_recipe(options: argparse.Namespace, recipe: Recipe, objective: Objecti
         workers=options.workers, start_from=start_from, minutes=options.minutes, validate=validation,
         validate_every=options.validate_every,        progress=show, cancelled=stop,
     )  # fmt: skip
-    if int(os.environ.get("RANK", 0)) > 0:  # under torchrun, the first process writes
-        return
     path = options.output / "weights.safetensors"
     about = {
         "recipe": recipe.to_dict(),

@@ -1,4 +1,4 @@
-"""anatemb view: scans side by side in the browser; click in one, see the place in all others."""
+"""anatemb view: scans next to each other in a browser; click in one scan, see the same place in all others."""
 
 import argparse
 import atexit
@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from ..errors import AnatomicalEmbeddingError
 from ..resources import list_weights, weights_file
-from .console import SCANS_HELP, at_least, complete, say
+from .console import SCANS_HELP, complete, say
 
 _INSTALL = (
     "in a checkout, `make view` sets it up; else, in an environment of its own: "
@@ -25,19 +25,15 @@ _LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "view",
-        help="scans side by side in the browser: click in one, see the place in all",
-        description="Opens a page with linked slice views of every SCAN. Nothing leaves this computer: the page is "
-        "served to it alone, by an address with a secret token. Ctrl-C ends it.",
+        help="scans next to each other in a browser: click in one scan, see the same place in all others",
+        description="Opens a page with linked slice views of every SCAN: points, boxes, places by words. Outlines and "
+        "lesion follow-up are in 3D Slicer, `anatemb segment` and `anatemb followup`. Nothing leaves this computer: "
+        "the page is served to it alone, by an address with a secret token. Ctrl-C ends it.",
     )
     add = parser.add_argument
     add("scans", nargs="*", type=Path, metavar="SCAN", help=SCANS_HELP)
-    add("--cohort", type=Path, metavar="STORE", help="a gallery of a cohort: one place in each of its scans")
+    add("--cohort", type=Path, metavar="STORE", help="open the gallery of a cohort: one place in each of its scans")
     add("--demo", action="store_true", help="show two synthetic patients; no data needed")
-    add(
-        "--demo-follow-up",
-        action="store_true",
-        help="show three studies of a synthetic patient, whose lesions in the first are marked and measured",
-    )
     add("--port", type=_port, default=0, metavar="N", help="port of the page (default: a free one)")
     add(
         "--host",
@@ -53,16 +49,9 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         help="secret in the page's address, 16 characters or more (default: random)",
     )
     add("--no-browser", action="store_true", help="print the address only")
-    add(
-        "--model",
-        default="auto",
-        metavar="NAME|FILE|RUN",
-        help="weights by name or file (default: auto), or the folder that `anatemb segment train` wrote: the page then "
-        "outlines its structures in the scans",
-    )
-    add("--device", default="auto", help="auto, cpu, cuda or mps (default: auto)")
-    add("--threads", type=at_least(1), metavar="N", help="CPU threads to embed with (default: all cores but one)")
-    add("--no-cache", action="store_true", help="neither read nor keep embedding maps on disk")
+    add("--model", default="auto", metavar="NAME|FILE", help="weights by name or file (default: auto)")
+    add("--device", default="auto", help="auto, cpu, cuda, cuda:1 or mps (default: auto)")
+    add("--no-cache", action="store_true", help="neither read nor write embedding maps on disk")
     complete(parser, run, series=True, json=False, model=False)
 
 
@@ -71,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
     missing = [name for name in (_VIEWER, "trame_slicer", "vtkmodules") if find_spec(name) is None]
     if missing:
         raise AnatomicalEmbeddingError(f"the viewer needs {', '.join(missing)}, not installed here: {_INSTALL}")
-    serve = import_module(f"{_VIEWER}.command").serve
+    serve = import_module(f"{_VIEWER}.app").serve
     try:
         serve(options, say)
     except AnatomicalEmbeddingError as error:
@@ -81,13 +70,13 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _end(status: int) -> NoReturn:
-    """End the process without Python's finalization, which aborts where a thread is still in torch's C++.
+    """Run the exit handlers, which remove temporary files, and end the process without Python's finalization.
 
-    Exit handlers, such as the removal of libraries' temporary files, run.
+    Finalization aborts the process while a thread runs torch's C++ code.
     """
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):  # its reader has ended
+        with suppress(OSError, ValueError):  # the program that reads it has ended
             stream.flush()
     os._exit(status)
 
@@ -104,10 +93,14 @@ def check(options: argparse.Namespace) -> None:
     for path in [*options.scans, *([options.cohort] if options.cohort else [])]:
         if not path.exists():
             raise AnatomicalEmbeddingError(f"{path}: no such file or folder; check the path.")
-    if not Path(options.model).is_dir() and not weights_file(options.model).is_file():
+    if Path(options.model).is_dir():
         raise AnatomicalEmbeddingError(
-            f"{options.model}: no such weights, and no folder of `anatemb segment train`; give a file, such a folder, "
-            f"or one of: {', '.join(list_weights())}."
+            f"{options.model}: is a folder, not weights; outlines are made by `anatemb segment run` or in 3D Slicer "
+            "(Anatomical ROI), not in the viewer."
+        )
+    if not weights_file(options.model).is_file():
+        raise AnatomicalEmbeddingError(
+            f"{options.model}: no such weights; give a file, or one of: {', '.join(list_weights())}."
         )
 
 

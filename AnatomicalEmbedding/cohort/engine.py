@@ -1,7 +1,7 @@
 """The run: scans of a cohort embedded by workers of Dask distributed, on this machine or on a cluster.
 
-The parent alone writes the manifest; workers write shards. Whatever ends, a worker, the scheduler or the parent, the
-same command goes on where the last one ended.
+The parent alone writes the manifest; workers write maps. After the end of a worker, the scheduler or the parent, the
+same command continues the run.
 """
 
 from __future__ import annotations
@@ -22,22 +22,26 @@ from .store import Store
 from .work import Task, embed_scan
 
 GPU = "GPU"  # label of workers that have one, as `dask worker --resources GPU=1`
-_WORKER_BYTES = 4 * 2**30  # a worker's share of this machine's memory, usually
+_WORKER_BYTES = 4 * 2**30  # a worker's usual share of this machine's memory
 _LEAST_WORKER_BYTES = 2 * 2**30
-_FREE_SHARE = 0.9
-_IN_FLIGHT = 4  # tasks that are sent ahead for each worker
-_RETRIES = 4  # workers that a scan may end before it is taken as the reason
+_FREE_SHARE = 0.9  # of the free memory that all workers share
+_TASKS_AHEAD = 4  # that are sent ahead for each worker
+_RETRIES = 4  # workers that a scan may end before it fails
 _PATIENCE_S = 120.0  # without any worker, or without the scheduler
 _RESULT_S = 10.0
 _CONNECT_S = 10.0
-_SLURM = "slurm"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How to run. model, device: of the weights. workers: processes on this machine (0: by cores and memory).
-    memory_bytes: of each worker (0: its share). scheduler: "" (this machine), an address such as tcp://host:8786, or
-    "slurm" (jobs through dask-jobqueue, as its own configuration says). descriptors: keep them, for refined answers.
+    """How to run.
+
+    Args:
+        model, device: of the weights.
+        workers: processes on this machine; 0: by cores and memory.
+        memory_bytes: of each worker; 0: its share.
+        scheduler: "" (this machine) or an address such as tcp://host:8786.
+        descriptors: whether to keep them, for refined answers.
     """
 
     model: str = "auto"
@@ -50,7 +54,13 @@ class Plan:
 
 @dataclass(frozen=True)
 class Progress:
-    """done, total: scans of this run. seconds: since its first task. counts: ends of this run by state."""
+    """How far a run is.
+
+    Args:
+        done, total: scans.
+        seconds: since its first task.
+        counts: scans of this run by the state they ended in.
+    """
 
     done: int
     total: int
@@ -71,8 +81,8 @@ class Progress:
 def run(store: Store, plan: Plan, progress: Callable[[Progress], None] = lambda state: None) -> dict[str, int]:
     """Embed all scans that wait. Returns how many ended in each state.
 
-    Raises AnatomicalEmbeddingError where Dask is missing, another run works on the store, the weights are others than
-    those of the store, the scheduler is not there, or no worker is left; what was done until then is kept.
+    Raises AnatomicalEmbeddingError where Dask is missing, another run works on the store, its weights differ,
+    the scheduler does not answer, or no worker is left; scans that were embedded until then are kept.
     """
     require("distributed", "Dask distributed", "cohorts are embedded by", "cohort")
     with store.locked():
@@ -80,17 +90,24 @@ def run(store: Store, plan: Plan, progress: Callable[[Progress], None] = lambda 
         total = store.manifest.count_due()
         if not total:
             return {}
-        model, weights_hash, descriptors = settled(store, plan.model, plan.descriptors)
+        model, weights_hash, descriptors = choose_weights(store, plan.model, plan.descriptors)
         plan = replace(plan, model=model, descriptors=descriptors)
-        with _client(plan, total) as client:
-            return _Run(store, plan, weights_hash, client, total, progress).all()
+        with _open_client(plan, total) as client:
+            return _Run(store, plan, weights_hash, client, total, progress).embed_all()
 
 
-def settled(store: Store, model: str, descriptors: bool) -> tuple[str, str, bool]:
-    """Weights by name or file, their SHA-256, and whether descriptors are kept: as the store's first run decided.
+def choose_weights(store: Store, model: str, descriptors: bool) -> tuple[str, str, bool]:
+    """Choose the weights of a run; the first run of a store decides for all later ones.
 
-    model: "auto", or a name that must be of the same weights. Raises AnatomicalEmbeddingError where it is not, and for
-    weights without a body frame in mm.
+    Args:
+        model: "auto", or a name or file of the same weights.
+        descriptors: whether to keep them, where no run has decided it yet.
+
+    Returns:
+        name or file of the weights, their SHA-256, and whether descriptors are kept.
+
+    Raises:
+        AnatomicalEmbeddingError: the weights differ from the store's, or have no body frame in mm.
     """
     from ..embedding.models.registry import find_weights
 
@@ -105,7 +122,7 @@ def settled(store: Store, model: str, descriptors: bool) -> tuple[str, str, bool
         raise AnatomicalEmbeddingError(f"{found.name}: has no common body frame in mm, which cohorts need.")
     name = str(Path(name).absolute()) if Path(name).is_file() else found.name
     kept = about.get("descriptors", "yes" if descriptors else "no")
-    store.manifest.settle({"model": name, "weights_hash": found.sha256, "descriptors": kept})
+    store.manifest.set_about({"model": name, "weights_hash": found.sha256, "descriptors": kept})
     return name, found.sha256, kept == "yes"
 
 
@@ -122,28 +139,27 @@ class _Run:
         self._store, self._plan, self._client, self._progress = store, plan, client, progress
         self._weights_hash = weights_hash
         self._total, self._done, self._counts = total, 0, dict[str, int]()
-        self._rows: dict[Any, Row] = {}
-        self._again: list[Row] = []  # the scheduler has lost them
-        self._start = time.monotonic()
-        self._alive = time.monotonic()
+        self._rows: dict[Any, Row] = {}  # by the future of their task
+        self._lost: list[Row] = []  # whose tasks the scheduler has lost
+        self._start = self._last_worker = time.monotonic()
 
-    def all(self) -> dict[str, int]:
+    def embed_all(self) -> dict[str, int]:
+        """Send all tasks and record their ends. Returns how many scans ended in each state."""
         from distributed import CancelledError, wait
 
         due = self._store.manifest.due()
-        more = True
-        while more or self._rows or self._again:
-            more = more or bool(self._again)
+        has_more = True
+        while has_more or self._rows or self._lost:
             workers = self._workers()
             if not workers:
                 time.sleep(1)
                 continue
-            while more and len(self._rows) < _IN_FLIGHT * len(workers):
-                row = self._again.pop() if self._again else next(due, None)
+            while len(self._rows) < _TASKS_AHEAD * len(workers):
+                row = self._lost.pop() if self._lost else next(due, None)
                 if row is None:
-                    more = False
-                else:
-                    self._submit(row, workers)
+                    has_more = False
+                    break
+                self._submit(row, workers)
             if not self._rows:
                 break
             try:
@@ -153,18 +169,19 @@ class _Run:
             except CancelledError:
                 ended = {future for future in self._rows if future.status in ("cancelled", "lost")}
             for future in ended:
-                self._take(future)
-            self._report()
+                self._record(future)
+            self._progress(Progress(self._done, self._total, time.monotonic() - self._start, dict(self._counts)))
         return self._counts
 
     def _workers(self) -> dict[str, Any]:
-        """Workers as the scheduler has them. Raises AnatomicalEmbeddingError after a while without any."""
+        """Workers by the scheduler's list. Raises AnatomicalEmbeddingError after a while without any."""
         info = self._client.scheduler_info(n_workers=-1) if self._client.status == "running" else {}
         workers = info.get("workers", {})
+        now = time.monotonic()
         if workers:
-            self._alive = time.monotonic()
-        waited = time.monotonic() - self._alive > _PATIENCE_S and self._plan.scheduler != _SLURM  # jobs may wait long
-        if not workers and (self._client.status in ("closed", "closing") or waited):
+            self._last_worker = now
+        is_late = now - self._last_worker > _PATIENCE_S
+        if not workers and (self._client.status in ("closed", "closing") or is_late):
             raise AnatomicalEmbeddingError(
                 f"{self._plan.scheduler or 'the scheduler'}: has ended, or has no workers; {self._done} scans of this "
                 "run are kept: start it again, then run the same command again."
@@ -179,13 +196,14 @@ class _Run:
             plan.device, plan.descriptors, plan.memory_bytes or min(limits, default=0),
         )  # fmt: skip
         labelled = any(worker.get("resources", {}).get(GPU) for worker in workers.values())
-        # the earlier ones first: Dask would otherwise take the latest of equal priority first
+        # Dask takes the latest of equal priority first
         future = self._client.submit(
-            embed_scan, task, pure=False, retries=0, priority=row.priority, resources={GPU: 1} if labelled else None
+            embed_scan, task, pure=False, retries=0, priority=-row.id, resources={GPU: 1} if labelled else None
         )
         self._rows[future] = row
 
-    def _take(self, future: Any) -> None:
+    def _record(self, future: Any) -> None:
+        """Record the end of a task in the manifest; lost tasks are sent again."""
         from distributed import CancelledError
         from distributed.scheduler import KilledWorker
 
@@ -199,9 +217,9 @@ class _Run:
             found = {"state": FAILED, "reason": reason}
         except (CancelledError, OSError):
             self._rows.pop(future)
-            self._again.append(row)
+            self._lost.append(row)
             return
-        except Exception as error:  # it could not be sent, or not be started
+        except Exception as error:  # the task could not be sent or started
             found = {"state": FAILED, "reason": f"{row.path}: {type(error).__name__}: {error}"}
         del self._rows[future]
         state, reason = found.pop("state"), found.pop("reason", "")
@@ -209,19 +227,16 @@ class _Run:
         self._done += 1
         self._counts[state] = self._counts.get(state, 0) + 1
 
-    def _report(self) -> None:
-        self._progress(Progress(self._done, self._total, time.monotonic() - self._start, dict(self._counts)))
-
 
 @contextmanager
-def _client(plan: Plan, total: int) -> Iterator[Any]:
-    """A client of the workers that the plan names; workers that were started for it end with it."""
+def _open_client(plan: Plan, total: int) -> Iterator[Any]:
+    """Connect to the workers that the plan names. Workers that were started here end with the client."""
     import dask
     from distributed import Client, LocalCluster
 
-    if plan.scheduler and plan.scheduler != _SLURM:
+    if plan.scheduler:
         try:
-            _knock(plan.scheduler)
+            _check_listening(plan.scheduler)
             client = Client(plan.scheduler, timeout=_CONNECT_S)
         except (OSError, ValueError) as error:
             raise AnatomicalEmbeddingError(
@@ -241,30 +256,25 @@ def _client(plan: Plan, total: int) -> Iterator[Any]:
     }
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # of Dask's own tasks, when a worker is killed
     with dask.config.set(settings):
-        if plan.scheduler == _SLURM:
-            jobqueue = require("dask_jobqueue", "dask-jobqueue", "SLURM jobs are started by", "cohort")
-            cluster = jobqueue.SLURMCluster()
-            cluster.adapt(maximum_jobs=plan.workers or total)
-        else:
-            workers, memory, gpus = _local(plan, total)
-            cluster = LocalCluster(
-                n_workers=workers, threads_per_worker=1, memory_limit=memory,
-                dashboard_address="127.0.0.1:0", silence_logs="CRITICAL", resources={GPU: 1} if gpus else None,
-            )  # fmt: skip
+        workers, memory, gpus = _plan_local(plan, total)
+        cluster = LocalCluster(
+            n_workers=workers, threads_per_worker=1, memory_limit=memory,
+            dashboard_address="127.0.0.1:0", silence_logs="CRITICAL", resources={GPU: 1} if gpus else None,
+        )  # fmt: skip
         with cluster, Client(cluster) as client:
             yield client
 
 
-def _knock(address: str) -> None:
-    """Raise OSError or ValueError where no program listens: Dask alone would try again and again."""
+def _check_listening(address: str) -> None:
+    """Raise OSError or ValueError where no program listens: Dask alone would wait for minutes."""
     from distributed.comm import get_address_host_port
 
     if address.startswith(("tcp://", "tls://")) or "://" not in address:
         socket.create_connection(get_address_host_port(address), timeout=_CONNECT_S).close()
 
 
-def _local(plan: Plan, total: int) -> tuple[int, int, int]:
-    """Workers of this machine, bytes of memory for each, and whether they use its GPU.
+def _plan_local(plan: Plan, total: int) -> tuple[int, int, int]:
+    """Number of workers for this machine, bytes of memory for each, and whether they use its GPU (1 or 0).
 
     With several GPUs, start a worker for each, as `CUDA_VISIBLE_DEVICES=1 dask worker ... --resources GPU=1`.
     """

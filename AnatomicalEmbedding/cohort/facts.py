@@ -1,4 +1,4 @@
-"""Facts of a scan, which its shard and the manifest hold: what they are checked for when they are read."""
+"""Facts of a scan, which the manifest keeps: made from the scan's map, and checked when they are read."""
 
 from __future__ import annotations
 
@@ -7,30 +7,73 @@ from typing import Any
 
 import numpy as np
 
-from ..scan.boxes import boxes_from_json
+from ..embedding.coverage import apply_affine, body_points, find_coverage, robust_affine
+from ..embedding.map import EmbeddingMap
+from ..errors import MapError
+from ..scan.boxes import boxes_from_json, boxes_to_json
 
-_MOST = 100_000  # cells or voxels along an axis
+_LARGEST_SIZE = 100_000  # cells or voxels along an axis
 _HASH = re.compile(r"[0-9A-Za-z]{1,128}")
 
 
+def make_facts(embedding: EmbeddingMap) -> dict[str, Any]:
+    """Describe a scan by its map, as JSON values.
+
+    Returns:
+        voxels, spacing_mm: of the scan, along i, j, k. low_mm, high_mm: body heights of its ends. held: the part of the
+        body in words. frame: (4, 3) affine fit body = [ras, 1] @ frame. misfit_mm: median distance from the fit.
+        scales: of the fit along R, A, S; about 1, negative where the scan is stored mirrored. body_shape: cells k, j,
+        i. The rest: as `EmbeddingMap` has it.
+
+    Raises:
+        MapError: the map has no coordinates in mm of the common body frame.
+    """
+    made_by = embedding.provenance
+    if embedding.coordinate is None or not made_by.metric:
+        raise MapError(f"{made_by.model}: has no common body frame in mm, which cohorts need.")
+    coverage = find_coverage(embedding)
+    ras, body = body_points(embedding)
+    affine, _ = robust_affine(ras, body)
+    misfit = np.median(np.linalg.norm(body - apply_affine(affine, ras), axis=1))
+    return {
+        "body_shape": list(embedding.body.shape),
+        "scan_shape": list(embedding.scan_shape),
+        "voxels": list(embedding.scan_shape[::-1]),
+        "spacing_mm": np.linalg.norm(embedding.scan_to_ras[:3, :3], axis=0).round(4).tolist(),
+        "model": made_by.model,
+        "weights_hash": made_by.weights_hash,
+        "scan_hash": made_by.scan_hash,
+        "notes": list(embedding.notes),
+        "faults": list(embedding.faults),
+        "organ_boxes": boxes_to_json(embedding.organ_boxes),
+        "low_mm": round(coverage.low_mm, 1),
+        "high_mm": round(coverage.high_mm, 1),
+        "held": coverage.text,
+        "misfit_mm": round(float(misfit), 2),
+        "scales": np.diag(affine[:3]).round(3).tolist(),
+        "frame": affine.round(6).tolist(),
+    }
+
+
 def check_facts(facts: dict[str, Any]) -> None:
-    """Raise ValueError, TypeError, KeyError or AttributeError unless these are facts as `write_shard` keeps them."""
+    """Raise ValueError, TypeError, KeyError or AttributeError unless these are facts of `make_facts`."""
     shapes = facts["body_shape"], facts["scan_shape"]
-    if not all(len(shape) == 3 and all(isinstance(n, int) and 0 < n < _MOST for n in shape) for shape in shapes):
-        raise ValueError("a size of no scan")
+    if not all(
+        len(shape) == 3 and all(isinstance(n, int) and 0 < n < _LARGEST_SIZE for n in shape) for shape in shapes
+    ):
+        raise ValueError("a scan cannot have this size")
     texts = [facts[name] for name in ("model", "weights_hash", "scan_hash", "held")]
-    texts += [facts.get("scan", ""), *facts["notes"], *facts.get("faults", ())]
-    if not all(isinstance(text, str) for text in texts):
-        raise ValueError("facts that are no words")
-    boxes_from_json(facts.get("organ_boxes", {}))
+    if not all(isinstance(text, str) for text in (*texts, *facts["notes"], *facts["faults"])):
+        raise ValueError("a fact is not a text")
+    boxes_from_json(facts["organ_boxes"])
     numbers = np.array([facts["low_mm"], facts["high_mm"], facts["misfit_mm"], *facts["scales"]], dtype=np.float64)
     frame = np.array(facts["frame"], dtype=np.float64)
     if numbers.shape != (6,) or frame.shape != (4, 3) or not (np.isfinite(numbers).all() and np.isfinite(frame).all()):
-        raise ValueError("facts that are no numbers")
+        raise ValueError("a fact is not a finite number")
 
 
 def check_hash(scan_hash: str) -> str:
-    """The content hash of a scan, which names a file. Raises ValueError for what could name another."""
+    """Return the content hash of a scan, which names a file. Raises ValueError for a text that could name another."""
     if not _HASH.fullmatch(scan_hash):
-        raise ValueError("no hash")
+        raise ValueError("not a hash")
     return scan_hash

@@ -1,4 +1,4 @@
-"""Pictures of one place in many scans, aligned: cut along the body's axes and at its scale, whatever the scan's are."""
+"""Pictures of one place in many scans, all cut along the body's axes and at one scale."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_PICTURES = 300
 
 
 def thumbnail(volume: Volume, point_ras: np.ndarray, facts: dict[str, Any], plane: Plane = AXIAL) -> np.ndarray:
-    """(n, n) uint8, a square of the body frame through a point (3,) RAS mm; its middle pixel is the point."""
+    """Cut a picture (n, n) uint8: a square of the body frame around a point (3,) RAS mm."""
     to_ras = np.linalg.pinv(np.asarray(facts["frame"])[:3])
     steps = np.linspace(-_ACROSS_MM / 2, _ACROSS_MM / 2, _PIXELS)
     body = steps[None, :, None] * np.array(plane.right) + steps[:, None, None] * np.array(plane.down)
@@ -40,23 +40,23 @@ def thumbnail(volume: Volume, point_ras: np.ndarray, facts: dict[str, Any], plan
 def write_gallery(
     path: Path, title: str, found: Sequence[Found], facts: dict[int, dict[str, Any]], progress: Callable[[float], None]
 ) -> Path:
-    """One page with a picture of each place that was found, in their order; of the first 300.
+    """Write one page with a picture of each of the first 300 places, in their order.
 
-    facts: of the scans' shards, by row. A scan that can no longer be read is shown without a picture.
+    facts: of the scans, by row. A scan that can no longer be read is shown without a picture.
     Raises AnatomicalEmbeddingError when pillow or jinja2 is not installed, or the page cannot be written.
     """
     style = load_page("reports/page_style.css.j2").render()
     cards = []
     names = dict(zip(found, distinct_names([each.row.scan for each in found]), strict=True))
-    there = [each for each in found if each.point_ras is not None]
-    for number, each in enumerate(there):
+    shown = [each for each in found if each.point_ras is not None]
+    for number, each in enumerate(shown):
         cards.append(
             f'<figure class="{each.status}" title="{escape(each.row.scan)}">{_picture(each, facts, number)}'
             f"<p><b>{escape(names[each])}</b><br>{each.text}</p></figure>"
         )
-        progress((number + 1) / len(there))
+        progress((number + 1) / len(shown))
     write_text(
-        path, _PAGE.format(title=escape(title), style=style, cards="".join(cards), absent=len(found) - len(there))
+        path, _PAGE.format(title=escape(title), style=style, cards="".join(cards), absent=len(found) - len(shown))
     )
     return path
 

@@ -1,7 +1,7 @@
-"""The index: body coordinates of all maps of a store in a few files, so that one place is looked for in all at once.
+"""The index: body coordinates of all maps of a store in a few files, so that one place is sought in all at once.
 
-It holds nothing that the shards do not: it is made from them, and made again where it is missing. Parts of up to a
-thousand scans are written once; only the last, unfinished part is written anew when scans are added.
+The index is made from the maps, and made again where it is missing or damaged. Parts of up to a thousand scans are
+written once; only the last, unfinished part is written anew when scans are added.
 """
 
 from __future__ import annotations
@@ -17,25 +17,30 @@ import numpy as np
 import torch
 from safetensors import safe_open
 
-from ..embedding.map import check_matrices
+from ..embedding.map import EmbeddingMap
+from ..embedding.map_file import check_matrices
 from ..embedding.tensor_files import DAMAGED, check_size, write_tensor_file
 from ..errors import MapError
 from ..files import parse_json
 from .facts import check_hash
 from .manifest import Row
-from .shard import COORDINATE_STEP_MM, Cells, read_cells
+from .partial_maps import BodyCells
 from .store import Store
 
 _FOLDER = "index"
-_PART = 1000  # scans
-_CHUNK = 500_000  # cells whose distances are in memory at a time
+_STEP_MM = 0.05  # of coordinates
+_PART_SCANS = 1000
+_REMOVED_SHARE = 0.2  # of scans that were removed, above which the whole index is made again
+_CHUNK_CELLS = 500_000  # whose distances are in memory at a time
 _KEY = "scan_hashes"
 
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """coordinate: (n, 3) int16. cell: (n,) int32, its place in the flattened grid of its scan. first: of each scan's
-    cells, and the end. matrices: (scans, 2, 4, 4) cell to RAS and voxel to RAS. All mapped from the disk.
+    """One file of the index, mapped from the disk.
+
+    hashes: of its scans. coordinate: (n, 3) int16 steps. cell: (n,) int32 places in the flattened grids of the scans.
+    first: (scans + 1,) where the cells of each scan begin. matrices: (scans, 2, 4, 4) cell to RAS, voxel to RAS.
     """
 
     hashes: list[str]
@@ -44,17 +49,20 @@ class _Part:
     first: np.ndarray
     matrices: torch.Tensor
 
-    def cells(self, number: int, facts: dict[str, Any]) -> Cells:
-        """The body cells of one scan."""
-        here = slice(int(self.first[number]), int(self.first[number + 1]))
-        coordinate, index = self.coordinate[here].numpy(), _unravelled(self.cell[here], facts)
-        return Cells(index, coordinate, *self.matrices[number].numpy(), facts)
+    def cells(self, number: int, facts: dict[str, Any]) -> BodyCells:
+        """The body cells of the scan with this number."""
+        own = slice(int(self.first[number]), int(self.first[number + 1]))
+        coordinate = self.coordinate[own].numpy() * np.float32(_STEP_MM)
+        return BodyCells(_unravel(self.cell[own], facts), coordinate, *self.matrices[number].numpy(), facts)
 
 
 @dataclass(frozen=True, eq=False)
 class Hit:
-    """The cell (3,) i, j, k of a scan whose coordinate is nearest to a place. distance_mm: between them, in the body
-    frame.
+    """The cell of a scan whose coordinate is nearest to a place.
+
+    Args:
+        distance_mm: between both, in the body frame.
+        cell: (3,) i, j, k.
     """
 
     row: Row
@@ -65,42 +73,43 @@ class Hit:
     number: int
 
     @cached_property
-    def cells(self) -> Cells:
+    def cells(self) -> BodyCells:
+        """All body cells of the scan."""
         return self.part.cells(self.number, self.facts)
 
 
 class Index:
-    """All maps of a store. Raises MapError where a shard is missing or damaged."""
+    """All maps of a store. Raises MapError where a map file is missing or damaged."""
 
     def __init__(self, store: Store) -> None:
         refresh(store)
         # embedded scans and their facts, by content hash
         self.scans = {row.scan_hash: (row, facts) for row, facts in store.manifest.embedded()}
         try:
-            self._parts = [_opened(path) for path in _files(store)]
-        except DAMAGED:  # nothing is in it that the shards do not hold
+            self._parts = [_open_part(path) for path in _files(store)]
+        except DAMAGED:
             for path in _files(store):
                 path.unlink()
             refresh(store)
-            self._parts = [_opened(path) for path in _files(store)]
+            self._parts = [_open_part(path) for path in _files(store)]
 
     def nearest(self, coordinates: np.ndarray) -> Iterator[Hit]:
         """For each scan, its cell nearest to any of some places (m, 3) in the body frame, mm."""
-        steps = torch.from_numpy(np.atleast_2d(coordinates) / COORDINATE_STEP_MM).float()
+        steps = torch.from_numpy(np.atleast_2d(coordinates) / _STEP_MM).float()
         for part in self._parts:
-            squares = torch.cat([_squares(chunk.float(), steps) for chunk in part.coordinate.split(_CHUNK)]).numpy()
-            least = np.minimum.reduceat(squares, part.first[:-1])
+            squares = torch.cat(
+                [_squares(chunk.float(), steps) for chunk in part.coordinate.split(_CHUNK_CELLS)]
+            ).numpy()
             for number, scan_hash in enumerate(part.hashes):
                 if scan_hash in self.scans:
                     row, facts = self.scans[scan_hash]
-                    a, b = int(part.first[number]), int(part.first[number + 1])
-                    at = a + int(squares[a:b].argmin())
-                    distance = float(np.sqrt(least[number])) * COORDINATE_STEP_MM
-                    cell = _unravelled(part.cell[at : at + 1], facts)[0]
-                    yield Hit(row, facts, distance, cell, part, number)
+                    first, last = int(part.first[number]), int(part.first[number + 1])
+                    at = first + int(squares[first:last].argmin())
+                    distance_mm = float(np.sqrt(squares[at])) * _STEP_MM
+                    yield Hit(row, facts, distance_mm, _unravel(part.cell[at : at + 1], facts)[0], part, number)
 
-    def cells(self, row: Row) -> Cells:
-        """The body cells of an embedded scan."""
+    def cells(self, row: Row) -> BodyCells:
+        """The body cells of an embedded scan. Raises MapError for another scan."""
         for part in self._parts:
             if row.scan_hash in part.hashes:
                 return part.cells(part.hashes.index(row.scan_hash), self.scans[row.scan_hash][1])
@@ -116,50 +125,52 @@ def _squares(coordinates: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
 
 
 def refresh(store: Store) -> None:
-    """Bring the index up to date with the shards. Raises MapError where a shard is missing or damaged."""
+    """Bring the index up to date with the maps. Raises MapError where a map file is missing or damaged."""
     files = _files(store)
     kept: list[list[str]] = []
     for path in files:
         try:
-            kept.append(_hashes(path))
-        except DAMAGED:  # damaged: all later parts are made again
+            kept.append(_read_hashes(path))
+        except DAMAGED:  # this part and all later ones are made again
             break
-    wanted = list(store.manifest.shards())
-    there = {scan_hash for part in kept for scan_hash in part}
-    new = [scan_hash for scan_hash in wanted if scan_hash not in there]
-    gone = there.difference(wanted)
-    if not new and len(kept) == len(files) and len(gone) <= 0.2 * len(wanted):
+    wanted = list(store.manifest.map_files())
+    indexed = {scan_hash for part in kept for scan_hash in part}
+    new = [scan_hash for scan_hash in wanted if scan_hash not in indexed]
+    removed = indexed.difference(wanted)
+    is_outdated = len(removed) > _REMOVED_SHARE * len(wanted)
+    if not new and len(kept) == len(files) and not is_outdated:
         return
-    if len(gone) > 0.2 * len(wanted):
+    if is_outdated:
         kept, new = [], wanted
-    if kept and len(kept[-1]) < _PART:
-        new = [each for each in kept.pop() if each not in gone] + new
+    if kept and len(kept[-1]) < _PART_SCANS:
+        new = [each for each in kept.pop() if each not in removed] + new
     start = len(kept)
-    for number in range(0, len(new), _PART):
-        _write(store, start + number // _PART, new[number : number + _PART])
-    for path in _files(store)[start + -(-len(new) // _PART) :]:
+    for number in range(0, len(new), _PART_SCANS):
+        _write_part(store, start + number // _PART_SCANS, new[number : number + _PART_SCANS])
+    for path in _files(store)[start + -(-len(new) // _PART_SCANS) :]:
         path.unlink(missing_ok=True)
 
 
-def _write(store: Store, number: int, hashes: Sequence[str]) -> None:
-    scans = [read_cells(store.shard(scan_hash)) for scan_hash in hashes]
-    flat = [
-        np.ravel_multi_index(tuple(cells.index.T[::-1]), tuple(cells.facts["body_shape"])).astype(np.int32)
-        for cells in scans
-    ]
-    first = np.concatenate([[0], np.cumsum([len(each) for each in flat])]).astype(np.int64)
+def _write_part(store: Store, number: int, hashes: Sequence[str]) -> None:
+    coordinates, cells, matrices = [], [], []
+    for scan_hash in hashes:
+        embedding = EmbeddingMap.load(store.map_path(scan_hash), descriptors=False)
+        steps = (embedding.body_cells[1] / _STEP_MM).round().clamp(-32767, 32767)
+        coordinates.append(steps.short())
+        cells.append(torch.nonzero(embedding.body.flatten())[:, 0].int())
+        matrices.append([embedding.cell_to_ras, embedding.scan_to_ras])
     tensors = {
-        "coordinate": torch.from_numpy(np.concatenate([cells.coordinate for cells in scans])),
-        "cell": torch.from_numpy(np.concatenate(flat)),
-        "first": torch.from_numpy(first),
-        "matrices": torch.from_numpy(np.stack([[cells.cell_to_ras, cells.scan_to_ras] for cells in scans])),
+        "coordinate": torch.cat(coordinates),
+        "cell": torch.cat(cells),
+        "first": torch.tensor([0, *(len(each) for each in cells)]).cumsum(0),
+        "matrices": torch.from_numpy(np.stack(matrices)),
     }
     path = store.folder / _FOLDER / f"{number:04d}.safetensors"
     write_tensor_file(path, tensors, {_KEY: json.dumps(list(hashes))}, MapError)
 
 
-def _unravelled(flat: torch.Tensor, facts: dict[str, Any]) -> np.ndarray:
-    """(n, 3) i, j, k."""
+def _unravel(flat: torch.Tensor, facts: dict[str, Any]) -> np.ndarray:
+    """(n, 3) i, j, k of places in a scan's flattened grid."""
     try:
         k, j, i = np.unravel_index(flat.numpy(), tuple(facts["body_shape"]))
     except ValueError:
@@ -171,7 +182,7 @@ def _files(store: Store) -> list[Path]:
     return sorted(path for path in (store.folder / _FOLDER).glob("*.safetensors") if not path.name.startswith("."))
 
 
-def _hashes(path: Path) -> list[str]:
+def _read_hashes(path: Path) -> list[str]:
     with safe_open(str(path), "pt") as file:
         hashes = parse_json(file.metadata()[_KEY])
     if not isinstance(hashes, list) or not hashes:
@@ -179,17 +190,16 @@ def _hashes(path: Path) -> list[str]:
     return [check_hash(each) for each in hashes]
 
 
-def _opened(path: Path) -> _Part:
+def _open_part(path: Path) -> _Part:
     with safe_open(str(path), "pt") as file:
         names = ("coordinate", "cell", "first", "matrices")
         coordinate, cell, first, matrices = (file.get_tensor(name) for name in names)
-    hashes = _hashes(path)
+    hashes = _read_hashes(path)
     check_size(coordinate, (None, 3), torch.int16)
     check_size(cell, (len(coordinate),), torch.int32)
     check_size(first, (len(hashes) + 1,), torch.int64)
     check_size(matrices, (len(hashes), 2, 4, 4), torch.float64)
-    rising = bool((first.diff() > 0).all()) and int(first[0]) == 0 and int(first[-1]) == len(cell)
-    if not rising:
+    if not bool((first.diff() > 0).all()) or int(first[0]) != 0 or int(first[-1]) != len(cell):
         raise ValueError("an index of other scans")
     check_matrices(matrices[:, 0], matrices[:, 1])
     return _Part(hashes, coordinate, cell, first.numpy(), matrices)

@@ -1,12 +1,12 @@
-"""One place in all scans of a cohort: by a point or a box in one scan, or by words.
+"""Finds one place in all scans of a cohort: by a point or a box in one scan, or by words.
 
-First the body coordinates of all maps are compared with the place's at once; scans that do not hold it end there. Then
-the near ones are matched as `matching` does, by coordinates alone, and the best of them with their descriptors.
+First the coordinates of the place are compared with the body coordinates of all maps; it is absent from scans without
+a near cell. Other scans are matched by coordinates alone, and the best of them with their descriptors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -20,24 +20,24 @@ from ..matching.query import Query, StoredQuery
 from ..matching.status import ABSENT, MATCHED, UNCERTAIN, decide
 from ..scan.sources import distinct_names
 from ..scan.volume import Volume
-from ..structures.locating import Example, locate
+from ..structures.locating import Example, Located, locate
 from ..words import OUTSIDE, Mention, Place, PlaceFinder, load_terms, not_understood, parse_query, shipped_atlas
 from ..words.derived_places import qualify
 from ..words.presence import frame_fields
 from .index import Hit, Index
 from .manifest import Row
-from .shard import read_map
 from .store import Store
 from .work import read_source
 
 REFINED = 50  # answers that are matched with descriptors, or by words in the scan, unless asked otherwise
 _FAR_MM = 60.0  # in the body frame: a scan whose nearest cell is further does not hold the place
-_NEAR_MM = 30.0  # and one that is further probably does not, where nothing else is known
-_NEAR_WORDS_MM = 25.0
-_FIT_REACH_MM = 84.0  # what matching by coordinates reads about its first cell: two moves and a fit
-_BLOCK_REACH_MM = 132.0  # and with descriptors: two searches, and the blocks about them
-_AT_ONCE = 100  # scans that are matched in one batch
+_NEAR_MM = 30.0  # the same where an answer is not refined
+_NEAR_WORDS_MM = 25.0  # the same by words
+_FIT_REACH_MM = 84.0  # of matching by coordinates from its first cell: two moves and a fit
+_BLOCK_REACH_MM = 132.0  # of matching by descriptors: two searches, and the blocks around them
+_BATCH_SCANS = 100  # that are matched at a time
 _ABSENT_PROBABILITY = 0.01
+_INSIDE_SHARE = 0.3  # of an atlas field's largest value, above which a point lies in the place
 _FRAME_POINTS = 6  # of a place in the atlas, that scans are first compared with
 _RANK = {MATCHED: 0, UNCERTAIN: 1, ABSENT: 2}
 
@@ -46,10 +46,14 @@ Step = Callable[[float], None]
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """One place in one scan. status: "matched", "uncertain" or "absent"; by a point, as matching states it; by words or
-    a box, matched where the probability is 0.5 or more. probability: by a point, that it is there and within 10 mm; by
-    words, that the point lies in the place; by a box, share of its points that are there. point_ras: (3,) RAS mm, and
-    expected_error_mm: None where absent. similarity: 0 to 1, by a point.
+    """One place in one scan.
+
+    Args:
+        status: "matched", "uncertain" or "absent", by the one rule of `matching.status`.
+        probability: by a point, that it is in the scan and the answer within 10 mm; by words, that the point lies in
+            the place; by a box, share of its points that the scan shows. None where nothing is calibrated.
+        expected_error_mm, point_ras: mm, and (3,) RAS mm; None where absent.
+        similarity: 0 to 1, by a point.
     """
 
     row: Row
@@ -68,7 +72,7 @@ class Found:
 
 
 class Search:
-    """Looks for places in the maps that a store has now; keep it for further questions, which are then quicker."""
+    """Finds places in the maps that a store has now; keep it for further questions, which are then quicker."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -83,53 +87,62 @@ class Search:
         return dict(zip((row.id for row in rows), distinct_names([row.scan for row in rows]), strict=True))
 
     def map_of(self, row: Row) -> EmbeddingMap:
-        """The whole map of an embedded scan, named after it."""
-        cells = self.index.cells(row)
-        found = read_map(self.store.shard(cells.facts["scan_hash"]), cells=cells)
+        """The whole map of an embedded scan, named after it. Raises MapError for another scan, or a damaged map."""
+        if row.scan_hash not in self.index.scans:
+            raise MapError(f"{row.scan}: is {row.state}, not embedded; run `anatemb cohort run` first.")
+        found = EmbeddingMap.load(self.store.map_path(row.scan_hash))
         return replace(found, provenance=replace(found.provenance, scan=row.scan))
 
     def point(self, query: Query, refined: int = REFINED, step: Step = lambda share: None) -> list[Found]:
-        """A point of a scan (a query of one point) in every scan, the most probable first.
+        """Find a point of a scan in every scan, the most probable first.
 
-        refined: how many answers to match with descriptors; the others are matched by coordinates, without probability,
-        as those of the shipped weights are not calibrated.
-        Raises MapError where the query is of other weights than the store.
+        Args:
+            query: of one point.
+            refined: how many answers to match with descriptors; the others are matched by coordinates, without
+                probability, as these are not calibrated for the shipped weights.
+            step: called with the share done.
+
+        Raises:
+            MapError: the query and the store are of different weights.
         """
         if query.weights_hash != self.store.manifest.weights_hash:
             raise MapError("the point's map was made by other weights than this cohort; embed its scan with the same.")
         hits = list(self.index.nearest(query.coordinates.numpy()))
         near = [hit for hit in hits if hit.distance_mm <= _FAR_MM]
         found = [_absent(hit.row) for hit in hits if hit.distance_mm > _FAR_MM]
-        first = self._matched(query, near, "coordinates", lambda share: step(0.3 * share))
+        first = self._match(query, near, "coordinates", lambda share: step(0.3 * share))
         order = sorted(range(len(near)), key=lambda n: _order(first[n]))
         best = order[: refined if query.descriptors is not None else 0]
-        better = self._matched(query, [near[n] for n in best], "standard", lambda share: step(0.3 + 0.7 * share))
+        better = self._match(query, [near[n] for n in best], "standard", lambda share: step(0.3 + 0.7 * share))
         for n in order[len(best) :]:
             found.append(first[n] if near[n].distance_mm <= _NEAR_MM else _absent(near[n].row))
         return sorted([*better, *found], key=_order)
 
-    def _matched(self, query: Query, hits: Sequence[Hit], effort: str, step: Step) -> list[Found]:
-        answers = self._answers(query, hits, effort, step)
-        return [_of_match(hit.row, one) for hit, one in zip(hits, answers, strict=True)]
+    def locate(
+        self, structures: Mapping[str, Sequence[Example]], effort: str
+    ) -> Iterator[tuple[Row, dict[str, Located]]]:
+        """Locate structures by examples in every embedded scan; only maps are read."""
+        for row, _ in self.index.scans.values():
+            yield row, locate(structures, self.map_of(row), effort)
 
-    def _answers(self, query: Query, hits: Sequence[Hit], effort: str, step: Step) -> list[Matches]:
-        """Of one point, in batches, so that few maps are in memory."""
-        found: list[Matches] = []
-        for start in range(0, len(hits), _AT_ONCE):
-            group = hits[start : start + _AT_ONCE]
-            found += match_query(query, [self._near(hit, effort) for hit in group], effort)
-            step(len(found) / len(hits))
-        return found
+    def _match(self, query: Query, hits: Sequence[Hit], effort: str, step: Step) -> list[Found]:
+        """Match one point in batches of scans, so that few maps are in memory."""
+        answers: list[Matches] = []
+        for start in range(0, len(hits), _BATCH_SCANS):
+            maps = [self._map_near(hit, effort) for hit in hits[start : start + _BATCH_SCANS]]
+            answers += match_query(query, maps, effort)
+            step(len(answers) / len(hits))
+        return [_of_match(hit.row, answer) for hit, answer in zip(hits, answers, strict=True)]
 
-    def _near(self, hit: Hit, effort: str) -> EmbeddingMap:
+    def _map_near(self, hit: Hit, effort: str) -> EmbeddingMap:
         if effort == "coordinates":
-            return hit.cells.near(hit.cell, _FIT_REACH_MM)[0]
-        return read_map(self.store.shard(hit.facts["scan_hash"]), hit.cell, _BLOCK_REACH_MM, hit.cells)
+            return hit.cells.map_near(hit.cell, _FIT_REACH_MM)
+        return hit.cells.map_near(hit.cell, _BLOCK_REACH_MM, self.store.map_path(hit.facts["scan_hash"]))
 
     def box(self, example: Example, refined: int = REFINED, step: Step = lambda share: None) -> list[Found]:
-        """A box of a scan in every scan that holds its middle, the most probable first; see `structures.locating`."""
-        one = StoredQuery.of(example.query)
-        centre = StoredQuery(one.weights_hash, one.coordinates[6:].mean(0, keepdim=True), one.sizes[6:7])
+        """Find a box of a scan in every scan that holds its middle, the most probable first; arguments as `point`."""
+        query = StoredQuery.of(example.query)
+        centre = StoredQuery(query.weights_hash, query.coordinates[6:].mean(0, keepdim=True), query.sizes[6:7])
         found = self.point(centre, 0, lambda share: step(0.2 * share))
         wanted = [each for each in found if each.status != ABSENT][:refined]
         for number, each in enumerate(wanted):
@@ -147,28 +160,32 @@ class Search:
         return sorted(found, key=_order)
 
     def words(self, mention: Mention, refined: int = REFINED, step: Step = lambda share: None) -> list[Found]:
-        """The one place that a mention names, in every scan, the most probable first.
+        """Find the one place that a mention names in every scan, the most probable first.
 
-        refined: scans that are read, in which `words.PlaceFinder` finds the place as it does for the scan alone; where
-        more hold it, or a scan cannot be read any more, the answer is the cell of its middle, and uncertain.
-        expected_error_mm: the chance that the point lies outside the place, times the mean distance of the place's
-        region from it; an estimate, not calibrated.
+        The expected error is the chance that the point lies outside the place, times the mean distance of the place's
+        region from the point; an estimate, not calibrated.
+
+        Args:
+            refined: how many scans to read, in which `placing.PlaceFinder` finds the place as it does in a single scan.
+                In all others, and in scans that cannot be read any more, the answer is the cell of the place's middle,
+                and uncertain.
+            step: called with the share done.
         """
         name = mention.places[0]
         atlas = shipped_atlas(self.store.manifest.weights_hash)
-        points, middle = _in_frame(name, mention, atlas)
-        hits = {hit.row.id: hit for hit in self.index.nearest(points)}
-        near = [hit for hit in hits.values() if hit.distance_mm <= _FAR_MM]
-        found = [_absent(hit.row) for hit in hits.values() if hit.distance_mm > _FAR_MM]
-        about = {hit.row.id: hit for hit in self.index.nearest(middle)}
-        near.sort(key=lambda hit: about[hit.row.id].distance_mm)
+        points, middle = _points_in_frame(name, mention, atlas)
+        hits = list(self.index.nearest(points))
+        near = [hit for hit in hits if hit.distance_mm <= _FAR_MM]
+        found = [_absent(hit.row) for hit in hits if hit.distance_mm > _FAR_MM]
+        middles = {hit.row.id: hit for hit in self.index.nearest(middle)}
+        near.sort(key=lambda hit: middles[hit.row.id].distance_mm)
         for number, hit in enumerate(near):
-            volume = self._volume(hit.row) if number < refined else None
+            volume = self._read_volume(hit.row) if number < refined else None
             if volume is None and hit.distance_mm > _NEAR_WORDS_MM:
                 found.append(_absent(hit.row))
                 continue
             if volume is None:
-                point = (hit.cells.cell_to_ras @ [*about[hit.row.id].cell, 1])[:3]
+                point = (hit.cells.cell_to_ras @ [*middles[hit.row.id].cell, 1])[:3]
                 found.append(Found(hit.row, UNCERTAIN, None, None, point))
                 continue
             place = PlaceFinder(self.map_of(hit.row), volume, atlas).place(name, mention.qualifier)
@@ -176,8 +193,8 @@ class Search:
             step((number + 1) / min(len(near), refined))
         return sorted(found, key=_order)
 
-    def _volume(self, row: Row) -> Volume | None:
-        """The scan itself, where it can still be read and is the one that was embedded."""
+    def _read_volume(self, row: Row) -> Volume | None:
+        """Read the scan; None where its file is gone or has changed since it was embedded."""
         try:
             volume = read_source(row.path, row.series, row.files)
         except AnatomicalEmbeddingError:
@@ -186,7 +203,7 @@ class Search:
 
 
 def one_mention(words: str) -> Mention:
-    """What words name. Raises AnatomicalEmbeddingError where a part of them names nothing, and for several places."""
+    """Read words that name one place. Raises AnatomicalEmbeddingError where they name no place or several."""
     parts = parse_query(words)
     missed = [part.text for part in parts if not part.mentions]
     if missed or not parts:
@@ -198,15 +215,15 @@ def one_mention(words: str) -> Mention:
     return mentions[0]
 
 
-def _in_frame(name: str, mention: Mention, atlas: object) -> tuple[np.ndarray, np.ndarray]:
+def _points_in_frame(name: str, mention: Mention, atlas: object) -> tuple[np.ndarray, np.ndarray]:
     """Some points (m, 3) of a place in the body frame, and its middle (3,), mm."""
     frame = frame_fields(atlas)
     field = frame.field(name)
     if mention.qualifier is not None:
         field = qualify(frame.grid, field, mention.qualifier, load_terms()[name].side)
-    k, j, i = np.nonzero(field.values > 0.3 * max(float(field.values.max()), 1e-6))
+    k, j, i = np.nonzero(field.values > _INSIDE_SHARE * max(float(field.values.max()), 1e-6))
     if not len(k):
-        raise AnatomicalEmbeddingError(f"{load_terms()[name].title}: nothing is known of its place; use --like.")
+        raise AnatomicalEmbeddingError(f"{load_terms()[name].title}: its place is not known; use --like.")
     points = frame.grid.origin + frame.grid.step * (np.stack([i, j, k], axis=1) + field.first)
     middle = points[np.linalg.norm(points - frame.grid.mean(field), axis=1).argmin()]
     return np.concatenate([points[:: -(-len(points) // _FRAME_POINTS)], middle[None]]), middle
@@ -217,7 +234,7 @@ def _absent(row: Row) -> Found:
 
 
 def _of_match(row: Row, answer: Matches) -> Found:
-    """Of one point. Weights without a calibration have no probabilities, and no answer is then certain."""
+    """The answer for one point. Without a calibration there is no probability, and each answer is uncertain."""
     if answer.status is None:
         return Found(row, UNCERTAIN, None, None, answer.points_ras[0], similarity=float(answer.score[0]))
     status, probability = str(answer.status[0]), float(answer.probability[0])
@@ -236,9 +253,9 @@ def _of_words(row: Row, place: Place) -> Found:
 
 
 def _error_mm(place: Place) -> float:
-    """See `Search.words`."""
+    """The expected error of an answer by words, see `Search.words`."""
     away = [place.grid.position(place.region, axis) - place.point_ras[axis] for axis in range(3)]
-    distance = np.sqrt(np.square(away[0]) + np.square(away[1]) + np.square(away[2]))
+    distance = np.sqrt(sum(np.square(each) for each in away))
     weight = np.square(place.region.values)
     return float((1 - place.probability) * (distance * weight).sum() / max(float(weight.sum()), 1e-9))
 

@@ -1,8 +1,9 @@
-"""The store: one folder with the manifest, a shard for each scan, and an index of all body coordinates."""
+"""The store: one folder with the manifest, a map file for each scan, and an index of all body coordinates."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -10,24 +11,32 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import AnatomicalEmbeddingError, MapError
+from ..embedding.map_file import SUFFIX
+from ..errors import AnatomicalEmbeddingError
 from ..files import TEMPORARY, file_sha256
 from ..scan.sources import list_sources
 from .manifest import EMBEDDED, Manifest, Row
-from .shard import SUFFIX, read_facts
 
 MANIFEST_NAME = "cohort.sqlite"
 _LOCK_NAME = "run.lock"
+_MAPS = "maps"
+_OLD_MAPS = "shards"  # of the first format
 
 
-def shard_path(folder: Path, scan_hash: str) -> Path:
-    """Where a store keeps the shard of a scan: in one of 256 folders, as some file systems are slow with large ones."""
-    return folder / "shards" / scan_hash[:2] / f"{scan_hash}{SUFFIX}"
+def map_path(folder: Path, scan_hash: str) -> Path:
+    """Where a store keeps the map of a scan: in one of 256 folders, as some file systems are slow with large ones."""
+    return folder / _MAPS / scan_hash[:2] / f"{scan_hash}{SUFFIX}"
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Something wrong with a store. scan_hash: of the shard. problem: in words. repaired: what was done, or ""."""
+    """A map file that is missing or damaged.
+
+    Args:
+        scan_hash: of its scan.
+        problem: in words.
+        repaired: what was done, or "".
+    """
 
     scan_hash: str
     problem: str
@@ -35,17 +44,22 @@ class Fault:
 
 
 class Store:
-    """A cohort on disk. Raises AnatomicalEmbeddingError where the folder is none, unless it is to be made."""
+    """A cohort on disk.
+
+    Raises AnatomicalEmbeddingError where the folder is not a cohort; with `create`, where it holds other files.
+    """
 
     def __init__(self, folder: str | Path, create: bool = False) -> None:
         self.folder = Path(folder).absolute()
         if create:
-            if self.folder.exists() and (not self.folder.is_dir() or _foreign(self.folder)):
+            has_other_files = not (self.folder / MANIFEST_NAME).exists() and self.folder.exists()
+            if has_other_files and (not self.folder.is_dir() or any(self.folder.iterdir())):
                 raise AnatomicalEmbeddingError(f"{folder}: is not a cohort and not empty; choose another folder.")
             self.folder.mkdir(parents=True, exist_ok=True)
         self.manifest = Manifest(self.folder / MANIFEST_NAME, create)
 
     def close(self) -> None:
+        """Close the manifest."""
         self.manifest.close()
 
     def __enter__(self) -> Store:
@@ -54,15 +68,14 @@ class Store:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def add(
-        self, roots: Sequence[Path], priority: int = 0, unreadable: Callable[[str], None] = lambda line: None
-    ) -> Counter[str]:
-        """Take in the scans of folders (see `sources.list_sources`); returns counts as `Manifest.add`."""
+    def add(self, roots: Sequence[Path], unreadable: Callable[[str], None] = lambda line: None) -> Counter[str]:
+        """Add the scans of folders (see `sources.list_sources`); returns counts as `Manifest.add`."""
         absolute = [Path(os.path.normpath(root.absolute())) for root in roots]
-        return self.manifest.add(list_sources(absolute, unreadable), priority)
+        return self.manifest.add(list_sources(absolute, unreadable))
 
-    def shard(self, scan_hash: str) -> Path:
-        return shard_path(self.folder, scan_hash)
+    def map_path(self, scan_hash: str) -> Path:
+        """The map file of a scan."""
+        return map_path(self.folder, scan_hash)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -84,14 +97,15 @@ class Store:
             lock.close()
 
     def clean(self) -> None:
-        """Remove half-written files of runs that were killed, and shards that no scan refers to."""
-        for path in (self.folder / "shards").glob("*/" + TEMPORARY.format(name="*" + SUFFIX)):
+        """Remove half-written files of runs that were killed, and maps of older versions or that no scan refers to."""
+        shutil.rmtree(self.folder / _OLD_MAPS, ignore_errors=True)
+        for path in (self.folder / _MAPS).glob("*/" + TEMPORARY.format(name="*" + SUFFIX)):
             path.unlink(missing_ok=True)
         for scan_hash in self.manifest.drop_unused():
-            self.shard(scan_hash).unlink(missing_ok=True)
+            self.map_path(scan_hash).unlink(missing_ok=True)
 
     def remove(self, scans: Sequence[str]) -> list[Row]:
-        """Forget scans, or all below a folder, and delete shards that no other scan has; the scans themselves stay."""
+        """Forget scans, or all below a folder, and delete maps that no other scan has; the scans themselves stay."""
         with self.locked():
             rows = {row.id: row for scan in scans for row in self.manifest.find(scan)}
             self.manifest.remove(rows.values())
@@ -99,54 +113,36 @@ class Store:
         return list(rows.values())
 
     def verify(self, repair: bool = False, progress: Callable[[float], None] = lambda share: None) -> list[Fault]:
-        """Compare every shard with its checksum. repair: let scans of damaged and lost shards wait again."""
+        """Compare every map file with its checksum.
+
+        Args:
+            repair: let the scans of damaged and lost files wait again.
+            progress: called with the share done.
+        """
         if not repair:
-            return self._verify(False, progress)
+            return list(self._faults(False, progress))
         with self.locked():
             self.clean()
-            return self._verify(True, progress)
+            return list(self._faults(True, progress))
 
-    def _verify(self, repair: bool, progress: Callable[[float], None]) -> list[Fault]:
-        faults = []
-        shards = self.manifest.shards()
+    def _faults(self, repair: bool, progress: Callable[[float], None]) -> Iterator[Fault]:
+        files = self.manifest.map_files()
         names = {row.scan_hash: row.scan for row in self.manifest.rows(EMBEDDED)}
-        for number, (scan_hash, (sha256, _)) in enumerate(shards.items()):
-            path = self.shard(scan_hash)
-            problem = _problem(path, sha256)
-            if problem:
-                done = ""
+        for number, (scan_hash, (sha256, _)) in enumerate(files.items()):
+            path = self.map_path(scan_hash)
+            if problem := _problem(path, sha256):
                 if repair:
                     path.unlink(missing_ok=True)
-                    self.manifest.again(scan_hash)
-                    done = "embedded again by the next run"
-                faults.append(Fault(scan_hash, f"{names.get(scan_hash, 'unused')}: {problem} ({path})", done))
-            progress((number + 1) / len(shards))
-        for path in sorted((self.folder / "shards").glob(f"*/*{SUFFIX}")):
-            scan_hash = path.name[: -len(SUFFIX)]
-            if scan_hash not in shards and not path.name.startswith("."):
-                # of a run that was killed before it could record it; the next run takes it over
-                waiting = self.manifest.count_due() > 0
-                if not waiting:
-                    if repair:
-                        path.unlink(missing_ok=True)
-                    faults.append(Fault(scan_hash, f"belongs to no scan ({path})", "deleted" if repair else ""))
-        return faults
+                    self.manifest.embed_again(scan_hash)
+                done = "embedded again by the next run" if repair else ""
+                yield Fault(scan_hash, f"{names.get(scan_hash, 'unused')}: {problem} ({path})", done)
+            progress((number + 1) / len(files))
 
 
 def _problem(path: Path, sha256: str) -> str:
     try:
-        if file_sha256(path) != sha256:
-            return "its shard is damaged"
-        read_facts(path)
+        return "" if file_sha256(path) == sha256 else "its map is damaged"
     except FileNotFoundError:
-        return "its shard is missing"
+        return "its map is missing"
     except OSError as error:
-        return f"its shard cannot be read ({error.strerror})"
-    except MapError:
-        return "its shard is damaged"
-    return ""
-
-
-def _foreign(folder: Path) -> bool:
-    """Does a folder hold files, and no manifest?"""
-    return not (folder / MANIFEST_NAME).exists() and any(folder.iterdir())
+        return f"its map cannot be read ({error.strerror})"

@@ -3,7 +3,7 @@
 The network's coordinate follows the body as a whole. Organs lie differently in it from patient to patient: a kidney
 pushed down by a large liver is off by the length of a hand. Where the organ head sees an organ, the coordinates of its
 cells are shifted and scaled to the mean and spread that the organ has over many patients, and the shift fades out
-around it. What is the same in two patients then has the same coordinates in both.
+around it. The same place of an organ then has the same coordinates in two patients.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from .grid_reading import smoothed
 _LEAST_PROBABILITY = 0.3
 _LEAST_VOLUME = 0.3  # share of the organ's usual volume
 _CUT_SHARE = 0.02  # of an organ's cells in the scan's first and last layer; above, the scan does not hold it whole
-_FARTHEST = 0.6  # shift of an organ, in units of the network; an aorta of abdomens found in a chest asks for 1.4
+_FARTHEST = 0.6  # largest shift of an organ, in units of the network; an aorta wrongly found in a chest needs 1.4
 _SCALES = (0.6, 1.6)
 _LEAST_SPREAD = 0.03  # of an organ's coordinates; below, its scale is chance
 _SCALED_ML = 20.0

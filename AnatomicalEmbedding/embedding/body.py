@@ -29,7 +29,7 @@ def patient_on_grid(
 ) -> tuple[WorkingGrid, np.ndarray]:
     """The network's input: the working grid cut to the body's box, with air outside the body; and the mask.
 
-    lattice, size_step: as in `working_grid.resample`. step: called with (share done, what is being done).
+    lattice, size_step: as in `working_grid.resample`. step: called with (share done, text of the step).
     Raises VolumeError when no patient is found.
     """
     step(0.0, "resampling")
@@ -43,7 +43,7 @@ def patient_on_grid(
 
 
 def no_patient(volume: Volume) -> VolumeError:
-    """The error of a scan without a patient in it."""
+    """The error for a scan that shows no patient."""
     return VolumeError(f"{volume.path or volume.name or 'volume'}: no patient is seen in it; check the file.")
 
 
@@ -103,8 +103,8 @@ def _dilate(mask: np.ndarray, reach: int) -> np.ndarray:
 
 
 def _fill_slices(body: np.ndarray) -> np.ndarray:
-    """Fill what the body encloses in each axial slice (lungs, airway, bowel gas)."""
-    # all slices as one picture, a frame of air around each: what is not joined to the frames is enclosed
+    """Fill lungs, airway and bowel gas: regions that the body encloses in an axial slice."""
+    # all slices as one picture, a frame of air around each: regions that are not joined to the frames are enclosed
     framed = np.pad(~body, ((0, 0), (1, 1), (1, 1)), constant_values=True)
     picture = sitk.GetImageFromArray(framed.reshape(-1, framed.shape[2]).astype(np.uint8))
     regions = sitk.GetArrayFromImage(sitk.ConnectedComponent(picture)).reshape(framed.shape)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .map import EmbeddingMap, Provenance
 
 DEFAULT_LIMIT_BYTES = 2 * 2**30
-_CLOCKS_AGREE_NS = 60 * 10**9  # of this computer and of one that serves the folder
+_CLOCKS_AGREE_NS = 60 * 10**9  # this computer and the one that serves the folder
 
 
 def default_folder() -> Path:
@@ -28,13 +28,13 @@ def default_folder() -> Path:
 
 @dataclass(frozen=True)
 class MapCache:
-    """A folder of maps. The least recently used go first once the folder exceeds `limit_bytes`."""
+    """A folder of maps. The least recently used are removed once the folder exceeds `limit_bytes`."""
 
     folder: Path
     limit_bytes: int = DEFAULT_LIMIT_BYTES
 
     def get(self, provenance: Provenance) -> EmbeddingMap | None:
-        """The map of this scan by these weights, or None. A damaged file counts as absent and is removed."""
+        """Read the map of this scan by these weights; None for an unknown scan. A damaged file is removed."""
         from .map import EmbeddingMap  # loads torch, which the other methods do not need
 
         path = self._path(provenance)
@@ -51,18 +51,24 @@ class MapCache:
         return found
 
     def put(self, embedding: EmbeddingMap) -> None:
-        """Keep a map and remove the oldest beyond the limit. Does nothing on a full or read-only disk."""
+        """Keep a map; remove it by older versions, and the oldest beyond the limit. Does nothing on a full disk."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            embedding.save(self._path(embedding.provenance))
+            path = self._path(embedding.provenance)
+            embedding.save(path)
+            for other in self.folder.glob(f"{path.name.partition('.')[0]}.*"):
+                if other != path:  # of an older version
+                    other.unlink(missing_ok=True)
             self.shrink(self.limit_bytes)
         except (MapError, OSError):
             return
 
     def size_bytes(self) -> int:
+        """Bytes of all maps."""
         return sum(_size(path) for path in self._files())
 
     def count(self) -> int:
+        """How many maps are kept."""
         return len(self._files())
 
     def shrink(self, limit_bytes: int) -> int:
@@ -88,10 +94,10 @@ class MapCache:
         return list(self.folder.glob("*.map.safetensors")) if self.folder.is_dir() else []
 
     def _path(self, provenance: Provenance) -> Path:
-        from .map import FORMAT_VERSION  # maps of an older version hold less
+        from .map_file import FORMAT_VERSION, SUFFIX  # loads torch
 
         scan, weights = provenance.scan_hash[:24], provenance.weights_hash[:16]
-        return self.folder / f"{scan}-{weights}.{FORMAT_VERSION}.map.safetensors"
+        return self.folder / f"{scan}-{weights}.{FORMAT_VERSION}{SUFFIX}"
 
 
 def _size(path: Path) -> int:
@@ -102,7 +108,7 @@ def _size(path: Path) -> int:
 
 
 def _last_used(path: Path, now: int) -> int:
-    """In ns; 0 for what is dated beyond now, as by a clock that was set back: it would outlive all else."""
+    """Time of the last use, ns; 0 for a map dated in the future, as after a clock was set back."""
     try:
         used = path.stat().st_mtime_ns
     except OSError:

@@ -13,31 +13,26 @@ from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import save_file
 
 from ..errors import WeightsError
-from ..files import atomic_path
 from ..resources import resource
 
 SUFFIX = ".calibration.safetensors"
-OUTCOMES = (
-    "present",
-    "within 10 mm",
-    "within 20 mm",
-    "error mm",
-)  # of a leaf; the error counts 0 where the point is absent
+OUTCOMES = ("present", "within 10 mm", "within 20 mm", "error mm")  # means of a leaf; the error of an absent point is 0
 _METADATA_KEY = "anatomical_embedding_calibration"
 _CHUNK = 2000
 
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """Trees over rows of evidence, their nodes concatenated.
+    """Decision trees over rows of evidence, their nodes concatenated.
 
-    roots: (t,) first node of each tree. feature, threshold: (m,) a node's test: evidence[feature] <= threshold leads
-    to the next node, else to node `otherwise`; a leaf has feature -1. outcomes: (leaves, len(OUTCOMES)) means over
-    the matches in each leaf, in the order of the nodes.
+    Args:
+        roots: (t,) first node of each tree.
+        feature, threshold: (m,) of each node: evidence[feature] <= threshold leads to the next node, else to node
+            `otherwise`. A leaf has feature -1.
+        otherwise: (m,) node.
+        outcomes: (leaves, len(OUTCOMES)) means over the matches in each leaf, in the order of the nodes.
     """
 
     roots: np.ndarray
@@ -48,13 +43,13 @@ class Forest:
 
     @cached_property
     def _tables(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Features; both children of each node, a leaf its own child; rows of leaves."""
+        """Features; both children of each node, where a leaf is its own child; row of outcomes of each node."""
         leaf, node = self.feature < 0, np.arange(len(self.feature))
         children = np.stack([np.where(leaf, node, node + 1), np.where(leaf, node, self.otherwise)], axis=1)
         return np.maximum(self.feature, 0).astype(np.int64), children.ravel(), np.cumsum(leaf) - 1
 
     def check(self, width: int) -> None:
-        """Raise ValueError unless every way through the trees ends in a leaf. width: values in a row of evidence."""
+        """Raise ValueError unless every path through the trees ends in a leaf. width: values in a row of evidence."""
         nodes, leaf = len(self.feature), self.feature < 0
         inner = np.flatnonzero(~leaf)
         whole = all(part.dtype.kind == "i" for part in (self.roots, self.feature, self.otherwise))
@@ -66,7 +61,7 @@ class Forest:
             and len(self.roots) > 0
             and self.roots.min() >= 0 > self.roots.max() - nodes
             and self.feature.max(initial=-1) < width
-            # both children lie further on, so that no way leads in a circle
+            # both children come later, so that no path is a circle
             and bool(((self.otherwise[inner] > inner) & (self.otherwise[inner] < nodes)).all())
             and inner.max(initial=-1) < nodes - 1
         )
@@ -74,7 +69,7 @@ class Forest:
             raise ValueError("a forest whose trees do not end")
 
     def predict(self, evidence: np.ndarray) -> np.ndarray:
-        """(n, len(OUTCOMES)) mean over the trees for rows of evidence (n, f)."""
+        """Mean outcomes over the trees, (n, len(OUTCOMES)), for rows of evidence (n, f)."""
         evidence = np.asarray(evidence, dtype=np.float32)
         chunks = range(0, len(evidence), _CHUNK)
         parts = [self._predict(evidence[start : start + _CHUNK]) for start in chunks]
@@ -95,9 +90,13 @@ class Forest:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Forests by effort of matching, the weights they are for, and how they were made.
+    """Outcomes of matches by one set of weights.
 
-    evidence: names of a row's values in order; a calibration for other evidence is refused.
+    Args:
+        weights_hash: SHA-256 of the weights.
+        evidence: names of the values of a row, in order; judging by other evidence gives no verdict.
+        forests: effort of matching -> forest.
+        about: how the calibration was made.
     """
 
     weights_hash: str
@@ -106,22 +105,22 @@ class Calibration:
     about: dict = field(default_factory=dict)
 
     def save(self, path: str | Path) -> None:
-        """Write one file, complete or not at all. Raises WeightsError when it cannot be written."""
+        """Write one file, complete or not at all. Raises WeightsError where it cannot be written."""
+        import torch
+
+        from .tensor_files import write_tensor_file
+
         tensors = {
-            f"{effort}/{name}": np.ascontiguousarray(value)
+            f"{effort}/{part.name}": torch.from_numpy(np.ascontiguousarray(getattr(forest, part.name)))
             for effort, forest in self.forests.items()
-            for name, value in ((part.name, getattr(forest, part.name)) for part in fields(forest))
+            for part in fields(forest)
         }
         text = json.dumps({"weights_sha256": self.weights_hash, "evidence": self.evidence, **self.about})
-        try:
-            with atomic_path(Path(path)) as temporary:
-                save_file(tensors, str(temporary), {_METADATA_KEY: text})
-        except (SafetensorError, OSError):
-            raise WeightsError(f"{path}: cannot be written; check that the folder is writable and not full.") from None
+        write_tensor_file(path, tensors, {_METADATA_KEY: text}, WeightsError)
 
     @classmethod
     def load(cls, path: str | Path) -> Calibration:
-        """Read a file written by `save`. Raises WeightsError when it is not a calibration, or damaged."""
+        """Read a file of `save`. Raises WeightsError where it is not a calibration, or damaged."""
         from .tensor_files import DAMAGED, read_tensor_file  # loads torch, which the command line's help does not need
 
         try:
@@ -142,13 +141,13 @@ class Calibration:
 
 
 def calibration_file(weights: Path) -> Path:
-    """The calibration file of a weights file."""
+    """Path of the calibration next to a weights file."""
     return weights.with_name(weights.stem + SUFFIX)
 
 
 @cache
 def find_calibration(weights_hash: str) -> Calibration | None:
-    """The shipped calibration for weights with this SHA-256, or None."""
+    """Read the shipped calibration of the weights with this SHA-256; None where no such file ships."""
     for path in sorted(resource("Models").glob("*" + SUFFIX)):
         found = Calibration.load(path)
         if found.weights_hash == weights_hash:

@@ -12,7 +12,7 @@ _ROUNDS = 5
 
 
 def body_points(embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
-    """RAS mm (n, 3) of a map's body cells and their body coordinates (n, 3), mm.
+    """RAS mm (n, 3) of the body cells of a map, and their coordinates (n, 3) in the body frame, mm.
 
     Raises AnatomicalEmbeddingError for a map whose coordinates are not mm of the common body frame.
     """
@@ -42,11 +42,13 @@ def apply_affine(affine: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class BodyFit:
-    """How a map's coordinates fit an affine function of their places: badly where it is no body.
+    """How well a map's coordinates fit an affine function of their places; other things than bodies fit badly.
 
-    misfit_mm: median distance from the function, mm. radius_mm: median distance of the body's cells from their middle,
-    mm, both in the body frame. scales: mm of the body frame for each mm of the scan along R, A, S. height_mm: of the
-    scan's body.
+    Args:
+        misfit_mm: median distance from the function, in the body frame.
+        radius_mm: median distance of the body cells from their middle, in the body frame.
+        scales: mm of the body frame for each mm of the scan along R, A, S.
+        height_mm: of the scan's body.
     """
 
     misfit_mm: float
@@ -56,7 +58,7 @@ class BodyFit:
 
 
 def fit_body(embedding: EmbeddingMap) -> BodyFit:
-    """The fit of a map with body and with coordinates in mm; raises AnatomicalEmbeddingError for others."""
+    """Fit a map. Raises AnatomicalEmbeddingError for a map whose coordinates are not mm of the body frame."""
     ras, body = body_points(embedding)
     affine, _ = robust_affine(ras, body)
     misfit = float(np.median(np.linalg.norm(body - apply_affine(affine, ras), axis=1)))
@@ -65,16 +67,16 @@ def fit_body(embedding: EmbeddingMap) -> BodyFit:
     return BodyFit(misfit, radius, (right, front, up), float(np.ptp(ras[:, 2])))
 
 
-_MOST_FALL_MM = 80.0  # of heights on the way up; 0 in scans of the training set, above 180 in two scans joined
+_LARGEST_FALL_MM = 80.0  # of heights on the way up; 0 in scans of the training set, above 180 in two joined scans
 _FEWEST_IN_LAYER = 10
 
 
 def heights_fall(embedding: EmbeddingMap) -> bool:
-    """Do body heights fall far on the way up? Then two scans were joined, or head and feet swapped."""
+    """Whether body heights fall far on the way up, as where two scans were joined, or head and feet are swapped."""
     ras, body = body_points(embedding)
     _, layer, count = np.unique(np.round(ras[:, 2], 3), return_inverse=True, return_counts=True)
     heights = np.array([np.median(body[layer == n, 2]) for n in np.flatnonzero(count >= _FEWEST_IN_LAYER)])
-    return len(heights) > 1 and bool((np.maximum.accumulate(heights) - heights).max() > _MOST_FALL_MM)
+    return len(heights) > 1 and bool((np.maximum.accumulate(heights) - heights).max() > _LARGEST_FALL_MM)
 
 
 # Mean heights in mm above the femoral heads' centres, from readings in the training scans.
@@ -90,7 +92,7 @@ _FEWEST_CELLS = 20
 
 @dataclass(frozen=True)
 class Coverage:
-    """low_mm, high_mm: body heights at the scan's lower and upper end. levels: names of LEVELS_MM in between."""
+    """The part of the body in a scan: body heights of its lower and upper end, and names of LEVELS_MM in between."""
 
     low_mm: float
     high_mm: float
@@ -98,12 +100,12 @@ class Coverage:
 
     @property
     def text(self) -> str:
-        """In words: "from the diaphragm to above the lung apices"."""
+        """The part in words: "from the diaphragm to above the lung apices"."""
         return f"from {_place(self.low_mm)} to {_place(self.high_mm)}"
 
 
 def find_coverage(embedding: EmbeddingMap) -> Coverage:
-    """The part of the body in a scan, from its map.
+    """Find the part of the body in a scan, from its map.
 
     Raises MapError for a map without body or without coordinates in mm of the common frame.
     """
@@ -121,9 +123,10 @@ def find_coverage(embedding: EmbeddingMap) -> Coverage:
 
 
 def _height_at(end: float, z: np.ndarray, body: np.ndarray) -> float:
-    """Body height at a world z, from the cells within reach of it: the median of their heights less their distances.
+    """Body height at the world height `end`, mm: the median of estimates from the cells near it.
 
-    Along the body the coordinate changes by about 1 mm per mm, so every near cell gives an estimate.
+    Along the body the coordinate changes by about 1 mm per mm, so that a cell's own height and its distance from the
+    end are an estimate.
     """
     near = np.abs(z - end) <= _END_MM
     if near.sum() < _FEWEST_CELLS:

@@ -1,4 +1,4 @@
-"""Where to compute, and how much memory there is for it."""
+"""The device to compute on, and its free memory."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ _ASSUMED_FREE_BYTES = 4 * 2**30
 
 
 def choose_device(name: str = "auto") -> torch.device:
-    """Device by name: auto (cuda, then mps, then cpu), cpu, cuda, cuda:1, mps.
+    """Choose a device by name: auto (cuda, then mps, then cpu), cpu, cuda, cuda:1, mps.
 
     Raises AnatomicalEmbeddingError when the device is not available.
     """
@@ -30,7 +30,7 @@ def choose_device(name: str = "auto") -> torch.device:
 
 
 def fast_dtype(device: torch.device) -> torch.dtype:
-    """bfloat16 where it makes the device faster, else float32."""
+    """The number type that is fastest on a device: bfloat16 or float32."""
     if device.type == "cuda":
         fast = torch.cuda.is_bf16_supported(including_emulation=False)
     else:  # without the instructions, bfloat16 on a CPU is several times slower than float32
@@ -39,7 +39,7 @@ def fast_dtype(device: torch.device) -> torch.dtype:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Does an error say that no memory was left, on the CPU or a GPU?"""
+    """Whether an error means that no memory was left, on the CPU or a GPU."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and any(words in str(error).lower() for words in _NO_MEMORY)

@@ -82,9 +82,12 @@ def load_model(name: str = "auto", device: str = "auto", cache: MapCache | None 
 class Model:
     """A network ready to embed scans.
 
-    weights_hash: SHA-256 of the weights file. card: the model card. cache: where maps are kept, or None.
-    budget_bytes: most memory one embedding may take beyond the volume; None: 60 % of what is free. calibration: of
-    answers by these weights, or None.
+    Args:
+        weights_hash: SHA-256 of the weights file.
+        card: the model card.
+        cache: where maps are kept, or None.
+        budget_bytes: limit of the memory of one embedding beyond the volume; None: 60 % of the free memory.
+        calibration: of answers by these weights, or None.
     """
 
     network: Backbone
@@ -100,7 +103,7 @@ class Model:
         self.network.to(self.device).eval()
 
     def predicted_bytes(self, volume: Volume) -> int:
-        """Peak memory of embedding `volume` whole, beyond the volume itself, in bytes (an upper estimate)."""
+        """Estimate the peak memory of embedding a volume in one piece, beyond the volume itself, in bytes."""
         extent = volume.bounds_ras[1] - volume.bounds_ras[0]
         voxels = np.prod(extent / self.network.spacing_mm + self.network.lattice + self.network.size_step)
         return int(voxels * max(scale**3 * self._bytes_per_voxel(scale == 1.0) for scale in self.network.scales))
@@ -114,7 +117,7 @@ class Model:
         progress: ProgressCallback | None = None,
         cancelled: Callable[[], bool] | None = None,
     ) -> EmbeddingMap:
-        """Embed a scan; a cached map is returned at once.
+        """Make the map of a scan, or read it from the cache.
 
         scan: a Volume, a path, or another scan that `Volume.of` accepts.
 
@@ -130,7 +133,7 @@ class Model:
             if progress is not None:
                 progress(share, what)
 
-        step(0.0, "looking in the cache")
+        step(0.0, "reading the cache")
         scan_hash = volume_hash(volume)
         provenance = Provenance(self.name, self.weights_hash, volume.name, scan_hash, self.network.metric)
         result = self.cache.get(provenance) if self.cache is not None else None
@@ -147,22 +150,22 @@ class Model:
     def _compute(self, volume: Volume, provenance: Provenance, step: ProgressCallback) -> EmbeddingMap:
         if not volume.path:  # a file was checked when it was read
             check_voxels(volume)
-        found, log_odds = self._look_at(volume, provenance, step)
+        found, log_odds = self._run_network(volume, provenance, step)
 
         def check(share: float, what: str) -> None:
             step(0.95, "checking which way round the scan is stored")
 
         mirrored = {
-            axis: self._look_at(turn_over(volume, axis), provenance, check)[0]
+            axis: self._run_network(turn_over(volume, axis), provenance, check)[0]
             for axis in doubtful_axes(found, log_odds)
         }
         return replace(found, faults=find_faults(found, log_odds, mirrored))
 
     @torch.no_grad()
-    def _look_at(
+    def _run_network(
         self, volume: Volume, provenance: Provenance, step: ProgressCallback
     ) -> tuple[EmbeddingMap, tuple[float, float, float]]:
-        """The map of a scan, and what `orientation_of` says of it."""
+        """Make the map of a scan. Also returns the log odds of `orientation_of`."""
         network = self.network
         grid, body = patient_on_grid(
             volume,
@@ -195,7 +198,7 @@ class Model:
         return found_map, orientation_of(grid, body)
 
     def _run_scales(self, x: torch.Tensor, step: Callable[[float], None]) -> Features:
-        """Features of input (1, k, j, i), without batch axis; the coordinate is the mean over the network's scales.
+        """Run the network on input (1, k, j, i) at each of its scales and average the coordinate; no batch axis.
 
         The network was trained to give the same coordinate at any scale; averaging reduces its error.
         """
@@ -224,7 +227,7 @@ class Model:
             except (MemoryError, RuntimeError) as error:
                 if not is_out_of_memory(error):
                     raise
-            # other programs took what was free: slabs of half the size, until MemoryLimitError
+            # another program took the free memory: slabs of half the size, until MemoryLimitError
             fixed = int(x[0].numel() * getattr(self.network, "fixed_bytes_per_voxel", 0.0))
             budget = fixed + (int(min(budget, need)) - fixed) // 2
             if self.device.type == "cuda":
@@ -260,7 +263,7 @@ class Model:
 
 
 def _without_batch(found: Features) -> Features:
-    """On the CPU: the coordinate and organs in float32, descriptors in float16, exact to a thousandth.
+    """Features on the CPU: coordinate and organs in float32, descriptors in float16, exact to a thousandth.
 
     Each cell's descriptor is contiguous in memory, as matching reads it.
     """
@@ -277,7 +280,7 @@ def _resized(x: torch.Tensor, scale: float, size_step: int) -> torch.Tensor:
 
 
 def _resampled(cells: torch.Tensor, shape: torch.Size, scale: float, stride: int) -> torch.Tensor:
-    """Map of a resized input, at the cells of the original input; beyond the border, of the border cells."""
+    """The map of a resized input at the cells of the original input; beyond the border, of the border cells."""
     places = [(np.arange(n // stride) + 0.5) * scale - 0.5 for n in shape[1:]]
     return _read_along_axes(cells, [p.clip(0, n - 1) for p, n in zip(places, cells.shape[1:], strict=True)])
 
@@ -289,7 +292,7 @@ def _read_along_axes(x: torch.Tensor, places: list[np.ndarray]) -> torch.Tensor:
 
 
 def volume_hash(volume: Volume) -> str:
-    """Content hash of a scan: its voxels and where they are."""
+    """Content hash of a scan: of its voxels and its matrix."""
     digest = hashlib.blake2b(np.ascontiguousarray(volume.voxels).data, digest_size=20)
     digest.update(repr((volume.shape, str(volume.voxels.dtype), np.round(volume.ijk_to_ras, 5).tolist())).encode())
     return digest.hexdigest()

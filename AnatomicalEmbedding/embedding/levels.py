@@ -1,4 +1,4 @@
-"""Where the levels of the spine are known: near an end from which vertebrae can be counted.
+"""Levels of the spine: they are known near an end from which vertebrae can be counted.
 
 Neighbouring vertebrae look alike, and organs lie up to a level higher or lower in one patient than in another. So a
 coordinate or an appearance alone may be one level off. A level counts as known within the length of three vertebrae of
@@ -30,21 +30,21 @@ ENDS_MM = {"sacrum": 131.0, "lung apices": 552.0, "skull base": 638.0}
 NEXT_TO = {"sacrum": "L5", "lung apices": "T1", "skull base": "C2"}  # the vertebra at each end
 _LUNGS, _BRAIN = ("lung_left", "lung_right"), ("brain", "brainstem")
 _LEAST_SACRUM_MM = 35.0  # of its height in the scan; the organ head sees less of it in last lumbar vertebrae, too
-_WITHIN_MM = 5.0  # of the scan; an organ that goes on beyond the scan ends closer to its border
-_BELOW_BRAIN_MM = 30.0  # so much of the neck is shown
+_WITHIN_MM = 5.0  # from the scan's border; an organ that the border cuts ends closer to it
+_BELOW_BRAIN_MM = 30.0  # of the neck, that the scan must show
 _APICES_FROM_MM = 530.0  # body height that the scan's top must reach
 _TOP_MM = 80.0
 _BEHIND_MM = 45.0  # spinous processes, from the middle of a body
 _NEAR_MM = 60.0  # of the line of bodies and processes: within 4 cm of bone
 _FARTHEST_MM = 100.0  # from an end; the heights of three vertebrae
-_AGREE_MM = np.array([20.0, 13.0, 10.0])  # at each end of ENDS_MM: half a vertebra there and a bit
+_AGREE_MM = np.array([20.0, 13.0, 10.0])  # at each end of ENDS_MM: a little more than half a vertebra
 _NUMBERED = re.compile(
     r"(?:vertebrae?|disc)_([ctls]\d+)(?:_.*)?|rib_(?:left_|right_)?(\d+)(?:_left|_right)?", re.IGNORECASE
 )
 
 
 def spine_ends(embedding: EmbeddingMap) -> dict[str, float]:
-    """World heights, S mm, of those of ENDS_MM that a scan shows."""
+    """Find the ends of ENDS_MM that a scan shows: name -> world height, S mm."""
     boxes = embedding.organ_boxes
     if not embedding.provenance.metric or embedding.coordinate is None or not boxes:
         return {}
@@ -64,7 +64,7 @@ def spine_ends(embedding: EmbeddingMap) -> dict[str, float]:
 
 
 def _height_of_top(embedding: EmbeddingMap, high: float) -> float:
-    """Body height at a scan's upper end."""
+    """Body height at the upper end of a scan, whose world height is `high`."""
     k = embedding.body_index[:, 2].numpy()
     heights = embedding.cell_to_ras[2, 3] + embedding.cell_mm[2] * k
     near = heights > high - _TOP_MM
@@ -74,7 +74,7 @@ def _height_of_top(embedding: EmbeddingMap, high: float) -> float:
 
 
 def near_spine(coordinates: np.ndarray) -> np.ndarray:
-    """(n,) bool: do places of the body frame (n, 3), mm, lie within 4 cm of the spine's bones?"""
+    """(n,) bool: places (n, 3) in the body frame, mm, within 4 cm of the bones of the spine."""
     x, y, z = np.asarray(coordinates, dtype=np.float64).T
     middle = np.interp(z, _HEIGHT_MM[::-1], _AHEAD_MM[::-1])
     away = np.maximum(y - middle, np.maximum(middle - _BEHIND_MM - y, 0))
@@ -88,13 +88,13 @@ def above_ends(heights: np.ndarray, ends: Mapping[str, float]) -> np.ndarray:
 
 
 def counted_alike(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """(n,) bool: do two scans show n points equally high above the same near end? Each (n, ends), of `above_ends`."""
+    """(n,) bool: points that two scans show equally high above the same near end, by two results of `above_ends`."""
     near = (np.abs(one) < _FARTHEST_MM) & (np.abs(other - one) < _AGREE_MM)  # NaN is neither
     return near.any(axis=1)
 
 
 def has_next(end: str, height: float, at: float) -> bool:
-    """Whether a vertebra at a world height can be that of NEXT_TO, the end being seen at another height."""
+    """Whether a vertebra at a world height can be the one next to an end that is seen at world height `at`."""
     return abs(height - at - (_COURSE_MM[NEXT_TO[end]][1] - ENDS_MM[end])) < _AGREE_MM.max()
 
 
@@ -105,7 +105,7 @@ def levels_at(heights: np.ndarray) -> np.ndarray:
 
 
 def level_of(structure: str) -> str | None:
-    """The vertebra of a numbered vertebra, disc (of the one above it) or rib, by its name; None for others."""
+    """The vertebra in the name of a vertebra, of a rib, or of a disc (the one above it); None for other structures."""
     found = _NUMBERED.fullmatch(structure)
     level = None if found is None else found[1].upper() if found[1] else f"T{found[2]}"
     return level if level in _COURSE_MM else None
@@ -118,9 +118,10 @@ def is_counted(level: str, height: float, ends: Mapping[str, float]) -> bool:
 
 
 def doubtful_level(structure: str, level: str, body_height: float) -> str:
-    """The two levels of a numbered structure that may be one level off, by the body height of its place: "L3 or L4".
+    """Name the two levels of a numbered structure that may be one level off, by the body height of its place.
 
-    Of ribs "rib 11 or 12"; below the last rib there are the processes of L1.
+    Returns:
+        "L3 or L4"; for ribs "rib 11 or 12". Below the last rib lie the processes of L1.
     """
     n = _NAMES.index(level)
     other = _NAMES[min(max(n + (1 if body_height < _COURSE_MM[level][1] else -1), 0), len(_NAMES) - 1)]
@@ -132,5 +133,5 @@ def doubtful_level(structure: str, level: str, body_height: float) -> str:
 
 
 def level_sentence(levels: str) -> str:
-    """What is said of an answer whose level may be one off."""
+    """The remark for an answer whose level may be one off."""
     return f"the level is not certain: {levels}"

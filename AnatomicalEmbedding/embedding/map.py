@@ -1,13 +1,12 @@
-"""EmbeddingMap: the place of each cell of a scan in the common body and in the patient.
+"""EmbeddingMap: for each cell of a scan, its place in the common body and in the patient.
 
 Only this file defines where a cell is: the centre of cell c sits at (c + 0.5) * stride - 0.5 in voxels of the working
-grid. Everything downstream (matching, boxes, follow-up) reads maps and never touches the network.
+grid. Matching, boxes and follow-up read maps and never run the network.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,48 +16,31 @@ import torch
 import torch.nn.functional as F
 
 from ..errors import MapError, PointsError
-from ..scan.boxes import boxes_from_json, boxes_to_json
 from ..scan.geometry import in_grid, transform_points
 from .calibration import Calibration, find_calibration
-from .grid_reading import in_rows, read_linear, read_rows, rows_of
-from .tensor_files import DAMAGED, NewerFormatError, check_fields, check_size, read_tensor_file, write_tensor_file
+from .grid_reading import read_linear, read_rows, rows_of
+from .map_file import Provenance, read_map_file, write_map_file
 
-FORMAT_VERSION = 4  # 2: descriptors in addition to the coordinate; 3: boxes of organs, faults; 4: the image
-_METADATA_KEY = "anatomical_embedding_map"
-_MOST_MM = 1e6  # in a file that is read
-_MOST_VOXELS = 100_000  # along an axis
-_LEAST_STEP_MM, _MOST_STEP_MM = 0.01, 1000.0
-_LEAST_DETERMINANT = 0.1  # of unit axes
 _CHUNK_POINTS = 512  # points whose distances to all body cells are in memory at a time
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """What made a map. model, weights_hash: the network. scan, scan_hash: the volume's name and content hash.
-    metric: whether coordinates are mm of a common body frame (ours) or not (recipes of papers)."""
-
-    model: str
-    weights_hash: str
-    scan: str = ""
-    scan_hash: str = ""
-    metric: bool = True
 
 
 @dataclass(frozen=True, eq=False)
 class EmbeddingMap:
-    """What the network found in one scan, on grids aligned with the patient's axes.
+    """The network's output for one scan, on grids along the patient's axes.
 
-    coordinate: float32 (3, k, j, i), channels towards R, A, S; mm when `provenance.metric`. None: descriptors only.
-    body: bool (k, j, i), cells that may be an answer (tissue, not air or table, inside the scan).
-    cell_to_ras: (4, 4), cell index (i, j, k, 1) -> RAS mm of the cell's centre; axis-aligned.
-    scan_to_ras, scan_shape: voxel matrix and (k, j, i) size of the scan, to determine what lies outside it.
-    global_: float16 (g, k/2, j/2, i/2) rounded up, unit descriptors over twice the cell, or None.
-    local: float16 (l, 2k, 2j, 2i), unit descriptors over half the cell, or None.
-    calibration: of the weights, or None; not stored in the map's file.
-    organ_boxes: name -> (2, 3) lowest and highest corner in RAS mm of the organs that the network sees.
-    faults: how the scan seems to be stored wrongly, such as "left and right are swapped"; mostly empty.
-    image: uint8, the working grid's CT numbers as 255 levels (`working_grid.levels_of`), as many voxels along each axis
-    of a cell (k, j, i) as the network's stride, or None.
+    Args:
+        coordinate: float32 (3, k, j, i), channels towards R, A, S; mm when `provenance.metric`. Only body cells count.
+            None: the weights have descriptors alone.
+        body: bool (k, j, i), cells that may be an answer: tissue inside the scan, not air or table.
+        cell_to_ras: (4, 4), cell index (i, j, k, 1) -> RAS mm of the cell's centre; along the axes.
+        scan_to_ras, scan_shape: voxel matrix and (k, j, i) size of the scan.
+        global_: float16 (g, k/2, j/2, i/2) rounded up, unit descriptors of double cells, or None.
+        local: float16 (l, 2k, 2j, 2i), unit descriptors of half cells, or None.
+        calibration: of the weights, or None; not stored in the map's file.
+        organ_boxes: organ -> (2, 3) lowest and highest corner, RAS mm, of the organs that the network finds.
+        faults: how the scan seems to be stored wrongly, such as "left and right are swapped"; mostly empty.
+        image: uint8, the CT numbers as 255 levels (`working_grid.levels_of`), stride voxels along each axis of a cell;
+            or None.
     """
 
     coordinate: torch.Tensor | None
@@ -74,11 +56,6 @@ class EmbeddingMap:
     organ_boxes: Mapping[str, np.ndarray] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
     image: torch.Tensor | None = None
-
-    @cached_property
-    def levels_alone(self) -> bool:
-        """Whether coordinates are heights along the body alone (body part regression): those along R and A are zero."""
-        return self.coordinate is not None and not self.coordinate[:2].any()
 
     @property
     def cell_mm(self) -> np.ndarray:
@@ -102,18 +79,18 @@ class EmbeddingMap:
 
     @cached_property
     def body_index(self) -> torch.Tensor:
-        """(n, 3) long indices i, j, k of the cells that may be an answer."""
+        """(n, 3) long, i, j, k of the body cells."""
         return torch.nonzero(self.body).flip(1)
 
     @cached_property
     def body_cells(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Cells that may be an answer: (n, 3) long indices (i, j, k) and their (n, 3) coordinates."""
+        """(n, 3) long, i, j, k of the body cells, and (n, 3) their coordinates."""
         i, j, k = self.body_index.unbind(1)
         return self.body_index, self.coordinate[:, k, j, i].T.contiguous()
 
     @cached_property
     def local_body(self) -> torch.Tensor:
-        """(2k, 2j, 2i) bool, local cells that may be an answer."""
+        """(2k, 2j, 2i) bool, the half cells of the body."""
         body = self.body
         for axis in range(3):
             body = body.repeat_interleave(2, dim=axis)
@@ -121,7 +98,7 @@ class EmbeddingMap:
 
     @cached_property
     def local_rows(self) -> torch.Tensor:
-        """(n, l) the local descriptor of every local cell, i fastest, then j, then k."""
+        """(n, l) local descriptors of all half cells, i fastest, then j, then k."""
         return rows_of(self.local)
 
     @property
@@ -136,29 +113,29 @@ class EmbeddingMap:
 
     @cached_property
     def centred_cells(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Of the body cells' coordinates: the mean (3,), the rows less the mean (n, 3), half their squares (n,)."""
+        """Mean (3,) of the body cells' coordinates, coordinates less the mean (n, 3), half their squares (n,)."""
         cells = self.body_cells[1]
         centred = cells - cells.mean(0)
         return cells.mean(0), centred, centred.square().sum(1) / 2
 
     @cached_property
     def coordinate_rows(self) -> torch.Tensor:
-        """(n, 4) coordinate and body (1 or 0) of every cell, i fastest; all zero outside the body."""
+        """(n, 4) coordinate and body (1 or 0) of all cells, i fastest; zero outside the body."""
         return rows_of(self.coordinate_and_body[0])
 
     @cached_property
     def coordinate_and_body(self) -> torch.Tensor:
-        """(1, 4, k, j, i) coordinate and body (1 or 0), all zero outside the body."""
+        """(1, 4, k, j, i) coordinate and body (1 or 0); zero outside the body."""
         weight = self.body.float()
         return torch.cat([self.coordinate * weight, weight[None]])[None]
 
     def contains(self, points_ras: np.ndarray) -> np.ndarray:
-        """(N,) bool: is the point inside the scan (to the outer edges of its voxels)?"""
+        """(N,) bool: points (N, 3) RAS mm inside the scan, up to the outer edges of its voxels."""
         ijk = transform_points(np.linalg.inv(self.scan_to_ras), as_points(points_ras))
         return in_grid(ijk, self.scan_shape)
 
     def precompute(self) -> None:
-        """Compute now what every match reads of a map, so that the first match is as fast as the next."""
+        """Compute all cached properties that matching reads, so that the first match is as fast as the next."""
         if self.coordinate is not None:
             _ = self.centred_cells, self.coordinate_rows
         if self.local is not None:
@@ -168,12 +145,12 @@ class EmbeddingMap:
 
     @property
     def body_bounds_ras(self) -> np.ndarray:
-        """(2, 3) lowest and highest RAS mm of the box about the body's cells; the body holds one at least."""
+        """(2, 3) lowest and highest corner, RAS mm, of the box around the body cells, at least one."""
         cells = self.body_index.numpy()
         return transform_points(self.cell_to_ras, np.array([cells.min(0) - 0.5, cells.max(0) + 0.5]))
 
     def in_body(self, points_ras: np.ndarray) -> np.ndarray:
-        """(N,) bool: does the point lie in a cell of the body?"""
+        """(N,) bool: points (N, 3) RAS mm in body cells."""
         cells = np.rint(transform_points(self.ras_to_cell, as_points(points_ras))).astype(int)
         inside = ((cells >= 0) & (cells < self.body.shape[::-1])).all(axis=1)
         i, j, k = cells[inside].T
@@ -181,7 +158,7 @@ class EmbeddingMap:
         return inside
 
     def sample(self, points_ras: np.ndarray) -> np.ndarray:
-        """Coordinate (N, 3) at RAS points (N, 3): linear between body cells; elsewhere, of the nearest body cell.
+        """Read coordinates (N, 3) at points (N, 3) RAS mm: linear between body cells, elsewhere of the nearest one.
 
         Raises PointsError for a point outside the scan, MapError when the scan holds no body.
         """
@@ -200,7 +177,7 @@ class EmbeddingMap:
         return result.double().numpy()
 
     def _inside(self, points_ras: np.ndarray) -> np.ndarray:
-        """Points as (N, 3), refused where one lies outside the scan."""
+        """Points as (N, 3). Raises PointsError where one lies outside the scan."""
         points = as_points(points_ras)
         outside = ~self.contains(points)
         if outside.any():
@@ -212,7 +189,7 @@ class EmbeddingMap:
         return points
 
     def describe(self, points_ras: np.ndarray) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Local (N, l) and global (N, g) descriptor at RAS points, read linearly, of unit length.
+        """Read local (N, l) and global (N, g) descriptors at points (N, 3) RAS mm, linearly, of unit length.
 
         Raises PointsError for a point outside the scan, MapError where the map holds no descriptors.
         """
@@ -227,95 +204,20 @@ class EmbeddingMap:
         return F.normalize(local, dim=1), F.normalize(coarse, dim=1)
 
     def save(self, path: str | Path) -> None:
-        """Write the map as one safetensors file, complete or not at all. Raises MapError when it cannot be written."""
-        tensors = {
-            "body": self.body.contiguous(),
-            "cell_to_ras": torch.from_numpy(np.ascontiguousarray(self.cell_to_ras)),
-            "scan_to_ras": torch.from_numpy(np.ascontiguousarray(self.scan_to_ras)),
-        }
-        for name in ("coordinate", "global_", "local", "image"):
-            if (grid := getattr(self, name)) is not None:
-                tensors[name] = grid.contiguous()
-        about = {
-            "format_version": FORMAT_VERSION,
-            "scan_shape": list(self.scan_shape),
-            "provenance": vars(self.provenance),
-            "notes": list(self.notes),
-            "faults": list(self.faults),
-            "organ_boxes": boxes_to_json(self.organ_boxes),
-        }
-        write_tensor_file(path, tensors, {_METADATA_KEY: json.dumps(about)}, MapError)
+        """Write the map as one file, see `map_file`. Raises MapError where it cannot be written."""
+        write_map_file(path, vars(self))
 
     @classmethod
-    def load(cls, path: str | Path) -> EmbeddingMap:
-        """Read a map written by `save`. Raises MapError when the file is not a map, damaged, or of a newer format."""
-        if not Path(path).is_file():
-            raise MapError(f"{path}: no such file; check the path.")
-        try:
-            about, tensors = read_tensor_file(path, _METADATA_KEY, FORMAT_VERSION)
-            check_fields(Provenance, about["provenance"])
-            provenance = Provenance(**about["provenance"])
-            check_grids(tensors)
-            check_matrices(tensors["cell_to_ras"][None], tensors["scan_to_ras"][None])
-            check_scan_shape(about["scan_shape"])
-            return cls(
-                tensors.get("coordinate"), tensors["body"], tensors["cell_to_ras"].numpy(),
-                tensors["scan_to_ras"].numpy(), tuple(about["scan_shape"]), provenance,
-                tuple(map(str, about["notes"])), tensors.get("global_"), in_rows(tensors.get("local")),
-                find_calibration(provenance.weights_hash),
-                boxes_from_json(about.get("organ_boxes", {})), tuple(map(str, about.get("faults", ()))),
-                tensors.get("image"),
-            )  # fmt: skip
-        except NewerFormatError:
-            raise MapError(f"{path}: written by a newer version of this program; update it, or embed again.") from None
-        except DAMAGED:
-            raise MapError(f"{path}: not an embedding map, or damaged; embed the scan again.") from None
-
-
-def check_grids(tensors: Mapping[str, torch.Tensor]) -> None:
-    """Raise ValueError unless the tensors of a stored map fit together."""
-    body, coordinate = tensors["body"], tensors.get("coordinate")
-    check_size(body, (None, None, None), torch.bool)
-    k, j, i = body.shape
-    if coordinate is not None:
-        check_size(coordinate, (3, k, j, i), torch.float32)
-        if coordinate.abs().max() > _MOST_MM:
-            raise ValueError("a coordinate beyond any body")
-    elif "local" not in tensors:
-        raise ValueError("neither coordinate nor descriptors")
-    if "local" in tensors:
-        check_size(tensors["local"], (None, 2 * k, 2 * j, 2 * i), torch.float16)
-    if "image" in tensors:
-        every = max(len(tensors["image"]) // k, 1)
-        check_size(tensors["image"], (every * k, every * j, every * i), torch.uint8)
-    if "global_" in tensors:
-        check_size(tensors["global_"], (None, -(-k // 2), -(-j // 2), -(-i // 2)), torch.float16)
-
-
-def check_matrices(cell_to_ras: torch.Tensor, scan_to_ras: torch.Tensor) -> None:
-    """Raise ValueError unless stored matrices (n, 4, 4) are those of scans and of cells along the patient's axes."""
-    for matrices in (cell_to_ras, scan_to_ras):
-        check_size(matrices, (None, 4, 4), torch.float64)
-        steps = matrices[:, :3, :3].norm(dim=1, keepdim=True)
-        determinants = torch.linalg.det(matrices[:, :3, :3] / steps).abs()
-        if not matrices.abs().max() <= _MOST_MM or steps.min() < _LEAST_STEP_MM or steps.max() > _MOST_STEP_MM:
-            raise ValueError("a matrix of no scan")
-        if not (determinants >= _LEAST_DETERMINANT).all() or (matrices[:, 3] != torch.tensor([0, 0, 0, 1])).any():
-            raise ValueError("a matrix of no scan")
-    axes = cell_to_ras[:, :3, :3]
-    steps = axes.diagonal(dim1=1, dim2=2)
-    if not torch.equal(axes, torch.diag_embed(steps)) or steps.min() <= 0:
-        raise ValueError("cells that do not lie along the patient's axes")
-
-
-def check_scan_shape(shape: Sequence[int]) -> None:
-    """Raise ValueError unless a stored size is (k, j, i) of a scan."""
-    if len(shape) != 3 or not all(isinstance(n, int) and 0 < n < _MOST_VOXELS for n in shape):
-        raise ValueError("a size of no scan")
+    def load(cls, path: str | Path, descriptors: bool = True) -> EmbeddingMap:
+        """Read a map that `save` wrote, with the shipped calibration of its weights; arguments and errors as in
+        `map_file.read_map_file`.
+        """
+        fields = read_map_file(path, descriptors)
+        return cls(**fields, calibration=find_calibration(fields["provenance"].weights_hash))
 
 
 def as_points(points_ras: np.ndarray) -> np.ndarray:
-    """Points as (N, 3) float64; accepts one point and no point."""
+    """Points as (N, 3) float64; one point (3,) and an empty list are accepted. Raises PointsError for other shapes."""
     points = np.asarray(points_ras, dtype=np.float64)
     points = points.reshape(-1, 3) if points.size == 0 else np.atleast_2d(points)
     if points.ndim != 2 or points.shape[1] != 3:

@@ -1,4 +1,4 @@
-"""Boxes of the organs that the organ head sees in a scan, which are kept in its map."""
+"""Boxes of the organs that the organ head finds in a scan; its map keeps them."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ import torch
 
 _INSIDE = 0.5  # share of a cell; the organ's faces lie where the largest share across passes it
 _CONNECTED = 0.35  # share of cells that belong together
-_THINNEST = 0.1  # cells; what is thinner is a single cell that hardly passes
+_THINNEST = 0.1  # cells; a thinner box is a single cell with a share near the limit
 
 
 def organ_boxes(organs: torch.Tensor, names: Sequence[str], cell_to_ras: np.ndarray) -> dict[str, np.ndarray]:
@@ -59,7 +59,7 @@ def _box_in_cells(share: np.ndarray, parts: np.ndarray) -> np.ndarray | None:
 
 
 def _grown(mask: np.ndarray) -> np.ndarray:
-    """The cells of a mask and those next to them along an axis."""
+    """Grow a mask by one cell along each axis."""
     grown = mask.copy()
     for axis in range(3):
         before, after = np.moveaxis(grown, axis, 0), np.moveaxis(mask, axis, 0)

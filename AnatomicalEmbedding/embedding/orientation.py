@@ -1,8 +1,8 @@
-"""Is a scan stored as its anatomy says: the right way round, in one piece, in its size? Headers can be wrong.
+"""Finds scans whose header contradicts their anatomy: mirrored, joined of two, or of a wrong voxel size.
 
-A small network looks at the scan in cells of 12 mm and at its three mirror images: liver, heart, spine and head tell
-them apart. It is not of any weights' training, so that it serves them all. It knows trunks and is often wrong in
-pelves and thighs, so it only raises a doubt: a scan is reported where the mirror image makes a better body, too.
+A small network compares the scan, in cells of 12 mm, with its three mirror images: liver, heart, spine and head differ.
+It is trained apart from all weights and serves all of them. It is reliable in trunks and often wrong in pelves and
+thighs. So it only raises a doubt, and a scan is reported where its mirror image fits the body frame better, too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,13 +33,13 @@ _CELL_MM = (12.0, 12.0, 16.0)  # along R, A, S
 _HU, _LEVELS = (-1000.0, -150.0, 250.0, 1300.0), (0.0, 0.25, 0.85, 1.0)
 _SHIFTS = ((0, 0, 0), (1, 1, 1))  # both ways, so that a mirror image is treated as the scan is
 _SURE = 3.0  # log odds of swapped sides, unless the mirror image makes a much worse body
-_DOUBTFUL = 0.7  # log odds from which a mirror image is looked at; see RESULTS.md
-_MISFIT_MM = 18.0  # of coordinates, from which all are; scans stored the right way round have less
+_DOUBTFUL = 0.7  # log odds of swapped sides from which the mirror image is embedded; see RESULTS.md
+_MISFIT_MM = 18.0  # of coordinates, from which the others are; scans stored the right way round have less
 _BETTER = 1.03  # factor by which a left-right mirror image must fit better: the body's sides look alike
 _MUCH = 1.2  # the same where front and back, or head and feet, are exchanged
 _LEAST_ALONG = 0.35  # mm of the body frame for each mm of the scan, along the body; about 1 where it is stored upright
 _LEAST_ACROSS = 0.5  # the same from left to right; less is no body at all
-_SHORT_MM = 100.0  # scans of less height say little of it
+_SHORT_MM = 100.0  # height of scans that are too short to judge
 # See RESULTS.md: in scans of adults the misfit is at most 0.13 of the distances in the body, and 1 mm of a scan is 0.63
 # to 1.37 mm of the body frame.
 _UNLIKE = 0.2
@@ -48,10 +48,11 @@ _SIZES = 0.6, 1.45
 
 @torch.no_grad()
 def orientation_of(grid: WorkingGrid, body: np.ndarray) -> tuple[float, float, float]:
-    """Log odds that left and right, back and front, feet and head of a scan are as stored.
+    """Log odds that left and right, back and front, feet and head of a scan are as stored; 0 where nothing shows it.
 
-    grid: with air outside the body. body: bool (k, j, i). About 0 where the scan does not show it, as of a head alone
-    left and right.
+    Args:
+        grid: with air outside the body.
+        body: bool (k, j, i).
     """
     right, front, up = (round(float(each), 2) for each in log_odds_of(_network(), in_cells(grid, body)))
     return right, front, up
@@ -63,9 +64,10 @@ def log_odds_of(network: MirrorNetwork, cells: torch.Tensor) -> torch.Tensor:
 
 
 def doubtful_axes(embedding: EmbeddingMap, log_odds: Sequence[float]) -> tuple[int, ...]:
-    """The axes R, A, S (0, 1, 2) along which a scan's mirror image has to be looked at; mostly none.
+    """The axes R, A, S (0, 1, 2) along which a scan's mirror image must be embedded to compare both; mostly empty.
 
-    log_odds: by `orientation_of`. A map without coordinates in mm has none, as it cannot be compared.
+    Args:
+        log_odds: by `orientation_of`. Without coordinates in mm, maps cannot be compared, and the result is empty.
     """
     if not _in_body_frame(embedding):
         return ()
@@ -81,10 +83,13 @@ def doubtful_axes(embedding: EmbeddingMap, log_odds: Sequence[float]) -> tuple[i
 def find_faults(
     embedding: EmbeddingMap, log_odds: Sequence[float], mirrored: Mapping[int, EmbeddingMap]
 ) -> tuple[str, ...]:
-    """How a scan seems to be stored wrongly: FAULTS, JOINED, UNLIKE, UNUSUAL_SIZE; no fault is no proof.
+    """Find how a scan seems to be stored wrongly: FAULTS, JOINED, UNLIKE, UNUSUAL_SIZE. Not all wrong scans are found.
 
-    log_odds: by `orientation_of`. mirrored: maps of the scan's mirror images along `doubtful_axes`. UNLIKE and
-    UNUSUAL_SIZE are only found by weights with a calibration: coordinates of others may be as bad in any scan.
+    UNLIKE and UNUSUAL_SIZE need weights with a calibration: coordinates of other weights may be as bad in any scan.
+
+    Args:
+        log_odds: by `orientation_of`.
+        mirrored: maps of the scan's mirror images along `doubtful_axes`.
     """
     if not _in_body_frame(embedding):
         return tuple(fault for fault, odds in zip(FAULTS, log_odds, strict=True) if odds < -_SURE)
@@ -108,14 +113,14 @@ def find_faults(
 
 
 def _in_body_frame(embedding: EmbeddingMap) -> bool:
-    """Whether a map places a scan in the common body, in mm along all three axes."""
-    return embedding.provenance.metric and embedding.coordinate is not None and not embedding.levels_alone
+    """Whether a map has coordinates in mm of the common body frame."""
+    return embedding.provenance.metric and embedding.coordinate is not None
 
 
 def in_cells(grid: WorkingGrid, body: np.ndarray) -> torch.Tensor:
     """(3, k, j, i) of each cell: mean and standard deviation of the image's levels (0 to 1), and the body's share.
 
-    Cut to the body: a working grid has more air on one side, which would tell the network what is not anatomy.
+    Cut to the body: the network must not see on which side a working grid has more air.
     """
     window = [max(1, round(cell / step)) for cell, step in zip(_CELL_MM, grid.spacing_mm, strict=True)][::-1]
     image = piecewise_linear(grid.hu, _HU, _LEVELS)
@@ -154,6 +159,6 @@ def _network() -> MirrorNetwork:
 
 
 def turn_over(volume: Volume, axis: int) -> Volume:
-    """The scan mirrored along the voxel axis nearest to R, A or S (0, 1, 2), within the same outlines."""
+    """Mirror a scan along the voxel axis nearest to R, A or S (0, 1, 2); its box stays the same."""
     along = int(np.argmax(np.abs(volume.ijk_to_ras[axis, :3]) / np.linalg.norm(volume.ijk_to_ras[:3, :3], axis=0)))
     return replace(volume, voxels=np.ascontiguousarray(np.flip(volume.voxels, 2 - along)))

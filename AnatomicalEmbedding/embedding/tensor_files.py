@@ -1,4 +1,4 @@
-"""Files of tensors: safetensors, checked when they are read, as anybody may have changed them; and checkpoints."""
+"""Files of tensors: safetensors, checked when they are read, as other programs may have changed them; checkpoints."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from ..errors import AnatomicalEmbeddingError
 from ..files import atomic_path, parse_json
 
-# what a damaged file makes readers raise
+# errors that readers raise for a damaged file
 DAMAGED = (
     SafetensorError, OSError, KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RuntimeError,
 )  # fmt: skip
@@ -25,16 +25,20 @@ _Network = TypeVar("_Network", bound=torch.nn.Module)
 
 
 class NewerFormatError(Exception):
-    """A file of a newer version of this program."""
+    """The file was written by a newer version of this program."""
 
 
 def read_tensor_file(
     path: str | Path, key: str, newest: int | None = None
 ) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
-    """What a file says under `key` of its metadata, as JSON, and its tensors, which hold no NaN or infinity.
+    """Read the JSON under `key` of a file's metadata, and its tensors.
 
-    newest: the newest "format_version" that is understood; others raise NewerFormatError. Raises one of DAMAGED for
-    anything else that is wrong.
+    Args:
+        newest: the newest "format_version" that this program reads; None: files have no version.
+
+    Raises:
+        NewerFormatError: the file's version is newer.
+        DAMAGED: the file is missing or damaged, or a tensor holds NaN or infinity.
     """
     with safe_open(str(path), "pt") as file:
         about = about_in(file, key, newest)
@@ -46,7 +50,7 @@ def read_tensor_file(
 
 
 def about_in(file: Any, key: str, newest: int | None = None) -> dict[str, Any]:
-    """The same of an open file, without its tensors."""
+    """Read the JSON under `key` of an open file's metadata; arguments and errors as `read_tensor_file`."""
     about = parse_json((file.metadata() or {})[key])
     if not isinstance(about, dict):
         raise ValueError("no facts")
@@ -59,7 +63,7 @@ def about_in(file: Any, key: str, newest: int | None = None) -> dict[str, Any]:
 
 
 def check_fields(kind: type, values: Mapping[str, Any]) -> None:
-    """Raise ValueError naming the first value that is not of the type of the field of a dataclass, or not finite.
+    """Raise ValueError for the first value that is not of the type of its dataclass field, or not finite.
 
     Whole numbers count as floats, lists as tuples. Unknown and missing fields are left to the dataclass.
     """
@@ -85,7 +89,7 @@ def _is_of(hint: Any, value: Any) -> bool:
 
 
 def check_size(grid: torch.Tensor, shape: tuple[int | None, ...], dtype: torch.dtype) -> None:
-    """Raise ValueError unless a tensor is of this type and shape; None: any length but 0."""
+    """Raise ValueError unless a tensor has this type and shape; None in the shape: any length but 0."""
     fits = grid.ndim == len(shape) and all(
         n == m or (m is None and n > 0) for n, m in zip(grid.shape, shape, strict=True)
     )
@@ -94,9 +98,9 @@ def check_size(grid: torch.Tensor, shape: tuple[int | None, ...], dtype: torch.d
 
 
 def made_for(make: Callable[[], _Network], state: Mapping[str, torch.Tensor]) -> _Network:
-    """A network, made once it is clear that these tensors are its weights. Raises ValueError where they are not.
+    """Make a network whose weights these tensors are. Raises ValueError where they belong to another network.
 
-    A few bytes can describe a network beyond all memory, so it is made on the meta device first.
+    A few bytes can describe a network larger than the memory, so it is first made on the meta device.
     """
     with torch.device("meta"):
         expected = {name: values.shape for name, values in make().state_dict().items()}
@@ -124,7 +128,7 @@ def write_tensor_file(
 
 
 def write_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
-    """Write the state of a training, complete or not at all. Raises AnatomicalEmbeddingError where the disk is full."""
+    """Write the state of a training run, complete or not at all. Raises AnatomicalEmbeddingError on a full disk."""
     try:
         with atomic_path(path) as temporary:
             torch.save(state, temporary)

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from ..scan.volume import Volume
 
 AIR_HU = -1000.0
-# CT numbers and their levels of 255, linear in between: fine about air's edges and soft tissue, coarse in what varies
+# CT numbers and their levels (0 to 255), linear in between: fine steps in soft tissue and at the skin
 _KNOTS_HU = (-1000, -800, -400, -100, 100, 400, 1300)
 _KNOTS = (0.0, 25.5, 127.5, 158.1, 183.6, 204.0, 255.0)
 _ALIGNED_VOXELS = 0.05
@@ -45,7 +45,7 @@ class WorkingGrid:
 
 
 def levels_of(hu: torch.Tensor) -> torch.Tensor:
-    """CT numbers as uint8 levels, in which voxels of two images are compared."""
+    """CT numbers as uint8 levels, by which matching compares voxels of two images."""
     whole = hu.round().clamp(_KNOTS_HU[0], _KNOTS_HU[-1]).long() - _KNOTS_HU[0]
     table = np.interp(np.arange(_KNOTS_HU[0], _KNOTS_HU[-1] + 1), _KNOTS_HU, _KNOTS)
     return torch.from_numpy(np.rint(table).astype(np.uint8))[whole]

@@ -35,7 +35,7 @@ class Matcher(Protocol):
 class EmbeddingMatcher:
     """Matches by embedding maps; each scan is embedded once and its map kept.
 
-    effort: how far matching goes, one of `matching.EFFORTS`.
+    effort: how far matching goes, one of `matching.match.EFFORTS`.
     """
 
     def __init__(self, model: Model, effort: str = "standard") -> None:

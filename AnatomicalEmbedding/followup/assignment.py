@@ -1,4 +1,4 @@
-"""Which lesion of one study is which lesion of another, where both were marked: pairs, splits, merges, new, gone."""
+"""Assignment of lesions that were marked separately in two studies: pairs, splits, mergers, new and gone lesions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import AnatomicalEmbeddingError, require
+from ..matching.status import ABSENT
 from .lesions import MERGED, OUTSIDE, Lesion
+from .proposing import carry_points, check_prepared, outside_patient
 from .record import FollowUp
 from .status import DISAPPEARED, NEW, SPLIT
 
@@ -18,21 +20,22 @@ if TYPE_CHECKING:
 
 SAME = "same"
 
-_MATCHING_MM = 6.0  # error of matching where weights have no calibration
+_UNCALIBRATED_ERROR_MM = 6.0  # error of matching where weights have no calibration
 _LEAST_ERROR_MM = 1.0
-_OWN_SHARE = 0.6  # of a lesion's radius: error and drift of its marked middle
-_LEFT_OVER = 2.0  # price of a lesion without partner, in units of expected distance
-_ABSENT = 1.0  # price of a partner in a scan where matching reports the place as absent
-_NEVER = 1e6
-_SIZE = 0.25  # price of a radius that is e times as large
+_MIDDLE_ERROR = 0.6  # error and drift of a marked middle, as a share of the lesion's radius
+_ALONE_PRICE = 2.0  # price of a lesion without partner, in units of expected distance
+_ABSENT_PRICE = 1.0  # price of a partner in a scan where matching reports the place as absent
+_FORBIDDEN_PRICE = 1e6
+_SIZE_PRICE = 0.25  # price of a radius that is e times as large
 _UNMEASURED_MM = 7.0  # radius of an unmeasured lesion
-_TOUCH = 1.15  # parts of a lesion lie within its radius times this
+_PART_REACH = 1.15  # parts of a lesion lie within its radius times this
 
 
 @dataclass(frozen=True, eq=False)
 class Listed:
-    """n lesions of a study. points_ras: (n, 3) RAS mm there. radius_mm: (n,). carried_ras: (n, 3) their matches in the
-    other study. error_mm: (n,) expected error of these, NaN where unknown. absent: (n,) bool, matches reported absent.
+    """n lesions of a study. points_ras: (n, 3) RAS mm. radius_mm: (n,). carried_ras: (n, 3) RAS mm, their matches in
+    the other study. error_mm: (n,) expected errors of the matches, NaN where unknown. absent: (n,) bool, whether the
+    match is absent.
     """
 
     points_ras: np.ndarray
@@ -44,12 +47,14 @@ class Listed:
 
 @dataclass(frozen=True)
 class Assignment:
-    """links: (earlier, later) numbers of lesions that are the same, part of one, or one of those that became one.
+    """Which lesions of two lists are the same.
 
-    earlier, later: one word for each lesion. Earlier ones: SAME, SPLIT (into several), MERGED (with others),
-    DISAPPEARED, OUTSIDE (of the later scan). Later ones: SAME, SPLIT (part of one), MERGED (several in one), NEW,
-    OUTSIDE (of the earlier scan). pairs: the links that name one lesion in both studies; of a split or merged one the
-    closest.
+    links: (earlier, later) numbers of lesions that are the same, or whole and part. pairs: the links that name one
+        lesion in both studies; the closest one of a split or a merger.
+    earlier: a word for each lesion: SAME, SPLIT (into several), MERGED (with others), DISAPPEARED, OUTSIDE (of the
+        later scan).
+    later: a word for each lesion: SAME, SPLIT (part of one), MERGED (several in one), NEW, OUTSIDE (of the earlier
+        scan).
     """
 
     links: tuple[tuple[int, int], ...]
@@ -59,20 +64,20 @@ class Assignment:
 
 
 def assign_lesions(earlier: Listed, later: Listed, known: Sequence[tuple[int, int]] = ()) -> Assignment:
-    """Pair two lists of lesions by the places that matching gave them, both ways. known: fixed pairs.
+    """Pair two lists of lesions by their matches, both ways. known: fixed pairs.
 
-    A pair costs its distance, in units of the expected distance, and its change of size; a lesion without partner has a
-    price too; linear assignment minimises the sum. Lesions left over are then tried as parts of a split lesion, or as
-    members of a merged one.
+    The price of a pair is its distance, in units of the expected distance, and its change of size. A lesion without
+    partner has a price too, and linear assignment minimises the sum. Then each lesion without partner may be a part of
+    a split lesion, or a member of a merged one.
     """
     count, others = len(earlier.points_ras), len(later.points_ras)
     pairs = _pairs(earlier, later, known)
     links = set(pairs)
     for n in sorted(set(range(count)) - {i for i, _ in pairs}):
-        links |= {(n, j) for j in _joined_with(earlier, later, n, pairs)}
+        links |= {(n, j) for j in _whole_of(earlier, later, n, pairs)}
     turned = [(j, i) for i, j in pairs]
     for n in sorted(set(range(others)) - {j for _, j in pairs}):
-        links |= {(i, n) for i in _joined_with(later, earlier, n, turned)}
+        links |= {(i, n) for i in _whole_of(later, earlier, n, turned)}
     return Assignment(
         tuple(sorted(links)),
         tuple(_word(links, n, 0, DISAPPEARED, earlier.absent) for n in range(count)),
@@ -86,50 +91,46 @@ def _pairs(earlier: Listed, later: Listed, known: Sequence[tuple[int, int]]) -> 
     count, others = len(earlier.points_ras), len(later.points_ras)
     price = np.zeros((count + others, count + others))
     distance, expected = _distances(earlier, later)
-    price[:count, :others] = distance / expected + _SIZE * _size_change(earlier, later)
-    price[:count, :others] += _ABSENT * (earlier.absent[:, None] + later.absent[None].astype(float))
+    radii = [np.log(np.maximum(each.radius_mm, 1.0)) for each in (earlier, later)]
+    price[:count, :others] = distance / expected + _SIZE_PRICE * np.abs(radii[0][:, None] - radii[1][None])
+    price[:count, :others] += _ABSENT_PRICE * (earlier.absent[:, None] + later.absent[None].astype(float))
     for i, j in known:
-        price[i, :others] = price[:count, j] = _NEVER
-        price[i, j] = -_NEVER
-    price[:count, others:] = price[count:, :others] = _LEFT_OVER / 2
+        price[i, :others] = price[:count, j] = _FORBIDDEN_PRICE
+        price[i, j] = -_FORBIDDEN_PRICE
+    price[:count, others:] = price[count:, :others] = _ALONE_PRICE / 2
     rows, columns = optimize.linear_sum_assignment(price)
     return [(int(i), int(j)) for i, j in zip(rows, columns, strict=True) if i < count and j < others]
 
 
 def _distances(earlier: Listed, later: Listed) -> tuple[np.ndarray, np.ndarray]:
     """(n, m) mm distances between lesions, both ways, and (n, m) mm expected distances."""
-    there = np.linalg.norm(earlier.carried_ras[:, None] - later.points_ras[None], axis=2)
+    forth = np.linalg.norm(earlier.carried_ras[:, None] - later.points_ras[None], axis=2)
     back = np.linalg.norm(later.carried_ras[None] - earlier.points_ras[:, None], axis=2)
     one, other = _error(earlier)[:, None], _error(later)[None]
     # the direction with the smaller error counts more
     weight = other**2 / (one**2 + other**2)
-    distance = weight * there + (1 - weight) * back
+    distance = weight * forth + (1 - weight) * back
     size = np.maximum(earlier.radius_mm[:, None], later.radius_mm[None])
-    return distance, np.hypot(np.minimum(one, other), _OWN_SHARE * size)
-
-
-def _size_change(earlier: Listed, later: Listed) -> np.ndarray:
-    radii = [np.log(np.maximum(each.radius_mm, 1.0)) for each in (earlier, later)]
-    return np.abs(radii[0][:, None] - radii[1][None])
+    return distance, np.hypot(np.minimum(one, other), _MIDDLE_ERROR * size)
 
 
 def _error(listed: Listed) -> np.ndarray:
-    known = np.where(np.isfinite(listed.error_mm), listed.error_mm, _MATCHING_MM)
+    known = np.where(np.isfinite(listed.error_mm), listed.error_mm, _UNCALIBRATED_ERROR_MM)
     return np.maximum(known, _LEAST_ERROR_MM)
 
 
-def _joined_with(listed: Listed, others: Listed, n: int, pairs: Sequence[tuple[int, int]]) -> list[int]:
+def _whole_of(listed: Listed, others: Listed, n: int, pairs: Sequence[tuple[int, int]]) -> list[int]:
     """The lesion of the other study that holds lesion n and a paired lesion, if there is one."""
     found = []
     for partner, j in pairs:
-        whole = others.radius_mm[j] * _TOUCH
+        whole = others.radius_mm[j] * _PART_REACH
         apart = np.linalg.norm(listed.points_ras[n] - listed.points_ras[partner])
-        there = np.linalg.norm(listed.carried_ras[n] - others.points_ras[j])
+        forth = np.linalg.norm(listed.carried_ras[n] - others.points_ras[j])
         back = np.linalg.norm(others.carried_ras[j] - listed.points_ras[n])
         slack = 0.5 * min(_error(listed)[n], _error(others)[j])
         smaller = max(listed.radius_mm[n], listed.radius_mm[partner]) < others.radius_mm[j]
-        if smaller and apart <= 2 * whole and min(there, back) <= whole + slack:
-            found.append((min(there, back) / whole, j))
+        if smaller and apart <= 2 * whole and min(forth, back) <= whole + slack:
+            found.append((min(forth, back) / whole, j))
     return [min(found)[1]] if found else []
 
 
@@ -149,22 +150,24 @@ def _word(links: set[tuple[int, int]], n: int, side: int, alone: str, absent: np
 
 @dataclass(frozen=True)
 class Nearness:
-    """Distance of a lesion from the other's match, and the distance expected from errors and sizes, in mm."""
+    """Distance of a lesion from the match of the other, and the distance that errors and sizes explain, in mm."""
 
     off_mm: float
     expected_mm: float
 
     @property
     def is_likely(self) -> bool:
-        """Whether the distance is within the expected one."""
+        """Whether errors and sizes explain the distance."""
         return self.off_mm <= self.expected_mm
 
 
 @dataclass(frozen=True)
 class RecordAssignment:
-    """Relations between lesions that were marked in one of two studies each. same: (id in the earlier, id in the later)
-    of one lesion. split: (part, whole). merged: (id, id that it merged into), both after `same` is applied. earlier,
-    later: id -> one of the words of `Assignment`. unread: id -> why it could not be matched. nearness: of each pair.
+    """Relations between lesions that were marked in one of two studies each.
+
+    same: (id in the earlier study, id in the later one) of one lesion. split: (part, whole). merged: (id, id that it
+    merged into), after `same` is applied. earlier, later: id -> a word of `Assignment`. unread: id -> why it could not
+    be matched. nearness: of each pair.
     """
 
     earlier_study: str
@@ -178,7 +181,7 @@ class RecordAssignment:
     nearness: Mapping[tuple[str, str], Nearness]
 
     def put_into(self, record: FollowUp) -> FollowUp:
-        """The record with all relations applied, except those that `without_conflicts` leaves out."""
+        """The record with all relations, except the ones that `without_conflicts` leaves out."""
         found, _ = self.without_conflicts(record)
         for one, other in found.same:
             record = record.unite(one, other)
@@ -189,8 +192,9 @@ class RecordAssignment:
         return record
 
     def without_conflicts(self, record: FollowUp) -> tuple[RecordAssignment, tuple[tuple[str, str], ...]]:
-        """All but pairs that a person has reviewed as two lesions in a third study, with their parts; and those pairs.
-        Raises AnatomicalEmbeddingError for a lesion that is not in the record.
+        """Leave out the pairs that a person reviewed as two lesions in a third study, and their parts.
+
+        Returns the rest and the pairs left out. Raises AnatomicalEmbeddingError for a lesion that the record lacks.
         """
         same, apart = [], []
         for one, other in self.same:
@@ -201,39 +205,35 @@ class RecordAssignment:
                 apart.append((one, other))
             else:
                 same.append((one, other))
-        torn = {lesion for pair in apart for lesion in pair}
-        split, merged = (tuple(pair for pair in pairs if pair[1] not in torn) for pairs in (self.split, self.merged))
+        left_out = {lesion for pair in apart for lesion in pair}
+        split, merged = (
+            tuple(pair for pair in pairs if pair[1] not in left_out) for pairs in (self.split, self.merged)
+        )
         return replace(self, same=tuple(same), split=split, merged=merged), tuple(apart)
 
 
 def assign_in_record(
     record: FollowUp, earlier: str, later: str, maps: Mapping[str, EmbeddingMap], effort: str = "standard"
 ) -> RecordAssignment:
-    """Pair the lesions seen in only one of two studies. Changes nothing: see `put_into`.
+    """Pair the lesions that were seen in one of two studies only. Changes nothing: see `RecordAssignment.put_into`.
 
-    Lesions known in both stay as they are; others can still be part of them.
-    maps: by study key. Raises AnatomicalEmbeddingError for a study without a map.
+    Lesions known in both studies stay; others can still be part of them.
+
+    Args:
+        earlier, later: study keys.
+        maps: by study key.
+
+    Raises:
+        AnatomicalEmbeddingError: a study has no map.
     """
-    from .proposing import carry_points, check_prepared, outside_patient
-
     check_prepared(record, (earlier, later), maps)
-    listed, names, unread = [], [], {}
-    for key, other in ((earlier, later), (later, earlier)):
-        lesions = [lesion for lesion in record.lesions if _is_open(lesion, key, other)]
-        points = np.array([lesion.findings[key].point_ras for lesion in lesions]).reshape(-1, 3)
-        lengths = [lesion.findings[key].size.long_mm for lesion in lesions]
-        radii = np.array([_UNMEASURED_MM if length is None else max(length / 2, 1.0) for length in lengths])
-        matches, readable = carry_points(maps[key], points, maps[other], effort)
-        label = record.study(key).label
-        for lesion, ok in zip(lesions, readable, strict=True):
-            if not ok:
-                unread[lesion.id] = outside_patient(lesion.id, label)
-        names.append([lesion.id for lesion, ok in zip(lesions, readable, strict=True) if ok])
-        absent = np.zeros(len(names[-1]), bool) if matches.status is None else matches.status == "absent"
-        error = np.full(len(names[-1]), np.nan) if matches.expected_error_mm is None else matches.expected_error_mm
-        listed.append(Listed(points[readable], radii[readable], matches.points_ras, error, absent))
+    unread: dict[str, str] = {}
+    names, listed = zip(
+        *(_listed(record, key, other, maps, effort, unread) for key, other in ((earlier, later), (later, earlier))),
+        strict=True,
+    )
     known = [(names[0].index(n), names[1].index(n)) for n in names[0] if n in names[1]]
-    found = assign_lesions(*listed, known)
+    found = assign_lesions(listed[0], listed[1], known)
     same = {(i, j): (names[0][i], names[1][j]) for i, j in found.pairs if (i, j) not in known}
     kept = {other: one for one, other in same.values()}
     rest = sorted(set(found.links) - set(found.pairs))
@@ -246,6 +246,23 @@ def assign_in_record(
         dict(zip(names[0], found.earlier, strict=True)), dict(zip(names[1], found.later, strict=True)), unread,
         {ids: Nearness(float(distance[at]), float(expected[at])) for at, ids in (same | split | merged).items()},
     )  # fmt: skip
+
+
+def _listed(
+    record: FollowUp, key: str, other: str, maps: Mapping[str, EmbeddingMap], effort: str, unread: dict[str, str]
+) -> tuple[list[str], Listed]:
+    """Ids and places of the lesions seen in a study and not reviewed as gone in the other. Adds to `unread`."""
+    lesions = [lesion for lesion in record.lesions if _is_open(lesion, key, other)]
+    points = np.array([lesion.findings[key].point_ras for lesion in lesions]).reshape(-1, 3)
+    lengths = [lesion.findings[key].size.long_mm for lesion in lesions]
+    radii = np.array([_UNMEASURED_MM if length is None else max(length / 2, 1.0) for length in lengths])
+    (matches,), on_body = carry_points(maps[key], points, [maps[other]], effort)
+    label = record.study(key).label
+    unread |= {each.id: outside_patient(each.id, label) for each, ok in zip(lesions, on_body, strict=True) if not ok}
+    names = [lesion.id for lesion, ok in zip(lesions, on_body, strict=True) if ok]
+    absent = np.zeros(len(names), bool) if matches.status is None else matches.status == ABSENT
+    error = np.full(len(names), np.nan) if matches.expected_error_mm is None else matches.expected_error_mm
+    return names, Listed(points[on_body], radii[on_body], matches.points_ras, error, absent)
 
 
 def _is_open(lesion: Lesion, key: str, other: str) -> bool:

@@ -1,35 +1,35 @@
 """One study of a follow-up as a DICOM structured report: Comprehensive 3D SR, template TID 1500.
 
-Each lesion is a measurement group (TID 1501) with its Tracking Unique Identifier, which is the same in the reports of
-all studies; its place and the ends of its axes are 3-D coordinates in the frame of reference of the images.
-`sr_reading.read_srs` reads it back.
+Each lesion is a measurement group (TID 1501) with a Tracking Unique Identifier, which is the same in the reports of all
+studies. The place of a lesion and the ends of its axes are 3-D coordinates in the frame of reference of the images.
+`sr_reading.read_srs` reads the report back.
 """
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import AnatomicalEmbeddingError, require
 from ..files import atomic_path
+from ..scan.dicom import group_series, is_dicom_file
 from . import sr_codes as codes
-from .lesions import MERGED, PROPOSED, Axis, Finding, Lesion, Point, Study
+from .lesions import MERGED, Axis, Finding, Lesion, Point, Study
 from .record import FollowUp
 
 if TYPE_CHECKING:
-    import highdicom
     from pydicom import Dataset
 
-
-_OUTSIDE_MM = 5.0  # beyond the outermost slices and pixels
+_PRODUCT = "AnatomicalEmbedding"
+_DEVICE_UID = "2.25.61474311286713206218837262349214873021"  # of this program, wherever it runs
+_SERIES_NUMBER = 990
+_GEOMETRY = ("ImagePositionPatient", "ImageOrientationPatient", "PixelSpacing")
 # Attributes that may be empty but must exist for a report to copy them (type 2)
 _MAY_BE_EMPTY = (
     "PatientID", "PatientName", "PatientBirthDate", "PatientSex", "AccessionNumber", "StudyID", "StudyDate",
@@ -38,8 +38,8 @@ _MAY_BE_EMPTY = (
 
 
 @dataclass(frozen=True, eq=False)
-class SourceSeries:
-    """Headers of one series' slices, without pixels."""
+class _SourceSeries:
+    """Headers of the slices of one series, without pixels."""
 
     slices: tuple[Dataset, ...]
 
@@ -47,56 +47,37 @@ class SourceSeries:
     def frame_of_reference(self) -> str:
         return str(self.slices[0].FrameOfReferenceUID)
 
-    @cached_property
-    def _origins(self) -> np.ndarray:
-        return np.array([each.ImagePositionPatient for each in self.slices], dtype=np.float64)
-
-    @cached_property
-    def _axes(self) -> np.ndarray:
-        """(3,3) rows: along a row of pixels, along a column, and across slices; LPS."""
-        row, column = np.array(self.slices[0].ImageOrientationPatient, dtype=np.float64).reshape(2, 3)
-        return np.stack([row, column, np.cross(row, column)])
-
     def nearest(self, point_ras: Point) -> Dataset:
-        """The slice that a place lies in or nearest to."""
-        return self.slices[self._nearest(point_ras)]
-
-    def outside_mm(self, point_ras: Point) -> float:
-        """Distance of a place outside the images in mm; 0 inside."""
-        number = self._nearest(point_ras)
-        header = self.slices[number]
-        across, down, away = self._axes @ (_lps(point_ras) - self._origins[number])
-        heights = np.sort(self._origins @ self._axes[2])
-        step = float(np.max(np.diff(heights))) if len(heights) > 1 else 0.0
-        height, width = (
-            size * float(mm) for size, mm in zip((header.Rows, header.Columns), header.PixelSpacing, strict=True)
-        )
-        beyond = (-across, across - width, -down, down - height, abs(away) - step)
-        return max(0.0, *map(float, beyond))
-
-    def _nearest(self, point_ras: Point) -> int:
-        return int(np.argmin(np.abs((self._origins - _lps(point_ras)) @ self._axes[2])))
+        """The slice nearest to a place."""
+        row, column = np.array(self.slices[0].ImageOrientationPatient, dtype=np.float64).reshape(2, 3)
+        origins = np.array([each.ImagePositionPatient for each in self.slices], dtype=np.float64)
+        return self.slices[int(np.argmin(np.abs((origins - _lps(point_ras)) @ np.cross(row, column))))]
 
 
-def read_source(study: Study, files: str | Path | Iterable[str | Path]) -> SourceSeries:
-    """The series of a study. files: its slices, or a folder with it.
+def _read_source(study: Study, files: str | Path | Iterable[str | Path]) -> _SourceSeries:
+    """Read the headers of the series of a study. files: its slices, or a folder that holds them.
 
-    Raises AnatomicalEmbeddingError, naming the study, when there are no files, no DICOM images with a place in the
-    patient, several series and none of them the study's, or another study's images.
+    Raises AnatomicalEmbeddingError, naming the study, where the files hold no slices of the study.
     """
-    slices = _placed_slices(study, _paths(files))
-    if not slices:
+    import pydicom
+
+    series, _damaged = group_series(filter(is_dicom_file, _paths(files)))
+    placed = {}
+    for uid, (paths, _unfit) in series.items():
+        headers = [pydicom.dcmread(path, stop_before_pixels=True) for path in paths]
+        if slices := [header for header in headers if all(map(header.get, _GEOMETRY))]:
+            placed[uid] = slices
+    if not placed:
         raise AnatomicalEmbeddingError(
             f"{study.label}: no DICOM slices of it were given (NIfTI, NRRD and multi-frame files cannot be used);"
             " a structured report refers to the DICOM images of its study: load the DICOM series, or export the table"
             " (CSV), the page (HTML) or the record instead."
         )
-    series = {str(each.SeriesInstanceUID) for each in slices}
-    wanted = study.series_uid or (series.pop() if len(series) == 1 else "")
-    slices = [each for each in slices if each.SeriesInstanceUID == wanted]
-    if not slices:
-        problem = f"hold another series than {wanted}" if wanted else f"hold {len(series)} series"
+    uid = study.series_uid or (next(iter(placed)) if len(placed) == 1 else "")
+    if uid not in placed:
+        problem = f"hold another series than {uid}" if uid else f"hold {len(placed)} series"
         raise AnatomicalEmbeddingError(f"{study.label}: the DICOM files given {problem}; give the study's own series.")
+    slices = placed[uid]
     if study.study_uid and any(each.StudyInstanceUID != study.study_uid for each in slices):
         raise AnatomicalEmbeddingError(f"{study.label}: the DICOM files are of another study; give its own.")
     if "FrameOfReferenceUID" not in slices[0]:
@@ -107,17 +88,7 @@ def read_source(study: Study, files: str | Path | Iterable[str | Path]) -> Sourc
     for keyword in _MAY_BE_EMPTY:
         if keyword not in slices[0]:
             setattr(slices[0], keyword, "")
-    return SourceSeries(tuple(slices))
-
-
-def check_inside(source: SourceSeries, study: Study, label: str, point_ras: Point) -> None:
-    """Raise AnatomicalEmbeddingError where a place lies outside the images."""
-    outside = source.outside_mm(point_ras)
-    if outside > _OUTSIDE_MM:
-        raise AnatomicalEmbeddingError(
-            f"{label}: lies {outside:.0f} mm outside the DICOM images given for {study.label};"
-            " give the series that it was marked in."
-        )
+    return _SourceSeries(tuple(slices))
 
 
 def _paths(files: str | Path | Iterable[str | Path]) -> list[Path]:
@@ -127,83 +98,53 @@ def _paths(files: str | Path | Iterable[str | Path]) -> list[Path]:
     return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
 
 
-def _placed_slices(study: Study, paths: Sequence[Path]) -> list[Dataset]:
-    """Headers of single CT, MR or PET slices; other files, and images without a place, are skipped."""
-    import pydicom
-
-    slices = {}
-    for path in paths:
-        try:
-            header = pydicom.dcmread(path, stop_before_pixels=True)
-        except pydicom.errors.InvalidDicomError:
-            continue
-        except (OSError, ValueError, EOFError) as error:
-            raise AnatomicalEmbeddingError(
-                f"{path}: cannot be read as DICOM for the report of {study.label} ({error}); copy the series again."
-            ) from error
-        placed = all(header.get(keyword) for keyword in ("ImagePositionPatient", "ImageOrientationPatient"))
-        if placed and header.get("PixelSpacing") and header.get("SeriesInstanceUID") and header.get("SOPInstanceUID"):
-            slices[str(header.SOPInstanceUID)] = header
-    return list(slices.values())
-
-
-_PRODUCT = "AnatomicalEmbedding"
-_DEVICE_UID = "2.25.61474311286713206218837262349214873021"  # of this program, wherever it runs
-_SERIES_NUMBER = 990
-
-
-def import_highdicom():
-    """highdicom, or AnatomicalEmbeddingError where it is not installed."""
-    require("highdicom.sr", "highdicom", "DICOM structured reports need", "followup")
-    return sys.modules["highdicom"]
-
-
 def write_sr(
     record: FollowUp,
     study_key: str,
     source_files: str | Path | Iterable[str | Path],
     path: str | Path,
-    include_unconfirmed: bool = False,
-    observer: str = "",
 ) -> tuple[str, ...]:
-    """Write the lesions' findings in one study; returns sentences on what was left out.
+    """Write the findings of one study as a structured report.
 
-    source_files: the DICOM slices that the lesions were marked in, or a folder with them. include_unconfirmed: also
-    report unreviewed places, without sizes, flagged UNCONFIRMED. observer: the reader, "Family^Given". The report is
-    always marked unverified and preliminary, and partial unless every lesion is reviewed.
+    A place that no person reviewed is left out. The report is marked as unverified, and as partial unless every lesion
+    is reviewed.
 
-    Raises AnatomicalEmbeddingError when highdicom is not installed, the study has no DICOM images or other ones, a
-    lesion lies outside them, nothing can be reported, or the file cannot be written.
+    Args:
+        source_files: the DICOM slices that the lesions were marked in, or a folder that holds them.
+
+    Returns:
+        Sentences on findings that the report leaves out.
+
+    Raises:
+        AnatomicalEmbeddingError: highdicom is not installed, the files are not the slices of this study, no lesion can
+            be reported, or the file cannot be written.
     """
-    hd = import_highdicom()
+    require("highdicom.sr", "highdicom", "DICOM structured reports need", "followup")
+    hd = sys.modules["highdicom"]
     study = record.study(study_key)
-    source = read_source(study, source_files)
+    source = _read_source(study, source_files)
     left_out: list[str] = []
     groups, images = [], {}
     for lesion in record.lesions:
         found = lesion.findings.get(study_key)
         if found is None:
             left_out.append(f"{lesion.id}: it is not assessed in {study.label}, so the report leaves it out.")
-        elif not found.reviewed and not include_unconfirmed:
+        elif not found.reviewed:
             left_out.append(f"{lesion.id}: its place in {study.label} is not confirmed, so the report leaves it out.")
         else:
-            _check_uid(lesion)
-            if found.point_ras is not None:
-                check_inside(source, study, lesion.id, found.point_ras)
-            group = _Group(hd, record, lesion, found, source, study)
-            groups.append(group.written())
+            group = _LesionGroup(hd, record, lesion, found, source, study)
+            groups.append(group.content())
             images.update(group.images)
             left_out += group.left_out
     if not groups:
         raise AnatomicalEmbeddingError(
             f"{study.label}: no lesion was confirmed in it, so there is nothing to report; confirm or mark one first."
         )
-    reviewed = all(
-        (found := lesion.findings.get(study_key)) is not None and found.reviewed for lesion in record.lesions
-    )
+    findings = [lesion.findings.get(study_key) for lesion in record.lesions]
+    is_complete = all(found is not None and found.reviewed for found in findings)
     evidence = [source.slices[0], *(each for each in images.values() if each is not source.slices[0])]
     try:
-        document = _document(hd, groups, evidence, reviewed, observer)
+        document = _document(hd, groups, evidence, is_complete)
         with atomic_path(path) as temporary:
             document.save_as(temporary)
     except OSError as error:
@@ -215,27 +156,18 @@ def write_sr(
     return tuple(left_out)
 
 
-def _check_uid(lesion: Lesion) -> None:
-    uid = lesion.tracking_uid
-    if len(uid) > 64 or not re.fullmatch(r"[0-9]+(\.[0-9]+)*", uid):
-        raise AnatomicalEmbeddingError(
-            f"{lesion.id}: its tracking UID {uid!r} is not a DICOM UID (numbers and points, 64 characters);"
-            " correct it in the record."
-        )
-
-
-class _Group:
-    """The measurement group of one lesion. images: slices it refers to, by their UIDs. left_out: sentences."""
+class _LesionGroup:
+    """The measurement group of one lesion. images: slices that it refers to, by UID. left_out: sentences."""
 
     def __init__(
-        self, hd: highdicom, record: FollowUp, lesion: Lesion, found: Finding, source: SourceSeries, study: Study
+        self, hd: Any, record: FollowUp, lesion: Lesion, found: Finding, source: _SourceSeries, study: Study
     ) -> None:
         self.hd, self.record, self.lesion, self.found, self.source = hd, record, lesion, found, source
         self.study = study
         self.images: dict[str, Dataset] = {}
         self.left_out: list[str] = []
 
-    def written(self) -> highdicom.sr.MeasurementsAndQualitativeEvaluations:
+    def content(self) -> Any:
         sr, lesion, found = self.hd.sr, self.lesion, self.found
         evaluations = [
             sr.QualitativeEvaluation(self._code(codes.STATE), self._code(codes.STATE_CODES[found.state])),
@@ -245,10 +177,9 @@ class _Group:
         if found.point_ras is not None:
             source_images = [sr.SourceImageForMeasurementGroup(*self._image(found.point_ras))]
         group = sr.MeasurementsAndQualitativeEvaluations(
-            tracking_identifier=sr.TrackingIdentifier(uid=lesion.tracking_uid, identifier=self._label()),
+            tracking_identifier=sr.TrackingIdentifier(uid=lesion.tracking_uid, identifier=lesion.label),
             finding_type=self._code(codes.LESION),
             finding_sites=self._site(),
-            algorithm_id=sr.AlgorithmIdentification(_PRODUCT, _version()) if found.state == PROPOSED else None,
             measurements=self._measurements(),
             qualitative_evaluations=evaluations,
             source_images=source_images,
@@ -261,18 +192,14 @@ class _Group:
                 relationship_type=contains,
             )  # fmt: skip
             items.append(place)
-        for name, other in ((codes.MERGED_WITH, found.into if found.state == MERGED else ""),
-                            (codes.SPLIT_FROM, lesion.split_from)):  # fmt: skip
+        merged_with = found.into if found.state == MERGED else ""
+        for name, other in ((codes.MERGED_WITH, merged_with), (codes.SPLIT_FROM, lesion.split_from)):
             if other:
                 uid = self.record.lesion(other).tracking_uid
                 items.append(sr.UIDRefContentItem(self._code(name), uid, relationship_type=contains))
         return group
 
-    def _label(self) -> str:
-        """The lesion's label, with a flag for readers without our codes."""
-        return f"{self.lesion.label}{codes.UNCONFIRMED}" if self.found.state == PROPOSED else self.lesion.label
-
-    def _measurements(self) -> list[highdicom.sr.Measurement]:
+    def _measurements(self) -> list[Any]:
         size = self.found.size
         drawn = [(codes.LONG_AXIS, size.long_axis, size.long_mm), (codes.SHORT_AXIS, size.short_axis, size.short_mm)]
         if not (self.found.visible and size.confirmed):
@@ -287,7 +214,7 @@ class _Group:
             written.append(self.hd.sr.Measurement(name, round(size.volume_ml, 4), unit))
         return written
 
-    def _axis(self, name: codes.Code, axis: Axis, mm: float) -> highdicom.sr.Measurement:
+    def _axis(self, name: codes.Code, axis: Axis, mm: float) -> Any:
         middle = tuple(np.mean(axis, axis=0))
         ends = self.hd.sr.CoordinatesForMeasurement3D("POLYLINE", _lps(axis), self.source.frame_of_reference)
         image = self.hd.sr.SourceImageForMeasurement(*self._image(middle))
@@ -296,7 +223,7 @@ class _Group:
             referenced_coordinates=[ends],
         )  # fmt: skip
 
-    def _site(self) -> list[highdicom.sr.FindingSite] | None:
+    def _site(self) -> list[Any] | None:
         if not self.lesion.site:
             return None
         found = codes.site_codes(self.lesion.site)
@@ -311,27 +238,18 @@ class _Group:
         self.images[header.SOPInstanceUID] = header
         return header.SOPClassUID, header.SOPInstanceUID
 
-    def _code(self, code: codes.Code) -> highdicom.sr.CodedConcept:
-        value, scheme, meaning = code
-        return self.hd.sr.CodedConcept(value, scheme, meaning)
+    def _code(self, code: codes.Code) -> Any:
+        return self.hd.sr.CodedConcept(*code)
 
 
-def _document(
-    hd: highdicom, groups: list, evidence: list[Dataset], complete: bool, observer: str
-) -> highdicom.sr.Comprehensive3DSR:
+def _document(hd: Any, groups: list, evidence: list[Dataset], is_complete: bool) -> Any:
     sr = hd.sr
     device = sr.ObserverContext(
         sr.CodedConcept("121007", "DCM", "Device"),
         sr.DeviceObserverIdentifyingAttributes(_DEVICE_UID, _PRODUCT, _PRODUCT, _PRODUCT),
     )
-    person = None
-    if observer:
-        name = observer if "^" in observer else f"{observer}^"
-        person = sr.ObserverContext(
-            sr.CodedConcept("121006", "DCM", "Person"), sr.PersonObserverIdentifyingAttributes(name)
-        )
     report = sr.MeasurementReport(
-        observation_context=sr.ObservationContext(person, device),
+        observation_context=sr.ObservationContext(observer_device_context=device),
         procedure_reported=sr.CodedConcept("25045-6", "LN", "CT unspecified body region"),
         imaging_measurements=groups,
         title=sr.CodedConcept("126000", "DCM", "Imaging Measurement Report"),
@@ -345,7 +263,7 @@ def _document(
                 codes.SCHEME, name=_PRODUCT, responsible_organization=_PRODUCT
             )
         ],
-        is_complete=complete,
+        is_complete=is_complete,
     )  # fmt: skip
     document.SpecificCharacterSet = "ISO_IR 192"  # UTF-8: names of lesions may be in any language
     return document

@@ -3,9 +3,11 @@
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from ..errors import AnatomicalEmbeddingError
+from ..files import free_name
 from ..scan.volume import Volume
 from .dicom_sr import write_sr
 from .record import FollowUp
@@ -18,7 +20,7 @@ CSV, HTML, SR, RECORD = KINDS = ("csv", "html", "sr", "record")
 
 @dataclass(frozen=True)
 class Exported:
-    """written: files. notes: sentences on what was left out of them, and on files not written and why."""
+    """written: files. notes: sentences on findings left out of them, and on files that could not be written."""
 
     written: tuple[Path, ...]
     notes: tuple[str, ...]
@@ -31,15 +33,18 @@ def export(
     sources: Mapping[str, str | Path | Iterable[str | Path]] | None = None,
     name: str = "follow-up",
     kinds: Iterable[str] = KINDS,
-    include_unconfirmed: bool = False,
-    observer: str = "",
 ) -> Exported:
-    """Write NAME.csv, NAME.html, NAME.followup.json and NAME-STUDY.sr.dcm for each study; existing files are replaced.
+    """Write NAME.csv, NAME.html, NAME.followup.json, and NAME-STUDY.sr.dcm for each study; existing files are replaced.
 
-    volumes: scans by study key, for pictures. sources: DICOM slices, or a folder with them, by study key. kinds: some
-    of KINDS. include_unconfirmed, observer: see `write_sr`. A file that cannot be written does not stop the others.
+    A file that cannot be written does not stop the others.
 
-    Raises AnatomicalEmbeddingError when there is no lesion, or no file at all could be written.
+    Args:
+        volumes: scans by study key, for pictures.
+        sources: the DICOM slices, or a folder that holds them, by study key.
+        kinds: some of KINDS.
+
+    Raises:
+        AnatomicalEmbeddingError: there is no lesion, or no file could be written.
     """
     if not record.lesions:
         raise AnatomicalEmbeddingError("there is no lesion in this follow-up yet; mark one before exporting.")
@@ -66,25 +71,16 @@ def export(
         attempt(folder / f"{name}{SUFFIX}", lambda path: write_record(path, record))
     if SR in kinds:
         for key, file_name in sr_names(record, name).items():
-            files = sources.get(key, ())
-            attempt(
-                folder / file_name,
-                lambda path, key=key, files=files: write_sr(record, key, files, path, include_unconfirmed, observer),
-            )
+            attempt(folder / file_name, partial(write_sr, record, key, sources.get(key, ())))
     if not written:
         raise AnatomicalEmbeddingError(notes[0] if notes else "nothing was chosen for export; choose a kind of file.")
     return Exported(tuple(written), tuple(notes))
 
 
 def sr_names(record: FollowUp, name: str) -> dict[str, str]:
-    """The file of each study's structured report, by study key; studies of one day are numbered."""
+    """The file name of each study's structured report, by study key."""
     names: dict[str, str] = {}
     for study in record.studies:
         label = re.sub(r"[^\w.-]+", "-", study.label).strip(".-") or "study"
-        first = proposed = f"{name}-{label}"
-        number = 1
-        while proposed in names.values():
-            number += 1
-            proposed = f"{first}-{number}"
-        names[study.key] = proposed
-    return {key: f"{proposed}.sr.dcm" for key, proposed in names.items()}
+        names[study.key] = free_name(f"{name}-{label}", {taken.casefold() for taken in names.values()})
+    return {key: f"{each}.sr.dcm" for key, each in names.items()}

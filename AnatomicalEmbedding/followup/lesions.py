@@ -26,8 +26,8 @@ LEAST_AXIS_MM = 0.1  # shorter ones are drawing mistakes
 
 @dataclass(frozen=True)
 class Study:
-    """One scan of the patient. key: unique and constant (the DICOM series UID, the hash of its content, or its id in
-    the scene). date: of the scan, None where unknown. name: for users.
+    """One scan of the patient. key: unique and constant: the DICOM series UID, the hash of its content, or a key that a
+    scene keeps. date: of the scan; None where unknown. name: for users.
     """
 
     key: str
@@ -82,9 +82,8 @@ class Measurement:
         return None if self.short_axis is None else math.dist(*self.short_axis)
 
     def shifted(self, step: Point) -> Measurement:
-        """The same sizes, elsewhere."""
-        axes = (_moved(axis, step) for axis in (self.long_axis, self.short_axis))
-        return Measurement(*axes, self.volume_ml, self.confirmed)
+        """The same sizes, `step` mm farther."""
+        return Measurement(_moved(self.long_axis, step), _moved(self.short_axis, step), self.volume_ml, self.confirmed)
 
 
 NO_SIZE = Measurement()
@@ -92,8 +91,8 @@ NO_SIZE = Measurement()
 
 @dataclass(frozen=True)
 class Finding:
-    """A lesion in one study. point_ras: None where `state` has no place. guess: of matching, kept
-    after the review. into: the lesion that it has `MERGED` with.
+    """A lesion in one study. point_ras: None where `state` has no place. guess: of matching, kept after the review.
+    into: the lesion that it has `MERGED` with.
     """
 
     state: str
@@ -135,8 +134,14 @@ class Lesion:
         return f"{self.id} {self.name}".rstrip()
 
 
+def step_to(place: Point, start: Point) -> Point:
+    """The vector from `start` to `place`, mm."""
+    return place[0] - start[0], place[1] - start[1], place[2] - start[2]
+
+
 def _moved(axis: Axis | None, step: Point) -> Axis | None:
     if axis is None:
         return None
-    one, other = (tuple(a + b for a, b in zip(end, step, strict=True)) for end in axis)
-    return one, other
+    x, y, z = step
+    (a, b, c), (d, e, f) = axis
+    return (a + x, b + y, c + z), (d + x, e + y, f + z)

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
+from typing import Any
 
 from ..errors import AnatomicalEmbeddingError
 from .lesions import (
@@ -29,12 +30,13 @@ from .lesions import (
     Measurement,
     Point,
     Study,
+    step_to,
 )
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """Where a lesion may be in a study, and the axes carried over with it."""
+    """A place where a lesion may be in a study, and the axes carried over with it."""
 
     point_ras: Point
     guess: Guess
@@ -51,21 +53,21 @@ class FollowUp:
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def lesion(self, lesion_id: str) -> Lesion:
-        """Raises AnatomicalEmbeddingError for a lesion that is not here."""
+        """The lesion of an id. Raises AnatomicalEmbeddingError where the record has no such lesion."""
         for lesion in self.lesions:
             if lesion.id == lesion_id:
                 return lesion
         raise AnatomicalEmbeddingError(f"lesion {lesion_id!r}: is not in this follow-up; choose one of its lesions.")
 
     def study(self, key: str) -> Study:
-        """Raises AnatomicalEmbeddingError for a study that is not here."""
+        """The study of a key. Raises AnatomicalEmbeddingError where the record has no such study."""
         for study in self.studies:
             if study.key == key:
                 return study
         raise AnatomicalEmbeddingError(f"study {key!r}: is not in this follow-up; load it first.")
 
     def finding(self, lesion_id: str, study: str) -> Finding | None:
-        """None where nothing was marked or proposed."""
+        """The finding of a lesion in a study; None where no place was marked or proposed."""
         self.study(study)
         return self.lesion(lesion_id).findings.get(study)
 
@@ -98,7 +100,7 @@ class FollowUp:
         return replace(self, studies=studies)
 
     def mark(self, study: str, point_ras: Point, lesion_id: str | None = None) -> FollowUp:
-        """A person marks a lesion: a new one, or, by its id, one known from other studies."""
+        """Mark a new lesion, or, by its id, one known from other studies."""
         if lesion_id is None:
             lesion_id = self.free_id()
             self = replace(self, lesions=(*self.lesions, Lesion(lesion_id)))
@@ -111,7 +113,7 @@ class FollowUp:
         return next(name for n in count(1) if (name := f"L{n}") not in taken)
 
     def remove(self, lesion_id: str) -> FollowUp:
-        """Without a lesion; its parts and those merged with it become independent again."""
+        """Remove a lesion. Its parts, and lesions merged with it, become independent again."""
         self.lesion(lesion_id)
         kept = []
         for lesion in self.lesions:
@@ -131,6 +133,7 @@ class FollowUp:
         if one is other:
             raise AnatomicalEmbeddingError(f"{lesion_id}: cannot be united with itself; choose another lesion.")
         both = (lesion_id, other_id)
+        labels = {study.key: study.label for study in self.studies}
         findings = {key: found for key, found in one.findings.items() if found.into not in both}
         for key, found in other.findings.items():
             if found.into in both:
@@ -138,7 +141,7 @@ class FollowUp:
             known = findings.get(key)
             if known is not None and known.reviewed and found.reviewed:
                 raise AnatomicalEmbeddingError(
-                    f"{lesion_id}, {other_id}: were both reviewed in {self._label(key)}; clear one of them there."
+                    f"{lesion_id}, {other_id}: were both reviewed in {labels.get(key, key)}; clear one of them there."
                 )
             if known is None or not known.reviewed:
                 findings[key] = found
@@ -162,7 +165,7 @@ class FollowUp:
         kept = [one if each.id == lesion_id else renamed(each) for each in self.lesions if each.id != other_id]
         return replace(self, lesions=tuple(kept))
 
-    def describe(self, lesion_id: str, **changes: str | bool) -> FollowUp:
+    def describe(self, lesion_id: str, **changes: Any) -> FollowUp:
         """Change name, site, target, nodal or split_from of a lesion. A part of a node becomes a node, and a part of a
         non-target a non-target, unless these are given.
         """
@@ -180,7 +183,7 @@ class FollowUp:
     # -- proposals ---------------------------------------------------------------------------------------------------
 
     def propose(self, study: str, proposals: Mapping[str, Proposal]) -> FollowUp:
-        """Places for lesions, by id, in a study. Reviewed findings stay; sizes are not confirmed."""
+        """Propose places of lesions, by id, in a study. Reviewed findings stay; sizes are not confirmed."""
         for lesion_id, proposal in proposals.items():
             known = self.finding(lesion_id, study)
             if known is None or not known.reviewed:
@@ -211,15 +214,15 @@ class FollowUp:
         return self._set(lesion_id, study, _placed(found, state, _point(point_ras)))
 
     def not_visible(self, lesion_id: str, study: str) -> FollowUp:
-        """The scan shows the place, but no lesion there: RECIST counts 0 mm."""
+        """State that the scan shows the place, but no lesion there: RECIST counts 0 mm."""
         return self._gone(lesion_id, study, NOT_VISIBLE)
 
     def outside(self, lesion_id: str, study: str) -> FollowUp:
-        """The scan does not show the place."""
+        """State that the scan does not show the place."""
         return self._gone(lesion_id, study, OUTSIDE)
 
     def merge(self, lesion_id: str, study: str, into: str) -> FollowUp:
-        """In this study the lesion has merged with another, which is measured for both."""
+        """State that the lesion has merged with another in this study, which is measured for both."""
         self.lesion(into)
         if into == lesion_id:
             raise AnatomicalEmbeddingError(f"{lesion_id}: cannot merge with itself; choose another lesion.")
@@ -265,9 +268,6 @@ class FollowUp:
 
     # ----------------------------------------------------------------------------------------------------------------
 
-    def _label(self, key: str) -> str:
-        return next((study.label for study in self.studies if study.key == key), key)
-
     def _known(self, lesion_id: str, study: str) -> Finding:
         found = self.finding(lesion_id, study)
         if found is None:
@@ -292,7 +292,7 @@ def _placed(found: Finding, state: str, place: Point) -> Finding:
     """The finding at another place; unconfirmed axes move along."""
     size = found.size
     if found.point_ras is not None and not size.confirmed:
-        size = size.shifted(tuple(a - b for a, b in zip(place, found.point_ras, strict=True)))
+        size = size.shifted(step_to(place, found.point_ras))
     return Finding(state, place, found.guess, size)
 
 

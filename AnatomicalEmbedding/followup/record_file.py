@@ -9,7 +9,6 @@
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -32,44 +31,18 @@ def write_record(path: str | Path, record: FollowUp) -> None:
 def read_record(path: str | Path) -> FollowUp:
     """Read a file written by `write_record`.
 
-    Raises AnatomicalEmbeddingError naming the file when it is missing, damaged, no record, or of a newer version.
+    Raises AnatomicalEmbeddingError, naming the file, when it is missing, damaged, no record, or of a newer version.
     """
     try:
-        document = parse_json(Path(path).read_text(encoding="utf-8-sig"))
+        return from_json(parse_json(Path(path).read_text(encoding="utf-8-sig")))
     except FileNotFoundError as error:
         raise AnatomicalEmbeddingError(f"{path}: no such file; check the path.") from error
     except (OSError, UnicodeDecodeError) as error:
         raise AnatomicalEmbeddingError(f"{path}: cannot be read as text; give a {SUFFIX} file.") from error
     except ValueError as error:
         raise AnatomicalEmbeddingError(f"{path}: is not JSON; give a {SUFFIX} file, or a copy of it.") from error
-    try:
-        return from_json(document)
     except AnatomicalEmbeddingError as error:
         raise AnatomicalEmbeddingError(f"{path}: {error}") from error
-
-
-def reviewed_only_in(old: FollowUp, new: FollowUp) -> list[str]:
-    """Labels of lesions whose reviewed findings in `old` are not in `new`: what replacing it would lose."""
-    return [each.label for each in old.lesions if not any(_is_in(each, other) for other in new.lesions)]
-
-
-def tracked_as_in(old: FollowUp, new: FollowUp) -> FollowUp:
-    """`new` with the Tracking UIDs of the same lesions of `old`."""
-    known, lesions = list(old.lesions), []
-    for lesion in new.lesions:
-        same = next((each for each in known if _is_in(each, lesion)), None)
-        if same is not None:
-            known.remove(same)
-            lesion = replace(lesion, tracking_uid=same.tracking_uid)
-        lesions.append(lesion)
-    return replace(new, lesions=tuple(lesions))
-
-
-def _is_in(lesion: Lesion, other: Lesion) -> bool:
-    """Does `other` hold the description and all reviewed findings of a lesion?"""
-    words = [(each.name, each.site, each.target, each.nodal, each.split_from) for each in (lesion, other)]
-    reviewed = {key: found for key, found in lesion.findings.items() if found.reviewed}
-    return words[0] == words[1] and all(other.findings.get(key) == reviewed[key] for key in reviewed)
 
 
 def to_json(record: FollowUp) -> dict[str, Any]:
@@ -91,7 +64,7 @@ def to_json(record: FollowUp) -> dict[str, Any]:
 def from_json(document: Any) -> FollowUp:
     """The record that `to_json` wrote. Unknown entries are ignored.
 
-    Raises AnatomicalEmbeddingError for anything else, naming the lesion and study that cannot be understood.
+    Raises AnatomicalEmbeddingError for anything else, naming the lesion and the study that cannot be understood.
     """
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise AnatomicalEmbeddingError(f"is not a follow-up of this program; give a {SUFFIX} file.")
@@ -109,11 +82,11 @@ def from_json(document: Any) -> FollowUp:
     return FollowUp(lesions=tuple(lesions)).with_studies(studies)
 
 
-def _understood(what: str, read: Callable[..., Any], value: Any) -> Any:
+def _understood(name: str, read: Callable[..., Any], value: Any) -> Any:
     try:
         return read(value)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise AnatomicalEmbeddingError(f"{what} cannot be understood ({error}); correct it, or use a copy.") from error
+        raise AnatomicalEmbeddingError(f"{name} cannot be understood ({error}); correct it, or use a copy.") from error
 
 
 def _list(document: Mapping[str, Any], key: str) -> list:
@@ -163,8 +136,8 @@ def _guess(value: Mapping[str, Any]) -> Guess:
 
 
 def _size(value: Mapping[str, Any]) -> Measurement:
-    axes = (_axis(value.get(key)) for key in ("long_axis", "short_axis"))
-    return Measurement(*axes, _number(value.get("volume_ml")), _flag(value, "confirmed", False))
+    long_axis, short_axis = (_axis(value.get(key)) for key in ("long_axis", "short_axis"))
+    return Measurement(long_axis, short_axis, _number(value.get("volume_ml")), _flag(value, "confirmed", False))
 
 
 def _axis(value: Any) -> Axis | None:

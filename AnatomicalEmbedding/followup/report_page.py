@@ -1,4 +1,4 @@
-"""The page of a follow-up: each lesion in each study as a picture, sizes, response, and the trend. One HTML file."""
+"""The page of a follow-up: each lesion in each study as a picture, with sizes, sums and response. One HTML file."""
 
 import math
 from collections.abc import Mapping
@@ -12,40 +12,33 @@ from ..reports import pictures
 from ..reports.page import check_packages, fill_page, package_versions
 from ..reports.pictures import AXIAL, SOFT_TISSUE, Window
 from ..scan.volume import Volume
-from .lesions import MERGED, NOT_VISIBLE, OUTSIDE, Axis, Lesion, Point, Study
+from .lesions import MERGED, NOT_VISIBLE, OUTSIDE, Lesion, Point
 from .record import FollowUp
-from .response import Response, responses
+from .response import responses
 from .table import Row, rows
-from .trend_chart import trend_svg
 
-_LEAST_MM = 90.0  # that a picture shows
-_AROUND = 2.2  # times the longest axis
+_LEAST_SIDE_MM = 90.0  # of a picture
+_SIDE = 2.2  # of a picture, times the longest axis
 _PIXELS = 300
 _SCALE_BARS_MM = (50.0, 20.0, 10.0)
-_GREY = {
+_WHY_NO_PICTURE = {
     NOT_VISIBLE: "not visible: the scan shows the place, but no lesion there",
     OUTSIDE: "outside: the scan does not show the place",
 }
 
 
 @dataclass(frozen=True)
-class _Drawn:
-    """An axis on the picture, mm right of and below its middle. long: or short."""
-
-    long: bool
-    ends: tuple[tuple[float, float], tuple[float, float]]
-
-
-@dataclass(frozen=True)
 class _Cell:
-    """A lesion in a study. source: the picture, "" where there is none; why: a sentence for the card without one.
-    off_mm: distance of the lesion's point from the slice shown, which contains the long axis.
+    """A lesion in a study. source: the picture, or "". why: a sentence in place of the picture.
+
+    drawn: "long" or "short" and the ends of each axis, mm right of and below the middle of the picture. cross: the
+    place of the lesion, likewise. off_mm: distance of the place from the slice shown, which contains the long axis.
     """
 
     row: Row
     source: str = ""
     why: str = ""
-    drawn: tuple[_Drawn, ...] = ()
+    drawn: tuple[tuple[str, tuple[tuple[float, float], ...]], ...] = ()
     cross: tuple[float, float] = (0.0, 0.0)
     off_mm: float = 0.0
 
@@ -71,11 +64,14 @@ class _Strip:
 def write_page(
     path: str | Path, record: FollowUp, volumes: Mapping[str, Volume] | None = None, title: str = "Lesion follow-up"
 ) -> Path:
-    """Write one HTML page that holds everything it shows: no script, no other file, no network.
+    """Write one HTML page that holds all that it shows: no script, no other file, no network.
 
-    volumes: the scans by study key, in the frame that the record's places are in; a study without one gets cards
-    without pictures. Raises AnatomicalEmbeddingError when jinja2 or pillow is not installed or the page cannot be
-    written. The page is complete or not written.
+    Args:
+        volumes: the scans by study key, in the frame of the record; a study without a scan gets no pictures.
+
+    Raises:
+        AnatomicalEmbeddingError: jinja2 or pillow is not installed, or the page cannot be written. The page is complete
+            or not written.
     """
     check_packages()
     cells = rows(record)
@@ -89,24 +85,15 @@ def write_page(
         "followup/report_page.html.j2",
         title=title,
         created=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
-        studies=[_Head(study, response) for study, response in zip(record.studies, responses(record), strict=True)],
+        studies=list(zip(record.studies, responses(record), strict=True)),
         strips=strips,
         unreviewed=len(record.unreviewed()),
-        trend=trend_svg(record),
         versions=package_versions(),
     )
 
 
-@dataclass(frozen=True)
-class _Head:
-    """A study and its response."""
-
-    study: Study
-    response: Response
-
-
 def _strip(record: FollowUp, lesion: Lesion, cells: list[Row], volumes: Mapping[str, Volume]) -> _Strip:
-    side_mm = max(_LEAST_MM, _AROUND * _longest_mm(cells))
+    side_mm = max(_LEAST_SIDE_MM, _SIDE * _longest_mm(cells))
     half_mm = pictures.pixels_across(side_mm, side_mm / _PIXELS) * side_mm / _PIXELS / 2  # to the pixels' outer edges
     window = _window(cells, volumes)
     shown = [_cell(row, volumes.get(row.study.key), side_mm, window, record) for row in cells]
@@ -119,10 +106,14 @@ def _longest_mm(cells: list[Row]) -> float:
 
 
 def _window(cells: list[Row], volumes: Mapping[str, Volume]) -> Window:
-    """The window for the first place where a person saw the lesion, or that was proposed."""
+    """The window for the first place where a person saw the lesion, else for the first proposal."""
     placed = [row for row in cells if row.finding and row.finding.point_ras and row.study.key in volumes]
     best = next((row for row in placed if row.finding.visible), placed[0] if placed else None)
-    return SOFT_TISSUE if best is None else pictures.choose_window(volumes[best.study.key], best.finding.point_ras)
+    return (
+        SOFT_TISSUE
+        if best is None
+        else pictures.choose_window(volumes[best.study.key], np.array(best.finding.point_ras))
+    )
 
 
 def _cell(row: Row, volume: Volume | None, side_mm: float, window: Window, record: FollowUp) -> _Cell:
@@ -132,25 +123,19 @@ def _cell(row: Row, volume: Volume | None, side_mm: float, window: Window, recor
     if found.state == MERGED:
         return _Cell(row, why=f"merged with {record.lesion(found.into).label}, which is measured for both")
     if found.point_ras is None:
-        return _Cell(row, why=_GREY[found.state])
+        return _Cell(row, why=_WHY_NO_PICTURE[found.state])
     if volume is None:
         return _Cell(row, why="no picture: the scan was not loaded")
-    long_axis, short_axis = found.size.long_axis, found.size.short_axis
+    axes = {"long": found.size.long_axis, "short": found.size.short_axis}
     middle = np.array(found.point_ras)
-    if long_axis is not None:  # the slice of the measurement
-        middle[2] = (long_axis[0][2] + long_axis[1][2]) / 2
+    if axes["long"] is not None:  # the slice of the measurement
+        middle[2] = np.mean(axes["long"], axis=0)[2]
     if not volume.contains(middle[None])[0]:
         return _Cell(row, why="no picture: the place is outside the scan that was loaded")
     hu = pictures.slice_hu(volume, middle, AXIAL, side_mm, side_mm / _PIXELS)
     source = pictures.data_uri(window.to_grey(hu))
-    axes = ((True, long_axis), (False, short_axis))
-    drawn = tuple(_Drawn(long, _on_picture(axis, middle)) for long, axis in axes if axis is not None)
+    drawn = tuple((kind, tuple(_place(end, middle) for end in axis)) for kind, axis in axes.items() if axis is not None)
     return _Cell(row, source, "", drawn, _place(found.point_ras, middle), abs(found.point_ras[2] - middle[2]))
-
-
-def _on_picture(axis: Axis, middle: np.ndarray) -> tuple[tuple[float, float], tuple[float, float]]:
-    one, other = axis
-    return _place(one, middle), _place(other, middle)
 
 
 def _place(point: Point, middle: np.ndarray) -> tuple[float, float]:

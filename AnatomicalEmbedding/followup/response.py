@@ -28,9 +28,9 @@ _NO_TARGET = "no target lesion is marked and measured; mark one, and draw its ax
 
 @dataclass(frozen=True)
 class Response:
-    """One study. sum_mm: of the diameters of all targets, None where one is unknown. nadir_mm: the smallest sum
-    before. from_baseline, from_nadir: percent. category: one of the words above. new: ids of lesions that the baseline
-    did not show. missing: what a person must still enter before the study can be judged. notes: remarks.
+    """The response at one study. sum_mm: of the diameters of all targets; None where one is unknown. nadir_mm: the
+    smallest sum before. from_baseline, from_nadir: percent. category: one of the words above. new: ids of lesions that
+    the baseline did not show. missing: entries that a person must still make. notes: remarks.
     """
 
     study: str
@@ -47,9 +47,9 @@ class Response:
 def responses(record: FollowUp) -> list[Response]:
     """The response at each study, in order; scans of one visit have the same.
 
-    Baseline is the first visit in which a person saw a lesion, or the first after it in which every target seen there
-    is measured. Lesions that split from a target count from when they are first seen; one that merged with another
-    counts with it, once.
+    The baseline is the first visit in which a person saw a lesion, or the first after it in which every target seen
+    there is measured. A lesion that split from a target counts from the visit that first shows it; a lesion that merged
+    with another counts with it, once.
     """
     timeline = timeline_of(record)
     found: list[Response] = []
@@ -70,7 +70,8 @@ def responses(record: FollowUp) -> list[Response]:
 
 def _not_judged(timeline: Timeline, number: int) -> Response:
     """A visit without sums to compare; a new lesion is progression nevertheless."""
-    study, news, missing = timeline.record.studies[number], News(), (_NO_TARGET,)
+    study, news = timeline.record.studies[number], News()
+    missing: tuple[str, ...] = (_NO_TARGET,)
     if study in timeline.clean:
         missing = ("no lesion was there; reading begins with the first study that shows one.",)
     if timeline.start is not None and number >= timeline.start:
@@ -81,23 +82,26 @@ def _not_judged(timeline: Timeline, number: int) -> Response:
 
 
 def _lacking(timeline: Timeline, number: int) -> tuple[str, ...]:
-    """What a visit lacks to be the baseline or, if nothing, what the first one lacks."""
+    """Sentences on the entries that a visit lacks to be the baseline, or else that the first visit lacks."""
     if not timeline.counting(timeline.start) and number > timeline.start:
         label = timeline.first.label
         return (f"no target lesion is marked in {label}, where reading begins; mark one there, or leave {label} out.",)
     for each in (number, timeline.start):
-        if missing := measured(timeline.record, timeline.record.studies[each], timeline.counting(each)).missing:
+        if missing := _sizes(timeline, each).missing:
             return sentences(missing)
     return (_NO_TARGET,)
 
 
+def _sizes(timeline: Timeline, number: int) -> Measured:
+    return measured(timeline.record, timeline.record.studies[number], timeline.counting(number))
+
+
 def _baseline(timeline: Timeline) -> Response:
-    study, targets = timeline.record.studies[timeline.baseline], timeline.counting(timeline.baseline)
-    sizes = measured(timeline.record, study, targets)
-    notes = tuple(_choice_notes(sizes, targets))
+    study, sizes = timeline.record.studies[timeline.baseline], _sizes(timeline, timeline.baseline)
+    notes = tuple(_choice_notes(sizes, timeline.counting(timeline.baseline)))
     if timeline.baseline > timeline.start:
-        lacking = measured(timeline.record, timeline.first, timeline.counting(timeline.start)).missing
-        notes = (f"this is the baseline because {timeline.first.label} is not complete.", *sentences(lacking), *notes)
+        lacking = sentences(_sizes(timeline, timeline.start).missing)
+        notes = (f"this is the baseline because {timeline.first.label} is not complete.", *lacking, *notes)
     if timeline.clean:
         clean = " and ".join(each.label for each in timeline.clean)
         notes = (f"no lesion was there in {clean}, so reading begins after it.", *notes)
@@ -106,32 +110,30 @@ def _baseline(timeline: Timeline) -> Response:
 
 
 def _judged(timeline: Timeline, number: int, before: list[Response]) -> Response:
-    study, counting = timeline.record.studies[number], timeline.counting(number)
-    sizes, news = measured(timeline.record, study, counting), timeline.news(number)
+    sizes, news = _sizes(timeline, number), timeline.news(number)
     base_mm, total = before[0].sum_mm, sizes.total
     nadir_mm = min(each.sum_mm for each in before if each.sum_mm is not None)
-    grown = sizes.at_least >= _GROWN * nadir_mm - _ROUNDING_MM
-    grown = grown and sizes.at_least >= nadir_mm + _GROWN_MM - _ROUNDING_MM
-    back = sizes.there if any(each.category == COMPLETE for each in before) else ()
+    has_grown = sizes.at_least >= max(_GROWN * nadir_mm, nadir_mm + _GROWN_MM) - _ROUNDING_MM
+    back = sizes.present if any(each.category == COMPLETE for each in before) else ()
     missing = sentences((*sizes.missing, *news.unclear, *timeline.called_new(number)))
     notes = sentences(news.notes)
-    if news.new or grown or back:
+    if news.new or has_grown or back:
         category = PROGRESSIVE
-        if sizes.missing and grown:
+        if sizes.missing and has_grown:
             notes += ("the measured targets alone have grown enough for progression.",)
         if back:
             notes += (f"{', '.join(back)}: seen again after a complete response.",)
     elif missing:
         category = NOT_EVALUABLE
-    elif sizes.none_left:
-        left = sentences(_others_left(timeline.record, number, counting))
+    elif sizes.is_cleared:
+        left = sentences(_others_left(timeline, number))
         category = PARTIAL if left else COMPLETE
         notes += left
     else:
         category = PARTIAL if total <= _SHRUNK * base_mm + _ROUNDING_MM else STABLE
     return Response(
-        study.key, total, nadir_mm, _percent(total, base_mm), _percent(total, nadir_mm), category, news.new, missing,
-        notes,
+        timeline.record.studies[number].key, total, nadir_mm, _percent(total, base_mm), _percent(total, nadir_mm),
+        category, news.new, missing, notes,
     )  # fmt: skip
 
 
@@ -142,12 +144,12 @@ def _percent(total: float | None, of: float) -> float | None:
 # -- remarks ----------------------------------------------------------------------------------------------------------
 
 
-def _others_left(record: FollowUp, number: int, counting: list[Lesion]) -> Iterator[tuple[str, str]]:
+def _others_left(timeline: Timeline, number: int) -> Iterator[tuple[str, str]]:
     """Lesions seen before that are not in the sum and not reviewed as gone."""
-    study = record.studies[number]
+    record, study = timeline.record, timeline.record.studies[number]
     keys = {each.key for each in record.studies[: number + 1]}
     seen = [each for each in record.lesions if any(k in keys and f.visible for k, f in each.findings.items())]
-    in_sum = {record.stands_for(lesion.id, study.key) for lesion in counting}
+    in_sum = {record.stands_for(lesion.id, study.key) for lesion in timeline.counting(number)}
     for lesion_id in dict.fromkeys(record.stands_for(lesion.id, study.key) for lesion in seen):
         lesion = record.lesion(lesion_id)
         found = lesion.findings.get(study.key)

@@ -11,7 +11,7 @@ NORMAL_NODE_MM = 10.0  # a node with a shorter short axis is normal
 
 @dataclass(frozen=True)
 class Measured:
-    """The lesions that count in a study, each once, and their diameters. missing: ids without one, and the reasons."""
+    """The lesions that count in a study, each once, and their diameters in mm. missing: ids of the others, and why."""
 
     lesions: tuple[tuple[Lesion, float], ...]
     missing: tuple[tuple[str, str], ...]
@@ -27,12 +27,12 @@ class Measured:
         return None if self.missing else self.at_least
 
     @property
-    def none_left(self) -> bool:
+    def is_cleared(self) -> bool:
         """Whether every lesion is gone, or a node of normal size."""
         return not self.missing and all(is_normal(lesion, size) for lesion, size in self.lesions)
 
     @property
-    def there(self) -> tuple[str, ...]:
+    def present(self) -> tuple[str, ...]:
         """Ids of the lesions present, other than nodes."""
         return tuple(lesion.id for lesion, size in self.lesions if size > 0 and not lesion.nodal)
 
@@ -52,8 +52,9 @@ def measured(record: FollowUp, study: Study, lesions: Iterable[Lesion]) -> Measu
 
 
 def diameter_mm(lesion: Lesion, found: Finding | None) -> float | None:
-    """The diameter in the sum: the short axis of a node, else the long one, 0 where it is not visible; None where it is
-    not measured.
+    """The diameter in the sum, mm: the short axis of a node, else the long axis; 0 where a lesion is not visible.
+
+    None where it is not measured.
     """
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""The status word of each cell of the table lesion x study."""
+"""The status of a lesion in a study, one word for the table lesion x study."""
 
 from ..matching.status import ABSENT, UNCERTAIN
 from .lesions import NOT_VISIBLE, PROPOSED, Finding
@@ -13,7 +13,7 @@ DISAPPEARED = "disappeared"  # not visible, but seen in an earlier visit
 
 
 def status_of(record: FollowUp, lesion_id: str, study: str) -> str:
-    """ "" without a finding, else one of the words above or the finding's own state."""
+    """One of the words above or the state of the finding; "" without a finding."""
     found = record.finding(lesion_id, study)
     if found is None:
         return ""

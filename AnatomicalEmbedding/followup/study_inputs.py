@@ -1,20 +1,22 @@
-"""The studies of a record that input scans belong to, the order of studies in time, and DICOM dates."""
+"""Which studies are the same, the order of studies in time, and DICOM dates."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
 from ..errors import AnatomicalEmbeddingError
 from ..files import free_name
+from ..scan.sources import distinct_names
 from .lesions import Study
 
 _CONTENT = re.compile(r"[0-9a-f]{40}")  # as of `inference.volume_hash`
+_DATE = re.compile(r"(\d{4})([.-]?)(\d{2})\2(\d{2})")  # YYYYMMDD; in older files YYYY.MM.DD, in some YYYY-MM-DD
 
 
 @dataclass(frozen=True)
 class Recognized:
-    """studies: one for each input scan, in that order, by the keys of the record. notes: sentences to show."""
+    """The studies of input scans, in that order, with the keys of the record. notes: sentences for the user."""
 
     studies: tuple[Study, ...]
     notes: tuple[str, ...]
@@ -22,45 +24,87 @@ class Recognized:
 
 @dataclass(frozen=True)
 class InOrder:
-    """studies: in order of time. notes: sentences on those whose place is unknown."""
+    """Studies in order of time. notes: a sentence on each study whose place in time is unknown."""
 
     studies: tuple[Study, ...]
     notes: tuple[str, ...]
 
 
-def is_content(key: str) -> bool:
-    """Is the key a content hash? A scan of another key is then another scan, whatever its name."""
-    return _CONTENT.fullmatch(key) is not None
+def same_studies(here: Sequence[Study], others: Sequence[Study]) -> dict[str, str]:
+    """Key of each of `others` that is a study of `here` -> its key there.
+
+    Studies are the same by key or by DICOM series. Without a series they are the same by name, where exactly one study
+    has this name and no date, DICOM study or content contradicts.
+    """
+    known = {study.key for study in here}
+    keys = {study.key: study.key for study in others if study.key in known}
+    series = {study.series_uid: study.key for study in here if study.series_uid}
+    for study in others:
+        match = series.get(study.series_uid)
+        if match is not None and study.key not in keys and match not in keys.values():
+            keys[study.key] = match
+    candidates = _candidates(here, others, keys)
+    for key, alike in candidates.items():
+        if len(alike) == 1 and sum(alike[0] in each for each in candidates.values()) == 1:
+            keys[key] = alike[0].key
+    return keys
 
 
 def recognize(
     known: Sequence[Study], scans: Sequence[Study], files: Sequence[str], by_hand: Sequence[date | None] = ()
 ) -> Recognized:
-    """The studies of a record that input scans belong to. scans: keyed by DICOM series or content. files: their names.
-    by_hand: dates entered now, which take precedence over those of the record, and these over those of the scans.
+    """Find the studies of a record that input scans belong to.
 
-    A study with another kind of key (Slicer's own; file names in old records) is recognized by name and date where that
-    is unambiguous. Raises AnatomicalEmbeddingError where it is not, and for a scan that occurs twice.
+    A study that is new gets the name of its file, and of the folders above where several files have one name.
+
+    Args:
+        known: studies of the record.
+        scans: keyed by DICOM series or content.
+        files: paths of the scans.
+        by_hand: dates entered now. They count before the dates of the record, and these before the dates of the scans.
+
+    Raises:
+        AnatomicalEmbeddingError: a scan occurs twice, or its name fits several studies of the record.
     """
     for n, scan in enumerate(scans):
         if scan.key in {each.key for each in scans[:n]}:
             raise AnatomicalEmbeddingError(f"{files[n]}: is the same scan as another one; give each scan once.")
-    found = [_same(known, each) for each in scans]
-    named = _by_name(known, scans, found, files)
+    keys = same_studies(known, scans)
+    unclear = _candidates(known, scans, keys)
+    names = distinct_names(files)
+    taken = {each.name.casefold() for each in known}
+    by_key = {each.key: each for each in known}
     studies: list[Study] = []
     notes = []
     for n, (file, scan) in enumerate(zip(files, scans, strict=True)):
-        same, day = found[n] or named.get(n), by_hand[n] if by_hand else None
-        studies.append(_completed(same, scan, day) if same is not None else _named(scan, (*known, *studies)))
-        if day is None and same is not None and same.date and scan.date and same.date != scan.date:
+        day = by_hand[n] if by_hand else None
+        if alike := unclear.get(scan.key):
+            raise AnatomicalEmbeddingError(
+                f"{file}: may be {' or '.join(map(_shown, alike))} of the record, which has only names of scans;"
+                " distinguish them by date, with --date here, and in the record where it has none (table of studies in"
+                " Slicer)."
+            )
+        if scan.key not in keys:
+            name = scan.name if scan.series_uid else free_name(names[n], taken)
+            taken.add(name.casefold())
+            studies.append(replace(scan, name=name, date=day or scan.date))
+            if name != names[n] and not scan.series_uid:
+                notes.append(f"{file}: is another scan than {names[n]} of the record; it becomes {name}.")
+            continue
+        same = by_key[keys[scan.key]]
+        studies.append(
+            replace(
+                same,
+                date=day or same.date or scan.date,
+                study_uid=same.study_uid or scan.study_uid,
+                series_uid=same.series_uid or scan.series_uid,
+            )
+        )
+        if day is None and same.date and scan.date and same.date != scan.date:
             dates = f"{scan.date.isoformat()} in its header and {same.date.isoformat()} in the record"
             notes.append(f"{file}: has the date {dates}, which is kept; give --date for each scan to change it.")
-        if n in named:
-            notes.append(f"{file}: is taken for {_shown(named[n])} of the record, by its name.")
-        elif same is None and not scan.series_uid and any(_is_named(each.name, scan.name) for each in known):
-            notes.append(
-                f"{file}: differs from the scans of this name in the record; it becomes {_shown(studies[-1])}."
-            )
+        if same.key != scan.key and not same.series_uid:
+            notes.append(f"{file}: is taken for {_shown(same)} of the record, by its name.")
     return Recognized(tuple(studies), tuple(notes))
 
 
@@ -69,9 +113,10 @@ def in_order(known: Iterable[Study], others: Iterable[Study]) -> InOrder:
     studies = {study.key: study for study in (*known, *others)}
     ordered = sorted((each for each in studies.values() if each.date is not None), key=lambda each: each.date)
     if not ordered:
-        notes = ("No scan has a date, so their order is taken as the order in time; give --date for each.",)
-        return InOrder(tuple(studies.values()), notes if len(studies) > 1 else ())
-    notes, before = [], None
+        note = "No scan has a date, so their order is taken as the order in time; give --date for each."
+        return InOrder(tuple(studies.values()), (note,) if len(studies) > 1 else ())
+    notes: list[str] = []
+    before: Study | None = None
     for study in studies.values():
         if study.date is None:
             ordered.insert(0 if before is None else ordered.index(before) + 1, study)
@@ -81,70 +126,6 @@ def in_order(known: Iterable[Study], others: Iterable[Study]) -> InOrder:
     return InOrder(tuple(ordered), tuple(notes))
 
 
-def _same(known: Sequence[Study], scan: Study) -> Study | None:
-    by_key = next((each for each in known if each.key == scan.key), None)
-    by_series = (each for each in known if scan.series_uid and each.series_uid == scan.series_uid)
-    return by_key or next(by_series, None)
-
-
-def _by_name(
-    known: Sequence[Study], scans: Sequence[Study], found: Sequence[Study | None], files: Sequence[str]
-) -> dict[int, Study]:
-    """Number of a file that was not found -> the only study with its name and date."""
-    free = [each for each in known if each not in found and not each.series_uid and not is_content(each.key)]
-    names = {each.name for each in scans}
-    candidates = {
-        n: [e for e in free if _is_named(e.name, scan.name, names) and len({e.date, scan.date} - {None}) < 2]
-        for n, scan in enumerate(scans)
-        if found[n] is None and not scan.series_uid
-    }
-    for n, studies in candidates.items():
-        if len(studies) > 1 or any(studies and studies == candidates[other] for other in candidates if other != n):
-            raise AnatomicalEmbeddingError(_unclear(files[n], studies))
-    return {n: studies[0] for n, studies in candidates.items() if studies}
-
-
-def _is_named(name: str, scan_name: str, others: Iterable[str] = ()) -> bool:
-    """Can a study of this name be a file of that one? The second file of a name is called NAME_2, in Slicer NAME_1,
-    unless another file has that name itself.
-    """
-    numbered = re.fullmatch(rf"{re.escape(scan_name)}_\d+", name) is not None
-    return name == scan_name or (numbered and name not in others)
-
-
-def _unclear(file: str, candidates: Sequence[Study]) -> str:
-    if len(candidates) == 1:
-        what = f"may be {_shown(candidates[0])} of the record, and so may another of the scans"
-    else:
-        what = f"may be {' or '.join(map(_shown, candidates))} of the record"
-    return (
-        f"{file}: {what}, which has only names of scans; distinguish them by date, with --date here, and in "
-        "the record where it has none (table of studies in Slicer)."
-    )
-
-
-def _shown(study: Study) -> str:
-    return study.name if study.date is None else f"{study.name} ({study.date.isoformat()})"
-
-
-def _completed(known: Study, scan: Study, day: date | None) -> Study:
-    return replace(
-        known,
-        date=day or known.date or scan.date,
-        study_uid=known.study_uid or scan.study_uid,
-        series_uid=known.series_uid or scan.series_uid,
-    )
-
-
-def _named(scan: Study, others: Iterable[Study]) -> Study:
-    """A new study; the name of a file is made unique without regard to case."""
-    taken = set() if scan.series_uid else {each.name.casefold() for each in others}
-    return replace(scan, name=free_name(scan.name, taken))
-
-
-_DATE = re.compile(r"(\d{4})([.-]?)(\d{2})\2(\d{2})")  # YYYYMMDD; in older files YYYY.MM.DD, in some YYYY-MM-DD
-
-
 def date_of(text: str) -> date | None:
     """The day of a DICOM date, or None for other text."""
     found = _DATE.fullmatch(text.strip())
@@ -152,3 +133,43 @@ def date_of(text: str) -> date | None:
         return None if found is None else date(int(found[1]), int(found[3]), int(found[4]))
     except ValueError:
         return None
+
+
+def _candidates(here: Sequence[Study], others: Sequence[Study], keys: Mapping[str, str]) -> dict[str, list[Study]]:
+    """Key of each other study that is not in `keys` and has no series -> the studies of `here` that it may be."""
+    free = [each for each in here if each.key not in keys.values() and not each.series_uid]
+    names = [{each.name for each in studies} for studies in (here, others)]
+    sought = [each for each in others if each.key not in keys and not each.series_uid]
+    return {
+        each.key: [study for study in free if _is_alike(study, each, *names) and not _contradict(study, each)]
+        for each in sought
+    }
+
+
+def _is_alike(study: Study, other: Study, names: set[str], other_names: set[str]) -> bool:
+    """Whether two names may be of one file. Two files CT are CT and CT_1 in Slicer, and named by folder elsewhere."""
+    if study.name == other.name:
+        return True
+    mine, theirs = _stems(study.name, names), _stems(other.name, other_names)
+    return bool(mine & theirs) and study.name not in other_names
+
+
+def _stems(name: str, names: set[str]) -> set[str]:
+    """The name, and the part of it that another name of the record shares: CT of CT_1, and of A_CT next to B_CT."""
+    parts = name.split("_")
+    stems = {name}
+    if parts[-1].isdigit() and (stem := "_".join(parts[:-1])) in names:
+        stems.add(stem)
+    ends = ("_".join(parts[n:]) for n in range(1, len(parts)))
+    ends = (end for end in ends if not end.isdigit())
+    return stems | {end for end in ends if any(each != name and each.endswith(f"_{end}") for each in names)}
+
+
+def _contradict(one: Study, other: Study) -> bool:
+    """Whether two studies have two dates, two DICOM studies or two contents."""
+    dates, uids = {one.date, other.date} - {None}, {one.study_uid, other.study_uid} - {""}
+    return len(dates) > 1 or len(uids) > 1 or all(_CONTENT.fullmatch(each.key) for each in (one, other))
+
+
+def _shown(study: Study) -> str:
+    return study.name if study.date is None else f"{study.name} ({study.date.isoformat()})"

@@ -25,13 +25,13 @@ COLUMNS = (
     "flags", "R_mm", "A_mm", "S_mm", "long_axis_mm", "short_axis_mm", "volume_ml", "expected_error_mm",
     "probability_within_10_mm", "merged_with", "split_from", "sum_mm", "percent_from_baseline", "percent_from_nadir",
 )  # fmt: skip
-# What a spreadsheet would take for a formula, also after blanks and in full width.
+# Text that a spreadsheet runs as a formula, also after blanks and in full width.
 _FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r\n]")
 
 
 @dataclass(frozen=True)
 class Row:
-    """A lesion in a study. finding: or None. status: see `status_of`."""
+    """A lesion in a study. finding: None where no place is known. status: see `status_of`."""
 
     lesion: Lesion
     study: Study
@@ -46,13 +46,13 @@ class Row:
 
     @property
     def guess(self) -> Guess | None:
-        """The guess of matching for this place; None where a person placed it elsewhere or nowhere."""
+        """The guess of matching for this place; None where a person entered another place or state."""
         kept = self.finding is not None and self.finding.state in (PROPOSED, CONFIRMED)
         return self.finding.guess if kept else None
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """What is not confirmed."""
+        """Words for all that is not confirmed."""
         if self.finding is None:
             return (NOT_ASSESSED,)
         if not self.finding.reviewed:
@@ -105,8 +105,8 @@ def _cells(row: Row) -> dict[str, object]:
         "long_axis_mm": _number(size.long_mm, 2),
         "short_axis_mm": _number(size.short_mm, 2),
         "volume_ml": _number(size.volume_ml, 3),
-        "expected_error_mm": _number(guess and guess.error_mm, 1),
-        "probability_within_10_mm": _number(guess and guess.probability, 3),
+        "expected_error_mm": _number(None if guess is None else guess.error_mm, 1),
+        "probability_within_10_mm": _number(None if guess is None else guess.probability, 3),
         "merged_with": found.into if found is not None and found.state == MERGED else "",
         "split_from": lesion.split_from,
     }
@@ -140,7 +140,7 @@ def _number(value: float | None, digits: int) -> float | None:
 
 
 def _guarded(value: object) -> object:
-    """Text that a spreadsheet takes as text; numbers unchanged."""
+    """Text that a spreadsheet shows as text; numbers unchanged."""
     if not isinstance(value, str):
         return value
     shown = "".join(each for each in value if unicodedata.category(each) not in ("Cc", "Cf"))  # as spreadsheets show it

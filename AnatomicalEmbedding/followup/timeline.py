@@ -3,11 +3,14 @@
 Scans of one day, such as thorax and abdomen, are one visit.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
+from ..matching.status import ABSENT
 from .lesions import MERGED, NOT_VISIBLE, OUTSIDE, PROPOSED, Finding, Lesion, Study
 from .record import FollowUp
 from .sizes import diameter_mm, is_normal, measured, why_unknown
@@ -15,20 +18,146 @@ from .sizes import diameter_mm, is_normal, measured, why_unknown
 
 @dataclass(frozen=True)
 class Visits:
-    """record: one study for each visit, in order, with the most informative finding of each lesion. scans: of each
-    visit, in the order of the original record.
+    """record: one study for each visit, in order, with the most informative finding of each lesion. scans: the studies
+    of each visit, in the order of the original record.
     """
 
     record: FollowUp
     scans: tuple[tuple[Study, ...], ...]
 
     def number_of(self, study: str) -> int:
-        """The visit that a scan belongs to, by its key."""
+        """The number of the visit that a study belongs to."""
         return next(number for number, scans in enumerate(self.scans) if any(scan.key == study for scan in scans))
 
     def finding(self, lesion_id: str, number: int) -> Finding | None:
         """The finding of a lesion in a visit."""
         return self.record.lesion(lesion_id).findings.get(self.record.studies[number].key)
+
+
+@dataclass(frozen=True)
+class News:
+    """New lesions of a visit. new: ids. unclear: ids of possibly new lesions, and the question to answer. notes: ids
+    and remarks.
+    """
+
+    new: tuple[str, ...] = ()
+    unclear: tuple[tuple[str, str], ...] = ()
+    notes: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Ids of new and possibly new lesions."""
+        return *self.new, *(lesion_id for lesion_id, _ in self.unclear)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """start: number of the first visit in which a person saw a lesion; lesions first seen later are new. baseline:
+    number of the first visit from there on in which all targets of the start are measured, and at least one is present;
+    None where all are gone before, or a lesion is new.
+    """
+
+    visits: Visits
+    start: int | None
+    baseline: int | None
+
+    @property
+    def record(self) -> FollowUp:
+        """One study for each visit."""
+        return self.visits.record
+
+    @property
+    def first(self) -> Study:
+        """The visit that later ones are compared with for new lesions."""
+        return self.record.studies[self.start]
+
+    @property
+    def clean(self) -> tuple[Study, ...]:
+        """Visits before the start in which a person looked for lesions and saw none."""
+        return tuple(
+            study
+            for study in self.record.studies[: self.start]
+            if any(_is_gone(lesion.findings.get(study.key)) for lesion in self.record.lesions)
+        )
+
+    def counting(self, number: int) -> list[Lesion]:
+        """The targets of the start, and their parts seen up to a visit."""
+        keys = {study.key for study in self.record.studies[: number + 1]}
+        targets = [lesion for lesion in self.record.lesions if lesion.target]
+        counting = [lesion for lesion in targets if _is_seen(lesion.findings.get(self.first.key))]
+        ids = {lesion.id for lesion in counting}
+        parts = [
+            lesion
+            for lesion in targets
+            if lesion.id not in ids and any(key in keys and _is_seen(found) for key, found in lesion.findings.items())
+        ]
+        for _ in parts:  # a part may have split again
+            ids |= {part.id for part in parts if part.split_from in ids}
+        return counting + [part for part in parts if part.id in ids]
+
+    def news(self, number: int) -> News:
+        """The lesions that the start did not show and a visit does."""
+        first, study = self.first, self.record.studies[number]
+        new, unclear, notes = [], [], []
+        for lesion in self.record.lesions:
+            wholes = _wholes(self.record, lesion)
+            before = [found for each in wholes if (found := each.findings.get(first.key)) is not None]
+            shown = self._shown(lesion, number)
+            if shown is None or any(map(_is_seen, before)):
+                continue
+            size = diameter_mm(shown, shown.findings.get(study.key))
+            if shown.nodal and is_normal(shown, size):
+                continue
+            reviewed = next((found for found in before if found.reviewed), None)
+            if shown.nodal and size is None:
+                text = f"new? Draw its short axis in {study.label}: a node below 10 mm is normal."
+                unclear.append((lesion.id, text))
+            elif reviewed is None:
+                text = f"new? Look at the place in {first.label}, and enter whether it is there."
+                unclear.append((lesion.id, text))
+            else:
+                new.append(lesion.id)
+                if reviewed.state == OUTSIDE:
+                    text = f"its place is not in the scan of {first.label}; RECIST 1.1 counts it as new."
+                    notes.append((lesion.id, text))
+        return News(tuple(new), tuple(unclear), tuple(notes))
+
+    def called_new(self, number: int) -> Iterator[tuple[str, str]]:
+        """Ids of lesions that were new, or possibly new, before a visit and are unknown in it, and the reasons."""
+        study = self.record.studies[number]
+        for lesion_id in dict.fromkeys(i for n in range(self.start + 1, number) for i in self.news(n).ids):
+            shown = self.record.lesion(self.record.stands_for(lesion_id, study.key))
+            found = shown.findings.get(study.key)
+            if found is None or found.state in (PROPOSED, OUTSIDE):
+                yield shown.id, why_unknown(shown, found, study)
+
+    def _shown(self, lesion: Lesion, number: int) -> Lesion | None:
+        """The lesion that shows this one in a visit; None where no lesion does.
+
+        It is the lesion itself, or the one that it merged with after it was seen on its own.
+        """
+        key = self.record.studies[number].key
+        found = lesion.findings.get(key)
+        if found is not None and found.state == MERGED:
+            before = [lesion.findings.get(study.key) for study in self.record.studies[self.start : number]]
+            if not any(each is not None and each.visible for each in before):
+                return None
+            lesion = self.record.lesion(self.record.stands_for(lesion.id, key))
+            found = lesion.findings.get(key)
+        return lesion if found is not None and found.visible else None
+
+
+def timeline_of(record: FollowUp) -> Timeline:
+    """The timeline of a follow-up."""
+    visits = visits_of(record)
+    record = visits.record
+    with_disease = (
+        number
+        for number, study in enumerate(record.studies)
+        if any(_is_seen(lesion.findings.get(study.key)) for lesion in record.lesions)
+    )
+    timeline = Timeline(visits, next(with_disease, None), None)
+    return timeline if timeline.start is None else replace(timeline, baseline=_find_baseline(timeline))
 
 
 def visits_of(record: FollowUp) -> Visits:
@@ -46,6 +175,16 @@ def visits_of(record: FollowUp) -> Visits:
         known = {g[0].key: min((lesion.findings.get(s.key) for s in g), key=partial(_rank, lesion)) for g in scans}
         lesions.append(replace(lesion, findings={key: found for key, found in known.items() if found is not None}))
     return Visits(FollowUp(tuple(studies), tuple(lesions)), scans)
+
+
+def _find_baseline(timeline: Timeline) -> int | None:
+    for number in range(timeline.start, len(timeline.record.studies)):
+        if timeline.news(number).new:
+            return None
+        sizes = measured(timeline.record, timeline.record.studies[number], timeline.counting(number))
+        if not sizes.missing:
+            return number if sizes.at_least > 0 else None
+    return None
 
 
 def _together(studies: Sequence[Study]) -> tuple[tuple[Study, ...], ...]:
@@ -71,140 +210,9 @@ def _rank(lesion: Lesion, found: Finding | None) -> tuple[int, float]:
         size = diameter_mm(lesion, found)
         return (1, 0.0) if size is None else (0, -size)
     if found.state == PROPOSED:
-        elsewhere = found.guess is not None and found.guess.status == "absent"
-        return (5 if elsewhere else 3), 0.0
+        is_absent = found.guess is not None and found.guess.status == ABSENT
+        return (5 if is_absent else 3), 0.0
     return {MERGED: 2, NOT_VISIBLE: 4}.get(found.state, 7), 0.0
-
-
-@dataclass(frozen=True)
-class News:
-    """New lesions of a visit. new: ids. unclear: ids of possibly new ones, and the question to answer. notes: ids, and
-    remarks.
-    """
-
-    new: tuple[str, ...] = ()
-    unclear: tuple[tuple[str, str], ...] = ()
-    notes: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """Ids of new and possibly new lesions."""
-        return *self.new, *(lesion_id for lesion_id, _ in self.unclear)
-
-
-@dataclass(frozen=True)
-class Timeline:
-    """start: number of the first visit in which a person saw a lesion: lesions first seen later are new. baseline:
-    number of the first visit from there on in which all targets of the start are measured, and at least one is present;
-    None where all are gone before, or a lesion is new.
-    """
-
-    visits: Visits
-    start: int | None
-    baseline: int | None
-
-    @property
-    def record(self) -> FollowUp:
-        """One study for each visit."""
-        return self.visits.record
-
-    @property
-    def first(self) -> Study:
-        """The visit that later ones are compared with for new lesions."""
-        return self.record.studies[self.start]
-
-    def counting(self, number: int) -> list[Lesion]:
-        """The targets of the start, and their parts seen up to a visit."""
-        return _counting(self.record, self.start, number)
-
-    def news(self, number: int) -> News:
-        """What is new in a visit."""
-        return _news(self.record, self.start, number)
-
-    @property
-    def clean(self) -> tuple[Study, ...]:
-        """Visits before the start in which a person looked for lesions and saw none."""
-        return tuple(
-            study
-            for study in self.record.studies[: self.start]
-            if any(_is_gone(lesion.findings.get(study.key)) for lesion in self.record.lesions)
-        )
-
-    def called_new(self, number: int) -> Iterator[tuple[str, str]]:
-        """Ids of lesions that were new, or possibly new, before a visit and are unknown in it, and the reasons."""
-        study = self.record.studies[number]
-        for lesion_id in dict.fromkeys(i for n in range(self.start + 1, number) for i in self.news(n).ids):
-            shown = self.record.lesion(self.record.stands_for(lesion_id, study.key))
-            found = shown.findings.get(study.key)
-            if found is None or found.state in (PROPOSED, OUTSIDE):
-                yield shown.id, why_unknown(shown, found, study)
-
-
-def timeline_of(record: FollowUp) -> Timeline:
-    """The timeline of a follow-up."""
-    visits = visits_of(record)
-    record = visits.record
-    with_disease = (
-        number
-        for number, study in enumerate(record.studies)
-        if any(_is_seen(lesion.findings.get(study.key)) for lesion in record.lesions)
-    )
-    start = next(with_disease, None)
-    return Timeline(visits, start, None if start is None else _find_baseline(record, start))
-
-
-def _find_baseline(record: FollowUp, start: int) -> int | None:
-    for number in range(start, len(record.studies)):
-        if _news(record, start, number).new:
-            return None
-        sizes = measured(record, record.studies[number], _counting(record, start, number))
-        if not sizes.missing:
-            return number if sizes.at_least > 0 else None
-    return None
-
-
-def _counting(record: FollowUp, start: int, number: int) -> list[Lesion]:
-    first = record.studies[start].key
-    keys = {study.key for study in record.studies[: number + 1]}
-    targets = [lesion for lesion in record.lesions if lesion.target and _is_seen(lesion.findings.get(first))]
-    counting = {lesion.id for lesion in targets}
-    parts = [
-        lesion
-        for lesion in record.lesions
-        if lesion.target
-        and lesion.id not in counting
-        and any(key in keys and _is_seen(found) for key, found in lesion.findings.items())
-    ]
-    for _ in parts:  # a part may have split again
-        counting |= {part.id for part in parts if part.split_from in counting}
-    return targets + [part for part in parts if part.id in counting]
-
-
-def _news(record: FollowUp, start: int, number: int) -> News:
-    first, study = record.studies[start], record.studies[number]
-    new, unclear, notes = [], [], []
-    for lesion in record.lesions:
-        wholes = _wholes(record, lesion)
-        if any(_is_seen(each.findings.get(first.key)) for each in wholes):
-            continue
-        shown = _shown(record, lesion, start, number)
-        if shown is None:
-            continue
-        size = diameter_mm(shown, shown.findings.get(study.key))
-        if shown.nodal and is_normal(shown, size):
-            continue
-        if shown.nodal and size is None:
-            unclear.append((lesion.id, f"new? Draw its short axis in {study.label}: a node below 10 mm is normal."))
-            continue
-        findings = (each.findings.get(first.key) for each in wholes)
-        then = next((found for found in findings if found is not None and found.reviewed), None)
-        if then is None:
-            unclear.append((lesion.id, f"new? Look at the place in {first.label}, and enter whether it is there."))
-            continue
-        new.append(lesion.id)
-        if then.state == OUTSIDE:
-            notes.append((lesion.id, f"its place is not in the scan of {first.label}; RECIST 1.1 counts it as new."))
-    return News(tuple(new), tuple(unclear), tuple(notes))
 
 
 def _wholes(record: FollowUp, lesion: Lesion) -> list[Lesion]:
@@ -213,21 +221,6 @@ def _wholes(record: FollowUp, lesion: Lesion) -> list[Lesion]:
     while wholes[-1].split_from and (whole := record.lesion(wholes[-1].split_from)) not in wholes:
         wholes.append(whole)
     return wholes
-
-
-def _shown(record: FollowUp, lesion: Lesion, start: int, number: int) -> Lesion | None:
-    """The lesion that shows this one in a visit: itself, or the one it merged with after it was seen on its own. None
-    where there is none.
-    """
-    key = record.studies[number].key
-    found = lesion.findings.get(key)
-    if found is not None and found.state == MERGED:
-        before = [lesion.findings.get(study.key) for study in record.studies[start:number]]
-        if not any(each is not None and each.visible for each in before):
-            return None
-        lesion = record.lesion(record.stands_for(lesion.id, key))
-        found = lesion.findings.get(key)
-    return lesion if found is not None and found.visible else None
 
 
 def _is_seen(found: Finding | None) -> bool:

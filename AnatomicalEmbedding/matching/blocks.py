@@ -25,7 +25,7 @@ _NODE_MM = 22.0  # nodes that answer lie within, about the point
 _BLOCK_MM = 16.0  # nodes that take part in a node's answer lie within, about it
 _BLOCK_SIGMA_MM = 14.0
 _SEARCH_MM = 16.0
-_AGAIN_MM = 6.0  # from the first answer, beyond which the search is repeated about what was found
+_AGAIN_MM = 6.0  # from the first answer, beyond which the search is repeated around the new answer
 _PRIOR_MM = 12.0  # how far the truth is usually from the first answer
 _PRIOR_WEIGHT = 0.05  # mean similarity that one such distance costs
 _UNSEEN = 0.2  # share of a block's weight that counts against displacements that put it outside the body
@@ -40,13 +40,13 @@ _CHUNK_POINTS = 128
 
 @dataclass(frozen=True)
 class Blocks:
-    """The surroundings of n template points: descriptors (n, m, l) of nodes, and which of them lie in the body."""
+    """The surroundings of n template points: descriptors (n, m, l) of nodes, and bool (n, m), nodes in the body."""
 
     descriptors: torch.Tensor
     seen: torch.Tensor
 
     def repeat(self, times: int) -> Blocks:
-        """The same points, once for each of several targets."""
+        """Repeat the points, once for each target."""
         return Blocks(self.descriptors.repeat(times, 1, 1), self.seen.repeat(times, 1))
 
     def select(self, index: torch.Tensor) -> Blocks:
@@ -56,9 +56,13 @@ class Blocks:
 
 @dataclass(frozen=True)
 class BlockAnswers:
-    """cells: (n, 3) places in target cells (i, j, k). similarity: (n,) mean of the nodes' blocks where they answer,
-    -1..1. spread_mm: (n,) how far the nodes' answers lie from the affine function. moved_mm: (n,) from the first
-    answer.
+    """Answers of the fine step for n points.
+
+    Args:
+        cells: (n, 3) places in target cells i, j, k.
+        similarity: (n,) -1 to 1, mean similarity of the nodes' blocks at their answers.
+        spread_mm: (n,) distance of the nodes' answers from the affine function.
+        moved_mm: (n,) distance from the first answer.
     """
 
     cells: torch.Tensor
@@ -72,7 +76,7 @@ class _Layout:
     """Fixed index tables for local cells of one size. Offsets are local cells i, j, k; displacements k slowest.
 
     nodes: (m, 3). dither: (m, 3) parts of a cell by which the template is read off its node, so that the bias of
-    the cells on a peak differs between nodes and averages out. answering: (a,) those that answer. block: (a, m)
+    the cells on a peak differs between nodes and averages out. answering: (a,) nodes that answer. block: (a, m)
     weights of their blocks, rows sum to 1.
     low, size: (3,) corner and extent i, j, k of the box of target cells that nodes reach. displacements: (d, 3) and
     their shape (dk, dj, di). groups: nodes that lie one after the other along k, and the cells of the box they reach:
@@ -127,7 +131,7 @@ def _layout(local_mm: tuple[float, float, float]) -> _Layout:
 
 
 def describe_blocks(template: EmbeddingMap, cells: torch.Tensor) -> Blocks:
-    """Nodes around template places, (n, 3) continuous cells (i, j, k)."""
+    """Read the blocks around template places, (n, 3) continuous cells i, j, k."""
     layout = _layout(_local_mm(template))
     place = (cells.double() + 0.5) * 2 - 0.5  # in local cells
     around = place[:, None] + layout.nodes + layout.dither
@@ -137,11 +141,11 @@ def describe_blocks(template: EmbeddingMap, cells: torch.Tensor) -> Blocks:
 
 
 def match_blocks(blocks: Blocks, rows: TargetRows, first_cells: torch.Tensor) -> BlockAnswers:
-    """Places of the blocks' points in their targets, near first answers (n, 3) in continuous target cells (i, j, k)."""
+    """Find the blocks' points in their targets, near first answers (n, 3) in continuous target cells i, j, k."""
     layout = _layout(_local_mm(rows.maps[0]))
     first = (first_cells.double() + 0.5) * 2 - 0.5
     found = _in_parts(blocks, rows, first, first, layout)
-    # far from the first answer the best displacement may lie beyond the box: search again, about what was found
+    # far from the first answer the best displacement may lie beyond the box: search again around the answer
     far = torch.nonzero(found.moved_mm > _AGAIN_MM).flatten()
     if len(far):
         again = _in_parts(blocks.select(far), rows.select(far), found.cells[far], first[far], layout)

@@ -1,9 +1,9 @@
-"""How reliable a match is: evidence from the match itself, and the outcomes of matches with similar evidence.
+"""The reliability of a match: its evidence, and the outcomes of matches with similar evidence.
 
 A point that is absent from the target is recognised by the coordinate at the answer, which differs from the point's,
-and by the answer's place at the scan's edge. The error of an answer shows less clearly: in how similar the two places
-look, how well the tissue around them agrees, how far the fine step moved the first answer, how the two bodies differ in
-size, and where in the body the point lies.
+and by the answer's place at the scan's edge. The error of an answer depends on the similarity of the two places, the
+agreement of the tissue around them, the distance from the first answer, the sizes of the two bodies, and the place in
+the body.
 """
 
 from dataclasses import dataclass
@@ -23,29 +23,29 @@ EVIDENCE = (
     "residual", "gap", "moved", "edge", "end", "template size", "target size", "r", "a", "s", "similarity", "spread",
     "cycle",
 )  # fmt: skip
-_SURE = 0.99  # the highest probability that about a thousand similar matches can support
+_HIGHEST = 0.99  # probability that about a thousand similar matches can support
 PLACE = [EVIDENCE.index(axis) for axis in "ras"]  # of the point in the body frame
 _FAR_MM = 60.0  # from the edge; beyond it an edge has no influence
 
 
 class Evidence:
-    """Evidence of n matches, collected during matching; columns that an effort does not compute stay 0."""
+    """Evidence of n matches, collected while they are made; columns that an effort does not compute stay 0."""
 
     def __init__(self, first: CoordinateAnswers, query: torch.Tensor, template_size: torch.Tensor) -> None:
         self.first, self.query, self.template_size = first, query, template_size
         self.similarity = self.spread_mm = self.cycle_mm = torch.zeros(len(query))
 
     def add_appearance(self, similarity: torch.Tensor, spread_mm: torch.Tensor | None = None) -> None:
-        """(n,) similarity of the places; (n,) how far the tissue around them disagrees, where computed."""
+        """Add the similarity (n,) of the places and, where computed, the spread (n,) of the tissue around them, mm."""
         self.similarity = similarity
         self.spread_mm = self.spread_mm if spread_mm is None else spread_mm
 
     def add_cycle(self, cycle_mm: torch.Tensor) -> None:
-        """(n,) distance of the point from the match of the answer back in the template."""
+        """Add the distance (n,), mm, of each point from its answer matched back to the template."""
         self.cycle_mm = cycle_mm
 
     def table(self, cells: torch.Tensor, rows: TargetRows) -> np.ndarray:
-        """(n, len(EVIDENCE)) float32 of answers in target cells (n, 3). Distances in the maps' unit or mm."""
+        """Evidence (n, len(EVIDENCE)), float32, of answers in target cells (n, 3), in the maps' unit or mm."""
         found = rows.read(_coordinate_and_edges, cells)
         cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())
         moved = ((cells - self.first.cells) * cell_mm).norm(dim=1)
@@ -70,7 +70,7 @@ def _coordinate_and_edges(target: EmbeddingMap, cells: torch.Tensor) -> torch.Te
 
 @dataclass(frozen=True)
 class Verdicts:
-    """status, expected_error_mm, probability, probability_20: (n,) each; see `matching.Matches`."""
+    """status, expected_error_mm, probability, probability_20: (n,) each; see `matching.match.Matches`."""
 
     status: np.ndarray
     expected_error_mm: np.ndarray
@@ -79,10 +79,10 @@ class Verdicts:
 
 
 def judge(evidence: np.ndarray, calibration: Calibration | None, effort: str) -> Verdicts | None:
-    """Verdicts on rows of evidence (n, len(EVIDENCE)), or None where no calibration exists for this effort."""
+    """Judge rows of evidence (n, len(EVIDENCE)). Returns None without a calibration for this effort."""
     if calibration is None or calibration.evidence != EVIDENCE or effort not in calibration.forests:
         return None
     present, within, near, error = calibration.forests[effort].predict(evidence).T
-    within, near = (np.clip(share, 1 - _SURE, _SURE) for share in (within, near))
+    within, near = (np.clip(share, 1 - _HIGHEST, _HIGHEST) for share in (within, near))
     expected = error / np.maximum(present, 1e-3)
     return Verdicts(decide(present, expected), expected, within, near)

@@ -1,4 +1,4 @@
-"""The first step: the places of given body coordinates in scans, and affine fits of the coordinate around a place.
+"""The first step: finds the places of body coordinates in scans, by affine fits of the coordinate around a place.
 
 Retrieval is the paper's (Goncharov 2024, section 2.2): the cell whose embedding is nearest in Euclidean distance. Two
 steps are ours. The query is read from an affine fit of the template's map around the point, which averages the map's
@@ -64,9 +64,12 @@ _HALF_CELL = 0.499  # the largest distance from a cell's centre that rounds to t
 
 @dataclass(frozen=True)
 class CoordinateAnswers:
-    """cells: (n, 3) places in target cells (i, j, k), float64. residual: (n,) distance from the query there, in
-    the unit of the map. size: (n,) coordinate volume that a volume of the target holds (determinant of the map's
-    slope).
+    """First answers for n points.
+
+    Args:
+        cells: (n, 3) float64, places in target cells i, j, k.
+        residual: (n,) distance of the coordinate at the place from the query, in the unit of the map.
+        size: (n,) volume of the body frame in a unit volume of the target: determinant of the map's slope.
     """
 
     cells: torch.Tensor
@@ -75,9 +78,9 @@ class CoordinateAnswers:
 
 
 def read_coordinates(template: EmbeddingMap, points_ras: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
-    """Coordinates (n, 3) of template points, float64: smoothed where the body around a point allows, else as sampled.
+    """Read coordinates (n, 3), float64, of template points: smoothed, or as sampled where few body cells are near.
 
-    Also returns the determinant (n,) of the map's slope there.
+    Also returns the determinants (n,) of the map's slope at the points.
     """
     sampled = torch.from_numpy(template.sample(points_ras))
     cells = torch.from_numpy(transform_points(template.ras_to_cell, points_ras))
@@ -86,7 +89,7 @@ def read_coordinates(template: EmbeddingMap, points_ras: np.ndarray) -> tuple[to
 
 
 def find_coordinates(coordinates: torch.Tensor, rows: TargetRows) -> CoordinateAnswers:
-    """Places of coordinates (n, 3), in the unit of the maps; each map holds body, n is 1 or more."""
+    """Find the places of coordinates (n, 3), in the unit of the maps. Each map holds body; n is at least 1."""
     query = coordinates.double()
     cells = rows.read(_nearest_cell, query.float()).double()
     residual = size = torch.empty(0)
@@ -96,7 +99,7 @@ def find_coordinates(coordinates: torch.Tensor, rows: TargetRows) -> CoordinateA
 
 
 def _nearest_cell(target: EmbeddingMap, query: torch.Tensor) -> torch.Tensor:
-    """(n, 3) the body cell with the nearest coordinate.
+    """Find the body cells (n, 3) with the nearest coordinates.
 
     |q - c|^2 = |q|^2 - 2 q.c + |c|^2: one matrix product, its rounding harmless once both are centred.
     """
@@ -113,7 +116,7 @@ def _nearest(query: torch.Tensor, cells: torch.Tensor, half_squares: torch.Tenso
 def _step(
     query: torch.Tensor, start: torch.Tensor, rows: TargetRows
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """One sub-cell step for queries (n, 3) from cells (n, 3): new places, distances left, determinants of the slope.
+    """Move cells (n, 3) towards queries (n, 3). Returns places, remaining distances and determinants of the slope.
 
     The offset d with slope @ d + level = query, ridge-damped where the map hardly varies, kept short and in the body.
     """
@@ -131,7 +134,7 @@ def _step(
 
 
 def into_body(target: EmbeddingMap, place: torch.Tensor) -> torch.Tensor:
-    """Places (n, 3) in cells, those in the air or outside the scan moved into the nearest body cell.
+    """Move places (n, 3), in cells, that lie in the air or outside the scan into the nearest body cell.
 
     Coordinates outside the scan's part of the body continue into the air around it; air is never an answer.
     """

@@ -1,8 +1,8 @@
-"""The quick fine step: where near a first answer, or anywhere, a scan looks most like a point (Yan 2022, III-D).
+"""The quick fine step: finds the place most similar to a point, near a first answer or in a scan (Yan 2022, III-D).
 
-Where weights have coordinates, these limit the search of the local descriptor to a small box, which excludes distant
-look-alikes. Without coordinates the peak of the summed similarity
-S_global + S_local over the whole body is the answer, as in the paper.
+Coordinates limit the search of the local descriptor to a small box, which excludes similar places far away. For weights
+without coordinates, the peak of the summed similarity S_global + S_local over the whole body is the answer, as in the
+paper.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ _CHUNK_SIMILARITIES = 4_000_000
 
 
 def refine(query: torch.Tensor, rows: TargetRows, cells: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Better places near first answers.
+    """Find better places near first answers.
 
     query: (n, l) local descriptors of the template's points. cells: (n, 3) continuous target cells (i, j, k).
     Returns the places in cells (n, 3) and their similarity (n,), -1..1.
@@ -44,7 +44,7 @@ def refine(query: torch.Tensor, rows: TargetRows, cells: torch.Tensor) -> tuple[
 def search(
     local: torch.Tensor, global_: torch.Tensor | None, target: EmbeddingMap
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The peak of S_global + S_local over all body cells, for descriptors (n, l) and (n, g).
+    """Find the peak of S_global + S_local over all body cells, for descriptors (n, l) and (n, g).
 
     Returns the places in cells (n, 3), i, j, k, and their mean similarity (n,), -1..1.
     """

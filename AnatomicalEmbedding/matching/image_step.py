@@ -1,9 +1,9 @@
-"""The last step of a match: the image itself decides where an edge is sharp.
+"""The last step of a match: the images themselves decide at sharp edges.
 
-Descriptors of cells of 6 x 6 x 8 mm cannot say where within a cell an airway forks. So cubes of the two images about
+Descriptors of cells of 6 x 6 x 8 mm do not resolve where in a cell an airway forks. So cubes of the two images about
 the point and about its match are compared at every small displacement, by normalised correlation under a Gaussian
-window. The best displacement counts as far as it is clearly better than all others a few mm away: in tissue that looks
-alike everywhere the match stays where it was.
+window. The best displacement counts the more, the better it is than all others a few mm away: in uniform tissue the
+match stays in place.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from .target_batch import TargetRows
 _WINDOW_MM, _SIGMA_MM = 16.0, 8.0
 _SEARCH_MM = 16.0
 _PRIOR_MM, _PRIOR_WEIGHT = 8.0, 0.05  # correlation that a displacement of this length costs
-_APART_MM = 8.0  # from the best displacement, beyond which another is another place
-_UNCLEAR, _CLEAR = 0.1, 0.14  # how much better than those the best must be, to count for nothing and for all
+_APART_MM = 8.0  # from the best displacement, beyond which displacements compete with it
+_UNCLEAR, _CLEAR = 0.1, 0.14  # lead over its competitors at which the best counts for nothing, and fully
 _ALIKE = 0.4  # least correlation
 _FLAT = 1e-4  # variance of a window that shows nothing, of levels 0 to 1
 
@@ -36,7 +36,7 @@ class _Layout:
     def __init__(self, voxel_mm: tuple[float, float, float]) -> None:
         mm = torch.tensor(voxel_mm)
         self.moves, every = _ball(mm, _SEARCH_MM), _ball(mm, _WINDOW_MM)
-        self.window = every[every.sum(1) % 2 == 0]  # half of the voxels say as much, in half of the time
+        self.window = every[every.sum(1) % 2 == 0]  # half of the voxels suffice, in half of the time
         square = (self.window * mm).square().sum(1)
         self.weight = torch.exp(-square / (2 * _SIGMA_MM**2))
         self.weight /= self.weight.sum()
@@ -68,7 +68,7 @@ def _layout(voxel_mm: tuple[float, float, float]) -> _Layout:
 
 
 def read_windows(template: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor | None:
-    """(n, m) what the template's image shows about places (n, 3) in its cells, or None for a map without image.
+    """Read windows (n, m) of the template's image around places (n, 3) in its cells; None for a map without image.
 
     Of each window: its voxels less their mean, times their weights, over their deviation. The product with another
     window, over the deviation of that one, is the correlation.
@@ -82,7 +82,7 @@ def read_windows(template: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor | 
 
 
 def sharpen(windows: torch.Tensor, rows: TargetRows, cells: torch.Tensor) -> torch.Tensor:
-    """Matches (n, 3) in target cells, moved to where the images agree best. windows: (n, m) of their points."""
+    """Move matches (n, 3), in target cells, to where the images agree best. windows: (n, m) of their points."""
     layout = _layout(_voxel_mm(rows.maps[0]))
     correlation = torch.empty(len(cells), len(layout.moves))
     shown = torch.empty(len(layout.cell))

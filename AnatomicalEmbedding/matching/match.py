@@ -1,8 +1,8 @@
-"""The same anatomical points in other scans, with the expected error of each answer.
+"""Finds the anatomical points of one scan in other scans, with the expected error of each answer.
 
-Coordinates of the common body give a first answer (`coordinates`). Where maps hold descriptors, those of the
-tissue around the point refine it (`blocks`), or, faster, the point's own descriptor alone (`descriptors`). Answers may
-be matched back, too. `confidence` estimates the error of each answer.
+Coordinates of the common body give a first answer (`coordinates`). Where maps hold descriptors, the descriptors of the
+tissue around the point refine it (`blocks`), or, faster, the point's own descriptor alone (`descriptors`). Then the
+image itself decides (`image_step`). `confidence` estimates the error of each answer.
 """
 
 from collections.abc import Sequence
@@ -27,9 +27,9 @@ from .status import ABSENT, at_most_uncertain
 from .target_batch import TargetRows
 
 _SCORE_MM = 10.0
-_CORRECTED_MM = 15.0  # where the way back ends further from the point, no correction
+_CORRECTED_MM = 15.0  # distance of the way back from the point, above which answers are not corrected
 _SAME_TISSUE = 0.85  # similarity: of one patient's two scans at the spine 80 % have it, of two patients' 3 %
-_AT_ONCE = 2000  # points in a target: each needs 13 kB of what is read of the template
+_BATCH_POINTS = 2000  # times targets, in memory at a time; a point needs 13 kB
 
 
 COLUMNS = ("r", "a", "s", "status", "expected_error_mm", "probability", "score", "levels")
@@ -39,14 +39,19 @@ COLUMNS = ("r", "a", "s", "status", "expected_error_mm", "probability", "score",
 class Matches:
     """Answers for N points in one target scan.
 
-    points_ras: (N, 3) RAS mm. score: (N,) in 0..1, how well the place found agrees with the template's point: in
-    coordinates, or in appearance where the weights have descriptors (1: exactly).
-    status: (N,) "matched", "uncertain" or "absent" (not in this scan). expected_error_mm: (N,) mean error of such
-    answers where the point is in the scan. probability, probability_20: (N,) that the point is in the scan and the
-    answer within 10 mm, or 20 mm, of it. All are None where the weights carry no calibration.
-    evidence: (N, len(confidence.EVIDENCE)) what they are judged by, or None for weights without coordinates.
-    levels: (N,) "" or, of an answer at the spine that may be one vertebra off, the two levels: "L3 or L4". Such an
-    answer is never matched. None for weights without coordinates.
+    Args:
+        points_ras: (N, 3) RAS mm.
+        score: (N,) 0 to 1, likeness of the answer and the template's point: of appearance where the weights have
+            descriptors, else of coordinates.
+        status: (N,) "matched", "uncertain" or "absent" (not in this scan), see `matching.status`.
+        expected_error_mm: (N,) mean error of answers with like evidence whose point is in the scan.
+        probability, probability_20: (N,) that the point is in the scan and the answer within 10 mm, or 20 mm, of it.
+        evidence: (N, len(confidence.EVIDENCE)) numbers that the answers are judged by.
+        levels: (N,) "" or, of an answer at the spine that may be one vertebra off, the two levels: "L3 or L4". Such an
+            answer is never matched.
+
+    Status, error and probabilities are None where the weights have no calibration, evidence and levels where they have
+    no coordinates.
     """
 
     points_ras: np.ndarray
@@ -98,14 +103,19 @@ def match_all(
 ) -> list[Matches]:
     """Find points of one scan in several others in one call, which is much faster than one after the other.
 
-    points_ras: (N, 3) RAS mm in the template; continuous, never snapped to a voxel.
-    effort: "standard"; "fast" compares the points' own descriptors alone, not the tissue around them: a tenth of a
-    millisecond a point instead of half of one, and less exact, for crosshairs that follow the mouse and for tens of
-    thousands of points; "thorough" also matches each answer back and moves it against half of the error:
-    twice as slow; "coordinates" compares no descriptors, and is all there is where the weights have none.
-    Every answer lies in its target scan and in one of its body cells, even where the point is reported as absent.
-    Raises PointsError for a point outside the template, MapError when the maps are of different weights or a target
-    holds no body, or levels alone, AnatomicalEmbeddingError for another effort.
+    Every answer lies in its target scan and in a body cell, even where the point is absent.
+
+    Args:
+        points_ras: (N, 3) RAS mm in the template; continuous, not rounded to voxels.
+        effort: "standard". "fast" compares the points' own descriptors alone, not the tissue around them: five times as
+            quick and less exact, for crosshairs that follow the mouse and for tens of thousands of points. "thorough"
+            also matches each answer back and moves it against half of the error: half as quick. "coordinates" compares
+            no descriptors; weights without descriptors always match so.
+
+    Raises:
+        PointsError: a point lies outside the template.
+        MapError: the maps are of different weights, or a target holds no body.
+        AnatomicalEmbeddingError: another effort.
     """
     if effort not in EFFORTS:
         raise AnatomicalEmbeddingError(f"effort {effort!r}: choose one of {', '.join(EFFORTS)}.")
@@ -117,8 +127,8 @@ def match_all(
             )
         check_target(target)
     points_ras = as_points(points_ras)
-    size = max(1, min(len(points_ras), _AT_ONCE))
-    together = max(1, _AT_ONCE // size)
+    size = max(1, min(len(points_ras), _BATCH_POINTS))
+    together = max(1, _BATCH_POINTS // size)
     found = []
     for first in range(0, len(targets), together):
         group = targets[first : first + together]
@@ -132,7 +142,7 @@ def match_all(
 def _match(
     template: EmbeddingMap, points_ras: np.ndarray, targets: Sequence[EmbeddingMap], effort: str, by_image: bool = True
 ) -> list[Matches]:
-    """by_image: whether the image has the last word, in efforts that have a last step."""
+    """Match in one batch. by_image: whether the image decides last, in efforts that have this step."""
     if any(target.coordinate is None for target in targets):
         return [_searched(template, points_ras, target) for target in targets]
     if not len(points_ras):
@@ -154,11 +164,14 @@ def _match(
 
 
 def match_query(query: Query, targets: Sequence[EmbeddingMap], effort: str = "standard") -> list[Matches]:
-    """As `match_all`, for points whose template is no longer available.
+    """Find the points of a query, as `match_all`, where their template is no longer available.
 
-    effort: not "thorough", which needs the template; "fast" where the query holds no blocks.
-    Raises AnatomicalEmbeddingError for another effort, MapError for a target of other weights, without body or without
-    coordinates.
+    Args:
+        effort: not "thorough", which needs the template; "fast" where the query holds no blocks.
+
+    Raises:
+        MapError: a target is of other weights, or without body or coordinates.
+        AnatomicalEmbeddingError: another effort.
     """
     if effort not in EFFORTS[:-1]:
         raise AnatomicalEmbeddingError(f"effort {effort!r}: choose one of {', '.join(EFFORTS[:-1])}.")
@@ -183,7 +196,7 @@ def match_query(query: Query, targets: Sequence[EmbeddingMap], effort: str = "st
 
 
 def _find(query: Query, rows: TargetRows, effort: str) -> tuple[torch.Tensor, torch.Tensor, Evidence]:
-    """Places in target cells (n, 3), in the body, their scores (n,) and the evidence so far."""
+    """Find places in target cells (n, 3), in the body, with their scores (n,) and the evidence."""
     times = len(rows.maps)
     coordinates = query.coordinates.repeat(times, 1)
     first = find_coordinates(coordinates, rows)
@@ -212,7 +225,7 @@ def _judged(
     effort: str,
     placed: torch.Tensor,
 ) -> list[Matches]:
-    """The answers of each target: judged in cells (n, 3), and placed, by a further step, in cells `placed` (n, 3)."""
+    """The answers of each target: judged at cells (n, 3), and placed at cells `placed` (n, 3) by the image."""
     table = evidence.table(cells, rows)
     verdicts = judge(table, calibration, effort)
     parts = zip(rows.maps, placed.split(rows.counts), strict=True)
@@ -228,7 +241,7 @@ def _judged(
 def _doubtful_levels(
     query: Query, places: np.ndarray, score: np.ndarray, table: np.ndarray, rows: TargetRows, effort: str
 ) -> np.ndarray:
-    """(n,) levels of the answers at the spine that may be one vertebra off, "" for all others.
+    """The two levels (n,) of each answer at the spine that may be one vertebra off, else "".
 
     A level is known where both scans show the point equally high above the same end of the spine. It need not be where
     the tissue itself is found again, as in two scans of one patient.
@@ -248,22 +261,20 @@ def _doubtful_levels(
 
 
 def check_target(target: EmbeddingMap) -> None:
-    """Raise MapError for a map in which no point can be found: without body, or with levels alone."""
+    """Raise MapError for a map without body, in which no point can be found."""
     if not len(target.body_index):
         raise MapError(f"{target.provenance.scan or 'target'}: holds no body, so nothing can be found in it.")
-    if target.levels_alone:
-        raise MapError(f"{target.provenance.model}: states levels along the body alone; find points by other weights.")
 
 
 def _searched(template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap) -> Matches:
-    """By descriptors over the whole scan, for weights without coordinates."""
+    """Search the whole scan by descriptors, for weights without coordinates."""
     cells, similarity = descriptors.search(*template.describe(points_ras), target)
     places = transform_points(target.cell_to_ras, into_body(target, cells).numpy())
     return Matches(places, similarity.clamp(0, 1).double().numpy())
 
 
 def _matched_back(template: EmbeddingMap, cells: torch.Tensor, rows: TargetRows) -> np.ndarray:
-    """(n, 3) RAS mm: answers at cells (n, 3) of the targets, matched back to the template."""
+    """Match answers at cells (n, 3) of the targets back to the template: (n, 3) RAS mm."""
     return np.concatenate(
         [
             _match(target, transform_points(target.cell_to_ras, part.numpy()), [template], "standard", False)[
@@ -275,7 +286,7 @@ def _matched_back(template: EmbeddingMap, cells: torch.Tensor, rows: TargetRows)
 
 
 def _corrected(cells: torch.Tensor, off_mm: np.ndarray, rows: TargetRows) -> tuple[torch.Tensor, torch.Tensor]:
-    """Answers in cells (n, 3) moved against half the error of the way back (n, 3) RAS mm; and that distance (n,).
+    """Move answers in cells (n, 3) against half the error of the way back (n, 3), RAS mm; returns also its length (n,).
 
     Matching is not symmetric: an answer, matched back, ends next to the point (Bai 2023 iterates the same to a fixed
     point).

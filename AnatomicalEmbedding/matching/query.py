@@ -1,4 +1,4 @@
-"""What matching reads of a template at given points: all that is needed to find them in any scan."""
+"""A query: the values of a template at given points that matching needs to find them in any scan."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .image_step import read_windows
 
 
 class Query:
-    """n points of a template, (n, 3) RAS mm, and what the template holds there, read at first use."""
+    """Values of a template at n points, (n, 3) RAS mm; each is read at first use."""
 
     def __init__(self, template: EmbeddingMap, points_ras: np.ndarray) -> None:
         self._template, self._points_ras = template, points_ras
@@ -30,29 +30,29 @@ class Query:
 
     @cached_property
     def sizes(self) -> torch.Tensor:
-        """(n,) coordinate volume that a volume of the template holds."""
+        """(n,) volume of the body frame in a unit volume of the template."""
         return self._read[1]
 
     @cached_property
     def descriptors(self) -> torch.Tensor | None:
-        """(n, l) of the points themselves, or None where the map has none."""
+        """(n, l) descriptors of the points themselves; None for a map without descriptors."""
         return None if self._template.local is None else self._template.describe(self._points_ras)[0]
 
     @cached_property
     def blocks(self) -> Blocks | None:
-        """Descriptors of the tissue around the points, or None where the map has none."""
+        """Descriptors of the tissue around the points; None for a map without descriptors."""
         if self._template.local is None:
             return None
         return describe_blocks(self._template, self._cells)
 
     @cached_property
     def above_ends_mm(self) -> np.ndarray:
-        """(n, len(ENDS_MM)) mm above the ends of the spine that the template shows, else NaN."""
+        """(n, len(ENDS_MM)) mm above each end of the spine; NaN for an end that the template does not show."""
         return above_ends(self._points_ras[:, 2], spine_ends(self._template))
 
     @cached_property
     def windows(self) -> torch.Tensor | None:
-        """(n, m) the image about the points, or None where the map has none."""
+        """(n, m) the image around the points; None for a map without image."""
         return read_windows(self._template, self._cells)
 
     @cached_property
@@ -65,7 +65,7 @@ class Query:
 
 
 class StoredQuery(Query):
-    """The same, read before and kept without the template."""
+    """A query whose values are kept without the template."""
 
     def __init__(
         self,
@@ -83,13 +83,13 @@ class StoredQuery(Query):
 
     @classmethod
     def of(cls, query: Query, with_blocks: bool = True) -> StoredQuery:
-        """All of a query, read now. with_blocks: also the tissue around the points, which "fast" does not need."""
+        """Read a query. with_blocks: also the tissue around the points, which effort "fast" does not need."""
         blocks = query.blocks if with_blocks else None
         return cls(query.weights_hash, query.coordinates, query.sizes, query.descriptors, blocks, query.above_ends_mm)
 
     @classmethod
     def joined(cls, parts: list[StoredQuery]) -> StoredQuery:
-        """The points of several queries, one after the other. Raises PointsError where they do not fit together."""
+        """Join the points of several queries. Raises PointsError where they are of different weights or kinds."""
         if len({part.weights_hash for part in parts}) > 1:
             raise PointsError("these examples were read with different weights; read them again with the same.")
         if len({(part.descriptors is None, part.blocks is None) for part in parts}) > 1:

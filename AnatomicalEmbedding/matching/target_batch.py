@@ -25,13 +25,13 @@ class TargetRows:
 
     @classmethod
     def each(cls, maps: Sequence[EmbeddingMap], count: int) -> TargetRows:
-        """`count` rows for each of the maps."""
+        """A batch with `count` rows for each of the maps."""
         return cls(tuple(maps), (count,) * len(maps))
 
-    def read(self, what: Callable[..., _Found], *rows: torch.Tensor) -> _Found:
-        """what(map, its part of each tensor) for each map, the results concatenated."""
+    def read(self, function: Callable[..., _Found], *rows: torch.Tensor) -> _Found:
+        """Call function(map, its part of each tensor) for each map and concatenate the results."""
         parts = zip(self.maps, *(values.split(self.counts) for values in rows), strict=True)
-        found: list[Any] = [what(*part) for part in parts if len(part[1])]
+        found: list[Any] = [function(*part) for part in parts if len(part[1])]
         if len(found) == 1:
             return found[0]
         if isinstance(found[0], tuple):
@@ -46,7 +46,7 @@ class TargetRows:
         return TargetRows(self.maps, tuple(end - start for start, end in zip([0, *before], before, strict=False)))
 
     def split(self, size: int) -> list[TargetRows]:
-        """One for each part of a batch that is split into parts of this size."""
+        """Split into batches of `size` rows, as `torch.Tensor.split` splits rows."""
         total = sum(self.counts)
         return [self.select(torch.arange(total)[start : start + size]) for start in range(0, total, size)]
 

@@ -23,12 +23,14 @@ class PaperRecipe:
         name: of its objective, as the file says it.
         rules: conditions between its entries.
         objective: what its network learns.
+        is_validated: whether points can be matched by its weights, which validation needs.
     """
 
     path: Path
     name: str
     rules: Rules
     objective: Objective
+    is_validated: bool = True
 
     def load(self, changes: dict[str, object] | None = None) -> Recipe:
         """The recipe, with entries changed by "section.key". Raises AnatomicalEmbeddingError as `load_recipe`."""
@@ -45,6 +47,8 @@ def run_paper(
 
     def run(options: argparse.Namespace) -> None:
         chosen = recipes[options.recipe]
+        if not chosen.is_validated:
+            options.validate_every = 0
         train_recipe(options, chosen.load(overrides(options.set)), chosen.objective)
 
     complete(parser, run, model=False)

@@ -15,6 +15,7 @@ _GALLBLADDER_AXIS = np.array([0.15, 0.55, -0.80])
 GALLBLADDER_FUNDUS = GALLBLADDER + 24 * _GALLBLADDER_AXIS
 BLADDER = np.array([0.0, 42.0, 8.0])
 _INSIDE = ("visceral_fat",)
+_WALL_MM = 3.0  # of the bowel
 
 
 def kidney_axis(side: str) -> np.ndarray:
@@ -52,19 +53,15 @@ def _draw_kidney(canvas: Canvas, side: str) -> None:
             out = -medial * np.cos(turn) + np.cross(axis, medial) * np.sin(turn)
             foot = center + axis * (along * 0.8 + rng.uniform(-3, 3)) + medial * 3
             taper = np.sqrt(max(1 - (along / 52) ** 2, 0))
-            canvas.paint(
-                Tube(np.stack([foot + 5 * out, foot + out * 15 * taper]), np.array([2.5, 5.0])), "kidney_medulla", label
-            )
+            pyramid = Tube(np.stack([foot + 5 * out, foot + out * 15 * taper]), np.array([2.5, 5.0]))
+            canvas.paint(pyramid, "kidney_medulla", label)
     canvas.paint(Ellipsoid(center + medial * 14, (14, 9, 27), axes), "visceral_fat", label)
     canvas.paint(Ellipsoid(center + medial * 24, (14, 9, 18), axes), "visceral_fat", "visceral_fat")
     canvas.paint(Ellipsoid(center + medial * 13, (7, 5.5, 18), axes), "urine_pelvis", label)
     ureter = [
-        center + medial * 12,
-        center + medial * 26 + [0, 4, -26],
-        center * [0.55, 0, 0] + [0, 32, 160],
-        center * [0.6, 0, 0] + [0, 8, 60],
-        center * [0.3, 0, 0] + [0, 22, 4],
-    ]
+        center + medial * 12, center + medial * 26 + [0, 4, -26], center * [0.55, 0, 0] + [0, 32, 160],
+        center * [0.6, 0, 0] + [0, 8, 60], center * [0.3, 0, 0] + [0, 22, 4],
+    ]  # fmt: skip
     canvas.paint(curve(ureter, [5, 3, 2.4, 2.4, 2.4]), "urine_pelvis", "body_other", over=_INSIDE)
 
 
@@ -97,20 +94,13 @@ def _draw_liver(canvas: Canvas) -> None:
     # the visceral side is hollow where the right kidney and the hilum lie
     canvas.paint(Ellipsoid((54, -10, 244), (36, 36, 64)), "visceral_fat", "visceral_fat", over=("liver",))
     canvas.paint(Ellipsoid((10, 32, 268), (44, 40, 34)), "visceral_fat", "visceral_fat", over=("liver",))
-    canvas.paint(
-        curve([(18, 96, 330), (24, 70, 306), (30, 52, 294)], [3, 3.5, 4.5]),
-        "visceral_fat",
-        "visceral_fat",
-        over=("liver",),
-    )
+    fissure = curve([(18, 96, 330), (24, 70, 306), (30, 52, 294)], [3, 3.5, 4.5])
+    canvas.paint(fissure, "visceral_fat", "visceral_fat", over=("liver",))
     for side in KIDNEY:
         _draw_kidney(canvas, side)
     rng = np.random.default_rng(9)
-    for start, direction in (
-        ((40, 40, 312), (30, -8, 14)),
-        ((40, 40, 312), (26, 22, -10)),
-        ((20, 48, 318), (-26, 22, 10)),
-    ):
+    branches = ((40, 40, 312), (30, -8, 14)), ((40, 40, 312), (26, 22, -10)), ((20, 48, 318), (-26, 22, 10))
+    for start, direction in branches:
         canvas.paint(branching(start, direction, 5.0, 4, rng), "portal_vein", None, over=("liver",))
     for end in ((100, -20, 330), (62, 62, 335), (-18, 66, 342), (108, 30, 318)):
         path = np.array([(26, 28, 362), (26 + (end[0] - 26) * 0.5, 28 + (end[1] - 28) * 0.5, 354), end], float)
@@ -133,21 +123,9 @@ def _draw_stomach(canvas: Canvas) -> None:
         return y > 51 + 0.03 * (x + 60)
 
     canvas.paint(Piece(low, high, bubble), "gut_gas", "stomach", over=("stomach_fluid",))
-    canvas.paint(
-        curve(
-            [(22, 68, 262), (42, 44, 266), (46, 34, 240), (38, 36, 206), (4, 42, 200), (-30, 46, 226)],
-            [11, 13, 13, 12, 11, 11],
-        ),
-        "gut_wall",
-        "duodenum",
-        over=("visceral_fat", "gut_wall", "stool", "gut_gas", "gut_fluid", "liver"),
-    )
-    canvas.paint(
-        curve([(42, 44, 266), (46, 34, 240), (38, 36, 206), (4, 42, 200), (-30, 46, 226)], [8, 8, 8, 7, 7]),
-        "gut_fluid",
-        "duodenum",
-        over=("gut_wall",),
-    )
+    path = [(22, 68, 262), (42, 44, 266), (46, 34, 240), (38, 36, 206), (4, 42, 200), (-30, 46, 226)]
+    canvas.paint(curve(path, [11, 13, 13, 12, 11, 11]), "gut_wall", "duodenum", over=(*over[:5], "liver"))
+    canvas.paint(curve(path[1:], [8, 8, 8, 7, 7]), "gut_fluid", "duodenum", over=("gut_wall",))
 
 
 def _draw_pancreas(canvas: Canvas) -> None:
@@ -158,12 +136,11 @@ def _draw_pancreas(canvas: Canvas) -> None:
 
 def _draw_bowel(canvas: Canvas) -> None:
     rng = np.random.default_rng(21)
-    for start, step in (
-        ((4, 50, 205), (22, 6, -30)),
-        ((2, 50, 190), (-22, 8, -30)),
-        ((6, 52, 170), (24, 4, -34)),
+    branches = (
+        ((4, 50, 205), (22, 6, -30)), ((2, 50, 190), (-22, 8, -30)), ((6, 52, 170), (24, 4, -34)),
         ((0, 52, 215), (-34, 10, 4)),
-    ):
+    )  # fmt: skip
+    for start, step in branches:
         canvas.paint(branching(start, step, 3.6, 5, rng), "vein", None, over=_INSIDE)
     for y, low in ((32, 92), (58, 72), (84, 64)):
         path = []
@@ -171,7 +148,7 @@ def _draw_bowel(canvas: Canvas) -> None:
             ends = np.linspace(-1, 1, 6) if row % 2 == 0 else np.linspace(1, -1, 6)
             wide = 58 + 18 * np.sin((z - low) / 50)
             path += [(wide * e + rng.uniform(-6, 6), y + rng.uniform(-10, 10), z + rng.uniform(-9, 9)) for e in ends]
-        _gut(canvas, curve(path, 11.5, step=5), "small_bowel", rng, gas=0.06, stool=0.0, wall=3.0)
+        _gut(canvas, curve(path, 11.5, step=5), "small_bowel", rng, gas=0.06, stool=0.0)
     frame = [
         *((84, 50, 92), (96, 34, 120), (104, 22, 165), (104, 12, 205), (92, 28, 226), (70, 72, 218)),
         *((40, 92, 200), (0, 94, 192), (-40, 92, 206), (-76, 68, 244), (-104, 34, 278), (-112, 8, 258)),
@@ -179,18 +156,11 @@ def _draw_bowel(canvas: Canvas) -> None:
         *((8, 24, 84), (10, 4, 62), (2, -16, 38), (0, -28, 10), (0, -35, -20), (0, -46, -50)),
     ]
     radii = [24, 25, 24, 22, 22, 21, 20, 20, 20, 20, 19, 18, 17, 16, 16, 16, 17, 17, 17, 18, 20, 18, 13, 8]
-    _gut(canvas, curve(frame, radii, step=5), "colon", rng, gas=0.3, stool=0.6, wall=3.0, haustra=0.14)
+    _gut(canvas, curve(frame, radii, step=5), "colon", rng, gas=0.3, stool=0.6, haustra=0.14)
 
 
 def _gut(
-    canvas: Canvas,
-    tube: Tube,
-    label: str,
-    rng: np.random.Generator,
-    gas: float,
-    stool: float,
-    wall: float,
-    haustra: float = 0.0,
+    canvas: Canvas, tube: Tube, label: str, rng: np.random.Generator, gas: float, stool: float, haustra: float = 0.0
 ) -> None:
     """A bowel tube: wall, then contents that change along its length; gas collects in the anterior half."""
     count = len(tube.points)
@@ -200,7 +170,7 @@ def _gut(
     drift = np.convolve(rng.uniform(size=count + 8), np.full(9, 1 / 9), mode="valid")
     rank = drift.argsort().argsort() / count
     contents = np.where(rank < gas, "gut_gas", np.where(rank < gas + stool, "stool", "gut_fluid"))
-    inner = [Tube(tube.points[i : i + 2], np.maximum(radii[i : i + 2] - wall, 2)) for i in range(count - 1)]
+    inner = [Tube(tube.points[i : i + 2], np.maximum(radii[i : i + 2] - _WALL_MM, 2)) for i in range(count - 1)]
     for filling in ("gut_fluid", "stool", "gut_gas"):
         parts = [part for part, content in zip(inner, contents, strict=False) if content == filling]
         if filling == "gut_gas":  # a film of fluid stays below the gas

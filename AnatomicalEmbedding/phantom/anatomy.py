@@ -34,14 +34,6 @@ class Anatomy:
         """Continuous indices (..., 3) in order i, j, k of points in the body frame."""
         return (points_body - self.low) / self.step
 
-    def label_at(self, points_body: np.ndarray) -> np.ndarray:
-        """Labels (N,) of the grid points nearest to `points_body` (N, 3); background outside the grid."""
-        index = np.rint(self.index(np.asarray(points_body, float))).astype(int)
-        size = np.array(self.label.shape[::-1])
-        known = ((index >= 0) & (index < size)).all(axis=1)
-        i, j, k = np.clip(index, 0, size - 1).T
-        return np.where(known, self.label[k, j, i], 0)
-
 
 @lru_cache(maxsize=1)
 def canonical_anatomy() -> Anatomy:
@@ -53,6 +45,6 @@ def canonical_anatomy() -> Anatomy:
     draw_skeleton(canvas)
     draw_head(canvas)
     draw_vessels(canvas)
-    canvas.label.flags.writeable = False
-    canvas.tissue.flags.writeable = False
+    for drawn in (canvas.label, canvas.tissue):
+        drawn.flags.writeable = False
     return Anatomy(canvas.label, canvas.tissue, canvas.low, STEP_MM)

@@ -59,11 +59,6 @@ class Waves:
         stretch = rng.uniform(0.85, 1.2, len(wavelengths))
         return cls(size, np.asarray(wavelengths) * stretch, rng.uniform(0, 2 * np.pi, len(amplitudes)))
 
-    @property
-    def slope_bound(self) -> float:
-        """Upper bound of |derivative|, per mm."""
-        return float(np.abs(2 * np.pi * self.amplitude / self.wavelength_mm).sum())
-
     def __call__(self, z: np.ndarray) -> np.ndarray:
         return np.cos(2 * np.pi * z[..., None] / self.wavelength_mm + self.phase) @ self.amplitude
 
@@ -100,19 +95,16 @@ class Bumps:
         distances that occur in the cell; the largest sum over the cells bounds the whole.
         """
         cell = 28.0
-        low, high = (
-            (self.center - self.reach_mm[:, None]).min(axis=0),
-            (self.center + self.reach_mm[:, None]).max(axis=0),
-        )
+        reach = self.reach_mm[:, None]
+        low, high = (self.center - reach).min(axis=0), (self.center + reach).max(axis=0)
         axes = [np.arange(a, b + cell, cell) for a, b in zip(low, high, strict=True)]
         middles = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
         corner = cell * np.sqrt(3) / 2
         total = np.zeros(len(middles))
         for center, reach, shift in zip(self.center, self.reach_mm, self.shift_mm, strict=True):
             distance = np.linalg.norm(middles - center, axis=1)
-            steepest = np.clip(
-                reach / np.sqrt(5), distance - corner, distance + corner
-            )  # the slope rises up to there, then falls
+            # the slope rises up to here, then falls
+            steepest = np.clip(reach / np.sqrt(5), distance - corner, distance + corner)
             t = np.minimum(steepest / reach, 1)
             total += np.linalg.norm(shift) / reach * 6 * t * np.square(1 - t * t)
         return float(total.max())
@@ -203,7 +195,7 @@ class Deformation:
 
     @classmethod
     def random(cls, rng: np.random.Generator) -> Deformation:
-        """A patient drawn from the family."""
+        """A random patient of the family."""
         angles = np.deg2rad(rng.normal(0, 1, 3) * (3.0, 2.0, 3.0)).clip(-0.12, 0.12)
         size = rng.uniform(0.91, 1.11)
         return cls(

@@ -23,7 +23,7 @@ VISIBLE, NOT_THERE, OUTSIDE, MERGED = "visible", "not there", "outside", "merged
 _COVERAGE_MM = ((150.0, 565.0), (60.0, 565.0), (230.0, 565.0), (60.0, 430.0))
 _SPACINGS = ((2.0, 2.0, 3.0), (1.6, 1.6, 2.5), (1.8, 1.8, 5.0))
 _EDGE_MM = 10.0  # a lesion lies this far inside a scan, or outside
-_LEAST_MM, _MOST_MM = 3.5, 20.0  # radii that can be marked
+_SMALLEST_RADIUS_MM, _LARGEST_RADIUS_MM = 3.5, 20.0  # that can be marked
 _FATES = (("same", 0.68), ("vanish", 0.16), ("split", 0.16))
 _SPLIT_FROM_MM = 8.0  # smaller lesions do not split
 
@@ -77,7 +77,7 @@ class PhantomFollowUp:
 
 @dataclass(frozen=True)
 class _Lesion:
-    """Blobs of a lesion in one study, (body frame mm, radius mm); none: not there."""
+    """A lesion in one study. place: body frame mm. blobs: (middle in body frame mm, radius mm); () without a lesion."""
 
     id: str
     kind: str
@@ -86,7 +86,7 @@ class _Lesion:
     blobs: tuple[tuple[np.ndarray, float], ...] = ()
     split_from: str = ""
     into: str = ""
-    settled: bool = False  # what has vanished, split or merged only grows or stays away
+    is_final: bool = False  # after it vanished, split or merged, a lesion only grows or stays away
 
     @property
     def radius(self) -> float:
@@ -103,7 +103,7 @@ def make_follow_up(seed: int, studies: int = 2) -> PhantomFollowUp:
     texture = image_rng.bit_generator.state
     rng = np.random.default_rng([seed, 8])
     patient = Deformation.random(shape_rng)
-    days = [patient, *(Rescan.random(patient, rng) for _ in range(studies - 1))]
+    days: list[Deformation | Rescan] = [patient, *(Rescan.random(patient, rng) for _ in range(studies - 1))]
     course = _draw_course(studies, rng)
     coverage = [_choose_coverage(number, days, course, rng) for number in range(studies)]
     phase = str(phase_rng.choice(PHASES))
@@ -112,7 +112,7 @@ def make_follow_up(seed: int, studies: int = 2) -> PhantomFollowUp:
     for number, (day, (low, high)) in enumerate(zip(days, coverage, strict=True)):
         if number and rng.uniform() < 0.3:
             phase = str(rng.choice(PHASES))
-        grid = grid_about(day, _SPACINGS[rng.integers(len(_SPACINGS))], low, high, None)
+        grid = grid_about(day, _SPACINGS[rng.integers(len(_SPACINGS))], low, high)
         image_rng.bit_generator.state = texture
         hu = hu_table(phase, np.random.default_rng(tissue_seed))
         voxels = render(day, grid, hu, 0.0, True, image_rng)[0].astype(np.float32)
@@ -145,7 +145,7 @@ def _choose_coverage(
             return float(low), float(high)
 
 
-# -- what becomes of lesions ------------------------------------------------------------------------------------------
+# -- the course of lesions --------------------------------------------------------------------------------------------
 
 
 def _draw_course(studies: int, rng: np.random.Generator) -> list[list[_Lesion]]:
@@ -180,12 +180,12 @@ def _next(lesions: list[_Lesion], rng: np.random.Generator, pairs: dict[str, str
             continue
         if lesion.id in pairs.values():
             into = next(one for one, other in pairs.items() if other == lesion.id)
-            later.append(replace(lesion, blobs=(), into=into, settled=True))
+            later.append(replace(lesion, blobs=(), into=into, is_final=True))
             continue
         names, odds = zip(*_FATES, strict=True)
-        fate = "same" if lesion.settled else rng.choice(names, p=odds)
+        fate = "same" if lesion.is_final else rng.choice(names, p=odds)
         if fate == "vanish":
-            later.append(replace(lesion, blobs=(), settled=True))
+            later.append(replace(lesion, blobs=(), is_final=True))
         elif fate == "split" and lesion.radius >= _SPLIT_FROM_MM:
             one, other = _split(lesion, f"{lesion.id}b", rng)
             later.append(one)
@@ -197,7 +197,7 @@ def _next(lesions: list[_Lesion], rng: np.random.Generator, pairs: dict[str, str
 
 def _grown(lesion: _Lesion, rng: np.random.Generator) -> _Lesion:
     factor = np.exp(rng.uniform(np.log(0.6), np.log(1.6)))
-    factor = np.clip(factor, _LEAST_MM / lesion.radius, max(_MOST_MM / lesion.radius, 1.0))
+    factor = np.clip(factor, _SMALLEST_RADIUS_MM / lesion.radius, max(_LARGEST_RADIUS_MM / lesion.radius, 1.0))
     drift = rng.normal(size=3)
     drift *= 0.25 * abs(factor - 1) * lesion.radius / np.linalg.norm(drift)
     middle = lesion.place
@@ -211,7 +211,7 @@ def _split(lesion: _Lesion, other_id: str, rng: np.random.Generator) -> tuple[_L
     radius = lesion.radius
     sizes = radius * np.sort(rng.uniform(0.45, 0.6, 2))[::-1]
     places = lesion.place + np.outer([0.65, -0.75], direction) * radius
-    one = replace(lesion, place=places[0], blobs=((places[0], float(sizes[0])),), settled=True)
+    one = replace(lesion, place=places[0], blobs=((places[0], float(sizes[0])),), is_final=True)
     other = replace(one, id=other_id, place=places[1], blobs=((places[1], float(sizes[1])),), split_from=lesion.id)
     return one, replace(other, shape=Shape.random(rng))
 
@@ -221,7 +221,7 @@ def _merged(lesion: _Lesion, other: _Lesion) -> _Lesion:
     gap = float(np.linalg.norm(lesion.place - other.place))
     factor = 1.25 * gap / (lesion.radius + other.radius)
     blobs = tuple((each.place, each.radius * factor) for each in (lesion, other))
-    return replace(lesion, blobs=blobs, place=(lesion.place + other.place) / 2, settled=True)
+    return replace(lesion, blobs=blobs, place=(lesion.place + other.place) / 2, is_final=True)
 
 
 def _add_lesion(

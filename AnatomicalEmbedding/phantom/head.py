@@ -45,22 +45,10 @@ def _draw_skull(canvas: Canvas) -> None:
         canvas.paint(Ellipsoid((side * 60, -2, 680), (9, 10, 16)), "mastoid", "skull")
         canvas.paint(curve([(side * 80, 18, 688), (side * 46, 16, 688)], 3.5), "air", "body_other")
     canvas.paint(curve([(0, 52, 694), (0, 42, 670)], [10, 7]), "cortical_bone", "skull")  # clivus
-    cheeks = [
-        curve([(side * 36, 92, 676), (side * 58, 76, 676), (side * 66, 40, 682)], [6, 5.5, 4.5]) for side in (1, -1)
-    ]
-    orbits = [
-        curve(
-            [
-                (side * 12, 112, 704),
-                (side * 34, 118, 722),
-                (side * 56, 98, 704),
-                (side * 40, 106, 682),
-                (side * 16, 108, 688),
-            ],
-            4.2,
-        )
-        for side in (1, -1)
-    ]
+    cheek = [(36, 92, 676), (58, 76, 676), (66, 40, 682)]
+    cheeks = [curve(flip(cheek), [6, 5.5, 4.5]) for flip in (np.asarray, mirrored)]
+    rim = [(12, 112, 704), (34, 118, 722), (56, 98, 704), (40, 106, 682), (16, 108, 688)]
+    orbits = [curve(flip(rim), 4.2) for flip in (np.asarray, mirrored)]
     canvas.paint([*cheeks, *orbits], "cortical_bone", "skull")
     palate = sheet([(-24, 108, 655), (-26, 62, 657)], [(24, 108, 655), (26, 62, 657)], 3.0)
     arch = curve([(-27, 78, 650), (-20, 104, 650), (0, 116, 650), (20, 104, 650), (27, 78, 650)], 6)
@@ -76,16 +64,14 @@ def _draw_brain(canvas: Canvas) -> None:
         canvas.paint(Ellipsoid((side * 32, 36, 748), (26, 68, 46)), "white_matter", "brain")
         canvas.paint(Ellipsoid((side * 22, 40, 736), (9, 16, 12)), "grey_matter", "brain")
         horn = [(side * 12, 76, 752), (side * 10, 44, 760), (side * 18, 0, 754), (side * 30, -22, 742)]
-        canvas.paint(curve(horn, [6, 5.5, 7, 5]), "csf", "ventricle")
-    canvas.paint(Ellipsoid((0, 34, 734), (3, 14, 10)), "csf", "ventricle")
-    canvas.paint(Ellipsoid((0, 2, 690), (8, 6, 9)), "csf", "ventricle")
+        canvas.paint(curve(horn, [6, 5.5, 7, 5]), "csf", "brain_ventricles")
+    canvas.paint(Ellipsoid((0, 34, 734), (3, 14, 10)), "csf", "brain_ventricles")
+    canvas.paint(Ellipsoid((0, 2, 690), (8, 6, 9)), "csf", "brain_ventricles")
     falx = Piece(np.array([-1.5, -56, 762]), np.array([1.5, 128, 818]), lambda x, y, z: np.abs(x) < 1.2)
     canvas.paint(falx, "cord", "brain", over=("grey_matter", "white_matter"))
-    canvas.paint(
-        curve([(0, 26, 712), (0, 24, 690), tuple(BRAINSTEM), (0, 12, 650)], [14, 13, 11, 8]), "white_matter", "brain"
-    )
-    sinus = curve([(0, -44, 796), (0, -55, 750), (0, -52, 715)], 3.5)
-    canvas.paint(sinus, "vein", "brain")
+    stem = curve([(0, 26, 712), (0, 24, 690), tuple(BRAINSTEM), (0, 12, 650)], [14, 13, 11, 8])
+    canvas.paint(stem, "white_matter", "brain")
+    canvas.paint(curve([(0, -44, 796), (0, -55, 750), (0, -52, 715)], 3.5), "vein", "brain")
 
 
 def _draw_eyes(canvas: Canvas) -> None:
@@ -106,20 +92,17 @@ def _draw_face(canvas: Canvas) -> None:
     canvas.paint(Ellipsoid((0, 84, 684), (47, 35, 31)), "soft", "body_other")
     for side in (1, -1):
         canvas.paint(Ellipsoid((side * 28, 86, 671), (15, 19, 16)), "cortical_bone", "skull")
-        canvas.paint(Ellipsoid((side * 28, 86, 671), (13, 17, 14)), "sinus", "sinuses")
-        canvas.paint(Ellipsoid((side * 8, 86, 696), (6, 22, 12)), "mastoid", "sinuses")
-        canvas.paint(Ellipsoid((side * 9, 52, 694), (8, 10, 9)), "sinus", "sinuses")
-        canvas.paint(Ellipsoid((side * 12, 117, 727), (11, 5, 11)), "sinus", "sinuses")
-        canvas.paint(Ellipsoid((side * 6, 88, 672), (4.5, 38, 15)), "airway", "sinuses")
+        canvas.paint(Ellipsoid((side * 28, 86, 671), (13, 17, 14)), "sinus", "paranasal_sinuses")
+        canvas.paint(Ellipsoid((side * 8, 86, 696), (6, 22, 12)), "mastoid", "paranasal_sinuses")
+        canvas.paint(Ellipsoid((side * 9, 52, 694), (8, 10, 9)), "sinus", "paranasal_sinuses")
+        canvas.paint(Ellipsoid((side * 12, 117, 727), (11, 5, 11)), "sinus", "paranasal_sinuses")
+        canvas.paint(Ellipsoid((side * 6, 88, 672), (4.5, 38, 15)), "airway", "paranasal_sinuses")
         for z in (664, 674):
-            canvas.paint(curve([(side * 9, 60, z), (side * 8, 112, z)], 3.0), "soft", "sinuses")
+            canvas.paint(curve([(side * 9, 60, z), (side * 8, 112, z)], 3.0), "soft", "paranasal_sinuses")
     septum = Piece(np.array([-1.5, 54, 658]), np.array([1.5, 132, 700]), lambda x, y, z: np.abs(x) < 1.4)
-    canvas.paint(septum, "soft", "sinuses", over=("airway",))
-    canvas.paint(
-        curve([(0, 66, 672), (0, 57, 655), (0, 50, 630), (0, 46, 606)], [11, 9, 9, 11], squash=(1.5, 0.8, 1)),
-        "airway",
-        "pharynx",
-    )
+    canvas.paint(septum, "soft", "paranasal_sinuses", over=("airway",))
+    pharynx = [(0, 66, 672), (0, 57, 655), (0, 50, 630), (0, 46, 606)]
+    canvas.paint(curve(pharynx, [11, 9, 9, 11], squash=(1.5, 0.8, 1)), "airway", "pharynx")
 
 
 def _draw_jaw(canvas: Canvas) -> None:
@@ -136,36 +119,23 @@ def _draw_jaw(canvas: Canvas) -> None:
                 canvas.paint(Ellipsoid(point, (3, 3, 6)), "tooth", "teeth")
     canvas.paint(Ellipsoid((0, 78, 636), (21, 30, 16)), "muscle", "tongue")
     for name, side in (("right", 1), ("left", -1)):
-        canvas.paint(
-            Ellipsoid((side * 55, 24, 646), (12, 14, 24)), "gland", f"parotid_{name}", over=("muscle", "fat", "soft")
-        )
+        gland = Ellipsoid((side * 55, 24, 646), (12, 14, 24))
+        canvas.paint(gland, "gland", f"parotid_gland_{name}", over=("muscle", "fat", "soft"))
         canvas.paint(Ellipsoid((side * 32, 64, 616), (11, 15, 9)), "gland", "body_other", over=("muscle", "fat"))
 
 
 def _draw_neck(canvas: Canvas) -> None:
     canvas.paint(curve([(0, 40, 606), (0, 40, 578)], [13, 12], squash=(1.2, 1, 1)), "cartilage", "larynx")
     canvas.paint(curve([(0, 40, 606), (0, 39, 578)], [10.5, 9.5], squash=(1.2, 1, 1)), "soft", "larynx")
-    canvas.paint(
-        curve([(0, 42, 612), (0, 40, 594), (0, 39, 590), (0, 37, 575)], [9, 5, 5, 9], squash=(1, 1.2, 1)),
-        "airway",
-        "larynx",
-    )
+    glottis = [(0, 42, 612), (0, 40, 594), (0, 39, 590), (0, 37, 575)]
+    canvas.paint(curve(glottis, [9, 5, 5, 9], squash=(1, 1.2, 1)), "airway", "larynx")
     canvas.bone(curve([(20, 46, 612), (12, 60, 611), (-12, 60, 611), (-20, 46, 612)], 3), "larynx", shell=1.5)
     for side in (1, -1):
-        canvas.paint(
-            Ellipsoid((side * 17, 34, 562), (9, 10, 21)),
-            "thyroid",
-            "thyroid_gland",
-            over=("muscle", "fat", "soft", "visceral_fat"),
-        )
+        lobe, over = Ellipsoid((side * 17, 34, 562), (9, 10, 21)), ("muscle", "fat", "soft", "visceral_fat")
+        canvas.paint(lobe, "thyroid", "thyroid_gland", over=over)
         path = [(side * 50, 4, 668), (side * 48, 26, 620), (side * 36, 50, 575), (side * 20, 58, 528)]
-        canvas.paint(
-            curve([np.add(np.array(p, float), (0, -2, 0)) for p in path], [13, 13, 12, 9]),
-            "fat",
-            "muscle",
-            over=("muscle",),
-        )
+        behind = [np.add(np.array(p, float), (0, -2, 0)) for p in path]
+        canvas.paint(curve(behind, [13, 13, 12, 9]), "fat", "muscle", over=("muscle",))
         canvas.paint(curve(path, [11, 11.5, 10, 7]), "muscle", "muscle", over=("muscle", "fat"))
-    canvas.paint(
-        curve([(0, 47, 568), (0, 45, 555)], 4, squash=(2.5, 1, 1)), "thyroid", "thyroid_gland", over=("muscle", "fat")
-    )
+    isthmus = curve([(0, 47, 568), (0, 45, 555)], 4, squash=(2.5, 1, 1))
+    canvas.paint(isthmus, "thyroid", "thyroid_gland", over=("muscle", "fat"))

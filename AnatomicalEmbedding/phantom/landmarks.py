@@ -39,7 +39,7 @@ def _table() -> dict[str, tuple[Point, str]]:
         **_sided("femoral_head", tuple(FEMORAL_HEAD), "femur_{}"),
         **_sided("iliac_crest", tuple(ILIAC_CREST - [0, 0, 2]), "hip_{}"),
         **_sided("humeral_head", (161, -16, 508), "humerus_{}"),
-        **_sided("parotid_gland", (55, 24, 646), "parotid_{}"),
+        **_sided("parotid_gland", (55, 24, 646), "parotid_gland_{}"),
         **_sided("ischial_tuberosity", (58, -26, -62), "hip_{}"),
     }  # fmt: skip
     for side, (x, y) in (("right", (72, 14)), ("left", (-76, 10))):
@@ -51,15 +51,10 @@ def _table() -> dict[str, tuple[Point, str]]:
         points[f"kidney_{side}_lower_pole"] = (tuple(centre - 51 * axis), f"kidney_{side}")
     for name in (v for v in VERTEBRA_Z if v not in ("C1", "C2")):
         z = VERTEBRA_Z[name]
-        points[f"vertebra_{name}"] = ((0, float(spine_y(z)), z), f"vertebra_{name}")
+        points[f"vertebrae_{name}"] = ((0, float(spine_y(z)), z), f"vertebrae_{name}")
     return points
 
 
 _POINTS = _table()
 LANDMARKS = MappingProxyType({name: np.array(point, float) for name, (point, _) in _POINTS.items()})
 LANDMARK_LABEL = MappingProxyType({name: label for name, (_, label) in _POINTS.items()})
-
-
-def list_landmarks() -> tuple[str, ...]:
-    """Names of all points a phantom can show."""
-    return tuple(LANDMARKS)

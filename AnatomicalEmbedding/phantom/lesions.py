@@ -13,7 +13,7 @@ from .tissues import PHASES
 _EDGE_MM = 0.8  # over which a lesion passes into its organ
 _LOBES = 0.12  # of the radius
 _TEXTURE_HU = 7.0
-_FINE_MM = 1.5  # what a voxel holds is averaged over points this far apart
+_FINE_MM = 1.5  # a voxel averages points this far apart
 
 # Kind: CT number by contrast phase.
 KINDS: dict[str, tuple[float, float, float, float]] = {
@@ -74,7 +74,7 @@ def draw_lesion(
 def _share(
     grid: Grid, low: np.ndarray, high: np.ndarray, blobs: Sequence[tuple[np.ndarray, float]], shape: Shape
 ) -> np.ndarray:
-    """(k, j, i) share of each voxel of a box that is lesion: large voxels average what they contain."""
+    """(k, j, i) share of each voxel of a box that is lesion: large voxels average their contents."""
     counts = [max(round(spacing / _FINE_MM), 1) for spacing in grid.spacing]
     steps = [(np.arange(count) + 0.5) / count - 0.5 for count in counts]
     total = np.zeros((high - low)[::-1])

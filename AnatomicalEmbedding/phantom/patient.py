@@ -53,22 +53,20 @@ def make_phantom(
     seed: int,
     spacing: tuple[float, float, float] = (2.0, 2.0, 2.0),
     coverage_mm: tuple[float, float] | None = None,
-    in_plane_mm: float | None = None,
     noise_hu: float = 12.0,
     table: bool = True,
     contrast: str | None = None,
 ) -> Phantom:
     """Make one synthetic patient and scan it.
 
-    The seed alone decides the patient: the same seed with another spacing, coverage, field of view or phase is the same
-    person in the same position on the table.
+    The seed alone decides the patient: the same seed with another spacing, coverage or phase is the same person in the
+    same position on the table.
 
     Args:
         seed: which patient, 0 or more.
         spacing: voxel size in x, y, z, mm.
         coverage_mm: lowest and highest body height shown (mm above the femoral heads: kidneys 257, carina 469); None
             shows thighs to vertex.
-        in_plane_mm: side of a square field of view about the body's middle, which may cut the body; None fits the body.
         noise_hu: standard deviation of the image noise.
         table: draw the couch.
         contrast: "native", "arterial", "portal" or "delayed"; None: by the seed.
@@ -77,13 +75,13 @@ def make_phantom(
         The scan with labels, named points and the map to the canonical body. Equal arguments give equal scans.
 
     Raises:
-        VolumeError: impossible spacing, coverage, field of view or phase.
+        VolumeError: impossible spacing, coverage or phase.
     """
-    low, high = _check(spacing, coverage_mm, in_plane_mm, contrast)
+    low, high = _check(spacing, coverage_mm, contrast)
     shape_rng, phase_rng, hu_rng, image_rng = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(4))
     deformation = Deformation.random(shape_rng)
     phase = contrast or str(phase_rng.choice(PHASES, p=_PHASE_ODDS))
-    grid = grid_about(deformation, spacing, low, high, in_plane_mm)
+    grid = grid_about(deformation, spacing, low, high)
     voxels, labels = render(deformation, grid, hu_table(phase, hu_rng), noise_hu, table, image_rng)
     volume = Volume(voxels, grid.ijk_to_ras, name=f"phantom-{seed}")
     places = deformation.from_body(np.stack(list(LANDMARKS.values())))
@@ -93,11 +91,9 @@ def make_phantom(
 
 
 def _check(
-    spacing: tuple[float, float, float],
-    coverage_mm: tuple[float, float] | None,
-    in_plane_mm: float | None,
-    contrast: str | None,
+    spacing: tuple[float, float, float], coverage_mm: tuple[float, float] | None, contrast: str | None
 ) -> tuple[float, float]:
+    """The lowest and the highest body height shown, mm. Raises VolumeError for arguments out of range."""
     if len(spacing) != 3 or not all(0.2 <= s <= 20 for s in spacing):
         raise VolumeError(f"phantom: spacing {spacing} is not usable; give three sizes between 0.2 and 20 mm.")
     low, high = BODY_RANGE_MM if coverage_mm is None else coverage_mm
@@ -106,26 +102,17 @@ def _check(
             f"phantom: coverage {low:g} to {high:g} mm is not usable; give two body heights between "
             f"{BODY_RANGE_MM[0]:g} and {BODY_RANGE_MM[1]:g} mm, the lower first."
         )
-    if in_plane_mm is not None and in_plane_mm < 8 * max(spacing[:2]):
-        raise VolumeError(f"phantom: a field of view of {in_plane_mm:g} mm is too small; give at least 8 voxels.")
     if contrast is not None and contrast not in PHASES:
         raise VolumeError(f"phantom: contrast {contrast!r} is unknown; choose one of {', '.join(PHASES)}.")
     return float(low), float(high)
 
 
-def grid_about(
-    deformation: Deformation, spacing: tuple[float, float, float], low: float, high: float, in_plane_mm: float | None
-) -> Grid:
+def grid_about(deformation: Deformation, spacing: tuple[float, float, float], low: float, high: float) -> Grid:
     """Voxels about the part of the body between two body heights."""
     bottom, top = deformation.from_body(np.array([[0, 0, low], [0, 0, high]]))[:, 2]
     outline = deformation.from_body(_body_points(low, high))
-    left = outline[:, 0].min() - _MARGIN_MM[0]
-    right = outline[:, 0].max() + _MARGIN_MM[0]
-    front = outline[:, 1].max() + _MARGIN_MM[1]
-    back = outline[:, 1].min() - _MARGIN_MM[2]
-    if in_plane_mm is not None:
-        x, y = (left + right) / 2, (front + back) / 2 + (_MARGIN_MM[2] - _MARGIN_MM[1]) / 2
-        left, right, back, front = x - in_plane_mm / 2, x + in_plane_mm / 2, y - in_plane_mm / 2, y + in_plane_mm / 2
+    left, right = outline[:, 0].min() - _MARGIN_MM[0], outline[:, 0].max() + _MARGIN_MM[0]
+    front, back = outline[:, 1].max() + _MARGIN_MM[1], outline[:, 1].min() - _MARGIN_MM[2]
     size = np.array([top - bottom, front - back, right - left])
     shape = tuple(int(n) for n in np.maximum(np.rint(size / np.array(spacing)[::-1]), 2))
     first = np.array([right - spacing[0] / 2, front - spacing[1] / 2, bottom + spacing[2] / 2])

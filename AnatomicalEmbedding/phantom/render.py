@@ -1,5 +1,6 @@
 """Voxels of one patient: the canonical body looked up through the patient's map, with CT numbers, noise and a table."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -35,21 +36,13 @@ class Grid:
 def render(
     deformation: Deformation, grid: Grid, hu: np.ndarray, noise_hu: float, table: bool, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw one scan.
+    """Draw one scan: voxels int16 (k, j, i) in HU and labels uint8 (k, j, i).
 
-    Args:
-        deformation: the patient.
-        grid: where the voxels are.
-        hu: CT number of each tissue, HU.
-        noise_hu: standard deviation of the noise, HU.
-        table: draw the couch.
-        rng: draws texture position and noise.
-
-    Returns:
-        voxels int16 (k, j, i) in HU and labels uint8 (k, j, i).
+    hu: CT number of each tissue. noise_hu: standard deviation of the noise. table: draw the couch. rng: of the place of
+    the texture and of the noise.
     """
     anatomy = canonical_anatomy()
-    body_index = BodyIndex(deformation, grid, anatomy)
+    body_index = BodyIndex(deformation.to_body, grid, anatomy)
     source, first_k = _hounsfield(anatomy, hu, body_index.height_range(), rng)
     voxels = np.empty(grid.shape, np.float32)
     labels = np.empty(grid.shape, np.uint8)
@@ -71,14 +64,14 @@ def render(
 class BodyIndex:
     """Continuous indices into the canonical volume for the voxels of a grid, interpolated from a coarse lattice."""
 
-    def __init__(self, deformation: Deformation, grid: Grid, anatomy: Anatomy) -> None:
+    def __init__(self, to_body: Callable[[np.ndarray], np.ndarray], grid: Grid, anatomy: Anatomy) -> None:
         self._lattice = [
             np.linspace(-1, n, max(int(np.ceil((n + 1) * s / _LATTICE_MM)) + 1, 2))
             for n, s in zip(grid.shape[::-1], grid.spacing, strict=True)
         ]
         i, j, k = np.meshgrid(*self._lattice, indexing="ij")
         ijk = np.stack([i, j, k, np.ones_like(i)], axis=-1).reshape(-1, 4)
-        index = anatomy.index(deformation.to_body(ijk @ grid.ijk_to_ras[:3].T))
+        index = anatomy.index(to_body(ijk @ grid.ijk_to_ras[:3].T))
         coarse = index.reshape(*i.shape, 3).transpose(2, 1, 0, 3).astype(np.float32)  # (K, J, I, 3)
         self._heights = coarse[..., 2]
         nj, ni = grid.shape[1:]
@@ -111,10 +104,8 @@ def _hounsfield(
     last = int(np.clip(np.ceil(heights[1]) + 3, first + 2, anatomy.tissue.shape[0]))
     tissue = anatomy.tissue[first:last]
     tile = texture_tile()
-    axes = [
-        (np.arange(n) + start) % _TEXTURE_SIZE
-        for n, start in zip(tissue.shape, rng.integers(0, _TEXTURE_SIZE, 3) + np.array([first, 0, 0]), strict=True)
-    ]
+    starts = rng.integers(0, _TEXTURE_SIZE, 3) + np.array([first, 0, 0])
+    axes = [(np.arange(n) + start) % _TEXTURE_SIZE for n, start in zip(tissue.shape, starts, strict=True)]
     values = TEXTURE_HU[tissue] * tile[axes[0]][:, axes[1]][:, :, axes[2]]
     values += (hu - np.float32(_AIR_HU))[tissue]
     soft = torch.from_numpy(values)[None, None]

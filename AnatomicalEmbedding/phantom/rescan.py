@@ -8,7 +8,7 @@ import numpy as np
 
 from .deformation import Bumps, Deformation, rotation_by, solve_displacement
 
-_MAX_SLOPE = 0.75  # Lipschitz bound of what moves
+_MAX_SLOPE = 0.75  # Lipschitz bound of the moves
 _BREATH_MM = 12.0  # standard deviation of the diaphragm's height
 _MOST_BREATH_MM = 22.0
 _TURN_DEG = 2.5

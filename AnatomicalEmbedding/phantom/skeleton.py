@@ -1,5 +1,7 @@
 """Bones of the trunk, shoulders and pelvis of the canonical body."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from .frame import CAVITY, VERTEBRA_Z, spine_axes, spine_y
@@ -25,9 +27,9 @@ def draw_skeleton(canvas: Canvas) -> None:
     """Spine, thorax, shoulders and pelvis."""
     _draw_spine(canvas)
     _draw_thorax(canvas)
-    for name, side in _SIDES:
-        _draw_shoulder(canvas, name, side)
-        _draw_hip(canvas, name, side)
+    for name, flip in (("right", np.asarray), ("left", mirrored)):
+        _draw_shoulder(canvas, name, flip)
+        _draw_hip(canvas, name, flip)
     canvas.paint(Ellipsoid(SYMPHYSIS, (4, 9, 18)), "cartilage", "body_other")
 
 
@@ -35,9 +37,8 @@ def vertebra_radii(name: str) -> tuple[float, float]:
     """Half width and half depth of a vertebral body, mm."""
     z = VERTEBRA_Z[name]
     knots = (118, 187, 254, 339, 433, 512, 547, 652)
-    return float(np.interp(z, knots, (25, 24, 21, 17, 15, 15, 14, 11))), float(
-        np.interp(z, knots, (18, 17.5, 16, 15, 13.5, 10.5, 9.5, 8))
-    )
+    half_widths, half_depths = (25, 24, 21, 17, 15, 15, 14, 11), (18, 17.5, 16, 15, 13.5, 10.5, 9.5, 8)
+    return float(np.interp(z, knots, half_widths)), float(np.interp(z, knots, half_depths))
 
 
 def _frame_point(name: str, right: float, ahead: float, up: float) -> np.ndarray:
@@ -68,17 +69,15 @@ def _draw_spine(canvas: Canvas) -> None:
         rx, ry = vertebra_radii(name)
         disc = 0.27 * below
         half = (below - disc) / 2
-        label = f"vertebra_{name}"
+        label = f"vertebrae_{name}"
         lumbar, neck = name[0] == "L", name[0] == "C"
         canal = 11.0 if lumbar else 10.0
         back = -ry - canal  # centre of the canal
         reach, droop = (24, -4) if lumbar else (9, -3) if neck else (13, -16)
         wing = 42 if lumbar else 22 if neck else 31
         spinous = [(0, back - canal, 0), (0, back - canal - reach, droop)]
-        arch = [
-            _frame_point(name, (canal + 2) * np.sin(a), back - (canal + 2) * np.cos(a), 0)
-            for a in np.linspace(-2.3, 2.3, 15)
-        ]
+        turns, wide = np.linspace(-2.3, 2.3, 15), canal + 2
+        arch = [_frame_point(name, wide * np.sin(a), back - wide * np.cos(a), 0) for a in turns]
         parts: list[Tube] = [
             curve(arch, 3.8, squash=(1, 1, 0.42 * below / 4.5)),
             curve([_frame_point(name, *p) for p in spinous], 3.2, squash=(1, 1, 0.35 * below / 3.6)),
@@ -90,7 +89,7 @@ def _draw_spine(canvas: Canvas) -> None:
         if name != "C1":
             canvas.paint(_cylinder(name, rx, ry, half), "cortical_bone", label)
             canvas.paint(_cylinder(name, rx - 1.8, ry - 1.8, half - 1.8), "marrow", label)
-            canvas.paint(_cylinder(name, rx + 0.5, ry + 0.5, disc / 2, up=-below / 2), "disc", "vertebral_discs")
+            canvas.paint(_cylinder(name, rx + 0.5, ry + 0.5, disc / 2, up=-below / 2), "disc", "intervertebral_discs")
     _draw_cord(canvas)
 
 
@@ -108,14 +107,10 @@ def _draw_cord(canvas: Canvas) -> None:
 
 
 def _draw_sacrum(canvas: Canvas) -> None:
-    middle = curve(
-        [(0, -6, 93), (0, -24, 68), (0, -44, 44), (0, -57, 15), (0, -56, -12)], [15, 13, 11, 9, 5], squash=(1.6, 1, 1)
-    )
-    wings = [
-        t
-        for side in (1, -1)
-        for t in sheet([(side * 14, -12, 90), (side * 12, -40, 45)], [(side * 48, -34, 84), (side * 30, -52, 40)], 9)
-    ]
+    path = [(0, -6, 93), (0, -24, 68), (0, -44, 44), (0, -57, 15), (0, -56, -12)]
+    middle = curve(path, [15, 13, 11, 9, 5], squash=(1.6, 1, 1))
+    inner, outer = [(14, -12, 90), (12, -40, 45)], [(48, -34, 84), (30, -52, 40)]
+    wings = [tube for flip in (np.asarray, mirrored) for tube in sheet(flip(inner), flip(outer), 9)]
     canvas.bone([middle, *wings], "sacrum")
     canvas.paint(curve([(0, -30, 92), (0, -50, 55), (0, -66, 25)], [8, 7, 4]), "csf", "sacrum")
     for z, y in ((70, -30), (48, -46)):
@@ -143,10 +138,8 @@ def _draw_thorax(canvas: Canvas) -> None:
         for name, side in _SIDES:
             vertebra = f"T{number}"
             rx, ry = vertebra_radii(vertebra)
-            neck = [
-                _frame_point(vertebra, side * (rx + 1), -ry * 0.7, 7),
-                _frame_point(vertebra, side * (rx + 16), -ry - 12, 6),
-            ]
+            ends = (side * (rx + 1), -ry * 0.7, 7), (side * (rx + 16), -ry - 12, 6)
+            neck = [_frame_point(vertebra, *end) for end in ends]
             bony = min(end, _BONY)
             path = [*neck, *(rib_point(number, w, side) for w in np.linspace(0.1, bony, 22))]
             radius = [4.0, 4.0, *np.full(20, 4.4), 4.6, 4.8]
@@ -161,39 +154,30 @@ def _draw_thorax(canvas: Canvas) -> None:
     canvas.bone([*plate, tip], "sternum", shell=1.8)
 
 
-def _draw_shoulder(canvas: Canvas, name: str, side: int) -> None:
-    def flip(points: list[tuple[float, float, float]]) -> np.ndarray:
-        return np.asarray(points, float) * [side, 1, 1]
-
-    canvas.bone(
-        curve(flip([(20, 66, 516), (60, 58, 523), (105, 20, 534), (150, 2, 538)]), [8, 5.5, 5.5, 6]), f"clavicle_{name}"
-    )
+def _draw_shoulder(canvas: Canvas, name: str, flip: Callable) -> None:
+    clavicle = curve(flip([(20, 66, 516), (60, 58, 523), (105, 20, 534), (150, 2, 538)]), [8, 5.5, 5.5, 6])
+    canvas.bone(clavicle, f"clavicula_{name}")
     canvas.bone(Ellipsoid(flip([(161, -16, 508)])[0], (22, 23, 23)), f"humerus_{name}")
-    blade = sheet(
-        flip([(72, -72, 528), (78, -81, 470), (88, -77, 396)]),
-        flip([(128, -40, 520), (126, -54, 470), (100, -70, 396)]),
-        3.2,
-    )
+    inner = [(72, -72, 528), (78, -81, 470), (88, -77, 396)]
+    outer = [(128, -40, 520), (126, -54, 470), (100, -70, 396)]
+    blade = sheet(flip(inner), flip(outer), 3.2)
     socket = curve(flip([(134, -32, 516), (134, -32, 498)]), 8)
     spine = curve(flip([(76, -80, 506), (120, -62, 526), (150, -42, 538), (162, -20, 538)]), [3.5, 5, 6, 5.5])
     canvas.bone([*blade, socket, spine], f"scapula_{name}", shell=2.2)
 
 
-def _draw_hip(canvas: Canvas, name: str, side: int) -> None:
-    def flip(points: list[tuple[float, float, float]] | np.ndarray) -> np.ndarray:
-        return np.asarray(points, float) * [side, 1, 1]
-
+def _draw_hip(canvas: Canvas, name: str, flip: Callable) -> None:
     crest = flip([(50, -62, 112), (84, -52, 138), (112, -22, 150), (124, 16, 150), (124, 52, 128), (116, 72, 104)])
     brim = flip([(46, -42, 70), (58, -34, 52), (74, -12, 42), (88, 10, 36), (98, 34, 42), (108, 56, 62)])
     wing = sheet(crest, brim, 4.6)
     edge = curve(crest, 6.5)
-    head = FEMORAL_HEAD * [side, 1, 1]
+    head = flip(FEMORAL_HEAD)
     column = curve(flip([(76, -14, 30), (82, -26, -5), (70, -34, -40), (58, -26, -62)]), [13, 13, 13, 12])
     ramus = curve(flip([(84, 40, 22), (60, 58, 6), (30, 66, -14), (10, 66, -28)]), [12, 8, 8, 10])
     lower = curve(flip([(9, 62, -42), (28, 42, -62), (52, -8, -72), (58, -26, -62)]), [8, 6.5, 7, 11])
-    cup = Ellipsoid(np.add(head, (-4 * side, 0, 3)), np.full(3, ACETABULUM_MM + 8))
+    cup = Ellipsoid(flip(np.add(FEMORAL_HEAD, (-4, 0, 3))), np.full(3, ACETABULUM_MM + 8))
     canvas.bone([*wing, edge, column, ramus, lower, cup], f"hip_{name}", shell=2.2)
-    canvas.paint(Ellipsoid(np.add(head, (16 * side, 0, -8)), np.full(3, ACETABULUM_MM + 10)), "muscle", "muscle")
+    canvas.paint(Ellipsoid(flip(np.add(FEMORAL_HEAD, (16, 0, -8))), np.full(3, ACETABULUM_MM + 10)), "muscle", "muscle")
     canvas.bone([*wing[:1], column], f"hip_{name}", shell=2.2)
     canvas.paint(Ellipsoid(head, np.full(3, ACETABULUM_MM + 1.5)), "cartilage", "body_other")
     shaft = curve(flip([(134, 0, -28), (130, 2, -70), (120, 8, -150)]), [19, 16, 14.5])
@@ -201,8 +185,5 @@ def _draw_hip(canvas: Canvas, name: str, side: int) -> None:
     trochanter = curve(flip([(136, -6, -4), (134, -2, -26)]), [13, 18])
     canvas.bone([Ellipsoid(head, np.full(3, ACETABULUM_MM - 1)), neck, trochanter], f"femur_{name}", shell=2.0)
     canvas.bone(shaft, f"femur_{name}", shell=4.5, cortex="dense_bone", core="fatty_marrow")
-    canvas.paint(
-        [Ellipsoid(head, np.full(3, ACETABULUM_MM - 3)), neck.shrunk(2.5), trochanter.shrunk(2.5)],
-        "marrow",
-        f"femur_{name}",
-    )
+    core = [Ellipsoid(head, np.full(3, ACETABULUM_MM - 3)), neck.shrunk(2.5), trochanter.shrunk(2.5)]
+    canvas.paint(core, "marrow", f"femur_{name}")

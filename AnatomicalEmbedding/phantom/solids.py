@@ -67,23 +67,21 @@ class Tube:
     def segments(self) -> tuple[np.ndarray, ...]:
         """Start and end points (n, 3), start and end radii (n,), and the squash (n, 3) of the capsules."""
         points, radii = np.asarray(self.points, float), np.asarray(self.radii, float)
-        return (
-            points[:-1],
-            points[1:],
-            radii[:-1],
-            radii[1:],
-            np.broadcast_to(np.asarray(self.squash, float), (len(points) - 1, 3)),
-        )
+        squash = np.broadcast_to(np.asarray(self.squash, float), (len(points) - 1, 3))
+        return points[:-1], points[1:], radii[:-1], radii[1:], squash
 
 
 class Spline:
-    """C1 cubic Hermite interpolation of values (n,) or (n, columns), constant beyond the ends."""
+    """C1 cubic Hermite interpolation of values (n,) or (n, columns), constant beyond the ends.
 
-    def __init__(self, knots: Sequence[float], values: Sequence) -> None:
-        self.knots = np.asarray(knots, float)
-        self.values = np.asarray(values, float)
+    flat: whether the slope is zero at the ends.
+    """
+
+    def __init__(self, knots: Sequence[float], values: Sequence, flat: bool = True) -> None:
+        self.knots, self.values = np.asarray(knots, float), np.asarray(values, float)
         self._slopes = np.gradient(self.values, self.knots, axis=0)
-        self._slopes[[0, -1]] = 0
+        if flat:
+            self._slopes[[0, -1]] = 0
 
     def __call__(self, at: np.ndarray | float) -> np.ndarray:
         at = np.clip(np.asarray(at, float), self.knots[0], self.knots[-1])
@@ -92,11 +90,10 @@ class Spline:
         t = (at - self.knots[i]) / h
         if self.values.ndim > 1:
             t, h = t[..., None], h[..., None]
-        left, right = (self.values[i], self._slopes[i]), (self.values[i + 1], self._slopes[i + 1])
         back = 1 - t
-        return (left[0] + t * (2 * left[0] + h * left[1])) * back**2 + (
-            right[0] + back * (2 * right[0] - h * right[1])
-        ) * t**2
+        left = self.values[i] + t * (2 * self.values[i] + h * self._slopes[i])
+        right = self.values[i + 1] + back * (2 * self.values[i + 1] - h * self._slopes[i + 1])
+        return left * back**2 + right * t**2
 
 
 class Loft:
@@ -151,21 +148,9 @@ def curve(
     knots = np.asarray(points, float)
     along = np.concatenate([[0], np.cumsum(np.linalg.norm(np.diff(knots, axis=0), axis=1))])
     at = np.linspace(0, along[-1], max(int(np.ceil(along[-1] / step)) + 1, 2))
-    path = _through(along, knots, at)
+    path = Spline(along, knots, flat=False)(at)
     radius = np.interp(at, along, np.broadcast_to(radii, len(knots)).astype(float))
     return Tube(path, radius, squash)
-
-
-def _through(along: np.ndarray, knots: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """Points (n, 3) at arc lengths `at` on a C1 curve through `knots`, which lie at arc lengths `along`."""
-    slopes = np.gradient(knots, along, axis=0)
-    i = np.clip(np.searchsorted(along, at, side="right") - 1, 0, len(along) - 2)
-    h = (along[i + 1] - along[i])[:, None]
-    t = (at - along[i])[:, None] / h
-    back = 1 - t
-    left = knots[i] + t * (2 * knots[i] + h * slopes[i])
-    right = knots[i + 1] + back * (2 * knots[i + 1] - h * slopes[i + 1])
-    return left * back**2 + right * t**2
 
 
 def sheet(first: Sequence[Sequence[float]], second: Sequence[Sequence[float]], radius: float) -> list[Tube]:
@@ -214,7 +199,7 @@ def branching(
 
 
 class Canvas:
-    """Two label volumes on one grid: which structure (`label`) and what it is made of (`tissue`), arrays (k, j, i).
+    """Two label volumes on one grid: structure (`label`) and tissue (`tissue`), arrays (k, j, i).
 
     Index (k, j, i) sits at `low + step * (i, j, k)` in the body frame; +i is the patient's right, +j anterior, +k up.
     """
@@ -298,16 +283,15 @@ class Canvas:
         squash: np.ndarray,
     ) -> np.ndarray:
         """Which grid points (n, k, j, i) lie in the n-th of n capsules."""
+        wide = (slice(None), None, None, None)
 
         def column(values: np.ndarray) -> np.ndarray:
-            return values.astype(np.float32)[:, None, None, None]
+            return values.astype(np.float32)[wide]
 
         axis = (end - start) / squash
         length2 = np.maximum(np.square(axis).sum(axis=1), 1e-6)
         away = [
-            (
-                (index[a] * self.step + self.low[a] - start[:, a, None, None, None]) / squash[:, a, None, None, None]
-            ).astype(np.float32)
+            ((index[a] * self.step + self.low[a] - start[:, a][wide]) / squash[:, a][wide]).astype(np.float32)
             for a in range(3)
         ]
         along = sum(away[a] * column(axis[:, a] / length2) for a in range(3))
@@ -330,7 +314,7 @@ class Canvas:
 
 
 def _sort(solids: Solid | Piece | Iterable) -> tuple[list[Tube], list[Piece]]:
-    """Tubes, which are drawn many at a time, and the pieces of everything else."""
+    """Split solids into tubes, which are drawn many at a time, and pieces of all other solids."""
     if isinstance(solids, Tube):
         return [solids], []
     if isinstance(solids, Piece):

@@ -12,24 +12,18 @@ HEART_APEX = HEART_CENTRE + 62 * _HEART_AXIS
 LV_CENTRE = HEART_CENTRE + 14 * _HEART_AXIS + np.array([-12.0, -8.0, 2.0])
 
 # Hilum and first direction of the lung's trees, right side then left.
-_ROOTS = {
-    "right": ((38, 8, 456), ((26, 4, 28), (24, 26, 14), (36, 28, -16), (30, -2, -34), (22, -24, -24), (24, -26, 12))),
-    "left": (
-        (-42, 2, 452),
-        ((-24, 8, 30), (-24, 28, 14), (-36, 24, -20), (-34, -6, -34), (-22, -24, -24), (-24, -24, 14)),
-    ),
-}
+_ROOTS = (
+    ((38, 8, 456), ((26, 4, 28), (24, 26, 14), (36, 28, -16), (30, -2, -34), (22, -24, -24), (24, -26, 12))),
+    ((-42, 2, 452), ((-24, 8, 30), (-24, 28, 14), (-36, 24, -20), (-34, -6, -34), (-22, -24, -24), (-24, -24, 14))),
+)
 
 
 def draw_thorax(canvas: Canvas) -> None:
     """Heart with its chambers, trachea and bronchi, oesophagus, and the branching vessels of the lungs."""
     _draw_lung_trees(canvas)
-    canvas.paint(
-        curve([(-4, 22, 585), (-6, -4, 520), (-5, -6, 469), (-8, 2, 400), (-14, 18, 350), (-26, 24, 338)], 7.5),
-        "gut_wall",
-        "oesophagus",
-    )
-    canvas.paint(curve([(-4, 22, 585), (-6, -4, 520), (-5, -6, 469)], 2.0), "gut_gas", "oesophagus")
+    path = [(-4, 22, 585), (-6, -4, 520), (-5, -6, 469), (-8, 2, 400), (-14, 18, 350), (-26, 24, 338)]
+    canvas.paint(curve(path, 7.5), "gut_wall", "esophagus")
+    canvas.paint(curve(path[:3], 2.0), "gut_gas", "esophagus")
     _draw_airways(canvas)
     _draw_heart(canvas)
 
@@ -71,8 +65,7 @@ def _draw_heart(canvas: Canvas) -> None:
 
 def _draw_lung_trees(canvas: Canvas) -> None:
     rng = np.random.default_rng(5)
-    for hilum, directions in _ROOTS.values():
+    for hilum, directions in _ROOTS:
         for direction in directions:
-            canvas.paint(
-                branching(hilum, direction, 5.0, 7, rng, taper=0.79), "lung_vessel", "lung_vessels", over=("lung",)
-            )
+            tree = branching(hilum, direction, 5.0, 7, rng, taper=0.79)
+            canvas.paint(tree, "lung_vessel", "pulmonary_vessels", over=("lung",))

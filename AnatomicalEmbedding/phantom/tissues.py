@@ -37,20 +37,22 @@ VERTEBRAE = CERVICAL + THORACIC + LUMBAR  # from the head down
 
 _LABELS = [
     "background", "body_other", "subcutaneous_fat", "visceral_fat", "muscle", "lung_left", "lung_right", "trachea",
-    "bronchi", "lung_vessels", "oesophagus", "heart_myocardium", "heart_ventricle_left", "heart_ventricle_right",
-    "heart_atrium_left", "heart_atrium_right", "aorta", "pulmonary_artery", "superior_vena_cava",
-    "inferior_vena_cava", "portal_vein_and_splenic_vein", "iliac_artery_left", "iliac_artery_right",
-    "iliac_vena_left", "iliac_vena_right", "common_carotid_artery_left", "common_carotid_artery_right",
-    "subclavian_artery_left", "subclavian_artery_right", "internal_jugular_vein_left", "internal_jugular_vein_right",
-    "brachiocephalic_vein_left", "brachiocephalic_vein_right", "liver", "gallbladder", "spleen", "kidney_left",
-    "kidney_right", "adrenal_gland_left", "adrenal_gland_right", "pancreas", "stomach", "duodenum", "small_bowel",
-    "colon", "urinary_bladder", "spinal_cord", "vertebral_discs", "sacrum", "sternum", "costal_cartilages",
-    "clavicle_left", "clavicle_right", "scapula_left", "scapula_right", "humerus_left", "humerus_right", "hip_left",
-    "hip_right", "femur_left", "femur_right", "iliopsoas_left", "iliopsoas_right", "autochthon_left",
-    "autochthon_right", "gluteus_left", "gluteus_right", "thyroid_gland", "larynx", "pharynx", "mandible", "skull",
-    "brain", "ventricle", "eye_left", "eye_right", "sinuses", "parotid_left", "parotid_right", "teeth", "tongue",
+    "bronchi", "pulmonary_vessels", "esophagus", "heart_myocardium", "heart_ventricle_left",
+    "heart_ventricle_right", "heart_atrium_left", "heart_atrium_right", "aorta", "pulmonary_artery",
+    "superior_vena_cava", "inferior_vena_cava", "portal_vein_and_splenic_vein", "iliac_artery_left",
+    "iliac_artery_right", "iliac_vena_left", "iliac_vena_right", "common_carotid_artery_left",
+    "common_carotid_artery_right", "subclavian_artery_left", "subclavian_artery_right",
+    "internal_jugular_vein_left", "internal_jugular_vein_right", "brachiocephalic_vein_left",
+    "brachiocephalic_vein_right", "liver", "gallbladder", "spleen", "kidney_left", "kidney_right",
+    "adrenal_gland_left", "adrenal_gland_right", "pancreas", "stomach", "duodenum", "small_bowel", "colon",
+    "urinary_bladder", "spinal_cord", "intervertebral_discs", "sacrum", "sternum", "costal_cartilages",
+    "clavicula_left", "clavicula_right", "scapula_left", "scapula_right", "humerus_left", "humerus_right",
+    "hip_left", "hip_right", "femur_left", "femur_right", "iliopsoas_left", "iliopsoas_right", "autochthon_left",
+    "autochthon_right", "gluteal_muscles_left", "gluteal_muscles_right", "thyroid_gland", "larynx", "pharynx",
+    "mandible", "skull", "brain", "brain_ventricles", "eye_left", "eye_right", "paranasal_sinuses",
+    "parotid_gland_left", "parotid_gland_right", "teeth", "tongue",
 ]  # fmt: skip
-_LABELS += [f"vertebra_{name}" for name in VERTEBRAE]
+_LABELS += [f"vertebrae_{name}" for name in VERTEBRAE]
 _LABELS += [f"rib_{side}_{n}" for side in ("left", "right") for n in range(1, 13)]
 LABEL_ID = MappingProxyType({name: index for index, name in enumerate(_LABELS)})
 

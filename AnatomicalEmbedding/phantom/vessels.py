@@ -38,25 +38,16 @@ def _draw_arteries(canvas: Canvas) -> None:
         [(-4, 24, 246), (26, 2, 250), (46, 0, 250)],
     )
     for path in branches:
-        canvas.paint(
-            curve(path, [4, *[3] * (len(path) - 1)]), "artery", "aorta", over=("visceral_fat", "pancreas", "gut_wall")
-        )
+        tube = curve(path, [4, *[3] * (len(path) - 1)])
+        canvas.paint(tube, "artery", "aorta", over=("visceral_fat", "pancreas", "gut_wall"))
     necks = {
-        "common_carotid_artery_right": (
-            [(6, 26, 502), (16, 28, 530), (24, 34, 565), (28, 34, 610), (30, 30, 650)],
-            [6, 5, 3.8, 3.8, 3],
-        ),
-        "common_carotid_artery_left": (
-            [(-6, 16, 504), (-16, 22, 530), (-24, 34, 565), (-28, 34, 610), (-30, 30, 650)],
-            [4.5, 4, 3.8, 3.8, 3],
-        ),
-        "subclavian_artery_right": ([(16, 26, 528), (34, 16, 544), (62, 14, 546), (110, 10, 522)], [5, 4.5, 4.5, 4]),
-        "subclavian_artery_left": (
-            [(-18, 4, 500), (-24, 2, 530), (-38, 8, 546), (-64, 14, 546), (-110, 10, 522)],
-            [5, 4.8, 4.5, 4.5, 4],
-        ),
+        "common_carotid_artery_right": [(6, 26, 502), (16, 28, 530), (24, 34, 565), (28, 34, 610), (30, 30, 650)],
+        "common_carotid_artery_left": [(-6, 16, 504), (-16, 22, 530), (-24, 34, 565), (-28, 34, 610), (-30, 30, 650)],
+        "subclavian_artery_right": [(16, 26, 528), (34, 16, 544), (62, 14, 546), (110, 10, 522)],
+        "subclavian_artery_left": [(-18, 4, 500), (-24, 2, 530), (-38, 8, 546), (-64, 14, 546), (-110, 10, 522)],
     }
-    for label, (path, radius) in necks.items():
+    widths = ([6, 5, 3.8, 3.8, 3], [4.5, 4, 3.8, 3.8, 3], [5, 4.5, 4.5, 4], [5, 4.8, 4.5, 4.5, 4])
+    for (label, path), radius in zip(necks.items(), widths, strict=True):
         canvas.paint(curve(path, radius), "artery", label)
     canvas.paint(curve(aorta, radii), "artery", "aorta")
 
@@ -72,28 +63,22 @@ def _draw_veins(canvas: Canvas) -> None:
     iliac = [(14, 34, 138), (38, 14, 104), (46, 16, 76), (54, 36, 40), (52, 64, 8), (51, 68, -30), (60, 54, -130)]
     jugular = [(36, 34, 532), (36, 36, 565), (38, 30, 610), (36, 22, 655)]
     for side, flip in (("right", lambda p: p), ("left", mirrored)):
-        path = flip(iliac)
-        path = [(14, 34, 138), *path[1:]]
+        path = [iliac[0], *flip(iliac)[1:]]
         canvas.paint(curve(path, [8.5, 8, 7, 6.5, 6, 6, 5.5]), "vein", f"iliac_vena_{side}")
         canvas.paint(curve(flip(jugular), [6, 6.5, 5.5, 4]), "vein", f"internal_jugular_vein_{side}")
-    canvas.paint(
-        curve([(36, 34, 532), (28, 36, 520), (20, 33, 508)], [7, 7.5, 8]), "vein", "brachiocephalic_vein_right"
-    )
-    canvas.paint(
-        curve([(-36, 34, 532), (-20, 44, 518), (4, 44, 512), (20, 33, 508)], [7, 7, 7.5, 8]),
-        "vein",
-        "brachiocephalic_vein_left",
-    )
+    right = curve([(36, 34, 532), (28, 36, 520), (20, 33, 508)], [7, 7.5, 8])
+    left = curve([(-36, 34, 532), (-20, 44, 518), (4, 44, 512), (20, 33, 508)], [7, 7, 7.5, 8])
+    canvas.paint(right, "vein", "brachiocephalic_vein_right")
+    canvas.paint(left, "vein", "brachiocephalic_vein_left")
     portal = [(6, 48, 258), (16, 46, 280), (30, 42, 300), (42, 40, 312)]
     over = ("visceral_fat", "pancreas", "liver", "gut_wall")
     canvas.paint(curve(portal, [7, 7.5, 7.5, 7]), "portal_vein", "portal_vein_and_splenic_vein")
     splenic = [(8, 46, 264), (-26, 32, 280), (-54, 12, 292), (-80, -10, 306)]
     canvas.paint(curve(splenic, [5.5, 5, 4.5, 4]), "portal_vein", "portal_vein_and_splenic_vein", over=over)
     canvas.paint(curve([(6, 50, 258), (8, 56, 220), (12, 60, 170)], [5, 5, 3.5]), "portal_vein", None, over=over)
-    for path in (
-        [(50, -2, 248), (36, 10, 250), (24, 26, 254)],
-        [(-46, -2, 262), (-26, 30, 258), (4, 40, 254), (22, 30, 252)],
-    ):
+    right = [(50, -2, 248), (36, 10, 250), (24, 26, 254)]
+    left = [(-46, -2, 262), (-26, 30, 258), (4, 40, 254), (22, 30, 252)]
+    for path in (right, left):
         canvas.paint(curve(path, 5), "vein", None, over=over)
 
 

@@ -9,13 +9,11 @@ _SKIN_MM = 2.0
 THIGHS = tuple(
     curve([(side * 92, -8, -20), (side * 93, -6, -70), (side * 94, -2, -150)], [82, 84, 82]) for side in (1, -1)
 )
+_JAW = ((-46, 36, 676), (-46, 42, 646), (-34, 82, 636), (0, 104, 630), (34, 82, 636), (46, 42, 646), (46, 36, 676))
 HEAD = (
     Ellipsoid((0, 36, 738), (79, 99, 88)),  # scalp
     Ellipsoid((0, 72, 682), (64, 62, 76)),  # face
-    curve(
-        [(-46, 36, 676), (-46, 42, 646), (-34, 82, 636), (0, 104, 630), (34, 82, 636), (46, 42, 646), (46, 36, 676)],
-        [25, 26, 25, 23, 25, 26, 25],
-    ),  # jaw
+    curve(_JAW, [25, 26, 25, 23, 25, 26, 25]),
     Ellipsoid((0, 132, 679), (14, 20, 20), axes_along((0, 0.5, 1.0))),  # nose
     *(Ellipsoid((side * 79, 22, 690), (8, 16, 28)) for side in (1, -1)),  # ears
 )
@@ -42,9 +40,8 @@ def _draw_outline(canvas: Canvas) -> None:
     rows = z.ravel()
     thickness = fat_mm(rows)[:, None, None]
     rounding = (np.maximum(-58 - rows, 0) ** 2 / 9)[:, None, None]  # the trunk closes below the pelvis
-    canvas.paint(
-        [Piece(low, high, lambda x, y, z: BODY.inside(x, y, z, rounding)), *THIGHS, *HEAD], "skin", "body_other"
-    )
+    trunk = Piece(low, high, lambda x, y, z: BODY.inside(x, y, z, rounding))
+    canvas.paint([trunk, *THIGHS, *HEAD], "skin", "body_other")
     inner = Piece(low, high, lambda x, y, z: BODY.inside(x, y, z, rounding + _SKIN_MM))
     soft = [s.shrunk(_SKIN_MM) for s in (*THIGHS, *HEAD)]
     canvas.paint([inner, *soft], "fat", "subcutaneous_fat")
@@ -52,16 +49,11 @@ def _draw_outline(canvas: Canvas) -> None:
     canvas.paint(wall, "muscle", "muscle")
     canvas.paint([s.shrunk(20) for s in THIGHS], "muscle", "muscle")
     canvas.paint([s.shrunk(6) for s in HEAD[:3]], "muscle", "muscle")
-    cleft = Piece(
-        np.array([-14, -140, -100]),
-        np.array([14, -76, 62]),
-        lambda x, y, z: np.abs(x) < 3 + np.maximum(-86 - y, 0) * 0.35,
-    )
+    low, high = np.array([-14, -140, -100]), np.array([14, -76, 62])
+    cleft = Piece(low, high, lambda x, y, z: np.abs(x) < 3 + np.maximum(-86 - y, 0) * 0.35)
     canvas.paint(cleft, "fat", "subcutaneous_fat", over=("muscle",))
-    slit = Piece(
-        np.array([-6, -148, -130]), np.array([6, -90, 20]), lambda x, y, z: np.abs(x) < np.maximum(-98 - y, 0) * 0.3
-    )
-    canvas.paint(slit, "air", "background")
+    low, high = np.array([-6, -148, -130]), np.array([6, -90, 20])
+    canvas.paint(Piece(low, high, lambda x, y, z: np.abs(x) < np.maximum(-98 - y, 0) * 0.3), "air", "background")
 
 
 def _draw_cavities(canvas: Canvas) -> None:
@@ -74,28 +66,28 @@ def _draw_cavities(canvas: Canvas) -> None:
     above &= apex | (z < 538)
     above &= np.abs(x) > 4
 
-    def put(mask: np.ndarray, tissue: str, label: str) -> None:
-        piece = Piece(low, high, lambda *_: mask)
-        canvas.paint(piece, tissue, label)
-
-    put(inside & (z < 540), "visceral_fat", "visceral_fat")
-    put(inside & (z > dome - 4) & (z <= dome) & (z < 500), "muscle", "muscle")
-    put(above & (x > 0), "lung", "lung_right")
-    put(above & (x < 0), "lung", "lung_left")
+    parts = (
+        (inside & (z < 540), "visceral_fat", "visceral_fat"),
+        (inside & (z > dome - 4) & (z <= dome) & (z < 500), "muscle", "muscle"),
+        (above & (x > 0), "lung", "lung_right"),
+        (above & (x < 0), "lung", "lung_left"),
+    )
+    for mask, tissue, label in parts:
+        canvas.paint(Piece(low, high, lambda *_, mask=mask: mask), tissue, label)
     canvas.paint(_MEDIASTINUM, "visceral_fat", "visceral_fat", over=("lung",))
+
     # the spine and what lies behind it are not in the thorax
-    behind = Piece(
-        np.array([-60, -110, 260]),
-        np.array([60, 20, 566]),
-        lambda x, y, z: np.square(x / 25) + np.square((y - _spine_rows(z)) / 24) < 1,
-    )
-    canvas.paint(behind, "visceral_fat", "visceral_fat", over=("lung",))
-    gutter = Piece(
-        np.array([-60, -110, 200]),
-        np.array([60, -20, 566]),
-        lambda x, y, z: np.abs(x) < 20 + np.maximum(_spine_rows(z) - 22 - y, 0) * 0.55 - 40 * (y > _spine_rows(z) - 22),
-    )
-    canvas.paint(gutter, "muscle", "muscle", over=("lung", "visceral_fat"))
+    def is_spine(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+        return np.square(x / 25) + np.square((y - _spine_rows(z)) / 24) < 1
+
+    def is_gutter(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+        back = _spine_rows(z) - 22
+        return np.abs(x) < 20 + np.maximum(back - y, 0) * 0.55 - 40 * (y > back)
+
+    low, high = np.array([-60, -110, 260]), np.array([60, 20, 566])
+    canvas.paint(Piece(low, high, is_spine), "visceral_fat", "visceral_fat", over=("lung",))
+    low, high = np.array([-60, -110, 200]), np.array([60, -20, 566])
+    canvas.paint(Piece(low, high, is_gutter), "muscle", "muscle", over=("lung", "visceral_fat"))
 
 
 def _spine_rows(z: np.ndarray) -> np.ndarray:
@@ -107,26 +99,19 @@ def _draw_muscles(canvas: Canvas) -> None:
     heights = [VERTEBRA_Z[v] for v in ("L5", "L4", "L3", "L2", "L1", "T11", "T9", "T7", "T5", "T3")]
     for name, side in (("right", 1), ("left", -1)):
         back = [(side * 30, spine_y(z) - 48, z) for z in heights]
-        canvas.paint(
-            curve([(side * 22, -68, 70), *back], [14, 22, 24, 24, 24, 22, 20, 17, 15, 14, 14]),
-            "muscle",
-            f"autochthon_{name}",
-            over=("muscle",),
-        )
+        erector = curve([(side * 22, -68, 70), *back], [14, 22, 24, 24, 24, 22, 20, 17, 15, 14, 14])
+        canvas.paint(erector, "muscle", f"autochthon_{name}", over=("muscle",))
         psoas = [
             (30, 8, 250), (38, 12, 220), (46, 16, 187), (54, 20, 152), (66, 22, 118), (80, 32, 70), (92, 52, 20),
             (100, 40, -20), (104, 12, -52),
         ]  # fmt: skip
         path = psoas if side > 0 else mirrored(psoas)
         canvas.paint(curve(path, [7, 14, 20, 24, 25, 22, 19, 16, 11]), "muscle", f"iliopsoas_{name}")
-        iliacus = sheet(
-            [(side * 62, -30, 128), (side * 104, 0, 142), (side * 110, 40, 124)],
-            [(side * 70, -6, 62), (side * 84, 22, 50), (side * 96, 44, 62)],
-            8,
-        )
-        canvas.paint(iliacus, "muscle", f"iliopsoas_{name}", over=("visceral_fat",))
+        top = [(side * 62, -30, 128), (side * 104, 0, 142), (side * 110, 40, 124)]
+        bottom = [(side * 70, -6, 62), (side * 84, 22, 50), (side * 96, 44, 62)]
+        canvas.paint(sheet(top, bottom, 8), "muscle", f"iliopsoas_{name}", over=("visceral_fat",))
         gluteus = [(side * 55, -70, 90), (side * 80, -64, 45), (side * 105, -52, 0), (side * 122, -32, -45)]
-        canvas.paint(curve(gluteus, [20, 30, 28, 16]), "muscle", f"gluteus_{name}", over=("muscle",))
+        canvas.paint(curve(gluteus, [20, 30, 28, 16]), "muscle", f"gluteal_muscles_{name}", over=("muscle",))
 
 
 def _draw_septa(canvas: Canvas) -> None:
@@ -147,11 +132,7 @@ def _stretch(field: np.ndarray, axis: int, size: int) -> np.ndarray:
     i = at.astype(int)
     t = (at - i).astype(np.float32)
     weights = np.zeros((size, count), np.float32)
-    for offset, w in (
-        (-1, (1 - t) ** 3),
-        (0, 3 * t**3 - 6 * t**2 + 4),
-        (1, -3 * t**3 + 3 * t**2 + 3 * t + 1),
-        (2, t**3),
-    ):
-        weights[np.arange(size), i + offset] += w / 6
+    cubic = (1 - t) ** 3, 3 * t**3 - 6 * t**2 + 4, -3 * t**3 + 3 * t**2 + 3 * t + 1, t**3
+    for offset, weight in enumerate(cubic, -1):
+        weights[np.arange(size), i + offset] += weight / 6
     return np.moveaxis(np.tensordot(weights, field, axes=(1, axis)), 0, axis)

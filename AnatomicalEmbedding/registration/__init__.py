@@ -1,4 +1,4 @@
-"""Registration from matches: where every point of one scan lies in another.
+"""Registration from matches: a map of the points of one scan to another scan.
 
 `affine`: a map fitted to a grid of matches. `coarse`: a smooth displacement through them. `instance`: refinement by the
 images. Matches need neither overlap nor a start.

@@ -23,16 +23,21 @@ _FEWEST = {RIGID: 8, AFFINE: 16}
 _ROUNDS = 8
 _HUBER = 2.0  # multiple of the median error beyond which a match counts less
 _DOUBT = 4.0  # multiple of the error over which points must be spread to determine a scale
-_LEAST_DOUBT_MM = 1e-4  # that for points without error in one plane
+_LEAST_DOUBT_MM = 1e-4  # the same for points without error in one plane
 _SCORE = 0.5  # least score of a match, for weights without calibration
 
 
 @dataclass(frozen=True, eq=False)
 class GridMatches:
-    """Matches of a grid of points in the fixed scan's body. lattice: the grid. index: (n, 3) i, j, k of its points.
+    """Matches of a grid of points in the fixed scan's body.
 
-    fixed_ras, moving_ras: (n, 3) RAS mm. weight: (n,) trust in the match. depth_mm: (n,) below the skin.
-    tried: number of points before uncertain matches were left out.
+    Args:
+        lattice: the grid.
+        index: (n, 3) i, j, k of its points.
+        fixed_ras, moving_ras: (n, 3) RAS mm.
+        weight: (n,) trust in the match.
+        depth_mm: (n,) below the skin.
+        tried: number of points before uncertain matches were left out.
     """
 
     lattice: Lattice
@@ -64,7 +69,7 @@ def match_grid(fixed: EmbeddingMap, moving: EmbeddingMap) -> GridMatches:
 
 
 def fit_affine(matches: GridMatches, kind: str = AFFINE) -> np.ndarray:
-    """(4, 4) map of RAS mm, fixed -> moving. kind: "rigid" or "affine".
+    """Fit a (4, 4) map of RAS mm, fixed -> moving. kind: "rigid" or "affine".
 
     Raises AnatomicalEmbeddingError where too few matches are left.
     """
@@ -106,8 +111,9 @@ def _depth_mm(fixed: EmbeddingMap) -> np.ndarray:
 
 
 def _affine(source: np.ndarray, target: np.ndarray, weight: np.ndarray, doubt_mm: float) -> np.ndarray:
-    """Least squares with a prior for the rigid turn, as strong as points spread by `doubt_mm`: along an axis that they
-    hardly span, points determine no scale.
+    """Least squares with a prior for a rotation, as strong as points spread by `doubt_mm`.
+
+    Points determine no scale along an axis that they hardly span.
     """
     middles, spread = _moments(source, target, weight)
     own = _moments(source, source, weight)[1]

@@ -41,7 +41,7 @@ class Features:
 
 
 def image_features(volume: Volume, embedding: EmbeddingMap, spacing_mm: float) -> Features:
-    """HU less their mean in a small window, over their spread there, as in local correlation (Cachier 2000).
+    """HU less their mean in a small window, divided by their spread in it, as in local correlation (Cachier 2000).
 
     This removes the effects of contrast medium, dose and breathing on the lung's density.
     """
@@ -102,7 +102,7 @@ _KNEE = 1.0  # difference of features at which a point counts half, against cont
 _CG_ROUNDS = 10
 _BLOCK = 2  # points a side that are solved together
 _PAIRS = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))  # of a symmetric 3 x 3 matrix
-_WHERE = torch.tensor([[0, 1, 2], [1, 3, 4], [2, 4, 5]])  # its entries among those
+_WHERE = torch.tensor([[0, 1, 2], [1, 3, 4], [2, 4, 5]])  # the entries of the matrix in _PAIRS
 
 
 def refine(

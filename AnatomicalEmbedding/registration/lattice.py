@@ -12,7 +12,7 @@ from ..embedding.working_grid import WorkingGrid
 
 @dataclass(frozen=True)
 class Lattice:
-    """origin_ras: (3,) RAS mm of the first point. spacing_mm, size: along R, A, S."""
+    """A regular grid of points: RAS mm of the first point, spacing and number along R, A, S."""
 
     origin_ras: tuple[float, float, float]
     spacing_mm: tuple[float, float, float]
@@ -47,7 +47,7 @@ class Lattice:
         return np.column_stack([i.ravel(), j.ravel(), k.ravel()])
 
     def through(self, affine: np.ndarray) -> torch.Tensor:
-        """(3, k, j, i) float32 mm: each point through a (4, 4) map of RAS."""
+        """Map each point by a (4, 4) map of RAS mm: (3, k, j, i) float32."""
         x, y, z = (self.axis(a) for a in range(3))
         return torch.stack(
             [

@@ -1,4 +1,4 @@
-"""Registration of two scans, from matches to the refined transform."""
+"""Registers two scans, from matches to the refined transform."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STEPS = 40
 
 
 def fit_field(matches: GridMatches, affine: np.ndarray, low: np.ndarray, high: np.ndarray) -> SplineField:
-    """The displacement over the box low..high (RAS mm) of the fixed scan that follows the affine map."""
+    """Fit the displacement after the affine map, over the box low..high (RAS mm) of the fixed scan, to matches."""
     shape = matches.lattice.shape
     i, j, k = torch.from_numpy(matches.index.T)
     wanted, trust = torch.zeros(3, *shape), torch.zeros(shape)
@@ -54,13 +54,16 @@ def register(
     device: torch.device | str = "cpu",
     step: Callable[[float, str], None] = lambda share, what: None,
 ) -> Registration:
-    """Where every point of the fixed scan lies in the moving one.
+    """Register two scans.
 
-    maps, volumes: of the fixed and the moving scan, which may show different parts of the body.
-    kind: "rigid" or "affine"; "coarse", a smooth displacement through matches; "deformable", refined by the images.
-    step: called with (share done, what is being done); may raise CancelledError to stop.
-    Raises MapError for maps of different weights or without a body, AnatomicalEmbeddingError for another kind, or where
-    the scans share too little.
+    Args:
+        maps, volumes: of the fixed and the moving scan, which may show different parts of the body.
+        kind: "rigid" or "affine"; "coarse": a smooth displacement through matches; "deformable": refined by the images.
+        step: called with (share done, text of the step); may raise CancelledError to stop.
+
+    Raises:
+        MapError: the maps are of different weights, or a scan holds no body.
+        AnatomicalEmbeddingError: another kind, or the scans share too little.
     """
     if kind not in KINDS:
         raise AnatomicalEmbeddingError(f"kind {kind!r}: choose one of {', '.join(KINDS)}.")

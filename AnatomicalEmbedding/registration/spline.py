@@ -34,11 +34,11 @@ class Basis:
         return torch.tensordot(self.a.T @ (values @ self.r), self.s, dims=([1], [0])).permute(0, 3, 1, 2)
 
     def to(self, device: torch.device) -> Basis:
-        """The same on another device."""
+        """This basis on another device."""
         return Basis(self.r.to(device), self.a.to(device), self.s.to(device))
 
     def squared(self) -> Basis:
-        """Of the squares: `gather` of weights is then the diagonal of spread-weigh-gather."""
+        """The basis of squared weights: its `gather` of weights is the diagonal of spread, weigh, gather."""
         return Basis(self.r.square(), self.a.square(), self.s.square())
 
 
@@ -146,7 +146,7 @@ ROUGHNESS_DIAGONAL = 6.0  # of `roughness`, away from the ends
 def conjugate_gradients(
     product: Callable[[torch.Tensor], torch.Tensor], wanted: torch.Tensor, diagonal: torch.Tensor, rounds: int
 ) -> torch.Tensor:
-    """x, from zero, with product(x) near wanted; product: symmetric, positive. diagonal: of it, or near it."""
+    """Solve product(x) = wanted, from zero. product: symmetric and positive. diagonal: of it, or near it."""
     x, rest = torch.zeros_like(wanted), wanted
     scaled = rest / diagonal
     direction, size = scaled, (rest * scaled).sum()

@@ -18,14 +18,17 @@ from .spline import DEGREE, SplineField
 
 TRANSFORM_SUFFIXES = (".h5", ".hdf5", ".tfm", ".txt")
 _JACOBIAN_MM = 4.0
-_MUCH_FOLDED = 0.005  # share of the body
-_MUCH_CHANGED = 0.2  # times the volume
+_FOLDED_LIMIT = 0.005  # share of the body
+_CHANGED_LIMIT = 0.2  # of the volume, and its inverse
 
 
 @dataclass(frozen=True)
 class Folding:
-    """Change of volumes over the body. share: of the body that is folded (determinant of the Jacobian <= 0). smallest,
-    low, high: the least determinant, and its 1st and 99th percentile.
+    """Change of volumes over the body: determinants of the Jacobian.
+
+    Args:
+        share: of the body that is folded (determinant <= 0).
+        smallest, low, high: the least determinant, its 1st and its 99th percentile.
     """
 
     share: float
@@ -36,7 +39,7 @@ class Folding:
     @property
     def doubt(self) -> str:
         """A reason to check the result before relying on it, or ""."""
-        if self.share > _MUCH_FOLDED or self.low < _MUCH_CHANGED or self.high > 1 / _MUCH_CHANGED:
+        if self.share > _FOLDED_LIMIT or self.low < _CHANGED_LIMIT or self.high > 1 / _CHANGED_LIMIT:
             return (
                 "Tissue is stretched or compressed more than in real bodies, as happens where two scans share little: "
                 "check the result before you rely on it, or choose a kind that bends less."
@@ -46,10 +49,14 @@ class Folding:
 
 @dataclass(frozen=True, eq=False)
 class Registration:
-    """Where points of the fixed scan lie in the moving one. kind: how far it went, of `registration.KINDS`.
+    """A map of the points of the fixed scan to the moving scan.
 
-    affine: (4, 4) RAS mm fixed -> moving. field: displacement, mm, added after it, or None. fixed, moving: names.
-    used, tried: number of matches used, and of places matched.
+    Args:
+        kind: one of `registration.KINDS`.
+        affine: (4, 4) RAS mm fixed -> moving.
+        field: displacement, mm, added after the affine map, or None.
+        fixed, moving: names of the scans.
+        used, tried: number of matches used, and of places matched.
     """
 
     kind: str
@@ -61,13 +68,13 @@ class Registration:
     tried: int
 
     def transform_points(self, points_ras: np.ndarray) -> np.ndarray:
-        """(n, 3) RAS mm in the fixed scan -> (n, 3) RAS mm in the moving scan."""
+        """Map points (n, 3) RAS mm of the fixed scan to the moving scan."""
         points = as_points(points_ras)
         moved = transform_points(self.affine, points)
         return moved if self.field is None else moved + self.field.at(points)
 
     def folding(self, fixed: EmbeddingMap) -> Folding:
-        """Determinants of the Jacobian over the body of the fixed scan."""
+        """Measure the change of volumes over the body of the fixed scan."""
         determinant = torch.full((1,), float(np.linalg.det(self.affine[:3, :3])))
         if self.field is not None:
             low, high = fixed.body_bounds_ras
@@ -78,8 +85,9 @@ class Registration:
         return Folding(float((determinant <= 0).float().mean()), float(determinant.min()), float(low), float(high))
 
     def to_sitk(self) -> sitk.Transform:
-        """As a SimpleITK transform (LPS; fixed -> moving, for resampling): affine, after a B-spline where there is a
-        field. Beyond the fixed scan's box the B-spline fades to zero over three knots.
+        """Make a SimpleITK transform (LPS, fixed -> moving, for resampling): the affine map after a B-spline.
+
+        Beyond the fixed scan's box the B-spline fades to zero over three knots.
         """
         lps = LPS_FROM_RAS @ self.affine @ LPS_FROM_RAS
         affine = sitk.AffineTransform(3)
@@ -116,7 +124,7 @@ class Registration:
         write_image(found, path)
 
     def warp(self, moving: Volume, fixed: Volume) -> Volume:
-        """The moving scan on the voxels of the fixed one; -1000 HU outside the moving scan."""
+        """Resample the moving scan on the voxels of the fixed one; -1000 HU outside the moving scan."""
         image = sitk.Cast(moving.to_sitk(), sitk.sitkFloat32)  # ITK would truncate interpolated integers
         found = sitk.GetArrayFromImage(self._resampled(image, fixed, sitk.sitkLinear, OUTSIDE_HU))
         kind = moving.voxels.dtype
@@ -125,7 +133,7 @@ class Registration:
         return Volume(found.astype(kind), fixed.ijk_to_ras, name=f"{moving.name} on {fixed.name}")
 
     def warp_labels(self, labels: sitk.Image, fixed: Volume) -> sitk.Image:
-        """A label map of the moving scan on the voxels of the fixed one; 0 outside the moving scan."""
+        """Resample a label map of the moving scan on the voxels of the fixed one; 0 outside the moving scan."""
         return self._resampled(labels, fixed, sitk.sitkNearestNeighbor, 0.0)
 
     def _resampled(self, image: sitk.Image, fixed: Volume, how: int, beyond: float) -> sitk.Image:

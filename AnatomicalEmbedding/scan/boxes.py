@@ -14,7 +14,7 @@ from .markups import ORIENTATION, control_point, markup, write_file
 
 SIDES = ("left", "posterior", "inferior", "right", "anterior", "superior")  # of a box, raveled: lowest R, A, S, highest
 _TO_RAS = {"LPS": RAS_FROM_LPS[:3, :3], "RAS": np.eye(3)}
-_MOST_MM = 1e6  # in a file that is read
+_LARGEST_POSITION_MM = 1e6  # in a file that is read
 OUTWARD = np.array([-1.0, -1.0, -1.0, 1.0, 1.0, 1.0])
 
 
@@ -40,7 +40,7 @@ def boxes_from_json(stored: Any) -> dict[str, np.ndarray]:
         canonical_name(str(name)): np.array([float(x) for x in sides]).reshape(2, 3) for name, sides in stored.items()
     }
     for box in boxes.values():
-        if not (np.abs(box) < _MOST_MM).all() or (box[1] <= box[0]).any():
+        if not (np.abs(box) < _LARGEST_POSITION_MM).all() or (box[1] <= box[0]).any():
             raise ValueError("no box")
     return boxes
 

@@ -14,7 +14,7 @@ _HEADER_BYTES = 1 << 20
 _LONGEST_FIELD = 400  # characters; three directions in full precision take 230
 _FREE_TEXT = (b"content:", b"data file:", b"datafile:")
 _MOST_AXES = 4
-_MOST_MM = 1e6
+_LARGEST_POSITION_MM = 1e6
 _GEOMETRY = re.compile(
     rb"^(?:space directions|space origin|spacings|TransformMatrix|Rotation|Orientation|Offset|Position|Origin|"
     rb"CenterOfRotation|ElementSpacing|ElementSize)\s*[:=]([^\r\n]*)",
@@ -38,7 +38,7 @@ def check_text_header(path: Path) -> None:
         axes = {str(n).encode() for n in range(1, _MOST_AXES + 1)}
         harmless = bool(stated) and all(value.strip() in axes for value in stated)
     places = b" ".join(_GEOMETRY.findall(head))
-    if not harmless or any(abs(float(number)) > _MOST_MM for number in _NUMBER.findall(places)):
+    if not harmless or any(abs(float(number)) > _LARGEST_POSITION_MM for number in _NUMBER.findall(places)):
         raise VolumeError(
             f"{path}: cannot be read as {suffix}; its header is damaged or of another kind, export the scan again."
         )

@@ -71,7 +71,7 @@ def _through(matrix: np.ndarray, points: torch.Tensor) -> torch.Tensor:
 
 
 def mean_guess(carried: torch.Tensor) -> torch.Tensor:
-    """(s, k, j, i) mean of carried labels (n, s, k, j, i) over the examples that have them; 0 where none has."""
+    """(s, k, j, i) mean of carried labels (n, s, k, j, i) over the examples that outline the structure, else 0."""
     return torch.nan_to_num(torch.nanmean(carried, dim=0))
 
 
@@ -94,7 +94,7 @@ def guess_share(contrast: float) -> float:
 
 
 def contrast_of(crop: Crop, labels: torch.Tensor) -> float:
-    """0..1: the share of a structure's voxels whose grey value sets them apart from those within 9 mm around it.
+    """0..1: how far the grey values of a structure differ from those within 9 mm around it.
 
     labels: (k, j, i) share of each voxel filled. One less the overlap of the two histograms; 1 where nothing is around.
     """

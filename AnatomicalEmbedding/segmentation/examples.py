@@ -31,7 +31,13 @@ _POINTS = 3000
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """One outlined scan. outlined: names of its structures."""
+    """One outlined scan.
+
+    Args:
+        id: its name without the ending of the file.
+        path: of the scan.
+        outlined: names of its structures.
+    """
 
     id: str
     path: Path
@@ -39,7 +45,7 @@ class Example:
 
     @property
     def labels(self) -> LabelMap:
-        """Its outlines, read at each access."""
+        """The outlines, read at each access."""
         return _read_labels(self.path)
 
     @property
@@ -58,9 +64,10 @@ def _belongs(path: Path) -> bool:
 
 
 def read_examples(folder: Path, names: Sequence[str] | None = None) -> list[Example]:
-    """The outlined scans of a folder: NAME.nii.gz with NAME.seg.nii.gz + NAME.labels.json, or with NAME.seg.nrrd as
-    3D Slicer writes it. names: structures wanted; None: all. Raises PointsError for a folder without, and
-    AnatomicalEmbeddingError for a name that none of them outlines.
+    """Read the outlined scans of a folder: NAME.nii.gz with NAME.seg.nii.gz + NAME.labels.json, or with NAME.seg.nrrd.
+
+    names: structures wanted; None: all. Raises PointsError where the folder holds no outlined scan,
+    AnatomicalEmbeddingError for a name that no scan outlines.
     """
     if not folder.is_dir():
         raise PointsError(f"{folder}: no such folder; give a folder of outlined scans.")
@@ -91,7 +98,7 @@ def _read_labels(scan: Path) -> LabelMap | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class PreparedExample:
     """One example ready for training. crops: of each group, by its number. volumes_ml, contrast: by structure."""
 
     id: str
@@ -101,7 +108,7 @@ class Prepared:
     contrast: dict[str, float]
 
     def outlined(self, group: int) -> Outlined:
-        """What labels of a group are carried from."""
+        """The labels of a group, to be carried to other scans."""
         of = self.crops[group]
         return Outlined(self.embedding, of.labels, of.crop.to_ras, of.known)
 
@@ -109,10 +116,9 @@ class Prepared:
 def prepare(
     examples: Sequence[Example],
     model: Model,
-    features: bool,
-    step: Callable[[float, str], None] = lambda share, what: None,
-) -> tuple[list[Group], list[Prepared]]:
-    """Groups of structures, and the examples cut to them. Raises PointsError for outlines that miss their scan."""
+    step: Callable[[float, str], None] = lambda share, text: None,
+) -> tuple[list[Group], list[PreparedExample]]:
+    """Group the structures and cut the examples to each group. Raises PointsError where an outline misses its scan."""
     maps, spacings, ranges = {}, {}, {}
     for n, example in enumerate(examples):
         step(n / len(examples) / 2, example.id)
@@ -121,7 +127,7 @@ def prepare(
         size = np.linalg.norm(labels.ijk_to_ras[:3, :3], axis=0)
         for name in example.outlined:
             mask = labels.voxels == labels.values[name]
-            spacings.setdefault(name, []).append(spacing_for([(mask, size)]))
+            spacings.setdefault(name, []).append(spacing_for(mask, size))
             points = _points(mask, labels.ijk_to_ras)
             points = points[embedding.contains(points)]  # outlines may have a larger grid than their scan
             if not len(points):
@@ -135,7 +141,7 @@ def prepare(
     prepared = []
     for n, example in enumerate(examples):
         step(0.5 + n / len(examples) / 2, example.id)
-        prepared.append(_prepare(example, maps[example.id], groups, features))
+        prepared.append(_cut_to_groups(example, maps[example.id], groups))
     for number in range(len(groups)):
         held = [p for p in prepared if number in p.crops]
         carried = carry_among([(p.crops[number].crop, p.outlined(number)) for p in held], CARRIED)
@@ -144,7 +150,7 @@ def prepare(
     return groups, prepared
 
 
-def _prepare(example: Example, embedding: EmbeddingMap, groups: Sequence[Group], features: bool) -> Prepared:
+def _cut_to_groups(example: Example, embedding: EmbeddingMap, groups: Sequence[Group]) -> PreparedExample:
     volume, labels = Volume.read(example.path), example.labels
     millilitres = abs(np.linalg.det(labels.ijk_to_ras[:3, :3])) / 1000
     crops, volumes, contrast = {}, {}, {}
@@ -153,7 +159,7 @@ def _prepare(example: Example, embedding: EmbeddingMap, groups: Sequence[Group],
         box = region(group, held, embedding) if held else None
         if box is None:
             continue
-        crop = make_crop(volume, embedding, group, box, features)
+        crop = make_crop(volume, embedding, group, box)
         share = torch.zeros(len(group.names), *crop.shape, dtype=torch.float16)
         for row, name in enumerate(group.names):
             if name in held:
@@ -162,7 +168,7 @@ def _prepare(example: Example, embedding: EmbeddingMap, groups: Sequence[Group],
                 volumes[name] = float(mask.sum() * millilitres)
                 contrast[name] = contrast_of(crop, share[row])
         crops[number] = TrainingCrop(crop, share, torch.tensor([name in held for name in group.names]))
-    return Prepared(example.id, embedding, crops, volumes, contrast)
+    return PreparedExample(example.id, embedding, crops, volumes, contrast)
 
 
 def _points(mask: np.ndarray, ijk_to_ras: np.ndarray) -> np.ndarray:

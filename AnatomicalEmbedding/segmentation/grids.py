@@ -94,19 +94,17 @@ class Crop:
         return np.stack([i, j, k], axis=-1).reshape(-1, 3) * self.spacing_mm + self.origin_ras
 
 
-def spacing_for(masks: Sequence[tuple[np.ndarray, np.ndarray]]) -> float:
-    """Voxel size in mm for a structure: fine for thin ones. masks: voxels (k, j, i) and their size (i, j, k) in mm.
+def spacing_for(mask: np.ndarray, size_mm: np.ndarray) -> float:
+    """Choose the voxel size in mm for a structure: fine for a thin one, but not finer than the example's own voxels.
 
-    Three times volume over surface is the radius of a ball; it is never finer than the examples' own voxels.
+    mask: (k, j, i) bool. size_mm: (3,) of its voxels along i, j, k. Three times volume over surface is a ball's radius.
     """
-    found = []
-    for mask, size in masks:
-        faces = 0.0
-        for axis, across in zip((2, 1, 0), size, strict=True):
-            faces += np.count_nonzero(np.diff(mask, axis=axis)) * float(np.prod(size) / across)
-        thickness = 6 * mask.sum() * np.prod(size) / max(faces, 1e-6)
-        found.append(max(thickness / _ACROSS, 0.8 * float(np.prod(size)) ** (1 / 3)))
-    return round(float(np.clip(np.median(found), _FINEST_MM, _COARSEST_MM)) * 2) / 2
+    faces = 0.0
+    for axis, across in zip((2, 1, 0), size_mm, strict=True):
+        faces += np.count_nonzero(np.diff(mask, axis=axis)) * float(np.prod(size_mm) / across)
+    thickness = 6 * mask.sum() * np.prod(size_mm) / max(faces, 1e-6)
+    found = max(thickness / _ACROSS, 0.8 * float(np.prod(size_mm)) ** (1 / 3))
+    return round(float(np.clip(found, _FINEST_MM, _COARSEST_MM)) * 2) / 2
 
 
 def region(group: Group, names: Sequence[str], embedding: EmbeddingMap) -> np.ndarray | None:
@@ -127,10 +125,8 @@ def region(group: Group, names: Sequence[str], embedding: EmbeddingMap) -> np.nd
     return np.stack([ras[wanted].min(axis=0) - edge, ras[wanted].max(axis=0) + edge])
 
 
-def make_crop(volume: Volume, embedding: EmbeddingMap, group: Group, box_ras: np.ndarray, features: bool) -> Crop:
-    """The part of a scan in a box (2, 3) RAS mm on the group's grid. features: with the embedding's descriptors, where
-    it has any.
-    """
+def make_crop(volume: Volume, embedding: EmbeddingMap, group: Group, box_ras: np.ndarray) -> Crop:
+    """Cut a scan to a box (2, 3) RAS mm on the group's grid, with the embedding's coordinates and descriptors."""
     part = crop_voxels(volume, box_ras)
     spacing = group.spacing_mm
     grid = resample(part, (spacing,) * 3, lattice=1, step=1)
@@ -139,7 +135,7 @@ def make_crop(volume: Volume, embedding: EmbeddingMap, group: Group, box_ras: np
     inside = torch.from_numpy(part.contains(points).reshape(crop.shape))
     coordinate = _coordinates(embedding, crop.to_ras, crop.shape, points) - group.centre
     coordinate = torch.from_numpy(coordinate.T.reshape(3, *crop.shape) / UNIT_MM).float()
-    extra = _features(embedding, box_ras) if features and embedding.local is not None else (None, None, None)
+    extra = _features(embedding, box_ras) if embedding.local is not None else (None, None, None)
     return Crop(grid.hu, coordinate, inside, spacing, crop.origin_ras, *extra)
 
 
@@ -187,8 +183,10 @@ def _features(embedding: EmbeddingMap, box_ras: np.ndarray) -> tuple[torch.Tenso
 
 
 def group_structures(spacings: Mapping[str, float], ranges: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> list[Group]:
-    """Structures by voxel size (mm) and place: those of one group differ by less than 1 mm, or are all fine or all
-    coarse, and lie within _TALL_MM of the body's height.
+    """Group structures by voxel size (mm) and place.
+
+    Sizes within a group differ by less than 1 mm, or are all fine or all coarse; a group spans at most _TALL_MM of the
+    body's height.
 
     ranges: lowest and highest body coordinate (3,) of each.
     """

@@ -63,7 +63,7 @@ def outline(
             outlines += [Outline(name, ABSENT, 0.0, None, "the scan does not show its place") for name in group.names]
             continue
         box = np.stack([np.maximum(box[0], volume.bounds_ras[0]), np.minimum(box[1], volume.bounds_ras[1])])
-        crop = make_crop(volume, embedding, group, box, segmenter.features)
+        crop = make_crop(volume, embedding, group, box)
 
         def shown(share: float, done: int = number) -> None:
             step((done + share) / len(segmenter.groups), "outlining")
@@ -75,10 +75,10 @@ def outline(
         joined = blend(tried.mean(0), carried, shares)
         for row, name in enumerate(group.names):
             examples = segmenter.volumes_ml[name]
-            kept, why = better(joined[row], guess[row], crop, group, row)
+            kept, why = choose_answer(joined[row], guess[row], crop, group, row)
             millilitres = float((kept > 0.5).sum()) * crop.spacing_mm**3 / 1000
             if millilitres < _LEAST_VOLUME * float(np.median(examples)):
-                outlines.append(Outline(name, ABSENT, 0.0, None, why or "nothing like it was found at its place"))
+                outlines.append(Outline(name, ABSENT, 0.0, None, why or "it was not found at its place"))
                 continue
             paint(kept, crop, volume, len(outlines) + 1, labels, strength)
             sign = doubt(signs(guess[row], tried[:, row], kept, crop.spacing_mm, len(examples)))
@@ -86,29 +86,31 @@ def outline(
     return Outlines(labels, tuple(_measured(n, one, labels, volume) for n, one in enumerate(outlines)))
 
 
-def better(joined: torch.Tensor, guess: torch.Tensor, crop: Crop, group: Group, row: int) -> tuple[torch.Tensor, str]:
-    """The cleaned probability of a structure, 0 where there is nothing, and a remark.
+def choose_answer(
+    joined: torch.Tensor, guess: torch.Tensor, crop: Crop, group: Group, row: int
+) -> tuple[torch.Tensor, str]:
+    """Choose between the network's answer and the carried labels of a structure; with a remark.
 
-    It is the network's, unless that leaves next to nothing of what the examples carry there: then the scan looks other
-    than all examples, in another phase of contrast for instance, and the carried labels are kept.
+    The carried labels are kept where the network leaves little of them: the scan looks other than all examples then, in
+    another phase of contrast for instance.
     """
     kept, why = clean(joined, crop, group, row)
     kept = kept if not why else torch.zeros_like(kept)
     carried, elsewhere = clean(guess, crop, group, row)
     if not elsewhere and (kept > 0.5).sum() < _LEAST_KEPT * (carried > 0.5).sum():
-        return carried, "by registration alone: it looks other than in the examples, or is not there"
+        return carried, "by registration alone: it looks other than in the examples, or is absent"
     return kept, why
 
 
 def clean(probability: torch.Tensor, crop: Crop, group: Group, row: int) -> tuple[torch.Tensor, str]:
-    """The probability without what is not the structure, and a reason where nothing of it is left.
+    """Keep the parts of a probability that are the structure; with a reason where no part is left.
 
     Kept are the components of at least _LEAST_SHARE of the largest, whose middle lies where the structure lies in the
     examples, by body coordinates.
     """
     mask = (probability > 0.5) & crop.inside
     if not mask.any():
-        return probability, "nothing like it was found at its place"
+        return probability, "it was not found at its place"
     components = sitk.ConnectedComponent(sitk.GetImageFromArray(mask.numpy().astype(np.uint8)), True)
     number = torch.from_numpy(sitk.GetArrayFromImage(components).astype(np.int64))
     sizes = torch.bincount(number.ravel())
@@ -121,7 +123,7 @@ def clean(probability: torch.Tensor, crop: Crop, group: Group, row: int) -> tupl
         low, high = group.low[row] - MARGIN_MM, group.high[row] + MARGIN_MM
         keep[one] = bool(((middle >= low) & (middle <= high)).all())
     if not keep.any():
-        return probability, "what was found lies elsewhere in the body"
+        return probability, "it was found elsewhere in the body only"
     near = torch.nn.functional.max_pool3d(keep[number].float()[None, None], 3, 1, 1)[0, 0]
     return probability * near, ""
 
@@ -151,7 +153,7 @@ def _measured(number: int, found: Outline, labels: np.ndarray, volume: Volume) -
     mask = labels == number + 1
     voxels = int(mask.sum())
     if not voxels:
-        return Outline(found.name, ABSENT, 0.0, None, "nothing like it was found at its place")
+        return Outline(found.name, ABSENT, 0.0, None, "it was not found at its place")
     cut = any(mask.take(end, axis).any() for axis in range(3) for end in (0, -1))
     millilitres = voxels * abs(np.linalg.det(volume.ijk_to_ras[:3, :3])) / 1000
     return Outline(found.name, CUT if cut else WHOLE, float(millilitres), found.doubt, found.remark)

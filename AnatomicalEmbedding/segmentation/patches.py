@@ -20,7 +20,7 @@ _KNOTS = 4  # of the bending, along each axis of a patch
 _SHIFT_HU, _CONTRAST, _NOISE_HU = 25.0, 0.2, 25.0
 _MISPLACED_MM = 7.0  # of the coordinates of a whole patch
 _DISPLACED_MM = (2.0, 8.0)  # of a guess made from the example's own labels
-_CARRIED, _NO_GUESS = 0.6, 0.05  # shares of patches whose guess is carried from other examples, or none
+_CARRIED, _NO_GUESS = 0.6, 0.05  # shares of patches: guess carried from other examples; no guess
 _ON_STRUCTURE = 0.8  # share of patches whose middle lies in a structure
 
 
@@ -53,22 +53,16 @@ def network_input(hu: torch.Tensor, coordinate: torch.Tensor, guess: torch.Tenso
     return torch.cat([torch.stack(grey), coordinate, guess])[None]
 
 
-def patch_size(shape: torch.Size, most: int, step: int) -> tuple[int, int, int]:
-    """The size of a patch, a multiple of `step`: as large as the crop needs, up to `most` along an axis."""
-    k, j, i = (min(most, -(-n // step) * step) for n in shape)
-    return k, j, i
-
-
 class PatchSampler:
     """Draws patches of one size from examples of a group."""
 
     def __init__(self, examples: list[TrainingCrop], size: tuple[int, int, int], rng: np.random.Generator):
-        self._examples, self._size, self.rng = examples, size, rng
+        self._examples, self._size, self._rng = examples, size, rng
         self._sources = [torch.cat([e.crop.hu[None], e.crop.coordinate, e.labels.float()])[None] for e in examples]
         self._places = [[torch.nonzero(label > 0.5).numpy() for label in e.labels] for e in examples]
 
     def draw(self) -> Patch:
-        n = int(self.rng.integers(len(self._examples)))
+        n = int(self._rng.integers(len(self._examples)))
         example = self._examples[n]
         where = self._grid(self._centre(n), example.crop.spacing_mm)  # (k, j, i, 3) voxels, axes i, j, k
         source = self._sources[n]
@@ -82,27 +76,9 @@ class PatchSampler:
         guess = self._guess(n, where)
         return Patch(network_input(hu, self._misplaced(coordinate), guess), features, labels[None], example.known)
 
-    def draw_twice(self) -> tuple[list[torch.Tensor], torch.Tensor, float]:
-        """Two views of one place, inputs (1, INPUTS + s, k, j, i) of which only the image is not zero; the body
-        coordinate (3,) of the place in UNIT_MM; its height in its crop, 0..1.
-        """
-        n = int(self.rng.integers(len(self._examples)))
-        crop = self._examples[n].crop
-        shape = np.array(crop.shape[::-1])
-        centre = self.rng.uniform(0, shape - 1)
-        i, j, k = np.rint(centre).astype(int)
-        nothing = torch.zeros(3 + len(self._examples[n].labels), *self._size)
-        views = []
-        for _ in range(2):
-            where = self._grid(centre, crop.spacing_mm)
-            source = crop.hu[None, None]
-            hu = F.grid_sample(source, _normalised(where, source.shape), padding_mode="border", align_corners=False)
-            views.append(network_input(self._other_grey(hu[0, 0]), nothing[:3], nothing[3:]))
-        return views, crop.coordinate[:, k, j, i], float(centre[2] / shape[2])
-
     def _guess(self, n: int, where: torch.Tensor) -> torch.Tensor:
-        """(s, k, j, i) labels carried from other examples, or the example's own ones displaced as those are."""
-        example, rng = self._examples[n], self.rng
+        """(s, k, j, i) labels carried from other examples, or the example's own labels displaced as far."""
+        example, rng = self._examples[n], self._rng
         if rng.random() < _NO_GUESS:
             return torch.zeros(len(example.labels), *self._size)
         halved = F.avg_pool3d(where.movedim(-1, 0)[None], 2)[0].movedim(0, -1)
@@ -124,16 +100,16 @@ class PatchSampler:
         """(3,) i, j, k of the middle of a patch."""
         crop, held = self._examples[n].crop, [p for p in self._places[n] if len(p)]
         shape, size = np.array(crop.shape), np.array(self._size)
-        if held and self.rng.random() < _ON_STRUCTURE:
-            of = held[self.rng.integers(len(held))]
-            centre = of[self.rng.integers(len(of))] + self.rng.normal(0, size / 8)
+        if held and self._rng.random() < _ON_STRUCTURE:
+            of = held[self._rng.integers(len(held))]
+            centre = of[self._rng.integers(len(of))] + self._rng.normal(0, size / 8)
         else:
-            centre = self.rng.uniform(np.minimum(size / 2, shape / 2), np.maximum(shape - size / 2, shape / 2))
+            centre = self._rng.uniform(np.minimum(size / 2, shape / 2), np.maximum(shape - size / 2, shape / 2))
         low, high = np.minimum(size / 2, shape / 2), np.maximum(shape - size / 2, shape / 2)
         return np.clip(centre, low, high)[::-1] - 0.5
 
     def _grid(self, centre: np.ndarray, spacing_mm: float) -> torch.Tensor:
-        rng = self.rng
+        rng = self._rng
         axes = [torch.arange(n) - (n - 1) / 2 for n in self._size]
         k, j, i = torch.meshgrid(*axes, indexing="ij")
         offset = torch.stack([i, j, k], dim=-1).float()
@@ -144,7 +120,7 @@ class PatchSampler:
         return offset @ torch.from_numpy(matrix.T).float() + bent + torch.from_numpy(centre.copy()).float()
 
     def _other_grey(self, hu: torch.Tensor) -> torch.Tensor:
-        rng = self.rng
+        rng = self._rng
         if rng.random() < 0.3:  # a smoother kernel
             hu = F.avg_pool3d(hu[None, None], 3, 1, 1, count_include_pad=False)[0, 0].lerp(hu, float(rng.random()))
         contrast = float(np.exp(rng.normal(0, _CONTRAST / 2)))
@@ -154,8 +130,8 @@ class PatchSampler:
         return hu + noise * float(rng.uniform(0, _NOISE_HU))
 
     def _misplaced(self, coordinate: torch.Tensor) -> torch.Tensor:
-        shift = torch.from_numpy(self.rng.normal(0, _MISPLACED_MM / UNIT_MM, 3)).float()
-        scale = torch.from_numpy(np.exp(self.rng.normal(0, 0.04, 3))).float()
+        shift = torch.from_numpy(self._rng.normal(0, _MISPLACED_MM / UNIT_MM, 3)).float()
+        scale = torch.from_numpy(np.exp(self._rng.normal(0, 0.04, 3))).float()
         return coordinate * scale[:, None, None, None] + shift[:, None, None, None]
 
     def _features(self, crop: Crop, where: torch.Tensor) -> torch.Tensor | None:
@@ -163,8 +139,8 @@ class PatchSampler:
             return None
         halved = F.avg_pool3d(where.movedim(-1, 0)[None], 2)[0].movedim(0, -1)
         read = read_features(crop, halved)
-        keep = torch.from_numpy(self.rng.random(read.shape[1]) > 0.1).float()
-        noise = torch.from_numpy(self.rng.normal(0, 0.05, read.shape)).float()
+        keep = torch.from_numpy(self._rng.random(read.shape[1]) > 0.1).float()
+        noise = torch.from_numpy(self._rng.normal(0, 0.05, read.shape)).float()
         return read * keep[None, :, None, None, None] + noise
 
 

@@ -1,4 +1,4 @@
-"""Training a segmenter in a folder: what is to be done, how long it takes, and going on where it stopped."""
+"""Training a segmenter in a folder: number of steps, time left, and how a stopped run continues."""
 
 from __future__ import annotations
 
@@ -16,26 +16,20 @@ from ..embedding.inference import Model
 from ..errors import AnatomicalEmbeddingError, WeightsError
 from ..files import parse_json, write_text
 from ..training.loop import CHECKPOINT, Progress, TrainingLoop
-from . import voxels
 from .carrying import guess_share
-from .examples import Example, Prepared, prepare
+from .examples import Example, PreparedExample, prepare
 from .grids import Group
-from .network import UNet, UNetSpec
-from .patches import INPUTS, TrainingCrop
-from .pretraining import BODY, PAPER, pretrain
-from .segmenter import EMBEDDING, Segmenter, is_trained, load_segmenter, new_network, save_segmenter
-from .training import SETTINGS, patch_losses, ready
-from .voxels import VoxelNet, voxel_losses
+from .patches import TrainingCrop
+from .segmenter import Segmenter, load_segmenter, save_segmenter, segmenter_file
+from .voxels import OPTIMISER, VoxelNet, voxel_losses
 
-RANDOM = "random"
-STEPS = {EMBEDDING: 600, RANDOM: 400, PAPER: 400, BODY: 400}  # of each network
-_FEWEST_STEPS = 20
+_STEPS, _FEWEST_STEPS = 600, 20  # of each network
 _RECORD = "run.json"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """steps: of each network. seconds: about how long they take. done: steps that an earlier run took."""
+    """The work of a run. steps: of all networks. seconds: about how long the rest takes. done: steps done before."""
 
     steps: int
     seconds: float
@@ -43,7 +37,7 @@ class Plan:
 
     @property
     def text(self) -> str:
-        """In words."""
+        """The plan in words."""
         minutes = max(1, round(self.seconds / 60))
         before = f", {self.done} of them done" if self.done else ""
         return f"{self.steps} steps{before}; about {minutes} min to go"
@@ -53,45 +47,44 @@ def train_segmenter(
     examples: Sequence[Example],
     model: Model,
     folder: Path,
-    start_from: str = EMBEDDING,
     seed: int = 0,
     minutes: float | None = None,
     weights: str = "",
     planned: Callable[[Plan], None] = lambda plan: None,
-    step: Callable[[float, str], None] = lambda share, what: None,
+    step: Callable[[float, str], None] = lambda share, text: None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Segmenter:
-    """Train a segmenter on outlined scans and save it in a folder; a run that was stopped goes on.
+    """Train a segmenter on outlined scans and save it in a folder; a stopped run continues.
 
-    start_from: of STEPS. minutes: most time for training; None: what STEPS take. weights: by which the
-    embedding is loaded again, if not by its name. planned: called before training.
-    step: called with (share done, what is being done). Raises CancelledError once `cancelled` says so, with all work
-    saved; AnatomicalEmbeddingError where the folder holds another run, WeightsError for a model without a body frame.
+    Args:
+        minutes: most time for training; None: 600 steps for each network.
+        weights: file by which the embedding is loaded again; "": by the model's name.
+        planned: called before training.
+        step: called with the share done, 0..1, and a text.
+        cancelled: asked between steps.
+
+    Raises:
+        CancelledError: once `cancelled` is true, with all work saved.
+        AnatomicalEmbeddingError: the folder holds another run.
+        WeightsError: the model has no body frame in mm.
     """
     if not model.network.metric:
         raise WeightsError(f"{model.name}: has no common body frame in mm, which outlining needs; choose others.")
-    identity = _identity(examples, model, start_from, seed, minutes)
+    identity = _identity(examples, model, seed, minutes)
     record = _read_record(folder, identity)
-    if record is not None and is_trained(folder):
+    if record is not None and segmenter_file(folder).is_file():
         return load_segmenter(folder, model.device)
-    groups, prepared = prepare(
-        examples, model, start_from == EMBEDDING, lambda share, what: step(0.0, f"preparing {what}")
-    )
+    groups, prepared = prepare(examples, model, lambda share, text: step(0.0, f"preparing {text}"))
     used = [[p.crops[n] for p in prepared if n in p.crops] for n in range(len(groups))]
-    specs = [_spec(group, start_from, prepared) for group in groups]
+    local = prepared[0].embedding.local
+    sizes = [(len(group.names), 0 if local is None else len(local)) for group in groups]
     if record is None:
-        seconds = sum(
-            _seconds_a_step(spec, start_from, crops, model.device) for spec, crops in zip(specs, used, strict=True)
-        )
-        most = STEPS[start_from] if minutes is None else int(minutes * 60 / max(seconds, 1e-3))
-        record = {
-            "identity": identity,
-            "steps": max(_FEWEST_STEPS, min(STEPS[start_from], most)),
-            "seconds_a_step": seconds,
-        }
+        seconds = sum(_seconds_a_step(size, crops, model.device) for size, crops in zip(sizes, used, strict=True))
+        most = _STEPS if minutes is None else int(minutes * 60 / max(seconds, 1e-3))
+        record = {"identity": identity, "steps": max(_FEWEST_STEPS, min(_STEPS, most)), "seconds_a_step": seconds}
         write_text(folder / _RECORD, json.dumps(record, indent=1))
     steps = int(record["steps"])
-    loops = [_loop(new_network(spec, start_from, seed), steps, model.device) for spec in specs]
+    loops = [_new_loop(size, seed, steps, model.device) for size in sizes]
     for n, loop in enumerate(loops):
         loop.resume(_group_folder(folder, n) / CHECKPOINT)
     done = sum(loop.step for loop in loops)
@@ -100,9 +93,6 @@ def train_segmenter(
     for n, (loop, crops) in enumerate(zip(loops, used, strict=True)):
         if loop.step == steps:
             continue
-        if loop.step == 0 and start_from in (PAPER, BODY):
-            encoder = pretrain(specs[n], crops, start_from, seed, model.device, lambda s: step(0.0, "pre-training"))
-            loop.network.encoder.load_state_dict(encoder)
         others = record["seconds_a_step"] * steps * (len(groups) - n - 1) / len(groups)
 
         def shown(progress: Progress, n: int = n, others: float = others) -> None:
@@ -112,23 +102,17 @@ def train_segmenter(
             step((n + at / steps) / len(groups), words)
 
         _group_folder(folder, n).mkdir(exist_ok=True)
-        losses = _losses(loop.network, crops, steps, seed, cancelled)
+        losses = voxel_losses(loop.network, crops, steps, seed, cancelled)
         loop.run(losses, _group_folder(folder, n), progress=shown, cancelled=cancelled)
     networks = [loop.averaged.eval() for loop in loops]
-    segmenter = _finished(model, weights, start_from, groups, networks, prepared)
-    save_segmenter(folder, segmenter, prepared)
+    save_segmenter(folder, _new_segmenter(weights or model.name, model, groups, networks, prepared), prepared)
     for n in range(len(groups)):
         shutil.rmtree(_group_folder(folder, n), ignore_errors=True)
     return load_segmenter(folder, model.device)
 
 
-def _finished(
-    model: Model,
-    weights: str,
-    start_from: str,
-    groups: list[Group],
-    networks: list[UNet | VoxelNet],
-    prepared: list[Prepared],
+def _new_segmenter(
+    weights: str, model: Model, groups: list[Group], networks: list[VoxelNet], prepared: list[PreparedExample]
 ) -> Segmenter:
     volumes: dict[str, list[float]] = {}
     contrast: dict[str, list[float]] = {}
@@ -137,61 +121,35 @@ def _finished(
             volumes.setdefault(name, []).append(round(volume, 3))
             contrast.setdefault(name, []).append(example.contrast[name])
     return Segmenter(
-        weights or model.name, model.weights_hash, start_from, tuple(groups), tuple(networks),
+        weights, model.weights_hash, tuple(groups), tuple(networks),
         {name: tuple(of) for name, of in volumes.items()},
         {name: round(guess_share(float(np.median(of))), 3) for name, of in contrast.items()}, (),
     )  # fmt: skip
 
 
-def _spec(group: Group, start_from: str, prepared: Sequence[Prepared]) -> UNetSpec:
-    channels = 0
-    if start_from == EMBEDDING:
-        local = prepared[0].embedding.local
-        channels = 0 if local is None else len(local)
-    return UNetSpec(INPUTS + len(group.names), len(group.names), channels, prior=True)
+def _new_loop(size: tuple[int, int], seed: int, steps: int, device: torch.device) -> TrainingLoop:
+    torch.manual_seed(seed)
+    return TrainingLoop(VoxelNet(*size).to(device).train(), OPTIMISER, steps)
 
 
-def _seconds_a_step(spec: UNetSpec, start_from: str, crops: list, device: torch.device) -> float:
-    """Of training, measured on a network that is thrown away."""
-    network = new_network(spec, start_from, 0)
-    loop = _loop(network, 10, device)
+def _seconds_a_step(size: tuple[int, int], crops: Sequence[TrainingCrop], device: torch.device) -> float:
+    """Seconds of a training step, measured on a network that is thrown away, the drawing of voxels included."""
+    loop, counted = _new_loop(size, 0, 10, device), 10
     began = time.monotonic()
-    if isinstance(network, VoxelNet):
-        losses, counted = voxel_losses(network, crops, 10, 0, patches=1), 10
-    else:
-        losses, counted = patch_losses(network, crops, 0), 2
-        loop.update(losses)  # the first one is slower
-        began = time.monotonic()
+    losses = voxel_losses(loop.network, crops, counted, 0, patches=1)
     for _ in range(counted):
         loop.update(losses)
     return (time.monotonic() - began) / counted
 
 
-def _loop(network: UNet | VoxelNet, steps: int, device: torch.device) -> TrainingLoop:
-    settings = voxels.SETTINGS if isinstance(network, VoxelNet) else SETTINGS
-    return TrainingLoop(ready(network, device).train(), settings, steps)
-
-
-def _losses(
-    network: UNet | VoxelNet, crops: Sequence[TrainingCrop], steps: int, seed: int, cancelled: Callable[[], bool]
-) -> Callable[[int], torch.Tensor]:
-    """As its kind of network learns: from single voxels drawn beforehand, or from patches."""
-    if isinstance(network, VoxelNet):
-        return voxel_losses(network, crops, steps, seed, cancelled)
-    return patch_losses(network, crops, seed)
-
-
-def _identity(
-    examples: Sequence[Example], model: Model, start_from: str, seed: int, minutes: float | None
-) -> dict[str, object]:
+def _identity(examples: Sequence[Example], model: Model, seed: int, minutes: float | None) -> dict[str, object]:
     files = {
         example.id: [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in example.files]
         for example in examples
     }
     structures = sorted({name for example in examples for name in example.outlined})
     return {
-        "files": files, "structures": structures, "weights": model.weights_hash, "start": start_from, "seed": seed,
-        "minutes": minutes,
+        "files": files, "structures": structures, "weights": model.weights_hash, "seed": seed, "minutes": minutes,
     }  # fmt: skip
 
 
@@ -201,11 +159,11 @@ def _read_record(folder: Path, identity: dict[str, object]) -> dict | None:
         return None
     try:
         record = parse_json(path.read_text(encoding="utf-8"))
-        same = record["identity"] == json.loads(json.dumps(identity))
+        known = {key: record["identity"][key] for key in identity}
         int(record["steps"]), float(record["seconds_a_step"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise AnatomicalEmbeddingError(f"{path}: is damaged; give another output folder.") from error
-    if not same:
+    if known != json.loads(json.dumps(identity)):
         raise AnatomicalEmbeddingError(
             f"{folder}: holds a run on other examples or with other options; give another output folder."
         )
@@ -213,5 +171,5 @@ def _read_record(folder: Path, identity: dict[str, object]) -> dict | None:
 
 
 def _group_folder(folder: Path, number: int) -> Path:
-    """Where the training of a group keeps its checkpoint and its log."""
+    """The folder of the checkpoint and the log of a group's training."""
     return folder / f"training-{number + 1}"

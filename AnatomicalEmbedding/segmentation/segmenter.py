@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,14 +21,11 @@ from ..embedding.tensor_files import (
 )
 from ..errors import AnatomicalEmbeddingError, MapError, WeightsError
 from .carrying import CARRIED, Outlined
-from .examples import Prepared
+from .examples import PreparedExample
 from .grids import Group
-from .network import UNet, UNetSpec
-from .training import ready
 from .voxels import VoxelNet
 
 FORMAT_VERSION = 1
-EMBEDDING = "embedding"
 _FILE = "segmenter.safetensors"
 _EXAMPLES = "examples"
 _METADATA_KEY = "anatomical_segmenter"
@@ -37,16 +33,22 @@ _METADATA_KEY = "anatomical_segmenter"
 
 @dataclass(frozen=True, eq=False)
 class Segmenter:
-    """weights_hash, weights: of the embedding. start: of the networks. networks: one for each group. volumes_ml: of
-    each structure in the examples. guess_shares: how much carried labels count, of each structure, see
-    `carrying.guess_share`. outlined: of each group, the examples that its labels are carried from.
+    """A trained segmenter.
+
+    Args:
+        weights: name or file of the embedding's weights.
+        weights_hash: SHA-256 of that file.
+        groups: structures that are outlined together.
+        networks: one for each group.
+        volumes_ml: of each structure, its volumes in the examples.
+        guess_shares: of each structure, how much carried labels count, see `carrying.guess_share`.
+        outlined: of each group, the examples that its labels are carried from.
     """
 
     weights: str
     weights_hash: str
-    start: str
     groups: tuple[Group, ...]
-    networks: tuple[UNet | VoxelNet, ...]
+    networks: tuple[VoxelNet, ...]
     volumes_ml: dict[str, tuple[float, ...]]
     guess_shares: dict[str, float]
     outlined: tuple[tuple[Outlined, ...], ...]
@@ -56,20 +58,15 @@ class Segmenter:
         """All structures, in the order of their label values."""
         return tuple(name for group in self.groups for name in group.names)
 
-    @property
-    def features(self) -> bool:
-        """Whether the networks see the embedding's descriptors."""
-        return bool(self.networks[0].spec.features)
-
     def check(self, weights_hash: str, path: Path) -> None:
         """Raise WeightsError unless it was trained with these weights of the embedding."""
         if weights_hash != self.weights_hash:
             raise WeightsError(f"{path}: was trained with the embedding {self.weights}, which is not this one.")
 
 
-def save_segmenter(folder: Path, segmenter: Segmenter, prepared: list[Prepared]) -> Path:
-    """Write a segmenter into a folder; segmenter.safetensors, written last, says that it is whole."""
-    kept = carried_from(segmenter.groups, prepared)
+def save_segmenter(folder: Path, segmenter: Segmenter, prepared: list[PreparedExample]) -> Path:
+    """Write a segmenter into a folder. segmenter.safetensors is written last: a folder with it holds a whole one."""
+    kept = _choose_examples(segmenter.groups, prepared)
     for example in kept:
         example.embedding.save(folder / _EXAMPLES / f"{example.id}.map.safetensors")
         tensors = {}
@@ -84,9 +81,8 @@ def save_segmenter(folder: Path, segmenter: Segmenter, prepared: list[Prepared])
         "format_version": FORMAT_VERSION,
         "weights": segmenter.weights,
         "weights_sha256": segmenter.weights_hash,
-        "start": segmenter.start,
         "groups": [group.to_dict() for group in segmenter.groups],
-        "networks": [network.spec.to_dict() for network in segmenter.networks],
+        "networks": [{"outputs": n.structures, "features": n.descriptors} for n in segmenter.networks],
         "volumes_ml": segmenter.volumes_ml,
         "guess_shares": segmenter.guess_shares,
         "examples": [example.id for example in kept],
@@ -99,24 +95,13 @@ def save_segmenter(folder: Path, segmenter: Segmenter, prepared: list[Prepared])
     return folder / _FILE
 
 
-def new_network(spec: UNetSpec, start: str, seed: int) -> UNet | VoxelNet:
-    """A network with random weights, of the kind that this start needs."""
-    torch.manual_seed(seed)
-    return VoxelNet(spec) if start == EMBEDDING else UNet(spec)
-
-
 def segmenter_file(folder: Path) -> Path:
-    """The file that is written last: a folder with it holds a whole segmenter."""
+    """The file that is written last."""
     return folder / _FILE
 
 
-def is_trained(folder: Path) -> bool:
-    """Whether a folder holds a whole segmenter."""
-    return segmenter_file(folder).is_file()
-
-
 def load_segmenter(folder: Path, device: torch.device) -> Segmenter:
-    """Read what `save_segmenter` wrote. Raises WeightsError for a folder without, damaged, or of a newer format."""
+    """Read a segmenter. Raises WeightsError for a folder that holds no segmenter, a damaged or a newer one."""
     path = folder / _FILE
     if not path.is_file():
         raise WeightsError(f"{folder}: holds no trained segmenter; make one with `anatemb segment train`.")
@@ -124,15 +109,15 @@ def load_segmenter(folder: Path, device: torch.device) -> Segmenter:
         about, weights = read_tensor_file(path, _METADATA_KEY, FORMAT_VERSION)
         networks = []
         for n, values in enumerate(about["networks"]):
-            spec = UNetSpec.from_dict(values)
+            size = int(values["outputs"]), int(values["features"])
             own = {k.removeprefix(f"{n}."): tensor for k, tensor in weights.items() if k.startswith(f"{n}.")}
-            network = made_for(partial(new_network, spec, about["start"], 0), own)
+            network = made_for(lambda size=size: VoxelNet(*size), own)
             network.load_state_dict(own)
-            networks.append(ready(network, device).eval())
+            networks.append(network.to(device).eval())
         groups = tuple(Group.from_dict(group) for group in about["groups"])
         maps = {n: EmbeddingMap.load(folder / _EXAMPLES / f"{n}.map.safetensors") for n in about["examples"]}
         return Segmenter(
-            about["weights"], about["weights_sha256"], about["start"], groups, tuple(networks),
+            about["weights"], about["weights_sha256"], groups, tuple(networks),
             {name: tuple(values) for name, values in about["volumes_ml"].items()}, about["guess_shares"],
             tuple(_outlined(folder, maps, number) for number in range(len(groups))),
         )  # fmt: skip
@@ -142,11 +127,11 @@ def load_segmenter(folder: Path, device: torch.device) -> Segmenter:
         raise WeightsError(f"{path}: is damaged or incomplete; train again into another folder.") from error
 
 
-def carried_from(groups: tuple[Group, ...], prepared: list[Prepared]) -> list[Prepared]:
-    """Few examples that outline as many of the structures as possible: each adds the most that are still rare."""
+def _choose_examples(groups: tuple[Group, ...], prepared: list[PreparedExample]) -> list[PreparedExample]:
+    """Choose few examples that outline as many structures as possible: each adds the most that are still rare."""
     count = dict.fromkeys([name for group in groups for name in group.names], 0)
 
-    def gain(example: Prepared) -> float:
+    def gain(example: PreparedExample) -> float:
         return sum(1 / (1 + 4 * count[name]) for name in example.volumes_ml)
 
     left, chosen = list(prepared), []

@@ -1,4 +1,4 @@
-"""The table of outlines, volumes.csv: one row for each scan and structure, those to look at first numbered."""
+"""The table of outlines, volumes.csv: one row for each scan and structure, with the order in which to look at them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def table_rows(done: Sequence[tuple[str, Sequence[Outline]]]) -> list[list[objec
 
 
 def read_table(path: Path) -> dict[str, tuple[Outline, ...]]:
-    """The outlines of each scan in a volumes.csv, as exact as it is written; none where it is missing or damaged."""
+    """Read the outlines of each scan from a volumes.csv; {} where it is missing or damaged."""
     found: dict[str, list[Outline]] = {}
     try:
         with path.open(newline="", encoding="utf-8") as file:

@@ -1,7 +1,7 @@
-"""A network that looks at one voxel at a time: its surroundings, its place, the carried labels and what the embedding
-says about it. It learns within a minute on a CPU, as single voxels of few scans are enough.
+"""The network that outlines structures: it judges one voxel at a time, near the labels carried over from examples.
 
-It is the default; `network.UNet` learns its own features instead and needs far longer.
+It reads the voxel's surroundings in the image, its body coordinate, the carried labels, and the descriptor of the
+embedding. Single voxels of a few scans are enough, so it learns within a minute on a CPU.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..errors import CancelledError
-from ..training.loop import LoopSettings
-from .network import UNetSpec
-from .patches import WINDOWS, Patch, PatchSampler, TrainingCrop
+from ..training.loop import OptimiserSpec
+from .patches import INPUTS, WINDOWS, Patch, PatchSampler, TrainingCrop
 
-PATCH, WINDOW = 48, 112  # voxels along an axis, in training and in prediction
+OPTIMISER = OptimiserSpec(3e-3, warm_up=0.0, final=0.01, weight_decay=1e-3, ema=0.99)
+_PATCH = 48  # voxels along an axis
 _HIDDEN = 96
 _DROP = 0.1
 _TRUST = 6.0  # logits between a guess of 0 and of 1
@@ -28,68 +28,74 @@ _REACH = 6  # voxels from the guess within which a structure may be
 _BLOCKS = (3, 6, 14)  # about so many voxels along the side of blocks whose mean is read
 _NEAR = [s for s in product((-1, 0, 1), repeat=3) if any(s)]
 _FAR = [tuple(r * int(a == axis) for a in range(3)) for r in (-5, -2, 2, 5) for axis in range(3)]
-_PATCHES, _LEAST_PATCHES, _ROWS = 96, 8, 5000  # places drawn for training, and voxels of each
+_PATCHES, _LEAST_PATCHES, _ROWS = 96, 8, 5000  # patches drawn for training, and voxels of each
 _BATCH = 4096
-SETTINGS = LoopSettings(3e-3, warm_up=0.0, final=0.01, weight_decay=1e-3, average=0.99)
 _CHUNK = 65536
+_MOST_CHANNELS = 4096
 
 
 class VoxelNet(nn.Module):
-    """forward: as `network.UNet`, dense, for a window; `logits` for single voxels."""
+    """Logits of structures.
 
-    def __init__(self, spec: UNetSpec):
+    Args:
+        structures: how many it outlines.
+        descriptors: channels of the embedding's descriptor that it reads; 0 for weights without descriptors.
+
+    Raises:
+        ValueError: a number that no network has.
+    """
+
+    def __init__(self, structures: int, descriptors: int):
         super().__init__()
-        self.spec = spec
-        channels = self.rows_of_context(spec)
+        if not 1 <= structures <= _MOST_CHANNELS or not 0 <= descriptors <= _MOST_CHANNELS:
+            raise ValueError("a network cannot be of these sizes")
+        self.structures, self.descriptors = structures, descriptors
+        around = len(_NEAR) + 2 * len(_FAR) + len(_BLOCKS) * (len(WINDOWS) + structures)
+        channels = INPUTS + structures + around + descriptors
         self.scale = nn.BatchNorm1d(channels)
         self.body = nn.Sequential(
             nn.Linear(channels, _HIDDEN), nn.ReLU(), nn.Dropout(_DROP), nn.Linear(_HIDDEN, _HIDDEN), nn.ReLU(),
             nn.Dropout(_DROP), nn.Linear(_HIDDEN, _HIDDEN), nn.ReLU(),
         )  # fmt: skip
-        self.head = nn.Linear(_HIDDEN, spec.outputs)
+        self.head = nn.Linear(_HIDDEN, structures)
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 
-    @staticmethod
-    def rows_of_context(spec: UNetSpec) -> int:
-        grey = len(WINDOWS)
-        return spec.inputs + len(_NEAR) + 2 * len(_FAR) + len(_BLOCKS) * (grey + spec.outputs) + spec.features
-
     def logits(self, rows: torch.Tensor) -> torch.Tensor:
-        """(n, s) from rows (n, c) as `context` gives them."""
-        first = self.spec.inputs - self.spec.outputs
-        guess = _TRUST * (rows[:, first : self.spec.inputs] - 0.5)
+        """(n, structures) from rows (n, c) of `read_context`."""
+        guess = _TRUST * (rows[:, INPUTS : INPUTS + self.structures] - 0.5)
         return self.head(self.body(self.scale(rows))) + guess
 
     def forward(self, x: torch.Tensor, features: torch.Tensor | None = None) -> torch.Tensor:
-        near = dilated(x[:, -self.spec.outputs :], _REACH) > 0.02
+        """(1, structures, k, j, i) for a window x (1, INPUTS + structures, k, j, i); features: at half the size."""
+        near = _dilate(x[:, -self.structures :], _REACH) > 0.02
         if not near.any():
             near = torch.ones_like(near)
         where = torch.nonzero(near[0, 0])
-        blocks = block_means(x, self.spec.outputs)
-        parts = [self.logits(context(x, features, blocks, part)) for part in where.split(_CHUNK)]
-        result = torch.full((1, self.spec.outputs, *x.shape[2:]), _NEVER, device=x.device)
+        blocks = block_means(x, self.structures)
+        parts = [self.logits(read_context(x, features, blocks, part)) for part in where.split(_CHUNK)]
+        result = torch.full((1, self.structures, *x.shape[2:]), _NEVER, device=x.device)
         k, j, i = where.T
         result[0, :, k, j, i] = torch.cat(parts).T
         return result
 
 
-def block_means(x: torch.Tensor, outputs: int) -> list[torch.Tensor]:
+def block_means(x: torch.Tensor, structures: int) -> list[torch.Tensor]:
     """Means of grey values and guess in blocks about every voxel: (1, c, k, j, i), and the larger blocks at half the
     resolution, where they cost an eighth.
     """
-    read = torch.cat([x[:, : len(WINDOWS)], x[:, x.shape[1] - outputs :]], dim=1)
+    read = torch.cat([x[:, : len(WINDOWS)], x[:, x.shape[1] - structures :]], dim=1)
     halved = F.avg_pool3d(read, 2)
-    large = [_along_axes(F.avg_pool3d, halved, size // 2, count_include_pad=False) for size in _BLOCKS[1:]]
-    return [_along_axes(F.avg_pool3d, read, _BLOCKS[0], count_include_pad=False), *large]
+    large = [_pool_axes(F.avg_pool3d, halved, size // 2, count_include_pad=False) for size in _BLOCKS[1:]]
+    return [_pool_axes(F.avg_pool3d, read, _BLOCKS[0], count_include_pad=False), *large]
 
 
-def dilated(x: torch.Tensor, reach: int) -> torch.Tensor:
+def _dilate(x: torch.Tensor, reach: int) -> torch.Tensor:
     """(b, 1, k, j, i) the largest of all channels within `reach` voxels along each axis."""
-    return _along_axes(F.max_pool3d, x.amax(1, keepdim=True), 2 * reach + 1)
+    return _pool_axes(F.max_pool3d, x.amax(1, keepdim=True), 2 * reach + 1)
 
 
-def _along_axes(pool: Callable[..., torch.Tensor], x: torch.Tensor, size: int, **options: bool) -> torch.Tensor:
+def _pool_axes(pool: Callable[..., torch.Tensor], x: torch.Tensor, size: int, **options: bool) -> torch.Tensor:
     """Pooling over blocks, one axis after another: the same, with far less work."""
     for axis in range(3):
         window, half = [1, 1, 1], [0, 0, 0]
@@ -98,10 +104,10 @@ def _along_axes(pool: Callable[..., torch.Tensor], x: torch.Tensor, size: int, *
     return x
 
 
-def context(
+def read_context(
     x: torch.Tensor, features: torch.Tensor | None, blocks: list[torch.Tensor], where: torch.Tensor
 ) -> torch.Tensor:
-    """(n, c) what is known of voxels where (n, 3), axes k, j, i, of a patch: input, neighbours, blocks, descriptors."""
+    """(n, c) input, neighbours, block means and descriptor of the voxels where (n, 3), axes k, j, i, of a patch."""
     last = torch.tensor(x.shape[2:], device=x.device) - 1
 
     def at(values: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
@@ -122,16 +128,17 @@ def voxel_losses(
     examples: Sequence[TrainingCrop],
     steps: int,
     seed: int,
-    cancelled: Callable[[], bool] | None = None,
+    cancelled: Callable[[], bool] = lambda: False,
     patches: int | None = None,
 ) -> Callable[[int], torch.Tensor]:
-    """The loss of a step by its number, on voxels that depend on (seed, step) alone; they are drawn from patches first.
+    """Draw voxels of the examples, and return the loss of a step by its number, which depends on (seed, step) alone.
 
-    patches: how many; None: by the number of steps. Raises CancelledError once `cancelled` says so.
+    patches: how many patches the voxels are drawn from; None: by the number of steps. Raises CancelledError once
+    `cancelled` is true.
     """
     patches = patches or max(_LEAST_PATCHES, min(_PATCHES, steps // 6))
     device = next(network.parameters()).device
-    rows, labels, known = _bank(list(examples), np.random.default_rng([seed, 1]), cancelled, patches)
+    rows, labels, known = _draw_rows(list(examples), np.random.default_rng([seed, 1]), cancelled, patches)
 
     def loss_of(step: int) -> torch.Tensor:
         pick = torch.from_numpy(np.random.default_rng([seed, 2, step]).integers(len(rows), size=_BATCH))
@@ -143,9 +150,10 @@ def voxel_losses(
 
 
 def voxel_loss(logits: torch.Tensor, labels: torch.Tensor, known: torch.Tensor) -> torch.Tensor:
-    """As `training.segmentation_loss`, of voxels from several examples: logits, labels, known (n, s).
+    """Cross entropy and soft Dice of voxels (n, s), where their example outlines the structure (known).
 
-    Without the Dice, thin structures such as the oesophagus come out too small.
+    Without the Dice, thin structures such as the oesophagus come out too small. The Dice of a structure that no voxel
+    shows is left out.
     """
     weight = known.float()
     each = F.binary_cross_entropy_with_logits(logits, labels, reduction="none")
@@ -157,37 +165,34 @@ def voxel_loss(logits: torch.Tensor, labels: torch.Tensor, known: torch.Tensor) 
     return entropy * 5 + (dice * shown).sum() / shown.sum().clamp(min=1)
 
 
-def _bank(
-    examples: list[TrainingCrop],
-    rng: np.random.Generator,
-    cancelled: Callable[[], bool] | None,
-    patches: int,
+def _draw_rows(
+    examples: list[TrainingCrop], rng: np.random.Generator, cancelled: Callable[[], bool], patches: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Rows (n, c), labels (n, s) and which of them are known (n, s), float16, of voxels of random patches."""
     largest = [max(e.crop.shape[axis] for e in examples) for axis in range(3)]
-    k, j, i = (min(PATCH, -(-n // 2) * 2) for n in largest)
+    k, j, i = (min(_PATCH, -(-n // 2) * 2) for n in largest)
     sampler = PatchSampler(examples, (k, j, i), rng)
     rows, labels, known = [], [], []
     for _ in range(patches):
-        if cancelled is not None and cancelled():
-            raise CancelledError("stopped before the first step; run the same command to go on.")
+        if cancelled():
+            raise CancelledError("stopped before the first step; run the same command to continue.")
         patch = sampler.draw()
-        where = _chosen(patch, rng)
+        where = _choose_voxels(patch, rng)
         blocks = block_means(patch.x, patch.labels.shape[1])
-        rows.append(context(patch.x, patch.features, blocks, where).half())
+        rows.append(read_context(patch.x, patch.features, blocks, where).half())
         k, j, i = where.T
         labels.append(patch.labels[0, :, k, j, i].T.half())
         known.append(patch.known[None].expand(len(where), -1))
     return torch.cat(rows), torch.cat(labels), torch.cat(known)
 
 
-def _chosen(patch: Patch, rng: np.random.Generator) -> torch.Tensor:
+def _choose_voxels(patch: Patch, rng: np.random.Generator) -> torch.Tensor:
     """(n, 3) voxels k, j, i of a patch: half along the borders of structures, a third about the guess, the rest
     anywhere."""
-    shown = _along_axes(F.avg_pool3d, patch.labels, 5)
+    shown = _pool_axes(F.avg_pool3d, patch.labels, 5)
     border = (shown > 0.02) & (shown < 0.98)
     guess = patch.x[:, -patch.labels.shape[1] :]
-    near = dilated(guess, _REACH)[0, 0] > 0.02
+    near = _dilate(guess, _REACH)[0, 0] > 0.02
     chosen = [torch.from_numpy(rng.integers(0, patch.x.shape[2:], size=(_ROWS // 6, 3)))]
     present = [row for row in range(border.shape[1]) if border[0, row].any()]
     masks = [(near, _ROWS // 3)] + [(border[0, row], _ROWS // 2 // len(present)) for row in present]

@@ -1,4 +1,4 @@
-"""Structures located in scans with known truth by examples of other patients; margins and libraries made from that."""
+"""Locates structures of labelled scans by examples of other patients; makes margins and libraries from the results."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ PeerBoxes = Callable[
 
 @dataclass(frozen=True, eq=False)
 class FoundBox:
-    """One structure in one target: the box found, those of other methods, and the truth."""
+    """One structure in one target: its box, the boxes of other methods, and the truth."""
 
     target: str
     name: str
@@ -38,7 +38,7 @@ class FoundBox:
         return float(((self.truth.voxels_ras >= box[0]) & (self.truth.voxels_ras <= box[1])).all(axis=1).mean())
 
     def volume_ratio(self, box: np.ndarray) -> float:
-        """Volume of the scan over that of the box, clipped to the scan; of a box outside it, infinite."""
+        """Volume of the scan over that of the box's part in the scan; infinite for a box outside."""
         low, high = np.maximum(box[0], self.scan_box[0]), np.minimum(box[1], self.scan_box[1])
         size = np.clip(high - low, 0, None).prod()
         return float((self.scan_box[1] - self.scan_box[0]).prod() / size) if size > 0 else float("inf")
@@ -52,10 +52,18 @@ def find_boxes(
     peers: PeerBoxes | None = None,
     progress: Callable[[float, str], None] = lambda share, what: None,
 ) -> tuple[list[FoundBox], float]:
-    """Every structure of every case from up to `shots` other patients, and the mean seconds that a scan took.
+    """Locate every structure of every case by examples of up to `shots` other patients.
 
-    templates: further scans, used as examples only. peers: boxes of other methods, measured as well.
-    Raises PointsError when no two patients share a structure.
+    Args:
+        templates: further scans, used as examples only.
+        peers: gives boxes of other methods.
+        progress: called with (share done, text of the step).
+
+    Returns:
+        the boxes, and the mean seconds for a scan.
+
+    Raises:
+        PointsError: no two patients share a structure.
     """
     every = [*cases, *templates]
     refuse_twins(every)
@@ -102,8 +110,8 @@ def margins_of(found: Sequence[FoundBox], by_structure: bool = False) -> Margins
 
 
 _EFFORT = "fast"
-_MOST = 12  # examples of a structure; more add little
-_FEWEST = 3
+_MOST_EXAMPLES = 12  # of a structure; more add little
+_FEWEST_EXAMPLES = 3
 _OWN_EXAMPLES = 3  # number of examples that margins for a user's own examples assume
 
 
@@ -113,7 +121,7 @@ def build_library(
     about: dict,
     progress: Callable[[float, str], None] = lambda share, what: None,
 ) -> StructureLibrary:
-    """A library of every structure that at least three scans hold whole, real scans first.
+    """Build a library of every structure that the scans of at least three patients show whole.
 
     Each scan is then located by the others, so that margins hold for scans outside the library.
     Raises PointsError when no structure has enough examples.
@@ -131,14 +139,16 @@ def build_library(
         for name, structure in case.structures.items():
             made = make_example(maps[case.id], structure.box_ras, structure.extremes_ras)
             examples.setdefault(name, {})[case.id] = stored(made, _EFFORT)
-    examples = {name: of for name, of in sorted(examples.items()) if len({known[c].patient for c in of}) >= _FEWEST}
+    examples = {
+        name: of for name, of in sorted(examples.items()) if len({known[c].patient for c in of}) >= _FEWEST_EXAMPLES
+    }
     if not examples:
-        raise PointsError(f"no structure is whole in scans of {_FEWEST} patients; add labelled scans.")
+        raise PointsError(f"no structure is whole in scans of {_FEWEST_EXAMPLES} patients; add labelled scans.")
     found = []
     for number, target in enumerate(known.values()):
         progress(0.5 + 0.5 * number / len(known), f"margins from {target.id}")
         others = {
-            name: [example for c, example in of.items() if known[c].patient != target.patient][:_MOST]
+            name: [example for c, example in of.items() if known[c].patient != target.patient][:_MOST_EXAMPLES]
             for name, of in examples.items()
             if name in target.structures
         }
@@ -147,5 +157,5 @@ def build_library(
             found.append(FoundBox(target.id, name, located, target.structures[name], scan, len(others[name])))
     few, _ = find_boxes(list(known.values()), model, _OWN_EXAMPLES)
     own = margins_of(few)
-    kept = {name: list(of.values())[:_MOST] for name, of in examples.items()}
+    kept = {name: list(of.values())[:_MOST_EXAMPLES] for name, of in examples.items()}
     return StructureLibrary(model.weights_hash, kept, _EFFORT, margins_of(found, by_structure=True), own, about)

@@ -29,7 +29,13 @@ _NO_STRUCTURES = {"background", "body_other", "subcutaneous_fat", "visceral_fat"
 
 @dataclass(frozen=True, eq=False)
 class KnownStructure:
-    """extremes_ras: (6, 3) RAS mm, as boxes.SIDES. voxels_ras: (n, 3) some of its voxels, spread over it."""
+    """A structure with its outline.
+
+    Args:
+        box_ras: (2, 3) RAS mm.
+        extremes_ras: (6, 3) RAS mm, in the order of boxes.SIDES.
+        voxels_ras: (n, 3) RAS mm, some of its voxels, spread over it.
+    """
 
     box_ras: np.ndarray
     extremes_ras: np.ndarray
@@ -38,7 +44,7 @@ class KnownStructure:
 
 @dataclass(frozen=True, eq=False)
 class BoxCase:
-    """One scan: its patient, how to get its volume, and its whole structures by name."""
+    """One scan: its patient, the case or volume, and the structures that it shows whole, by name."""
 
     id: str
     patient: str
@@ -52,7 +58,7 @@ class BoxCase:
 
 
 def labelled_boxes(cases: Iterable[Case]) -> Iterator[BoxCase]:
-    """The labelled scans among `cases` that hold a whole structure."""
+    """The cases that have outlines, with the structures that they show whole."""
     for case in cases:
         if case.structures:
             labels = case.label_map
@@ -61,19 +67,19 @@ def labelled_boxes(cases: Iterable[Case]) -> Iterator[BoxCase]:
 
 
 def phantom_boxes(seeds: Iterable[int]) -> Iterator[BoxCase]:
-    """Whole synthetic patients."""
+    """Synthetic patients, from head to thighs."""
     for seed in seeds:
         phantom = make_phantom(seed, spacing=_PHANTOM_MM)
         yield BoxCase(f"{SYNTHETIC}{seed}", f"{SYNTHETIC}{seed}", phantom.volume, phantom_structures(phantom))
 
 
 def structure_names(phantom: Phantom) -> dict[int, str]:
-    """Label -> name of the structures of a synthetic patient."""
+    """Names of the structures of a synthetic patient, by label."""
     return {number: canonical_name(name) for number, name in phantom.label_names.items() if name not in _NO_STRUCTURES}
 
 
 def phantom_structures(phantom: Phantom) -> dict[str, KnownStructure]:
-    """The whole structures of a synthetic patient; without ribs."""
+    """The structures that the scan of a synthetic patient shows whole; without ribs."""
     names = {number: name for number, name in structure_names(phantom).items() if not name.startswith("rib_")}
     return _known(phantom.labels, phantom.volume.ijk_to_ras, names)
 
@@ -96,10 +102,13 @@ def _known(labels: np.ndarray, ijk_to_ras: np.ndarray, names: dict[int, str]) ->
 def read_examples(
     folder: Path, model: Model, report: Callable[[str], None]
 ) -> dict[str, list[tuple[Example, EmbeddingMap]]]:
-    """Examples by structure, each with its scan's map, from a folder of labelled scans and of scans with ROI files.
+    """Read examples by structure, each with its scan's map, from a folder of scans with label maps or ROI files.
 
-    report: receives a sentence for each structure that cannot be an example. Raises AnatomicalEmbeddingError where the
-    folder holds no example.
+    Args:
+        report: called with a sentence for each structure that cannot be an example.
+
+    Raises:
+        AnatomicalEmbeddingError: the folder holds no example.
     """
     if not folder.is_dir():
         raise AnatomicalEmbeddingError(f"{folder}: no such folder; give a folder of example scans.")
@@ -126,7 +135,7 @@ def read_examples(
 
 
 def _drawn_boxes(scan: Path) -> dict[str, np.ndarray]:
-    """Boxes of the ROI files next to a scan, by structure: the ROI's own name, or that in the file's name."""
+    """Read the ROI files next to a scan: boxes by structure, which the ROI or the file names."""
     stem = display_name(scan)
     boxes: dict[str, np.ndarray] = {}
     for path in sorted(scan.parent.glob(f"{glob.escape(stem)}.*")):

@@ -1,4 +1,4 @@
-"""Named structures of a label map and the points the APE protocol measures: a centre and six extremes of each.
+"""Structures of a label map, and the points of each that the APE protocol measures: its centre and six extremes.
 
 Protocol: Goncharov et al., MICCAI 2024, section 3 (organ centres and extreme points).
 """
@@ -43,7 +43,7 @@ _DIRECTIONS = np.array([(1, 0, 0), (-1, 0, 0), (0, 1, 0), (0, -1, 0), (0, 0, 1),
 
 @dataclass(frozen=True)
 class Structure:
-    """The points of one structure in one scan: `points_ras` is (7,3) RAS mm, rows as KINDS."""
+    """The points of one structure in one scan. points_ras: (7, 3) RAS mm, rows as KINDS."""
 
     name: str
     points_ras: np.ndarray
@@ -51,13 +51,15 @@ class Structure:
 
 
 def group_of(kind: str) -> str:
-    """The group, a key of GROUPS, of a point of this kind."""
+    """The key of GROUPS for a kind of point."""
     return kind if kind in GROUPS else "extreme"
 
 
 def structure_name(name: str) -> str:
-    """The whole that a label is of: lobes are parts of a lung, chambers of the heart, the first sacral vertebra of the
-    sacrum; else `canonical_name`."""
+    """The structure that a label belongs to: a lobe to its lung, a chamber to the heart, S1 to the sacrum.
+
+    Other names are returned as `canonical_name`.
+    """
     words = canonical_name(name)
     side = words.rsplit("_", 1)[-1]
     if words.startswith("lung_") and side in ("left", "right"):
@@ -66,7 +68,7 @@ def structure_name(name: str) -> str:
 
 
 def reason_left_out(name: str) -> str | None:
-    """Why a structure of this name is excluded from the protocol; None when it is not."""
+    """The reason why the protocol excludes a structure of this name; None for all others."""
     name = spelling_key(name)
     for reason, words in LEFT_OUT_WORDS.items():
         # Whole words, so that `gallbladder` or `systolic` do not match; plural and numbered forms do.

@@ -1,4 +1,4 @@
-"""A folder of labelled scans, read as cases, and the pairs of cases that share points. Files next to `<id>.nii.gz`:
+"""Reads folders of labelled scans as cases, and pairs the cases that share points. Files next to `<id>.nii.gz`:
 
 * `<id>.seg.nii.gz` and `<id>.labels.json` ({"1": "liver", ...}): a label map on the scan's grid and its names;
 * `<id>.landmarks.json` ({"frame": "RAS", "unit": "mm", "points": {"carina": [r, a, s], ...}}): named points.
@@ -33,14 +33,20 @@ _GRIDS_AGREE_MM = 0.5
 
 @dataclass(frozen=True, eq=False)
 class LabelMap:
-    """voxels: (k, j, i) whole numbers. ijk_to_ras: (4, 4). values: of each structure, by its name."""
+    """Labels of a scan.
+
+    Args:
+        voxels: (k, j, i) whole numbers.
+        ijk_to_ras: (4, 4).
+        values: label of each structure, by its name.
+    """
 
     voxels: np.ndarray
     ijk_to_ras: np.ndarray
     values: dict[str, int]
 
     def at(self, points_ras: np.ndarray) -> np.ndarray:
-        """(n,) label of the nearest voxel to (n, 3) RAS mm points, 0 beyond the map."""
+        """Labels (n,) of the voxels nearest to points (n, 3) RAS mm; 0 outside the map."""
         ijk = np.rint(transform_points(np.linalg.inv(self.ijk_to_ras), points_ras))
         inside = ((ijk >= 0) & (ijk < self.voxels.shape[::-1])).all(axis=1)  # NaN is not
         found = np.zeros(len(ijk), dtype=self.voxels.dtype)
@@ -53,8 +59,11 @@ class LabelMap:
 class Case:
     """One scan with its labels.
 
-    structures: by name. landmarks: by name, (3,) RAS mm. left_out: structure -> why it is not measured.
-    labels: file of the label map, or None.
+    Args:
+        structures: by name.
+        landmarks: (3,) RAS mm by name.
+        left_out: reason by structure that is not measured.
+        labels: file of the label map, or None.
     """
 
     id: str
@@ -66,14 +75,14 @@ class Case:
 
     @property
     def label_map(self) -> LabelMap:
-        """Its label map, read at each access from a small cache. Raises PointsError for a case without."""
+        """The label map, from a small cache. Raises PointsError for a case without label map."""
         if self.labels is None:
             raise PointsError(f"{self.id}: has no label map; put {self.id}.seg.nii.gz next to it.")
         return _read_label_map(self.labels, self.path.with_name(f"{self.id}.labels.json"))
 
     @property
     def patient(self) -> str:
-        """The id without a time point at its end."""
+        """The patient: the id without the time point at its end."""
         return patient_of(self.id)
 
     @property
@@ -83,7 +92,7 @@ class Case:
 
 
 def patient_of(scan: str) -> str:
-    """The patient whose scan has this name: the name without a time point at its end."""
+    """The patient of a scan: its name without the time point at its end."""
     return _TIME_POINT.sub("", scan)
 
 
@@ -116,7 +125,7 @@ class _Identified(Protocol):
 
 
 def refuse_twins(cases: Iterable[_Identified]) -> None:
-    """Raise PointsError where two cases, as of several folders, have the same id."""
+    """Raise PointsError where two cases have the same id, as may happen with several folders."""
     seen: set[str] = set()
     for case in cases:
         if case.id in seen:
@@ -125,12 +134,12 @@ def refuse_twins(cases: Iterable[_Identified]) -> None:
 
 
 def list_scans(folder: Path) -> list[Path]:
-    """The image files of a folder, without label maps, sorted."""
+    """The image files of a folder that are not label maps, sorted."""
     return [path for path in sorted(folder.iterdir()) if image_suffix(path) and not is_label_map(path)]
 
 
 def load_case(scan: Path) -> Case | None:
-    """One scan file with its labels, or None where it has none. Raises as `load_cases`."""
+    """Read the labels of one scan file; None for a scan without labels. Raises as `load_cases`."""
     case_id = display_name(scan)
     labels = next(filter(Path.exists, (scan.with_name(f"{case_id}.seg{suffix}") for suffix in IMAGE_SUFFIXES)), None)
     names = scan.with_name(f"{case_id}.labels.json")
@@ -182,7 +191,7 @@ def _check_same_grid(scan: Path, labels: Path, image: sitk.Image) -> None:
 
 
 def read_names(path: Path) -> dict[int, str]:
-    """Label -> name, as `canonical_name` gives it, from a `.labels.json`. Raises PointsError where it is not one."""
+    """Read canonical names by label from a `.labels.json`. Raises PointsError for another file."""
     content = _read_json(path)
     try:
         names = {int(value): canonical_name(name) for value, name in content.items()}
@@ -221,7 +230,7 @@ def _read_json(path: Path) -> dict:
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """One template, one target and the points both hold: names and kinds of N points, (N,3) RAS mm in each scan."""
+    """A template, a target, and N points that both show: their names, kinds, and (N, 3) RAS mm in each scan."""
 
     template: Case
     target: Case
@@ -232,7 +241,7 @@ class Pair:
 
 
 def find_pairs(cases: Iterable[Case], templates: Iterable[Case] = ()) -> list[Pair]:
-    """Every ordered pair with something to measure: structures of different patients, landmarks of the same one.
+    """Find all ordered pairs that share points: structures of different patients, landmarks of one patient.
 
     templates: further cases, used as templates only.
     """

@@ -1,8 +1,7 @@
-"""Points that people click, derived from outlines: where a label map shows an airway fork, a pole or a tip, or nothing.
+"""Derives points that people click from outlines: forks of airways and vessels, poles and tips of organs.
 
-Each derivation needs some structures by their names (`anatomy.names`) and gives one point, or
-none where a structure is missing, the border of the map cuts the end that the point lies at, or its shape is not the
-usual one.
+Each derivation needs some structures by their names (`anatomy.names`) and returns one point. It returns None where a
+structure is missing or unusual in shape, or where the border of the map cuts the end at which the point lies.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _PARTS = sums_of_parts() | {
 
 
 class Outlines:
-    """The structures of one label map, by name: (n, 3) voxels i, j, k of the largest part, or none."""
+    """The structures of one label map, by name: (n, 3) voxels i, j, k of the largest part; n may be 0."""
 
     def __init__(self, labels: LabelMap) -> None:
         self._values, self._voxels = labels.values, voxels_by_label(labels.voxels)
@@ -52,7 +51,7 @@ class Outlines:
         self.pixel_mm2 = abs(float(np.linalg.det(labels.ijk_to_ras[:3, :3]))) / self.slice_mm
 
     def ijk(self, name: str) -> np.ndarray:
-        """Voxels (n, 3) of a structure; none where it is not outlined."""
+        """Voxels (n, 3) of a structure; n is 0 where it is not outlined."""
         if name not in self._kept:
             parts = _PARTS.get(name, (name,))
             names = (name,) if name in self._values and name not in parts else parts
@@ -61,7 +60,7 @@ class Outlines:
         return self._kept[name]
 
     def ras(self, name: str) -> np.ndarray:
-        """The same in RAS mm."""
+        """Voxels (n, 3) of a structure in RAS mm."""
         return self.to_ras(self.ijk(name))
 
     def to_ras(self, ijk: np.ndarray) -> np.ndarray:
@@ -69,7 +68,7 @@ class Outlines:
         return transform_points(self.ijk_to_ras, ijk)
 
     def cut(self, ijk: np.ndarray, direction: int) -> bool:
-        """Does a structure reach the last slices of the map above (1) or below (-1)?"""
+        """Whether a structure reaches the last slices of the map above (1) or below (-1)."""
         end = direction * np.sign(self.ijk_to_ras[_SUPERIOR, self.up])
         at = ijk[:, self.up]
         near = max(round(_CUT_MM / self.slice_mm), 0)
@@ -97,7 +96,7 @@ class Outlines:
         return self.to_ras(ijk), far[k, j, i]
 
     def fork(self, ijk: np.ndarray) -> np.ndarray | None:
-        """Where a tube, followed downwards, becomes two: (3,) RAS mm between the nearest points of both branches."""
+        """Find the fork of a tube on the way down: (3,) RAS mm, midway between the nearest points of both branches."""
         if not len(ijk):
             return None
         low, size = ijk.min(0), np.ptp(ijk, axis=0) + 1
@@ -126,7 +125,7 @@ class Outlines:
 
 
 def derive_landmarks(labels: LabelMap) -> dict[str, np.ndarray]:
-    """Every point that a label map shows, by the name that words give it: (3,) RAS mm."""
+    """Derive all points that a label map shows: (3,) RAS mm by name."""
     outlines = Outlines(labels)
     found = {name: derive(outlines) for name, derive in DERIVATIONS.items()}
     return {name: point for name, point in found.items() if point is not None}
@@ -151,7 +150,7 @@ def _aortopulmonary_window(of: Outlines) -> np.ndarray | None:
 
 
 def _femoral_head(of: Outlines, side: str) -> np.ndarray | None:
-    """The middle of the sphere that fits the femur's surface in the joint; of a mask of the head, its own."""
+    """The middle of the sphere that fits the femur's surface in the joint, or of the mask of the head."""
     head = of.ras(f"femoral_head_{side}")
     if len(head) >= _LEAST_VOXELS:  # often drawn with a part of the neck
         return head.mean(axis=0) if np.ptp(head, axis=0).max() <= 2 * _HEAD_MM[1] else None
@@ -172,7 +171,7 @@ def _femoral_head(of: Outlines, side: str) -> np.ndarray | None:
 
 
 def _pelvis_axes(of: Outlines) -> tuple[np.ndarray, np.ndarray] | None:
-    """Of a pelvis as it lies: (3, 3) unit vectors to its right, front and top, as rows; and a point (3,) midway."""
+    """Axes of the pelvis, (3, 3) unit vectors to its right, front and top as rows, and its middle (3,)."""
     left, right = of.ras("hip_left"), of.ras("hip_right")
     if min(len(left), len(right)) < _LEAST_VOXELS:
         return None

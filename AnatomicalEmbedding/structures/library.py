@@ -1,8 +1,7 @@
 """Libraries of structures: examples of many scans in one file, so that a user locates organs without any template.
 
-NAME.structures.safetensors holds, for each structure, what is read of each example scan at its points (coordinates
-and single descriptors) and how it lies to the organs next to it, a kilobyte an example. Scans are not in it and cannot
-be reconstructed from it.
+NAME.structures.safetensors holds, for each structure, the coordinates and descriptors of each example scan at its
+points, and its distances from the organs next to it: a kilobyte an example. Scans cannot be reconstructed from it.
 """
 
 from __future__ import annotations
@@ -25,17 +24,22 @@ from .organ_evidence import NearOrgan
 
 SUFFIX = ".structures.safetensors"
 FORMAT_VERSION = 1
-_MOST_MM = 1e6
+_LARGEST_COORDINATE_MM = 1e6
 _METADATA_KEY = "anatomical_structures"
 _COLUMNS = 8  # of an organ near an example: number of its name, overlap, six distances
 
 
 @dataclass(frozen=True, eq=False)
 class StructureLibrary:
-    """examples: structure -> its examples, for maps by the weights of this hash.
+    """Examples of structures for one set of weights.
 
-    effort: of matching that the examples support. margins: of boxes by this library, or None. example_margins:
-    of boxes by a few examples of a user's own, or None. about: its origin.
+    Args:
+        weights_hash: SHA-256 of the weights.
+        examples: by structure.
+        effort: of matching that the examples support.
+        margins: of boxes by this library, or None.
+        example_margins: of boxes by a few examples of a user's own, or None.
+        about: origin of the library.
     """
 
     weights_hash: str
@@ -46,9 +50,9 @@ class StructureLibrary:
     about: dict = field(default_factory=dict)
 
     def merged(self, other: StructureLibrary) -> StructureLibrary:
-        """Both libraries' examples; where both have a structure, those of both. The margins of this one stay.
+        """Join the examples of two libraries; the margins of this one stay.
 
-        Raises WeightsError when they are for different weights or ways of matching.
+        Raises WeightsError where they are for different weights or efforts.
         """
         if (self.weights_hash, self.effort) != (other.weights_hash, other.effort):
             raise WeightsError("the libraries are for different weights or ways of matching; build both with the same.")
@@ -64,7 +68,7 @@ class StructureLibrary:
         )
 
     def select(self, names: Sequence[str]) -> dict[str, list[Example]]:
-        """Examples of some structures, in any spelling. Raises AnatomicalEmbeddingError for one that is not here."""
+        """Examples of some structures, in any spelling. Raises AnatomicalEmbeddingError for an unknown one."""
         return {name: self.examples[name] for name in choose_names(names, self.examples, "the structure library")}
 
     def check(self, weights_hash: str, path: str | Path = "the structure library") -> None:
@@ -103,7 +107,7 @@ class StructureLibrary:
 
     @classmethod
     def load(cls, path: str | Path) -> StructureLibrary:
-        """Read a file written by `save`. Raises WeightsError when it is no library, damaged, or of a newer format."""
+        """Read a file written by `save`. Raises WeightsError where it is not a library, damaged, or newer."""
         if not Path(path).is_file():
             raise WeightsError(f"{path}: no such file; give the path of a structure library.")
         try:
@@ -133,12 +137,17 @@ def _read(tensors: dict[str, torch.Tensor], key: str, scan: str, weights_hash: s
     check_size(box, (2, 3), torch.float32)
     for of in (points, coordinates, sizes):
         check_size(of, (count,) if of is sizes else (count, 3), torch.float32)
-        if of.abs().max() > _MOST_MM:
-            raise ValueError("a place beyond any body")
+        if of.abs().max() > _LARGEST_COORDINATE_MM:
+            raise ValueError("a place lies beyond any body")
     if described is not None:
         check_size(described, (count, None), torch.float16)
-    if near.dtype != torch.float32 or near.ndim != 2 or near.shape[1] != _COLUMNS or near.abs().gt(_MOST_MM).any():
-        raise ValueError("no organs")
+    if (
+        near.dtype != torch.float32
+        or near.ndim != 2
+        or near.shape[1] != _COLUMNS
+        or near.abs().gt(_LARGEST_COORDINATE_MM).any()
+    ):
+        raise ValueError("the organs are damaged")
     query = StoredQuery(
         weights_hash, coordinates.double(), sizes.double(), None if described is None else described.float()
     )
@@ -148,7 +157,7 @@ def _read(tensors: dict[str, torch.Tensor], key: str, scan: str, weights_hash: s
 
 
 def shipped_library(weights_hash: str) -> StructureLibrary | None:
-    """The library that ships for these weights, or None."""
+    """Read the shipped library for the weights with this hash; None where there is no such library."""
     for path in sorted(resource("Structures").glob("*" + SUFFIX)):
         found = StructureLibrary.load(path)
         if found.weights_hash == weights_hash:

@@ -1,4 +1,4 @@
-"""Boxes of structures from a few examples (Goncharov 2024, section 2.3).
+"""Locates boxes of structures by a few examples (Goncharov 2024, section 2.3).
 
 The paper matches the six extreme points of an example and takes the box of the answers, the mean over the examples.
 Here further points inside the example's box are matched as well, and an affine function fitted robustly to all answers
@@ -24,7 +24,7 @@ from ..scan.geometry import bounds_of, transform_points
 from .organ_evidence import NearOrgan, near_organs, sides_by_organ
 
 _INNER_SHARE = 0.7  # of the box's half size, where its inner points lie
-_FEWEST = 4  # points with an answer, for an affine function
+_FEWEST_POINTS = 4  # with an answer, for an affine function
 _ROUNDS = 5
 _SLOPE_MM = 14.0  # keeps the displacement uniform where points lie this close together
 _KNEE_MM = 3.0
@@ -37,10 +37,14 @@ _DISAGREES_TIMES = 3.0  # times the usual distance of the others' boxes
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """One structure in one scan, kept without the scan.
+    """A structure marked in one scan, kept without the scan.
 
-    box_ras: (2, 3) RAS mm in that scan. points_ras: (p, 3) the points matched; the first six belong to the
-    SIDES. query: what is read of the scan there. organs: those that overlap with it, as the network sees them.
+    Args:
+        scan: its name.
+        box_ras: (2, 3) RAS mm in that scan.
+        points_ras: (p, 3) RAS mm, the points to match; the first six belong to the SIDES.
+        query: values of the scan's map at the points.
+        organs: organs of the network that overlap with the structure.
     """
 
     scan: str
@@ -54,12 +58,15 @@ class Example:
 class Located:
     """One structure in one target.
 
-    box_ras: (2, 3) RAS mm, the best guess, not clipped to the scan. sigma_mm: (6,) likely error of each of its SIDES.
-    present: (0..1) share of its points in the target; at 0 the box is the expected place outside the scan.
-    cut: SIDES that lie beyond the scan's edge. remarks: sentences about examples that disagree.
-    near: SIDES so near to the scan's edge, for their likely error, that they may lie beyond it.
-    scan_ras: (2, 3) RAS mm, the box of the scan. levels: of a vertebra, disc or rib that may be one level off, the two
-    levels: "L3 or L4".
+    Args:
+        box_ras: (2, 3) RAS mm, not clipped to the scan.
+        sigma_mm: (6,) likely error of each of its SIDES.
+        present: 0 to 1, share of its points in the target; at 0 the box is the expected place outside the scan.
+        cut: SIDES beyond the scan's edge.
+        remarks: sentences about examples that disagree.
+        near: SIDES that may lie beyond the scan's edge, by their likely error.
+        scan_ras: (2, 3) RAS mm, the box of the scan.
+        levels: "L3 or L4", for a vertebra, disc or rib that may be one level off; else "".
     """
 
     name: str
@@ -73,12 +80,12 @@ class Located:
     levels: str = ""
 
     def in_scan(self, box_ras: np.ndarray) -> np.ndarray:
-        """The part of a box (2, 3) RAS mm that lies in the scan; without volume where it lies outside."""
+        """Clip a box (2, 3) RAS mm to the scan; a box outside the scan has no volume then."""
         return np.clip(box_ras, *self.scan_ras)
 
     @property
     def status(self) -> str:
-        """ "whole", "cut", "absent", or "uncertain": perhaps cut, missed by its box, or the next vertebra or rib."""
+        """ "whole", "cut", "absent", or "uncertain": perhaps cut, outside its box, or of the next level."""
         low, high = self.in_scan(self.box_ras)
         if self.present == 0 or not (high > low).all():
             return "absent"
@@ -91,10 +98,14 @@ class Located:
 
 
 def make_example(embedding: EmbeddingMap, box_ras: np.ndarray, extremes_ras: np.ndarray | None = None) -> Example:
-    """An example from a box (2, 3) RAS mm; extremes_ras: (6, 3) points of the structure that touch the SIDES, if known.
+    """Make an example from a box (2, 3) RAS mm.
 
-    Raises PointsError for a box without volume or that lies mostly outside the scan, MapError for a map without
-    coordinates.
+    Args:
+        extremes_ras: (6, 3) RAS mm, points of the structure that touch the SIDES, where known.
+
+    Raises:
+        PointsError: the box has no volume, or lies mostly outside the scan.
+        MapError: the map has no coordinates.
     """
     box_ras = np.asarray(box_ras, dtype=np.float64)
     name = embedding.provenance.scan or "the scan"
@@ -108,20 +119,20 @@ def make_example(embedding: EmbeddingMap, box_ras: np.ndarray, extremes_ras: np.
     signs = np.array([[r, a, s] for r in (-1, 1) for a in (-1, 1) for s in (-1, 1)], dtype=np.float64)
     points = np.concatenate([as_points(extremes_ras), middle[None], middle + _INNER_SHARE * signs * half])
     inside = embedding.contains(points)
-    if inside[6:].sum() < _FEWEST:
+    if inside[6:].sum() < _FEWEST_POINTS:
         raise PointsError(f"{name}: the box lies mostly outside this scan; check that it was drawn in it.")
     held = held_in(embedding, points)
     return Example(name, box_ras, held, Query(embedding, held), near_organs(box_ras, embedding.organ_boxes))
 
 
 def held_in(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
-    """Points (n, 3) RAS mm, those beyond the scan moved to its border."""
+    """Move points (n, 3) RAS mm that lie outside the scan to its border."""
     ijk = transform_points(np.linalg.inv(embedding.scan_to_ras), points_ras)
     return transform_points(embedding.scan_to_ras, np.clip(ijk, -0.49, np.array(embedding.scan_shape[::-1]) - 0.51))
 
 
 def example_from_points(embedding: EmbeddingMap, extremes_ras: np.ndarray) -> Example:
-    """An example from six clicked points (6, 3) RAS mm in any order: the most extreme along each axis touches its side.
+    """Make an example from six clicked points (6, 3) RAS mm in any order; each axis takes its two most extreme points.
 
     Raises PointsError for another number of points, and as `make_example`.
     """
@@ -143,7 +154,7 @@ def locate(
 ) -> dict[str, Located]:
     """The box of each structure, given by its examples, in one target; all in one batch.
 
-    Raises PointsError for a structure without example, and as `matching.match_query`.
+    Raises PointsError for a structure without example, and as `matching.match.match_query`.
     """
     for name, examples in structures.items():
         if not examples:
@@ -178,7 +189,7 @@ def _trust(answers: Matches) -> np.ndarray:
 def _sides(example: Example, places: np.ndarray, trust: np.ndarray) -> np.ndarray:
     """(6,) SIDES in the target by one example: its sides moved by an affine function fitted to the answers."""
     points, middle = example.points_ras, example.points_ras.mean(axis=0)
-    weight = trust[:, 0] if (trust[:, 0] > 0).sum() >= _FEWEST else 1 / trust[:, 1] ** 2
+    weight = trust[:, 0] if (trust[:, 0] > 0).sum() >= _FEWEST_POINTS else 1 / trust[:, 1] ** 2
     weight = weight / weight.sum()
     moved = places - points
     design = np.column_stack([points - middle, np.ones(len(points))])
@@ -225,7 +236,7 @@ def _combined(
 
 
 def _doubtful_levels(name: str, box: np.ndarray, target: EmbeddingMap) -> str:
-    """The two levels of a vertebra, disc or rib whose level is not known, else ""."""
+    """The two levels of a vertebra, disc or rib that may be one level off, else ""."""
     level, middle = level_of(name), box.mean(axis=0)
     if level is None or not target.provenance.metric or is_counted(level, middle[2], spine_ends(target)):
         return ""

@@ -25,9 +25,13 @@ _COMMON = ""
 
 @dataclass(frozen=True, eq=False)
 class KnownBox:
-    """A located structure whose truth is known: its box (2, 3) and some of its points (n, 3), RAS mm.
+    """A located structure whose truth is known.
 
-    patient: of the target. real: whether it is a person's scan, not a synthetic one.
+    Args:
+        truth_ras: (2, 3) RAS mm, its box.
+        points_ras: (n, 3) RAS mm, some of its points.
+        patient: of the target.
+        real: whether the target is a real scan, not a synthetic one.
     """
 
     located: Located
@@ -39,9 +43,13 @@ class KnownBox:
 
 @dataclass(frozen=True, eq=False)
 class Margins:
-    """recall: (len(TIMES),) mean share of a structure that lies in its box when each side is grown by so many times its
-    likely error; the smaller of real and synthetic scans' recall. boxes: number with known truth. scales: structure ->
-    (6,) true over likely error of each side; "" for all other structures.
+    """How far to move the sides of boxes outward for a stated recall.
+
+    Args:
+        recall: (len(TIMES),) mean share of a structure in its box, whose sides are moved by TIMES their likely error;
+            of real and synthetic scans, the smaller one.
+        boxes: number of boxes with known truth.
+        scales: (6,) true over likely error of each side, by structure; "" for all other structures.
     """
 
     recall: np.ndarray
@@ -64,7 +72,7 @@ class Margins:
         return float(TIMES[enough[0]])
 
     def margins_mm(self, located: Located, recall: float) -> np.ndarray:
-        """(6,) mm by which each side of a box is to be moved outward for an expected recall."""
+        """Margins (6,), mm, of the sides of a box for an expected recall."""
         return self.times_for(recall) * _likely(located, self.scales)
 
     def box(self, located: Located, recall: float) -> np.ndarray:
@@ -76,7 +84,7 @@ class Margins:
         if not known:
             return self
         off, names = _errors(known), np.array([box.located.name for box in known])
-        own = {str(name): _drawn(off[names == name], self.scales[_COMMON]) for name in np.unique(names)}
+        own = {str(name): _shrunk(off[names == name], self.scales[_COMMON]) for name in np.unique(names)}
         return Margins(self.recall, self.boxes, self.scales | own)
 
     def to_dict(self) -> dict:
@@ -86,7 +94,7 @@ class Margins:
 
     @classmethod
     def from_dict(cls, values: dict) -> Margins:
-        """Read what `to_dict` gave. Raises WeightsError for anything else."""
+        """Read values of `to_dict`. Raises WeightsError for other values."""
         try:
             recall = np.array(values["recall"], dtype=np.float64)
             scales = {
@@ -127,7 +135,7 @@ def learn_margins(known: Sequence[KnownBox], by_structure: bool) -> Margins:
 
 
 def located_by_others(marked: Mapping[str, Sequence[tuple[Example, EmbeddingMap]]]) -> list[KnownBox]:
-    """Each of a user's examples located by the others of its structure, where there are three or more."""
+    """Locate each of a user's examples by the others of its structure, where a structure has three or more."""
     known = []
     for name, of in marked.items():
         for n, (example, embedding) in enumerate(of if len(of) > 2 else ()):
@@ -142,11 +150,11 @@ def _scales(off: np.ndarray, names: np.ndarray, by_structure: bool) -> dict[str,
     common = np.sqrt((off**2).mean(axis=0))
     scales = {_COMMON: common}
     for name in np.unique(names) if by_structure else ():
-        scales[str(name)] = _drawn(off[names == name], common)
+        scales[str(name)] = _shrunk(off[names == name], common)
     return scales
 
 
-def _drawn(off: np.ndarray, common: np.ndarray) -> np.ndarray:
+def _shrunk(off: np.ndarray, common: np.ndarray) -> np.ndarray:
     """(6,) root mean square of errors (n, 6), shrunk towards that of all, the more the smaller n is."""
     return np.sqrt(((off**2).sum(axis=0) + _DOUBT * common**2) / (len(off) + _DOUBT))
 

@@ -1,4 +1,4 @@
-"""Boxes by the organs that the network sees: where a structure's sides lie next to those of an organ.
+"""Places the sides of a structure by the box of the organ that it belongs to.
 
 A user's "liver" is drawn a little larger or smaller than the network's, or is a part of it. How far its sides lie from
 the organ's is read from the examples, and added to the organ's sides in the target.
@@ -13,7 +13,7 @@ from ..scan.boxes import intersection_over_union
 
 _MOST_ORGANS = 3
 _LEAST_OVERLAP = 0.05
-_LEAST_MEAN_OVERLAP = 0.35  # over the examples; below, the organ says little of the structure
+_LEAST_MEAN_OVERLAP = 0.35  # mean over the examples, below which the organ does not place the structure
 _USUAL_MM = 10.0  # error of a side by an organ, as if seen in so many examples
 _USUAL_COUNT = 2.0
 _AT_EDGE_CELLS = 1.0  # an organ's side so near to the scan's edge may be where the scan ends
@@ -21,8 +21,11 @@ _AT_EDGE_CELLS = 1.0  # an organ's side so near to the scan's edge may be where 
 
 @dataclass(frozen=True, eq=False)
 class NearOrgan:
-    """An organ whose box overlaps (IoU) with that of a structure, and how far (6,) the structure's sides lie from the
-    organ's, mm.
+    """An organ whose box overlaps with that of a structure.
+
+    Args:
+        overlap: intersection over union of both boxes.
+        offset_mm: (6,) the structure's SIDES less the organ's.
     """
 
     name: str
@@ -31,7 +34,7 @@ class NearOrgan:
 
 
 def near_organs(box_ras: np.ndarray, organ_boxes: Mapping[str, np.ndarray]) -> tuple[NearOrgan, ...]:
-    """The organs that overlap most with a box (2, 3) RAS mm, the best first. organ_boxes: see `EmbeddingMap`."""
+    """Find the organs that overlap most with a box (2, 3) RAS mm, the best first. organ_boxes: see `EmbeddingMap`."""
     every = [
         NearOrgan(name, intersection_over_union(box_ras, organ), (box_ras - organ).ravel())
         for name, organ in organ_boxes.items()
@@ -46,9 +49,16 @@ def sides_by_organ(
     bounds_ras: np.ndarray,
     cell_mm: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """(6,) SIDES of a structure in a target, RAS mm, and the inverse of their squared errors; None: no organ helps.
+    """Place a structure in a target by the organ next to it.
 
-    near: of each example, by `near_organs`. organ_boxes: of the target. bounds_ras: (2, 3) of its scan. cell_mm: (3,).
+    Args:
+        near: of each example, by `near_organs`.
+        organ_boxes: of the target.
+        bounds_ras: (2, 3) RAS mm, box of its scan.
+        cell_mm: (3,) size of its cells.
+
+    Returns:
+        SIDES (6,), RAS mm, and the inverse of their squared errors; None where no organ helps.
     """
     overlaps: dict[str, float] = {}
     for organ in (organ for of in near for organ in of):

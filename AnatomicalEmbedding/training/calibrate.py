@@ -41,7 +41,7 @@ class Outcomes:
 
     @classmethod
     def joined(cls, parts: Iterable[Outcomes]) -> Outcomes:
-        """All of them, one after the other."""
+        """Join several, one after the other."""
         parts = list(parts)
         evidence = np.concatenate([np.empty((0, len(EVIDENCE)), np.float32), *(p.evidence for p in parts)])
         return cls(evidence, np.concatenate([np.empty(0), *(p.errors_mm for p in parts)]))
@@ -59,8 +59,8 @@ def try_matching(trial: Trial, effort: str) -> Outcomes:
     return Outcomes(found.evidence, trial.errors_mm(found))
 
 
-def grow(sources: Mapping[str, Outcomes], weights: Mapping[str, float], seed: int = 0) -> Forest:
-    """A forest over all sources, each with its total weight, whatever its number of matches.
+def grow_forest(sources: Mapping[str, Outcomes], weights: Mapping[str, float], seed: int = 0) -> Forest:
+    """Learn a forest from all sources, each with its total weight, whatever its number of matches.
 
     Raises AnatomicalEmbeddingError when there are too few matches to learn from, or scikit-learn is not installed.
     """
@@ -72,24 +72,24 @@ def grow(sources: Mapping[str, Outcomes], weights: Mapping[str, float], seed: in
             " add scans."
         )
     share = np.concatenate([np.full(len(f.errors_mm), weights[n] / len(f.errors_mm)) for n, f in used.items()])
-    leaf = min(_LEAF, len(share) // _LEAVES)
-    trees = _fit(every.evidence, _targets(every.errors_mm), share * len(share), leaf, seed)
+    forest = _forest_class()(
+        _TREES, min_samples_leaf=min(_LEAF, len(share) // _LEAVES), max_features=_FEATURE_SHARE, random_state=seed,
+        n_jobs=-1,
+    )  # fmt: skip
+    forest.fit(every.evidence, _targets(every.errors_mm), sample_weight=share * len(share))
+    trees = [tree.tree_ for tree in forest.estimators_]
     sizes = [len(tree.feature) for tree in trees]
     roots = np.cumsum([0, *sizes[:-1]])
-    leaves = [tree.children_left < 0 for tree in trees]
-    otherwise = [np.where(leaf, 0, t.children_right + root) for leaf, t, root in zip(leaves, trees, roots, strict=True)]
-    outcomes = [
-        tree.value[leaf][:, : len(OUTCOMES), 0] * (1, 1, 1, _ERROR_SCALE)
-        for tree, leaf in zip(trees, leaves, strict=True)
-    ]
+    leaf = np.concatenate([tree.children_left < 0 for tree in trees])
+    feature, threshold = (np.concatenate([getattr(tree, of) for tree in trees]) for of in ("feature", "threshold"))
+    otherwise = np.concatenate([tree.children_right + root for tree, root in zip(trees, roots, strict=True)])
+    outcomes = np.concatenate([tree.value for tree in trees])[leaf][:, : len(OUTCOMES), 0] * (1, 1, 1, _ERROR_SCALE)
     return Forest(
         roots.astype(np.int32),
-        np.concatenate([np.where(leaf, -1, t.feature) for leaf, t in zip(leaves, trees, strict=True)]).astype(np.int8),
-        np.concatenate([np.where(leaf, 0, t.threshold) for leaf, t in zip(leaves, trees, strict=True)]).astype(
-            np.float32
-        ),
-        np.concatenate(otherwise).astype(np.int32),
-        np.concatenate(outcomes).astype(np.float16),
+        np.where(leaf, -1, feature).astype(np.int8),
+        np.where(leaf, 0, threshold).astype(np.float32),
+        np.where(leaf, 0, otherwise).astype(np.int32),
+        outcomes.astype(np.float16),
     )
 
 
@@ -103,7 +103,7 @@ def _targets(errors_mm: np.ndarray) -> np.ndarray:
 
 
 def _readable(scans: Iterable[Source], skipped: list[str]) -> Iterator[Volume]:
-    """The readable scans; a sentence for each other one is added to `skipped`."""
+    """Yield the readable scans; a sentence for each other scan is added to `skipped`."""
     for source in scans:
         try:
             yield source.read()
@@ -115,21 +115,15 @@ def _forest_class() -> type:
     return require("sklearn.ensemble", "scikit-learn", "calibrating needs", "train").RandomForestRegressor
 
 
-def _fit(evidence: np.ndarray, targets: np.ndarray, weight: np.ndarray, leaf: int, seed: int) -> list:
-    forest = _forest_class()(_TREES, min_samples_leaf=leaf, max_features=_FEATURE_SHARE, random_state=seed, n_jobs=-1)
-    forest.fit(evidence, targets, sample_weight=weight)
-    return [tree.tree_ for tree in forest.estimators_]
-
-
 def collect(
     model: Model,
     folders: Sequence[Path],
     phantom_seeds: Sequence[int],
     progress: Callable[[float, str], None] = lambda share, what: None,
 ) -> Calibration:
-    """The calibration of a model, from labelled and unlabelled scans in folders and from synthetic patients.
+    """Learn the calibration of a model from labelled and unlabelled scans in folders and from synthetic patients.
 
-    Raises PointsError for a folder that is not there, AnatomicalEmbeddingError as `grow` does.
+    Raises PointsError for a folder that is not there, AnatomicalEmbeddingError as `grow_forest` does.
     """
     for folder in folders:
         if not folder.is_dir():
@@ -162,9 +156,9 @@ def collect(
         effort: {source: Outcomes.joined(parts) for source, parts in found.items()} for effort, found in tried.items()
     }
     counts = {source: len(found.errors_mm) for source, found in next(iter(outcomes.values()), {}).items()}
-    forests = {effort: grow(found, WEIGHTS) for effort, found in outcomes.items()}
+    forests = {effort: grow_forest(found, WEIGHTS) for effort, found in outcomes.items()}
     if not forests:
-        grow({}, WEIGHTS)
+        grow_forest({}, WEIGHTS)
     about = {
         "weights": model.name,
         "scans": list(scans),

@@ -21,7 +21,7 @@ def info_nce(anchor: torch.Tensor, positive: torch.Tensor, negatives: torch.Tens
 
 
 def near_loss(found: Features, batch: ViewBatch, spec: LossSpec, generator: torch.Generator) -> torch.Tensor:
-    """Ours: negatives of an anchor lie within decimetres of it, the range in which the coordinate is uncertain.
+    """Contrast with negatives within decimetres of the anchor, the range in which the coordinate is uncertain.
 
     Local descriptors only: the coordinate replaces the global one. Half of the negatives in either view.
     """

@@ -57,6 +57,7 @@ class FrameGuess:
         return points_ras * self.scale + self.shift_mm
 
 
+SETTLED_SCALE_SD, SETTLED_SHIFT_SD_MM = np.full(3, 0.02), np.full(3, 4.0)  # of a scan that was aligned
 STILL = FrameGuess(np.ones(3), np.zeros(3), np.zeros(3), np.zeros(3))  # of a scan that is in the body frame already
 
 

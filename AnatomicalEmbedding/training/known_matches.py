@@ -35,7 +35,7 @@ _NOISE_HU = 15.0
 
 @dataclass(frozen=True, eq=False)
 class WarpedScan:
-    """volume: the copy. to_original: carries (N, 3) RAS mm of the copy into the scan it was made of, exact."""
+    """A bent copy of a scan, and the exact map of its points into the original."""
 
     volume: Volume
     transform: sitk.Transform
@@ -48,7 +48,7 @@ class WarpedScan:
 
 
 def warp_scan(volume: Volume, seed: int) -> WarpedScan:
-    """The same patient bent, turned and scaled a little, on another grid, with noise. Equal seeds, equal copies."""
+    """Bend, turn and scale a scan a little, on another grid, with noise. Equal seeds give equal copies."""
     rng = np.random.default_rng(seed)
     image = volume.to_sitk()
     low, high = transform_points(LPS_FROM_RAS, volume.bounds_ras)
@@ -111,7 +111,7 @@ class Trial:
 
 
 def cut_scan(volume: Volume, low_mm: float, high_mm: float) -> Volume:
-    """The slices of a scan between two heights (S, mm). Raises VolumeError where there are none."""
+    """Cut a scan to the slices between two heights (S, mm). Raises VolumeError where no slice lies there."""
     slices = int(np.abs(volume.ijk_to_ras[2, :3]).argmax())
     count = volume.shape[2 - slices]
     middle = (np.array(volume.shape[::-1]) - 1) / 2
@@ -129,8 +129,10 @@ def cut_scan(volume: Volume, low_mm: float, high_mm: float) -> Volume:
 
 
 def labelled_trials(cases: Sequence[Case], embed: Embed) -> Iterator[Trial]:
-    """Every ordered pair: structures of different patients, the target whole and without its upper or lower part;
-    landmarks of the same patient.
+    """Trials of every ordered pair of labelled scans.
+
+    Of different patients the structures are compared, in the target whole and without its upper or lower part; of one
+    patient the landmarks.
     """
     maps = {case.id: embed(case.volume) for case in cases}
     for target in cases:
@@ -158,7 +160,7 @@ def _shared(
     points, truth, groups = [], [], []
     for name in sorted(template.structures.keys() & target.structures.keys()):
         places = target.structures[name].points_ras
-        # a structure that a cut runs through has another centre and other extremes in what is left of it
+        # a cut through a structure would change its centre and its extremes
         placed = _placed(places, cut)
         if (placed == placed[0]).all() and placed[0] != 0:
             points.append(template.structures[name].points_ras)
@@ -174,7 +176,7 @@ def _upright(volume: Volume) -> bool:
 
 
 def _placed(places: np.ndarray, cut: tuple[float, float] | None) -> np.ndarray:
-    """(n,) 1: between the heights of a cut, -1: well beyond, 0: neither."""
+    """(n,) 1 for places between the heights of a cut, -1 for places well beyond, else 0."""
     if cut is None:
         return np.ones(len(places))
     beyond = np.maximum(cut[0] - places[:, 2], places[:, 2] - cut[1])
@@ -182,7 +184,7 @@ def _placed(places: np.ndarray, cut: tuple[float, float] | None) -> np.ndarray:
 
 
 def bent_trials(volumes: Iterable[Volume], embed: Embed) -> Iterator[Trial]:
-    """Random points of each scan in a bent copy of it, whole and cut."""
+    """Trials of random points of each scan in a bent copy of it, whole and cut."""
     for number, volume in enumerate(volumes):
         rng = np.random.default_rng(number)
         copy = warp_scan(volume, number)
@@ -205,10 +207,9 @@ def bent_trials(volumes: Iterable[Volume], embed: Embed) -> Iterator[Trial]:
 
 
 def phantom_trials(seeds: Iterable[int], embed: Embed) -> Iterator[Trial]:
-    """Structures of each synthetic patient in every view of the next one, in a circle.
+    """Trials of the structures of each synthetic patient in every view of the next one, in a circle.
 
-    Centres and extreme points as of labelled scans, not the same anatomical points: what outlines make of a structure
-    is part of the doubt, and here it is known for the whole body.
+    Their centres and extreme points are compared, as those of labelled scans are.
     """
     seeds, rng = list(seeds), np.random.default_rng(0)
     first = one = phantom_views(seeds[0]) if seeds else {}
@@ -233,9 +234,9 @@ def named_point_errors(
     effort: str = "standard",
     progress: Callable[[float, str], None] = lambda share, what: None,
 ) -> dict[str, np.ndarray]:
-    """Errors in mm by view of matching the named points of each whole synthetic patient in every view of every other.
+    """Match the named points of each whole synthetic patient in every view of every other; errors in mm by view.
 
-    make: patients by seed, for callers that measure often and keep them. effort: see `match_all`.
+    make: returns the views of a patient by its seed. effort: see `match_all`.
     """
     seeds = list(seeds)
     scans: dict[tuple[int, str], tuple[Phantom, EmbeddingMap]] = {}
@@ -262,7 +263,7 @@ def _phantom_case(phantom: Phantom) -> Case:
 
 
 def _without_between(trial: Trial, cut: tuple[float, float]) -> Trial:
-    """The trial without points that are neither in the cut target nor well outside, absent ones without truth."""
+    """Leave out the points that are neither in the cut target nor well outside; absent points have no truth."""
     placed = _placed(trial.target_ras, cut)
     kept = placed != 0
     truth = np.where(placed[kept, None] > 0, trial.target_ras[kept], np.nan)

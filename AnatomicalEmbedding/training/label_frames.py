@@ -1,12 +1,12 @@
 """Label maps placed in the body frame: each organ gets the place that it has on average over many patients.
 
 A scale and shift an axis for each map, by generalised Procrustes analysis towards the mean shape, whose organs are held
-to those of the phantoms' canonical body so that the frame stays what it is; then a smooth field that brings centres and
+to those of the phantoms' canonical body so that the frame stays; then a smooth field that brings centres and
 extremes of the organs to their mean places. Where a map has no bones, the spine and the body wall are held where the
 scale and shift put them, so that an organ that lies low does not take them along.
 
-The canonical body was drawn by hand: its spine lies two centimetres off its organs. `Placement` knows the way between
-it and the mean of the patients.
+The canonical body was drawn by hand: its spine lies two centimetres off its organs. `Placement` has the maps between it
+and the mean of the patients.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from ..phantom.anatomy import canonical_anatomy
 from ..phantom.frame import BODY, VERTEBRA_Z, spine_y
 from ..phantom.tissues import LABEL_ID
 from ..structures.label_names import find_structures, structure_name
-from .frames import STILL, FrameGuess
-from .landmarks import Points, fit_frame, mean_shape, spread
+from .frames import SETTLED_SCALE_SD, SETTLED_SHIFT_SD_MM, STILL, FrameGuess
 
 FEWEST_STRUCTURES = 3  # of a map, below which it cannot be placed
 _SHARED_BY = 3  # maps that hold a structure which the canonical body lacks, for its mean place to say something
@@ -32,9 +31,13 @@ _MOST_SPREAD_MM = 27.0  # of a structure's centre over patients, for it to have 
 _NOT_HELD = ("vertebrae_", "rib_", "sacrum")
 _SCALE_PRIOR_MM2 = 1e4
 _SIGMA_MM = 35.0
-_CENTRE_NOISE, _EXTREME_NOISE = 0.03, 0.2  # of a structure's points, against a field of deviation 1: what is smoothed
+_CENTRE_NOISE, _EXTREME_NOISE = 0.03, 0.2  # of a structure's points, against a field of deviation 1
 _LEAST_SLOPE = 0.25  # of the field along each axis; below, it would fold
 _WALL_EVERY_MM, _WALL_POINTS = 40.0, 12
+_FRAME_PRIOR_MM2 = 3600.0  # variance of points at which data and prior (scale 1) weigh the same
+_EXTREME_WEIGHT = 0.3  # extreme points are less reliable than centres
+
+Points = dict[str, np.ndarray]  # structure -> (7, 3) RAS mm: centre, then six extremes
 
 
 @dataclass(frozen=True)
@@ -72,8 +75,14 @@ def canonical_structures() -> Points:
 
 @dataclass(frozen=True)
 class Placement:
-    """maps: of each label map that can be placed. to_canonical: mean body mm -> canonical body mm; from_canonical: back
-    (each is a smooth fit of its own, so a few mm are left of both together). mean: (7, 3) body mm by structure."""
+    """Where label maps lie in the body frame.
+
+    Args:
+        maps: of each label map that can be placed.
+        to_canonical: mean body mm -> canonical body mm.
+        from_canonical: back; each of the two is a smooth fit, so both together are a few mm off.
+        mean: (7, 3) body mm of each structure.
+    """
 
     maps: dict[str, BodyMap]
     to_canonical: BodyMap
@@ -84,7 +93,8 @@ class Placement:
 def place(structures: Mapping[str, Points]) -> Placement:
     """Place label maps in the body frame. structures: map -> name -> (7, 3) RAS mm, centre and extremes.
 
-    A map with fewer than FEWEST_STRUCTURES known ones is left out. Raises AnatomicalEmbeddingError where none is left.
+    A map with fewer than FEWEST_STRUCTURES known structures is left out. Raises AnatomicalEmbeddingError where no map
+    is left.
     """
     canonical = canonical_structures()
     names = {name for of in structures.values() for name in of}
@@ -97,11 +107,11 @@ def place(structures: Mapping[str, Points]) -> Placement:
         points = {m: of for m, of in points.items() if len(of) >= FEWEST_STRUCTURES}
         if not points:
             raise AnatomicalEmbeddingError(
-                f"label maps: none holds {FEWEST_STRUCTURES} whole structures of the body; give others."
+                f"label maps: no map holds {FEWEST_STRUCTURES} whole structures of the body; give others."
             )
         frames = {m: fit_frame(of, mean) for m, of in points.items()}
         placed = {m: {n: p for n, p in structures[m].items() if n in known} for m in points}
-        mean = _held(mean_shape(placed, frames), count)
+        mean = _hold_to_canonical(mean_shape(placed, frames), count)
         known = {name for name, mm in spread(placed, frames).items() if mm <= _MOST_SPREAD_MM}
         mean = {name: p for name, p in mean.items() if name in known}
     points = {m: {n: p for n, p in of.items() if n in mean} for m, of in structures.items() if m in frames}
@@ -112,7 +122,38 @@ def place(structures: Mapping[str, Points]) -> Placement:
     return Placement(maps, _body_map(ours, shared, STILL), _body_map(shared, ours, STILL), mean)
 
 
-def _held(mean: Points, count: Mapping[str, int]) -> Points:
+def fit_frame(points: Points, mean: Points) -> FrameGuess:
+    """Fit the shift and the scale per axis that bring a map's points onto the mean shape, scales shrunk towards 1."""
+    names = list(points)
+    weight = np.tile([1.0] + [_EXTREME_WEIGHT] * 6, len(names))
+    weight = weight[:, None] / weight.sum()
+    source, target = (np.concatenate([of[n] for n in names]) for of in (points, mean))
+    centre, goal = (weight * source).sum(0), (weight * target).sum(0)
+    away, prior = source - centre, _FRAME_PRIOR_MM2
+    scale = ((weight * away * (target - goal)).sum(0) + prior) / ((weight * away**2).sum(0) + prior)
+    return FrameGuess(scale, goal - scale * centre, SETTLED_SCALE_SD, SETTLED_SHIFT_SD_MM)
+
+
+def mean_shape(points: Mapping[str, Points], frames: Mapping[str, FrameGuess]) -> Points:
+    """Mean over maps of each structure's points in the body frame, (7, 3) mm."""
+    found: dict[str, list[np.ndarray]] = {}
+    for name, structures in points.items():
+        for structure, p in structures.items():
+            found.setdefault(structure, []).append(frames[name].apply(p))
+    return {structure: np.mean(p, axis=0) for structure, p in found.items()}
+
+
+def spread(points: Mapping[str, Points], frames: Mapping[str, FrameGuess]) -> dict[str, float]:
+    """Root mean square distance in mm of each structure's centres from their mean."""
+    mean = mean_shape(points, frames)
+    found: dict[str, list[float]] = {}
+    for name, structures in points.items():
+        for structure, p in structures.items():
+            found.setdefault(structure, []).append(((frames[name].apply(p[:1]) - mean[structure][:1]) ** 2).sum())
+    return {structure: float(np.sqrt(np.mean(squares))) for structure, squares in found.items()}
+
+
+def _hold_to_canonical(mean: Points, count: Mapping[str, int]) -> Points:
     """The mean shape moved and scaled until its organs lie on the canonical body's."""
     canonical = canonical_structures()
     shared = [name for name in mean if name in canonical and not name.startswith(_NOT_HELD)]

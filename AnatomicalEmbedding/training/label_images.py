@@ -1,8 +1,8 @@
-"""CT images of patients of whom only a label map is known: real organs, in the canonical body of the phantoms.
+"""Label images: CT images made of label maps, with real organs in the canonical body of the phantoms.
 
-What is labelled gets the densities of its tissue in a contrast phase; the rest of the body is the canonical one, seen
-through the map's own place in the body frame, without its organs of the labelled kinds. Bones have a dense shell,
-hollow organs a wall and random contents.
+Labelled structures get the densities of their tissue in a contrast phase. The rest of the body is the canonical one,
+moved to the label map, without its own organs of the labelled kinds. Bones have a dense shell, hollow organs a wall and
+random contents.
 """
 
 from __future__ import annotations
@@ -28,13 +28,12 @@ from ..scan.volume import Volume
 from ..structures.label_names import find_structures, structure_name
 from ..structures.labelled_scans import LabelMap
 from .frames import STILL
-from .label_frames import BodyMap, Placement, place
-from .landmarks import Points
+from .label_frames import Placement, Points, place
 from .scans import PreparedScan, Spacing, prepare_volume, with_exact_body, with_labels
 
 SUFFIX = ".seg.nii.gz"
 _PHASE_ODDS = (0.15, 0.15, 0.6, 0.1)  # of PHASES: most scans of the abdomen are portal venous
-_BONE, _HOLLOW = "cortical_bone", "gut_wall"  # what the outer layer is made of
+_BONE, _HOLLOW = "cortical_bone", "gut_wall"  # tissues of the outer layer
 # Structures (regular expressions): tissue inside, and of the outer layer where it differs.
 _MADE_OF: tuple[tuple[str, str, str | None], ...] = (
     (r"lung_.*", "lung", None),
@@ -77,8 +76,10 @@ _FAT = (-0.5, 0.6)
 class LabelledBody:
     """A label map without an image.
 
-    labels: uint8 (k, j, i), numbers into `names` (0: nothing). names: structure of each number. points: of its whole
-    structures, centre and extremes, (7, 3) RAS mm.
+    Args:
+        labels: uint8 (k, j, i), numbers into `names`; 0: background.
+        names: structure of each number.
+        points: of its whole structures, centre and extremes, (7, 3) RAS mm.
     """
 
     name: str
@@ -91,8 +92,7 @@ class LabelledBody:
     def read(cls, path: Path) -> LabelledBody:
         """Read `NAME.seg.nii.gz` with `NAME.labels.json` next to it; parts of one structure (lobes) become one.
 
-        The map's axes are taken for the patient's: its own tilt is part of how the patient lies. Raises VolumeError
-        for files that are missing or damaged.
+        The tilt of the map's axes is ignored. Raises VolumeError for files that are missing or damaged.
         """
         names_path = path.with_name(path.name.removesuffix(SUFFIX) + ".labels.json")
         try:
@@ -127,7 +127,7 @@ def tissue_of(structure: str) -> tuple[str, str] | None:
 
 @dataclass(frozen=True, eq=False)
 class LabelImage:
-    """volume: the image made. phase: its contrast. to_body: RAS mm (N, 3) -> mean body mm (N, 3)."""
+    """An image of a labelled body. phase: of contrast. to_body: RAS mm (N, 3) -> mean body mm (N, 3)."""
 
     volume: Volume
     phase: str
@@ -135,7 +135,7 @@ class LabelImage:
 
 
 def make_label_image(body: LabelledBody, placement: Placement, seed: int) -> LabelImage:
-    """One image of a labelled body; equal seeds make equal images.
+    """Make one image of a labelled body; equal seeds make equal images.
 
     seed: of its contrast phase, densities, fat, contents and noise.
 
@@ -149,17 +149,15 @@ def make_label_image(body: LabelledBody, placement: Placement, seed: int) -> Lab
     def to_body(points_ras: np.ndarray) -> np.ndarray:
         return fat.apply(own.to_body(points_ras))
 
-    through = _Through(to_body, placement.to_canonical)
     anatomy = canonical_anatomy()
-    index = np.rint(BodyIndex(through, body.grid, anatomy).at(np.arange(len(body.labels), dtype=float))).astype(
-        np.int32
-    )
+    lookup = BodyIndex(lambda points_ras: placement.to_canonical.to_body(to_body(points_ras)), body.grid, anatomy)
+    index = np.rint(lookup.at(np.arange(len(body.labels), dtype=float))).astype(np.int32)
     k, j, i = index[..., 2], index[..., 1], index[..., 0]
     held = (index >= 0).all(-1) & (index < anatomy.label.shape[::-1]).all(-1)
     flat = np.where(held, (k * anatomy.label.shape[1] + j) * anatomy.label.shape[2] + i, 0)
     tissue = np.where(held, anatomy.tissue.ravel()[flat], TISSUE_ID["air"])
-    theirs = np.where(held, _canonical_numbers(body.names)[anatomy.label.ravel()[flat]], 0)
-    tissue = _drawn(body, tissue, theirs, rng)
+    theirs = np.where(held, _number_canonical_labels(body.names)[anatomy.label.ravel()[flat]], 0)
+    tissue = _draw_tissue(body, tissue, theirs, rng)
     table = _densities(phase, rng)
     values = table[tissue] + _texture(tissue, rng)
     voxels = torch.from_numpy(values.astype(np.float32))[None, None]
@@ -173,19 +171,8 @@ def make_label_image(body: LabelledBody, placement: Placement, seed: int) -> Lab
     return LabelImage(Volume(hu, body.grid.ijk_to_ras, name=f"{body.name}-{seed}"), phase, to_body)
 
 
-@dataclass(frozen=True)
-class _Through:
-    """Two maps one after the other, as BodyIndex asks for."""
-
-    first: Callable[[np.ndarray], np.ndarray]
-    second: BodyMap
-
-    def to_body(self, points: np.ndarray) -> np.ndarray:
-        return self.second.to_body(self.first(points))
-
-
-def _canonical_numbers(names: Sequence[str]) -> np.ndarray:
-    """(256,) by canonical label: the number of the same structure among `names`, 0 where it is none of them."""
+def _number_canonical_labels(names: Sequence[str]) -> np.ndarray:
+    """(256,) by canonical label: the number of the same structure among `names`, else 0."""
     table = np.zeros(256, np.uint8)
     for name, value in LABEL_ID.items():
         structure = structure_name(name)
@@ -193,10 +180,10 @@ def _canonical_numbers(names: Sequence[str]) -> np.ndarray:
     return table
 
 
-def _drawn(body: LabelledBody, tissue: np.ndarray, theirs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Tissue (k, j, i): the canonical body's, its structures of labelled kinds taken out and the labelled ones put in.
+def _draw_tissue(body: LabelledBody, tissue: np.ndarray, theirs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Tissue (k, j, i) of the canonical body, in which the labelled structures replace its own.
 
-    theirs: number of the labelled kind that the canonical body has at each voxel, 0: none.
+    theirs: (k, j, i) number of the labelled kind that the canonical body has at each voxel, else 0.
     """
     labels = body.labels
     shell = _outer_layer(labels)
@@ -218,7 +205,7 @@ def _drawn(body: LabelledBody, tissue: np.ndarray, theirs: np.ndarray, rng: np.r
 
 
 def _fill(tissue: np.ndarray, where: np.ndarray, rng: np.random.Generator) -> None:
-    """Gas on top of what a hollow organ holds: the patient lies on the back, rows run from front to back."""
+    """Fill the front of a hollow organ with gas: the patient lies on the back, rows run from front to back."""
     rows = np.nonzero(where)[1]
     if len(rows):
         level = np.quantile(rows, rng.uniform(*_GAS_SHARE))
@@ -227,12 +214,11 @@ def _fill(tissue: np.ndarray, where: np.ndarray, rng: np.random.Generator) -> No
 
 
 def _outer_layer(labels: np.ndarray) -> np.ndarray:
-    """Voxels of a structure with a face on something else."""
+    """Voxels of a structure with a face on another label."""
     outer = np.zeros(labels.shape, bool)
     for axis in range(3):
         differ = np.diff(labels, axis=axis) != 0
-        low = [slice(None)] * 3
-        high = [slice(None)] * 3
+        low, high = [slice(None)] * 3, [slice(None)] * 3
         low[axis], high[axis] = slice(None, -1), slice(1, None)
         outer[tuple(low)] |= differ
         outer[tuple(high)] |= differ
@@ -257,9 +243,9 @@ def _texture(tissue: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 def prepare_label_images(
     folder: Path, each: int, spacing_mm: Spacing, destination: Path, report: Callable[[str], None]
 ) -> tuple[list[Path], Placement]:
-    """Images of every label map of a folder that can be placed, `each` of them a map, prepared for training.
+    """Prepare `each` images of every label map of a folder that can be placed; images prepared before are reused.
 
-    What was prepared before is reused. Raises AnatomicalEmbeddingError where no map can be placed.
+    Raises AnatomicalEmbeddingError where no map can be placed.
     """
     bodies = [LabelledBody.read(path) for path in sorted(folder.glob("*" + SUFFIX))]
     placement = place({body.name: body.points for body in bodies})
@@ -279,14 +265,14 @@ def prepare_label_images(
 
 
 def prepare_label_image(body: LabelledBody, image: LabelImage, name: str, spacing_mm: Spacing) -> PreparedScan:
-    """An image of a labelled body on the working grid, with its body coordinates and its labels."""
+    """Put an image of a labelled body on the working grid, with its body coordinates and its labels."""
     scan = replace(prepare_volume(image.volume, STILL, spacing_mm), name=name, origin="label map")
     labels = LabelMap(body.labels, body.grid.ijk_to_ras, {name: n for n, name in enumerate(body.names) if name})
     return with_exact_body(with_labels(scan, labels), image.to_body)
 
 
 def move_to_mean(scan: PreparedScan, placement: Placement) -> PreparedScan:
-    """A phantom whose body coordinates are canonical, with those of the mean of the labelled patients instead."""
+    """Replace the canonical body coordinates of a phantom by those of the mean of the labelled patients."""
     field_mm = scan.body_field.numpy().reshape(3, -1).T.astype(np.float64)
     moved = placement.from_canonical.to_body(field_mm).T.reshape(scan.body_field.shape)
     return replace(scan, body_field=torch.from_numpy(np.ascontiguousarray(moved, dtype=np.float32)))

@@ -10,10 +10,8 @@ _COLUMNS = ("step", "loss", "learning_rate", "minutes")
 class StepLog:
     """Use as a context. `folder`/loss.csv continues after `steps_kept`: later rows, lost by a kill, are dropped."""
 
-    def __init__(self, folder: Path, steps_kept: int, enabled: bool = True):
-        self._folder, self._file, self._board = folder, None, None
-        if not enabled:
-            return
+    def __init__(self, folder: Path, steps_kept: int):
+        self._folder = folder
         path = folder / "loss.csv"
         rows = _rows_until(path, steps_kept)
         self._file = path.open("w", newline="")
@@ -31,8 +29,6 @@ class StepLog:
                 writer.close()
 
     def write(self, step: int, loss: float, learning_rate: float, minutes: float) -> None:
-        if self._file is None:
-            return
         values = (step, f"{loss:.5f}", f"{learning_rate:.2e}", f"{minutes:.2f}")
         self._table.writerow(dict(zip(_COLUMNS, values, strict=True)))
         if self._board is not None:
@@ -41,8 +37,6 @@ class StepLog:
 
     def validation(self, step: int, errors_mm: dict[str, float]) -> None:
         """A row of `folder`/validation.csv."""
-        if self._file is None:
-            return
         path = self._folder / "validation.csv"
         rows = _rows_until(path, step - 1)
         with path.open("w", newline="") as file:
@@ -53,8 +47,7 @@ class StepLog:
             self._board.add_scalars("median error in mm", errors_mm, step)
 
     def flush(self) -> None:
-        if self._file is not None:
-            self._file.flush()
+        self._file.flush()
 
 
 def _rows_until(path: Path, step: int) -> list[dict[str, str]]:

@@ -1,8 +1,8 @@
-"""The one training loop: learning rate, gradient, averaged weights, checkpoints that resume, log and stop.
+"""The one training loop: learning rate, gradient, averaged weights, checkpoints, log and stop.
 
-Networks of coordinates and descriptors, of orientation, of outlines and of texts all learn through `TrainingLoop`. What
-differs is the loss of a batch, which the caller computes. A batch depends on (seed, step) alone, so that a run that was
-stopped goes on as if it had not been.
+Networks of coordinates and descriptors, of orientation, of outlines and of texts all learn through `TrainingLoop`. The
+caller computes the loss of a batch. A batch depends on (seed, step) alone, so that a stopped run continues to the same
+weights.
 """
 
 from __future__ import annotations
@@ -26,37 +26,44 @@ from .log import StepLog
 CHECKPOINT = "checkpoint.pt"
 _CHECKPOINT_MINUTES = 5.0
 _FIRST = 0.04  # share of the highest rate at the first step of a warm-up
-_ALGORITHMS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+ALGORITHMS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adamw": torch.optim.AdamW,
     "radam": torch.optim.RAdam,
 }
 
 
 @dataclass(frozen=True)
-class LoopSettings:
-    """How weights are changed.
+class OptimiserSpec:
+    """How weights are changed; in a recipe, the section [optimiser].
 
     Args:
         learning_rate: the highest, after the warm-up.
         warm_up: share of the steps in which the rate rises to it, in a line.
         final: share of the rate that is left at the last step, reached along half a cosine; 1: the rate stays.
         weight_decay: of the network.
-        clip: largest norm of the gradient.
-        average: most weight, 0 to 1, that the mean over steps keeps at a step; 0: the last weights count.
+        gradient_clip: largest norm of the gradient.
+        ema: most weight, 0 to 1, that the mean over steps keeps at a step; 0: the last weights count.
         epsilon: of the optimiser.
         algorithm: "adamw" or "radam".
-        accumulate: batches whose mean gradient makes one step.
+        accumulate: batches whose mean gradient makes one step, where memory holds no larger batch.
+        frame_learning_rate: of the corrections of the scans' body frames.
+        descriptors_only: only the heads of the descriptors learn.
+        frozen_statistics: batch normalisation keeps the statistics of the weights that training starts from: statistics
+            of a few crops differ from a scan's, the more the fewer crops a batch holds.
     """
 
     learning_rate: float
     warm_up: float = 0.05
     final: float = 0.0
     weight_decay: float = 0.01
-    clip: float = math.inf
-    average: float = 0.0
+    gradient_clip: float = 1e9
+    ema: float = 0.0
     epsilon: float = 1e-8
     algorithm: str = "adamw"
     accumulate: int = 1
+    frame_learning_rate: float = 0.0
+    descriptors_only: bool = False
+    frozen_statistics: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,37 +76,15 @@ class Progress:
     seconds_per_step: float
 
 
-class OneProcess:
-    """Gradients and decisions of a run that one process makes; `trainer` has one for several processes."""
-
-    first = True
-
-    def backward(self, loss: torch.Tensor, last: bool) -> None:
-        """Add the gradient of a batch. last: of those that make a step."""
-        loss.backward()
-
-    def mean(self, loss: float) -> float:
-        """Of a loss, over processes."""
-        return loss
-
-    def any(self, flag: bool) -> bool:
-        """Whether a flag is up in any process: all must stop after the same step."""
-        return flag
-
-    def wait(self) -> None:
-        """For the others."""
-
-
 class TrainingLoop:
-    """A network on its way, at `step` of `steps`; `minutes` of training so far.
+    """A network in training, at `step` of `steps`, after `minutes` of training.
 
     Args:
         network: is trained in place, on its device.
-        settings: see `LoopSettings`.
+        spec: how weights are changed.
         steps: of the whole run.
-        identity: of the run, in words; a checkpoint with another one is refused.
+        identity: text that tells runs apart; a checkpoint with another identity is refused.
         others: name -> (module, learning rate) of further modules that learn, without decay of their weights.
-        processes: that train together.
 
     Attributes:
         averaged: mean of the network's weights over steps, with the latest buffers.
@@ -110,22 +95,20 @@ class TrainingLoop:
     def __init__(
         self,
         network: nn.Module,
-        settings: LoopSettings,
+        spec: OptimiserSpec,
         steps: int,
         identity: str = "",
         others: Mapping[str, tuple[nn.Module, float]] | None = None,
-        processes: OneProcess | None = None,
     ):
-        self.network, self.settings, self.steps, self.identity = network, settings, steps, identity
-        self.processes = processes or OneProcess()
+        self.network, self.spec, self.steps, self.identity = network, spec, steps, identity
         others = dict(others or {})
         self._parts = {"network": network, **{name: module for name, (module, _) in others.items()}}
-        groups = [{"params": list(network.parameters()), "lr": settings.learning_rate}]
+        groups = [{"params": list(network.parameters()), "lr": spec.learning_rate}]
         groups += [
             {"params": list(part.parameters()), "lr": rate, "weight_decay": 0.0} for part, rate in others.values()
         ]
-        make = _ALGORITHMS[settings.algorithm]
-        self.optimiser = make(groups, weight_decay=settings.weight_decay, eps=settings.epsilon)
+        make = ALGORITHMS[spec.algorithm]
+        self.optimiser = make(groups, weight_decay=spec.weight_decay, eps=spec.epsilon)
         self._rates = [group["lr"] for group in groups]
         self.averaged = copy.deepcopy(network).requires_grad_(False)
         self.step, self.minutes, self.mean_loss = 0, 0.0, float("nan")
@@ -133,14 +116,14 @@ class TrainingLoop:
 
     def rate(self) -> float:
         """Share of the highest learning rate at the step to come."""
-        settings, warm = self.settings, self.settings.warm_up * self.steps
+        warm = self.spec.warm_up * self.steps
         if self.step < warm:
             return _FIRST + (1 - _FIRST) * self.step / warm
         falling = (1 + math.cos(math.pi * (self.step - warm) / (self.steps - warm))) / 2
-        return settings.final + (1 - settings.final) * falling
+        return self.spec.final + (1 - self.spec.final) * falling
 
     def update(self, loss_of: Callable[[int], torch.Tensor]) -> float:
-        """One step on the mean loss of its batches; returns that loss, its mean over processes.
+        """Do one step on the mean loss of its batches; returns that loss.
 
         loss_of: the loss of a batch by its number, from 0 over the whole run. Raises AnatomicalEmbeddingError where the
         loss is not a number.
@@ -149,29 +132,27 @@ class TrainingLoop:
         for group, highest in zip(self.optimiser.param_groups, self._rates, strict=True):
             group["lr"] = highest * share
         self.optimiser.zero_grad(set_to_none=True)
-        count, total = self.settings.accumulate, 0.0
+        count, total = self.spec.accumulate, 0.0
         for part in range(count):
             loss = loss_of(self.step * count + part) / count
-            self.processes.backward(loss, part == count - 1)
+            loss.backward()
             total += float(loss.detach())
         if not math.isfinite(total):
             raise AnatomicalEmbeddingError(
                 f"training: the loss of step {self.step + 1} is not a number; the last checkpoint is kept. "
                 "Lower optimiser.learning_rate in the recipe, or look at the scans."
             )
-        if math.isfinite(self.settings.clip):
-            nn.utils.clip_grad_norm_(self.network.parameters(), self.settings.clip)
+        nn.utils.clip_grad_norm_(self.network.parameters(), self.spec.gradient_clip)
         self.optimiser.step()
         self.step += 1
         self._average()
-        value = self.processes.mean(total)
-        self.mean_loss = value if self.step == 1 else 0.98 * self.mean_loss + 0.02 * value
-        return value
+        self.mean_loss = total if self.step == 1 else 0.98 * self.mean_loss + 0.02 * total
+        return total
 
     @torch.no_grad()
     def _average(self) -> None:
         """Exponential mean of the weights; early on over fewer steps, so that the start is forgotten."""
-        keep = min(self.settings.average, (self.step - 1) / (self.step + 9))
+        keep = min(self.spec.ema, (self.step - 1) / (self.step + 9))
         torch._foreach_lerp_(list(self.averaged.parameters()), list(self.network.parameters()), 1 - keep)
         for mean, value in zip(self.averaged.buffers(), self.network.buffers(), strict=True):
             mean.copy_(value)
@@ -187,14 +168,14 @@ class TrainingLoop:
         after_step: Callable[[StepLog, bool], None] | None = None,
         checkpoint: str = CHECKPOINT,
     ) -> None:
-        """Go on to the last step, or until `minutes` of training are over, but for one step at least.
+        """Continue to the last step, or until `minutes` of training are over; at least one step of a new run is done.
 
         Args:
             loss_of: see `update`.
             folder: where the checkpoint and loss.csv are kept; None: nowhere.
             minutes: of the whole run, those before a resume included.
             progress: called after each step.
-            cancelled: asked after each step; once it says so, the checkpoint is written and CancelledError is raised.
+            cancelled: asked after each step; once it is true, the checkpoint is written and CancelledError is raised.
             after_step: called with the log, and whether this was the last step.
             checkpoint: name of the file.
 
@@ -203,17 +184,17 @@ class TrainingLoop:
             AnatomicalEmbeddingError: the loss is not a number, or the disk is full.
         """
         begun, saved, before, first = time.monotonic(), time.monotonic(), self.minutes, self.step
-        with nullcontext() if folder is None else StepLog(folder, self.step, self.processes.first) as log:
+        with nullcontext() if folder is None else StepLog(folder, self.step) as log:
             while self.step < self.steps and (self.step == 0 or minutes is None or self.minutes < minutes):
                 loss = self.update(loss_of)
                 now = time.monotonic()
                 self.minutes = before + (now - begun) / 60
                 if log is not None:
                     log.write(self.step, loss, self.optimiser.param_groups[0]["lr"], self.minutes)
-                if progress is not None and self.processes.first:
+                if progress is not None:
                     progress(Progress(self.step, self.steps, self.mean_loss, (now - begun) / (self.step - first)))
-                stop = self.processes.any(cancelled is not None and cancelled())
-                last = self.step == self.steps or self.processes.any(minutes is not None and self.minutes >= minutes)
+                stop = cancelled is not None and cancelled()
+                last = self.step == self.steps or (minutes is not None and self.minutes >= minutes)
                 if after_step is not None and not stop:
                     after_step(log, last)
                 if folder is not None and (stop or last or (now - saved) / 60 > _CHECKPOINT_MINUTES):
@@ -222,7 +203,7 @@ class TrainingLoop:
                     saved = now
                 if stop:
                     where = "" if folder is None else f"{folder}: "
-                    raise CancelledError(f"{where}stopped at step {self.step}; run the same command to go on.")
+                    raise CancelledError(f"{where}stopped at step {self.step}; run the same command to continue.")
                 if last:
                     return
 
@@ -232,12 +213,10 @@ class TrainingLoop:
         state |= {"averaged": self.averaged.state_dict(), "optimiser": self.optimiser.state_dict()}
         state |= {"step": self.step, "minutes": self.minutes, "mean_loss": self.mean_loss, "identity": self.identity}
         state |= {"extra": self.extra, "random": torch.get_rng_state()}
-        if self.processes.first:
-            write_checkpoint(path, state)
-        self.processes.wait()
+        write_checkpoint(path, state)
 
     def resume(self, path: Path) -> None:
-        """Take up the state of a checkpoint; without the file nothing happens.
+        """Read the state of a checkpoint, if the file exists.
 
         Raises AnatomicalEmbeddingError where it is damaged or belongs to another run.
         """

@@ -1,7 +1,7 @@
-"""Training of the network that says whether a scan is mirrored (`embedding/models/mirror_network`).
+"""Training of the network that finds mirrored scans (`embedding/models/mirror_network`).
 
-No labels are needed: every scan that is stored the right way round is an example. What the network says of a scan and
-of its mirror image are opposite by construction, so that one of the two is enough.
+No labels are needed: every scan that is stored the right way round is an example. The answers for a scan and for its
+mirror image are opposite by construction, so that the scan alone is enough.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,10 +11,10 @@ import torch
 import torch.nn.functional as F
 
 from ..embedding.models.mirror_network import STRIDE, MirrorNetwork
-from .loop import LoopSettings, TrainingLoop
+from .loop import OptimiserSpec, TrainingLoop
 
 _BATCH = 8
-_SETTINGS = LoopSettings(2e-3, final=0.01, weight_decay=3e-2, clip=5.0)
+_OPTIMISER = OptimiserSpec(2e-3, final=0.01, weight_decay=3e-2, gradient_clip=5.0)
 _IMPORTANCE = (1.0, 0.5, 0.5)  # of left and right, front and back, head and feet: the first is the hardest
 _LEAST_LAYERS = 5  # of cells along the body that a part of a scan has
 
@@ -26,7 +26,7 @@ def train_mirror_network(
     seed: int = 0,
     report: Callable[[int, float], None] = lambda step, loss: None,
 ) -> MirrorNetwork:
-    """One member. scans: (3, k, j, i) each, of `orientation.in_cells`. shares: how often each is drawn, relative.
+    """Train one network. scans: (3, k, j, i) each, of `orientation.in_cells`. shares: how often each is drawn.
 
     report: called with (step, loss).
     """
@@ -38,10 +38,10 @@ def train_mirror_network(
     def loss_of(number: int) -> torch.Tensor:
         rng = np.random.default_rng([seed, number])
         chosen = rng.choice(len(scans), _BATCH, p=chances)
-        log_odds = network(_batch([_varied(scans[n].float(), rng) for n in chosen], rng))
+        log_odds = network(_batch([_vary(scans[n].float(), rng) for n in chosen], rng))
         return F.softplus(-log_odds).mean(0) @ importance
 
-    loop = TrainingLoop(network, _SETTINGS, steps)
+    loop = TrainingLoop(network, _OPTIMISER, steps)
     loop.run(loss_of, progress=lambda done: report(done.step, done.loss))
     return network.eval()
 
@@ -57,7 +57,7 @@ def _batch(scans: Sequence[torch.Tensor], rng: np.random.Generator) -> torch.Ten
     return batch
 
 
-def _varied(scan: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
+def _vary(scan: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
     """A part of a scan, turned and stretched a little, of other noise and contrast."""
     layers = scan.shape[1]
     if rng.random() < 0.6 and layers > _LEAST_LAYERS:

@@ -1,4 +1,4 @@
-"""The objectives of our recipes: the batches each needs, and the loss of a batch. `papers/` has those of papers."""
+"""The objectives of our recipes: the batches each needs, and the loss of a batch."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class FrameCorrections(nn.Module):
     """The learned correction of each scan's body frame: a small affine map about the scan's middle.
 
     The first guess (levels, skeleton) is right to a few centimetres; scans that the network sees as displaced or
-    scaled against the others are moved, against a Gaussian prior whose deviations the guess states. Phantoms, whose
-    frame is exact, have deviation zero and stay.
+    scaled are moved, against a Gaussian prior whose deviations the guess states. Phantoms, whose frame is exact, have
+    deviation zero and stay.
     """
 
     def __init__(self, scans: list[PreparedScan], unit_mm: float):
@@ -74,7 +74,7 @@ def _middle(scan: PreparedScan) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Objective:
-    """What a recipe's network learns.
+    """The task that a recipe's network learns.
 
     Args:
         sampler: makes its batches.
@@ -89,33 +89,19 @@ class Objective:
 
 @dataclass(frozen=True)
 class LossContext:
-    """Of a batch besides the batch: the recipe, corrections of frames, the precision that the network runs under, and
-    the generator of random negatives."""
+    """Arguments of a loss besides the batch.
+
+    Args:
+        recipe: of the run.
+        frames: corrections of the scans' body frames.
+        precision: that the network runs under.
+        generator: of random negatives.
+    """
 
     recipe: Recipe
     frames: FrameCorrections
     precision: torch.autocast
     generator: torch.Generator
-
-
-class Learner(nn.Module):
-    """Network, frames and loss as one module, which processes that train together synchronise."""
-
-    def __init__(
-        self,
-        network: EmbeddingNetwork,
-        frames: FrameCorrections,
-        recipe: Recipe,
-        objective: Objective,
-        dtype: torch.dtype,
-    ):
-        super().__init__()
-        self.network, self.frames, self.recipe, self.objective, self.dtype = network, frames, recipe, objective, dtype
-
-    def forward(self, batch: Any, generator: torch.Generator) -> torch.Tensor:
-        device = next(self.network.parameters()).device.type
-        precision = torch.autocast(device, self.dtype, enabled=self.dtype != torch.float32)
-        return self.objective.loss(self.network, batch, LossContext(self.recipe, self.frames, precision, generator))
 
 
 def _coordinates(network: EmbeddingNetwork, batch: CoordinateBatch, context: LossContext) -> torch.Tensor:
@@ -146,7 +132,7 @@ def _in_frame(
 
 
 def _of_organs(logits: torch.Tensor, batch: ViewBatch) -> torch.Tensor:
-    """Mean organ loss of the views that have labels; zero where none has."""
+    """Mean organ loss of the views that have labels; zero without labels."""
     labelled = [n for n in range(len(logits)) if bool(batch.known[n].any())]
     losses = [
         organ_loss(

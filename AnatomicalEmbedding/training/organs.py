@@ -1,4 +1,4 @@
-"""Organs in training: the loss of the organ head, and what it knows of organs besides its weights.
+"""Organs in training: the loss of the organ head, and the usual places and codes of organs.
 
 Usual places and codes are read from labelled scans when the network is trained (`with_organ_knowledge`).
 """
@@ -36,7 +36,7 @@ def share_of_cells(labels: torch.Tensor, classes: int, side: int) -> torch.Tenso
 
 
 def organ_loss(logits: torch.Tensor, share: torch.Tensor, body: torch.Tensor, known: Sequence[int]) -> torch.Tensor:
-    """Cross entropy against shares of cells plus one less the overlap (soft Dice) of each organ that is there.
+    """Cross entropy against shares of cells, plus one less the overlap (soft Dice) of each organ shown.
 
     logits, share: (1 + n, k, j, i), everything else first. body: (k, j, i) 0 or 1. known: classes that the scan labels;
     the probabilities of all others count to everything else.
@@ -74,7 +74,7 @@ class LabelledCells:
 
 @torch.no_grad()
 def read_cells_of(network: EmbeddingNetwork, scans: Sequence[PreparedScan]) -> Iterator[LabelledCells]:
-    """The labelled ones among prepared scans, with the network's coordinates before they follow organs."""
+    """Yield the cells of labelled scans, with the network's coordinates before they follow organs."""
     organs = network.spec.organs
     for scan in scans:
         known = tuple(n for n, name in enumerate(organs, 1) if name in scan.label_names)
@@ -96,7 +96,7 @@ def read_cells_of(network: EmbeddingNetwork, scans: Sequence[PreparedScan]) -> I
 
 
 def with_organ_knowledge(network: EmbeddingNetwork, scans: Sequence[PreparedScan]) -> EmbeddingNetwork:
-    """The network, in place, with usual places and codes of its organs from labelled scans."""
+    """Set the usual places and the codes of the network's organs from labelled scans; returns the network."""
     organs = network.spec.organs
     places: list[list[torch.Tensor]] = [[] for _ in organs]
     near, count = (torch.zeros(1 + len(organs), 1 + len(organs)) for _ in range(2))
@@ -129,8 +129,8 @@ def _place(cells: LabelledCells, number: int) -> torch.Tensor | None:
 def usual_places(rows: Sequence[Sequence[torch.Tensor]], organs: Sequence[str]) -> torch.Tensor:
     """(n, 7) as `OrganHead.places`: medians over the rows (7,) of each organ, one for each scan that holds it whole.
 
-    Zero for an organ without a place: held by fewer than five scans, lying very differently from one to the next, or
-    one of a pair whose other has none.
+    Zero for an organ without a usual place: fewer than five scans hold it, its place varies much, or its other side has
+    no usual place.
     """
     places = torch.zeros(len(organs), 7)
     for number, found in enumerate(rows):
@@ -165,7 +165,7 @@ def _neighbours(cells: LabelledCells) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def organ_codes(near: torch.Tensor, channels: int, seed: int = 0) -> torch.Tensor:
-    """(1 + n, channels) unit vectors, those of neighbours as different as there is room for.
+    """Unit vectors (1 + n, channels) of organs, as different as possible for neighbours.
 
     One channel for each organ would make descriptors longer than appearance does, and matching slower; matching
     compares places a few centimetres apart, so only the codes of neighbours have to differ. near: (1 + n, 1 + n)

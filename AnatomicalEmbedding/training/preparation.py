@@ -1,4 +1,4 @@
-"""From folders of scans to a prepared set: every CT prepared once, and aligned to a model's map where wanted."""
+"""Preparing folders of scans for training: each CT once, and aligned to the map of a model where wanted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
-import SimpleITK as sitk
 import torch
 import torch.nn.functional as F
 
@@ -23,20 +22,18 @@ from ..embedding.coverage import apply_affine, body_points, robust_affine
 from ..embedding.inference import Model, load_model
 from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError, VolumeError
-from ..files import TEMPORARY, atomic_path, parse_json
-from ..scan.image_files import display_name
+from ..files import TEMPORARY, atomic_path
 from ..scan.sources import Source, find_scans
 from ..structures.labelled_scans import load_case
-from .frames import FrameGuess, LevelTable, frame_from_map
+from .frames import SETTLED_SCALE_SD, SETTLED_SHIFT_SD_MM, FrameGuess, LevelTable, frame_from_map
 from .scans import PreparedScan, Spacing, as_field, prepare_volume, with_labels
 
 _SIGMA_MM = 30.0
 _PRIOR_CELLS = 4.0  # weight of no departure from the affine map, in cells of full weight
-_SETTLED_SCALE_SD, _SETTLED_SHIFT_SD_MM = 0.02, 4.0
 
 
 def align_scan(scan: PreparedScan, embedding: EmbeddingMap) -> PreparedScan:
-    """The scan with the body field that a map of it describes: a robust affine map and smooth departures from it.
+    """Give a scan the body field that a map of it describes: a robust affine map and smooth departures from it.
 
     Raises AnatomicalEmbeddingError for a map whose coordinates are not mm of the common body frame.
     """
@@ -47,7 +44,7 @@ def align_scan(scan: PreparedScan, embedding: EmbeddingMap) -> PreparedScan:
     field = apply_affine(affine, nodes.reshape(-1, 3)).reshape(nodes.shape) + _smooth(embedding, left, weight, nodes)
     lines = [np.polyfit(ras[:, axis], body[:, axis], 1, w=np.sqrt(weight)) for axis in range(3)]
     scale, shift = np.array(lines).T
-    frame = FrameGuess(scale, shift, np.full(3, _SETTLED_SCALE_SD), np.full(3, _SETTLED_SHIFT_SD_MM))
+    frame = FrameGuess(scale, shift, SETTLED_SCALE_SD, SETTLED_SHIFT_SD_MM)
     return replace(scan, frame=frame, body_field=as_field(field))
 
 
@@ -64,7 +61,6 @@ def _smooth(embedding: EmbeddingMap, left: np.ndarray, weight: np.ndarray, nodes
     return summed[..., :3] / (summed[..., 3:] + _PRIOR_CELLS)
 
 
-_LABEL_LEVELS = ("brainstem", "larynx")  # label centres that stand for a level reading
 REPORT = "report.csv"
 _THUMBNAIL = 6  # voxels a side of the blocks by which scans are compared
 _SAME_HU = 0.5  # largest difference of block means that rounding explains
@@ -72,8 +68,13 @@ _SAME_HU = 0.5  # largest difference of block means that rounding explains
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result for a source. name: unique in the set. prepared: the file, or None. thumbnail: HU means of its blocks.
-    reason: if left out.
+    """The result for a source.
+
+    Args:
+        name: unique in the set.
+        prepared: the file; None where the scan is left out.
+        thumbnail: HU means of blocks of voxels.
+        reason: why the scan is left out.
     """
 
     name: str
@@ -94,13 +95,22 @@ def prepare_set(
     jobs: int = 1,
     report: Callable[[str], None] = lambda line: None,
 ) -> list[Path]:
-    """Prepare every CT of the folders; what was prepared before is reused.
+    """Prepare every CT of the folders; scans prepared before are reused.
 
-    levels: readings that place scans in the common body frame. model: weights, by name, that place the others; without
-    either a scan is left out. align: weights whose map of each scan becomes its body coordinates (see `alignment`).
-    jobs: processes at work. report: receives a line for each scan.
-    A scan that cannot be used, or is the same as another, is reported and left out; `destination`/report.csv lists
-    them all. Returns the prepared files by name. Raises AnatomicalEmbeddingError when none can be used.
+    A scan that cannot be used, or is the same as another, is reported and left out; `destination`/report.csv lists all.
+
+    Args:
+        levels: readings that place scans in the common body frame.
+        model: name or file of weights that place scans without readings; None: such scans are left out.
+        align: weights whose map of a scan becomes its body coordinates, see `align_scan`.
+        jobs: processes at work.
+        report: receives a line for each scan.
+
+    Returns:
+        The prepared files by name.
+
+    Raises:
+        AnatomicalEmbeddingError: no scan can be used.
     """
     destination.mkdir(parents=True, exist_ok=True)
     for folder in folders:
@@ -128,7 +138,7 @@ def prepare_set(
 
 
 def _same_scan(one: Outcome, other: Outcome) -> bool:
-    """Stored twice, perhaps as another kind of file, turned or flipped: the same up to rounding on the working grid."""
+    """Whether two scans are the same up to rounding on the working grid: stored twice, turned, or as another file."""
     if one.prepared is None or other.prepared is None or one.thumbnail.shape != other.thumbnail.shape:
         return False
     return bool((one.thumbnail - other.thumbnail).abs().max() < _SAME_HU)
@@ -199,15 +209,14 @@ def _prepared(
     name: str, source: Source, spacing_mm: Spacing, levels: LevelTable | None, model: str | None, align: str | None
 ) -> PreparedScan:
     path = Path(source.path)
-    readings = _readings(path, name, levels) if levels is not None else {}
+    readings = _readings(name, levels) if levels is not None else {}
     if not readings and model is None:
         raise VolumeError(f"{source.label}: has no level reading; add one for it to the level table.")
     volume = source.read()
     seen_by = cache(lambda name: _model(name).embed(volume))  # the same weights often place and align
     frame = readings or frame_from_map(seen_by(model))
     case = None if source.series else load_case(path)
-    structures = {name: s.points_ras for name, s in case.structures.items()} if case is not None else {}
-    scan = replace(prepare_volume(volume, frame, spacing_mm), name=name, structures=structures)
+    scan = replace(prepare_volume(volume, frame, spacing_mm), name=name)
     if case is not None and case.labels is not None:
         scan = with_labels(scan, case.label_map)
     return scan if align is None else align_scan(scan, seen_by(align))
@@ -228,33 +237,9 @@ def _write_report(outcomes: list[Outcome], path: Path) -> None:
             table.writerow([outcome.name, outcome.source.path, outcome.source.series, used, outcome.reason])
 
 
-def _readings(path: Path, name: str, levels: LevelTable) -> dict[float, float]:
-    """{body height mm: world z mm} from the table, else from labels; empty without either."""
-    readings = _heights(path, levels.readings.get(name, {}), levels)
-    stem = display_name(path)
-    labels = path.with_name(f"{stem}.labels.json")
-    if not readings and labels.exists():
-        readings = _heights(path, _label_levels(path.with_name(f"{stem}.seg.nii.gz"), labels), levels)
-        if readings:  # their distance depends on the neck's posture: so a shift, no scale
-            readings = {float(np.mean(list(readings))): float(np.mean(list(readings.values())))}
-    return readings
-
-
-def _heights(path: Path, named: dict[str, float], levels: LevelTable) -> dict[float, float]:
+def _readings(name: str, levels: LevelTable) -> dict[float, float]:
+    """The readings of a scan, {body height mm: world z mm}; empty where the table has no reading of it."""
+    named = levels.readings.get(name, {})
     if unknown := set(named) - set(levels.body_height_mm):
-        raise AnatomicalEmbeddingError(f"{path}: the level table has no body_height_mm for {min(unknown)}; add it.")
+        raise AnatomicalEmbeddingError(f"{name}: the level table has no body_height_mm for {min(unknown)}; add it.")
     return {levels.body_height_mm[level]: z for level, z in named.items()}
-
-
-def _label_levels(mask_path: Path, labels_path: Path) -> dict[str, float]:
-    """World z in mm of the centres of the labels that stand for a level. labels_path: JSON {index: label}."""
-    try:
-        mask = sitk.ReadImage(str(mask_path), sitk.sitkUInt16)
-        index_of = {label: int(index) for index, label in parse_json(labels_path.read_text()).items()}
-    except (OSError, RuntimeError, ValueError, AttributeError):
-        message = f"{mask_path}: cannot be read together with {labels_path.name}; repair or remove both."
-        raise AnatomicalEmbeddingError(message) from None
-    statistics = sitk.LabelShapeStatisticsImageFilter()
-    statistics.Execute(mask)
-    found = [level for level in _LABEL_LEVELS if index_of.get(level) in statistics.GetLabels()]
-    return {level: statistics.GetCentroid(index_of[level])[2] for level in found}

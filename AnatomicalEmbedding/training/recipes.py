@@ -9,17 +9,18 @@ from ..embedding.models.network import NetworkSpec
 from ..embedding.tensor_files import check_fields
 from ..errors import AnatomicalEmbeddingError, did_you_mean
 from ..resources import resource
+from .loop import ALGORITHMS, OptimiserSpec
 
 
 @dataclass(frozen=True)
 class BatchSpec:
-    """What a batch holds. Crop sizes are (i, j, k) voxels; heights are mm in the common body frame."""
+    """Crops of a batch. Sizes are (i, j, k) voxels; heights are mm in the common body frame."""
 
     crop_sizes: list[list[int]]
     height_bands: list[list[float]]
     voxels_per_batch: int = 0
     phantom_share: float = 0.0  # of crops; the rest is of real scans
-    label_image_share: float = 0.0  # of crops, of images drawn of label maps
+    label_image_share: float = 0.0  # of crops, of label images
     pairs: int = 0
     points_per_pair: int = 0
     overlap: list[float] = field(default_factory=lambda: [0.2, 1.0])  # of two views, share of their side
@@ -64,24 +65,6 @@ class LossSpec:
     candidates: int = 20_000
     descriptor_weight: float = 1.0
     organ_weight: float = 0.0
-
-
-@dataclass(frozen=True)
-class OptimiserSpec:
-    learning_rate: float
-    schedule: str
-    weight_decay: float
-    epsilon: float
-    gradient_clip: float
-    warm_up: float = 0.0
-    frame_learning_rate: float = 0.0
-    ema: float = 0.0
-    algorithm: str = "adamw"  # or "radam"
-    accumulate: int = 1  # batches whose mean gradient makes one step, where memory holds no larger batch
-    descriptors_only: bool = False  # the rest of the network stays as it is
-    # batch normalisation keeps the statistics of the weights that training starts from: those of a few crops differ
-    # from a scan's, the more the fewer crops a batch holds
-    frozen_statistics: bool = False
 
 
 @dataclass(frozen=True)
@@ -141,9 +124,9 @@ def load_recipe(
     overrides: dict[str, object] | None = None,
     objectives: Mapping[str, Rules] = OBJECTIVES,
 ) -> Recipe:
-    """Recipe by name (a file of Resources/Recipes) or by path; `overrides` maps "section.key" to a value.
+    """Read a recipe by name (a file of Resources/Recipes) or by path; `overrides` maps "section.key" to a value.
 
-    objectives: those that it may have, each with its conditions.
+    objectives: names of the objectives that it may have, each with its conditions.
 
     Raises AnatomicalEmbeddingError naming the file and the first unknown or missing entry.
     """
@@ -205,12 +188,10 @@ def recipe_from_dict(values: dict, source: str, objectives: Mapping[str, Rules] 
 
 def _rules(recipe: Recipe, objectives: Mapping[str, Rules]) -> list[tuple[bool, str]]:
     """Conditions between entries, each with its error message."""
-    schedule, algorithm = recipe.optimiser.schedule, recipe.optimiser.algorithm
     known = recipe.objective in objectives
     return [
         (known, "objective must be one of " + ", ".join(f'"{name}"' for name in objectives)),
-        (schedule in ("one-cycle", "constant"), 'optimiser.schedule must be "one-cycle" or "constant"'),
         (recipe.optimiser.accumulate >= 1, "optimiser.accumulate must be 1 or more"),
-        (algorithm in ("adamw", "radam"), 'optimiser.algorithm must be "adamw" or "radam"'),
+        (recipe.optimiser.algorithm in ALGORITHMS, 'optimiser.algorithm must be "adamw" or "radam"'),
         *(objectives[recipe.objective](recipe) if known else []),
     ]

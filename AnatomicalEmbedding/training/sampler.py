@@ -26,16 +26,10 @@ class CoordinateBatch:
 
 
 class BatchSampler(Dataset):
-    """Common part of all samplers: the choice of a scan and of a place in it.
+    """Common part of all samplers: the choice of a scan and of a place in it."""
 
-    share: (rank, world) where `world` processes train together: each makes every world-th part of the same batch.
-    """
-
-    def __init__(
-        self, scans: list[PreparedScan], recipe: Recipe, seed: int, steps: int, share: tuple[int, int] = (0, 1)
-    ):
+    def __init__(self, scans: list[PreparedScan], recipe: Recipe, seed: int, steps: int):
         self.scans, self.recipe, self.seed, self.steps = scans, recipe, seed, steps
-        self.rank, self.world = share
         self.ranges = np.array([s.height_range_mm for s in scans])
         self.origin = np.array([ORIGINS.index(s.origin) for s in scans])
         shares = np.array([0.0, recipe.batch.label_image_share, recipe.batch.phantom_share])
@@ -56,7 +50,7 @@ class BatchSampler(Dataset):
         for origin in set(self.origin):
             if not reached[self.origin == origin].any():
                 raise AnatomicalEmbeddingError(
-                    f"training {ORIGINS[origin]}s: none reaches a height band of recipe {self.recipe.name}; "
+                    f"training {ORIGINS[origin]}s: no scan reaches a height band of recipe {self.recipe.name}; "
                     "check the level readings, or change batch.height_bands."
                 )
 
@@ -68,11 +62,6 @@ class BatchSampler(Dataset):
         """(i, j, k) voxels of the crops of a batch."""
         sizes = self.recipe.batch.crop_sizes
         return tuple(sizes[int(self.rng(step).integers(len(sizes)))])
-
-    def parts(self, count: int) -> range:
-        """Numbers from 1 of this process's parts of a batch of about `count`, equally many for each process."""
-        even = max(count // self.world, 1) * self.world
-        return range(1 + self.rank, 1 + even, self.world)
 
     def aim(self, rng: np.random.Generator) -> tuple[int, np.ndarray]:
         """A scan and a body voxel (i, j, k) of it, even over body height rather than over scans."""
@@ -103,8 +92,8 @@ class CoordinateSampler(BatchSampler):
         batch = self.recipe.batch
         size = self.crop_size(step)
         rows = []
-        for part in self.parts(batch.voxels_per_batch // int(np.prod(size))):
-            rng = self.rng(step, part)
+        for part in range(max(batch.voxels_per_batch // int(np.prod(size)), 1)):
+            rng = self.rng(step, 1 + part)
             index, centre = self.aim(rng)
             scan = self.scans[index]
             lattice = draw_geometry(self.recipe.augmentation, size, self.spacing, rng)
@@ -130,7 +119,7 @@ def coordinate_row(
 
 
 def move_inside(centre_ijk: np.ndarray, lattice_mm: np.ndarray, scan: PreparedScan) -> np.ndarray:
-    """The centre (i, j, k) nearest to a given one whose crop lies in the scan; the scan's middle where none does."""
+    """Move the centre (i, j, k) of a crop so that the crop lies in the scan; to the scan's middle for larger crops."""
     half = np.abs(lattice_mm).max((1, 2, 3)) / np.diag(scan.grid_to_ras)[:3]
     last = np.array(scan.hu.shape[::-1], dtype=float) - 1
     return np.where(last > 2 * half, np.clip(centre_ijk, half, np.maximum(last - half, half)), last / 2)

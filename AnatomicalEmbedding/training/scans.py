@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +25,7 @@ _PHANTOM_MM = (2.0, 2.0, 3.0)
 _EVEN = 2  # crops are cut anywhere, so prepared scans need even sizes only, for the body mask
 Spacing = tuple[float, float, float]
 PHANTOM_SEED = 1000
-ORIGINS = ("scan", "label map", "phantom")
+ORIGINS = ("scan", "label map", "phantom")  # of a patient; a label image; a synthetic patient
 FIELD_STEP = 8  # voxels between the nodes of a phantom's body-coordinate field
 
 
@@ -33,12 +33,15 @@ FIELD_STEP = 8  # voxels between the nodes of a phantom's body-coordinate field
 class PreparedScan:
     """One training volume on the working grid.
 
-    hu: int16 (k, j, i), air outside the body. body: bool (k, j, i).
-    grid_to_ras: 4x4, axis-aligned RAS. frame: first guess of RAS -> body.
-    body_field: float32 (3, k, j, i) body mm at every FIELD_STEP-th voxel, where known more exactly than by the frame.
-    origin: one of ORIGINS, of a real patient's scan, an image drawn of a label map, or a phantom. structures: name ->
-    (7, 3) RAS mm, centre and six extremes of labelled organs. labels: uint8 (k, j, i), 1 + index into `label_names`, 0
-    elsewhere. label_names: structures that are labelled wherever the scan shows them.
+    Args:
+        hu: int16 (k, j, i), air outside the body.
+        body: bool (k, j, i).
+        grid_to_ras: (4, 4), axis-aligned.
+        frame: first guess of RAS -> body.
+        body_field: float32 (3, k, j, i) body mm at every FIELD_STEP-th voxel, where known more exactly than by `frame`.
+        origin: one of ORIGINS.
+        labels: uint8 (k, j, i), 1 + index into `label_names`; 0 elsewhere.
+        label_names: structures that are labelled wherever the scan shows them.
     """
 
     name: str
@@ -48,7 +51,6 @@ class PreparedScan:
     frame: FrameGuess
     body_field: torch.Tensor | None = None
     origin: str = ORIGINS[0]
-    structures: dict[str, np.ndarray] = field(default_factory=dict)
     labels: torch.Tensor | None = None
     label_names: tuple[str, ...] = ()
 
@@ -72,7 +74,7 @@ class PreparedScan:
         return sum(grid.nbytes for grid in (self.hu, self.body, self.body_field, self.labels) if grid is not None)
 
     def to(self, device: torch.device) -> "PreparedScan":
-        """The scan with its grids in a device's memory: crops are then made there."""
+        """Copy the grids to a device, where crops are then made."""
         grids = {name: getattr(self, name) for name in ("hu", "body", "body_field", "labels")}
         return replace(self, **{name: grid.to(device) for name, grid in grids.items() if grid is not None})
 
@@ -82,7 +84,6 @@ class PreparedScan:
         tensors |= {n: grid for n in ("body_field", "labels") if (grid := getattr(self, n)) is not None}
         metadata = {"name": self.name, "frame": json.dumps(frame), "origin": self.origin}
         metadata["label_names"] = json.dumps(self.label_names)
-        metadata["structures"] = json.dumps({name: points.tolist() for name, points in self.structures.items()})
         with atomic_path(path) as temporary:
             save_file(tensors, str(temporary), metadata)
 
@@ -93,7 +94,7 @@ class PreparedScan:
             with safe_open(str(path), "pt") as file:
                 tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a dict
                 metadata = file.metadata()
-            origin, label_names = metadata["origin"], tuple(json.loads(metadata["label_names"]))
+            origin, label_names = metadata["origin"], tuple(map(structure_name, json.loads(metadata["label_names"])))
         except (SafetensorError, OSError, KeyError, TypeError):
             message = f"{path}: not a prepared scan, of an older version, or damaged; delete it and run again."
             raise AnatomicalEmbeddingError(message) from None
@@ -101,7 +102,6 @@ class PreparedScan:
         return cls(
             metadata["name"], tensors["hu"], tensors["body"], tensors["grid_to_ras"].numpy(), frame,
             tensors.get("body_field"), origin,
-            {name: np.array(points) for name, points in json.loads(metadata.get("structures", "{}")).items()},
             tensors.get("labels"), label_names,
         )  # fmt: skip
 
@@ -147,7 +147,7 @@ def with_labels(scan: PreparedScan, label_map: LabelMap, without: Sequence[str] 
 
 
 def with_exact_body(scan: PreparedScan, to_body: Callable[[np.ndarray], np.ndarray]) -> PreparedScan:
-    """A drawn scan with its known body coordinates. to_body: RAS mm (N, 3) -> body mm."""
+    """Give a label image or a phantom its exact body coordinates. to_body: RAS mm (N, 3) -> body mm."""
     nodes = scan.field_nodes_ras()
     exact = to_body(nodes.reshape(-1, 3))
     shift = exact.mean(axis=0) - nodes.reshape(-1, 3).mean(axis=0)

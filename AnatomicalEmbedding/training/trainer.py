@@ -18,10 +18,9 @@ from ..embedding.device import fast_dtype, memory_budget
 from ..embedding.models.network import DESCRIPTOR_HEADS, OPTIONAL_HEADS, EmbeddingNetwork
 from ..errors import AnatomicalEmbeddingError
 from .log import StepLog
-from .loop import CHECKPOINT, LoopSettings, Progress, TrainingLoop
-from .objectives import OBJECTIVES, FrameCorrections, Learner, Objective
-from .processes import Processes, start_fabric, synchronised
-from .recipes import OptimiserSpec, Recipe
+from .loop import CHECKPOINT, Progress, TrainingLoop
+from .objectives import OBJECTIVES, FrameCorrections, LossContext, Objective
+from .recipes import Recipe
 from .scans import PreparedScan
 from .validation import score
 
@@ -68,39 +67,31 @@ def train(
         validate: errors in mm of a network, by kind; called every `validate_every` steps and at the end, and the
             weights with the least mean error are the run's. Without it, the last ones.
 
-    Under torchrun all processes train on one batch.
-
     Raises:
         AnatomicalEmbeddingError: the checkpoint belongs to another run.
         CancelledError: cancelled, after saving.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    fabric = start_fabric(device)
     torch.manual_seed(seed)
-    network = _network(recipe, start_from)
-    if fabric.world_size > 1:
-        synchronised(network)
-    frames = FrameCorrections(scans, recipe.network.unit_mm or 1.0)
+    place = torch.device(device)
+    network = _network(recipe, start_from).to(place)
+    frames = FrameCorrections(scans, recipe.network.unit_mm or 1.0).to(place)
     objective = objective or OBJECTIVES[recipe.objective]
     frames.requires_grad_(objective.in_frame and not recipe.optimiser.descriptors_only)
-    kind = dtype or fast_dtype(torch.device(device))
-    learner = fabric.setup_module(Learner(network, frames, recipe, objective, kind))
+    dtype = dtype or fast_dtype(place)
     loop = TrainingLoop(
         network,
-        _settings(recipe.optimiser),
+        recipe.optimiser,
         steps,
         identity=json.dumps([recipe.to_dict(), [s.name for s in scans], steps, seed], sort_keys=True),
         others={"frames": (frames, recipe.optimiser.frame_learning_rate)},
-        processes=Processes(fabric, learner),
     )
     loop.resume(folder / CHECKPOINT)
-    if _resident(scans, fabric.device):
-        scans, workers = [scan.to(fabric.device) for scan in scans], 0
-    together = recipe.optimiser.accumulate
-    share = (fabric.global_rank, fabric.world_size)
-    sampler = objective.sampler(scans, recipe, seed, steps * together, share)
+    if _resident(scans, place):
+        scans, workers = [scan.to(place) for scan in scans], 0
+    per_step = recipe.optimiser.accumulate
     loader = DataLoader(
-        Subset(sampler, range(loop.step * together, steps * together)),
+        Subset(objective.sampler(scans, recipe, seed, steps * per_step), range(loop.step * per_step, steps * per_step)),
         batch_size=None,
         num_workers=workers,
         prefetch_factor=3 if workers else None,
@@ -110,9 +101,11 @@ def train(
 
     def loss_of(number: int) -> torch.Tensor:
         batch = next(batches)
-        batch = type(batch)(**{name: x.to(fabric.device) for name, x in vars(batch).items()})
+        batch = type(batch)(**{name: x.to(place) for name, x in vars(batch).items()})
+        precision = torch.autocast(place.type, dtype, enabled=dtype != torch.float32)
         # like the batch itself, its random negatives depend on (seed, step) alone
-        return learner(batch, torch.Generator().manual_seed(seed * 1_000_003 + number))
+        generator = torch.Generator().manual_seed(seed * 1_000_003 + number)
+        return objective.loss(network, batch, LossContext(recipe, frames, precision, generator))
 
     def judge(log: StepLog, last: bool) -> None:
         if validate is not None and (last or loop.step % validate_every == 0):
@@ -152,14 +145,6 @@ def _network(recipe: Recipe, start_from: EmbeddingNetwork | None) -> EmbeddingNe
             if isinstance(module, nn.modules.batchnorm._BatchNorm):
                 module.eval()
     return network
-
-
-def _settings(spec: OptimiserSpec) -> LoopSettings:
-    warm_up, final = (0.0, 1.0) if spec.schedule == "constant" else (spec.warm_up, 0.0)
-    return LoopSettings(
-        spec.learning_rate, warm_up, final, spec.weight_decay,
-        spec.gradient_clip, spec.ema, spec.epsilon, spec.algorithm, spec.accumulate,
-    )  # fmt: skip
 
 
 def _on_cpu(network: EmbeddingNetwork) -> EmbeddingNetwork:

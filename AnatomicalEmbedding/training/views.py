@@ -22,7 +22,7 @@ _TRIES = 10
 _TISSUE_HU = -900.0  # scans hold air outside of the body; lung is tissue
 _ROUNDS = 12
 _SAME_PLACE_MM = 4.0
-_FEWEST = 16  # points of a pair; with fewer, the views are drawn anew
+_FEWEST = 16  # points of a pair; with fewer points, other views are drawn
 
 
 @dataclass
@@ -31,9 +31,9 @@ class ViewBatch:
 
     body_mm: (2n, 3, k/4, j/4, i/4). inside: (2n, k/4, j/4, i/4). scan: (2n,) index.
     position_mm: (2n, 3, k/2, j/2, i/2) mm of each local cell: RAS of the scan, or of the body where two patients pair.
-    labels: uint8 (2n, k/2, j/2, i/2), 1 + index of the recipe's organ, 0 elsewhere. known: bool (2n, organs), those
-    that the scan's labels would show. first_cells, second_cells: (n, p, 3) the same points as local cells (i, j, k) of
-    either view; the first ones are whole cells, the second ones lie anywhere.
+    labels: uint8 (2n, k/2, j/2, i/2), 1 + index of the recipe's organ, 0 elsewhere. known: bool (2n, organs), whether
+    the scan's labels include the organ. first_cells, second_cells: (n, p, 3) the same points as local cells (i, j, k)
+    of either view; whole cells of the first view, continuous ones of the second.
     """
 
     image: torch.Tensor
@@ -53,14 +53,8 @@ class ViewSampler(BatchSampler):
     def __getitem__(self, step: int) -> ViewBatch:
         batch = self.recipe.batch
         size = self.crop_size(step)
-        views: list[list[dict[str, torch.Tensor]]] = [[], []]
-        points: list[tuple[torch.Tensor, torch.Tensor]] = []
-        for part in self.parts(batch.pairs):
-            pair, found = self._pair(size, self.rng(step, part))
-            points.append(found)
-            for of_kind, view in zip(views, pair, strict=True):
-                of_kind.append(view)
-        ordered = views[0] + views[1]
+        views, points = zip(*(self._pair(size, self.rng(step, 1 + n)) for n in range(batch.pairs)), strict=True)
+        ordered = [pair[0] for pair in views] + [pair[1] for pair in views]
         stacked = {name: torch.stack([view[name] for view in ordered]) for name in ordered[0]}
         first, second = (torch.stack(cells) for cells in zip(*points, strict=True))
         return ViewBatch(**stacked, first_cells=first, second_cells=second)
@@ -88,7 +82,7 @@ class ViewSampler(BatchSampler):
                     return views, (found[0][chosen], found[1][chosen])
 
     def _partner(self, index: int, voxel: np.ndarray, rng: np.random.Generator) -> tuple[int, np.ndarray]:
-        """Where the second view looks: at the same place, or for some phantoms at its counterpart in another one."""
+        """Aim of the second view: the same place, or for some phantoms its counterpart in another phantom."""
         phantom = self.origin == ORIGINS.index("phantom")
         others = np.flatnonzero(phantom & (np.arange(len(self.scans)) != index))
         if phantom[index] and len(others) and rng.random() < self.recipe.batch.cross_share:
@@ -216,8 +210,7 @@ def _inverse_affine(positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor
     some = [np.arange(0, n, max(n // 6, 1)) for n in positions.shape[:3]]
     k, j, i = np.meshgrid(*some, indexing="ij")
     design = np.stack([i, j, k, np.ones_like(i)], axis=-1).reshape(-1, 4).astype(np.float64)
-    solution = np.linalg.lstsq(design, positions.cpu().numpy()[k, j, i].reshape(-1, 3).astype(np.float64), rcond=None)[
-        0
-    ]
+    read = positions.cpu().numpy()[k, j, i].reshape(-1, 3).astype(np.float64)
+    solution = np.linalg.lstsq(design, read, rcond=None)[0]
     inverse = torch.from_numpy(np.linalg.inv(solution[:3].T)).float()
     return inverse.to(positions.device), torch.from_numpy(solution[3]).float().to(positions.device)

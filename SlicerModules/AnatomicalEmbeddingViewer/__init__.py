@@ -1,5 +1,5 @@
-"""The tool in a browser: scans side by side, a point in one found in all, on Slicer's own scene, nodes and slice views.
+"""The viewer: scans next to each other in a browser, drawn by Slicer's own scene, nodes and slice views.
 
-`logic/` says what happens, on the logic that the Slicer modules share (AnatomicalEmbeddingLib); `ui/` holds the piece
-of the page of the same name; `web/` is what the network sees. Started by `anatemb view`.
+`app` starts and ends the program, `page` joins the features. `logic/` holds one feature a file, on the logic that the
+Slicer modules use too (AnatomicalEmbeddingLib); `ui/` its part of the page; `web/` answers requests.
 """

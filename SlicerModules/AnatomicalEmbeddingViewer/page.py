@@ -1,118 +1,127 @@
-"""The features of the page, put together: what a button does, what the page shows, and the server that shows it."""
+"""The features of the page together: the actions of its buttons, the state it shows, and the server."""
 
 from __future__ import annotations
 
+import argparse
+import re
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from time import monotonic
 
+import trame_rca.module
 from trame.app import get_server
+from trame.ui.html import DivLayout
 
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+from AnatomicalEmbedding.scan.sources import Source, find_scans
+from AnatomicalEmbedding.scan.volume import Volume
 from AnatomicalEmbeddingLib.shared.CtWindow import PRESETS
+from AnatomicalEmbeddingLib.shared.maps.Engine import Choice
 
 from .logic.boxes import Boxes
 from .logic.crosshair import Crosshair
-from .logic.demo import patients
-from .logic.demo_follow_up import follow_up_patient
+from .logic.demo import patient_readers
 from .logic.exports import Exports
-from .logic.follow_up import FollowUps
 from .logic.gallery import Gallery
 from .logic.landmarks import Landmarks
 from .logic.linking import Linking
-from .logic.outlines import Outlines, open_segmenter
 from .logic.scans import Scans
 from .logic.session import Session
 from .logic.views import Views
 from .logic.words import Words
-from .ui.template import build_page
-from .web.gallery import PAGE as GALLERY_PAGE
-from .web.gallery import add_gallery
+from .web.gallery import GALLERY_PAGE, add_gallery
 from .web.guard import Guard
+from .web.routes import add_routes
 
-TABS = ("points", "organs", "lesions", "outlines")
-_DRAWING_S = 0.25  # between two updates while pictures are drawn
+_TEMPLATES = Path(__file__).parent / "ui"
+_PART = re.compile(r"<!-- part: (\w+) -->")
+_DRAWING_S = 0.25  # between two updates of the page while pictures are drawn
+# Values of the page's own fields, which the server does not read; each browser window has its own
+_FIELDS = {"tab": "points", "search": "", "chosen": [], "recall": "0.95", "margin": 0, "typed": "", "report_text": ""}
 
 
 class Viewer:
-    """One page and its session. `poll` is to be called many times a second. say: to who started the program."""
+    """One page and its session; call `poll` many times a second.
 
-    def __init__(self, options, say: Callable[[str], None] = print) -> None:
-        import trame_rca.module
+    Args:
+        options: those of `anatemb view`.
+        report: receives sentences for the terminal.
+    """
 
-        from AnatomicalEmbedding.scan.sources import find_scans
-
-        self.options = options
-        choice = options.choice
-        segmenter = None if options.segmenter is None else open_segmenter(options.segmenter, choice.device)
-        if segmenter is not None:
-            choice = choice._replace(weights=segmenter.weights)
-        self.session = session = Session(choice, options.limits)
+    def __init__(self, options: argparse.Namespace, report: Callable[[str], None] = print) -> None:
+        self._options = options
+        choice = Choice(options.model, options.device, None if options.no_cache else "")
+        self.session = session = Session(choice)
         self.server = get_server("anatemb-view", client_type="vue3")
         self.server.enable_module(trame_rca.module)
-        self.scans = Scans(session)
-        self.views = Views(session, self.server)
-        self.linking = Linking(session, self.views)
-        self.landmarks = Landmarks(session)
-        self.crosshair = Crosshair(session, self.views)
-        self.words = Words(session, self.crosshair)
-        self.boxes = Boxes(session)
-        self.follow_up = FollowUps(session, self.views)
-        self.outlines = None if segmenter is None else Outlines(session, segmenter)
-        self.exports = Exports(session, self.landmarks, self.outlines)
-        self.tab = TABS[0] if segmenter is None else "outlines"
-        self._told = 0.0
-        self.gallery = Gallery(options.cohort, session, self.scans) if options.cohort else None
-        self.guard = Guard(options.host, options.token, GALLERY_PAGE if options.cohort else "/index.html")
-        self._publish(initial=True)
-        self._connect()
-        build_page(self.server)
+        self._scans = Scans(session, report)
+        self._views = Views(session, self.server)
+        self._linking = Linking(session, self._views)
+        self._landmarks = Landmarks(session)
+        self._crosshair = Crosshair(session, self._views)
+        self._words = Words(session, self._crosshair)
+        self._boxes = Boxes(session)
+        self._exports = Exports(session, self._landmarks)
+        self._features = (
+            self._scans,
+            self._views,
+            self._linking,
+            self._landmarks,
+            self._crosshair,
+            self._words,
+            self._boxes,
+        )
+        self._gallery = Gallery(options.cohort, session, self._scans) if options.cohort else None
+        self._guard = Guard(options.host, options.token, GALLERY_PAGE if options.cohort else "/index.html")
+        self._published = 0.0
+        state = self.server.state
+        state.update({"trame__title": "Anatomical Embedding", "windows": list(PRESETS), **_FIELDS})
+        state.cohort = "" if self._gallery is None else self._gallery.name
+        state.client_only(*_FIELDS)
+        self._publish()
+        self._add_actions()
+        with DivLayout(self.server, classes="viewer") as layout:
+            layout.root.add_child(_template("page"))
         self.server.controller.on_server_bind.add(self._bind)
-        if options.demo:
-            for name, reader in patients():
-                self.scans.read(name, reader)
-        if options.demo_follow_up:
-            self.set_tab("lesions")
-            self.scans.read(*follow_up_patient(self.follow_up))
-        for name, source in find_scans(options.scans, say, options.series).items():
-            self.scans.read_source(name, source, failed=say)
+        for name, reader in patient_readers() if options.demo else ():
+            self._scans.read(name, reader)
+        for name, source in find_scans(options.scans, report, options.series).items():
+            self._scans.read(name, partial(_read_source, name, source))
 
     # -- the server --------------------------------------------------------------------------------------------------
 
     @property
     def url(self) -> str:
-        """Where the page is, with the token that lets a browser in."""
-        return self.guard.url(self.server.port)
+        """The page's address, with the token that lets a browser in."""
+        return self._guard.url(self.server.port)
 
     async def start(self) -> None:
+        """Serve the page until the server is stopped."""
         await self.server.start(
             exec_mode="coroutine",
-            host=self.options.host,
-            port=self.options.port,
+            host=self._options.host,
+            port=self._options.port,
             open_browser=False,
             show_connection_info=False,
             disable_logging=True,
             timeout=0,
         )
 
-    async def stop(self) -> None:
-        if self.server.running:
-            await self.server.stop()
-
     def _bind(self, wslink_server) -> None:
-        """Before the server listens: who is let in, and our own addresses."""
-        from .web.routes import add_routes
-
+        """Add the guard and our addresses before the server listens."""
         app = wslink_server.app
-        app.middlewares.append(self.guard.middleware)
-        add_routes(app, self)
-        if self.gallery is not None:
-            add_gallery(app, self.gallery)
+        app.middlewares.append(self._guard.middleware)
+        add_routes(app, self.session, self._scans, self._exports, self._boxes)
+        if self._gallery is not None:
+            add_gallery(app, self._gallery)
 
-    # -- what the page does ------------------------------------------------------------------------------------------
+    # -- the page ----------------------------------------------------------------------------------------------------
 
-    def _connect(self) -> None:
-        """Names by which the page's templates call: `trigger('name', [values])`."""
-        scans, views, landmarks, boxes = self.scans, self.views, self.landmarks, self.boxes
-        follow_up = self.follow_up
+    def _add_actions(self) -> None:
+        """Name the actions that the templates call: `trigger('name', [values])`."""
+        scans, views, landmarks, boxes, words = self._scans, self._views, self._landmarks, self._boxes, self._words
         actions = {
             "scan_remove": scans.remove,
             "scan_template": scans.choose_template,
@@ -122,122 +131,68 @@ class Viewer:
             "view_mode": views.set_mode,
             "view_orientation": views.set_orientation,
             "view_enlarge": views.enlarge,
-            "view_reset": views.reset,
+            "view_fit": views.fit,
             "window": views.set_window,
-            "link": self.linking.toggle,
             "slice": views.set_slice,
+            "link": self._linking.toggle,
+            "crosshair": self._crosshair.toggle,
             "mouse": landmarks.set_mouse,
             "point_select": landmarks.select,
             "point_rename": landmarks.rename,
             "point_delete": landmarks.delete,
             "answer_not_visible": landmarks.set_not_visible,
             "answer_again": landmarks.match_again,
-            "undo": lambda: self._at_hand.undo(),
-            "redo": lambda: self._at_hand.redo(),
-            "tab": self.set_tab,
-            "crosshair": self.crosshair.toggle,
+            "undo": landmarks.logic.undo,
+            "redo": landmarks.logic.redo,
             "boxes_find": boxes.find,
             "boxes_cancel": boxes.cancel,
             "boxes_jump": boxes.jump,
             "boxes_clear": boxes.clear,
             "boxes_crop": boxes.crop,
-            "boxes_drop": boxes.drop_crop,
-            "follow_patient": follow_up.choose_patient,
-            "follow_date": follow_up.set_date,
-            "follow_prior": follow_up.set_prior,
-            "follow_current": follow_up.set_current,
-            "follow_choose": follow_up.choose,
-            "follow_act": follow_up.act,
-            "follow_merge": follow_up.merge,
-            "follow_describe": follow_up.describe,
-            "follow_pair": follow_up.pairing.begin,
-            "follow_agree": follow_up.pairing.agree,
-            "follow_cancel": follow_up.pairing.cancel,
-            "follow_close_up": follow_up.close_up,
-            "words_typed": self.words.typed,
-            "words_find": self.words.find,
-            "words_read": self.words.read,
-            "words_sentence": self.words.sentence,
+            "crop_remove": boxes.remove_crop,
+            "words_complete": words.complete,
+            "words_find": words.find,
+            "report_read": words.read_report,
+            "report_sentence": words.find_sentence,
             "dismiss": self.session.dismiss,
         }
-        if self.outlines is not None:
-            actions |= {
-                "outlines_run": self.outlines.run,
-                "outlines_cancel": self.outlines.cancel,
-                "outlines_jump": self.outlines.jump,
-                "outlines_show": self.outlines.show,
-            }
         for name, action in actions.items():
-            self.server.trigger(name)(self._guarded(action))
+            self.server.trigger(name)(self._reporting(action))
 
-    def set_tab(self, tab: str) -> None:
-        """Which page of the side panel is in front; it stays when the browser loads the page anew."""
-        if tab in TABS:
-            self.tab = tab
-            self.follow_up.set_open(tab == "lesions")
-
-    @property
-    def _at_hand(self):
-        """Whose steps undo and redo are about."""
-        return self.follow_up if self.tab == "lesions" else self.landmarks
-
-    def _guarded(self, action):
-        """An action whose error, if any, is a sentence on the page; the page shows at once what has changed."""
-        from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+    def _reporting(self, action: Callable) -> Callable:
+        """Return the action with its error as a sentence on the page, which is updated at once."""
 
         def act(*values) -> None:
             try:
                 action(*values)
             except AnatomicalEmbeddingError as error:
-                self.session.say(str(error))
+                self.session.report(str(error))
             self._publish()
 
         return act
 
-    # -- going on ----------------------------------------------------------------------------------------------------
-
-    @property
-    def awake(self) -> bool:
-        """Is there anything that should be followed closely?"""
-        return self.scans.busy or self.crosshair.logic.enabled or bool(self.session.scans)
-
     def poll(self) -> None:
-        self.scans.poll()
-        self.views.poll()
-        self.linking.poll()
-        self.landmarks.poll()
-        self.follow_up.poll()
-        self.crosshair.poll()
-        self.words.poll()
-        self.boxes.poll()
-        if self.outlines is not None:
-            self.outlines.poll()
-        if self.views.painter.busy and monotonic() - self._told < _DRAWING_S:
+        """Continue the work of all features, and update the page."""
+        for feature in self._features:
+            feature.poll()
+        if self._views.painter.busy and monotonic() - self._published < _DRAWING_S:
             return  # pictures first: an update costs as much as drawing one
         self._publish()
         self.server.state.flush()
 
-    def _publish(self, initial: bool = False) -> None:
-        self._told = monotonic()
-        state = self.server.state
-        if initial:
-            state.trame__title = "Anatomical Embedding"
-            state.windows = list(PRESETS)
-            state.cohort = "" if self.gallery is None else self.gallery.name
-            state.outlines = None
-            state.update({"sought": "", "wanted": [], "recall": "0.95", "margin": 0, "sayings": "", "report_text": ""})
-            state.client_only("sought", "wanted", "recall", "margin", "sayings", "report_text")
-        state.tab = self.tab
-        self.scans.publish(state)
-        self.views.publish(state)
-        self.views.publish_slices(state)
-        self.linking.publish(state)
-        self.landmarks.publish(state)
-        self.follow_up.publish(state)
-        self.crosshair.publish(state)
-        self.words.publish(state)
-        self.boxes.publish(state)
-        if self.outlines is not None:
-            self.outlines.publish(state)
-        self.exports.publish(state)
-        state.sentences = self.session.sentences
+    def _publish(self) -> None:
+        self._published = monotonic()
+        for feature in (*self._features, self._exports):
+            feature.publish(self.server.state)
+        self.server.state.sentences = self.session.sentences
+
+
+def _template(name: str) -> str:
+    """Return a Vue template of the page, with the templates that it names as `<!-- part: NAME -->` in their places."""
+    text = (_TEMPLATES / f"{name}.html").read_text(encoding="utf-8")
+    return _PART.sub(lambda found: _template(found[1]), text)
+
+
+def _read_source(name: str, source: Source, _cancelled: Callable[[], bool]) -> list[Volume]:
+    """Read a scan of the command line; see `Reader`."""
+    return [replace(source.read(), name=name)]

@@ -1,4 +1,4 @@
-"""Cohorts at scale: the same shards whatever is killed, memory, speed-up, search times, sizes, loss by 8 bits.
+"""Cohorts at scale: the same maps whatever is killed, memory, speed-up, search times, sizes, loss by compressed maps.
 
 python Testing/benchmarks/cohort.py WORK [--scans 1000] [--real DIR] [--kills 20] [--again 300] [--steps data,run,...]
 
@@ -22,27 +22,27 @@ import threading
 import time
 from collections import Counter
 from contextlib import closing
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 import psutil
-from safetensors import safe_open
-from safetensors.torch import save_file
 
+from AnatomicalEmbedding.cohort.facts import make_facts
 from AnatomicalEmbedding.cohort.index import refresh
 from AnatomicalEmbedding.cohort.manifest import EMBEDDED
 from AnatomicalEmbedding.cohort.search import Search, one_mention
-from AnatomicalEmbedding.cohort.shard import read_map, write_shard
-from AnatomicalEmbedding.cohort.store import MANIFEST_NAME, Store, shard_path
+from AnatomicalEmbedding.cohort.store import MANIFEST_NAME, Store, map_path
 from AnatomicalEmbedding.embedding.inference import load_model
+from AnatomicalEmbedding.embedding.map import EmbeddingMap
 from AnatomicalEmbedding.matching.match import match
 from AnatomicalEmbedding.matching.query import Query, StoredQuery
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.scan.sources import Source
 from AnatomicalEmbedding.scan.volume import Volume
 
-STEPS = ("data", "run", "kill", "separate", "speed", "find", "many", "find_many", "int8")
+STEPS = ("data", "run", "kill", "separate", "speed", "find", "many", "find_many", "loss")
 _PATIENTS = 24
 _REAL_EVERY = 8  # of the real scans, so that most of the run is many small ones
 _PART_MM = (210.0, 210.0, 110.0)
@@ -93,9 +93,9 @@ def spoil(path: Path, kind: str, other: Path) -> None:
         path.write_bytes(random.Random(1).randbytes(len(content)))
 
 
-def shards_of(store: Path) -> dict[str, str]:
+def checksums_of(store: Path) -> dict[str, str]:
     with Store(store) as opened:
-        return {scan_hash: sha256 for scan_hash, (sha256, _) in opened.manifest.shards().items()}
+        return {scan_hash: sha256 for scan_hash, (sha256, _) in opened.manifest.map_files().items()}
 
 
 def states_of(store: Path) -> dict:
@@ -111,9 +111,9 @@ def finished(store: Path) -> list[float]:
     return sorted(datetime.fromisoformat(each).timestamp() for each in times)
 
 
-def digest(shards: dict[str, str]) -> str:
-    """One SHA-256 of all shards' own."""
-    return hashlib.sha256(json.dumps(sorted(shards.items())).encode()).hexdigest()
+def digest(checksums: dict[str, str]) -> str:
+    """One SHA-256 of those of all maps."""
+    return hashlib.sha256(json.dumps(sorted(checksums.items())).encode()).hexdigest()
 
 
 def begin(store: Path, data: Path) -> None:
@@ -155,7 +155,7 @@ def run_once(work: Path, workers: int = 2, store: str = "a", data: str = "data")
     seconds = time.perf_counter() - start
     found = states_of(work / store)["states"]
     with Store(work / store) as opened:
-        sizes = [size for _, size in opened.manifest.shards().values()]
+        sizes = [size for _, size in opened.manifest.map_files().values()]
         index = sum(path.stat().st_size for path in (work / store / "index").glob("*"))
         ends = finished(work / store)
     memory = np.array(run.memory)
@@ -165,7 +165,7 @@ def run_once(work: Path, workers: int = 2, store: str = "a", data: str = "data")
         "seconds_to": {share: round(end - start_utc) for share, end in shares.items()},
         "parent_mb_at": {s: round(np.interp(end, *memory.T) / 2**20) for s, end in shares.items()},
         "parent_peak_mb": round(memory[:, 1].max() / 2**20),
-        "shards": len(sizes), "shards_sha256": digest(shards_of(work / store)),
+        "maps": len(sizes), "maps_sha256": digest(checksums_of(work / store)),
         "mb_a_scan": {"mean": round(np.mean(sizes) / 2**20, 2), "largest": round(max(sizes) / 2**20, 2)},
         "index_mb_a_scan": round(index / len(sizes) / 2**20, 3),
     }  # fmt: skip
@@ -220,10 +220,10 @@ def compared(work: Path, one: str, other: str) -> dict:
         {Path(scan).name: ended for scan, ended in states_of(work / s)["rows"].items()} for s in (one, other)
     )
     wanted = {before[name][1] for name in after} - {None}
-    a, b = {key: value for key, value in shards_of(work / one).items() if key in wanted}, shards_of(work / other)
-    files = list((work / other / "shards").rglob("*.safetensors"))
+    a, b = {key: value for key, value in checksums_of(work / one).items() if key in wanted}, checksums_of(work / other)
+    files = list((work / other / "maps").rglob("*.safetensors"))
     return {
-        "scans": len(after), "shards": len(b), "shards_sha256": digest(b), "same": a == b,
+        "scans": len(after), "maps": len(b), "maps_sha256": digest(b), "same": a == b,
         "different": sum(a.get(key) != value for key, value in b.items()),
         "lost": len(set(a) - set(b)), "same_states": after == {name: before[name] for name in after},
         "files": len(files),
@@ -264,20 +264,17 @@ def make_many(work: Path, real: Path | None, count: int = 1000) -> dict:
         rows = [row for row in store.manifest.rows(EMBEDDED) if real is None or "part_" not in row.path]
     shutil.rmtree(work / "many", ignore_errors=True)
     with closing(Store(work / "many", create=True)) as many:
-        many.manifest.settle(Store(work / "a").manifest.about)
+        many.manifest.set_about(Store(work / "a").manifest.about)
         sources = [
             Source(f"{rows[n % len(rows)].path}#{n}", "", (), True, n, n) for n in range(count)
         ]  # no such files: searching does not read them
         many.manifest.add(sources)
         for n, row in enumerate(list(many.manifest.due())):
-            path = shard_path(work / "a", rows[n % len(rows)].scan_hash)
-            with safe_open(str(path), "pt") as file:
-                (key, text), *_ = file.metadata().items()
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-            facts = json.loads(text) | {"scan_hash": f"{n:040x}"[::-1]}
-            target = shard_path(work / "many", facts["scan_hash"])
-            target.parent.mkdir(parents=True, exist_ok=True)
-            save_file(tensors, str(target), {key: json.dumps(facts, sort_keys=True)})
+            found = EmbeddingMap.load(map_path(work / "a", rows[n % len(rows)].scan_hash))
+            found = replace(found, provenance=replace(found.provenance, scan_hash=f"{n:040x}"[::-1]))
+            facts = make_facts(found)
+            target = map_path(work / "many", facts["scan_hash"])
+            found.save(target)
             size = target.stat().st_size
             many.manifest.finish(row.id, EMBEDDED, scan_hash=facts["scan_hash"], sha256="", size=size, facts=facts)
         start = time.perf_counter()
@@ -286,7 +283,7 @@ def make_many(work: Path, real: Path | None, count: int = 1000) -> dict:
         return {
             "maps": count, "of": len(rows), "index_seconds": round(time.perf_counter() - start, 1),
             "index_mb": round(index / 2**20),
-            "mb_a_map": round(sum(size for _, size in many.manifest.shards().values()) / count / 2**20, 2),
+            "mb_a_map": round(sum(size for _, size in many.manifest.map_files().values()) / count / 2**20, 2),
         }  # fmt: skip
 
 
@@ -328,17 +325,17 @@ def time_find(work: Path, name: str) -> dict:
     return {"maps": len(found), "seconds": times, "load": os.getloadavg()[0]}
 
 
-def measure_int8(work: Path, real: Path) -> dict:
-    """Answers by 8-bit shards and by whole maps, in pairs of dev scans; and the lung landmarks of one patient."""
+def measure_loss(work: Path, real: Path) -> dict:
+    """Answers by maps from files and by maps in memory, in pairs of dev scans; and lung landmarks of one patient."""
     model, rng = load_model(), np.random.default_rng(0)
     names = ("ts_example", "ircad_p01", "ircad_p17", "elastix_lung_baseline", "elastix_lung_followup", "segthor_05")
     paths = [path for name in names for path in real.glob(f"dev/{name}.nii.gz")]
     maps = {path.name: model.embed(Volume.read(path)) for path in paths}
     small, moved = {}, []
     for name, embedding in maps.items():
-        path = work / "int8" / f"{name}.scan.safetensors"
-        write_shard(path, embedding, {}, True)
-        small[name] = read_map(path)
+        path = work / "loss" / f"{name}.map.safetensors"
+        embedding.save(path)
+        small[name] = EmbeddingMap.load(path)
     for one in maps:
         cells = maps[one].body_index.numpy()
         cells = cells[rng.choice(len(cells), 40, replace=False)] + rng.uniform(-0.5, 0.5, (40, 3))
@@ -357,7 +354,7 @@ def measure_int8(work: Path, real: Path) -> dict:
         every = [json.loads(path.read_text())["points"] for path in lists]
         a, b = (np.array([each[name] for name in every[0] if name in every[1]]) for each in every)
         one, other = "elastix_lung_baseline.nii.gz", "elastix_lung_followup.nii.gz"
-        for kind, held in (("fp16", maps), ("int8", small)):
+        for kind, held in (("memory", maps), ("file", small)):
             error = np.linalg.norm(match(held[one], a, held[other]).points_ras - b, axis=1)
             result[f"lung_median_error_mm_{kind}"] = round(float(np.median(error)), 3)
     return result
@@ -382,7 +379,7 @@ def main() -> None:
         "many": lambda: make_many(work, options.real),
         "find": lambda: time_find(work, "a"),
         "find_many": lambda: time_find(work, "many"),
-        "int8": lambda: measure_int8(work, options.real) if options.real else {},
+        "loss": lambda: measure_loss(work, options.real) if options.real else {},
     }
     path = work / "figures.json"
     for name in options.steps.split(","):

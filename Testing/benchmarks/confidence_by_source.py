@@ -23,7 +23,15 @@ from AnatomicalEmbedding.embedding.inference import Model
 from AnatomicalEmbedding.evaluation.confidence import Judged, summarise_confidence
 from AnatomicalEmbedding.matching.confidence import EVIDENCE, judge
 from AnatomicalEmbedding.structures.labelled_scans import Case, list_scans, load_case
-from AnatomicalEmbedding.training.calibrate import BENT, LABELLED, PHANTOMS, WEIGHTS, Outcomes, grow, try_matching
+from AnatomicalEmbedding.training.calibrate import (
+    BENT,
+    LABELLED,
+    PHANTOMS,
+    WEIGHTS,
+    Outcomes,
+    grow_forest,
+    try_matching,
+)
 from AnatomicalEmbedding.training.known_matches import Trial, bent_trials, labelled_trials, phantom_trials
 
 _EFFORT = "standard"
@@ -112,7 +120,7 @@ def without(source: str, labelled: list[Tried], bent: list[Tried], phantoms: lis
         BENT: Outcomes.joined(each.outcomes for each in bent if source != each.template),
         PHANTOMS: Outcomes.joined(each.outcomes for each in phantoms),
     }
-    return Calibration(model.weights_hash, EVIDENCE, {_EFFORT: grow(outcomes, WEIGHTS)})
+    return Calibration(model.weights_hash, EVIDENCE, {_EFFORT: grow_forest(outcomes, WEIGHTS)})
 
 
 def main() -> None:

@@ -76,13 +76,13 @@ def _taken(store: Path, target: Path, count: int) -> int:
     with Store(store) as known, Store(target, create=True) as made:
         rows = list(known.manifest.rows(EMBEDDED))[:count]
         facts = {row.id: facts for row, facts in known.manifest.embedded()}
-        shards = known.manifest.shards()
-        made.manifest.settle(known.manifest.about)
+        files = known.manifest.map_files()
+        made.manifest.set_about(known.manifest.about)
         made.manifest.add(Source(row.path, row.series, row.files, not row.series, row.size, 0) for row in rows)
         for new, row in zip(list(made.manifest.due()), rows, strict=True):
-            sha256, size = shards[row.scan_hash]
-            made.shard(row.scan_hash).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(known.shard(row.scan_hash), made.shard(row.scan_hash))
+            sha256, size = files[row.scan_hash]
+            made.map_path(row.scan_hash).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(known.map_path(row.scan_hash), made.map_path(row.scan_hash))
             values = {"scan_hash": row.scan_hash, "sha256": sha256, "size": size, "facts": facts[row.id]}
             made.manifest.finish(new.id, EMBEDDED, **values)
     return len(rows)

@@ -16,19 +16,13 @@ from pathlib import Path
 import numpy as np
 
 from AnatomicalEmbedding import EmbeddingMap, load_model, match
+from AnatomicalEmbedding.papers.bpr_rpr.levels import find_levels
 from AnatomicalEmbedding.structures.labelled_scans import Pair, find_pairs, load_cases
-
-_STEP_MM = 1.0
 
 
 def heights_found(template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap) -> np.ndarray:
-    """(n,) world z in the target of the level of (n, 3) RAS mm points of the template."""
-    if not template.levels_alone:
-        return match(template, points_ras, target).points_ras[:, 2]
-    scores = np.interp(points_ras[:, 2], *slice_scores(template))
-    heights, of_slices = slice_scores(target)
-    fine = np.arange(heights[0], heights[-1] + _STEP_MM, _STEP_MM)
-    return fine[np.abs(np.interp(fine, heights, of_slices) - scores[:, None]).argmin(1)]
+    """(n,) world z in the target of (n, 3) RAS mm points of the template."""
+    return match(template, points_ras, target).points_ras[:, 2]
 
 
 def heights_by_middle(template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap) -> np.ndarray:
@@ -37,16 +31,6 @@ def heights_by_middle(template: EmbeddingMap, points_ras: np.ndarray, target: Em
         m.cell_to_ras[2, 3] + m.cell_to_ras[2, 2] * float(m.body_index[:, 2].float().mean()) for m in (template, target)
     ]
     return points_ras[:, 2] - middle[0] + middle[1]
-
-
-def slice_scores(embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
-    """World z and score of slices that hold body: the mean of the body cells of two layers, as in training."""
-    layers = np.arange(0, embedding.body.shape[0], 2)
-    cells = np.add.reduceat(embedding.body.sum((1, 2)).numpy(), layers)
-    totals = np.add.reduceat((embedding.coordinate[2] * embedding.body).sum((1, 2)).numpy(), layers)
-    held = cells > 0
-    z = embedding.cell_to_ras[2, 3] + embedding.cell_to_ras[2, 2] * (layers[held] + 0.5)
-    return z, totals[held] / cells[held]
 
 
 def main() -> None:
@@ -61,7 +45,8 @@ def main() -> None:
     for weights in options.model:
         model = load_model(weights, "cpu")
         maps = {case.id: model.embed(case.volume) for case in cases}
-        for name, answer in [*rows, (model.name, heights_found)]:
+        states_levels = model.card.get("recipe", {}).get("objective") == "levels"
+        for name, answer in [*rows, (model.name, find_levels if states_levels else heights_found)]:
             print(f"| {name} | {_row(pairs, maps, answer)} |", flush=True)
         rows = []  # the first row needs the maps of any weights
 

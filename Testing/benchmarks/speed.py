@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--scan", help="a CT file to embed instead of the phantom")
     options = parser.parse_args()
     model = load_model(options.model, options.device)
-    phantom = make_phantom(5, spacing=(0.78, 0.78, 3.0), coverage_mm=(200.0, 590.0), in_plane_mm=400.0)
+    phantom = make_phantom(5, spacing=(0.78, 0.78, 3.0), coverage_mm=(200.0, 590.0))
     volume = Volume.read(options.scan) if options.scan else phantom.volume
     print(f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}")
     k, j, i = volume.shape

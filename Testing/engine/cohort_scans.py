@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from AnatomicalEmbedding.cohort.engine import settled
+from AnatomicalEmbedding.cohort.engine import choose_weights
 from AnatomicalEmbedding.cohort.store import Store
 from AnatomicalEmbedding.cohort.work import Task, embed_scan
 from AnatomicalEmbedding.phantom import Phantom, make_phantom
@@ -44,7 +44,7 @@ def write_parts(folder: Path, count: int) -> list[Path]:
 
 def embed_waiting(store: Store, weights: str | Path, memory_bytes: int = 0, descriptors: bool = True) -> None:
     """What a run does, in this process."""
-    name, weights_hash, kept = settled(store, str(weights), descriptors)
+    name, weights_hash, kept = choose_weights(store, str(weights), descriptors)
     for row in list(store.manifest.due()):
         where = (row.path, row.series, row.files)
         task = Task(str(store.folder), *where, name, weights_hash, "cpu", kept, memory_bytes)
@@ -58,4 +58,4 @@ def states(store: Store) -> dict[str, str]:
 
 
 def checksums(store: Store) -> dict[str, str]:
-    return {scan_hash: sha256 for scan_hash, (sha256, _) in store.manifest.shards().items()}
+    return {scan_hash: sha256 for scan_hash, (sha256, _) in store.manifest.map_files().items()}

@@ -19,7 +19,7 @@ from AnatomicalEmbedding.matching.confidence import EVIDENCE
 from AnatomicalEmbedding.matching.match import match
 from AnatomicalEmbedding.scan.points import PointList, write_markups
 from AnatomicalEmbedding.scan.volume import Volume
-from AnatomicalEmbedding.training.calibrate import grow
+from AnatomicalEmbedding.training.calibrate import grow_forest
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def expected(place: Place) -> np.ndarray:
 
 @pytest.fixture(scope="session")
 def forest():
-    return grow({"known": outcomes(6000, 0)}, {"known": 1.0})
+    return grow_forest({"known": outcomes(6000, 0)}, {"known": 1.0})
 
 
 @pytest.fixture(scope="session")

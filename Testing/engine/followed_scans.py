@@ -24,14 +24,3 @@ EMPTY = FollowUp().with_studies(STUDIES)
 def moved_map(key: str, body: np.ndarray | None = None) -> EmbeddingMap:
     """The anatomy at p in scan "a" lies at p + STEPS[key] in scan `key`."""
     return analytic_map(lambda points: points - STEPS[key], name=key, body=body)
-
-
-def turned_map(degrees: float) -> EmbeddingMap:
-    """The anatomy of scan "a", turned about the vertical axis through MIDDLE, towards the patient's left."""
-    return analytic_map(lambda points: (points - MIDDLE) @ turn(degrees) + MIDDLE, name="turned")
-
-
-def turn(degrees: float) -> np.ndarray:
-    """(3, 3) from directions in scan "a" to those in the turned one."""
-    c, s = np.cos(np.deg2rad(degrees)), np.sin(np.deg2rad(degrees))
-    return np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]])

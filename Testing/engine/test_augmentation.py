@@ -58,15 +58,6 @@ def test_all_changes_at_once_stay_near_the_input_range(seed):
     assert not torch.equal(x, augment(spread_hu(), ALL_ON, OURS, rng(seed + 100)))
 
 
-def test_gamma_keeps_order_and_ends():
-    spec = replace(PLAIN, gamma_probability=1.0, gamma=[0.75, 1.3])
-    hu = torch.linspace(-1100, 1500, 400).view(1, 1, 400)
-    x = augment(hu, spec, OURS, rng(1)).flatten()
-    assert (x.diff() >= 0).all()
-    assert float(x[0]) == 0
-    assert float(x[-1]) == 1
-
-
 def test_window_clips_ours_and_stretches_the_papers():
     spec = replace(PLAIN, window_probability=1.0, window_low=[-300.0, -300.0], window_high=[400.0, 400.0])
     hu = torch.tensor([-1000.0, -300, 50, 400, 1200]).view(1, 1, 5)
@@ -75,36 +66,6 @@ def test_window_clips_ours_and_stretches_the_papers():
     ours = augment(hu.clone(), spec, OURS, rng()).flatten()
     plain = augment(hu.clamp(-300, 400), PLAIN, OURS, rng()).flatten()
     torch.testing.assert_close(ours, plain, rtol=0, atol=1e-6)
-
-
-def test_hu_remap_moves_soft_tissue_within_reason():
-    hu = torch.linspace(-1000, 1300, 500).view(1, 1, 500)
-    plain = augment(hu.clone(), PLAIN, OURS, rng())
-    spec = replace(PLAIN, hu_remap_probability=1.0)
-    moved = torch.stack([augment(hu.clone(), spec, OURS, rng(seed)) - plain for seed in range(20)])
-    soft = (hu > 0) & (hu < 80)
-    assert moved.abs().max() < 200 * LEVEL_OF_ONE_HU
-    assert moved[soft.expand_as(moved)].abs().max() <= 51 * LEVEL_OF_ONE_HU
-    assert moved[soft.expand_as(moved)].std() > 5 * LEVEL_OF_ONE_HU
-
-
-def test_noise_has_zero_mean_and_at_most_the_recipes_level():
-    flat = torch.full((24, 24, 24), 40.0)
-    plain = augment(flat.clone(), PLAIN, OURS, rng())
-    spec = replace(PLAIN, noise_probability=1.0, noise_level=0.08)
-    noise = [augment(flat.clone(), spec, OURS, rng(seed)) - plain for seed in range(12)]
-    assert max(float(n.std()) for n in noise) < 0.085
-    assert max(float(n.std()) for n in noise) > 0.04
-    assert max(float(n.mean().abs()) for n in noise) < 0.005
-
-
-def test_filters_leave_flat_regions_as_they_are():
-    flat = torch.full((12, 12, 12), 40.0)
-    spec = replace(PLAIN, filter_probability=1.0)
-    for seed in range(4):
-        inner = (slice(1, -1),) * 3
-        changed, plain = augment(flat.clone(), spec, OURS, rng(seed)), augment(flat.clone(), PLAIN, OURS, rng())
-        torch.testing.assert_close(changed[inner], plain[inner], rtol=0, atol=1e-6)
 
 
 def test_cut_leaves_one_side_unscanned():
@@ -127,20 +88,6 @@ def test_cut_leaves_one_side_unscanned():
             assert not empty.any()
     assert {axis for axis, _ in sides} == {0, 1, 2}
     assert {low for _, low in sides} == {True, False}
-
-
-def test_blocks_are_a_few_boxes_of_one_level_each():
-    flat = torch.full((64, 64, 64), 40.0)
-    plain = augment(flat[:1, :1, :1].clone(), PLAIN, OURS, rng())[0, 0, 0]
-    spec = replace(PLAIN, block_probability=1.0)
-    for seed in range(5):
-        x = augment(flat.clone(), spec, OURS, rng(seed))
-        levels = set(x[x != plain].tolist())
-        assert 1 <= len(levels) <= 6
-        assert all(0 <= level <= 1 for level in levels)
-        extents = [torch.nonzero(x == level).amax(0) - torch.nonzero(x == level).amin(0) + 1 for level in levels]
-        assert max(int(e.max()) for e in extents) < 36
-        assert (x == plain).float().mean() > 0.3
 
 
 def test_smoothing_is_the_mean_of_27_neighbours():

@@ -7,7 +7,6 @@ import pytest
 import torch
 from described_maps import described, errors, inner_points
 
-from AnatomicalEmbedding.matching.blocks import _agree, describe_blocks, match_blocks
 from AnatomicalEmbedding.matching.match import match
 from AnatomicalEmbedding.matching.target_batch import TargetRows
 from AnatomicalEmbedding.scan.geometry import transform_points
@@ -72,52 +71,3 @@ def test_a_stretched_and_sheared_target_is_followed():
     points = inner_points(60, rim_mm=60.0)
     truth = (points - middle) @ np.linalg.inv(slope).T + middle
     assert errors(match(described(), points, target).points_ras, truth).max() < 1.5
-
-
-def test_each_point_of_many_is_answered_as_alone():
-    template, target, points = (
-        noisy(described(), 0.2),
-        noisy(described(moved=(3.0, 1.0, 2.0)), 0.2, 1),
-        inner_points(50),
-    )
-    blocks = describe_blocks(template, cells(template, points))
-    together = match_blocks(blocks, each(target, points), cells(target, points))
-    for n in (0, 17, 49):
-        point = points[n : n + 1]
-        blocks = describe_blocks(template, cells(template, point))
-        one = match_blocks(blocks, each(target, point), cells(target, point))
-        torch.testing.assert_close(one.cells[0], together.cells[n], atol=1e-4, rtol=0)
-
-
-def test_what_is_known_of_an_answer_tells_good_from_bad():
-    template, points = described(), inner_points(40)
-    blocks, strange = describe_blocks(template, cells(template, points)), noisy(described(), 1.0)
-    good = match_blocks(blocks, each(described(), points), cells(template, points))
-    bad = match_blocks(blocks, each(strange, points), cells(template, points))
-    assert good.similarity.min() > 0.8
-    assert bad.similarity.max() < 0.4
-    assert good.spread_mm.max() < 2
-    assert bad.spread_mm.median() > 6
-    assert good.moved_mm.max() < 1.0
-
-
-def test_where_no_node_answers_the_first_answer_stays():
-    body = np.zeros((16, 20, 24), dtype=bool)
-    body[:, :, :4] = True
-    template, target = described(), described(body=body)
-    point = target.cell_to_ras[:3, 3] + np.array([[150.0, 80.0, 100.0]])
-    blocks = describe_blocks(template, cells(template, point))
-    found = match_blocks(blocks, each(target, point), cells(target, point))
-    torch.testing.assert_close(found.cells, cells(target, point))
-    assert float(found.similarity[0]) == 0.0
-
-
-def test_the_fit_follows_most_nodes():
-    rng = np.random.default_rng(0)
-    place = torch.from_numpy(rng.uniform(-25, 25, (30, 3)))
-    truth = torch.tensor([3.0, -2.0, 1.0], dtype=torch.float64)
-    displaced = truth + place * 0.05 + torch.from_numpy(rng.normal(size=(1, 30, 3)))
-    displaced[0, ::5] += 15.0
-    moved, spread = _agree(place, displaced, torch.ones(1, 30, dtype=torch.float64))
-    assert (moved[0] - truth).norm() < 1.0
-    assert 5 < float(spread[0]) < 15

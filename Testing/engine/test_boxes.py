@@ -6,30 +6,11 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from AnatomicalEmbedding.errors import PointsError
-from AnatomicalEmbedding.scan.boxes import enclosing, grown, intersection_over_union, read_rois, write_rois
+from AnatomicalEmbedding.scan.boxes import read_rois, write_rois
 
 BOX = np.array([[-10.0, 20.0, 300.0], [30.0, 50.0, 380.0]])
-
-
-def test_overlap_of_known_boxes():
-    half = BOX + [[20.0, 0, 0], [0, 0, 0]]
-    assert intersection_over_union(BOX, BOX) == 1.0
-    assert intersection_over_union(BOX, half) == pytest.approx(0.5)
-    assert intersection_over_union(half, BOX) == pytest.approx(0.5)
-    assert intersection_over_union(BOX, BOX + 100) == 0.0
-    assert intersection_over_union(BOX, BOX + [20.0, 0, 0]) == pytest.approx(1 / 3)
-
-
-@given(st.lists(st.floats(0, 50), min_size=6, max_size=6))
-def test_growing_moves_each_side_outward(margins):
-    box = grown(BOX, np.array(margins))
-    np.testing.assert_allclose(BOX[0] - box[0], margins[:3], atol=1e-9)
-    np.testing.assert_allclose(box[1] - BOX[1], margins[3:], atol=1e-9)
-    np.testing.assert_allclose(enclosing([BOX, box]), box)
 
 
 def test_boxes_are_read_back_as_written(tmp_path):
@@ -83,8 +64,3 @@ def test_files_without_a_box_are_refused(tmp_path, text, says):
         path.write_text(text)
     with pytest.raises(PointsError, match=says):
         read_rois(path)
-
-
-def test_a_name_that_slicer_would_not_open_is_refused(tmp_path):
-    with pytest.raises(PointsError, match=r"must be named \.mrk\.json"):
-        write_rois(tmp_path / "boxes.txt", {"liver": BOX})

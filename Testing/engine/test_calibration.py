@@ -13,7 +13,7 @@ from AnatomicalEmbedding.embedding.models.registry import find_weights, read_wei
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, WeightsError
 from AnatomicalEmbedding.matching.confidence import EVIDENCE, judge
 from AnatomicalEmbedding.resources import list_weights
-from AnatomicalEmbedding.training.calibrate import grow
+from AnatomicalEmbedding.training.calibrate import grow_forest
 
 
 def test_what_was_learnt_holds_for_new_matches(forest):
@@ -32,12 +32,6 @@ def test_what_was_learnt_holds_for_new_matches(forest):
         assert error[these].mean() == pytest.approx(new.errors_mm[these].mean(), rel=0.15)
 
 
-def test_few_matches_are_not_all_judged_alike():
-    new = outcomes(1000, 1)
-    present = grow({"known": outcomes(200, 0)}, {"known": 1.0}).predict(new.evidence)[:, 0]
-    assert ((present < 0.5) == ~np.isfinite(new.errors_mm)).mean() > 0.95
-
-
 def test_the_forest_answers_as_the_library_that_grew_it(monkeypatch):
     from sklearn import ensemble
 
@@ -49,18 +43,10 @@ def test_the_forest_answers_as_the_library_that_grew_it(monkeypatch):
             return super().fit(*data, **options)
 
     monkeypatch.setattr(ensemble, "RandomForestRegressor", Kept)
-    ours = grow({"known": outcomes(1500, 2)}, {"known": 1.0})
+    ours = grow_forest({"known": outcomes(1500, 2)}, {"known": 1.0})
     new = outcomes(500, 3).evidence
     theirs = grown[0].predict(new)[:, :4] * (1, 1, 1, 1000.0)
     np.testing.assert_allclose(ours.predict(new), theirs, rtol=2e-3, atol=2e-3)  # leaves are kept in half precision
-
-
-def test_a_source_counts_by_its_weight_however_many_matches_it_has():
-    sure = replace(outcomes(3000, 4), errors_mm=np.full(3000, 1.0))
-    lost = replace(outcomes(1500, 7), errors_mm=np.full(1500, 50.0))
-    for weights, expected in (({"a": 1, "b": 1}, 0.5), ({"a": 1, "b": 0.25}, 0.8), ({"a": 1}, 1.0)):
-        within = grow({"a": sure, "b": lost}, weights).predict(outcomes(200, 5).evidence)[:, 1]
-        assert within.mean() == pytest.approx(expected, abs=0.06)
 
 
 def test_it_is_read_back_as_it_was_written(calibration, tmp_path):
@@ -80,30 +66,15 @@ def test_a_damaged_file_is_refused(calibration, tmp_path):
         Calibration.load(path)
 
 
-def test_no_matches_have_no_verdicts(forest):
-    assert forest.predict(np.empty((0, len(EVIDENCE)))).shape == (0, 4)
-
-
 def test_too_few_matches_are_refused():
     with pytest.raises(AnatomicalEmbeddingError, match="20 matches with known truth are too few"):
-        grow({"known": outcomes(20, 0)}, {"known": 1.0})
+        grow_forest({"known": outcomes(20, 0)}, {"known": 1.0})
 
 
 class TestVerdicts:
-    def test_of_clear_cases(self, calibration):
-        rows = np.full((3, len(EVIDENCE)), 0.5, np.float32)
-        rows[:, GAP] = (5.0, 38.0, 5.0)
-        rows[:, SPREAD] = (2.0, 2.0, 19.5)
-        found = judge(rows, calibration, "standard")
-        assert found.status.tolist() == ["matched", "absent", "uncertain"]
-        assert found.probability[0] > 0.95
-        assert found.probability[1] < 0.05
-        assert found.expected_error_mm[0] < 4
-        assert found.expected_error_mm[2] > 12
-
-    @pytest.mark.parametrize(("expected", "status"), [(25.7, "uncertain"), (15.0, "matched")])
-    def test_an_answer_that_is_beyond_20_mm_on_average_is_no_match(self, expected, status):
-        """As probably as not it is within 10 mm, and yet 25 mm off on average: "matched" would contradict that."""
+    @pytest.mark.parametrize(("expected", "status"), [(16.0, "uncertain"), (14.0, "matched")])
+    def test_an_answer_that_is_beyond_15_mm_on_average_is_no_match(self, expected, status):
+        """However probable the answer is, its expected error decides."""
         node = np.zeros(1, np.int64)
         leaf = Forest(node, node - 1, np.zeros(1), node, np.array([[0.99, 0.4, 0.6, expected]]))
         found = judge(np.zeros((1, len(EVIDENCE)), np.float32), Calibration("", EVIDENCE, {"fast": leaf}), "fast")
@@ -122,10 +93,6 @@ class TestBesideWeights:
         assert weights.calibration is None
         replace(calibration, weights_hash=weights.sha256).save(calibration_file(small_weights))
         assert read_weights(small_weights).calibration.about == {"note": "made for a test"}
-
-    def test_that_of_other_weights_is_none_of_theirs(self, calibration, small_weights):
-        calibration.save(calibration_file(small_weights))
-        assert read_weights(small_weights).calibration is None
 
     @pytest.mark.parametrize("name", list_weights())
     def test_shipped_weights_have_one(self, name):

@@ -65,7 +65,7 @@ class TestEmbed:
             assert row["map"] == str(tmp_path / f"{name}.map.safetensors")
             made = load_model(place.model[1], "cpu").embed(Volume.read(row["scan"]))
             kept = EmbeddingMap.load(row["map"])
-            assert torch.equal(kept.coordinate, made.coordinate)
+            assert torch.allclose(kept.coordinate[:, made.body], made.coordinate[:, made.body], atol=0.01)
             assert kept.provenance == made.provenance
 
 

@@ -13,8 +13,6 @@ from cohort_scans import embed_waiting, torso, write_torsos
 
 from AnatomicalEmbedding.cohort.search import Search, one_mention
 from AnatomicalEmbedding.cohort.store import Store
-from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from AnatomicalEmbedding.matching.query import Query, StoredQuery
 from AnatomicalEmbedding.matching.status import MATCHED_MM
 from AnatomicalEmbedding.phantom import make_phantom
 
@@ -68,36 +66,6 @@ def test_like_a_point_of_a_scan(anatemb, torsos, folder, tmp_path):
         assert chances == sorted(chances, reverse=True)
     assert np.median(errors) < 6
     assert max(errors) < 40
-
-
-def test_refined_answers_are_closer(torsos, folder):
-    first = next(iter(torsos))
-    names = sorted(set.intersection(*(set(phantom.points_ras) for phantom in torsos.values())))
-    with Store(folder) as store:
-        search = Search(store)
-        (row,) = store.manifest.find(first)
-        template = search.map_of(row)
-        errors = {0: [], 10: []}
-        for name in names:
-            query = StoredQuery.of(Query(template, torsos[first].points_ras[name][None]))
-            for refined, of in errors.items():
-                for found in search.point(query, refined):
-                    if found.row.scan in torsos and found.point_ras is not None and found.row.scan != first:
-                        of.append(np.linalg.norm(torsos[found.row.scan].points_ras[name] - found.point_ras))
-    assert np.median(errors[10]) < np.median(errors[0])
-
-
-def test_by_words(anatemb, torsos, folder, tmp_path):
-    outcome = anatemb("cohort", "find", folder, "left kidney", "-o", tmp_path, "--json")
-    assert outcome.code == 0
-    assert len(json.loads(outcome.out)["places"]) == 4
-    rows = _places(tmp_path)
-    assert [row["status"] for row in rows].count("matched") == 3
-    assert (rows[-1]["status"], rows[-1]["r"]) == ("absent", "")
-    for row in rows[:-1]:
-        phantom = torsos[row["scan"]]
-        place = np.array([float(row[axis]) for axis in "ras"])
-        assert _distance_mm(phantom, "kidney_left", place) < _CLOSE_MM
 
 
 def _distance_mm(phantom, structure, place):
@@ -183,23 +151,3 @@ def test_like_a_scan_that_is_not_in_the_cohort(anatemb, torsos, folder, tmp_path
 def test_what_cannot_be_found_is_reported(anatemb, folder, tmp_path, options, says):
     assert_refused(anatemb("cohort", "find", folder, *options, "-o", tmp_path / "out"), says)
     assert not (tmp_path / "out").exists()
-
-
-def test_a_point_outside_its_scan(anatemb, torsos, folder, tmp_path):
-    first = next(iter(torsos))
-    outcome = anatemb("cohort", "find", folder, "--like", first, "--point", "-9000,0,0", "-o", tmp_path / "out")
-    assert_refused(outcome, "lies outside", first)
-
-
-def test_nothing_embedded_yet(anatemb, tmp_path, torsos):
-    with Store(tmp_path / "store", create=True) as store:
-        store.add([_folder_of(torsos)])
-    assert_refused(anatemb("cohort", "find", tmp_path / "store", "liver", "-o", tmp_path / "o"), "no embedded scan yet")
-
-
-def test_one_mention():
-    assert one_mention("left adrenal").places == ("adrenal_gland_left",)
-    with pytest.raises(AnatomicalEmbeddingError, match="names no place that is known"):
-        one_mention("zzz")
-    with pytest.raises(AnatomicalEmbeddingError, match="linke Niere"):
-        one_mention("linke Niere; liver")

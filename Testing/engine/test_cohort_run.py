@@ -1,4 +1,4 @@
-"""Runs of a cohort by Dask: the same shards by any workers, and whatever is killed on the way."""
+"""Runs of a cohort by Dask: the same maps by any workers, and whatever is killed on the way."""
 
 from __future__ import annotations
 
@@ -63,25 +63,25 @@ def run(folder: Path, weights: Path, *options: str) -> subprocess.CompletedProce
 def outcome(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
     with Store(folder) as store:
         assert store.verify() == []
-        assert len(list(folder.glob("shards/*/*"))) == len(checksums(store))
+        assert len(list(folder.glob("maps/*/*"))) == len(checksums(store))
         return checksums(store), states(store)
 
 
 @pytest.mark.long
-def test_killed_workers_and_a_killed_run_leave_the_same_shards(folder, weights, expected):
+def test_killed_workers_and_a_killed_run_leave_the_same_maps(folder, weights, expected):
     command = [*_ANATEMB, "run", str(folder), "--model", str(weights), "--device", "cpu", "--workers", "2"]
     first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _wait_for_shards(folder, 2, first)
+    _wait_for_maps(folder, 2, first)
     workers = _workers(first.pid)
     for worker in workers:
         worker.kill()
-    _wait_for_shards(folder, 4, first)
+    _wait_for_maps(folder, 4, first)
     after = _workers(first.pid)
     first.send_signal(signal.SIGKILL)  # the scheduler lives in this process
     first.wait()
     psutil.wait_procs(after, timeout=30)
-    (folder / "shards" / "00").mkdir(exist_ok=True)
-    (folder / "shards" / "00" / ".0123456789ab.00ff.scan.safetensors").write_bytes(b"half")
+    (folder / "maps" / "00").mkdir(exist_ok=True)
+    (folder / "maps" / "00" / ".0123456789ab.00ff.map.safetensors").write_bytes(b"half")
     done = run(folder, weights, "--workers", "1")
     assert done.returncode == 0, done.stderr
     assert f"{_SCANS} embedded, 1 duplicate, 1 unusable" in done.stdout
@@ -94,7 +94,7 @@ def test_killed_workers_and_a_killed_run_leave_the_same_shards(folder, weights, 
 def test_interrupted_by_the_user(folder, weights, expected):
     command = [*_ANATEMB, "run", str(folder), "--model", str(weights), "--device", "cpu", "--workers", "1"]
     first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    _wait_for_shards(folder, 1, first)
+    _wait_for_maps(folder, 1, first)
     first.send_signal(signal.SIGINT)
     _, said = first.communicate(timeout=60)
     assert first.returncode == 130
@@ -135,8 +135,8 @@ def test_no_scheduler_answers(folder, weights):
     assert done.stderr.count("\n") == 1
 
 
-def _wait_for_shards(folder: Path, count: int, process: subprocess.Popen) -> None:
-    while len(list(folder.glob("shards/*/[!.]*"))) < count and process.poll() is None:
+def _wait_for_maps(folder: Path, count: int, process: subprocess.Popen) -> None:
+    while len(list(folder.glob("maps/*/[!.]*"))) < count and process.poll() is None:
         time.sleep(0.02)
 
 

@@ -7,19 +7,16 @@ import sqlite3
 
 import numpy as np
 import pytest
+import torch
 from bad_files import make_bad_files
 from cohort_scans import checksums, embed_waiting, states, torso, write_parts, write_torsos
 from scan_files import stack_positions, write_linear_series
 from small_models import write_small_weights
 
 from AnatomicalEmbedding.cohort.index import Index
-from AnatomicalEmbedding.cohort.shard import read_cells, read_map, write_shard
 from AnatomicalEmbedding.cohort.store import Store
-from AnatomicalEmbedding.cohort.work import read_source
-from AnatomicalEmbedding.embedding.inference import load_model
-from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, MapError
-from AnatomicalEmbedding.matching.match import match
-from AnatomicalEmbedding.scan.sources import read_scan
+from AnatomicalEmbedding.embedding.map import EmbeddingMap
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
 
 @pytest.fixture(scope="module")
@@ -46,38 +43,6 @@ class TestScansOfAFolder:
         assert all(row.path in row.reason for row in rows.values())
         ignored = {"missing_file", "unknown_extension", "folder_without_image"}  # no scans at all
         assert {str(path) for kind, path in bad.items() if kind not in ignored} == set(rows)
-
-    def test_each_series_of_a_tree_is_a_scan(self, store, tmp_path):
-        slices = stack_positions((-40, -40, 0), (0, 0, 3.5), range(20))
-        for patient in ("a", "b"):
-            write_linear_series(tmp_path / "tree" / patient / "st0", slices, PatientID=patient)
-        mixed = tmp_path / "tree" / "c"
-        for number, modality in enumerate(("CT", "MR")):
-            write_linear_series(mixed / "new", slices, SeriesInstanceUID=f"1.2.{number}", Modality=modality)
-            for file in (mixed / "new").iterdir():
-                shutil.move(file, mixed / f"{number}_{file.name}")
-        store.add([tmp_path / "tree"])
-        names = {row.scan: row for row in store.manifest.rows()}
-        tree = tmp_path / "tree"
-        assert set(names) == {f"{tree}/a/st0", f"{tree}/b/st0", f"{mixed}#1.2.0", f"{mixed}#1.2.1"}
-        for scan in (f"{tree}/a/st0", f"{mixed}#1.2.0"):  # by its name alone, as a run reads it
-            row, volume = names[scan], read_scan(scan)
-            assert np.array_equal(volume.voxels, read_source(row.path, row.series, row.files).voxels)
-        for gone in (f"{mixed}#1.2.7", f"{tree}/d", f"{mixed}", "\0", "x" * 5000):
-            with pytest.raises(AnatomicalEmbeddingError):
-                read_scan(gone)
-        row = names[f"{mixed}#1.2.0"]
-        volume = read_source(row.path, row.series, row.files)
-        assert volume.shape[0] == 20
-        row = names[f"{mixed}#1.2.1"]
-        with pytest.raises(AnatomicalEmbeddingError, match="20 MR images"):
-            read_source(row.path, row.series, row.files)
-
-    def test_links_in_a_circle_end(self, store, tmp_path):
-        write_parts(tmp_path / "in", 1)
-        (tmp_path / "in" / "again").symlink_to(tmp_path / "in")
-        store.add([tmp_path / "in"])
-        assert len(states(store)) == 1
 
     def test_a_duplicate_is_named_and_the_first_one_counts(self, store, weights, tmp_path):
         (path,) = write_parts(tmp_path / "in", 1)
@@ -121,13 +86,7 @@ class TestScansOfAFolder:
         store.clean()
         assert states(store) == {"part_0.nii": "embedded", "part_1.nii": "embedded", "later.nrrd.nii": "duplicate"}
         assert len(set(before) & set(checksums(store))) == 1
-        assert {path.name.split(".")[0] for path in store.folder.glob("shards/*/*")} == set(checksums(store))
-
-    def test_priority_decides_the_order(self, store, tmp_path):
-        write_parts(tmp_path / "in", 2)
-        store.add([tmp_path / "in" / "part_0.nii"])
-        store.add([tmp_path / "in" / "part_1.nii"], priority=5)
-        assert [row.path[-5] for row in store.manifest.due()] == ["1", "0"]
+        assert {path.name.split(".")[0] for path in store.folder.glob("maps/*/*")} == set(checksums(store))
 
 
 class TestKeeping:
@@ -141,13 +100,13 @@ class TestKeeping:
         content = b"".join(path.read_bytes() for path in store.folder.rglob("*") if path.is_file())
         assert not any(word in content for word in (b"Muster", b"Erika", b"4711-0815", b"19640812"))
 
-    def test_a_damaged_and_a_lost_shard_are_found_and_embedded_again(self, store, weights, tmp_path):
+    def test_a_damaged_and_a_lost_map_are_found_and_embedded_again(self, store, weights, tmp_path):
         write_parts(tmp_path / "in", 3)
         store.add([tmp_path / "in"])
         embed_waiting(store, weights)
         before = checksums(store)
         assert store.verify() == []
-        damaged, lost, _ = (store.shard(scan_hash) for scan_hash in before)
+        damaged, lost, _ = (store.map_path(scan_hash) for scan_hash in before)
         content = bytearray(damaged.read_bytes())
         content[-5] ^= 1
         damaged.write_bytes(content)
@@ -172,7 +131,7 @@ class TestKeeping:
         assert len(checksums(store)) == 2
         store.remove([str(tmp_path / "in")])
         assert states(store) == {}
-        assert list(store.folder.glob("shards/*/*")) == []
+        assert list(store.folder.glob("maps/*/*")) == []
         assert len(list((tmp_path / "in").iterdir())) == 3
 
     def test_other_weights_are_refused(self, store, weights, tmp_path):
@@ -194,62 +153,45 @@ class TestKeeping:
         (tmp_path / "letter.txt").write_text("dear reader")
         with pytest.raises(AnatomicalEmbeddingError, match="not empty"):
             Store(tmp_path, create=True)
-        with pytest.raises(AnatomicalEmbeddingError, match="is no cohort"):
+        with pytest.raises(AnatomicalEmbeddingError, match="is not a cohort"):
             Store(tmp_path)
 
-    def test_a_manifest_that_is_none_is_named(self, tmp_path):
-        (tmp_path / "cohort.sqlite").write_bytes(b"no database" * 1000)
-        with pytest.raises(AnatomicalEmbeddingError, match=r"cohort\.sqlite"):
-            Store(tmp_path)
 
-    def test_the_manifest_is_kept_by_a_reader_in_another_process(self, store):
-        # WAL: a run writes while others read
-        assert sqlite3.connect(store.manifest.path).execute("PRAGMA journal_mode").fetchone() == ("wal",)
+def test_a_store_of_the_first_format_is_embedded_again(store, weights, tmp_path):
+    write_parts(tmp_path / "in", 2)
+    store.add([tmp_path / "in"])
+    embed_waiting(store, weights)
+    before, folder = checksums(store), store.folder
+    store.close()
+    (folder / "maps").rename(folder / "shards")
+    with sqlite3.connect(folder / "cohort.sqlite") as database:
+        database.execute("UPDATE about SET value = '1' WHERE key = 'format'")
+        database.execute("ALTER TABLE maps RENAME TO shards")
+    with Store(folder) as again:
+        assert set(states(again).values()) == {"waiting"}
+        embed_waiting(again, weights)
+        again.clean()
+        assert checksums(again) == before
+        assert not (folder / "shards").exists()
 
 
-@pytest.fixture(scope="module")
-def maps():
-    model = load_model(device="cpu")
-    return [model.embed(torso(seed).volume) for seed in (0, 1)]
-
-
-class TestShards:
-    def test_a_map_in_eight_bits_gives_the_same_answers(self, maps, tmp_path):
-        for number, embedding in enumerate(maps):
-            write_shard(tmp_path / str(number), embedding, {}, True)
-        small = [read_map(tmp_path / str(number)) for number in (0, 1)]
-        points = np.array([torso(0).points_ras[name] for name in sorted(torso(0).points_ras)])
-        whole, packed = match(*_pair(maps, points)), match(*_pair(small, points))
-        assert np.median(np.linalg.norm(whole.points_ras - packed.points_ras, axis=1)) < 0.2
-        assert (whole.status == packed.status).mean() > 0.9
-
-    def test_sizes(self, maps, tmp_path):
-        write_shard(tmp_path / "with", maps[0], {}, True)
-        write_shard(tmp_path / "without", maps[0], {}, False)
-        assert (tmp_path / "with").stat().st_size < 10 * 2**20
-        assert (tmp_path / "without").stat().st_size < 0.3 * 2**20
-        assert read_map(tmp_path / "without").local is None
-
-    def test_of_a_part_only_that_is_read(self, maps, tmp_path):
-        write_shard(tmp_path / "map", maps[0], {}, True)
-        whole = read_map(tmp_path / "map")
-        cell = whole.body_index[len(whole.body_index) // 2].numpy()
-        part = read_map(tmp_path / "map", cell, 40.0)
-        assert part.body.numel() < whole.body.numel()
-        place = (whole.cell_to_ras @ [*cell, 1])[:3]
-        there = np.rint(part.ras_to_cell @ [*place, 1])[:3].astype(int)
-        at, of = tuple(there[::-1]), tuple(cell[::-1])
-        np.testing.assert_array_equal(part.coordinate[(slice(None), *at)], whole.coordinate[(slice(None), *of)])
-        fine, whole_fine = (tuple(slice(2 * n, 2 * n + 2) for n in index) for index in (at, of))
-        np.testing.assert_array_equal(part.local[(slice(None), *fine)], whole.local[(slice(None), *whole_fine)])
-
-    @pytest.mark.parametrize("keep", [0, 200, 20_000])
-    def test_a_damaged_shard_is_named(self, maps, tmp_path, keep):
-        path = tmp_path / "map"
-        write_shard(path, maps[0], {}, True)
-        path.write_bytes(path.read_bytes()[:keep])
-        with pytest.raises(MapError, match="damaged"):
-            read_map(path)
+def test_a_part_of_a_map_is_as_the_whole(store, tmp_path):
+    write_torsos(tmp_path / "in", range(1))
+    store.add([tmp_path / "in"])
+    embed_waiting(store, "auto")
+    (hit,) = Index(store).nearest(np.array((0.0, 20.0, 260.0)))
+    file = store.map_path(hit.row.scan_hash)
+    whole, part = EmbeddingMap.load(file), hit.cells.map_near(hit.cell, 40.0, file)
+    assert whole.image is None
+    assert part.body.numel() < whole.body.numel()
+    first = np.rint(whole.ras_to_cell @ part.cell_to_ras[:, 3])[:3].astype(int)[::-1]
+    cells = tuple(slice(a, a + n) for a, n in zip(first, part.body.shape, strict=True))
+    halves = tuple(slice(2 * each.start, 2 * each.stop) for each in cells)
+    assert torch.equal(part.body, whole.body[cells])
+    assert torch.equal(part.local, whole.local[(slice(None), *halves)])
+    apart = (part.coordinate - whole.coordinate[(slice(None), *cells)])[:, part.body]
+    assert apart.abs().max() < 0.04
+    assert file.stat().st_size < 10 * 2**20
 
 
 def test_the_index_follows_the_store(store, weights, tmp_path):
@@ -262,16 +204,10 @@ def test_the_index_follows_the_store(store, weights, tmp_path):
     embed_waiting(store, weights)
     hits = {hit.row.path: hit for hit in Index(store).nearest(np.zeros(3))}
     assert set(hits) == set(paths)
-    for hit in hits.values():  # what the index says is what the shard says
-        cells = read_cells(store.shard(hit.row.scan_hash))
-        squares = np.square(cells.coordinate * 0.05).sum(axis=1)
-        assert hit.distance_mm == pytest.approx(np.sqrt(squares.min()), abs=1e-3)
-        np.testing.assert_array_equal(hit.cell, cells.index[squares.argmin()])
+    for hit in hits.values():
+        coordinates = EmbeddingMap.load(store.map_path(hit.row.scan_hash)).body_cells[1].numpy()
+        assert hit.distance_mm == pytest.approx(np.linalg.norm(coordinates, axis=1).min(), abs=0.1)
     store.remove([paths[0]])
     assert {hit.row.path for hit in Index(store).nearest(np.zeros(3))} == set(paths[1:])
     next((store.folder / "index").iterdir()).write_bytes(b"damaged")
     assert {hit.row.path for hit in Index(store).nearest(np.zeros(3))} == set(paths[1:])
-
-
-def _pair(maps, points):
-    return maps[0], points, maps[1]

@@ -11,7 +11,7 @@ from training_scans import linear_scan, make_sampler, tiny_recipe
 
 from AnatomicalEmbedding.embedding.models.network import Features
 from AnatomicalEmbedding.papers.sam.descriptors import sam_loss
-from AnatomicalEmbedding.training.contrast import info_nce, near_loss, read_cells
+from AnatomicalEmbedding.training.contrast import near_loss, read_cells
 from AnatomicalEmbedding.training.recipes import LossSpec
 from AnatomicalEmbedding.training.views import ViewBatch
 
@@ -97,49 +97,6 @@ def test_algorithm_1_and_its_gradients():
     torch.testing.assert_close(found, expected)
     for got, true in zip(torch.autograd.grad(found, leaves), torch.autograd.grad(expected, leaves), strict=True):
         torch.testing.assert_close(got, true)
-
-
-def test_hard_negatives_of_large_views_are_those_of_the_whole():
-    """More cells than are looked at: the loss is, but for chance, that over random ones of all the hardest."""
-    shape, spec = (20, 24, 28), replace(SPEC, negatives=500, candidates=4000)
-    local, global_ = unit(2, 5, *shape).float(), unit(2, 4, 5, 6, 7, seed=1).float()
-    place = torch.stack(torch.meshgrid(*(torch.arange(n) * 2.0 for n in shape), indexing="ij")[::-1])
-    position = torch.stack([place, place])
-    cells = torch.tensor([[[4.0, 3, 2], [20, 12, 10]]])
-    none = torch.zeros(0)
-    batch = ViewBatch(none, none, none, none, position, none, none, cells, cells)
-    found = [float(sam_loss(Features(None, global_, local), batch, spec, generator(s))) for s in range(3)]
-    expected = 0.0
-    for cell in cells[0]:
-        f_l, f_g = at(local[0], cell), at(global_[0], (cell + 0.5) / 4 - 0.5)
-        f_l_plus, f_g_plus = at(local[1], cell), at(global_[1], (cell + 0.5) / 4 - 0.5)
-        near = (place - cell.view(3, 1, 1, 1) * 2).norm(dim=0).flatten() < spec.exclude_mm
-        up = F.interpolate(torch.einsum("c,nckji->nkji", f_g, global_)[:, None], scale_factor=4, mode="trilinear")
-        plain = torch.einsum("c,nckji->nkji", f_l, local).flatten(1)
-        hard = (plain + up.flatten(1)).masked_fill(near, -9).flatten().topk(spec.candidates).indices
-        mean = (plain.flatten()[hard] / 0.5).exp().mean() * spec.negatives
-        own = (f_l @ f_l_plus / 0.5).exp()
-        expected -= float((own / (own + mean)).log()) / 2
-        block = F.avg_pool3d(place, 4).flatten(1).T
-        far = (block - cell * 2).norm(dim=1) >= spec.exclude_mm
-        coarse = torch.cat([(f_g @ g.flatten(1))[far] for g in global_]).sort(descending=True).values
-        coarse = coarse[: spec.negatives]
-        own = (f_g @ f_g_plus / 0.5).exp()
-        expected -= float((own / (own + (coarse / 0.5).exp().sum())).log()) / 2
-    assert np.mean(found) == pytest.approx(expected, rel=0.01)
-
-
-def test_equation_1_has_true_gradients():
-    anchor, positive, others = unit(3, 6), unit(3, 6, seed=1), unit(7, 6, seed=2)
-    anchor.requires_grad_(), positive.requires_grad_()
-    assert torch.autograd.gradcheck(lambda a, p: info_nce(a, p, a @ others.T, 0.2), (anchor, positive))
-
-
-def test_cells_that_are_no_negatives_do_not_count():
-    anchor, positive, others = unit(3, 6), unit(3, 6, seed=1), unit(4, 6, seed=2)
-    similarity = anchor @ others.T
-    hidden = torch.cat([similarity, torch.full((3, 5), -torch.inf)], dim=1)
-    torch.testing.assert_close(info_nce(anchor, positive, similarity, 0.5), info_nce(anchor, positive, hidden, 0.5))
 
 
 def placed(position_mm, length_mm, channels=64):

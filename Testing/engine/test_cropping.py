@@ -7,8 +7,7 @@ import pytest
 import SimpleITK as sitk
 
 from AnatomicalEmbedding.errors import VolumeError
-from AnatomicalEmbedding.scan.cropping import crop_resampled, crop_voxels, voxel_block
-from AnatomicalEmbedding.scan.geometry import transform_points
+from AnatomicalEmbedding.scan.cropping import crop_resampled, crop_voxels
 from AnatomicalEmbedding.scan.volume import Volume
 
 TURN = np.array([(np.cos(0.3), -np.sin(0.3), 0), (np.sin(0.3), np.cos(0.3), 0), (0, 0, 1.0)])
@@ -61,37 +60,11 @@ def test_the_box_is_covered_and_hardly_more(axes):
         assert (high - BOX[1] < spacing).all()
 
 
-def test_a_box_on_the_voxels_borders_takes_these_voxels_alone():
-    volume = scan(np.eye(3))
-    corner = transform_points(volume.ijk_to_ras, np.array([[9.5, 4.5, 19.5], [19.5, 14.5, 29.5]]))
-    crop = crop_voxels(volume, corner)
-    assert crop.shape == (10, 10, 10)
-    np.testing.assert_array_equal(crop.voxels, volume.voxels[20:30, 5:15, 10:20])
-
-
 def test_a_box_beyond_the_scan_is_clipped_or_refused():
     volume = scan(np.eye(3))
     np.testing.assert_array_equal(crop_voxels(volume, BOX + [[-999.0] * 3, [999.0] * 3]).voxels, volume.voxels)
     with pytest.raises(VolumeError, match="the box lies outside this scan"):
         crop_voxels(volume, BOX + 900)
-
-
-@pytest.mark.parametrize("axes", AXES)
-def test_the_block_of_a_box_cuts_any_array_on_the_scans_grid(axes):
-    """For callers that keep voxels in a type of their own, such as volumes in Slicer."""
-    volume, box = scan(AXES[axes]), BOX + [[0.0, 0.0, -900.0], [0.0, 0.0, 0.0]]  # beyond the scan below
-    block = voxel_block(volume.ijk_to_ras, volume.shape, box)
-    own = volume.voxels.astype(np.uint16)
-    crop = crop_voxels(volume, box)
-    np.testing.assert_array_equal(own[block], crop.voxels.astype(np.uint16))
-    centres = transform_points(volume.ijk_to_ras, np.argwhere(np.ones(volume.shape, bool))[:, ::-1])
-    inside = ((centres > box[0]) & (centres < box[1])).all(axis=1).reshape(volume.shape)
-    outside = inside.copy()
-    outside[block] = False
-    assert inside.any()
-    assert not outside.any()
-    with pytest.raises(VolumeError, match="anna: the box lies outside"):
-        voxel_block(volume.ijk_to_ras, volume.shape, box + [900.0, 0.0, 0.0], "anna")
 
 
 def test_resampled_crops_hold_the_same_hu_at_the_same_place():

@@ -10,8 +10,6 @@ from training_scans import BODY_MARGIN, SHAPE, SPACING_MM, frame, linear_scan, s
 
 from AnatomicalEmbedding.training.crops import cell_positions, cut_crop, draw_geometry
 from AnatomicalEmbedding.training.recipes import AugmentationSpec
-from AnatomicalEmbedding.training.scans import prepare_phantom
-from AnatomicalEmbedding.training.warp import Warp
 
 PLAIN = AugmentationSpec()
 AFFINE = AugmentationSpec(spacing_scale=[0.7, 1.4], axis_scale=[0.9, 1.1], rotation_rad=0.2)
@@ -49,46 +47,6 @@ def test_warped_crop_shows_the_scan_at_the_voxels_it_names(seed):
     assert (crop.hu[far] == -1000).all()
 
 
-@pytest.mark.parametrize("centre", [(-500.0, 10.0, 10.0), (20.0, 400.0, 300.0)])
-def test_crop_beyond_the_scan_is_air_without_body(centre):
-    crop = warped_crop(linear_scan(), 0, np.array(centre))
-    _, inside = cell_positions(linear_scan(), crop)
-    assert (crop.hu == -1000).all()
-    assert not inside.any()
-
-
-def test_geometry_keeps_to_the_ranges_of_the_recipe():
-    spec = AugmentationSpec(spacing_scale=[0.8, 1.25], axis_scale=[0.9, 1.1], rotation_rad=0.3)
-    sizes = []
-    for seed in range(60):
-        nodes = draw_geometry(spec, SIZE, np.array(SPACING_MM), rng(seed))
-        edges = np.stack([nodes[:, 0, 0, -1], nodes[:, 0, -1, 0], nodes[:, -1, 0, 0]]) - nodes[:, 0, 0, 0]
-        lengths = np.linalg.norm(edges, axis=1)
-        turned = edges / lengths[:, None]
-        np.testing.assert_allclose(turned @ turned.T, np.eye(3), atol=1e-5)  # a rotation, no shear
-        assert np.linalg.det(turned) > 0
-        assert np.arccos(np.diag(turned)).max() < 2 * 0.3
-        np.testing.assert_allclose(nodes.mean(axis=(1, 2, 3)), 0, atol=1e-4)
-        sizes.append(lengths / ((np.array(SIZE) - 1) * SPACING_MM))
-    sizes = np.array(sizes)
-    assert sizes.min() > 0.8 * 0.9 - 1e-6
-    assert sizes.max() < 1.25 * 1.1 + 1e-6
-    assert np.ptp(np.log(sizes.mean(axis=1))) > 0.3
-    assert np.ptp(sizes / sizes.mean(axis=1, keepdims=True)) > 0.1
-
-
-def test_absolute_spacing_is_drawn_between_its_ends():
-    spec = AugmentationSpec(spacing_mm_low=[1.0, 1.0, 1.5], spacing_mm_high=[2.0, 2.0, 3.0])
-    steps = []
-    for seed in range(40):
-        nodes = draw_geometry(spec, SIZE, np.array(SPACING_MM), rng(seed))
-        steps.append((nodes[:, -1, -1, -1] - nodes[:, 0, 0, 0]) / (np.array(SIZE) - 1))
-    steps = np.array(steps)
-    assert (steps > np.array([1.0, 1.0, 1.5]) - 1e-5).all()
-    assert (steps < np.array([2.0, 2.0, 3.0]) + 1e-5).all()
-    assert (np.ptp(steps, axis=0) > (0.6, 0.6, 0.9)).all()
-
-
 def test_cells_get_the_frames_coordinates_of_their_centres():
     guess = frame((1.0, 0.9, 1.1), (12.0, -7.0, 230.0))
     scan = linear_scan(guess=guess)
@@ -117,40 +75,8 @@ def test_cells_get_the_coordinates_of_a_body_field():
     np.testing.assert_allclose(target.movedim(0, -1)[inside].numpy(), expected[inside.numpy()], atol=1e-2)
 
 
-def test_cells_of_a_phantom_get_its_exact_coordinates(phantom_pair):
-    phantom = phantom_pair[0]
-    scan = prepare_phantom(phantom, "phantom", (4.0, 4.0, 4.0))
-    crop = warped_crop(scan, 3, np.array(scan.hu.shape[::-1]) / 2)
-    target, inside = cell_positions(scan, crop)
-    centre = F.avg_pool3d(crop.warp.voxel_ijk().movedim(-1, 0)[None], 4)[0].movedim(0, -1)[inside].double().numpy()
-    ras = centre @ scan.grid_to_ras[:3, :3].T + scan.grid_to_ras[:3, 3]
-    error = np.linalg.norm(target.movedim(0, -1)[inside].numpy() - phantom.to_body(ras), axis=1)
-    assert inside.sum() > 50
-    assert error.max() < 1.5  # linear between nodes 32 mm apart
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_an_affine_map_is_followed_exactly(seed):
-    lattice = draw_geometry(AFFINE, SIZE, np.ones(3), rng(seed))
-    found = Warp.through(lattice + CENTRE_IJK[:, None, None, None], torch.Size(SIZE[::-1]), torch.device("cpu"))
-    corner = lattice[:, 0, 0, 0]
-    steps = np.stack([lattice[:, 0, 0, -1], lattice[:, 0, -1, 0], lattice[:, -1, 0, 0]]) - corner
-    ijk = np.stack(np.meshgrid(*(np.arange(n) for n in SIZE), indexing="ij"), axis=-1)
-    expected = (ijk / (np.array(SIZE) - 1)) @ steps + corner + CENTRE_IJK
-    np.testing.assert_allclose(found.voxel_ijk().permute(2, 1, 0, 3).numpy(), expected, atol=1e-4)
-
-
 def test_a_crop_never_folds_along_the_slices():
     strong = replace(WARPED, elastic_mm=60.0)
     for seed in range(5):
         depth = warped_crop(linear_scan(), seed, spec=strong).warp.voxel_ijk()[..., 2]
         assert (depth.diff(dim=0) > 0).all()
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_positions_of_cells_are_the_mean_of_their_voxels(seed):
-    warp = warped_crop(linear_scan(), seed).warp
-    mean = F.avg_pool3d(warp.voxel_ijk().movedim(-1, 0)[None], 4)[0].movedim(0, -1)
-    difference = (warp.voxel_ijk(4) - mean).abs()  # read at the mean depth; only the lattice's kinks remain
-    assert difference.max() < 0.5
-    assert difference.mean() < 0.05

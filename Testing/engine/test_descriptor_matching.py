@@ -6,14 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from described_maps import described, errors, inner_points
 from small_models import analytic_map
 
 from AnatomicalEmbedding import Volume, load_model
-from AnatomicalEmbedding.embedding.map import EmbeddingMap
 from AnatomicalEmbedding.errors import MapError
-from AnatomicalEmbedding.matching import match as matching
 from AnatomicalEmbedding.matching.match import match
 
 
@@ -37,13 +34,6 @@ def test_answers_lie_between_cells_and_have_no_bias():
     error = match(described(), points, described(moved=moved)).points_ras - points - moved
     assert np.abs(error).max() < 1.0  # local cells are 4 x 4 x 6 mm
     assert np.abs(error.mean(axis=0)).max() < 0.15
-
-
-def test_look_alikes_out_of_reach_are_not_chosen():
-    """Ribs: the same appearance every 48 mm. Coordinates say which one."""
-    template, target = described(period_mm=48.0), described(period_mm=48.0)
-    points = inner_points()
-    assert errors(match(template, points, target).points_ras, points).max() < 1.5
 
 
 def test_without_coordinates_the_whole_body_is_searched():
@@ -74,25 +64,6 @@ def test_many_points_are_answered_as_one_by_one():
     together = match(template, points, target).points_ras
     alone = np.concatenate([match(template, p[None], target).points_ras for p in points[::60]])
     np.testing.assert_allclose(together[::60], alone, atol=1e-3)
-
-
-@pytest.mark.parametrize("effort", ["fast", "standard", "thorough"])
-def test_very_many_points_are_answered_in_parts(effort, monkeypatch):
-    template, target, points = described(), described(moved=(2.0, 1.0, 0.0)), inner_points(30)
-    whole = match(template, points, target, effort)
-    monkeypatch.setattr(matching, "_AT_ONCE", 12)
-    parts = match(template, points, target, effort)
-    np.testing.assert_allclose(parts.points_ras, whole.points_ras, atol=1e-4)
-    np.testing.assert_allclose(parts.score, whole.score, atol=1e-5)
-
-
-def test_descriptors_are_saved_with_the_map(tmp_path):
-    made = described(coordinates=False)
-    made.save(tmp_path / "map.safetensors")
-    back = EmbeddingMap.load(tmp_path / "map.safetensors")
-    assert back.coordinate is None
-    assert torch.equal(back.local, made.local)
-    assert torch.equal(back.global_, made.global_)
 
 
 def test_map_without_descriptors_says_so():

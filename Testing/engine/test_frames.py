@@ -1,19 +1,14 @@
-"""The common body frame: level tables, first guesses, and the tie between scans that show the same organs."""
+"""The common body frame: level tables, and first guesses by readings or by a map."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from small_models import analytic_map
-from training_scans import frame, linear_scan
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from AnatomicalEmbedding.training.crops import cell_positions, cut_crop, draw_geometry
 from AnatomicalEmbedding.training.frames import LevelTable, fit_heights, frame_from_map, guess_frame
-from AnatomicalEmbedding.training.landmarks import tie_by_labels
-from AnatomicalEmbedding.training.recipes import AugmentationSpec
 from AnatomicalEmbedding.training.scans import prepare_volume
 
 # Level table
@@ -61,10 +56,6 @@ def test_few_readings_close_together_hardly_move_the_scale():
     assert scale * 107.5 + shift == pytest.approx(415.0)
 
 
-def test_one_reading_gives_a_shift_alone():
-    assert fit_heights({469.0: -120.0}) == (1.0, 589.0)
-
-
 def heights_of(phantom, heights=(200.0, 300.0, 400.0)):
     """World z of body heights on the phantom's mid-line."""
     points = phantom.from_body(np.array([[0.0, 0.0, h] for h in heights]))
@@ -95,182 +86,6 @@ def test_scan_of_a_part_of_the_cross_section_gets_a_wide_prior(phantom_pair):
     assert (part.shift_sd_mm[:2] >= 100).all()
     np.testing.assert_array_equal(part.shift_mm[:2], 0)
     assert part.shift_mm[2] == 300
-
-
-def test_scan_without_bone_has_no_axes():
-    hu, body = np.full((8, 9, 10), 40.0), np.ones((8, 9, 10), dtype=bool)
-    guess = guess_frame(hu, body, np.eye(4), {100.0: 4.0})
-    np.testing.assert_array_equal(guess.shift_mm, (0, 0, 96))
-    assert guess.shift_sd_mm[0] >= 100
-
-
-# Tie by labels
-
-
-BODY_POINTS = {
-    "liver": (60, 20, 300),
-    "spleen": (-90, -20, 320),
-    "kidney_left": (-60, -40, 250),
-    "kidney_right": (60, -40, 240),
-    "aorta": (0, -10, 350),
-    "heart": (-20, 40, 420),
-}
-HALF_SIZES = np.array([20.0, 25.0, 30.0])
-
-
-def organ(centre, grow=1.0):
-    """(7, 3) centre and six extremes of an ellipsoid."""
-    signs = [(0, 0, 0), (1, 0, 0), (-1, 0, 0), (0, 1, 0), (0, -1, 0), (0, 0, 1), (0, 0, -1)]
-    return np.array(centre, dtype=float) + np.array(signs) * HALF_SIZES * grow
-
-
-def patients(count=4, guess_error=20.0):
-    """Scans of patients who differ by an affine map per axis; their guesses are displaced. Returns maps and points."""
-    rng = np.random.default_rng(3)
-    scans, labelled, truth = [], {}, {}
-    for n in range(count):
-        scale, shift = rng.uniform(0.94, 1.06, 3), rng.uniform(-10, 10, 3) - (0, 0, 500)
-        exact = frame(1 / scale, -shift / scale)
-        guess = frame((1, 1, 1), -shift + rng.uniform(-guess_error, guess_error, 3), (0.08,) * 3, (30.0,) * 3)
-        corner = np.array([-20, -60, 220])  # about the right kidney
-        scans.append(linear_scan(f"scan{n}", origin=shift + corner, guess=guess))
-        labelled[f"scan{n}"] = {name: organ(p) * scale + shift for name, p in BODY_POINTS.items()}
-        truth[f"scan{n}"] = exact
-    return scans, labelled, truth
-
-
-def with_labels(scans, labelled):
-    return [replace(scan, structures=labelled.get(scan.name, {})) for scan in scans]
-
-
-def tie(scans, labelled):
-    return tie_by_labels(with_labels(scans, labelled))
-
-
-def spread_of_centres(scans, labelled, names=tuple(BODY_POINTS)):
-    """Root mean square distance in mm of the organs' centres from their mean over scans, by the frames alone."""
-    spreads = []
-    for name in names:
-        centres = np.stack([s.frame.apply(labelled[s.name][name][:1])[0] for s in scans])
-        spreads.append(((centres - centres.mean(axis=0)) ** 2).sum(axis=1).mean())
-    return float(np.sqrt(np.mean(spreads)))
-
-
-def field_at(scan, points_ras):
-    """Body coordinates that a crop around each point gets there."""
-    found = []
-    for point in points_ras:
-        ijk = (point - scan.grid_to_ras[:3, 3]) / np.diag(scan.grid_to_ras)[:3]
-        lattice = draw_geometry(AugmentationSpec(), (4, 4, 4), np.full(3, 0.1), np.random.default_rng(0))
-        target, _ = cell_positions(scan, cut_crop(scan, ijk, lattice, (4, 4, 4)))
-        found.append(target.flatten().numpy())
-    return np.array(found)
-
-
-def test_frames_of_scans_with_the_same_organs_come_together():
-    scans, labelled, _ = patients()
-    before = spread_of_centres(scans, labelled)
-    tied = tie(scans, labelled)
-    assert before > 15
-    assert spread_of_centres(tied, labelled) < 0.25 * before
-    assert [s.name for s in tied] == [s.name for s in scans]
-    assert all(s.body_field is not None for s in tied)
-    assert all((s.frame.shift_sd_mm < 10).all() for s in tied)
-
-
-def test_one_organ_has_one_place_in_all_body_fields():
-    scans, labelled, _ = patients()
-    tied = tie(scans, labelled)
-    places = np.stack([field_at(s, labelled[s.name]["kidney_right"][:1])[0] for s in tied])
-    guessed = np.stack([s.frame.apply(labelled[s.name]["kidney_right"][:1])[0] for s in scans])
-    assert np.ptp(guessed, axis=0).max() > 15
-    assert np.ptp(places, axis=0).max() < 3
-
-
-def test_displaced_and_scaled_frames_are_recovered():
-    scans, labelled, truth = patients()
-    tied = tie(scans, labelled)
-    # relative to the first patient: which frame is the common one is nobody's to know
-    first = tied[0].frame
-    for scan in tied[1:]:
-        for name in BODY_POINTS:
-            here = labelled[scan.name][name][0]
-            body = truth[scan.name].apply(here)
-            there = (body - truth["scan0"].shift_mm) / truth["scan0"].scale
-            assert np.abs(scan.frame.apply(here) - first.apply(there)).max() < 8
-
-
-def test_the_common_frame_does_not_drift():
-    scans, labelled, _ = patients()
-    tied = tie(scans, labelled)
-
-    def mean(of):
-        return np.mean([s.frame.apply(organ_ras) for s in of for organ_ras in labelled[s.name].values()], axis=(0, 1))
-
-    np.testing.assert_allclose(mean(tied), mean(scans), atol=1e-6)
-
-
-def test_structure_drawn_in_part_is_left_out():
-    scans, labelled, _ = patients()
-    whole = tie(scans, labelled)
-    for n, structures in enumerate(labelled.values()):
-        structures["spinal_canal"] = organ((0, -60, 40 * n - 300))  # another stretch of it in each scan
-    tied = tie(scans, labelled)
-    for one, other in zip(whole, tied, strict=True):
-        np.testing.assert_allclose(one.frame.scale, other.frame.scale, atol=1e-9)
-        np.testing.assert_allclose(one.frame.shift_mm, other.frame.shift_mm, atol=1e-6)
-        torch.testing.assert_close(one.body_field, other.body_field)
-
-
-def test_scans_without_labels_keep_their_guess():
-    scans, labelled, _ = patients(5)
-    del labelled["scan4"]
-    tied = tie(scans, labelled)
-    assert tied[4].frame is scans[4].frame
-    assert tied[4].body_field is None
-    assert tied[0].body_field is not None
-
-
-@pytest.mark.parametrize("case", ["no labels", "two scans", "one structure", "no common place"])
-def test_too_little_in_common_changes_nothing(case):
-    scans, labelled, _ = patients()
-    if case == "no labels":
-        labelled = {}
-    elif case == "two scans":
-        labelled = dict(list(labelled.items())[:2])
-    elif case == "one structure":
-        labelled = {scan: {"liver": points["liver"]} for scan, points in labelled.items()}
-    else:
-        rng = np.random.default_rng(0)
-        labelled = {scan: {n: p + rng.normal(0, 80, 3) for n, p in of.items()} for scan, of in labelled.items()}
-    given = with_labels(scans, labelled)
-    assert all(a is b for a, b in zip(tie_by_labels(given), given, strict=True))
-
-
-def test_phantoms_tied_by_their_organs_agree_about_them(phantom_pair):
-    """Whole organs of two phantoms (and one of them twice, displaced): close to the true map after the tie."""
-    names = {n: label for label, n in phantom_pair[0].label_names.items()}
-    organs = ("liver", "spleen", "kidney_left", "kidney_right", "stomach", "gallbladder")
-    scans, labelled = [], {}
-    for n, phantom in enumerate((*phantom_pair, phantom_pair[0])):
-        scan = prepare_volume(phantom.volume, heights_of(phantom), (4.0, 4.0, 4.0))
-        scans.append(scan.__class__(f"p{n}", scan.hu, scan.body, scan.grid_to_ras, scan.frame))
-        labelled[f"p{n}"] = {}
-        for name in organs:
-            ijk = np.argwhere(phantom.labels == names[name])[:, ::-1]
-            ras = ijk @ phantom.volume.ijk_to_ras[:3, :3].T + phantom.volume.ijk_to_ras[:3, 3]
-            ends = [ras[pick(ras[:, axis])] for axis in range(3) for pick in (np.argmax, np.argmin)]
-            labelled[f"p{n}"][name] = np.array([ras.mean(axis=0), *ends])
-    tied = tie(scans, labelled)
-
-    def errors(of):
-        ras = np.array([labelled["p0"][name][0] for name in organs])
-        other = phantom_pair[1].from_body(phantom_pair[0].to_body(ras))
-        places = [field_at(s, p) for s, p in zip(of[:2], (ras, other), strict=True)]
-        return np.linalg.norm(places[0] - places[1], axis=1)
-
-    assert errors(tied).mean() < 0.6 * errors(scans).mean()
-    assert errors(tied).mean() < 8
 
 
 @pytest.mark.parametrize("noise_mm", [0.0, 15.0])

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from AnatomicalEmbedding.embedding.grid_reading import flat_index, in_rows, read_linear, read_rows
+from AnatomicalEmbedding.embedding.grid_reading import flat_index, read_linear, read_rows
 
 SHAPE = (4, 5, 6)  # k, j, i
 
@@ -33,23 +33,8 @@ def test_beyond_the_border_the_border_is_read(outside):
     torch.testing.assert_close(read_rows(rows(places()), SHAPE, asked), nearest)
 
 
-def test_a_grid_one_cell_thick_can_be_read():
-    flat = places()[:, :1]
-    torch.testing.assert_close(
-        read_rows(rows(flat), flat.shape[1:], torch.tensor([[2.5, 1.5, 0.0]])), torch.tensor([[2.5, 1.5, 0.0]])
-    )
-
-
 def test_rows_are_numbered_as_they_lie():
     whole = torch.tensor([[3, 2, 1], [-1, 2, 1], [3, 2, 9]])
     index, inside = flat_index(whole, torch.Size(SHAPE))
     assert inside.tolist() == [True, False, False]
     torch.testing.assert_close(rows(places(torch.long))[index], torch.tensor([[3, 2, 1], [0, 2, 1], [3, 2, 3]]))
-
-
-def test_a_grid_in_rows_is_the_same_grid():
-    grid = places()
-    laid = in_rows(grid)
-    assert torch.equal(laid, grid)
-    assert laid.movedim(0, -1).is_contiguous()
-    assert in_rows(None) is None

@@ -53,13 +53,6 @@ def test_the_carina_lies_where_the_airway_forks(matrix) -> None:
     assert found == pytest.approx((0, 0, 10 - 7.2 * 60 / 40), abs=3)
 
 
-def test_a_side_branch_is_no_fork() -> None:
-    def one_sided(ras: np.ndarray) -> np.ndarray:
-        return tube(ras, (0, 0, 70), (0, 0, -60), 9) | tube(ras, (0, 0, 40), (40, 0, 0), 3.5)
-
-    assert "carina" not in derive_landmarks(label_map({"trachea": one_sided}, LAYOUTS[0]))
-
-
 def test_the_aorta_ends_where_the_iliac_arteries_part() -> None:
     solids = {
         "aorta": lambda ras: tube(ras, (0, 0, 60), (0, 0, 4), 9),
@@ -106,10 +99,6 @@ def test_points_of_synthetic_patients_are_those_they_were_made_with(phantom_pair
         assert max(apart) < 4 + max(phantom.volume.spacing)
         compared += len(apart)
     assert compared >= 6
-
-
-def test_nothing_is_derived_of_a_map_without_structures() -> None:
-    assert derive_landmarks(label_map({"liver": lambda ras: ball(ras, (0, 0, 0), -1)}, LAYOUTS[0])) == {}
 
 
 def test_pelvic_points_agree_with_those_that_people_placed(real_data) -> None:

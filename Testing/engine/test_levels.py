@@ -8,16 +8,10 @@ from small_models import analytic_map
 
 from AnatomicalEmbedding import Volume, load_model, match
 from AnatomicalEmbedding.embedding.levels import (
-    above_ends,
-    counted_alike,
-    doubtful_level,
-    is_counted,
-    level_of,
-    levels_at,
     near_spine,
     spine_ends,
 )
-from AnatomicalEmbedding.matching.status import ABSENT, MATCHED, UNCERTAIN, at_most_uncertain
+from AnatomicalEmbedding.matching.status import MATCHED, UNCERTAIN
 from AnatomicalEmbedding.structures.library import shipped_library
 from AnatomicalEmbedding.structures.locating import locate
 from AnatomicalEmbedding.training.known_matches import cut_scan
@@ -36,33 +30,6 @@ def lumbar(real_data):
     """20 cm of a real abdomen, from above the sacrum to below the lung apices."""
     whole = Volume.read(real_data / "train" / "aapm_L067.nii.gz")
     return cut_scan(whole, -276.0, -76.0)
-
-
-@pytest.mark.parametrize(
-    ("name", "level"),
-    [
-        ("vertebrae_L3", "L3"),
-        ("vertebrae_T12", "T12"),
-        ("disc_L4_L5", "L4"),
-        ("rib_left_12", "T12"),
-        ("rib_12_left", "T12"),
-        ("vertebral_discs", None),
-        ("vertebrae_L9", None),
-        ("sacrum", None),
-        ("liver", None),
-    ],
-)
-def test_numbered_structures_by_name(name, level):
-    assert level_of(name) == level
-
-
-def test_candidates_are_neighbours_and_the_named_one_comes_first():
-    assert levels_at(np.array([190.0, 545.0])).tolist() == ["L3 or L4", "C7 or T1"]
-    assert doubtful_level("vertebrae_L3", "L3", 190.0) == "L3 or L4"
-    assert doubtful_level("vertebrae_L3", "L3", 220.0) == "L3 or L2"
-    assert doubtful_level("rib_left_11", "T11", 290.0) == "rib 11 or 12"
-    assert doubtful_level("rib_left_12", "T12", 270.0) == "rib 12 or a process of L1"
-    assert doubtful_level("rib_left_1", "T1", 600.0) == "rib 1 or 2"
 
 
 def test_near_the_spine_is_within_four_centimetres_of_bone():
@@ -88,23 +55,6 @@ def test_an_organ_that_ends_in_the_scan_is_an_end_to_count_from():
     assert spine_ends(scan_with(brain=(310, 490))) == {}
     low = replace(scan_with(lung_left=(310, 470)), coordinate=scan_with().coordinate - 200)
     assert spine_ends(low) == {}  # lungs that end so low in the body are not seen to their tops
-
-
-def test_points_are_counted_alike_near_the_same_end_alone():
-    ends, others = {"sacrum": 100.0}, {"sacrum": 400.0}
-    heights = np.array([150.0, 150.0, 250.0])
-    wanted = above_ends(heights, ends)
-    assert counted_alike(wanted, above_ends(np.array([455.0, 480.0, 550.0]), others)).tolist() == [True, False, False]
-    assert not counted_alike(wanted, above_ends(heights, {"skull base": 200.0})).any()
-    assert is_counted("L4", 450.0, others)
-    assert not is_counted("L3", 450.0, others)
-    assert not is_counted("L4", 450.0, {})
-
-
-def test_a_doubtful_answer_is_at_most_uncertain():
-    status = np.array([MATCHED, MATCHED, UNCERTAIN, ABSENT])
-    found = at_most_uncertain(status, np.array([True, False, True, True]))
-    assert found.tolist() == [UNCERTAIN, MATCHED, UNCERTAIN, ABSENT]
 
 
 def test_in_a_lumbar_scan_without_sacrum_no_level_is_sure_by_points_boxes_or_words(model, real_data, lumbar):

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from torch import nn
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, CancelledError
-from AnatomicalEmbedding.training.loop import CHECKPOINT, LoopSettings, TrainingLoop
+from AnatomicalEmbedding.training.loop import CHECKPOINT, OptimiserSpec, TrainingLoop
 
 
 def line(**options) -> TrainingLoop:
     """A loop about a single weight, at 1."""
     network = nn.Linear(1, 1, bias=False)
     nn.init.ones_(network.weight)
-    return TrainingLoop(network, LoopSettings(**({"learning_rate": 0.01} | options)), steps=10)
+    return TrainingLoop(network, OptimiserSpec(**({"learning_rate": 0.01} | options)), steps=10)
 
 
 def pull(loop: TrainingLoop, goals):
@@ -38,7 +38,7 @@ def test_batches_of_one_step_count_by_their_mean():
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 200), st.floats(0, 0.5), st.floats(0, 1))
 def test_the_rate_rises_and_comes_down_to_its_end(steps, warm_up, final):
-    loop = TrainingLoop(nn.Linear(1, 1), LoopSettings(1.0, warm_up=warm_up, final=final), steps)
+    loop = TrainingLoop(nn.Linear(1, 1), OptimiserSpec(1.0, warm_up=warm_up, final=final), steps)
     rates = []
     for loop.step in range(steps):
         rates.append(loop.rate())
@@ -57,7 +57,7 @@ def test_a_stopped_run_ends_as_one_that_was_not(stopped_at, tmp_path):
 
     def run(folder, cancelled=None):
         torch.manual_seed(3)
-        loop = line(average=0.9)
+        loop = line(ema=0.9)
         loop.resume(folder / CHECKPOINT)
         loop.run(noisy(loop), folder, cancelled=cancelled)
         return loop
@@ -76,10 +76,19 @@ def test_a_stopped_run_ends_as_one_that_was_not(stopped_at, tmp_path):
     assert [row.rsplit(",", 1)[0] for row in rows[0]] == [row.rsplit(",", 1)[0] for row in rows[1]]
 
 
+def test_the_mean_of_the_weights_forgets_the_first_steps():
+    loop, expected = line(ema=0.15), 0.0
+    for step in range(1, 7):
+        loop.update(pull(loop, (0.0,)))
+        keep = min(0.15, (step - 1) / (step + 9))
+        expected = keep * expected + (1 - keep) * float(loop.network.weight.detach())
+        assert float(loop.averaged.weight) == pytest.approx(expected)
+
+
 def test_further_modules_learn_at_their_own_rate():
     other = nn.Linear(1, 1, bias=False)
     nn.init.ones_(other.weight)
-    loop = TrainingLoop(nn.Linear(1, 1), LoopSettings(0.0, warm_up=0.0), 3, others={"other": (other, 0.5)})
+    loop = TrainingLoop(nn.Linear(1, 1), OptimiserSpec(0.0, warm_up=0.0), 3, others={"other": (other, 0.5)})
     loop.update(lambda number: other.weight.sum() + 0 * loop.network.weight.sum())
     assert float(other.weight.detach()) < 0.6
     assert torch.equal(loop.averaged.weight, loop.network.weight)

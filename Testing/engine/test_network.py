@@ -1,13 +1,12 @@
 """The network's contract with inference and training: shapes, exact shifts, its input curve, its memory estimate."""
 
-import numpy as np
 import pytest
 import torch
 from small_models import small_network
 
 from AnatomicalEmbedding.embedding.models import convolution
 from AnatomicalEmbedding.embedding.models.convolution import fold_norms
-from AnatomicalEmbedding.embedding.models.network import EmbeddingNetwork, NetworkSpec, _UnitLength, piecewise_linear
+from AnatomicalEmbedding.embedding.models.network import EmbeddingNetwork, NetworkSpec
 
 SPEC = NetworkSpec(widths=(4, 4, 4, 4))
 
@@ -22,30 +21,6 @@ def ready(spec=SPEC, seed=0):
         elif name.endswith("running_var"):
             buffer.uniform_(0.5, 1.5)
     return network.eval()
-
-
-@pytest.mark.parametrize("widths", [(4, 6), (4, 4, 4, 4), (3, 5, 7, 9, 11)])
-def test_lattice_is_the_total_stride(widths):
-    network = ready(NetworkSpec(widths=widths))
-    assert network.lattice == 4 * 2 ** (len(widths) - 1)
-    with torch.inference_mode():
-        assert network(torch.rand(2, 1, 32, 16, 48)).coordinate.shape == (2, 3, 8, 4, 12)
-
-
-@pytest.mark.parametrize("shape", [(36, 44, 20), (4, 8, 12), (100, 32, 68), (4, 4, 4)])
-def test_sizes_need_not_be_multiples_of_the_lattice(shape):
-    with torch.inference_mode():
-        out = ready()(torch.rand(1, 1, *shape)).coordinate
-    assert out.shape == (1, 3, *(n // 4 for n in shape))
-    assert torch.isfinite(out).all()
-
-
-def test_rest_of_a_size_between_cells_is_left_out():
-    """Inference hands over multiples of size_step; what is beyond the last whole cell has no say."""
-    x = torch.rand(1, 1, 35, 38, 33)
-    network = ready()
-    with torch.inference_mode():
-        torch.testing.assert_close(network(x).coordinate, network(x[:, :, :32, :36, :32]).coordinate)
 
 
 @pytest.mark.parametrize("axis", [2, 3, 4])
@@ -69,35 +44,6 @@ def test_shift_by_the_lattice_shifts_the_output_exactly(axis):
     assert (one.narrow(axis, rim + 1, length) - off.narrow(axis, rim, length)).abs().max() > 1e-3
 
 
-def test_input_curve_hits_its_knots_and_never_falls():
-    hu = torch.arange(-1200, 3001, dtype=torch.float32).view(1, 1, -1)
-    level = ready().prepare(hu)
-    assert level.shape == (1, 1, 1, len(hu.flatten()))
-    level = level.flatten()
-    assert (level.diff() >= 0).all()
-    for knot, value in zip(SPEC.hu_knots, SPEC.level_knots, strict=True):
-        assert float(level[int(knot) + 1200]) == pytest.approx(value, abs=1e-6)
-    assert float(level.min()) == 0
-    assert float(level.max()) == pytest.approx(1)
-
-
-def test_air_is_zero_so_that_padding_is_air():
-    assert not ready().prepare(torch.tensor([[[-1000.0, -1024.0, -3000.0]]])).any()
-
-
-def test_prepare_leaves_the_scan_as_it_is():
-    hu = torch.full((2, 3, 4), 40.0)
-    ready().prepare(hu)
-    assert (hu == 40).all()
-
-
-def test_piecewise_linear_agrees_with_interpolation():
-    x = torch.linspace(-5, 9, 141, dtype=torch.float64)
-    knots, values = (-3.0, -1.0, 2.0, 7.0), (1.0, -2.0, 0.5, 4.0)
-    expected = np.interp(x.numpy(), knots, values)
-    np.testing.assert_allclose(piecewise_linear(x, knots, values).numpy(), expected, atol=1e-12)
-
-
 def test_paper_output_is_standardised_per_axis_without_own_scale():
     """Batch normalisation without affine parameters: zero mean and unit deviation of each coordinate over a batch."""
     network = ready(NetworkSpec(widths=(4, 4), unit_mm=None, normalise_output=True)).train()
@@ -115,33 +61,6 @@ def test_spec_survives_json_and_tells_the_network():
     network = EmbeddingNetwork(spec)
     assert network.spacing_mm == (1.5, 1.5, 2.0)
     assert network.unit_mm is None
-
-
-def test_coordinates_stay_precise_under_half_precision():
-    """Half floats hold 800 mm to half a mm only: the last layer runs in single precision."""
-    network = ready()
-    with torch.inference_mode(), torch.autocast("cpu", dtype=torch.bfloat16):
-        assert network(torch.rand(1, 1, 16, 16, 16)).coordinate.dtype == torch.float32
-
-
-@pytest.mark.parametrize("depth", [8, 16, 24])
-def test_gradients_in_half_precision_are_those_of_full_precision(depth):
-    """Down to 1, 2 and 3 slices at the coarsest level; at 2, oneDNN's bfloat16 kernel reads uninitialised memory."""
-    gradients = []
-    for reduced in (False, True, True):
-        torch.manual_seed(0)
-        spec = NetworkSpec(widths=(16, 32), global_channels=8, local_channels=8)
-        network = EmbeddingNetwork(spec).eval()  # batch statistics would enlarge rounding
-        x = torch.rand(2, 1, depth, 16, 16)
-        remains = [torch.full((size,), torch.nan) for size in (10**6, 10**5, 10**4, 10**3) for _ in range(8)]
-        del remains  # what an uninitialised buffer would hold
-        with torch.autocast("cpu", torch.bfloat16, enabled=reduced):
-            found = network(x)
-        sum((part - 0.1).square().mean() for part in found if part is not None).backward()
-        gradients.append(torch.cat([p.grad.flatten() for p in network.parameters()]))
-    full, reduced, again = gradients
-    assert torch.equal(reduced, again)
-    assert (reduced - full).norm() < 0.05 * full.norm()
 
 
 def test_air_around_the_content_costs_nothing_and_changes_nothing():
@@ -177,13 +96,6 @@ def test_quick_convolutions_are_convolutions(dtype, error, monkeypatch):
         found = convolution.convolve(x, weight, bias, padding=(1, 1, 1))
     assert found.dtype == torch.float32
     assert (found - expected).abs().max() < error
-
-
-def test_unit_length_and_its_gradient():
-    x = torch.randn(2, 5, 3, 2, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
-    torch.testing.assert_close(_UnitLength.apply(x), torch.nn.functional.normalize(x, dim=1))
-    assert torch.autograd.gradcheck(_UnitLength.apply, (x,))
-    assert torch.isfinite(_UnitLength.apply(torch.zeros(1, 5, 1, 1, 1))).all()
 
 
 def test_folded_normalisation_changes_nothing(monkeypatch):

@@ -7,8 +7,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from ellipsoid_cases import ORGANS, write_case
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from small_models import small_network
 from training_scans import SPACING_MM, make_sampler, tiny_recipe
 
@@ -18,10 +16,7 @@ from AnatomicalEmbedding.structures.labelled_scans import load_cases
 from AnatomicalEmbedding.training.frames import STILL
 from AnatomicalEmbedding.training.organs import (
     organ_codes,
-    organ_loss,
     read_cells_of,
-    share_of_cells,
-    usual_places,
     with_organ_knowledge,
 )
 from AnatomicalEmbedding.training.scans import PreparedScan, prepare_volume, with_exact_body, with_labels
@@ -72,23 +67,6 @@ def test_an_organ_that_lies_low_gets_the_coordinates_of_its_usual_place(displace
     assert (moved - coordinate)[:, far].abs().max() < 1e-3
 
 
-def test_where_everything_lies_as_usual_nothing_moves(displaced):
-    coordinate, organ, _ = displaced
-    usual = torch.tensor([place((1.8, 1.8, 1.5), 0.4)])
-    moved = anchored(coordinate, organ, usual, everywhere(coordinate), CELL_MM)
-    assert (moved - coordinate).abs().max() < 0.06  # half a cell: a ball drawn in cells is not quite round
-
-
-def test_a_larger_organ_is_scaled_to_its_usual_size(displaced):
-    coordinate, _, places = displaced
-    large = ball(coordinate, (1.8, 1.8, 2.0), 0.6)
-    moved = anchored(coordinate, large[None], places, everywhere(coordinate), CELL_MM)
-    spread = [
-        float((c * large).sum((0, 1, 2))) for c in (moved - torch.tensor((1.8, 1.8, 2.0))[:, None, None, None]) ** 2
-    ]
-    np.testing.assert_allclose(np.sqrt(np.array(spread) / float(large.sum())), 0.4 / 5**0.5, rtol=0.15)
-
-
 @pytest.mark.parametrize("fault", ["absent", "small", "cut", "far", "unknown"])
 def test_an_organ_that_is_not_seen_whole_moves_nothing(displaced, fault):
     coordinate, organ, places = displaced
@@ -108,48 +86,6 @@ def test_an_organ_that_is_not_seen_whole_moves_nothing(displaced, fault):
 
 
 # -- training
-
-
-def literal_loss(logits, share, body, known):
-    """organ_loss cell by cell and organ by organ."""
-    probability = torch.softmax(logits, 0)
-    total, cells = 0.0, 0
-    for k, j, i in torch.nonzero(body).tolist():
-        cells += 1
-        labelled = sum(float(share[c, k, j, i]) for c in known)
-        rest = sum(probability[c, k, j, i] for c in range(len(logits)) if c not in known)
-        total = total - (1 - labelled) * torch.log(rest)
-        for c in known:
-            total = total - share[c, k, j, i] * torch.log(probability[c, k, j, i])
-    overlaps = []
-    for c in known:
-        truth, found = share[c] * body, probability[c] * body
-        if truth.sum() > 0.5:
-            overlaps.append(1 - (2 * (found * truth).sum() + 1) / (found.sum() + truth.sum() + 1))
-    return total / max(cells, 1) + (sum(overlaps) / len(overlaps) if overlaps else 0.0)
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.integers(0, 10**6), st.sets(st.integers(1, 4), min_size=1))
-def test_the_loss_and_its_gradient_are_the_literal_ones(seed, known):
-    generator = torch.Generator().manual_seed(seed)
-    labels = torch.randint(0, 5, (8, 8, 12), generator=generator)
-    share = share_of_cells(labels, 5, 4)
-    body = torch.rand(2, 2, 3, generator=generator) > 0.3
-    logits = torch.randn(5, 2, 2, 3, generator=generator, dtype=torch.double).requires_grad_()
-    values = [loss(logits, share, body, sorted(known)) for loss in (organ_loss, literal_loss)]
-    gradients = [torch.autograd.grad(value, logits)[0] for value in values]
-    torch.testing.assert_close(values[0], values[1])
-    torch.testing.assert_close(gradients[0], gradients[1])
-
-
-def test_shares_of_cells_count_voxels():
-    labels = torch.zeros(4, 4, 8, dtype=torch.uint8)
-    labels[:2, :, :4] = 1
-    labels[0, 0, 4] = 2
-    share = share_of_cells(labels, 3, 4)
-    assert share[:, 0, 0, 0].tolist() == [0.5, 0.5, 0.0]
-    assert share[:, 0, 0, 1].tolist() == [1 - 1 / 64, 0.0, 1 / 64]
 
 
 def prepared(folder) -> list[PreparedScan]:
@@ -230,23 +166,6 @@ def test_usual_places_are_those_of_the_labels(labelled):
     torch.testing.assert_close(length, torch.ones_like(length))
     four = with_organ_knowledge(network_of_organs(), prepared(labelled)[:4])
     assert (four.organs.places == 0).all(), "four scans are too few"
-
-
-def test_one_kidney_without_a_place_takes_it_from_the_other():
-    steady = [torch.tensor([0.1, 0.2, 0.3, 0.1, 0.1, 0.1, 150.0])] * 5
-    wandering = [torch.tensor([0.1, 0.2, 0.3 * n, 0.1, 0.1, 0.1, 150.0]) for n in range(5)]
-    assert usual_places([steady, wandering, steady], NAMES).any(1).tolist() == [True, False, False]
-
-
-def test_an_organ_that_is_not_labelled_is_not_known(tmp_path):
-    write_case(tmp_path, "liver", organs={"liver": ORGANS["liver"]})
-    (scan,) = prepared(tmp_path)
-    (cells,) = read_cells_of(network_of_organs(), [scan])
-    assert cells.known == (1,)
-    assert not cells.share[2:].any()
-    (case,) = load_cases(tmp_path)
-    without = with_labels(scan, case.label_map, without=("liver",))
-    assert list(read_cells_of(network_of_organs(), [without])) == []
 
 
 # -- codes of organs within descriptors

@@ -1,7 +1,6 @@
 """Scans stored the wrong way round: what the network says of mirror images, and that good scans are left alone."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,15 +8,12 @@ import torch
 from small_models import analytic_map
 
 from AnatomicalEmbedding import Volume, load_model
-from AnatomicalEmbedding.embedding.calibration import Calibration
-from AnatomicalEmbedding.embedding.coverage import fit_body
 from AnatomicalEmbedding.embedding.models.mirror_network import AXES, MirrorNetwork
 from AnatomicalEmbedding.embedding.orientation import (
     FAULTS,
     JOINED,
     UNLIKE,
     UNUSUAL_SIZE,
-    doubtful_axes,
     find_faults,
     turn_over,
 )
@@ -75,80 +71,9 @@ def test_training_learns_which_side_is_which():
         assert (network(torch.stack([body() for _ in range(8)]))[:, 0] > 1).all()
 
 
-@pytest.mark.parametrize(
-    ("log_odds", "axes"), [((9, 9, 9), ()), ((-1, 9, 9), (0,)), ((0, -9, -1), (1, 2)), ((0, 0, 0), ())]
-)
-def test_mirror_images_are_looked_at_where_the_network_doubts(log_odds, axes):
-    assert doubtful_axes(analytic_map(lambda p: p, noise=8.0), log_odds) == axes
-
-
-def calibrated(function, noise=0.0):
-    """The map of weights whose errors are known."""
-    return replace(analytic_map(function, noise=noise), calibration=Calibration("", (), {}))
-
-
-def test_both_ways_up_are_looked_at_where_coordinates_fit_badly():
-    assert doubtful_axes(calibrated(lambda p: p, noise=15.0), (9, 9, 9)) == (1, 2)
-    assert doubtful_axes(analytic_map(lambda p: p, noise=15.0), (9, 9, 9)) == ()
-    assert doubtful_axes(analytic_map(lambda p: p * (1, 1, -1)), (9, 9, 0)) == (2,)
-    assert doubtful_axes(analytic_map(lambda p: p * (1, 1, -1)), (9, 9, 9)) == ()
-
-
-@pytest.mark.parametrize("axis", [1, 2])
-def test_what_the_network_says_of_front_and_feet_counts_only_where_the_mirror_image_makes_a_better_body(axis):
-    """In pelves and thighs the network is often sure and wrong."""
-    better, worse = (analytic_map(lambda p: p, noise=noise) for noise in (6.0, 12.0))
-    log_odds = [9.0, 9.0, 9.0]
-    log_odds[axis] = -9.0
-    assert find_faults(better, log_odds, {axis: worse}) == ()
-    assert find_faults(better, log_odds, {axis: better}) == ()
-    assert find_faults(worse, log_odds, {axis: better}) == FAULTS[axis : axis + 1]
-
-
-@pytest.mark.parametrize(
-    ("log_odds", "stored", "mirrored", "expected"),
-    [
-        (-1.0, 8.0, 6.0, FAULTS[:1]),
-        (-1.0, 6.0, 8.0, ()),
-        (-9.0, 6.0, 6.0, FAULTS[:1]),
-        (-9.0, 6.0, 8.0, ()),
-    ],
-)
-def test_swapped_sides_are_reported_by_doubt_and_a_better_body_or_surely_unless_the_body_is_worse(
-    log_odds, stored, mirrored, expected
-):
-    stored, mirrored = (analytic_map(lambda p: p, noise=noise) for noise in (stored, mirrored))
-    assert find_faults(stored, (log_odds, 9, 9), {0: mirrored}) == expected
-
-
-@pytest.mark.parametrize("noise", [2.0, 10.0])
-def test_misfit_is_the_distance_from_an_affine_body(noise):
-    found = fit_body(analytic_map(lambda p: p @ np.diag([1.1, 0.9, 1.2]) + 50, noise=noise))
-    assert found.misfit_mm == pytest.approx(noise * 1.538, rel=0.05)  # median length of a 3-D normal vector
-    assert found.scales == pytest.approx((1.1, 0.9, 1.2), abs=0.02)
-
-
 def test_a_part_of_the_body_that_comes_twice_is_reported():
     joined = analytic_map(lambda p: p - (0, 0, 300) - (p[..., 2:] > 465) * (0, 0, 150), noise=5.0)
     assert JOINED in find_faults(joined, (9, 9, 9), {})
-
-
-def test_what_fits_no_body_is_reported():
-    scattered = calibrated(lambda p: np.random.default_rng(2).permutation(p))
-    assert UNLIKE in find_faults(scattered, (9, 9, 9), {})
-
-
-@pytest.mark.parametrize(("scales", "expected"), [((0.5, 0.5, 0.5), True), ((1, 1, 2), True), ((0.8, 1.2, 0.9), False)])
-def test_a_body_of_unusual_size_is_reported(scales, expected):
-    assert (UNUSUAL_SIZE in find_faults(calibrated(lambda p: p * scales, noise=3.0), (9, 9, 9), {})) == expected
-
-
-def test_weights_without_body_frame_have_the_networks_word_alone():
-    unitless = replace(
-        analytic_map(lambda p: p), provenance=replace(analytic_map(lambda p: p).provenance, metric=False)
-    )
-    assert doubtful_axes(unitless, (-9, -9, -9)) == ()
-    assert find_faults(unitless, (0, -9, 0), {}) == FAULTS[1:2]
 
 
 def test_a_good_scan_has_no_fault_and_a_turned_one_has_its_own(model, trunk):

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from AnatomicalEmbedding.anatomy.names import canonical_name
 from AnatomicalEmbedding.errors import VolumeError
-from AnatomicalEmbedding.phantom import BODY_RANGE_MM, list_landmarks, make_phantom, map_points
-from AnatomicalEmbedding.phantom.anatomy import canonical_anatomy
+from AnatomicalEmbedding.phantom import BODY_RANGE_MM, make_phantom, map_points
 from AnatomicalEmbedding.phantom.deformation import Deformation
-from AnatomicalEmbedding.phantom.landmarks import LANDMARK_LABEL, LANDMARKS
+from AnatomicalEmbedding.phantom.landmarks import LANDMARK_LABEL
 from AnatomicalEmbedding.phantom.tissues import LABEL_ID
 
 TRUNK = (-60.0, 560.0)
@@ -62,7 +62,7 @@ def test_map_is_inverted_everywhere(seed, points):
     np.testing.assert_allclose(who.from_body(who.to_body(ras + 5)), ras + 5, atol=1e-5)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_map_keeps_orientation_and_organ_shifts_stay_contractions(seed):
     who = patient(seed)
     ras = who.from_body(np.random.default_rng(seed).uniform((-220, -140, -120), (220, 160, 820), (1500, 3)))
@@ -70,30 +70,13 @@ def test_map_keeps_orientation_and_organ_shifts_stay_contractions(seed):
     columns = [(who.to_body(ras + d) - who.to_body(ras - d)) / (2 * step) for d in np.eye(3) * step]
     assert np.linalg.det(np.stack(columns, axis=-1)).min() > 0.05
     assert who.bumps.slope_bound < 1
-    assert who.heights.slope_bound < who.height_scale
 
 
-def test_slope_bound_holds_for_sampled_displacements():
-    bumps = patient(1).bumps
-    rng = np.random.default_rng(0)
-    points = rng.uniform((-200, -120, -100), (200, 150, 800), (20000, 3))
-    nearby = points + rng.normal(0, 1, points.shape)
-    rate = np.linalg.norm(bumps(points) - bumps(nearby), axis=1) / np.linalg.norm(points - nearby, axis=1)
-    assert 0.2 < rate.max() <= bumps.slope_bound
+def test_labels_have_the_names_of_boxes_and_words():
+    assert [name for name in LABEL_ID if canonical_name(name) != name] == []
 
 
-def test_patients_differ_by_centimetres():
-    names = ("kidney_left_centre", "liver_dome", "carina", "spleen_centre", "skull_vertex", "femoral_head_left")
-    body = np.array([LANDMARKS[n] for n in names])
-    shapes = np.array([patient(s).from_body(body) for s in range(30)])
-    relative = shapes - shapes[:, 2:3]  # to the carina
-    spread = relative.std(axis=0)
-    assert spread[[0, 1, 3, 4, 5]].max(axis=1).min() > 6
-    distances = np.linalg.norm(relative[:, 4] - relative[:, 5], axis=1)
-    assert 700 < distances.min() < distances.max() < 950  # femoral head to vertex of adults
-
-
-def test_named_points_lie_in_what_they_name(pair, head):
+def test_named_points_lie_in_the_structure_that_they_name(pair, head):
     for phantom in (*pair, head):
         names = list(phantom.points_ras)
         found = label_at(phantom, np.array([phantom.points_ras[n] for n in names]))
@@ -103,14 +86,6 @@ def test_named_points_lie_in_what_they_name(pair, head):
             if phantom.label_names[int(f)] != LANDMARK_LABEL[n]
         }
         assert len(wrong) <= 1, wrong
-
-
-def test_named_points_of_the_canonical_body():
-    names = canonical_anatomy().label_at(np.array(list(LANDMARKS.values())))
-    assert {n: LABEL_ID[LANDMARK_LABEL[n]] for n in LANDMARKS} == dict(zip(LANDMARKS, names.tolist(), strict=True))
-    assert len(list_landmarks()) >= 40
-    assert np.abs(LANDMARKS["carina"][2] - 469) < 2
-    assert LANDMARKS["femoral_head_left"][2] == 0
 
 
 def test_named_points_map_exactly(pair):
@@ -124,7 +99,7 @@ def test_named_points_map_exactly(pair):
 def test_labels_agree_with_the_map(pair):
     a, b = pair
     names = ("liver", "spleen", "kidney_left", "kidney_right", "lung_left", "lung_right", "aorta", "urinary_bladder")
-    for name in (*names, "stomach", "vertebra_L3", "femur_left"):
+    for name in (*names, "stomach", "vertebrae_L3", "femur_left"):
         number = LABEL_ID[name]
         k, j, i = np.nonzero(interior(a.labels == number))
         ras = np.stack([i, j, k, np.ones_like(i)], axis=1) @ a.volume.ijk_to_ras[:3].T
@@ -141,7 +116,7 @@ def test_left_is_left(pair):
         assert points["spleen_centre"][0] < points["carina"][0] - 50
         assert points["heart_apex"][0] < points["carina"][0] - 30
         assert points["kidney_left_centre"][0] < points["kidney_right_centre"][0] - 80
-        assert points["xiphoid"][1] > points["vertebra_T9"][1] + 80  # anterior
+        assert points["xiphoid"][1] > points["vertebrae_T9"][1] + 80  # anterior
         assert points["carina"][2] > points["urinary_bladder_centre"][2] + 300  # superior
         assert phantom.volume.ijk_to_ras[0, 0] < 0
         assert phantom.volume.ijk_to_ras[1, 1] < 0
@@ -159,7 +134,6 @@ def test_hounsfield_values_are_plausible(pair, head):
                 "spleen",
                 "kidney_left",
                 "aorta",
-                "sternum",
                 "muscle",
             )
         }
@@ -200,38 +174,12 @@ def test_same_seed_same_scan_other_seed_other_scan():
 
 def test_coverage_cuts_the_body():
     chest = make_phantom(6, (4.0, 4.0, 4.0), (355.0, 560.0))
-    assert {"carina", "heart_apex", "vertebra_T6"} <= set(chest.points_ras)
+    assert {"carina", "heart_apex", "vertebrae_T6"} <= set(chest.points_ras)
     assert not {"kidney_left_centre", "chin", "symphysis"} & set(chest.points_ras)
     assert (chest.labels == LABEL_ID["lung_right"]).sum() > 1000
     assert not (chest.labels == LABEL_ID["urinary_bladder"]).any()
     axis = chest.from_body(np.array([[0, 0, 355.0], [0, 0, 560.0]]))[:, 2]
     np.testing.assert_allclose(chest.volume.bounds_ras[:, 2], axis, atol=4)
-
-
-def test_field_of_view_cuts_the_sides():
-    whole = make_phantom(6, (4.0, 4.0, 4.0), (240.0, 300.0))
-    narrow = make_phantom(6, (4.0, 4.0, 4.0), (240.0, 300.0), in_plane_mm=240)
-    assert narrow.volume.shape[1:] == (60, 60)
-    edge = np.concatenate([whole.labels[:, 0].ravel(), whole.labels[:, :, 0].ravel(), whole.labels[:, :, -1].ravel()])
-    assert not edge.any()
-    assert narrow.labels[:, 20:40, [0, -1]].any()
-
-
-def test_table_lies_under_the_patient():
-    with_table, without = (make_phantom(5, (4.0, 4.0, 4.0), (200.0, 300.0), noise_hu=0, table=t) for t in (True, False))
-    changed = with_table.volume.voxels != without.volume.voxels
-    assert changed.any()
-    body = with_table.labels > 0
-    assert not (changed & interior(body)).any()
-    front = np.nonzero(changed.any(axis=(0, 2)))[0].min()
-    assert front > np.nonzero(body.any(axis=(0, 2)))[0].mean()
-
-
-def test_noise_has_the_asked_strength():
-    quiet, noisy = (make_phantom(5, (3.0, 3.0, 3.0), (250.0, 300.0), noise_hu=n) for n in (0.0, 20.0))
-    difference = (noisy.volume.voxels.astype(float) - quiet.volume.voxels)[quiet.labels == LABEL_ID["liver"]]
-    assert difference.std() == pytest.approx(20, rel=0.05)
-    assert abs(difference.mean()) < 1
 
 
 @pytest.mark.parametrize(
@@ -240,7 +188,6 @@ def test_noise_has_the_asked_strength():
         ({"spacing": (0.0, 2.0, 2.0)}, "spacing"),
         ({"coverage_mm": (500.0, 100.0)}, "coverage"),
         ({"coverage_mm": (0.0, 5000.0)}, "coverage"),
-        ({"in_plane_mm": 3.0}, "field of view"),
         ({"contrast": "venous"}, "contrast"),
     ],
 )

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from training_scans import PAPERS, RULES, tiny_recipe
+from training_scans import PAPERS, RULES
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.resources import resource
@@ -26,7 +26,6 @@ rotation_rad = 0.1
 beta_mm = 15.0
 [optimiser]
 learning_rate = 2e-3
-schedule = "one-cycle"
 weight_decay = 1e-2
 epsilon = 1e-8
 gradient_clip = 1.0
@@ -57,15 +56,6 @@ def test_shipped_recipe_loads_and_survives_a_weights_file(name):
     assert recipe_from_dict(stored, "weights", RULES) == recipe
 
 
-@pytest.mark.parametrize("name", [*SHIPPED, *PAPERS])
-def test_crops_of_a_shipped_recipe_are_whole_cells_and_fit_a_batch(name):
-    recipe = recipe_of(name)
-    for i, j, k in recipe.batch.crop_sizes:
-        assert i % 4 == j % 4 == k % 4 == 0
-        assert recipe.objective != "coordinates" or i * j * k <= recipe.batch.voxels_per_batch
-    assert all(low < high and weight > 0 for low, high, weight in recipe.batch.height_bands)
-
-
 def test_paper_recipe_has_the_papers_numbers():
     """Goncharov 2024, section 3.1."""
     recipe = recipe_of("ape-paper")
@@ -77,40 +67,11 @@ def test_paper_recipe_has_the_papers_numbers():
     assert recipe.augmentation.spacing_mm_high == [2.0, 2.0, 3.0]
     assert recipe.loss.equivariance == 1.0
     optimiser = recipe.optimiser
-    assert (optimiser.learning_rate, optimiser.schedule, optimiser.weight_decay) == (3e-4, "constant", 1e-6)
+    assert (optimiser.learning_rate, optimiser.final, optimiser.weight_decay) == (3e-4, 1.0, 1e-6)
     assert optimiser.gradient_clip == 1.0
     assert optimiser.ema == 0
     assert recipe.network.normalise_output
     assert recipe.network.unit_mm is None
-
-
-def test_sam_recipe_has_the_papers_numbers():
-    """Yan 2022, section IV-B."""
-    recipe = recipe_of("sam-paper")
-    batch, loss, network = recipe.batch, recipe.loss, recipe.network
-    assert (batch.pairs, batch.points_per_pair, batch.overlap) == (8, 100, [0.2, 1.0])
-    assert batch.crop_sizes == [[96, 96, 32]]
-    assert network.spacing_mm == (2.0, 2.0, 2.0)
-    assert (network.global_channels, network.local_channels, network.coordinates) == (128, 128, False)
-    assert (loss.temperature, loss.exclude_mm) == (0.5, 3.0)
-    assert (loss.negatives, loss.random_negatives, loss.candidates) == (500, 1000, 20_000)
-    assert (recipe.optimiser.algorithm, recipe.optimiser.learning_rate) == ("radam", 1e-4)
-
-
-def test_rpr_recipe_has_the_papers_numbers():
-    """Lei 2021, section 3: the coarse model."""
-    recipe = recipe_of("rpr-paper")
-    assert recipe.network.unit_mm == 700.0  # r
-    assert 2 * recipe.batch.pairs == 24
-    assert (recipe.network.hu_knots, recipe.network.level_knots) == ((-500, -100, 100, 1500), (0, 0.2, 0.8, 1))
-    assert (recipe.optimiser.learning_rate, recipe.optimiser.weight_decay) == (1e-3, 0)
-
-
-def test_bpr_recipe_has_the_published_numbers():
-    recipe = recipe_of("bpr-paper")
-    assert 1 / recipe.network.unit_mm == 0.01  # beta
-    assert recipe.network.hu_knots == (-1000, 1500)
-    assert recipe.optimiser.learning_rate == 1e-4
 
 
 @pytest.mark.parametrize(
@@ -121,8 +82,8 @@ def test_bpr_recipe_has_the_published_numbers():
         ("hybrid", "network.coordinates", False, 'objective "hybrid" needs network.coordinates'),
         ("hybrid", "batch.pairs", 0, 'objective "hybrid" needs batch.pairs'),
         ("rpr-paper", "network.frame", "body", 'objective "offsets" needs network.frame = "scan"'),
-        ("bpr-paper", "network.frame", "scan", 'objective "levels" needs network.frame = "level"'),
-        ("ape", "network.frame", "level", 'objective "coordinates" needs network.frame = "body"'),
+        ("bpr-paper", "network.frame", "body", 'objective "levels" needs network.frame = "scan"'),
+        ("ape", "network.frame", "scan", 'objective "coordinates" needs network.frame = "body"'),
         ("ape", "network.frame", "bodies", "scales or this frame"),
         ("sam-paper", "optimiser.algorithm", "sgd", 'algorithm must be "adamw" or "radam"'),
     ],
@@ -140,20 +101,6 @@ def test_recipe_of_a_user_is_read_by_path(tmp_path):
     assert load_recipe(str(path)) == recipe
 
 
-def test_file_name_and_defaults_stand_in_for_what_is_left_out(tmp_path):
-    text = MINE.replace('name = "called"', "").replace("[loss]\nbeta_mm = 15.0", "")
-    recipe = load_recipe(written(tmp_path, text))
-    assert recipe.name == "mine"
-    assert recipe.loss.beta_mm == 20.0
-
-
-def test_overrides_replace_entries():
-    recipe = load_recipe("ape", {"batch.phantom_share": 0.5, "optimiser.ema": 0.9})
-    assert recipe.batch.phantom_share == 0.5
-    assert recipe.optimiser.ema == 0.9
-    assert recipe.loss == load_recipe("ape").loss
-
-
 def test_an_override_of_no_entry_is_blamed_and_not_the_file():
     says = r"^--set optimiser\.learning_rat: no recipe has such an entry \(did you mean optimiser\.learning_rate\?\)\.$"
     with pytest.raises(AnatomicalEmbeddingError, match=says):
@@ -162,10 +109,6 @@ def test_an_override_of_no_entry_is_blamed_and_not_the_file():
 
 def test_unknown_name_lists_the_known_ones():
     refused("sam", "sam: no such recipe; .*: ape, hybrid, joint")
-
-
-def test_missing_file_is_named(tmp_path):
-    refused(tmp_path / "none.toml", "none.toml: no such recipe")
 
 
 @pytest.mark.parametrize("content", [b"name = ", b"\xff\xfe not text"])
@@ -184,7 +127,7 @@ def test_damaged_file_is_named(content, tmp_path):
         ("learning_rate = 2e-3", "", r"section \[optimiser\] is incomplete"),
         ('"coordinates"', '"contrastive"', 'objective must be one of "coordinates", "hybrid"'),
         ('objective = "coordinates"', "", 'objective must be one of "coordinates", "hybrid"'),
-        ("one-cycle", "onecycle", 'schedule must be "one-cycle" or "constant"'),
+        ("epsilon = 1e-8", 'schedule = "constant"', "unknown entry optimiser.schedule"),
         ("unit_mm = 100.0", "", 'objective "coordinates" needs network.unit_mm'),
     ],
 )
@@ -192,23 +135,8 @@ def test_mistake_is_named(old, new, match, tmp_path):
     refused(written(tmp_path, MINE.replace(old, new)), f"mine.toml: .*{match}")
 
 
-def test_section_must_be_a_section(tmp_path):
-    refused(written(tmp_path, 'objective = "coordinates"\nnetwork = 3\n'), "network must be a section")
-
-
 def test_positives_of_rotated_or_warped_crops_are_refused():
     """The pair sampler finds positives by the crops' boxes, which is right for upright crops alone."""
     for recipe in ("ape-paper", "rpr-paper", "bpr-paper"):
         for entry in ("rotation_rad", "elastic_probability"):
             refused(recipe, "cannot rotate or warp", {f"augmentation.{entry}": 0.2})
-
-
-@pytest.mark.parametrize("entry", ["pairs", "points_per_pair"])
-def test_distances_need_pairs(entry):
-    refused("ape-paper", "needs batch.pairs and batch.points_per_pair", {f"batch.{entry}": 0})
-
-
-def test_tiny_recipe_of_these_tests_is_a_recipe():
-    for objective in RULES:
-        recipe = tiny_recipe(objective)
-        assert recipe_from_dict(json.loads(json.dumps(recipe.to_dict())), "stored", RULES) == recipe

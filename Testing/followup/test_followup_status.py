@@ -1,8 +1,8 @@
 """One word for each cell of the table."""
 
-from AnatomicalEmbedding.followup.lesions import CONFIRMED, MERGED, NOT_VISIBLE, PROPOSED, Guess
+from AnatomicalEmbedding.followup.lesions import CONFIRMED, MERGED, PROPOSED, Guess
 from AnatomicalEmbedding.followup.record import FollowUp, Proposal
-from AnatomicalEmbedding.followup.status import ABSENT, BASELINE, DISAPPEARED, NEW, SPLIT, UNCERTAIN, status_of
+from AnatomicalEmbedding.followup.status import ABSENT, BASELINE, DISAPPEARED, SPLIT, UNCERTAIN, status_of
 
 
 def _words(record: FollowUp, lesion_id: str) -> list[str]:
@@ -14,19 +14,6 @@ def test_a_lesion_that_goes_away(empty: FollowUp) -> None:
     assert _words(record, "L1") == [BASELINE, PROPOSED, ""]
     record = record.confirm("L1", "b").not_visible("L1", "c")
     assert _words(record, "L1") == [BASELINE, CONFIRMED, DISAPPEARED]
-
-
-def test_a_lesion_that_comes(empty: FollowUp) -> None:
-    record = empty.mark("b", (0, 0, 0))
-    assert _words(record, "L1") == ["", BASELINE, ""], "nobody has looked at an earlier study"
-    assert _words(record.not_visible("L1", "a"), "L1") == [NOT_VISIBLE, NEW, ""]
-    assert _words(record.mark("a", (0, 0, 0), "L1"), "L1")[0] == BASELINE
-
-
-def test_a_lesion_found_by_asking_back_is_new_where_it_is_first_seen(empty: FollowUp) -> None:
-    record = empty.mark("c", (0, 0, 0)).not_visible("L1", "a")
-    record = record.propose("b", {"L1": Proposal((1, 0, 0), Guess("matched", "c"))}).confirm("L1", "b")
-    assert _words(record, "L1")[:2] == [NOT_VISIBLE, NEW]
 
 
 def test_parts_and_unions(empty: FollowUp) -> None:

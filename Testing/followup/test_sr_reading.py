@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from dicom_series import write_ct_series
 from report_checks import assert_same_finding, is_near
-from reported_patient import CURRENT, SHARES, place_in
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.followup.dicom_sr import write_sr
-from AnatomicalEmbedding.followup.lesions import MERGED, PROPOSED
+from AnatomicalEmbedding.followup.lesions import PROPOSED
 from AnatomicalEmbedding.followup.sr_reading import read_srs
 
 pydicom = pytest.importorskip("pydicom")
@@ -33,42 +32,11 @@ def test_reports_of_all_studies_make_the_record_again(record, series, tmp_path):
             assert_same_finding(lesion.findings[key], found)
 
 
-def test_splits_and_mergers_are_reported_by_tracking_uid(record, series, tmp_path):
-    split = record.describe("L2", split_from="L3")
-    for key, folder in series.items():
-        write_sr(split, key, folder, tmp_path / f"{key}.dcm")
-    back = read_srs(tmp_path.iterdir())
-    assert back.lesion("L2").split_from == "L3"
-    (merged,) = (found for found in back.lesion("L6").findings.values() if found.state == MERGED)
-    assert merged.into == "L1"
-
-
-def test_of_a_merger_with_a_lesion_that_no_report_names_nothing_is_known(record, series, tmp_path):
-    write_sr(record, "current", series["current"], tmp_path / "report.dcm")
-    report = pydicom.dcmread(tmp_path / "report.dcm")
-    measurements = report.ContentSequence[-1]
-    del measurements.ContentSequence[0]  # L1, with which L6 has merged
-    report.save_as(tmp_path / "report.dcm")
-    assert read_srs([tmp_path / "report.dcm"]).lesion("L6").findings == {}
-
-
 def test_of_two_reports_on_a_study_the_later_counts(record, series, tmp_path):
     write_sr(record, "current", series["current"], tmp_path / "b.dcm")
     write_sr(record.not_visible("L1", "current"), "current", series["current"], tmp_path / "a.dcm")
     (found,) = read_srs([tmp_path / "a.dcm", tmp_path / "b.dcm"]).lesion("L1").findings.values()
     assert found.state == "not visible"
-
-
-def test_a_next_session_goes_on_with_the_same_tracking_uid(record, series, tmp_path, volumes):
-    write_sr(record, "prior", series["prior"], tmp_path / "prior.dcm")
-    back = read_srs([tmp_path / "prior.dcm"])
-    back = back.with_studies([*back.studies, CURRENT])
-    back = back.mark("current", place_in(volumes["current"], SHARES[0]), "L1").mark("current", (0, 0, -300))
-    assert back.lesions[-1].id == "L7"  # free
-    write_sr(back.forget("L7", "current"), "current", series["current"], tmp_path / "current.dcm")
-    both = read_srs(tmp_path.iterdir())
-    assert len(both.lesion("L1").findings) == 2
-    assert both.lesion("L1").tracking_uid == record.lesion("L1").tracking_uid
 
 
 # -- of other programs -------------------------------------------------------------------------------------------------

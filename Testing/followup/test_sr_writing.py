@@ -5,35 +5,23 @@ from dataclasses import replace
 
 import pytest
 from dicom_series import write_ct_series
-from report_checks import check, is_near
-from reported_patient import CURRENT, PRIOR, SHARES, place_in
+from report_checks import check
+from reported_patient import CURRENT, PRIOR
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.followup import sr_codes
 from AnatomicalEmbedding.followup.dicom_sr import write_sr
-from AnatomicalEmbedding.followup.lesions import NO_SIZE, PROPOSED
-from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.sr_reading import read_srs
 
 pydicom = pytest.importorskip("pydicom")
 highdicom = pytest.importorskip("highdicom")
 
 
-@pytest.mark.parametrize("unconfirmed", [False, True])
 @pytest.mark.parametrize("key", ["prior", "current"])
-def test_dciodvfy_finds_no_error(record, series, tmp_path, key, unconfirmed):
+def test_dciodvfy_finds_no_error(record, series, tmp_path, key):
     path = tmp_path / "report.dcm"
-    write_sr(record, key, series[key], path, include_unconfirmed=unconfirmed, observer="Doe^Jane")
+    write_sr(record, key, series[key], path)
     assert check(path) == []
-
-
-def test_dciodvfy_would_find_an_error(record, series, tmp_path):
-    path = tmp_path / "report.dcm"
-    write_sr(record, "prior", series["prior"], path)
-    document = pydicom.dcmread(path)
-    del document.CompletionFlag
-    document.save_as(path)
-    assert check(path) != []
 
 
 def test_highdicom_reads_it_as_its_own(record, series, tmp_path):
@@ -49,20 +37,6 @@ def test_highdicom_reads_it_as_its_own(record, series, tmp_path):
     assert values == {"103339001": (15.5, "mm"), "103340004": (9.25, "mm"), "118565006": (2.345, "mL")}
 
 
-def test_it_belongs_to_the_patient_and_study_and_refers_to_the_slices(record, series, tmp_path, volumes):
-    write_sr(record, "prior", series["prior"], tmp_path / "report.dcm")
-    report = pydicom.dcmread(tmp_path / "report.dcm")
-    slices = [pydicom.dcmread(path, stop_before_pixels=True) for path in series["prior"].iterdir()]
-    for keyword in ("PatientID", "PatientName", "StudyInstanceUID", "StudyDate"):
-        assert report[keyword].value == slices[0][keyword].value
-    assert report.SeriesInstanceUID != slices[0].SeriesInstanceUID
-    place = record.finding("L1", "prior").point_ras
-    nearest = min(slices, key=lambda each: abs(each.ImagePositionPatient[2] - place[2]))
-    evidence = report.CurrentRequestedProcedureEvidenceSequence[0].ReferencedSeriesSequence[0].ReferencedSOPSequence
-    assert nearest.SOPInstanceUID in {item.ReferencedSOPInstanceUID for item in evidence}
-    assert nearest.FrameOfReferenceUID in str(report)
-
-
 def test_unconfirmed_places_are_left_out_and_reported(record, series, tmp_path):
     said = write_sr(record, "current", series["current"], tmp_path / "report.dcm")
     assert said == ("L4: its place in 2024-04-02 is not confirmed, so the report leaves it out.",)
@@ -71,30 +45,6 @@ def test_unconfirmed_places_are_left_out_and_reported(record, series, tmp_path):
     report = pydicom.dcmread(tmp_path / "report.dcm")
     assert (report.CompletionFlag, report.VerificationFlag) == ("PARTIAL", "UNVERIFIED")
     assert "UNCONFIRMED" not in str(report)
-
-
-def test_unconfirmed_places_are_marked_where_asked_for(record, series, tmp_path):
-    write_sr(record, "current", series["current"], tmp_path / "report.dcm", include_unconfirmed=True)
-    report = pydicom.dcmread(tmp_path / "report.dcm")
-    assert (report.CompletionFlag, report.VerificationFlag) == ("PARTIAL", "UNVERIFIED")
-    assert "L4 (UNCONFIRMED)" in str(report)
-    (lesion,) = (each for each in read_srs([tmp_path / "report.dcm"]).lesions if each.id == "L4")
-    (found,) = lesion.findings.values()
-    assert (lesion.name, found.state, found.reviewed, found.size) == ("", PROPOSED, False, NO_SIZE)
-    assert is_near(found.point_ras, record.finding("L4", "current").point_ras)
-
-
-def test_a_report_is_complete_when_a_person_has_looked_at_every_lesion(record, series, tmp_path):
-    write_sr(record.confirm("L4", "current"), "current", series["current"], tmp_path / "report.dcm")
-    report = pydicom.dcmread(tmp_path / "report.dcm")
-    assert (report.CompletionFlag, report.VerificationFlag) == ("COMPLETE", "UNVERIFIED")
-
-
-def test_axes_that_nobody_accepted_are_left_out_and_reported(record, series, tmp_path):
-    said = write_sr(record.confirm("L4", "current"), "current", series["current"], tmp_path / "report.dcm")
-    assert said == ("L4: its axes in 2024-04-02 are not confirmed, so they are left out.",)
-    (lesion,) = (each for each in read_srs([tmp_path / "report.dcm"]).lesions if each.id == "L4")
-    assert next(iter(lesion.findings.values())).size == NO_SIZE
 
 
 def test_a_site_without_a_code_is_left_out_and_reported(record, series, tmp_path):
@@ -107,20 +57,9 @@ def test_names_in_any_language(record, tmp_path, volumes, name):
     charset = "ISO_IR 100" if name.startswith("M") else "ISO_IR 192"
     write_ct_series(tmp_path / "ct", volumes["prior"], PatientName=name, SpecificCharacterSet=charset)
     named = record.describe("L1", name="Läsion 腫瘤")
-    write_sr(named, "prior", tmp_path / "ct", tmp_path / "report.dcm", observer="Dr Grün")
+    write_sr(named, "prior", tmp_path / "ct", tmp_path / "report.dcm")
     assert pydicom.dcmread(tmp_path / "report.dcm").PatientName == name
     assert read_srs([tmp_path / "report.dcm"]).lesion("L1").name == "Läsion 腫瘤"
-    assert check(tmp_path / "report.dcm") == []
-
-
-def test_anonymous_images_do(record, tmp_path, volumes):
-    blank = dict.fromkeys(
-        ("PatientName", "PatientID", "PatientBirthDate", "PatientSex", "StudyDate", "StudyTime", "StudyID",
-         "AccessionNumber", "ReferringPhysicianName")
-    )  # fmt: skip
-    write_ct_series(tmp_path / "ct", volumes["prior"], **blank)
-    write_sr(record, "prior", tmp_path / "ct", tmp_path / "report.dcm")
-    assert read_srs([tmp_path / "report.dcm"]).studies[0].date is None
     assert check(tmp_path / "report.dcm") == []
 
 
@@ -150,38 +89,6 @@ def test_images_of_other_studies_are_refused(record, series, tmp_path, named, sa
         write_sr(record, "prior", files, tmp_path / "report.dcm")
 
 
-def test_a_lesion_outside_the_images_is_refused(record, series, tmp_path):
-    record = record.move("L1", "prior", (0, 0, 4000))
-    with pytest.raises(AnatomicalEmbeddingError, match=r"L1: lies .* mm outside the DICOM images given for 2024-01-15"):
-        write_sr(record, "prior", series["prior"], tmp_path / "report.dcm")
-
-
-def test_the_studys_own_series_is_found_among_others(record, series, tmp_path):
-    uid = str(pydicom.dcmread(next(series["prior"].iterdir())).SeriesInstanceUID)
-    named = record.with_studies([replace(PRIOR, series_uid=uid), CURRENT])
-    write_sr(named, "prior", series["prior"].parent, tmp_path / "report.dcm")
-    assert read_srs([tmp_path / "report.dcm"]).studies[0].key == uid
-
-
-@pytest.mark.parametrize("uid", ["abc", "1.2.", "1." + "2" * 63])
-def test_a_tracking_uid_that_is_none_is_refused(record, series, tmp_path, uid):
-    record = replace(record, lesions=(replace(record.lesions[0], tracking_uid=uid), *record.lesions[1:]))
-    with pytest.raises(AnatomicalEmbeddingError, match=r"L1: its tracking UID .* is not a DICOM UID"):
-        write_sr(record, "prior", series["prior"], tmp_path / "report.dcm")
-
-
-def test_nothing_confirmed_is_no_report(series, volumes, tmp_path):
-    empty = FollowUp().with_studies([PRIOR, CURRENT]).mark("prior", place_in(volumes["prior"], SHARES[0]))
-    with pytest.raises(AnatomicalEmbeddingError, match="no lesion was confirmed in it"):
-        write_sr(empty, "current", series["current"], tmp_path / "report.dcm")
-
-
-def test_images_without_a_frame_of_reference_are_refused(record, volumes, tmp_path):
-    write_ct_series(tmp_path / "ct", volumes["prior"], FrameOfReferenceUID=None)
-    with pytest.raises(AnatomicalEmbeddingError, match="no frame of reference"):
-        write_sr(record, "prior", tmp_path / "ct", tmp_path / "report.dcm")
-
-
 def test_a_missing_highdicom_is_named(record, series, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "highdicom.sr", None)
     with pytest.raises(AnatomicalEmbeddingError, match=r'pip install "AnatomicalEmbedding\[followup\]"'):
@@ -189,15 +96,6 @@ def test_a_missing_highdicom_is_named(record, series, tmp_path, monkeypatch):
 
 
 # -- codes -------------------------------------------------------------------------------------------------------------
-
-
-def test_organs_have_the_codes_of_the_standards_dictionary():
-    from pydicom.sr._concepts_dict import concepts
-
-    known = {value for values in concepts["SCT"].values() for value in values}
-    organs = {code[0] for organ in sr_codes.organs() for code in [sr_codes.site_codes(organ)[0]]}
-    assert organs <= known
-    assert len(organs) == len(sr_codes.organs())
 
 
 @pytest.mark.parametrize(
@@ -211,8 +109,3 @@ def test_organs_have_the_codes_of_the_standards_dictionary():
 )
 def test_sites_in_words_and_back(site, words):
     assert sr_codes.site_words(*sr_codes.site_codes(site)) == words
-
-
-def test_an_unknown_site_has_no_code():
-    assert sr_codes.site_codes("segment VIII") is None
-    assert sr_codes.site_codes("") is None

@@ -7,7 +7,7 @@ import pytest
 import slicer
 import slicer.util
 
-from AnatomicalEmbeddingLib.followup.StudyOrder import DATE_ATTRIBUTE, patients, setDate, studyOf
+from AnatomicalEmbeddingLib.followup.StudyOrder import patients, setDate, studyOf
 
 
 def add_volume(name="CT"):
@@ -54,51 +54,12 @@ def test_studies_of_a_patient_come_in_the_order_of_their_dates(scene, import_ser
     assert not any(study.note for study in found.studies)
 
 
-def test_a_patient_is_known_by_its_uid_where_dicom_gives_one(scene, hierarchy, import_series):
-    import_series("Miller", "20240131")
-    loose = hierarchy.CreateSubjectItem(hierarchy.GetSceneItemID(), "by hand")
-    hierarchy.CreateItem(loose, add_volume())
-    assert [(found.name, found.uid) for found in patients(scene)] == [("Miller", "pMiller"), ("by hand", "")]
-
-
-def test_studies_of_one_day_come_by_their_time(scene, import_series):
-    noon = import_series("Miller", "20240131", "120000")
-    morning = import_series("Miller", "20240131", "083015.25")
-    minute_later = import_series("Miller", "20240131", "0831")
-    (found,) = patients(scene)
-    assert found.volumes == [morning, minute_later, noon]
-
-
-def test_volumes_of_one_study_keep_the_order_of_the_scene(scene, import_series):
-    first, second = import_series("Miller", "20240131", "12"), import_series("Miller", "20240131", "12")
-    assert patients(scene)[0].volumes == [first, second]
-
-
-def test_patients_are_distinguished_by_their_item_not_by_names(scene, import_series, hierarchy):
-    ours = import_series("Miller", "20240131")
-    other = import_series("Smith", "20230131")
-    hierarchy.SetItemName(hierarchy.GetItemByUID("DICOM", "pSmith"), "Miller")
-    found = patients(scene)
-    assert [patient.volumes for patient in found] == [[ours], [other]]
-    assert [patient.name for patient in found] == ["Miller", "Miller"]
-
-
 def test_volumes_without_a_patient_are_together_and_last(scene, import_series):
     loose = [add_volume("Miller"), add_volume()]
     import_series("Miller", "20240131")
     found = patients(scene)
     assert [patient.key for patient in found] == ["pMiller", ""]
     assert found[1].volumes == loose
-
-
-def test_a_volume_in_a_folder_belongs_to_the_patient_above_it(scene, import_series, hierarchy):
-    volume = import_series("Miller", "20240131")
-    folder = hierarchy.CreateFolderItem(hierarchy.GetItemByUID("DICOM", "sMiller20240131"), "crops")
-    crop = add_volume("crop")
-    hierarchy.CreateItem(folder, crop)
-    (found,) = patients(scene)
-    assert found.volumes == [volume, crop]
-    assert found.studies[1].date == date(2024, 1, 31)
 
 
 def test_a_date_by_hand_wins_over_dicom(scene, import_series):
@@ -109,15 +70,6 @@ def test_a_date_by_hand_wins_over_dicom(scene, import_series):
     assert found.volumes == [second, first]
     assert found.studies[1].byHand
     assert found.studies[1].dateText == "2022-05-06"
-    assert found.studies[1].time is None, "the time was another day's"
-
-
-def test_an_empty_date_goes_back_to_dicom(scene, import_series):
-    volume = import_series("Miller", "20200101")
-    setDate(volume, "2022-05-06")
-    setDate(volume, "")
-    assert studyOf(scene, volume).date == date(2020, 1, 1)
-    assert not studyOf(scene, volume).byHand
 
 
 @pytest.mark.parametrize("text", ["6.5.2022", "2022-13-01", "2022-02-30", "20220506", "soon"])
@@ -135,51 +87,3 @@ def test_undated_studies_come_last_and_say_so(scene, import_series):
     (found,) = patients(scene)
     assert found.volumes == [dated, undated]
     assert found.studies[1].note == "CT-1: has no study date, so it comes last; write the date as YYYY-MM-DD."
-
-
-@pytest.mark.parametrize("stored", ["20241301", "yesterday", "2024"])
-def test_a_damaged_dicom_date_counts_as_none_and_is_named(scene, import_series, stored):
-    volume = import_series("Miller", stored)
-    study = studyOf(scene, volume)
-    assert study.date is None
-    assert stored in study.note
-
-
-@pytest.mark.parametrize("stored", ["2024-01-31", "2024.01.31", " 20240131 "])
-def test_dates_of_old_files_are_read(scene, import_series, stored):
-    assert studyOf(scene, import_series("Miller", stored)).date == date(2024, 1, 31)
-
-
-def test_a_damaged_date_by_hand_falls_back_to_dicom_and_is_named(scene, import_series):
-    volume = import_series("Miller", "20240131")
-    volume.SetAttribute(DATE_ATTRIBUTE, "31/01/24")
-    study = studyOf(scene, volume)
-    assert study.date == date(2024, 1, 31)
-    assert not study.byHand
-    assert '"31/01/24" is no date' in study.note
-
-
-def test_a_damaged_time_leaves_the_date(scene, import_series):
-    study = studyOf(scene, import_series("Miller", "20240131", "991199"))
-    assert (study.date, study.time) == (date(2024, 1, 31), None)
-
-
-def test_dates_by_hand_survive_saving(scene, tmp_path):
-    from slicer_kit.scene import read_mrb, write_mrb
-
-    setDate(add_volume("late"), "2024-01-31")
-    setDate(add_volume("early"), "2020-01-31")
-    path = write_mrb(scene, tmp_path / "study.mrb")
-    scene.Clear(0)
-    read_mrb(scene, path)
-    (found,) = patients(scene)
-    assert [(study.volume.GetName(), study.dateText) for study in found.studies] == [
-        ("early", "2020-01-31"),
-        ("late", "2024-01-31"),
-    ]
-
-
-def test_label_maps_are_no_studies(scene):
-    label_map = scene.AddNewNodeByClass("vtkMRMLLabelMapVolumeNode")
-    slicer.util.updateVolumeFromArray(label_map, np.zeros((4, 4, 4), np.uint8))
-    assert patients(scene) == []

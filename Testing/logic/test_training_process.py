@@ -31,7 +31,7 @@ while not asked:
     n += 1
     step(n, 1000)
     time.sleep(0.02)
-say("anatemb: run: stopped at step; run the same command to go on.")
+say("anatemb: run: stopped at step; run the same command to continue.")
 return 2
 """
 DEAF = """
@@ -80,7 +80,7 @@ def test_stop_lets_the_trainer_save(watch):
     assert run.process.stopping
     result = run.result()
     assert result.outcome == STOPPED
-    assert run.lines[-1].endswith("run the same command to go on.")
+    assert run.lines[-1].endswith("run the same command to continue.")
 
 
 @looks_at_processes
@@ -133,7 +133,6 @@ def test_a_python_that_is_not_there_is_named(tmp_path, command):
     ("lines", "says"),
     [
         (["prepared a", "anatemb: scans: no scan can be trained on; see the lines above."], "scans: no scan can be"),
-        (["anatemb: training needs lightning-fabric; install it: pip install -e '.[train]'."], "Install packages"),
         (["Traceback (most recent call last):", "ModuleNotFoundError: No module named 'torch'"], "PyTorch"),
         (["ModuleNotFoundError: No module named 'AnatomicalEmbedding'"], "install the extension"),
         (["torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate"], "choose the device cpu"),

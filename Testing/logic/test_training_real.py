@@ -33,7 +33,6 @@ height_bands = [[-1000, 1000, 1.0]]
 frame_prior = 0.01
 [optimiser]
 learning_rate = 1e-2
-schedule = "one-cycle"
 weight_decay = 1e-2
 epsilon = 1e-8
 gradient_clip = 1.0
@@ -104,16 +103,15 @@ def test_stop_resume_and_finish_count_on_and_leave_weights(run, watch):
     assert inspectRun(run.runFolder).weights == result.weights
 
 
-@pytest.mark.parametrize(("absent", "says"), [("torch", "PyTorch"), ("lightning_fabric", "lightning-fabric; press")])
-def test_missing_packages_are_named_with_their_remedy(run, watch, tmp_path, monkeypatch, absent, says):
+def test_a_missing_package_is_named_with_its_remedy(run, watch, tmp_path, monkeypatch):
     site = tmp_path / "site"
     site.mkdir()
     for entry in Path(sysconfig.get_path("platlib")).iterdir():
-        if entry.name != absent:
+        if entry.name != "torch":
             (site / entry.name).symlink_to(entry)
     monkeypatch.setenv("PYTHONPATH", str(site))
     watched = watch()
     watched.process.pythonCommand = [sys.executable, "-S"]  # without its site-packages but for those in PYTHONPATH
     watched.process.start(run)
     assert watched.result().outcome == FAILED
-    assert says in watched.results[0].sentence
+    assert "PyTorch" in watched.results[0].sentence

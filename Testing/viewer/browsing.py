@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import signal
@@ -12,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
+from PIL import Image
 from system_packages import find_program
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -128,8 +131,41 @@ class Page:
     def press(self, name: str) -> None:
         self.page.click(f"[data-test={name}]")
 
+    def reset(self) -> None:
+        """Go back to both scans of the tests, fitted, without points, boxes, words or sentences."""
+        self.page.keyboard.press("Control+f")
+        self.page.keyboard.press("Escape")
+        self.press("tab-points")
+        self.place_mode(False)
+        if self.is_on("crosshair"):
+            self.press("crosshair")
+        if not self.is_on("link"):
+            self.press("link")
+        for name in self.names()[2:]:
+            self.remove(name)
+        if not self.page.is_checked("li[data-scan=prior] input[type=radio]"):
+            self.page.check("li[data-scan=prior] input[type=radio]")
+        for left in range(len(self.points()) - 1, -1, -1):
+            self.page.locator("[data-point] tr.point button").first.click()
+            self.wait(f"document.querySelectorAll('[data-point]').length === {left}")
+        self.press("rows")
+        self.press("fit")
+        self.dismiss_all()
+        self.wait("document.querySelectorAll('.cell img').length === 6")
+
+    def is_on(self, name: str) -> bool:
+        return "on" in (self.page.get_attribute(f"[data-test={name}]", "class") or "").split()
+
+    def names(self) -> list[str]:
+        """The names of the scans, in the order of their rows."""
+        return self.page.eval_on_selector_all("li[data-scan]", "all => all.map((each) => each.dataset.scan)")
+
+    def remove(self, name: str) -> None:
+        self.page.click(f"li[data-scan='{name}'] > button")
+        self.wait(f"!document.querySelector(\"li[data-scan='{name}']\")")
+
     def place_mode(self, on: bool = True) -> None:
-        if ("on" in (self.page.get_attribute("[data-test=place]", "class") or "")) != on:
+        if self.is_on("place") != on:
             self.press("place")
             self.wait(f"document.querySelector('[data-test=place]').classList.contains('on') === {str(on).lower()}")
 
@@ -162,7 +198,7 @@ class Page:
                 place: body.querySelector('.place').textContent,
                 answers: [...body.querySelectorAll('.answer')].map((row) => ({
                     scan: row.dataset.answer, status: row.className.replace('answer', '').trim(),
-                    words: row.querySelector('.status').textContent, error: row.querySelector('.error').textContent,
+                    text: row.querySelector('.status').textContent, error: row.querySelector('.error').textContent,
                 })),
             }))"""
         )
@@ -238,6 +274,18 @@ class Page:
         if key:
             self.page.keyboard.up(key)
 
+    def picture(self, view: str) -> np.ndarray:
+        """(rows, columns, 3) of the middle of a view, RGB, once it no longer changes."""
+        box, before = self.page.locator(f"[data-view={view}]").bounding_box(), None
+        clip = {"x": box["x"] + 40, "y": box["y"] + 50, "width": box["width"] - 80, "height": box["height"] - 100}
+        for _ in range(40):
+            self.page.wait_for_timeout(200)
+            now = self.page.screenshot(clip=clip)
+            if now == before:
+                break
+            before = now
+        return np.asarray(Image.open(io.BytesIO(now)).convert("RGB"), dtype=int)
+
     def watch_pictures(self) -> None:
         """Begin to count the pictures that each view shows."""
         self.page.evaluate(
@@ -251,3 +299,24 @@ class Page:
                 }
             }"""
         )
+
+
+def read_bundle(path: Path, folder: Path):
+    """The scene of a .mrb, opened by slicer-core in a scene of its own."""
+    import slicer
+
+    scene = slicer.vtkMRMLScene()
+    scene.logics = [logic := slicer.vtkSlicerApplicationLogic()]
+    logic.SetMRMLScene(scene)
+    for name in ("VolumesLogic", "MarkupsLogic", "SubjectHierarchyModuleLogic", "SegmentationsModuleLogic"):
+        each = getattr(slicer, f"vtkSlicer{name}")()
+        each.SetMRMLApplicationLogic(logic)
+        each.SetMRMLScene(scene)
+        scene.logics.append(each)
+    cache, io_manager = slicer.vtkCacheManager(), slicer.vtkDataIOManager()
+    cache.SetRemoteCacheDirectory(str(folder))  # without it the bundle is read as an empty scene
+    scene.SetCacheManager(cache)
+    io_manager.SetCacheManager(cache)
+    scene.SetDataIOManager(io_manager)
+    scene.ReadFromMRB(str(path), True)
+    return scene

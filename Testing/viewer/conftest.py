@@ -24,6 +24,14 @@ def scan_files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.fixture(scope="session")
+def short_scan():
+    """A synthetic torso of few voxels."""
+    from AnatomicalEmbedding.phantom import make_phantom
+
+    return make_phantom(74, spacing=(5.0, 5.0, 8.0), coverage_mm=(200.0, 420.0)).volume
+
+
+@pytest.fixture(scope="session")
 def pictures() -> Path:
     """Where the tests leave screenshots."""
     folder = _ROOT / "build" / "viewer"
@@ -39,48 +47,29 @@ def browser(drawing):
         yield opened
 
 
-@pytest.fixture(scope="module")
-def arguments(scan_files) -> list[str]:
-    """What the viewer is started with: both torsos. A module may have others."""
-    return [*map(str, scan_files)]
-
-
-@pytest.fixture(scope="module")
-def running(drawing, arguments, tmp_path_factory):
-    """The viewer; its log must hold no error."""
+@pytest.fixture(scope="session")
+def running(drawing, scan_files, tmp_path_factory):
+    """The viewer with both torsos, started once for all tests."""
     from browsing import Running
 
-    with Running(tmp_path_factory.mktemp("run"), *arguments) as program:
+    with Running(tmp_path_factory.mktemp("run"), *map(str, scan_files)) as program:
         yield program
-        assert program.errors() == []
-
-
-@pytest.fixture(scope="module")
-def page(browser, running, arguments):
-    """The page, with all scans ready; what it does wrong fails the module."""
-    from browsing import Page
-
-    opened = Page(browser, running)
-    opened.wait_ready(sum(each.endswith(".nii.gz") for each in arguments))
-    yield opened
-    opened.close()
-    assert opened.faults == []
 
 
 @pytest.fixture(scope="session")
-def studies(tmp_path_factory) -> Path:
-    """Folder of two DICOM studies of one patient, `prior` and `current`."""
-    from follow_up_reader import write_studies
+def opened_page(browser, running):
+    from browsing import Page
 
-    folder = tmp_path_factory.mktemp("studies")
-    write_studies(folder)
-    return folder
+    opened = Page(browser, running)
+    opened.wait_ready(2)
+    yield opened
+    opened.close()
 
 
 @pytest.fixture(scope="module")
-def reading(browser, studies, tmp_path_factory):
-    """The follow-up page with both studies, ready."""
-    from follow_up_reader import open_reading
-
-    with open_reading(browser, studies, tmp_path_factory.mktemp("run")) as opened:
-        yield opened
+def page(opened_page):
+    """The page with both scans ready, as if opened anew; an error of page or program fails the module."""
+    opened_page.reset()
+    yield opened_page
+    assert opened_page.faults == []
+    assert opened_page.running.errors() == []

@@ -33,14 +33,14 @@ def torsos(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def store(torsos, tmp_path_factory):
-    from AnatomicalEmbedding.cohort.engine import settled
+    from AnatomicalEmbedding.cohort.engine import choose_weights
     from AnatomicalEmbedding.cohort.store import Store
     from AnatomicalEmbedding.cohort.work import Task, embed_scan
 
     folder = tmp_path_factory.mktemp("cohort") / "lungs"
     with Store(folder, create=True) as opened:
         opened.add([torsos[0]])
-        weights = settled(opened, "auto", True)
+        weights = choose_weights(opened, "auto", True)
         for row in list(opened.manifest.due()):
             found = embed_scan(Task(str(folder), row.path, "", (), weights[0], weights[1], "cpu", True, 0))
             opened.manifest.finish(row.id, found.pop("state"), found.pop("reason", ""), **found)
@@ -79,23 +79,6 @@ def test_it_opens_with_every_scan_and_names_the_odd_ones(gallery):
     gallery.page.select_option("#level", label="shows the skull base")
     assert _names(gallery) == ["head"]
     gallery.page.select_option("#level", label="any part of the body")
-
-
-def test_more_scans_than_fit_are_scrolled_and_drawn_when_they_come_into_view(browser, gallery):
-    from browsing import Page
-
-    page = Page(browser, gallery.running, (420, 330))
-    page.wait("document.querySelectorAll('figure').length === 5")
-    sizes = page.page.eval_on_selector_all(
-        "figure",
-        "all => all.map((each) => { const box = each.getBoundingClientRect(); return [box.width, box.height]; })",
-    )
-    assert all(height > width for width, height in sizes)  # the whole picture, and its caption
-    page.page.locator("figure").last.scroll_into_view_if_needed()
-    assert page.page.evaluate("document.getElementById('cards').scrollTop > 0")
-    page.wait("[...document.images].at(-1).complete && [...document.images].at(-1).naturalWidth > 100")
-    page.close()
-    assert page.faults == []
 
 
 def test_a_place_by_words(gallery, pictures):

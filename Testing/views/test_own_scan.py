@@ -9,7 +9,7 @@ from mouse_views import MouseView
 from scans import add_patient, add_points, make_store, patient
 
 from AnatomicalEmbeddingLib.boxes.BoxNodes import WHOLE, BoxNode, FoundBox
-from AnatomicalEmbeddingLib.followup.Placing import LINE, Placing
+from AnatomicalEmbeddingLib.followup.LesionClicks import LesionClicks
 from AnatomicalEmbeddingLib.landmarks.LandmarkLogic import LandmarkLogic
 from AnatomicalEmbeddingLib.shared import Views
 
@@ -85,10 +85,11 @@ def test_a_click_in_a_scan_that_is_not_prepared_places_nothing(bench):
 
 
 def test_an_axis_of_which_one_end_is_placed(bench):
-    placing = Placing(bench.scene)
+    placing = LesionClicks(bench.scene)
     ends = []
+    placing.completed.connect(lambda lesion, kind, volume, places: ends.append((places, volume)))
     plain = bench.pixels()
-    placing.start(LINE, "long axis", lambda places, volume: ends.append((places, volume)))
+    placing.start("L1", "long", "long axis")
     bench.views[1].click(PLACE)
     bench.views[1].move(PLACE + (15, 0, 0))
     drawn = bench.pixels()

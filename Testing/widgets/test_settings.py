@@ -138,6 +138,6 @@ def test_other_weights_drop_maps_and_another_device_keeps_them(kit, session, set
     settings.setDevice("cpu")
     assert current.store.engine.choice.device == "cpu"
     assert current.store.map(volume) is not None
-    settings.setWeights("ape-ct-v3")
-    assert current.store.engine.choice.weights == "ape-ct-v3"
+    settings.setWeights("hybrid-ct-v3")
+    assert current.store.engine.choice.weights == "hybrid-ct-v3"
     assert current.store.map(volume) is None

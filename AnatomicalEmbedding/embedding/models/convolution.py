@@ -1,4 +1,4 @@
-"""A 3-D convolution that is quick on a CPU at inference, whatever the size of the grid."""
+"""A 3-D convolution that is quick on a CPU at inference, on small and large grids."""
 
 from collections.abc import Sequence
 
@@ -41,7 +41,7 @@ def convolve(
 
 
 def fold_norms(network: nn.Module) -> nn.Module:
-    """Make batch normalisations after convolutions part of these, in place, for inference: the same up to rounding."""
+    """Merge batch normalisations into the convolutions before them, in place; outputs differ by rounding."""
     for layers in network.eval().modules():
         if not isinstance(layers, nn.Sequential):
             continue

@@ -1,4 +1,4 @@
-"""A small network that says whether a scan is mirrored: of a scan and its mirror image it says opposite things."""
+"""A small network that recognises mirrored scans; its outputs for a scan and its mirror image are opposite."""
 
 import torch
 import torch.nn.functional as F
@@ -32,7 +32,7 @@ class MirrorNetwork(nn.Module):
 
     @staticmethod
     def _of_member(member: nn.Module, turned: list[torch.Tensor]) -> torch.Tensor:
-        """Of one member: what it says of the scan less what it says of each mirror image."""
+        """Log odds by one member: its output for the scan less its output for each mirror image."""
         seen = torch.cat(turned)
         weight = F.avg_pool3d(seen[:, _CHANNELS:], STRIDE)
         mean = (member(seen[:, :_CHANNELS]) * weight).sum((2, 3, 4)) / weight.sum((2, 3, 4)).clamp_min(1e-3)

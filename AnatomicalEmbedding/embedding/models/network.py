@@ -1,9 +1,8 @@
-"""One network, four heads: a coordinate (Goncharov 2024, section 2.1), a global and a local descriptor (Yan 2022), and
-organs.
+"""The network and its heads: coordinate (Goncharov 2024, section 2.1), global and local descriptor (Yan 2022), organs.
 
 Body: strided stem and 3-D U-Net on the stride-4 grid. The coordinate is read from its finest level, the global
 descriptor from the level above (wide context, coarse), the local one from the finest level joined with the image at
-stride 2 (fine detail with context). Organs are read from all of these.
+stride 2 (fine detail with context). The organ head reads all of them.
 """
 
 from collections.abc import Callable
@@ -34,7 +33,7 @@ OPTIONAL_HEADS = (*DESCRIPTOR_HEADS, "organs")
 
 
 class Features(NamedTuple):
-    """The network's output for a volume; None where it has no such head. Descriptors have unit length.
+    """The network's output for a volume; None for a head that it does not have. Descriptors have unit length.
 
     coordinate: (b, 3, k/4, j/4, i/4), channels along R, A, S in units of `unit_mm`. global_: (b, g, k/8, j/8, i/8),
     rounded up. local: (b, l, k/2, j/2, i/2), float16 at inference. organs: (b, n, k/4, j/4, i/4) share of the cell that
@@ -51,17 +50,18 @@ class Features(NamedTuple):
 class NetworkSpec:
     """Everything needed to rebuild the network around its weights.
 
-    widths: channels of the U-Net levels (two or more), finest (stride 4) first.
-    spacing_mm: (x, y, z) of the working grid the network was trained on.
-    hu_knots, level_knots: piecewise-linear map from HU to network input; constant outside.
-    unit_mm: mm that one unit of the output stands for, or None where the output has no metric unit (paper recipe).
-    frame: what coordinates are relative to: "body", a common body; "scan", each other, so that their origin means
-    nothing; "level", each other too, and along the body alone: those along R and A are zero.
-    normalise_output: batch normalisation without affine parameters on the output, as in the paper.
-    scales: inference averages the coordinate over the scan magnified by these factors.
-    coordinates: whether there is a coordinate head. global_channels, local_channels: of the descriptors, 0: no head.
-    organs: names of those that the organ head knows; it needs coordinates and local descriptors. None: no head.
-    organ_channels: further channels of the local descriptor, which say what organs are there; 0: none.
+    Args:
+        widths: channels of the U-Net levels (two or more), finest (stride 4) first.
+        spacing_mm: (x, y, z) of the working grid that the network was trained on.
+        hu_knots, level_knots: piecewise-linear map from HU to network input; constant outside.
+        unit_mm: mm in one unit of the output; None: the output has no metric unit (recipes of papers).
+        frame: "body": coordinates of the common body; "scan": their origin differs from scan to scan.
+        normalise_output: batch normalisation without affine parameters on the output, as in the paper.
+        scales: inference averages the coordinate over the scan magnified by these factors.
+        coordinates: whether the network has a coordinate head.
+        global_channels, local_channels: of the descriptors; 0: no such head.
+        organs: names that the organ head was trained with; empty: no head. It needs coordinates and local descriptors.
+        organ_channels: further channels of the local descriptor, a code of the organs at its place; 0: none.
     """
 
     widths: tuple[int, ...] = (24, 64, 128, 256)
@@ -92,7 +92,7 @@ class NetworkSpec:
             and (len(spec.hu_knots) == len(spec.level_knots) >= 2 and rising)
             and all(abs(knot) <= _LARGEST_KNOT for knot in (*spec.hu_knots, *spec.level_knots))
             and (spec.unit_mm is None or 0 < spec.unit_mm < 1e6)
-            and spec.frame in ("body", "scan", "level")
+            and spec.frame in ("body", "scan")
             and (1.0 in spec.scales and all(0.25 <= scale <= 4.0 for scale in spec.scales))
             and all(0 <= count <= _MOST_CHANNELS for count in (spec.global_channels, spec.local_channels))
         )
@@ -123,9 +123,8 @@ class EmbeddingNetwork(nn.Module):
         self.up = nn.ModuleList(nn.ConvTranspose3d(widths[n], widths[n - 1], 2, stride=2) for n in coarse_to_fine)
         self.decoder = nn.ModuleList(_DoubleConvolution(2 * widths[n - 1], widths[n - 1]) for n in coarse_to_fine)
         if spec.coordinates:
-            axes = 1 if spec.frame == "level" else 3
-            self.coordinate = Convolution(widths[0], axes, 1)
-            self.output_norm = nn.BatchNorm3d(axes, affine=False) if spec.normalise_output else nn.Identity()
+            self.coordinate = Convolution(widths[0], 3, 1)
+            self.output_norm = nn.BatchNorm3d(3, affine=False) if spec.normalise_output else nn.Identity()
         if spec.global_channels:
             self.global_ = Convolution(widths[1], spec.global_channels, 3, padding=1)
         if spec.local_channels:
@@ -152,12 +151,12 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def organ_names(self) -> tuple[str, ...]:
-        """The organs that the organ head knows, in the order of `Features.organs`."""
+        """Canonical names of the organs, in the order of `Features.organs`."""
         return tuple(map(canonical_name, self.spec.organs))
 
     @property
     def organ_places(self) -> torch.Tensor | None:
-        """(n, 7) where each organ usually is, see OrganHead; None without an organ head."""
+        """(n, 7) usual place of each organ, see OrganHead; None without an organ head."""
         return self.organs.places if self.spec.organs else None
 
     @property
@@ -167,7 +166,7 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def fixed_bytes_per_voxel(self) -> float:
-        """Memory per input voxel that is always needed at once: grids and input, and the coarser levels."""
+        """Memory per input voxel that slabs do not reduce: grids, input and the coarser levels."""
         return 16.0 + 4.0 * 8 * self.spec.widths[1] / (2 * STRIDE) ** 3
 
     @property
@@ -185,7 +184,7 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def bytes_per_voxel(self) -> float:
-        """Peak memory of the coordinates of a volume at once, per input voxel; descriptors come on top."""
+        """Peak memory per input voxel of the coordinates of a whole volume; descriptors need more."""
         return self.fixed_bytes_per_voxel + self.fine_bytes_per_voxel
 
     def prepare(self, hu: torch.Tensor) -> torch.Tensor:
@@ -237,8 +236,6 @@ class EmbeddingNetwork(nn.Module):
         if self.spec.coordinates:
             with _full_precision(x):  # half floats hold 800 mm to half a mm only
                 coordinate = self.output_norm(self.coordinate(up.float()))
-                if self.spec.frame == "level":
-                    coordinate = torch.cat([torch.zeros_like(coordinate).expand(-1, 2, -1, -1, -1), coordinate], 1)
         if not descriptors or not self.spec.local_channels:
             return Features(coordinate)
         if self.training:
@@ -285,7 +282,7 @@ class _LocalHead(nn.Module):
 
 @dataclass(frozen=True)
 class _Content:
-    """The part of a scan that holds anything but air, and some cells around it, in cells of stride 4.
+    """The part of a scan that is not air, and some cells around it, in cells of stride 4.
 
     Up to half of a scan on the lattice is air, where neither descriptors nor organs are needed.
     """
@@ -304,11 +301,11 @@ class _Content:
         return tuple(each.start for each in self.cells)
 
     def cut(self, whole: torch.Tensor) -> torch.Tensor:
-        """The part of a map of the scan, whatever its stride."""
+        """Cut this part out of a map of the scan, of any stride."""
         return whole[self._where(whole.shape[2] // self.size[0])]
 
     def placed(self, part: torch.Tensor, layout: torch.memory_format = torch.contiguous_format) -> torch.Tensor:
-        """The map of the scan of which this is the part; zero elsewhere."""
+        """Put a map of this part into a map of the whole scan; zero elsewhere."""
         steps = part.shape[2] // (self.cells[0].stop - self.cells[0].start)
         size = (*part.shape[:2], *(n * steps for n in self.size))
         whole = torch.empty(size, dtype=part.dtype, device=part.device, memory_format=layout).zero_()
@@ -320,7 +317,7 @@ class _Content:
 
 
 def _filled(x: torch.Tensor, axis: int, cells: int) -> slice:
-    """Cells along an axis of x (b, 1, k, j, i) that hold anything but air, and some more on either side."""
+    """Cells along an axis of x (b, 1, k, j, i) that are not all air, and some more on either side."""
     filled = (x != 0).flatten(0, 1).any(0).movedim(axis - 2, 0).flatten(1).any(1)
     where = torch.nonzero(filled).flatten()
     if not len(where):
@@ -387,6 +384,6 @@ def _in_safe_precision(layer: Callable[[torch.Tensor], torch.Tensor], x: torch.T
 
 
 def _full_precision(x: torch.Tensor) -> AbstractContextManager:
-    """Context without mixed precision; some devices know none."""
+    """Context without mixed precision, which some devices do not have."""
     known = torch.amp.is_autocast_available(x.device.type)
     return torch.autocast(x.device.type, enabled=False) if known else nullcontext()

@@ -1,6 +1,6 @@
-"""The organ head: how much of each cell each organ takes, also in short as a part of the local descriptor.
+"""The organ head: the share of each cell that each organ takes, and a code of it for the local descriptor.
 
-It reads what the other heads have: the finest level of the body, the level above, the coordinate, and the local
+Its inputs: the finest level of the body, the level above, the coordinate, and the local
 descriptors and the image itself at stride 2, eight cells of which lie within a cell.
 """
 
@@ -24,7 +24,7 @@ class OrganHead(nn.Module):
 
     places: (n, 7) of each organ as a whole: mean coordinate (3, in units of the network), standard deviation of its
     cells' coordinates (3, likewise), volume in ml; over the patients that the head was trained on.
-    codes: (1 + n, d) unit vectors, everything else first; those of organs that lie next to each other differ.
+    codes: (1 + n, d) unit vectors, everything else first; codes of organs that lie next to each other differ.
     """
 
     def __init__(self, widths: tuple[int, ...], local_channels: int, organs: int, code_channels: int = 0):
@@ -52,7 +52,7 @@ class OrganHead(nn.Module):
         local: torch.Tensor,
         first_cell: Sequence[int] = (0, 0, 0),
     ) -> torch.Tensor:
-        """(b, n, k/4, j/4, i/4) probabilities of the organs; what is missing to 1 is everything else.
+        """(b, n, k/4, j/4, i/4) probabilities of the organs; the rest up to 1 is everything else.
 
         x: (b, 1, k, j, i) network input. coordinate, fine: stride 4. coarse: stride 8. local: stride 2. first_cell: the
         cell (k, j, i) of `coarse`, counted at stride 4, at which all others begin.

@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import save_file
 
 from ...errors import WeightsError
-from ...files import atomic_path, file_sha256, parse_json
+from ...files import file_sha256, parse_json
 from ...resources import list_weights, weights_file
 from ..calibration import Calibration, calibration_file, find_calibration
-from ..tensor_files import DAMAGED, made_for, read_tensor_file
+from ..tensor_files import DAMAGED, made_for, read_tensor_file, write_tensor_file
 from .network import EmbeddingNetwork, NetworkSpec
 
 _METADATA_KEY = "anatomical_embedding_model"
@@ -20,8 +18,12 @@ _METADATA_KEY = "anatomical_embedding_model"
 
 @dataclass(frozen=True)
 class Weights:
-    """A network with its weights, its name, the SHA-256 of its file, its card (what it was trained on, limits) and its
-    calibration, if it has one.
+    """A network with its trained weights.
+
+    Args:
+        sha256: of the file.
+        card: training data, figures, limits.
+        calibration: of answers by these weights, or None.
     """
 
     network: torch.nn.Module
@@ -32,15 +34,15 @@ class Weights:
 
 
 def find_weights(name: str = "auto") -> Weights:
-    """Weights by name: "auto", a shipped name, or a .safetensors file.
+    """Read weights by name: "auto", a shipped name, or a .safetensors file.
 
-    Raises WeightsError naming what is missing, damaged or altered.
+    Raises WeightsError where the file is missing, damaged or altered.
     """
     path = Path(name)
     if path.suffix == ".safetensors":
         return read_weights(path)
     if path.is_file():
-        raise WeightsError(f"{name}: is no weights file; give one that ends in .safetensors.")
+        raise WeightsError(f"{name}: is not a weights file; give one that ends in .safetensors.")
     shipped = weights_file(name)
     if not shipped.is_file():
         raise WeightsError(f"{name}: no such weights; give a file or one of: {', '.join(list_weights()) or 'none'}.")
@@ -67,40 +69,27 @@ def read_weights(path: Path) -> Weights:
         network.load_state_dict({n: t.float() if t.is_floating_point() else t for n, t in state.items()})
     except DAMAGED:
         raise WeightsError(f"{path}: its tensors do not fit the network it describes; fetch the file again.") from None
-    if not _is_still(path, sha256):  # maps would name weights that they are not by
-        raise WeightsError(f"{path}: was changed while it was read; load it again.")
     return Weights(network.eval(), name, sha256, about, _calibration(path, sha256))
 
 
-def _is_still(path: Path, sha256: str) -> bool:
-    try:
-        return file_sha256(path) == sha256
-    except OSError:
-        return False
-
-
 def _calibration(weights: Path, sha256: str) -> Calibration | None:
-    """The file next to the weights if it is for them, else the shipped one."""
+    """Read the calibration next to the weights, if it belongs to them, else the shipped one."""
     path = calibration_file(weights)
     found = Calibration.load(path) if path.exists() else None
     return found if found is not None and found.weights_hash == sha256 else find_calibration(sha256)
 
 
 def write_weights(network: EmbeddingNetwork, path: Path, name: str, about: dict) -> str:
-    """Write weights in half precision with what describes them; returns the file's SHA-256.
+    """Write weights in half precision; returns the file's SHA-256.
 
-    about: recipe, data, steps, figures: everything a model card needs, JSON-serialisable.
+    about: the content of the model card as JSON values: recipe, data, steps, figures.
     """
     state = {
-        key: (value.half() if value.is_floating_point() and "running" not in key else value).contiguous().cpu()
+        key: (value.half() if value.is_floating_point() and "running" not in key else value).cpu()
         for key, value in network.state_dict().items()
     }
     metadata = {_METADATA_KEY: json.dumps({"name": name, "network": network.spec.to_dict(), **about})}
-    try:
-        with atomic_path(path) as temporary:
-            save_file(state, str(temporary), metadata)
-    except SafetensorError as error:
-        raise WeightsError(f"{path}: could not be written whole; is the disk full?") from error
+    write_tensor_file(path, state, metadata, WeightsError)
     return file_sha256(path)
 
 

@@ -29,13 +29,10 @@ class PairBatch:
 
 
 class PairSampler(BatchSampler):
-    """Batches for distances and offsets: overlapping pairs of crops, all of one image.
-
-    Its loss couples all pairs, so processes that train together take an image each.
-    """
+    """Batches for distances and offsets: overlapping pairs of crops, all of one image."""
 
     def __getitem__(self, step: int) -> PairBatch:
-        rng = self.rng(step, self.rank)
+        rng = self.rng(step)
         batch, spec = self.recipe.batch, self.recipe.augmentation
         size = tuple(batch.crop_sizes[0])
         index, _ = self.aim(rng)

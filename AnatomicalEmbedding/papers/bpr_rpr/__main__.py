@@ -9,7 +9,7 @@ from . import levels, offsets
 
 RECIPES = {
     "rpr-paper": PaperRecipe(Path(__file__).with_name("rpr.toml"), "offsets", offsets.rules, offsets.OFFSETS),
-    "bpr-paper": PaperRecipe(Path(__file__).with_name("bpr.toml"), "levels", levels.rules, levels.LEVELS),
+    "bpr-paper": PaperRecipe(Path(__file__).with_name("bpr.toml"), "levels", levels.rules, levels.LEVELS, False),
 }
 
 

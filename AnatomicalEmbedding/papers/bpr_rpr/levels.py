@@ -8,6 +8,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from ...embedding.map import EmbeddingMap
 from ...embedding.models.network import EmbeddingNetwork
 from ...training.crops import draw_geometry
 from ...training.frames import STILL
@@ -17,12 +18,13 @@ from ...training.sampler import BatchSampler, CoordinateBatch, coordinate_row
 
 SLICES_PER_SCAN = 4
 _SLICE_STEP_MM = (5.0, 100.0)  # as bpreg
+_READING_STEP_MM = 1.0
 
 
 class LevelSampler(BatchSampler):
     """Batches for levels: SLICES_PER_SCAN crops of each scan drawn, at equal steps upwards.
 
-    Only the middle of a crop is scored: what lies between two crops cannot be read from their borders then.
+    Only the middle of a crop is scored, so that crops which overlap give no hint.
     body_mm are RAS mm of the scan.
     """
 
@@ -30,8 +32,8 @@ class LevelSampler(BatchSampler):
         batch = self.recipe.batch
         size = self.crop_size(step)
         rows = []
-        for part in self.parts(batch.voxels_per_batch // int(np.prod(size)) // SLICES_PER_SCAN):
-            rng = self.rng(step, part)
+        for part in range(max(batch.voxels_per_batch // int(np.prod(size)) // SLICES_PER_SCAN, 1)):
+            rng = self.rng(step, 1 + part)
             index, aimed = self.aim(rng)
             scan = replace(self.scans[index], frame=STILL, body_field=None)
             lattice = draw_geometry(self.recipe.augmentation, size, self.spacing, rng)
@@ -66,7 +68,7 @@ def rules(recipe: Recipe) -> list[tuple[bool, str]]:
     """Conditions on a recipe, each with its error message."""
     change = recipe.augmentation
     return [
-        *frame_rules(recipe, "level"),
+        *frame_rules(recipe, "scan"),
         (
             change.rotation_rad == 0 and change.elastic_probability == 0,
             'objective "levels" cannot rotate or warp crops; leave those entries out',
@@ -92,3 +94,26 @@ def _of_middles(coordinate: torch.Tensor, batch: CoordinateBatch, unit_mm: float
 
 
 LEVELS = Objective(LevelSampler, _loss)
+
+
+def slice_scores(embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
+    """Read the levels of a scan from its map, whose coordinates along R and A mean nothing.
+
+    Returns:
+        (n,) world z, mm, of the slices that hold body, and (n,) their scores: means over the body cells of two layers,
+        as in training.
+    """
+    layers = np.arange(0, embedding.body.shape[0], 2)
+    cells = np.add.reduceat(embedding.body.sum((1, 2)).numpy(), layers)
+    totals = np.add.reduceat((embedding.coordinate[2] * embedding.body).sum((1, 2)).numpy(), layers)
+    held = cells > 0
+    z = embedding.cell_to_ras[2, 3] + embedding.cell_to_ras[2, 2] * (layers[held] + 0.5)
+    return z, totals[held] / cells[held]
+
+
+def find_levels(template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap) -> np.ndarray:
+    """Find the world z, mm, (n,) in a target at which its slices score as the template's at points (n, 3) RAS mm."""
+    scores = np.interp(points_ras[:, 2], *slice_scores(template))
+    heights, of_slices = slice_scores(target)
+    fine = np.arange(heights[0], heights[-1] + _READING_STEP_MM, _READING_STEP_MM)
+    return fine[np.abs(np.interp(fine, heights, of_slices) - scores[:, None]).argmin(1)]

@@ -22,8 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     train = parts.add_parser(
         "train",
         help="train on sentences made from the known places, and on reports of yours",
-        description="The recipe of Grujicic 2020 with a small network. Interrupting is safe: the same command goes on "
-        "where it stopped.",
+        description="The recipe of Grujicic 2020 with a small network. An interrupted run continues by the "
+        "same command.",
     )
     add = train.add_argument
     add("-o", "--output", type=Path, required=True, metavar="RUN", help="folder of the run")

@@ -1,4 +1,4 @@
-"""Training the text network in a folder, and using what was trained."""
+"""Training the text network in a folder, and asking it for places."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ...embedding.tensor_files import (
     write_tensor_file,
 )
 from ...errors import WeightsError
-from ...training.loop import CHECKPOINT, LoopSettings, Progress, TrainingLoop
+from ...training.loop import CHECKPOINT, OptimiserSpec, Progress, TrainingLoop
 from . import losses
 from .network import TextNetwork, TextSpec
 from .organs import Organs, shipped_organs
@@ -107,7 +107,7 @@ def train_text(
 ) -> TextPlacer:
     """Train on sentences made from the terms and, half of each batch, on sentences of reports where there are some.
 
-    A run that was stopped goes on. Raises CancelledError once `cancelled` says so, with all work saved;
+    A stopped run continues. Raises CancelledError once `cancelled` is true, with all work saved;
     AnatomicalEmbeddingError where the folder holds another run.
     """
     organs = shipped_organs()
@@ -115,8 +115,8 @@ def train_text(
     torch.manual_seed(recipe.seed)
     network = TextNetwork(TextSpec(len(organs.names) if recipe.loss == ENTROPY else 0)).train()
     texts = sha256("\n".join(example.text for example in reports).encode()).hexdigest()
-    settings = LoopSettings(recipe.learning_rate, weight_decay=_DECAY, clip=_CLIP)
-    loop = TrainingLoop(network, settings, recipe.steps, identity=json.dumps([asdict(recipe), texts, organs.names]))
+    spec = OptimiserSpec(recipe.learning_rate, weight_decay=_DECAY, gradient_clip=_CLIP)
+    loop = TrainingLoop(network, spec, recipe.steps, identity=json.dumps([asdict(recipe), texts, organs.names]))
     loop.resume(folder / CHECKPOINT)
     maker = SentenceMaker(organs)
 

@@ -1,4 +1,4 @@
-"""Sentences about places: made from the terms by templates, or of a user's own reports, with the places they name."""
+"""Sentences about places, by templates or from reports, with the places that they name."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Example:
 
 
 class SentenceMaker:
-    """Sentences by templates, whose places and words are drawn at random; each place is as likely.
+    """Makes sentences by templates with random places and words; all places are equally likely.
 
     around: up to so many common words of reports stand before half of the sentences and behind half.
     """

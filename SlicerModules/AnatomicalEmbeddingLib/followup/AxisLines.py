@@ -24,7 +24,7 @@ _ATTRIBUTE = "AnatomicalEmbedding.Axis"  # of the line: JSON [lesion, LONG or SH
 
 @dataclass(frozen=True)
 class AxisLine:
-    """A line of the scene and what it is."""
+    """A line of the scene, and the axis that it shows."""
 
     node: object
     volumeNode: object
@@ -33,14 +33,14 @@ class AxisLine:
 
     @property
     def axis(self) -> Axis | None:
-        """Its ends as they are in the scene, in the volume's own RAS mm; None where an end was deleted."""
+        """Its ends in the scene, in the RAS mm of the volume; None where an end was deleted."""
         if self.node.GetNumberOfDefinedControlPoints() != 2:
             return None
         one, other = (tuple(self.node.GetNthControlPointPosition(n)) for n in range(2))
         return one, other
 
     def show(self, axis: Axis, confirmed: bool) -> None:
-        """Ends, and the colour that says whether a person has accepted them."""
+        """Set the ends, and the colour: green for a confirmed axis, amber for another."""
         followVolume(self.node, self.volumeNode)
         if self.axis != axis:
             self.node.RemoveAllControlPoints()
@@ -63,7 +63,7 @@ def axisLines(scene) -> list[AxisLine]:
 
 
 def showAxes(scene, record: FollowUp, volumes: Mapping[str, object]) -> list[AxisLine]:
-    """Make the scene's lines those of the studies whose volumes are given, by study key. Returns them."""
+    """Show the axes in these volumes, by study key, and remove all other lines. Returns the lines."""
     wanted = _wanted(record, volumes)
     lines = {}
     for line in axisLines(scene):

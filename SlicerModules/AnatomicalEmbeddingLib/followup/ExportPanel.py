@@ -1,4 +1,4 @@
-"""Which files of a follow-up are written, where, and how much in them nobody has looked at."""
+"""The files of a follow-up to write, and how many of its proposals are unreviewed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..shared.Signal import Listener
 from .FollowUpExport import exportFollowUp, instanceFiles, whyNoReports
 from .FollowUpLogic import FollowUpLogic
 
-_FOLDER = "followUpFolder"  # setting: where files were written last
+_FOLDER = "followUpFolder"  # setting: the folder of the last files
 
 
 class ExportPanel(Listener):
@@ -33,10 +33,10 @@ class ExportPanel(Listener):
         self.update()
 
     def update(self, *_arguments: object) -> None:
-        """What can be written, and what of it is not confirmed."""
+        """Show which kinds can be written, and how many proposals are unreviewed."""
         ui, record = self.ui, self.logic.record
         patient = "" if self.logic.patient is None else self.logic.patient.key
-        if patient != self._patient:  # what was written is of another patient
+        if patient != self._patient:
             self._patient = patient
             self._say([])
         reason = whyNoReports(self.logic.volumes.values())
@@ -57,9 +57,9 @@ class ExportPanel(Listener):
 
     def _sentence(self, todo: int) -> str:
         if todo:
-            text = _("Proposed and not looked at: {count}. CSV and report flag them, DICOM SR has none of them.")
+            text = _("Unreviewed proposals: {count}. CSV and report flag them, DICOM SR leaves them out.")
             return coloured(text.format(count=todo), WARNING)
-        return coloured(_("A person has looked at every place."), GOOD)
+        return coloured(_("A person has reviewed every place."), GOOD)
 
     def _onExport(self) -> None:
         before = ModuleSettings.value(_FOLDER, "")
@@ -73,26 +73,24 @@ class ExportPanel(Listener):
         self._say(notes)
 
     def _installed(self, kinds: list[str]) -> tuple[list[str], list[str]]:
-        """The kinds whose packages are there, once the user was asked to install what is missing; and why not."""
-        ready, notes = [], []
+        """Offer to install missing packages. Returns the kinds that can be written, and sentences on the others."""
+        notes = []
         for kind in kinds:
-            missing, reason = missingForReport(kind), ""
-            if missing:
-                try:
-                    install(missing, ModuleSettings.wheelFolder())
-                except InstallError as error:
-                    reason = str(error)
-                missing = missingForReport(kind)
-            if missing:
+            if not (missing := missingForReport(kind)):
+                continue
+            reason = ""
+            try:
+                install(missing, ModuleSettings.wheelFolder())
+            except InstallError as error:
+                reason = str(error)
+            if missing := missingForReport(kind):
                 text = _("{kind} was not written: it needs {names}. {reason}")
                 names = ", ".join(missing)
                 notes.append(text.format(kind=self._boxes[kind].text, names=names, reason=reason).rstrip())
-            else:
-                ready.append(kind)
-        return ready, notes
+        return [kind for kind in kinds if not missingForReport(kind)], notes
 
     def _written(self, folder: str, kinds: list[str]) -> list[str]:
-        """Write files; a sentence for each, and for what could not be written."""
+        """Write the files. Returns a sentence for each, and for each that could not be written."""
         files = {study: instanceFiles(volume) for study, volume in self.logic.volumes.items()}
         try:
             with slicer.util.WaitCursor():

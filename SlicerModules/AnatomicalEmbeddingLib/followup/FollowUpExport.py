@@ -1,4 +1,4 @@
-"""Files of a follow-up: what the engine's export needs of the scene."""
+"""Export of a follow-up from the scene: volumes, DICOM files and the file name that the engine needs."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def exportFollowUp(
 
 
 def fileName(logic: FollowUpLogic) -> str:
-    """Of the patient's files, without an ending."""
+    """The name of the files of the patient, without an ending."""
     patient = logic.patient.name if logic.patient is not None else ""
     return re.sub(r"[^\w.-]+", "-", f"follow-up {patient}".strip()).strip(".-")
 
 
-_ATTRIBUTE = "DICOM.instanceUIDs"  # of the volume node: what the DICOM module has read it from
+_ATTRIBUTE = "DICOM.instanceUIDs"  # of the volume node, by the DICOM module
 
 
 def instanceFiles(volumeNode) -> list[str]:
-    """Paths of the slices; none where they are not known, or not there any more."""
+    """Paths of the slices of a volume; [] where any of them is unknown or missing."""
     if not _isFromDatabase(volumeNode):
         return []
     files = [slicer.dicomDatabase.fileForInstance(uid) for uid in volumeNode.GetAttribute(_ATTRIBUTE).split()]
@@ -50,13 +50,11 @@ def instanceFiles(volumeNode) -> list[str]:
 
 
 def whyNoReports(volumeNodes) -> str:
-    """Why there can be no structured report of any of these volumes; "" where there may be. Asks for no files, which
-    takes long for many slices.
-    """
+    """Why no volume can have a structured report, as a sentence; "" where one may have it. Looks up no file."""
     if any(_isFromDatabase(node) for node in volumeNodes):
         return ""
     return _(
-        "A structured report refers to DICOM images, and none of these scans was loaded from the DICOM database: "
+        "A structured report refers to DICOM images, and no scan here was loaded from the DICOM database: "
         "import the series in the DICOM module and load them from there."
     )
 

@@ -1,4 +1,4 @@
-"""The follow-up of one patient in a scene: what the user states, places proposed for lesions, and the nodes."""
+"""The follow-up of one patient in a scene: actions of the user, proposed places, and the nodes that show them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from ..shared import Views
 from ..shared.maps.MapStore import READY, MapStore
 from ..shared.Signal import Listener, Signal
 from ..shared.UndoStack import UndoStack
-from ..shared.VolumeNodes import toWorld
+from ..shared.VolumeNodes import fromWorld, toWorld
+from .AxisLines import LONG, SHORT
 from .LesionClicks import LesionClicks
 from .LesionMirror import LesionMirror
 from .Proposer import Proposer
@@ -29,13 +30,12 @@ _LESION_MM = 150.0  # that views show across when they go to a lesion
 
 
 class FollowUpLogic(Listener):
-    """changed(): the record, or what can be undone, has changed. reported(sentence): something the user should read.
-    touched(lesion, study): the user did something to it in a view. proposed(lesions): places of these were found
-    in studies where nothing was known of them.
+    """changed(): the record, or the steps to undo, are others. reported(sentence): for the user to read.
+    touched(lesion, study): the user acted on it in a view. proposed(lesions): new places of these lesions were found.
 
-    volumes: the patient's volume nodes by study key, in order of time; studies of the record whose volumes are gone are
-    not among them. Places given and kept are in a volume's own RAS mm. Methods that act on a lesion say why where it
-    cannot be done, and return whether it was done.
+    volumes: the volume nodes of the patient by study key, in order of time; a study of the record whose volume is gone
+    is not among them. Places are in the RAS mm of the volume. A method that acts on a lesion returns whether it was
+    done, and reports the reason where it was not.
     """
 
     def __init__(self, scene, store: MapStore) -> None:
@@ -43,12 +43,11 @@ class FollowUpLogic(Listener):
         self.changed, self.reported, self.touched, self.proposed = Signal(), Signal(), Signal(), Signal()
         self.patient: Patient | None = None
         self.volumes: dict[str, object] = {}
-        self._clicks = LesionClicks(self)
-        self.placing = self._clicks.placing
+        self.placing = LesionClicks(scene)
+        self.placing.completed.connect(self._onClicked)
         self._history = UndoStack(FollowUp())
         self._node = None
-        self._text = ""  # of the node, as we know it
-        self._isNodeAdded = False  # to the scene, since the last poll
+        self._text = ""  # of the node, when it was last read or written
         self._shown: dict[str, object] = {}
         self._mirror = LesionMirror(scene)
         self._mirror.placed.connect(self._onPlaced)
@@ -59,15 +58,14 @@ class FollowUpLogic(Listener):
         self._proposer.reported.connect(self.reported.emit)
         self.listen(store.changed, self._onMap)
         self.observe(scene, scene.NodeRemovedEvent, lambda *_: self._onNodeRemoved())
-        self.observe(scene, scene.NodeAddedEvent, lambda *_: self._onNodeAdded())
         self.observe(scene, scene.StartCloseEvent, lambda *_: self.setPatient(None))
         self.atEnd(self.placing.poll, self._release)
 
-    # -- what is worked on -------------------------------------------------------------------------------------------
+    # -- the patient -------------------------------------------------------------------------------------------------
 
     @property
     def record(self) -> FollowUp:
-        """What is known of the patient's lesions."""
+        """All studies, lesions and findings of the patient."""
         return self._history.now
 
     @property
@@ -84,7 +82,7 @@ class FollowUpLogic(Listener):
         return self._history.canRedo
 
     def setPatient(self, patient: Patient | None) -> None:
-        """Work on a patient's studies, with the lesions that the scene holds for them; None: on nothing."""
+        """Work on the studies of a patient, with the lesions that the scene holds for them; None ends the work."""
         if patient is None or not patient.studies:
             if self.patient is not None:
                 self._release()
@@ -95,7 +93,7 @@ class FollowUpLogic(Listener):
         volumes = {study.key: keyed[study.key] for study in loaded}
         other = self.patient is None or self.patient.key != patient.key or not volumes.keys() & self.volumes.keys()
         before = self._history
-        if other or (self._node is None and not self.canUndo):  # a scene loaded meanwhile may have brought a follow-up
+        if other or (self._node is None and not self.canUndo):  # a loaded scene may have brought a record
             self._openRecord(patient, volumes, other)
         self.patient, self.volumes = patient, volumes
         self._shown = {study: node for study, node in self._shown.items() if volumes.get(study) is node}
@@ -109,7 +107,7 @@ class FollowUpLogic(Listener):
                 self.changed.emit()
 
     def setShown(self, volumeNodes) -> None:
-        """The volumes that the views show: axes are lines in them."""
+        """Set the volumes that the views show. Axes are lines in these."""
         ids = [node.GetID() for node in volumeNodes if node is not None]
         shown = {study: node for study, node in self.volumes.items() if node.GetID() in ids}
         if shown != self._shown:
@@ -117,30 +115,29 @@ class FollowUpLogic(Listener):
             self._mirror.show(self.record, self.volumes, shown)
 
     def studyOf(self, volumeNode) -> str:
-        """Key of a volume; "" for one that is none of the patient's."""
+        """The study key of a volume; "" for a volume of another patient."""
         return next((study for study, node in self.volumes.items() if node is volumeNode), "")
 
     def prepare(self) -> None:
-        """Start embedding of all scans that need it and have not failed before."""
+        """Start to embed all scans that have no map and did not fail before."""
         self.store.request(self.volumes.values(), retry=False)
 
     def poll(self) -> None:
-        """To be called a few times a second, after the store's."""
+        """Follow the scene. To be called a few times a second, after the poll of the store."""
         self.placing.poll()
-        if self._node is not None or self._isNodeAdded:
-            self._isNodeAdded = False
+        if self._node is not None:
             self._readNode()
         self._mirror.poll()
 
     def openPlaces(self) -> list[tuple[str, str]]:
-        """(lesion, study) of proposals that nobody has looked at, in the studies that are loaded; study by study."""
+        """(lesion, study) of unreviewed proposals in the loaded studies, study by study."""
         unreviewed = self.record.unreviewed()
         return [(lesion.id, study.key) for lesion, study in unreviewed if study.key in self.volumes]
 
-    # -- where things are --------------------------------------------------------------------------------------------
+    # -- views -------------------------------------------------------------------------------------------------------
 
     def placeOf(self, lesion: str, study: str) -> np.ndarray | None:
-        """(3,) world mm of a lesion, or None where it has no place, or its volume is not there."""
+        """(3,) world mm of a lesion; None where it has no place, or its volume is not loaded."""
         found = self.record.finding(lesion, study)
         volume = self.volumes.get(study)
         if found is None or found.point_ras is None or volume is None:
@@ -148,22 +145,20 @@ class FollowUpLogic(Listener):
         return toWorld(volume, [found.point_ras])[0]
 
     def jumpTo(self, lesion: str) -> None:
-        """Move the views of every study to the lesion's place there, near enough to measure it."""
+        """Move the views of every study to the place of the lesion, near enough to measure it."""
         for study, volume in self.volumes.items():
             place = self.placeOf(lesion, study)
             if place is not None:
                 Views.jump(self.scene, volume, place, atMostMm=_LESION_MM)
 
     def showInOwnViews(self) -> None:
-        """Restrict points and lines to the views of their volumes; `poll` does so too when views change."""
+        """Show points and lines in the views of their volumes only; `poll` does so too when views change."""
         self._mirror.restrict()
 
-    # -- what the user does ------------------------------------------------------------------------------------------
+    # -- actions of the user -----------------------------------------------------------------------------------------
 
     def mark(self, study: str, place: Point, lesion: str | None = None) -> str:
-        """A lesion is here: a new one, or one known from other studies, whose place is corrected where it has one.
-        Returns its id; "" where that could not be done.
-        """
+        """Mark a new lesion here, or set the place of a known one. Returns its id; "" where it was not done."""
 
         def step(record: FollowUp) -> FollowUp:
             known = lesion is not None and record.finding(lesion, study) is not None
@@ -175,7 +170,7 @@ class FollowUpLogic(Listener):
         return marked if done else ""
 
     def confirm(self, lesion: str, study: str) -> bool:
-        """The proposed place is right."""
+        """Confirm the proposed place."""
         if status_of(self.record, lesion, study) == ABSENT:
             self.reported.emit(
                 f"{lesion}: this scan does not seem to show its place. Press Outside or Not visible, or Move it where "
@@ -185,23 +180,23 @@ class FollowUpLogic(Listener):
         return self.apply(lambda record: record.confirm(lesion, study))
 
     def notVisible(self, lesion: str, study: str) -> bool:
-        """The scan shows the place, and no lesion there."""
+        """State that the scan shows the place, and no lesion there."""
         return self.apply(lambda record: record.not_visible(lesion, study))
 
     def outside(self, lesion: str, study: str) -> bool:
-        """The scan does not show the place."""
+        """State that the scan does not show the place."""
         return self.apply(lambda record: record.outside(lesion, study))
 
     def merge(self, lesion: str, study: str, into: str) -> bool:
-        """In this study the lesion is one with another."""
+        """State that the lesion has merged with another one in this study."""
         return self.apply(lambda record: record.merge(lesion, study, into))
 
     def acceptSize(self, lesion: str, study: str) -> bool:
-        """The axes shown are right as they are."""
+        """Accept the axes as shown."""
         return self.apply(lambda record: record.accept_size(lesion, study))
 
     def measure(self, lesion: str, study: str, longAxis: Axis | None, shortAxis: Axis | None) -> bool:
-        """The axes are these. A place that nobody has looked at goes to their middle where it lies off them."""
+        """Set the axes. An unreviewed place that lies off them moves to their middle."""
 
         def step(record: FollowUp) -> FollowUp:
             record = _placedOn(record, lesion, study, longAxis or shortAxis)
@@ -210,44 +205,61 @@ class FollowUpLogic(Listener):
         return self.apply(step)
 
     def describe(self, lesion: str, **changes: str | bool) -> bool:
-        """Other name, site, target, nodal or split_from of a lesion."""
+        """Change name, site, target, nodal or split_from of a lesion."""
         return self.apply(lambda record: record.describe(lesion, **changes))
 
     def remove(self, lesion: str) -> bool:
-        """Take a lesion out of all studies."""
+        """Remove a lesion from all studies."""
         return self.apply(lambda record: record.remove(lesion))
 
     def apply(self, step: Callable[[FollowUp], FollowUp]) -> bool:
-        """One step of the user's, that undo takes back: the record as `step` makes it. An AnatomicalEmbeddingError of
-        it is reported, and nothing has changed.
+        """Replace the record by `step(record)`, as one step to undo.
+
+        An AnatomicalEmbeddingError of the step is reported, and the record stays.
         """
         self._readNode()
         try:
             record = step(self.record)
         except AnatomicalEmbeddingError as error:
             self.reported.emit(str(error))
-            self._mirror.show(self.record, self.volumes, self._shown)  # what was dragged goes back
+            self._mirror.show(self.record, self.volumes, self._shown)  # a dragged point goes back
             return False
         self._history.step(record)
         self._show()
         return True
 
     def undo(self) -> None:
-        """Back to before the last thing the user did."""
+        """Take back the last step of the user."""
         self._restore(self._history.undo)
 
     def redo(self) -> None:
+        """Repeat the step that was taken back."""
         self._restore(self._history.redo)
 
-    # -- with the mouse ----------------------------------------------------------------------------------------------
+    # -- the mouse ---------------------------------------------------------------------------------------------------
 
     def placeLesion(self, lesion: str | None = None) -> None:
-        """The next click in a view marks a new lesion, or is the place of a known one, in the study clicked in."""
-        self._clicks.placeLesion(lesion)
+        """Make the next click in a view a new lesion, or the place of a known one in the study clicked in."""
+        self.placing.start(lesion, "", lesion or self.record.free_id())
 
     def drawAxis(self, lesion: str, kind: str) -> None:
-        """The next two clicks in a view are the ends of the LONG or SHORT axis of a lesion, in the study clicked in."""
-        self._clicks.drawAxis(lesion, kind)
+        """Make the next two clicks in a view the LONG or SHORT axis of a lesion in the study clicked in."""
+        self.placing.start(lesion, kind, f"{lesion} {kind}")
+
+    def _onClicked(self, lesion: str | None, kind: str, volumeNode, places: np.ndarray) -> None:
+        study = self.studyOf(volumeNode)
+        if not study:
+            self.reported.emit("Click in a slice view that shows one of the patient's studies.")
+            return
+        ends = tuple(tuple(end) for end in fromWorld(volumeNode, places))
+        if not kind:
+            self._onPlaced(study, ends[0], lesion)
+            return
+        found = self.record.finding(lesion, study)
+        kept = found.size if found is not None and found.size.confirmed else None  # a carried axis is not kept
+        axes = {LONG: kept and kept.long_axis, SHORT: kept and kept.short_axis, kind: ends}
+        if self.measure(lesion, study, axes[LONG], axes[SHORT]):
+            self._touch(lesion, study)
 
     def _onPlaced(self, study: str, place: Point, lesion: str | None = None) -> None:
         self._touch(self.mark(study, place, lesion), study)
@@ -260,7 +272,7 @@ class FollowUpLogic(Listener):
         if lesion:
             self.touched.emit(lesion, study)
 
-    # -- keeping in step ---------------------------------------------------------------------------------------------
+    # -- the scene ---------------------------------------------------------------------------------------------------
 
     def _restore(self, step: Callable[[], bool]) -> None:
         self._readNode()
@@ -271,7 +283,7 @@ class FollowUpLogic(Listener):
         self._show()
 
     def _show(self) -> None:
-        """Propose what is missing, keep the record in the scene, and show it."""
+        """Propose missing places, keep the record in the scene, and show it."""
         known = _placed(self.record)
         self._history.refresh(self._proposer.propose(self.record, self.volumes))
         new = _placed(self.record) - known
@@ -281,13 +293,14 @@ class FollowUpLogic(Listener):
             writeRecord(self._node, self.record)
             self._text = self._node.GetText()
         self._mirror.show(self.record, self.volumes, self._shown)
-        self._clicks.follow(self.record)
+        if self.placing.active and self.placing.lesion not in (None, *(each.id for each in self.record.lesions)):
+            self.placing.stop()
         self.changed.emit()
         if new:
             self.proposed.emit({lesion for lesion, _study in new})
 
     def _openRecord(self, patient: Patient, volumes: Mapping[str, object], other: bool) -> None:
-        """Go on with what the scene holds of a patient. other: than the one before."""
+        """Continue the record that the scene holds of a patient. other: whether it is another patient than before."""
         node, record, problems = findRecord(self.scene, patient, volumes)
         if node is None and not other:
             return
@@ -298,19 +311,19 @@ class FollowUpLogic(Listener):
             self.reported.emit(problem)
 
     def _readNode(self) -> None:
-        """What another panel, or a script, has written of this patient since."""
+        """Read the record that another panel, or a script, has written for this patient."""
         if self.patient is None or self.scene.IsBatchProcessing():
             return
         keep = self._history.step
         if self._node is None:
             self._node = findRecord(self.scene, self.patient, self.volumes)[0]
-            keep = self._history.refresh  # it is no step of this user's
+            keep = self._history.refresh  # not a step of this user
         if self._node is None or self._node.GetText() == self._text:
             return
         try:
             record = readRecord(self._node)
         except AnatomicalEmbeddingError as error:
-            self.reported.emit(f"{error} What it held before was put back.")
+            self.reported.emit(f"{error} The record before it was put back.")
         else:
             loaded = [study for study in self.record.studies if study.key in self.volumes]
             keep(inStudies(record, loaded, record.studies))
@@ -320,9 +333,6 @@ class FollowUpLogic(Listener):
         node = next((node for node in self.volumes.values() if node.GetID() == volumeId), None)
         if node is not None and self.store.state(node).status == READY:
             self._show()
-
-    def _onNodeAdded(self) -> None:
-        self._isNodeAdded = True
 
     def _onNodeRemoved(self) -> None:
         if self._node is not None and self._node.GetScene() is not self.scene:
@@ -348,12 +358,12 @@ class FollowUpLogic(Listener):
 
 
 def _placed(record: FollowUp) -> set[tuple[str, str]]:
-    """(lesion, study) of all places that are known."""
+    """(lesion, study) of all findings."""
     return {(lesion.id, study) for lesion in record.lesions for study in lesion.findings}
 
 
 def _placedOn(record: FollowUp, lesion: str, study: str, axis: Axis | None) -> FollowUp:
-    """With a place for what is about to be measured: the axis' middle, unless a place near enough is known."""
+    """The record with the lesion at the middle of an axis, unless a place near enough is known."""
     found = record.finding(lesion, study)
     if axis is None or (found is not None and found.reviewed and found.state in WITH_PLACE):
         return record

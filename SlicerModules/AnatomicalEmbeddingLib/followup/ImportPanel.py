@@ -1,4 +1,4 @@
-"""Where lesions that are known already are taken from: files, point lists of the scene, other follow-ups in it."""
+"""The menu of lesions to import: files, and point lists of the scene."""
 
 from __future__ import annotations
 
@@ -12,26 +12,24 @@ from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
 from ..shared.panels import ModuleSettings
 from ..shared.Signal import Listener
-from .FollowUpLogic import FollowUpLogic
-from .LesionChoice import LesionChoice
-from .LesionImport import importFiles, importPoints, importRecord, pointLists, studiesOfPoints
-from .RecordNode import otherRecords, readRecord
+from .LesionActions import LesionActions
+from .LesionImport import importFiles, importPoints, pointLists, studiesOfPoints
 
-_FOLDER = "followUpFolder"  # setting: where files were written last
+_FOLDER = "followUpFolder"  # setting: the folder of the last files
 
 
 class ImportPanel(Listener):
-    """ui: holds importButton. say(sentence): what was taken in, and what not."""
+    """ui: holds importButton. say(sentence): the result of an import."""
 
-    def __init__(self, ui, logic: FollowUpLogic, choice: LesionChoice, say: Callable[[str], None]) -> None:
-        self.ui, self.logic, self.choice, self._say = ui, logic, choice, say
+    def __init__(self, ui, choice: LesionActions, say: Callable[[str], None]) -> None:
+        self.ui, self.logic, self.choice, self._say = ui, choice.logic, choice, say
         self._menu = qt.QMenu(ui.importButton)
         ui.importButton.connect("clicked(bool)", self._onClicked)
-        self.listen(logic.changed, self.update)
+        self.listen(self.logic.changed, self.update)
         self.update()
 
     def update(self) -> None:
-        """Whether there is a patient to take anything in for."""
+        """Enable the button where a patient is loaded."""
         self.ui.importButton.enabled = bool(self.logic.volumes)
         self.ui.importButton.toolTip = (
             _("Lesions from point lists of the scene, DICOM structured reports, or a record of an earlier session.")
@@ -40,27 +38,19 @@ class ImportPanel(Listener):
         )
 
     def menu(self):
-        """What there is to take in now."""
+        """A menu of the files and point lists that can be imported now."""
+        logic, study = self.logic, self.choice.study
+        study = study if study in logic.volumes else self.choice.usual
         self._menu.clear()
         self._add(_("Files (DICOM SR, .followup.json)..."), self._importFiles)
-        for node in pointLists(self.logic.scene):
-            labels = [self.logic.record.study(key).label for key in studiesOfPoints(self.logic, node, self._study())]
+        for node in pointLists(logic.scene):
+            labels = [logic.record.study(key).label for key in studiesOfPoints(logic, node, study)]
             text = _("Points of {name} as lesions in {studies}").format(name=node.GetName(), studies=", ".join(labels))
-            self._add(text, self._asker(lambda node=node: importPoints(self.logic, node, self._study())))
-        for node in otherRecords(self.logic.scene, self.logic.node):
-            text = _("{name}, which the scene holds too").format(name=node.GetName())
-            self._add(text, self._asker(lambda node=node: importRecord(self.logic, readRecord(node), node.GetName())))
+            self._add(text, lambda node=node: self._run(lambda: importPoints(logic, node, study)))
         return self._menu
-
-    def _study(self) -> str:
-        """The study that is meant: the one that the user is at."""
-        return self.choice.study if self.choice.study in self.logic.volumes else self.choice.usual
 
     def _add(self, text: str, run: Callable[[], None]) -> None:
         self._menu.addAction(text.replace("&", "&&")).connect("triggered()", run)
-
-    def _asker(self, take: Callable[[], list[str]]) -> Callable[[], None]:
-        return lambda: self._take(take)
 
     def _onClicked(self) -> None:
         self.menu().popup(self.ui.importButton.mapToGlobal(qt.QPoint(0, self.ui.importButton.height)))
@@ -73,12 +63,12 @@ class ImportPanel(Listener):
             _("Structured reports and records (*.dcm *.followup.json)") + ";;" + _("All files (*)"),
         )
         if paths:
-            self._take(lambda: importFiles(self.logic, paths))
+            self._run(lambda: importFiles(self.logic, paths))
 
-    def _take(self, take: Callable[[], list[str]]) -> None:
+    def _run(self, load: Callable[[], list[str]]) -> None:
         try:
             with slicer.util.WaitCursor():
-                sentences = take()
+                sentences = load()
         except AnatomicalEmbeddingError as error:
             sentences = [str(error)]
         if sentences:

@@ -1,107 +1,180 @@
-"""Buttons and keys that say something of a lesion."""
+"""The lesion and study that the user has chosen, the actions on it, their keys, and the next step."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-import qt
 from slicer.i18n import tr as _
 
-from . import ActionRules as Rules
-from .FollowUpLogic import FollowUpLogic
-from .LesionChoice import LesionChoice
+from AnatomicalEmbedding.followup.lesions import NOT_VISIBLE, OUTSIDE, WITH_PLACE
+from AnatomicalEmbedding.followup.status import ABSENT, status_of
 
-_BUTTONS = {
-    Rules.NEW: "newButton", Rules.CONFIRM: "confirmButton", Rules.MOVE: "moveButton",
-    Rules.NOT_VISIBLE: "notVisibleButton", Rules.OUTSIDE: "outsideButton", Rules.LONG_AXIS: "longAxisButton",
-    Rules.SHORT_AXIS: "shortAxisButton", Rules.ACCEPT: "acceptSizeButton", Rules.MERGE: "mergeButton",
-    Rules.REMOVE: "removeButton", Rules.PREVIOUS: "previousButton", Rules.NEXT: "nextButton",
+from ..shared.maps.MapStore import FAILED, READY
+from ..shared.Signal import Listener, Signal
+from .AxisLines import LONG, SHORT
+from .FollowUpLogic import FollowUpLogic
+
+NEW, CONFIRM, MOVE = "new", "confirm", "move"  # NOT_VISIBLE and OUTSIDE are named after the states that they lead to
+LONG_AXIS, SHORT_AXIS, ACCEPT, MERGE, REMOVE = "long axis", "short axis", "accept", "merge", "remove"
+PREVIOUS, NEXT = "previous", "next"
+KEYS = {
+    NEW: "W", CONFIRM: "C", MOVE: "M", NOT_VISIBLE: "N", OUTSIDE: "O", LONG_AXIS: "L", SHORT_AXIS: "S", ACCEPT: "A",
+    PREVIOUS: "K", NEXT: "J",
 }  # fmt: skip
 
 
-class LesionActions:
-    """ui: holds the buttons. say(sentence): why a key did nothing.
+class LesionActions(Listener):
+    """Actions on the chosen lesion. changed(): another lesion or study is chosen.
 
-    Keys act on the window of `keyParent` while `setKeysEnabled`; text fields keep their letters, as Qt lets them.
+    lesion, study: id and key of the choice; "" where nothing is chosen. usual: the study to use where none is chosen.
     """
 
-    def __init__(self, ui, logic: FollowUpLogic, choice: LesionChoice, keyParent, say: Callable[[str], None]) -> None:
-        self.ui, self.logic, self.choice, self._say = ui, logic, choice, say
-        self._actions = {**Rules.actions(logic, choice), Rules.MERGE: self._offerMerge}
-        self._buttons = {name: getattr(ui, button) for name, button in _BUTTONS.items()}
-        self._keys = []
-        for name, button in self._buttons.items():
-            button.connect("clicked(bool)", self._slot(name))
-            if name in Rules.KEYS:
-                button.text = f"{button.text} ({Rules.KEYS[name]})"
-                key = qt.QShortcut(qt.QKeySequence(Rules.KEYS[name]), keyParent)
-                key.connect("activated()", self._slot(name))
-                self._keys.append(key)
-        self._escape = qt.QShortcut(qt.QKeySequence("Esc"), keyParent)
-        self._escape.connect("activated()", lambda: logic.placing.stop())
-        self._keys.append(self._escape)
-        self._mergeMenu = qt.QMenu(ui.mergeButton)
-        ui.undoButton.connect("clicked(bool)", lambda: logic.undo())
-        ui.redoButton.connect("clicked(bool)", lambda: logic.redo())
-        self.setKeysEnabled(False)
-        for signal in (logic.changed, logic.placing.changed, choice.changed):
-            signal.connect(self.update)
-        self.update()
+    def __init__(self, logic: FollowUpLogic) -> None:
+        self.logic = logic
+        self.changed = Signal()
+        self.lesion = self.study = self.usual = ""
+        self.listen(logic.changed, self._keepChoice)
+        self.listen(logic.touched, self.choose)
 
-    def close(self) -> None:
-        """Stop listening, and give the keys back."""
-        for signal in (self.logic.changed, self.logic.placing.changed, self.choice.changed):
-            signal.disconnect(self.update)
-        for key in self._keys:
-            key.setEnabled(False)
-            key.deleteLater()
-        self._keys = []
+    # -- the choice --------------------------------------------------------------------------------------------------
 
-    def setKeysEnabled(self, enabled: bool) -> None:
-        """Do the keys act?"""
-        self._keysEnabled = enabled
-        for key in self._keys:
-            key.setEnabled(enabled)
-        self._escape.setEnabled(enabled and self.logic.placing.active)
+    def choose(self, lesion: str, study: str = "") -> None:
+        """Choose a lesion in a study, by default the usual one."""
+        self._set(lesion, study or self.usual)
 
-    def update(self) -> None:
-        """What can be done now; a tool tip states what is missing where it cannot."""
-        for name, button in self._buttons.items():
-            reason = self._whyNot(name)
-            button.enabled = not reason
-            button.toolTip = reason or Rules.tipOf(name)
-        ui, logic = self.ui, self.logic
-        self._escape.setEnabled(self._keysEnabled and logic.placing.active)
-        ui.undoButton.enabled, ui.redoButton.enabled = logic.canUndo, logic.canRedo
-        ui.undoButton.toolTip = _("Take back the last thing you did.") if logic.canUndo else _("Nothing to take back.")
-        ui.redoButton.toolTip = _("Do again what you took back.") if logic.canRedo else _("Nothing was taken back.")
+    def step(self, by: int) -> None:
+        """Choose the next (1) or the previous (-1) unreviewed proposal, study by study; after the last the first."""
+        places = [(lesion.id, study.key) for study in self.logic.record.studies for lesion in self.logic.record.lesions]
+        unreviewed = self.logic.openPlaces()[::by]
+        here = (self.lesion, self.study)
+        now = places.index(here) if here in places else -1
+        beyond = [place for place in unreviewed if (places.index(place) - now) * by > 0]
+        if unreviewed:
+            self.choose(*(beyond or unreviewed)[0])
 
-    def run(self, name: str) -> None:
-        """Do one thing, or say why it cannot be done."""
-        reason = self._whyNot(name)
-        if reason:
-            self._say(reason)
-        else:
-            self._say("")
-            self._actions[name]()
+    def _keepChoice(self) -> None:
+        """Give up a lesion or a study that the record has no longer."""
+        record = self.logic.record
+        lesion = self.lesion if self.lesion in {each.id for each in record.lesions} else ""
+        study = self.study if self.study in {each.key for each in record.studies} else self.usual
+        self._set(lesion, study)
 
-    def _whyNot(self, name: str) -> str:
-        return Rules.whyNot(self.logic, name, self.choice.lesion, self.choice.study)
+    def _set(self, lesion: str, study: str) -> None:
+        if (lesion, study) != (self.lesion, self.study):
+            self.lesion, self.study = lesion, study
+            self.changed.emit()
 
-    def _slot(self, name: str) -> Callable[[], None]:
-        return lambda: self.run(name)
+    # -- the actions -------------------------------------------------------------------------------------------------
 
-    def _offerMerge(self) -> None:
-        self.mergeMenu().popup(self.ui.mergeButton.mapToGlobal(qt.QPoint(0, self.ui.mergeButton.height)))
+    def run(self, action: str) -> None:
+        """Do an action, but for MERGE, which needs a second lesion."""
+        logic, here = self.logic, (self.lesion, self.study)
+        steps: dict[str, Callable[[], object]] = {
+            NEW: lambda: logic.placeLesion(),
+            CONFIRM: lambda: logic.confirm(*here),
+            MOVE: lambda: logic.placeLesion(self.lesion),
+            NOT_VISIBLE: lambda: logic.notVisible(*here),
+            OUTSIDE: lambda: logic.outside(*here),
+            LONG_AXIS: lambda: logic.drawAxis(self.lesion, LONG),
+            SHORT_AXIS: lambda: logic.drawAxis(self.lesion, SHORT),
+            ACCEPT: lambda: logic.acceptSize(*here),
+            REMOVE: lambda: logic.remove(self.lesion),
+            PREVIOUS: lambda: self.step(-1),
+            NEXT: lambda: self.step(1),
+        }
+        steps[action]()
 
-    def mergeMenu(self):
-        """The lesions that the chosen one may have merged with."""
-        lesion, study, menu = self.choice.lesion, self.choice.study, self._mergeMenu
-        menu.clear()
-        for other in Rules.mergeChoices(self.logic, lesion, study):
-            merge = self._mergeWith(lesion, study, other)
-            menu.addAction(self.logic.record.lesion(other).label).connect("triggered()", merge)
-        return menu
+    def mergeChoices(self) -> list[str]:
+        """The lesions that the chosen one may have merged with: the ones that have a place in this study."""
+        found = {each.id: each.findings.get(self.study) for each in self.logic.record.lesions if each.id != self.lesion}
+        return [each for each, finding in found.items() if finding is not None and finding.state in WITH_PLACE]
 
-    def _mergeWith(self, lesion: str, study: str, other: str) -> Callable[[], None]:
-        return lambda: self.logic.merge(lesion, study, other)
+    def whyNot(self, action: str) -> str:
+        """Why an action cannot be done, as a sentence; "" where it can."""
+        if not self.logic.volumes:
+            return _("Load CTs of a patient first.")
+        if action == NEW:
+            return ""
+        if action in (PREVIOUS, NEXT):
+            return "" if self.logic.openPlaces() else _("There is no proposal left to review.")
+        if not self.lesion:
+            return _("Choose a lesion in the table first.")
+        if action == REMOVE:
+            return ""
+        if self.study not in self.logic.volumes:
+            return _("This study is not loaded: load its scan, or choose a cell of another study.")
+        found = self.logic.record.finding(self.lesion, self.study)
+        if action == CONFIRM:
+            return self._whyNotConfirm()
+        if action in (NOT_VISIBLE, OUTSIDE) and found is not None and found.state == action:
+            return _("{lesion} is marked so in this study already.").format(lesion=self.lesion)
+        if action == ACCEPT:
+            if found is None or (found.size.long_axis is None and found.size.short_axis is None):
+                return _("{lesion} has no axes here: draw them.").format(lesion=self.lesion)
+            return _("The axes are accepted already.") if found.size.confirmed else ""
+        if action == MERGE and not self.mergeChoices():
+            return _("No other lesion has a place in this study.")
+        return ""
+
+    def _whyNotConfirm(self) -> str:
+        found = self.logic.record.finding(self.lesion, self.study)
+        if found is None:
+            return _("No place is proposed here: prepare the scans, or press Move and click on the lesion.")
+        if found.reviewed:
+            return _("{lesion} has been reviewed here already.").format(lesion=self.lesion)
+        if status_of(self.logic.record, self.lesion, self.study) == ABSENT:
+            text = _("The scan does not seem to show {lesion}: press Outside or Not visible, or Move it.")
+            return text.format(lesion=self.lesion)
+        return ""
+
+
+def tipOf(action: str) -> str:
+    """What an action does."""
+    return {
+        NEW: _("The next click in a slice view marks a new lesion."),
+        CONFIRM: _("Confirm the proposed place."),
+        MOVE: _(
+            "The next click in a slice view is the place of the lesion in that study. You can also drag its point."
+        ),
+        NOT_VISIBLE: _("The scan shows the place, and no lesion there: it counts 0 mm."),
+        OUTSIDE: _("The scan does not show the place."),
+        LONG_AXIS: _("The next two clicks are the ends of the long axis."),
+        SHORT_AXIS: _("The next two clicks are the ends of the short axis."),
+        ACCEPT: _("Accept the axes as shown."),
+        MERGE: _("In this study the lesion has merged with another."),
+        REMOVE: _("Remove the lesion from all studies."),
+        PREVIOUS: _("Go to the previous unreviewed proposal."),
+        NEXT: _("Go to the next unreviewed proposal."),
+    }[action]
+
+
+def nextStep(logic: FollowUpLogic) -> str:
+    """The next thing for the user to do."""
+    record = logic.record
+    if not logic.volumes:
+        return _(
+            "Load CTs of one patient. To try it out: File > Download Sample Data, and there the Phantom pair of "
+            "AnatomicalEmbedding."
+        )
+    if logic.placing.active:
+        return _("Click in a slice view: {what}. Esc ends it.").format(what=logic.placing.what)
+    if not record.lesions:
+        return _("Press New lesion (W) and click on a lesion in any study. It is found in the others for you.")
+    unreviewed = len(logic.openPlaces())
+    if unreviewed:
+        return _(
+            "Still to review: {count}. Go to each with J, then press Confirm (C), Move (M), Not visible (N) or "
+            "Outside (O)."
+        ).format(count=unreviewed)
+    if any(study not in lesion.findings for lesion in record.lesions for study in logic.volumes):
+        states = [logic.store.state(volume).status for volume in logic.volumes.values()]
+        if any(status not in (READY, FAILED) for status in states):
+            return _("Places in the other studies are proposed once the scans are prepared.")
+        return _(
+            "The empty cells have no finding yet: choose one, press M and click on the lesion, or press Not visible "
+            "(N) or Outside (O)."
+        )
+    targets = [lesion for lesion in record.lesions if lesion.target]
+    if any(each.visible and not each.size.confirmed for lesion in targets for each in lesion.findings.values()):
+        return _("Every proposal has been reviewed. Measure the targets: choose a cell, press L, click on both ends.")
+    return _("Every proposal has been reviewed. The response and the reports are below.")

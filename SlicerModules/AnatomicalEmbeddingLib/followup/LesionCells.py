@@ -1,4 +1,4 @@
-"""What the table lesion x study says: words, sizes, the error to expect, and a colour of each cell."""
+"""Text, tool tip and colour of each cell of the table lesion x study."""
 
 from __future__ import annotations
 
@@ -6,31 +6,21 @@ from dataclasses import dataclass
 
 from slicer.i18n import tr as _
 
+from AnatomicalEmbedding.followup import lesions as states
 from AnatomicalEmbedding.followup import response as recist
 from AnatomicalEmbedding.followup import status as words
-from AnatomicalEmbedding.followup.lesions import (
-    CONFIRMED,
-    MARKED,
-    MERGED,
-    MOVED,
-    NOT_VISIBLE,
-    OUTSIDE,
-    PROPOSED,
-    Finding,
-    Lesion,
-    Measurement,
-)
+from AnatomicalEmbedding.followup.lesions import MERGED, Finding, Lesion, Measurement
 from AnatomicalEmbedding.followup.record import FollowUp
 
 from ..shared.Colours import DOUBTFUL, GOOD, NOTHING
 from ..shared.MatchWords import errorText
 
-_SEEN, _LOOK, _GONE = "\u2713", "\u25cb", "\u2715"
+_SEEN, _OPEN, _GONE = "\u2713", "\u25cb", "\u2715"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """colour: of the background, None: the theme's."""
+    """colour: of the background; None for the colour of the theme."""
 
     text: str
     tip: str = ""
@@ -38,12 +28,12 @@ class Cell:
 
 
 def cellOf(record: FollowUp, lesion: str, study: str) -> Cell:
-    """What is known of a lesion in a study."""
+    """The cell of a lesion in a study."""
     found = record.finding(lesion, study)
     if found is None:
-        return Cell("", _("Nothing is known here yet: prepare the scans, or mark the lesion."))
+        return Cell("", _("There is no finding here yet: prepare the scans, or mark the lesion."))
     status = words.status_of(record, lesion, study)
-    sign, colour = _look(found, status)
+    sign, colour = _signAndColour(found, status)
     first = f"{sign} {statusText(status)}"
     if found.state == MERGED:
         first = _("{sign} merged with {lesion}").format(sign=sign, lesion=found.into)
@@ -62,18 +52,18 @@ def statusText(status: str) -> str:
         words.UNCERTAIN: _("uncertain"),
         words.ABSENT: _("not in scan"),
         words.DISAPPEARED: _("disappeared"),
-        MARKED: _("marked"),
-        PROPOSED: _("proposed"),
-        CONFIRMED: _("confirmed"),
-        MOVED: _("moved"),
-        NOT_VISIBLE: _("not visible"),
-        OUTSIDE: _("outside scan"),
+        states.MARKED: _("marked"),
+        states.PROPOSED: _("proposed"),
+        states.CONFIRMED: _("confirmed"),
+        states.MOVED: _("moved"),
+        states.NOT_VISIBLE: _("not visible"),
+        states.OUTSIDE: _("outside scan"),
         MERGED: _("merged"),
     }[status]
 
 
 def sizeText(size: Measurement) -> str:
-    """Long by short axis; in brackets while nobody has accepted them."""
+    """Long by short axis; in brackets until a person accepts them."""
     lengths = [f"{length:.0f}" for length in (size.long_mm, size.short_mm) if length is not None]
     if not lengths:
         return ""
@@ -82,7 +72,7 @@ def sizeText(size: Measurement) -> str:
 
 
 def lesionText(lesion: Lesion) -> str:
-    """What a lesion is called, and what kind it is, on two lines."""
+    """Label and kind of a lesion, on two lines."""
     kind = _("target") if lesion.target else _("non-target")
     if lesion.nodal:
         kind = _("{kind} node").format(kind=kind)
@@ -90,7 +80,7 @@ def lesionText(lesion: Lesion) -> str:
 
 
 def lesionTip(lesion: Lesion) -> str:
-    """Where a lesion is, and where it comes from."""
+    """The site of a lesion, and the lesion that it split off from."""
     site = _("Site: {site}.").format(site=lesion.site) if lesion.site else ""
     split = _("Split off from {lesion}.").format(lesion=lesion.split_from) if lesion.split_from else ""
     return " ".join(part for part in (site, split) if part)
@@ -109,7 +99,7 @@ def categoryText(category: str) -> str:
 
 
 def numberText(value: float | None, form: str) -> str:
-    """A number written as `form` has it; a dash where there is none."""
+    """A number in the format `form`; a dash for None."""
     return "\u2013" if value is None else form.format(value)
 
 
@@ -118,9 +108,9 @@ def _errorText(found: Finding) -> str:
     return "" if error is None else f"\u00b1{error:.0f} mm"
 
 
-def _look(found: Finding, status: str) -> tuple[str, str | None]:
+def _signAndColour(found: Finding, status: str) -> tuple[str, str | None]:
     if not found.reviewed:
-        return {words.UNCERTAIN: ("?", DOUBTFUL), words.ABSENT: ("?", NOTHING)}.get(status, (_LOOK, None))
+        return {words.UNCERTAIN: ("?", DOUBTFUL), words.ABSENT: ("?", NOTHING)}.get(status, (_OPEN, None))
     if found.visible:
         return _SEEN, GOOD
     return (_SEEN if found.state == MERGED else _GONE), NOTHING
@@ -129,11 +119,11 @@ def _look(found: Finding, status: str) -> tuple[str, str | None]:
 def _tip(record: FollowUp, found: Finding, status: str) -> str:
     sentences = []
     if not found.reviewed:
-        sentences.append(_("Nobody has reviewed this place."))
+        sentences.append(_("No person has reviewed this place."))
         sentences += _guessSentences(record, found, status)
     axes = [axis for axis in (found.size.long_axis, found.size.short_axis) if axis is not None]
     if axes and not found.size.confirmed:
-        sentences.append(_("The axes are carried over and count for nothing until you accept or draw them."))
+        sentences.append(_("The axes are carried over and count only after you accept or draw them."))
     return " ".join(sentences)
 
 

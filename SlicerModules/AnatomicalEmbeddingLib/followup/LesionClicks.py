@@ -1,68 +1,120 @@
-"""What the next clicks in the slice views are for: a new lesion, the place of a known one, or one of its axes."""
+"""Clicks in the slice views that mean one thing: the place of a lesion, or the two ends of an axis."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from AnatomicalEmbedding.followup.record import FollowUp
+from ..shared import Views
+from ..shared.SceneNodes import removeNode
+from ..shared.Signal import Signal
 
-from ..shared.VolumeNodes import fromWorld
-from .AxisLines import LONG, SHORT
-from .Placing import LINE, POINT, Placing
-
-if TYPE_CHECKING:
-    from .FollowUpLogic import FollowUpLogic
+_POINT, _LINE = "vtkMRMLMarkupsFiducialNode", "vtkMRMLMarkupsLineNode"
+_INTERACTION, _SELECTION = "vtkMRMLInteractionNodeSingleton", "vtkMRMLSelectionNodeSingleton"
 
 
 class LesionClicks:
-    """Reports clicks to the logic. placing: the mouse, shared with what shows its state."""
+    """While it is active, the mouse places points in a node of its own, which is removed afterwards.
 
-    def __init__(self, logic: FollowUpLogic) -> None:
-        self.logic = logic
-        self.placing = Placing(logic.scene)
-        self._lesion: str | None = None  # that the next clicks are for
+    changed(): it has begun or ended. completed(lesion, kind, volumeNode, places): all clicks are done; places are
+    (n, 3) world mm, volumeNode is None where the clicked volume is unknown. lesion: the lesion that the clicks are for;
+    None for a new one. kind: the axis that is drawn, "" for a place. what: the text next to the mouse.
+    """
 
-    def placeLesion(self, lesion: str | None) -> None:
-        """The next click marks a new lesion (None), or is the place of a known one, in the study clicked in."""
-        self._lesion = lesion
-        what = lesion or self.logic.record.free_id()
-        self.placing.start(POINT, what, lambda places, volume: self._onClicked(places, volume, lesion))
+    def __init__(self, scene) -> None:
+        self.scene = scene
+        self.changed, self.completed = Signal(), Signal()
+        self.lesion: str | None = None
+        self.kind = self.what = ""
+        self._node = None
+        self._tags: list[int] = []
+        self._before: tuple = (None, None, 0)
+        self._used: list = []
 
-    def drawAxis(self, lesion: str, kind: str) -> None:
-        """The next two clicks are the ends of the LONG or SHORT axis of a lesion, in the study clicked in."""
-        self._lesion = lesion
-        self.placing.start(LINE, f"{lesion} {kind}", lambda places, volume: self._onDrawn(places, volume, lesion, kind))
+    @property
+    def active(self) -> bool:
+        """Whether a click counts now."""
+        return self._node is not None
 
-    def follow(self, record: FollowUp) -> None:
-        """Await no click for a lesion that the record does not have any more."""
-        if self._lesion is not None and self._lesion not in {each.id for each in record.lesions}:
-            self._lesion = None
-            self.placing.stop()
+    def start(self, lesion: str | None, kind: str, what: str) -> None:
+        """Expect one click for a place, or two for an axis."""
+        self.stop()
+        mouse, selection = (self.scene.GetNodeByID(nodeId) for nodeId in (_INTERACTION, _SELECTION))
+        persistence = mouse.GetPlaceModePersistence()
+        self._before = (selection.GetActivePlaceNodeClassName(), selection.GetActivePlaceNodeID(), persistence)
+        className = _LINE if kind else _POINT
+        node = self.scene.CreateNodeByClass(className)
+        node.UnRegister(None)
+        node.SetHideFromEditors(True)
+        node.SetSaveWithScene(False)
+        node.SetName(what)
+        node.SetControlPointLabelFormat(what)
+        self.scene.AddNode(node)
+        node.CreateDefaultDisplayNodes()
+        self._node, self.lesion, self.kind, self.what = node, lesion, kind, what
+        shown = {id: volume for _, id in Views.backgrounds(self.scene) if (volume := self.scene.GetNodeByID(id or ""))}
+        Views.takeClicksIn(self.scene, node, shown.values())
+        self._tags = [
+            node.AddObserver(node.PointPositionDefinedEvent, self._onPlaced),
+            node.AddObserver(node.PointAddedEvent, self._showOverItsScan),
+            node.AddObserver(node.PointModifiedEvent, self._showOverItsScan),
+        ]
+        selection.SetReferenceActivePlaceNodeClassName(className)
+        selection.SetReferenceActivePlaceNodeID(node.GetID())
+        mouse.SetPlaceModePersistence(0)
+        mouse.SetCurrentInteractionMode(mouse.Place)
+        self.changed.emit()
 
-    def _onClicked(self, places: np.ndarray, volumeNode, lesion: str | None) -> None:
-        study = self._clickedStudy(volumeNode)
-        if study:
-            self._touch(self.logic.mark(study, tuple(fromWorld(volumeNode, places)[0]), lesion), study)
-
-    def _onDrawn(self, places: np.ndarray, volumeNode, lesion: str, kind: str) -> None:
-        study = self._clickedStudy(volumeNode)
-        if not study:
+    def stop(self) -> None:
+        """Give the mouse back, and forget a half placed axis."""
+        if self._node is None:
             return
-        one, other = (tuple(end) for end in fromWorld(volumeNode, places))
-        found = self.logic.record.finding(lesion, study)
-        kept = found.size if found is not None and found.size.confirmed else None  # what nobody accepted is not kept
-        axes = {LONG: kept and kept.long_axis, SHORT: kept and kept.short_axis, kind: (one, other)}
-        if self.logic.measure(lesion, study, axes[LONG], axes[SHORT]):
-            self._touch(lesion, study)
+        node, self._node, self.what = self._node, None, ""
+        for tag in self._tags:
+            node.RemoveObserver(tag)
+        self._used.append(node)
+        if node.GetDisplayNode() is not None:
+            node.GetDisplayNode().SetVisibility(False)
+        mouse, selection = (self.scene.GetNodeByID(nodeId) for nodeId in (_INTERACTION, _SELECTION))
+        if selection.GetActivePlaceNodeID() == node.GetID():  # else another tool has the mouse by now
+            mouse.SetPlaceModePersistence(self._before[2])
+            selection.SetReferenceActivePlaceNodeClassName(self._before[0])
+            selection.SetReferenceActivePlaceNodeID(self._before[1])
+            mouse.SetCurrentInteractionMode(mouse.ViewTransform)
+        self.changed.emit()
 
-    def _clickedStudy(self, volumeNode) -> str:
-        study = self.logic.studyOf(volumeNode)
-        if not study:
-            self.logic.reported.emit("Click in a slice view that shows one of the patient's studies.")
-        return study
+    def poll(self) -> None:
+        """End when the user has left place mode, and remove used nodes. To be called a few times a second.
 
-    def _touch(self, lesion: str, study: str) -> None:
-        if lesion:
-            self.logic.touched.emit(lesion, study)
+        Nodes are not removed at once, because the view that placed the last point still works on them.
+        """
+        used, self._used = self._used, []
+        for node in used:
+            if node.GetScene() is self.scene:
+                Views.takeClicksIn(self.scene, node, ())
+                removeNode(self.scene, node)
+        if self._node is not None and not self._isOurs():
+            self.stop()
+
+    def _isOurs(self) -> bool:
+        mouse, selection = (self.scene.GetNodeByID(nodeId) for nodeId in (_INTERACTION, _SELECTION))
+        placing = mouse.GetCurrentInteractionMode() == mouse.Place
+        return placing and selection.GetActivePlaceNodeID() == self._node.GetID()
+
+    def _showOverItsScan(self, caller, event: str) -> None:
+        """Draw the point under the mouse, or an axis with one end, over its own scan only."""
+        over = self.scene.GetNodeByID(self._node.GetNthControlPointAssociatedNodeID(0) or "")
+        if over is not None:
+            Views.showOnlyIn(self._node.GetDisplayNode(), self.scene, over)
+            if self._node.GetNumberOfDefinedControlPoints():
+                Views.takeClicksIn(self.scene, self._node, [over])
+
+    def _onPlaced(self, caller, event: str) -> None:
+        node, lesion, kind = self._node, self.lesion, self.kind
+        if node.GetNumberOfDefinedControlPoints() < (2 if kind else 1):
+            return
+        count = range(node.GetNumberOfControlPoints())
+        defined = [n for n in count if node.GetNthControlPointPositionStatus(n) == node.PositionDefined]
+        places = np.array([node.GetNthControlPointPositionWorld(n) for n in defined])
+        volume = self.scene.GetNodeByID(node.GetNthControlPointAssociatedNodeID(defined[0]) or "")
+        self.stop()
+        self.completed.emit(lesion, kind, volume, places)

@@ -1,4 +1,4 @@
-"""Name, site and kind of the lesion that the user is at."""
+"""Name, site and kind of the chosen lesion."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from slicer.i18n import tr as _
 from ..shared.Flag import Flag
 from ..shared.panels.Widgets import fillComboBox
 from ..shared.Signal import Listener
-from .FollowUpLogic import FollowUpLogic
-from .LesionChoice import LesionChoice
+from .LesionActions import LesionActions
 
 
 class LesionForm(Listener):
     """ui: holds nameEdit, siteEdit, targetCheckBox, nodalCheckBox and splitSelector."""
 
-    def __init__(self, ui, logic: FollowUpLogic, choice: LesionChoice) -> None:
-        self.ui, self.logic, self.choice = ui, logic, choice
+    def __init__(self, ui, choice: LesionActions) -> None:
+        self.ui, self.logic, self.choice = ui, choice.logic, choice
         self._filling = Flag()
         self._lesion = ""
         for name, textEdit in (("name", ui.nameEdit), ("site", ui.siteEdit)):
@@ -26,7 +25,7 @@ class LesionForm(Listener):
         ui.targetCheckBox.connect("toggled(bool)", lambda on: self._describe(target=on))
         ui.nodalCheckBox.connect("toggled(bool)", lambda on: self._describe(nodal=on))
         ui.splitSelector.connect("activated(int)", lambda n: self._describe(split_from=ui.splitSelector.itemData(n)))
-        self.listen(logic.changed, self.update)
+        self.listen(self.logic.changed, self.update)
         self.listen(choice.changed, self.update)
         self.update()
 

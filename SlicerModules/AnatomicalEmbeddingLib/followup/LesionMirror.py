@@ -1,4 +1,4 @@
-"""A follow-up as nodes of the scene, and what the user does to them in the views."""
+"""A follow-up as nodes of the scene, and the changes that the user makes to them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .LesionPoints import LesionPoints
 
 
 class LesionMirror:
-    """placed(study, place, lesion or None for a new one), renamed(lesion, name), measured(lesion, study, long axis,
-    short axis): by the user's hand in a view or in Slicer's own tools; places in the volume's own RAS mm, an axis None
-    where there is none. reported(sentence): what the user has deleted was put back.
+    """Changes of the user, in a view or in the Markups module: placed(study, place, lesion or None for a new one),
+    renamed(lesion, name), measured(lesion, study, long axis or None, short axis or None). Places are in the RAS mm of
+    the volume. reported(sentence): a deleted point or axis was put back.
     """
 
     def __init__(self, scene) -> None:
@@ -32,8 +32,9 @@ class LesionMirror:
         self._ownViews = Views.OwnViews(scene)
 
     def show(self, record: FollowUp, volumes: Mapping[str, object], shown: Mapping[str, object]) -> None:
-        """volumes: by study key, those whose lesions are points; shown: of them, those whose axes are lines. While the
-        user drags a point everything waits for `poll`: the view works on the node.
+        """Set points and lines as the record has them. While the user drags a point, this waits for `poll`.
+
+        volumes: by study key, for the points. shown: the volumes in views, for the lines of axes.
         """
         self._record, self._volumes, self._shown = record, dict(volumes), dict(shown)
         if self._inHand():
@@ -56,15 +57,13 @@ class LesionMirror:
         self.restrict()
 
     def restrict(self) -> None:
-        """Each node only in the views of its volume."""
+        """Show each node in the views of its volume only."""
         for each in (*self._points.values(), *self._lines):
             if each.node.GetDisplayNode() is not None:
                 Views.showOnlyIn(each.node.GetDisplayNode(), self.scene, each.volumeNode)
 
     def poll(self) -> None:
-        """To be called a few times a second: additions and new names are reported, deleted points are put back, and
-        views that show another volume now get its nodes.
-        """
+        """Report additions and new names, put back deleted points, and follow the views. A few times a second."""
         if self._inHand():
             return
         self._ownViews.follow()
@@ -83,18 +82,15 @@ class LesionMirror:
         self._edited = False
 
     def _report(self) -> None:
-        """What the user has done to the nodes with Slicer's own tools. A list that is gone reports nothing."""
+        """Report changes from the Markups module, and restore the nodes. A deleted list reports no change."""
         record = self._record
         lists = [(study, points) for study, points in self._points.items() if self._isHere(points.node)]
         gone = [(_pointBack(lesion),) for study, points in lists for lesion in points.missing(record, study)]
         gone += [(_axisBack(line),) for line in self._lines if not self._isHere(line.node) or line.axis is None]
         added = [(study, place, None) for study, points in lists for place in points.unknownPoints()]
         renamed = [change for study, points in lists for change in points.renamed(record, study)]
-        moved = [
-            (study, place, lesion) for study, points in lists for lesion, place in points.movedByHand(record, study)
-        ]
         self.show(record, self._volumes, self._shown)
-        for signal, changes in ((self.reported, gone), (self.placed, [*added, *moved]), (self.renamed, renamed)):
+        for signal, changes in ((self.reported, gone), (self.placed, added), (self.renamed, renamed)):
             for change in changes:
                 signal.emit(*change)
 
@@ -117,7 +113,7 @@ class LesionMirror:
         return ListObserver(each.node, self._onEdited, changed, None, self._onEdited, lambda: self._writing)
 
     def _onEdited(self, index: int | None = None) -> None:
-        self._edited = True  # seen to in `poll`: the view that did it still works on the node
+        self._edited = True  # for `poll`: the view that did it still works on the node
 
     def _onPointMoved(self, points: LesionPoints, index: int) -> None:
         lesion = points.lesionAt(index)

@@ -1,4 +1,4 @@
-"""The lesions of one study as a point list of the scene: green where a person has looked, amber where nobody has."""
+"""The lesions of one study as a point list of the scene: reviewed ones green, proposals amber."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ _ATTRIBUTE = "AnatomicalEmbedding.Lesions"  # of the list: JSON, control point I
 
 @dataclass(frozen=True)
 class _Shown:
-    """What is shown of a lesion in a study."""
+    """The point of a lesion in a study."""
 
     lesion: str
     label: str
     place: Point
     reviewed: bool
     text: str
-    suffix: str  # of the label: what is not the lesion's number and name
+    suffix: str  # of the label, after number and name
 
 
 class LesionPoints:
-    """The list `node` of the lesions in the study of `volumeNode`."""
+    """The point list `node` of the lesions in the study of `volumeNode`."""
 
     def __init__(self, node, volumeNode) -> None:
         self.node, self.volumeNode = node, volumeNode
 
     @classmethod
     def of(cls, scene, volumeNode) -> LesionPoints:
-        """The list that the scene holds, made if there is none."""
+        """The list that the scene holds for a volume, or a new one."""
         for node in nodesOf(scene, _CLASS):
             if isLesionList(node) and node.GetNodeReference(VOLUME_ROLE) is volumeNode:
                 return cls(node, volumeNode)
@@ -63,7 +63,7 @@ class LesionPoints:
         return [node for node in lists if node.GetNodeReference(VOLUME_ROLE) is None]
 
     def show(self, record: FollowUp, study: str) -> None:
-        """Points as the record says; those that nothing says anything of go."""
+        """Set the points as the record has them, and remove all others."""
         followVolume(self.node, self.volumeNode)
         wanted = [shown for lesion in record.lesions if (shown := _shown(record, lesion.id, study)) is not None]
         with _oneEvent(self.node):
@@ -73,21 +73,13 @@ class LesionPoints:
                 self._write(index, each)
 
     def lesionAt(self, index: int) -> str:
-        """The lesion of a control point; "" for a point that is none of ours."""
+        """The lesion of a control point; "" for a point that the user added."""
         return self._lesions().get(self.node.GetNthControlPointID(index), "")
 
     def unknownPoints(self) -> list[Point]:
-        """Places of points that the user has added to the list."""
+        """Places of the points that the user has added to the list."""
         added = [pointId for pointId, lesion in self._lesions().items() if not lesion]
         return [tuple(float(x) for x in fromNode(self.node, pointId)) for pointId in added]
-
-    def movedByHand(self, record: FollowUp, study: str) -> list[tuple[str, Point]]:
-        """(lesion, place) of points that are elsewhere than the record says: their coordinates were typed."""
-        return [
-            (shown.lesion, place)
-            for index, shown in self._known(record, study)
-            if (place := tuple(self.node.GetNthControlPointPosition(index))) != shown.place
-        ]
 
     def renamed(self, record: FollowUp, study: str) -> list[tuple[str, str]]:
         """(lesion, name) of points whose labels the user has changed."""
@@ -98,7 +90,7 @@ class LesionPoints:
         ]
 
     def _known(self, record: FollowUp, study: str) -> list[tuple[int, _Shown]]:
-        """Index of each point that is ours, and what it should show."""
+        """Index and content of each point of a lesion."""
         lesions = {each.id for each in record.lesions}
         found = []
         for pointId, lesion in self._lesions().items():
@@ -113,12 +105,12 @@ class LesionPoints:
         return [each.id for each in record.lesions if each.id not in here and _shown(record, each.id, study)]
 
     def _lesions(self) -> dict[str, str]:
-        """Point ID -> lesion of the points that have a place, in their order; "" for those that are none of ours."""
+        """Point ID -> lesion of the points that have a place, in order; "" for points that the user added."""
         lesions = json.loads(self.node.GetAttribute(_ATTRIBUTE))
         return {pointId: lesions.get(pointId, "") for pointId in definedIds(self.node)}
 
     def _begin(self, wanted: Iterable[_Shown]) -> None:
-        """New points: others, or in another order, than there are."""
+        """Replace all points."""
         self.node.RemoveAllControlPoints()
         for each in wanted:
             self.node.AddControlPoint(vtk.vtkVector3d(*each.place), each.label)
@@ -141,12 +133,12 @@ class LesionPoints:
 
 
 def isLesionList(node) -> bool:
-    """Does a point list show lesions of a follow-up?"""
+    """Whether a point list shows lesions of a follow-up."""
     return node.GetAttribute(_ATTRIBUTE) is not None
 
 
 def _shown(record: FollowUp, lesionId: str, study: str) -> _Shown | None:
-    """None where there is no place to show: none known, or the scan does not seem to hold it."""
+    """The point of a lesion; None where it has no place, or the scan does not seem to show it."""
     found = record.finding(lesionId, study)
     status = status_of(record, lesionId, study)
     if found is None or found.point_ras is None or status == ABSENT:
@@ -160,7 +152,7 @@ def _shown(record: FollowUp, lesionId: str, study: str) -> _Shown | None:
 
 
 def _nameIn(label: str, shown: _Shown) -> str:
-    """The name that the user meant with a label: all but the lesion's number, state and lengths."""
+    """The name in a label that the user wrote: without number, state and lengths."""
     text = label.strip().removesuffix(shown.suffix)
     if not shown.reviewed:
         text = text.removesuffix(UNCERTAIN).removesuffix(PROPOSED).rstrip()

@@ -8,9 +8,8 @@ from slicer.i18n import tr as _
 from ..shared.Flag import Flag
 from ..shared.panels.CellTable import putCell, setColumns
 from ..shared.Signal import Listener, Signal
-from .FollowUpLogic import FollowUpLogic
+from .LesionActions import LesionActions
 from .LesionCells import cellOf, lesionText, lesionTip
-from .LesionChoice import LesionChoice
 
 _MOST_STRETCHED = 4  # studies that share the panel's width; with more the table scrolls
 _LEAST_ROWS, _MOST_ROWS = 3, 10
@@ -18,10 +17,10 @@ _ROW_PX = 36
 
 
 class LesionTable(Listener):
-    """Shows a record; the current cell is the choice. opened(lesion, study): a cell was double clicked."""
+    """Shows the record; the current cell is the choice. opened(lesion, study): a cell was double clicked."""
 
-    def __init__(self, parentLayout, logic: FollowUpLogic, choice: LesionChoice) -> None:
-        self.logic, self.choice = logic, choice
+    def __init__(self, parentLayout, choice: LesionActions) -> None:
+        self.logic, self.choice = choice.logic, choice
         self.opened = Signal()
         self.roles: dict[str, str] = {}
         self._filling = Flag()
@@ -35,17 +34,17 @@ class LesionTable(Listener):
         self.widget.connect("currentCellChanged(int,int,int,int)", self._onCurrent)
         self.widget.connect("cellDoubleClicked(int,int)", self._onDoubleClick)
         parentLayout.addWidget(self.widget)
-        self.listen(logic.changed, self.update)
+        self.listen(self.logic.changed, self.update)
         self.listen(choice.changed, self._showChoice)
         self.update()
 
     def setRoles(self, prior: str, current: str) -> None:
-        """The studies shown side by side, named in the headers."""
+        """Name the studies that are shown side by side in the headers."""
         self.roles = {prior: _("prior"), current: _("current")}
         self.update()
 
     def update(self) -> None:
-        """Show what the logic knows now."""
+        """Show the record as it is now."""
         record, table = self.logic.record, self.widget
         with self._filling:
             setColumns(table, [_("Lesion"), *(self._header(study) for study in record.studies)])
@@ -86,7 +85,7 @@ class LesionTable(Listener):
 
 
 def fitColumns(table) -> None:
-    """The first column as wide as its text, studies alike, over the panel's width where there are few."""
+    """Give all studies the same width; a few studies fill the width of the panel."""
     header = table.horizontalHeader()
     stretched = table.columnCount <= _MOST_STRETCHED + 1
     header.setSectionResizeMode(qt.QHeaderView.Stretch if stretched else qt.QHeaderView.ResizeToContents)

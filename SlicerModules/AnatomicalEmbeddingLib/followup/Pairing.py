@@ -1,8 +1,8 @@
-"""Lesions that were marked in two studies separately: which are the same, stated before anything is changed."""
+"""Pairing of lesions that were marked separately in two studies: an offer in sentences, and the step once agreed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,66 +23,94 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PairingOffer:
-    """changes: what agreeing does, a sentence each. notes: what it leaves as it is."""
+    """changes: sentences on the pairs, splits and mergers. notes: sentences on lesions that stay as they are."""
 
     changes: tuple[str, ...]
     notes: tuple[str, ...]
     assignment: RecordAssignment
-    basis: tuple  # what people had reviewed, and in which order the studies were, when it was made
+    basis: tuple  # the order of studies and the reviewed findings when the offer was made
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """The changes, or a sentence that there are none."""
         return self.changes or (_("No two of these lesions are the same."),)
 
-    def stillHolds(self, logic: FollowUpLogic) -> bool:
-        """Has nobody changed anything since? Places proposed meanwhile do not count."""
-        return self.basis == _basisOf(logic.record)
+
+class Pairing(Listener):
+    """changed(): the offer, or the reason why there can be none, may be another.
+
+    offer: the present offer, or None; it is withdrawn when the findings behind it change.
+    """
+
+    def __init__(self, logic: FollowUpLogic) -> None:
+        self.logic = logic
+        self.changed = Signal()
+        self.offer: PairingOffer | None = None
+        self._studies = ("", "")
+        self.listen(logic.changed, self.update)
+        self.listen(logic.store.changed, lambda _volumeId: self.update())
+
+    def setStudies(self, prior: str, current: str) -> None:
+        """Set the keys of the studies to compare; "" where no study is chosen."""
+        if (prior, current) != self._studies:
+            self._studies = (prior, current)
+            self.cancel()
+
+    @property
+    def reason(self) -> str:
+        """Why no offer can be made, as a sentence; "" where one can."""
+        logic, (one, other) = self.logic, self._studies
+        if one not in logic.volumes or other not in logic.volumes:
+            return _("Choose two studies as prior and current first.")
+        for study, second in ((one, other), (other, one)):
+            if not _hasOwn(logic.record, study, second):
+                text = _("Pairing is for lesions marked separately in both studies; {study} has no lesion of its own.")
+                return text.format(study=logic.record.study(study).label)
+        for study in (one, other):
+            status = logic.store.state(logic.volumes[study]).status
+            if status != READY:
+                text = _("{study}: is not prepared; press Prepare scans.")
+                text = _("{study}: is being prepared.") if status in (WAITING, WORKING) else text
+                return text.format(study=logic.record.study(study).label)
+        return ""
+
+    def begin(self) -> None:
+        """Make an offer; the record stays. Raises AnatomicalEmbeddingError with the `reason` where none can be made."""
+        from AnatomicalEmbedding.followup.assignment import assign_in_record
+
+        if reason := self.reason:
+            raise AnatomicalEmbeddingError(reason)
+        record = self.logic.record
+        earlier, later = (study.key for study in record.studies if study.key in self._studies)
+        maps = {study: self.logic.store.map(self.logic.volumes[study]) for study in (earlier, later)}
+        found, apart = assign_in_record(record, earlier, later, maps).without_conflicts(record)
+        text = _("{one} and {other} look like one lesion, but a third study shows both, so they stay apart.")
+        conflicts = (text.format(one=one, other=other) for one, other in apart)
+        notes = (*conflicts, *_notes(record, found), *found.unread.values())
+        self._set(PairingOffer(tuple(_changes(record, found)), notes, found, _basisOf(record)))
+
+    def agree(self) -> bool:
+        """Do the offered changes as one step to undo. Returns whether it was done."""
+        offer = self.offer
+        self.cancel()
+        return offer is not None and self.logic.apply(offer.assignment.put_into)
+
+    def cancel(self) -> None:
+        """Withdraw the offer."""
+        self._set(None)
+
+    def update(self) -> None:
+        """Withdraw an offer that does not hold any longer. New proposals do not matter."""
+        holds = self.offer is not None and self.offer.basis == _basisOf(self.logic.record)
+        self._set(self.offer if holds else None)
+
+    def _set(self, offer: PairingOffer | None) -> None:
+        self.offer = offer
+        self.changed.emit()
 
 
-def whyNotPair(logic: FollowUpLogic, one: str, other: str) -> str:
-    """Why lesions of two studies cannot be paired; "" where they can."""
-    if one not in logic.volumes or other not in logic.volumes:
-        return _("Choose two studies as prior and current first.")
-    for study, second in ((one, other), (other, one)):
-        if not _seenAlone(logic.record, study, second):
-            return _("Pairing is for lesions marked in both studies separately; {study} has none of its own.").format(
-                study=logic.record.study(study).label
-            )
-    for study in (one, other):
-        status = logic.store.state(logic.volumes[study]).status
-        if status in (WAITING, WORKING):
-            return _("{study}: is being prepared.").format(study=logic.record.study(study).label)
-        if status != READY:
-            return _("{study}: is not prepared; press Prepare scans.").format(study=logic.record.study(study).label)
-    return ""
-
-
-def offerPairing(logic: FollowUpLogic, one: str, other: str) -> PairingOffer:
-    """Which lesions of two studies are the same. Changes nothing. Raises AnatomicalEmbeddingError as `whyNotPair`."""
-    from AnatomicalEmbedding.followup.assignment import assign_in_record
-
-    if reason := whyNotPair(logic, one, other):
-        raise AnatomicalEmbeddingError(reason)
-    record = logic.record
-    earlier, later = (study.key for study in record.studies if study.key in (one, other))
-    maps = {study: logic.store.map(logic.volumes[study]) for study in (earlier, later)}
-    found, apart = assign_in_record(record, earlier, later, maps).without_conflicts(record)
-    changes = tuple(_changes(record, found))
-    notes = (*_conflicts(apart), *_notes(record, found), *found.unread.values())
-    return PairingOffer(changes, notes, found, _basisOf(record))
-
-
-def agree(logic: FollowUpLogic, offer: PairingOffer) -> bool:
-    """Do what was offered, as one step. Says why where it does not hold any more."""
-    if not offer.stillHolds(logic):
-        logic.reported.emit(_("The lesions have changed since they were compared; press Pair lesions again."))
-        return False
-    return logic.apply(offer.assignment.put_into)
-
-
-def _seenAlone(record: FollowUp, study: str, other: str) -> bool:
-    """Is there a lesion that a person saw in a study, and nobody has reviewed in the other?"""
+def _hasOwn(record: FollowUp, study: str, other: str) -> bool:
+    """Whether a person saw a lesion in a study that is not reviewed in the other one."""
     return any(
         (here := lesion.findings.get(study)) is not None
         and here.visible
@@ -98,12 +126,6 @@ def _basisOf(record: FollowUp) -> tuple:
     return tuple(study.key for study in record.studies), reviewed
 
 
-def _conflicts(apart: Iterable[tuple[str, str]]) -> Iterator[str]:
-    sentence = _("{one} and {other} look like one lesion, but both were reviewed in another study, so they stay apart.")
-    for one, other in apart:
-        yield sentence.format(one=one, other=other)
-
-
 def _changes(record: FollowUp, found: RecordAssignment) -> Iterator[str]:
     earlier, later = (record.study(key).label for key in (found.earlier_study, found.later_study))
     kinds = (
@@ -111,85 +133,23 @@ def _changes(record: FollowUp, found: RecordAssignment) -> Iterator[str]:
         (found.split, _("{one} in {later} has split off from {other}: {how}.")),
         (found.merged, _("{one} has merged into {other} in {later}: {how}.")),
     )
+    likely = _("likely, {off:.0f} mm apart after matching, up to {expected:.0f} mm are to be expected")
+    uncertain = _("uncertain, {off:.0f} mm apart after matching where {expected:.0f} mm are to be expected")
     for pairs, sentence in kinds:
         for one, other in pairs:
-            how = _certainty(found, (one, other))
+            near = found.nearness[one, other]
+            how = (likely if near.is_likely else uncertain).format(off=near.off_mm, expected=near.expected_mm)
             yield sentence.format(one=one, other=other, earlier=earlier, later=later, how=how)
 
 
-def _certainty(found: RecordAssignment, pair: tuple[str, str]) -> str:
-    near = found.nearness[pair]
-    text = _("likely, {off:.0f} mm apart after matching, up to {expected:.0f} mm are to be expected")
-    if not near.is_likely:
-        text = _("uncertain, {off:.0f} mm apart after matching where {expected:.0f} mm are to be expected")
-    return text.format(off=near.off_mm, expected=near.expected_mm)
-
-
 def _notes(record: FollowUp, found: RecordAssignment) -> Iterator[str]:
-    """On lesions that stay without partner."""
+    """Sentences on lesions without partner."""
     earlier, later = (record.study(key).label for key in (found.earlier_study, found.later_study))
     gone = _("{lesion} in {here} has no partner in {there}: look there, and press Not visible if it has gone.")
-    new = _("{lesion} in {here} is new: nothing marked in {there} lies at its place.")
+    new = _("{lesion} in {here} is new: no lesion marked in {there} lies at its place.")
     outside = _("{lesion} in {here} has no partner: {there} does not seem to show its place.")
     for words, here, there in ((found.earlier, earlier, later), (found.later, later, earlier)):
         for lesion, word in words.items():
             sentence = {DISAPPEARED: gone, NEW: new, OUTSIDE: outside}.get(word)
             if sentence is not None:
                 yield sentence.format(lesion=lesion, here=here, there=there)
-
-
-class Pairing(Listener):
-    """offer: what is offered now, or None; one that does not hold any more is taken back. changed(): it may be another,
-    or the reason why nothing can be offered.
-    """
-
-    def __init__(self, logic: FollowUpLogic) -> None:
-        self.logic = logic
-        self.changed = Signal()
-        self.offer: PairingOffer | None = None
-        self._studies = ("", "")
-        self.listen(logic.changed, self.update)
-        self.listen(logic.store.changed, lambda _volumeId: self.update())
-
-    def setStudies(self, prior: str, current: str) -> None:
-        """Keys of the studies that are compared, "" for none."""
-        if (prior, current) != self._studies:
-            self._studies = (prior, current)
-            self._set(None)
-
-    @property
-    def reason(self) -> str:
-        """Why nothing can be offered; "" where it can."""
-        return whyNotPair(self.logic, *self._studies)
-
-    @property
-    def tip(self) -> str:
-        """For the button."""
-        return self.reason or _(
-            "Find lesions that were marked in prior and current separately and are the same; nothing is changed before "
-            "you agree."
-        )
-
-    def begin(self) -> None:
-        """Offer what can be paired. Raises AnatomicalEmbeddingError, a sentence, where nothing can be offered."""
-        self._set(offerPairing(self.logic, *self._studies))
-
-    def agree(self) -> None:
-        """Do what is offered, as one step."""
-        offer = self.offer
-        self._set(None)
-        if offer is not None:
-            agree(self.logic, offer)
-
-    def cancel(self) -> None:
-        """Take the offer back; nothing has changed."""
-        self._set(None)
-
-    def update(self) -> None:
-        """Something has changed that the offer, or the reason, may depend on."""
-        holds = self.offer is not None and self.offer.stillHolds(self.logic)
-        self._set(self.offer if holds else None)
-
-    def _set(self, offer: PairingOffer | None) -> None:
-        self.offer = offer
-        self.changed.emit()

@@ -1,4 +1,4 @@
-"""When places are to be proposed, and of which lesions in which studies."""
+"""Proposals of places, as soon as maps and findings allow them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ..shared.Signal import Signal
 
 
 class Proposer:
-    """Proposes places of all lesions in all studies whose maps are ready, and asks nothing twice.
+    """Proposes places of all lesions in all studies whose maps are ready, each once.
 
-    reported(sentence): why something could not be proposed.
+    reported(sentence): why a place could not be proposed.
     """
 
     def __init__(self, store: MapStore) -> None:
@@ -23,9 +23,7 @@ class Proposer:
         self._asked: dict[str, dict[str, tuple]] = {}
 
     def propose(self, record: FollowUp, volumes: Mapping[str, object]) -> FollowUp:
-        """The record with places for what nobody has looked at, and without those whose source has gone. volumes: by
-        study key.
-        """
+        """The record with new proposals, and without the ones whose source has gone. volumes: by study key."""
         record = _withoutGroundless(record)
         maps = {study: found for study, node in volumes.items() if (found := self.store.map(node)) is not None}
         questions = {study: _question(record, study, maps) for study in maps}
@@ -36,7 +34,7 @@ class Proposer:
         return record
 
     def forget(self) -> None:
-        """Nothing has been asked: it will be another record."""
+        """Start anew, for another record."""
         self._asked = {}
 
     def _ask(self, record: FollowUp, studies: list[str], questions: Mapping[str, dict], maps: Mapping) -> FollowUp:
@@ -55,7 +53,7 @@ class Proposer:
 
 
 def _question(record: FollowUp, study: str, maps: Mapping[str, object]) -> dict[str, tuple]:
-    """Lesion -> what its proposal in a study depends on, of those that nobody has looked at there."""
+    """Unreviewed lesion -> all that its proposal in a study depends on."""
     question, order = {}, tuple((each.key, each.date) for each in record.studies)
     for lesion in record.lesions:
         found = lesion.findings.get(study)
@@ -67,7 +65,7 @@ def _question(record: FollowUp, study: str, maps: Mapping[str, object]) -> dict[
 
 
 def _withoutGroundless(record: FollowUp) -> FollowUp:
-    """A proposal falls with the finding that it was carried over from."""
+    """The record without proposals whose source has gone."""
     for lesion, study in record.unreviewed():
         guess = lesion.findings[study.key].guess
         source = None if guess is None else lesion.findings.get(guess.source)

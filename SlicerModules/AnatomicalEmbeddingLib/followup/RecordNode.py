@@ -15,15 +15,17 @@ from ..shared.SceneNodes import itemOf, nodesOf
 from .StudyOrder import Patient
 
 _CLASS = "vtkMRMLTextNode"
-_ATTRIBUTE = "AnatomicalEmbedding.FollowUp"  # of the node: UID of the patient, or
+_ATTRIBUTE = "AnatomicalEmbedding.FollowUp"  # of the node: the UID of the patient, or
 _NOBODY = "-"
 
 
 def findRecord(scene, patient: Patient, keys: Iterable[str]) -> tuple[object | None, FollowUp, list[str]]:
-    """The node with the follow-up of a patient, what it says, and sentences on nodes that cannot be read.
+    """Find the node with the follow-up of a patient.
 
-    It is the patient's by UID, or else shares most studies with those of these keys. (None, empty record, ...) where
-    there is none.
+    The node has the UID of the patient, or else shares the most studies with `keys`.
+
+    Returns:
+        The node, its record, and sentences on nodes that cannot be read; (None, empty record, ...) without such a node.
     """
     keys, best, problems = set(keys), (0, None, FollowUp()), []
     for node in nodesOf(scene, _CLASS):
@@ -33,7 +35,7 @@ def findRecord(scene, patient: Patient, keys: Iterable[str]) -> tuple[object | N
         try:
             record = readRecord(node)
         except AnatomicalEmbeddingError as error:
-            problems.append(f"{error} It stays in the scene, and a new follow-up is begun.")
+            problems.append(f"{error} It stays in the scene, and a new follow-up begins.")
             continue
         shared = 10**6 if patient.uid and owner == patient.uid else len(keys & _studiesIn(record))
         if shared > best[0]:
@@ -41,26 +43,8 @@ def findRecord(scene, patient: Patient, keys: Iterable[str]) -> tuple[object | N
     return best[1], best[2], problems
 
 
-def otherRecords(scene, own) -> list:
-    """Nodes with follow-ups that share a study or the patient's UID with that of the node `own`; not `own` itself."""
-    if own is None:
-        return []
-    owner, keys = own.GetAttribute(_ATTRIBUTE), _studiesIn(readRecord(own))
-    found = []
-    for node in nodesOf(scene, _CLASS):
-        if node is own or node.GetAttribute(_ATTRIBUTE) is None:
-            continue
-        try:
-            shared = keys & _studiesIn(readRecord(node))
-        except AnatomicalEmbeddingError:  # reported when the patient was chosen
-            continue
-        if shared or (owner != _NOBODY and node.GetAttribute(_ATTRIBUTE) == owner):
-            found.append(node)
-    return found
-
-
 def createRecord(scene, patient: Patient):
-    """A node for the follow-up of a patient, below the patient in the subject hierarchy."""
+    """Add a node for the follow-up of a patient, below the patient in the subject hierarchy."""
     node = scene.AddNewNodeByClass(_CLASS, f"Follow-up of {patient.name}" if patient.name else "Follow-up")
     node.SetAttribute(_ATTRIBUTE, patient.uid or _NOBODY)
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
@@ -72,7 +56,7 @@ def createRecord(scene, patient: Patient):
 
 
 def readRecord(node) -> FollowUp:
-    """Raises AnatomicalEmbeddingError, naming the node, for a text that is no follow-up."""
+    """Read the record of a node. Raises AnatomicalEmbeddingError, naming the node, for any other text."""
     try:
         return from_json(json.loads(node.GetText() or "null"))
     except ValueError as error:
@@ -82,7 +66,7 @@ def readRecord(node) -> FollowUp:
 
 
 def writeRecord(node, record: FollowUp) -> None:
-    """Keep a follow-up in its node."""
+    """Write a record into its node."""
     text = json.dumps(to_json(record), ensure_ascii=False, allow_nan=False)
     if text != node.GetText():
         node.SetText(text)

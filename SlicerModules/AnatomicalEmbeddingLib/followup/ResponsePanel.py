@@ -1,4 +1,4 @@
-"""RECIST sums and response of each study, what is missing for them, and the trend of all sizes."""
+"""The table of RECIST sums and response of each study, and sentences on missing entries."""
 
 from __future__ import annotations
 
@@ -6,29 +6,25 @@ import qt
 from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.followup import response as recist
-from AnatomicalEmbedding.followup.record import FollowUp
-from AnatomicalEmbedding.followup.trend_chart import HALO, trend_svg
 
 from ..shared.Colours import FAULT, GOOD
 from ..shared.panels.CellTable import putCell
 from ..shared.panels.Widgets import WARNING, coloured, showText
 from ..shared.Signal import Listener
-from .FollowUpLogic import FollowUpLogic
+from .LesionActions import LesionActions
 from .LesionCells import categoryText, numberText
-from .LesionChoice import LesionChoice
 from .LesionTable import fitColumns
 
 _MOST_SENTENCES = 4
-_CHART_HEIGHT, _LEAST_CHART_WIDTH = 190, 320  # pixels
 _SUM, _FROM_BASELINE, _FROM_NADIR, _CATEGORY = range(4)
 _GOOD = (recist.COMPLETE, recist.PARTIAL)
 
 
 class ResponsePanel(Listener):
-    """Shows a record's response; only what a person has confirmed counts."""
+    """Shows the response; only findings and sizes that a person confirmed count."""
 
-    def __init__(self, parentLayout, logic: FollowUpLogic, choice: LesionChoice) -> None:
-        self.logic, self.choice = logic, choice
+    def __init__(self, parentLayout, choice: LesionActions) -> None:
+        self.logic, self.choice = choice.logic, choice
         self.table = qt.QTableWidget()
         self.table.setObjectName("responseTable")
         self.table.setSelectionMode(qt.QAbstractItemView.NoSelection)
@@ -40,14 +36,9 @@ class ResponsePanel(Listener):
         self.missing.objectName = "missingLabel"
         self.missing.wordWrap = True
         self.missing.setTextFormat(qt.Qt.RichText)
-        self.picture = qt.QLabel()
-        self.picture.objectName = "trendPicture"
-        self.picture.setMinimumSize(1, _CHART_HEIGHT)
-        self.picture.setSizePolicy(qt.QSizePolicy.Ignored, qt.QSizePolicy.Fixed)
-        self._drawn: tuple = (None, 0)
-        for widget in (self.table, self.missing, self.picture):
+        for widget in (self.table, self.missing):
             parentLayout.addWidget(widget)
-        self.listen(logic.changed, self.update)
+        self.listen(self.logic.changed, self.update)
         self.listen(choice.changed, self.update)
         self.update()
 
@@ -56,21 +47,8 @@ class ResponsePanel(Listener):
         record = self.logic.record
         found = recist.responses(record) if record.lesions else []
         self._fill(found)
-        self.table.visible = self.picture.visible = bool(found)
+        self.table.visible = bool(found)
         showText(self.missing, self._sentences(found))
-        self.poll()
-
-    def poll(self) -> None:
-        """To be called a few times a second: the chart follows the panel's width, and the screen that it is on."""
-        record, picture = self.logic.record, self.picture
-        wanted = (record, picture.width, picture.devicePixelRatioF())
-        if picture.isVisible() and wanted != self._drawn:
-            self._drawn = wanted
-            chart = _chartOf(record, picture)
-            if chart is None:
-                picture.setText(_("No size is confirmed yet."))
-            else:
-                picture.setPixmap(chart)
 
     def _fill(self, found: list[recist.Response]) -> None:
         table = self.table
@@ -91,27 +69,12 @@ class ResponsePanel(Listener):
         table.setFixedHeight(sum(table.rowHeight(row) for row in range(len(names))) + 4)
 
     def _sentences(self, found: list[recist.Response]) -> str:
-        """What is missing, and what to know, in the study that the user is at."""
+        """Missing entries and remarks for the chosen study."""
         if not found:
             return _("Sums and response appear here once lesions are marked and measured.")
         here = next((each for each in found if each.study == (self.choice.study or self.choice.usual)), found[-1])
-        lines = [_("Missing: {what}").format(what=each) for each in here.missing]
-        lines += [_("Note: {what}").format(what=each) for each in here.notes]
+        lines = [_("Missing: {entry}").format(entry=each) for each in here.missing]
+        lines += [_("Note: {remark}").format(remark=each) for each in here.notes]
         left = len(lines) - _MOST_SENTENCES
         more = [_("{count} more: see the tool tip of the study's response.").format(count=left)] if left > 0 else []
         return "<br>".join(coloured(line, WARNING) for line in lines[:_MOST_SENTENCES] + more)
-
-
-def _chartOf(record: FollowUp, label):
-    """The engine's chart of all confirmed sizes, as wide as a label and in its colours; None where there are none."""
-    width, ratio = max(label.width, _LEAST_CHART_WIDTH), label.devicePixelRatioF()
-    svg = trend_svg(record, width, _CHART_HEIGHT)
-    if not svg:
-        return None
-    size = f'<svg width="{round(width * ratio)}" height="{round(_CHART_HEIGHT * ratio)}" '
-    ink = label.palette.color(qt.QPalette.Text).name()
-    svg = svg.replace("<svg ", size, 1).replace(HALO, "").replace("currentColor", ink)  # Qt knows no CSS variables
-    pixmap = qt.QPixmap()
-    pixmap.loadFromData(svg.encode(), "SVG")
-    pixmap.setDevicePixelRatio(ratio)
-    return pixmap

@@ -1,4 +1,4 @@
-"""Studies of a follow-up and their nodes: a key that stays with the volume, and the markups that belong to it."""
+"""Studies of a follow-up and their nodes: the key of each volume, and the markups that belong to it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import slicer
 
 from AnatomicalEmbedding.followup.lesions import Study as RecordStudy
 from AnatomicalEmbedding.followup.record import FollowUp
+from AnatomicalEmbedding.followup.study_inputs import in_order
 
 from ..shared.SceneNodes import placeInFolder
 from ..shared.Views import keepingPlaceNode
@@ -16,12 +17,16 @@ from ..shared.VolumeNodes import scans
 from .StudyOrder import Patient
 
 KEY_ATTRIBUTE = "AnatomicalEmbedding.StudyKey"
+VOLUME_ROLE = "AnatomicalEmbedding.Volume"
+FOLDER = "Lesions"
+_UID = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMUIDName()
 
 
 def keyedVolumes(scene) -> dict[str, object]:
-    """Key -> volume node of all CTs. The key is the DICOM series' UID where there is one of the volume's own.
+    """Key -> volume node of all CTs.
 
-    It is kept on the node, so that it stays when a scene is saved; of a node and its copy, the first keeps it.
+    The key is the UID of the DICOM series, or random. It is an attribute of the node, so that a saved scene keeps it;
+    of a node and its copy, the first keeps it.
     """
     found: dict[str, object] = {}
     for volume in scans(scene):
@@ -35,7 +40,7 @@ def keyedVolumes(scene) -> dict[str, object]:
 
 
 def studiesOf(scene, patient: Patient, keyed: dict[str, object]) -> list[RecordStudy]:
-    """A patient's studies, in their order, as the record keeps them. keyed: see `keyedVolumes`."""
+    """The studies of a patient for the record, in order. keyed: see `keyedVolumes`."""
     keys = {volume.GetID(): key for key, volume in keyed.items()}
     return [
         RecordStudy(
@@ -50,53 +55,32 @@ def studiesOf(scene, patient: Patient, keyed: dict[str, object]) -> list[RecordS
 
 
 def inStudies(record: FollowUp, loaded: Iterable[RecordStudy], others: Iterable[RecordStudy]) -> FollowUp:
-    """The record over the studies that are loaded, and those of the others in which a person has reviewed something."""
+    """The record with the loaded studies, and with each other study that holds a reviewed finding."""
     loaded = list(loaded)
     keys = {study.key for study in loaded}
-    absent = {each.key: each for each in others if each.key not in keys and _isReviewed(record, each.key)}
-    return record.with_studies(_withAbsent(loaded, absent.values()))
-
-
-def _isReviewed(record: FollowUp, study: str) -> bool:
-    found = [lesion.findings.get(study) for lesion in record.lesions]
-    return any(each is not None and each.reviewed for each in found)
-
-
-def _withAbsent(loaded: Iterable[RecordStudy], absent: Iterable[RecordStudy]) -> list[RecordStudy]:
-    """Studies in order of time, those whose volumes are not there among those whose are."""
-    studies = list(loaded)
-    for each in absent:
-        later = (n for n, study in enumerate(studies) if each.date and (study.date is None or study.date > each.date))
-        studies.insert(next(later, len(studies)), each)
-    return studies
+    reviewed = {key for lesion in record.lesions for key, found in lesion.findings.items() if found.reviewed}
+    absent = [each for each in others if each.key in reviewed - keys]
+    return record.with_studies(in_order(loaded, absent).studies)
 
 
 def seriesUid(scene, volumeNode) -> str:
-    """DICOM series instance UID of a volume; "" where it has none."""
+    """DICOM series instance UID of a volume; "" without one."""
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
     item = hierarchy.GetItemByDataNode(volumeNode)
-    return hierarchy.GetItemUID(item, _dicom()) if item else ""
+    return hierarchy.GetItemUID(item, _UID) if item else ""
 
 
 def studyUid(scene, volumeNode) -> str:
-    """DICOM study instance UID of a volume; "" where it has none."""
+    """DICOM study instance UID of a volume; "" without one."""
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
     item = hierarchy.GetItemByDataNode(volumeNode)
     level = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMLevelStudy()
     study = hierarchy.GetItemAncestorAtLevel(item, level) if item else 0
-    return hierarchy.GetItemUID(study, _dicom()) if study else ""
-
-
-def _dicom() -> str:
-    return slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMUIDName()
-
-
-VOLUME_ROLE = "AnatomicalEmbedding.Volume"
-FOLDER = "Lesions"
+    return hierarchy.GetItemUID(study, _UID) if study else ""
 
 
 def addStudyNode(scene, className: str, name: str, volumeNode):
-    """A markups node in the folder of lesions next to its volume; not the one that the mouse places in."""
+    """Add a markups node in the folder of lesions next to its volume. The mouse does not place points in it."""
     with keepingPlaceNode(scene):
         node = scene.AddNewNodeByClass(className, name)
     node.CreateDefaultDisplayNodes()
@@ -106,7 +90,7 @@ def addStudyNode(scene, className: str, name: str, volumeNode):
 
 
 def followVolume(node, volumeNode) -> None:
-    """Below the same parent transform, so that the node's own coordinates are the volume's RAS mm."""
+    """Put a node below the transform of the volume, so that its coordinates are the RAS mm of the volume."""
     wanted = volumeNode.GetTransformNodeID()
     if node.GetTransformNodeID() != wanted:
         node.SetAndObserveTransformNodeID(wanted)

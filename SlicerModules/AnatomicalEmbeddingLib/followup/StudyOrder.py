@@ -1,14 +1,14 @@
 """Studies of each patient in the order of their dates.
 
 Patients and dates are read from the subject hierarchy, where DICOM import puts them. A date set by hand, an attribute
-of the volume node, wins. Names of volumes, studies and patients mean nothing here.
+of the volume node, counts before the date in DICOM.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import date, time
+from datetime import date
 
 import slicer
 
@@ -18,18 +18,16 @@ from ..shared.VolumeNodes import scans
 
 DATE_ATTRIBUTE = "AnatomicalEmbedding.StudyDate"
 _HAND_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-_DICOM_TIME = re.compile(r"(\d{2})(?::?(\d{2}))?(?::?(\d{2}))?(?:\.\d+)?")
 
 
 @dataclass(frozen=True)
 class Study:
-    """A volume and when it was taken. date: None where that is not known. byHand: the user gave the date. time: of the
-    day; None where not known. note: a sentence where something is to be done about the date, else "".
+    """A volume and its date; None where the date is unknown. byHand: the user gave the date. note: a sentence where
+    the user should correct the date, else "".
     """
 
     volume: object
     date: date | None
-    time: time | None
     byHand: bool
     note: str
 
@@ -40,8 +38,8 @@ class Study:
 
 @dataclass(frozen=True)
 class Patient:
-    """key: differs between patients; "" for volumes that no patient item holds. studies: by date, undated ones last.
-    uid: the patient's in DICOM, "" where there is none.
+    """key: unique; "" for the volumes without a patient. studies: by date, undated ones last. uid: the patient's UID in
+    DICOM, "" without one.
     """
 
     key: str
@@ -54,27 +52,27 @@ class Patient:
         return [study.volume for study in self.studies]
 
     def after(self, volumeNode) -> list[Study]:
-        """All studies but the one of this volume, in their order."""
+        """All studies but the one of this volume, in order."""
         return [study for study in self.studies if study.volume is not volumeNode]
 
     def lastAfter(self, volumeNode):
-        """The volume to compare with: the last that has a date, else the last; None where there is no other."""
+        """The volume to compare with: the last dated one, else the last; None where there is no other."""
         others = self.after(volumeNode)
         dated = [study for study in others if study.date is not None]
         return (dated or others)[-1].volume if others else None
 
     def inOrder(self, earlier, later) -> bool:
-        """Does one volume come before another?"""
+        """Whether one volume comes before another."""
         return self.volumes.index(earlier) < self.volumes.index(later)
 
     @property
     def usualPair(self) -> tuple:
-        """Prior and current, until the user chooses others: the first and the last study."""
+        """Prior and current until the user chooses: the first and the last study."""
         return self.studies[0].volume, self.lastAfter(self.studies[0].volume)
 
 
 def patients(scene) -> list[Patient]:
-    """Patients of the scene's CTs, in the order of the scene; volumes without a patient together, last."""
+    """The patients of all CTs, in the order of the scene; the volumes without a patient come last, together."""
     names: dict[str, tuple[str, str]] = {}
     volumes: dict[str, list] = {}
     for volume in scans(scene):
@@ -86,21 +84,24 @@ def patients(scene) -> list[Patient]:
 
 
 def studyOf(scene, volumeNode) -> Study:
-    """When a volume was taken."""
-    hand = volumeNode.GetAttribute(DATE_ATTRIBUTE)
-    given = _handDate(hand) if hand else None
-    constants = slicer.vtkMRMLSubjectHierarchyConstants
-    stored = _ancestorAttribute(scene, volumeNode, constants.GetDICOMStudyDateAttributeName())
-    found = date_of(stored)
-    clock = _asTime(_ancestorAttribute(scene, volumeNode, constants.GetDICOMStudyTimeAttributeName()))
-    note = _note(volumeNode.GetName(), hand, given, stored, found)
-    if given is not None:  # the time of day belongs to the date that it was stored with
-        return Study(volumeNode, given, clock if given == found else None, True, note)
-    return Study(volumeNode, found, clock if found is not None else None, False, note)
+    """The study of a volume."""
+    hand = volumeNode.GetAttribute(DATE_ATTRIBUTE) or ""
+    given = _handDate(hand)
+    if given is not None:
+        return Study(volumeNode, given, True, "")
+    stored = _storedDate(scene, volumeNode)
+    name, found, note = volumeNode.GetName(), date_of(stored), ""
+    if hand:
+        note = f'{name}: "{hand}" is no date; write it as YYYY-MM-DD.'
+    elif found is None and stored:
+        note = f'{name}: its DICOM study date "{stored}" cannot be read; write the date as YYYY-MM-DD.'
+    elif found is None:
+        note = f"{name}: has no study date, so it comes last; write the date as YYYY-MM-DD."
+    return Study(volumeNode, found, False, note)
 
 
 def setDate(volumeNode, text: str) -> None:
-    """Set a study's date by hand, YYYY-MM-DD; "" goes back to DICOM's. ValueError, a sentence, for what is no date."""
+    """Set the date of a study, YYYY-MM-DD; "" restores the date of DICOM. Raises ValueError, a sentence, otherwise."""
     text = text.strip()
     if not text:
         volumeNode.RemoveAttribute(DATE_ATTRIBUTE)
@@ -112,24 +113,12 @@ def setDate(volumeNode, text: str) -> None:
 
 def _ordered(scene, volumes: list) -> tuple[Study, ...]:
     studies = [studyOf(scene, volume) for volume in volumes]
-    return tuple(sorted(studies, key=lambda s: (s.date is None, s.date or date.max, s.time or time.min)))
-
-
-def _note(name: str, hand: str | None, given: date | None, stored: str, found: date | None) -> str:
-    if given is not None:
-        return ""
-    if hand:
-        return f'{name}: "{hand}" is no date; write it as YYYY-MM-DD.'
-    if found is not None:
-        return ""
-    if stored:
-        return f'{name}: its DICOM study date "{stored}" cannot be read; write the date as YYYY-MM-DD.'
-    return f"{name}: has no study date, so it comes last; write the date as YYYY-MM-DD."
+    return tuple(sorted(studies, key=lambda study: study.date or date.max))
 
 
 def _patientOf(scene, volumeNode) -> tuple[str, str, str]:
-    """Key, name and UID of the patient; all "" where the volume has none."""
-    hierarchy = _hierarchy(scene)
+    """Key, name and UID of the patient; all "" where the volume has no patient."""
+    hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
     level = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMLevelPatient()
     item = hierarchy.GetItemByDataNode(volumeNode)
     patient = hierarchy.GetItemAncestorAtLevel(item, level) if item else hierarchy.GetInvalidItemID()
@@ -139,9 +128,10 @@ def _patientOf(scene, volumeNode) -> tuple[str, str, str]:
     return uid or f"item {patient}", hierarchy.GetItemName(patient), uid
 
 
-def _ancestorAttribute(scene, volumeNode, name: str) -> str:
-    """Of the item or the nearest item above it; "" where none has it."""
-    hierarchy = _hierarchy(scene)
+def _storedDate(scene, volumeNode) -> str:
+    """The study date of the nearest item at or above a volume that has one, else ""."""
+    hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
+    name = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMStudyDateAttributeName()
     item = hierarchy.GetItemByDataNode(volumeNode)
     while item not in (hierarchy.GetInvalidItemID(), hierarchy.GetSceneItemID()):
         if hierarchy.HasItemAttribute(item, name):
@@ -150,17 +140,5 @@ def _ancestorAttribute(scene, volumeNode, name: str) -> str:
     return ""
 
 
-def _hierarchy(scene):
-    return slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
-
-
 def _handDate(text: str) -> date | None:
     return date_of(text) if _HAND_DATE.fullmatch(text.strip()) else None
-
-
-def _asTime(text: str) -> time | None:
-    found = _DICOM_TIME.fullmatch(text.strip())
-    try:
-        return time(*(int(group) for group in found.groups() if group)) if found else None
-    except ValueError:
-        return None

@@ -1,4 +1,4 @@
-"""The table of a patient's studies: date, scan, and how far its preparation is. Dates can be typed."""
+"""The table of the studies of a patient: date, scan, and progress of its preparation. Dates can be typed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LEAST_ROWS, _MOST_ROWS = 2, 6
 
 
 class StudyTable(Listener):
-    """changed(): a date was set. reported(sentence): what was typed is no date."""
+    """changed(): a date was set. reported(sentence): the typed text is not a date."""
 
     def __init__(self, parentLayout, session: Session) -> None:
         self.session = session
@@ -38,7 +38,7 @@ class StudyTable(Listener):
         self.listen(session.ticked, self.update)
 
     def show(self, patient: Patient | None, prior, current) -> None:
-        """The studies of a patient, with the volumes chosen among them; None: no studies."""
+        """Show the studies of a patient, and which are prior and current; None: no studies."""
         self._studies = patient.studies if patient is not None else ()
         self._prior, self._current = prior, current
         self.update()
@@ -52,8 +52,8 @@ class StudyTable(Listener):
         with self._filling:
             self.widget.setRowCount(len(self._studies))
             for row, study in enumerate(self._studies):
-                toDo = DOUBTFUL if study.note else None
-                putCell(self.widget, row, _DATE, study.dateText, _dateTip(study), toDo, editable=True)
+                colour = DOUBTFUL if study.note else None
+                putCell(self.widget, row, _DATE, study.dateText, _dateTip(study), colour, editable=True)
                 putCell(self.widget, row, _SCAN, study.volume.GetName())
                 state = self.session.store.state(study.volume)
                 putCell(self.widget, row, _STATE, self._stateText(study, state), state.sentence)
@@ -68,7 +68,7 @@ class StudyTable(Listener):
         try:
             setDate(self._studies[item.row()].volume, item.text())
         except ValueError as error:
-            self.update()  # what was there before
+            self.update()  # the date before
             self.reported.emit(str(error))
             return
         self.changed.emit()

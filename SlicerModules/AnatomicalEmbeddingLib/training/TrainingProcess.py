@@ -13,7 +13,7 @@ from .TrainingRun import rememberRun
 from .TrainingSettings import TrainingSettings
 
 _USER_ERROR = 2  # exit code of the command line: what was wrong is on stderr
-_SAVED = "run the same command to go on"  # in the trainer's last message after it was asked to stop
+_SAVED = "run the same command to continue"  # in the trainer's last message after it was asked to stop
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,11 @@
-"""Organ boxes from the structure library, crops to them, and which part of the body each scan shows."""
+"""Boxes of structures from the library, crops to them, and the part of the body that each scan shows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbeddingLib.boxes.BoxLogic import BoxLogic, Cell
 from AnatomicalEmbeddingLib.boxes.BoxNodes import ABSENT, CUT, UNCERTAIN
 from AnatomicalEmbeddingLib.boxes.CoverageLogic import CoverageLogic
@@ -15,101 +16,91 @@ from AnatomicalEmbeddingLib.shared import SceneNodes
 if TYPE_CHECKING:
     from .session import Session
 
-RECALLS = (0.9, 0.95, 0.99)
-_MOST_CROPS = 24
+_RECALLS = (0.9, 0.95, 0.99)
+_MARGIN_LIMIT_MM = 100.0
+_TEXTS = {ABSENT: "not in scan", CUT: "cut", UNCERTAIN: "perhaps cut"}  # by status of a structure; others: "found"
+_COLOURS = {ABSENT: "absent", CUT: "uncertain", UNCERTAIN: "uncertain"}  # class of the page's style; others: "matched"
 
 
 class Boxes:
-    """Publishes `structures` (what can be found), `found` (a table), `crops`, `boxing` (progress) and `coverage`."""
+    """Publishes `structures` (of the library), `found` (a table), `crops`, `boxing` (progress; {}: no work) and
+    `coverage` (text by scan).
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self.logic = BoxLogic(session.scene, session.store)
-        self.cropping = CropLogic(session.scene, self.logic)
-        self.coverage = CoverageLogic(session.store)
-        self.crops: list = []
-        self._dirty = True
-        for each in (self.logic, self.cropping):
-            each.reported.connect(session.say)
+        self._logic = BoxLogic(session.scene, session.store)
+        self._cropping = CropLogic(session.scene, self._logic)
+        self._coverage = CoverageLogic(session.store)
+        self._crops: list = []
+        self._changed = True
+        for each in (self._logic, self._cropping):
+            each.reported.connect(session.report)
             each.changed.connect(self._on_changed)
-            session.at_end(each.close)
+            session.on_close(each.close)
         session.scans_changed.connect(self._on_changed)
-        session.store.changed.connect(lambda _volume_id: self._on_changed())
-        session.scan_leaves.connect(self._on_leaving)
-        self._names = self.logic.libraryStructures()
+        session.store.changed.connect(self._on_changed)
+        session.scan_leaves.connect(lambda scan: self._logic.removeBoxes([scan]))
+        self._names = self._logic.libraryStructures()
 
-    # -- what the user does ------------------------------------------------------------------------------------------
+    # -- actions of the page -----------------------------------------------------------------------------------------
 
     def find(self, structures: Sequence[str], recall: float) -> None:
-        """Look for structures of the library in all scans; scans that are not embedded yet follow when they are."""
-        if recall in RECALLS:
-            self.logic.find(self._session.scans, [name for name in structures if name in self._names], float(recall))
+        """Find structures of the library in all scans; scans without a map follow once it is ready."""
+        if recall in _RECALLS:
+            self._logic.find(self._session.scans, [name for name in structures if name in self._names], float(recall))
 
     def cancel(self) -> None:
-        self.logic.cancel()
+        self._logic.cancel()
 
     def jump(self, scan_id: str, structure: str) -> None:
-        """Show a box in the views of its scan, with handles to change it by."""
+        """Show a box in the views of its scan, with handles to change it."""
         scan = self._session.scan(scan_id)
         if scan is not None and isinstance(structure, str):
-            self.logic.jumpTo(scan, structure)
+            self._logic.jumpTo(scan, structure)
 
     def clear(self) -> None:
         """Remove all boxes; crops stay."""
-        self.logic.removeBoxes(self._session.scans)
+        self._logic.removeBoxes(self._session.scans)
 
     def crop(self, structures: Sequence[str], margin_mm: float) -> None:
-        """Cut every scan that shows one of the structures down to their boxes."""
-        from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-
-        shown = [str(name) for name in structures]
-        made = []
+        """Crop every scan to its boxes of the structures."""
+        names, margin_mm = [str(name) for name in structures], min(max(float(margin_mm), 0.0), _MARGIN_LIMIT_MM)
         for scan in self._session.scans:
             try:
-                made += self.cropping.crop(scan, shown, False, min(max(float(margin_mm), 0.0), 100.0))
+                self._crops += self._cropping.crop(scan, names, False, margin_mm)
             except AnatomicalEmbeddingError as error:
-                self._session.say(str(error))
-        self.crops += made
-        for crop in self.crops[: max(0, len(self.crops) - _MOST_CROPS)]:
-            SceneNodes.removeNode(self._session.scene, crop)
-        self.crops = self.crops[-_MOST_CROPS:]
-        self._dirty = True
+                self._session.report(str(error))
+        self._changed = True
 
-    def drop_crop(self, crop_id: str) -> None:
-        crop = self.crop_of(crop_id)
+    def remove_crop(self, crop_id: str) -> None:
+        crop = self.crop_node(crop_id)
         if crop is not None:
-            self.crops.remove(crop)
+            self._crops.remove(crop)
             SceneNodes.removeNode(self._session.scene, crop)
-            self._dirty = True
+            self._changed = True
 
-    def crop_of(self, crop_id: object):
-        """A crop by the ID that the page sent, or None."""
-        return next((crop for crop in self.crops if crop.GetID() == crop_id), None)
+    def crop_node(self, crop_id: object):
+        """Return the volume node of a crop by the ID that the page sent, or None."""
+        return next((crop for crop in self._crops if crop.GetID() == crop_id), None)
 
-    # -- for the page --------------------------------------------------------------------------------------------------
-
-    @property
-    def busy(self) -> bool:
-        return self.logic.busy
+    # -- for the page ------------------------------------------------------------------------------------------------
 
     def poll(self) -> None:
-        self.logic.poll()
-        self.cropping.poll()
+        self._logic.poll()
+        self._cropping.poll()
 
     def publish(self, state) -> None:
-        if self.logic.busy:
-            share, what = self.logic.progress
-            state.boxing = {"share": round(100 * share), "text": what}
-        else:
-            state.boxing = {}
-        if not self._dirty:
+        share, text = self._logic.progress if self._logic.busy else (0.0, "")
+        state.boxing = {"share": round(100 * share), "text": text} if text else {}
+        if not self._changed:
             return
-        self._dirty = False
-        state.structures = [{"name": name, "title": titled(name)} for name in self._names]
+        self._changed = False
         scans = self._session.scans
+        state.structures = [{"name": name, "title": titled(name)} for name in self._names]
         state.found = [
             {"name": name, "title": titled(name), "cells": [_shown(cells.get(scan.GetID()), scan) for scan in scans]}
-            for name, cells in self.logic.table(scans).items()
+            for name, cells in self._logic.table(scans).items()
         ]
         state.crops = [
             {
@@ -117,30 +108,21 @@ class Boxes:
                 "name": crop.GetName(),
                 "size": " × ".join(map(str, crop.GetImageData().GetDimensions())),
             }
-            for crop in self.crops
+            for crop in self._crops
         ]
-        rows = {scan.GetID(): self.coverage.row(scan) for scan in scans}
+        rows = {scan.GetID(): self._coverage.row(scan) for scan in scans}
         state.coverage = {key: row.holds for key, row in rows.items() if row.known}
 
-    def _on_changed(self) -> None:
-        self._dirty = True
-
-    def _on_leaving(self, scan) -> None:
-        self.logic.removeBoxes([scan])
+    def _on_changed(self, *_volume_id: str) -> None:
+        self._changed = True
 
 
 def _shown(cell: Cell | None, scan) -> dict:
-    """What is known of a structure in a scan, for the table."""
+    """Describe a structure in a scan for the table."""
     about = {"scan": scan.GetID(), "name": scan.GetName(), "boxed": bool(cell and cell.boxed)}
     if cell is None or cell.found is None:
-        return {**about, "status": "", "words": "–", "tip": "It was not looked for in this scan."}
-    status, tip = cell.found.status, cell.found.text
-    words = {ABSENT: "not in scan", CUT: "cut", UNCERTAIN: "perhaps cut"}.get(status, "found")
+        return {**about, "status": "", "text": "–", "tip": "Not searched in this scan."}
+    text, tip = _TEXTS.get(cell.found.status, "found"), cell.found.text
     if cell.edited:
-        return {**about, "status": "moved", "words": f"{words}, edited", "tip": f"{tip}; changed by hand"}
-    return {
-        **about,
-        "status": {ABSENT: "absent", CUT: "uncertain", UNCERTAIN: "uncertain"}.get(status, "matched"),
-        "words": words,
-        "tip": tip,
-    }
+        return {**about, "status": "moved", "text": f"{text}, edited", "tip": f"{tip}; changed by hand"}
+    return {**about, "status": _COLOURS.get(cell.found.status, "matched"), "text": text, "tip": tip}

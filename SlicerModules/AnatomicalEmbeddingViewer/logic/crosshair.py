@@ -13,45 +13,37 @@ if TYPE_CHECKING:
     from .views import Views
 
 
-class _Follower(AnatomicalCrosshair):
-    """Follows the latest place as soon as all pictures of the one before are drawn: places between are left out."""
+class Crosshair(AnatomicalCrosshair):
+    """Shows the latest place once all pictures of the place before are drawn; places in between are left out.
+
+    Publishes `crosshair`: is it on?
+    """
 
     def __init__(self, session: Session, views: Views) -> None:
         super().__init__(session.scene, session.store)
-        self._views, self._source = views, None
-        views.painter.rested.connect(self.poll)
+        self._session, self._views, self._source = session, views, None
+        views.painter.idle.connect(self.poll)
+        session.scans_changed.connect(self._follow_scans)
+        session.on_close(self.close)
+
+    def _follow_scans(self) -> None:
+        self.volumes = list(self._session.scans)
+
+    def toggle(self) -> None:
+        self.setEnabled(not self.enabled)
 
     def poll(self) -> None:
         if not self._views.painter.busy:
             super().poll()
 
+    def publish(self, state) -> None:
+        state.crosshair = self.enabled
+
     def follow(self, volumeNode, pointWorld, sliceNode=None) -> None:
-        # the markers of other scans ask every view for a picture; the one under the mouse has changed only if its own
-        # scan's marker was shown until now
-        still = sliceNode is not None and volumeNode is self._source
+        # The markers of other scans request a picture of every view. The view under the mouse changes only when the
+        # marker of its own scan disappears.
+        unchanged = sliceNode is not None and volumeNode is self._source
         self._source = volumeNode
-        with self._views.picture(sliceNode).held() if still else nullcontext():
+        with self._views.picture(sliceNode).paused() if unchanged else nullcontext():
             SliceViews.jump(self.scene, volumeNode, pointWorld, centre=False, without=sliceNode)
             super().follow(volumeNode, pointWorld, sliceNode)
-
-
-class Crosshair:
-    """Publishes `crosshair`: is it on?"""
-
-    def __init__(self, session: Session, views: Views) -> None:
-        self._session = session
-        self.logic = _Follower(session, views)
-        session.scans_changed.connect(self.follow)
-        session.at_end(self.logic.close)
-
-    def follow(self) -> None:
-        self.logic.volumes = list(self._session.scans)
-
-    def toggle(self) -> None:
-        self.logic.setEnabled(not self.logic.enabled)
-
-    def poll(self) -> None:
-        self.logic.poll()
-
-    def publish(self, state) -> None:
-        state.crosshair = self.logic.enabled

@@ -1,176 +1,163 @@
-"""What there is as files: points of each scan, a table, a report, a scene for Slicer, and cropped scans."""
+"""Files of the session: points of each scan, a table, a report, the scene for 3D Slicer, and crops."""
 
 from __future__ import annotations
 
 import csv
 import io
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
-import slicer.util
 
+from AnatomicalEmbedding.errors import PointsError
 from AnatomicalEmbedding.matching.status import ABSENT
 from AnatomicalEmbeddingLib.landmarks.AnswerList import REMOVED
 from AnatomicalEmbeddingLib.landmarks.ControlPoints import fromNode, worldOf
 from AnatomicalEmbeddingLib.landmarks.ResultsTable import COLUMNS, rowOf
-from AnatomicalEmbeddingLib.shared.VolumeNodes import ijkToRas
+from AnatomicalEmbeddingLib.shared.VolumeNodes import snapshot
 
 from . import bundle
 from .session import file_content, file_name
 
 if TYPE_CHECKING:
     from .landmarks import Landmarks
-    from .outlines import Outlines
     from .session import Session
 
 
 class Exports:
-    """Each export is made when it is asked for. `report`, `scene` and `volume` give functions that may run in another
-    thread. Publishes `exporting`: what is being written, or "".
+    """Makes each file when it is requested. Publishes `exporting`: is a scene being written?
+
+    Methods read the scene and return the file's content, or a function that writes it and may run in another thread.
+    They raise AnatomicalEmbeddingError where there is no point, or where the disk refuses the file.
     """
 
-    def __init__(self, session: Session, landmarks: Landmarks, outlines: Outlines | None) -> None:
-        self._session, self._landmarks, self._outlines = session, landmarks, outlines
-        self._doing = ""
+    def __init__(self, session: Session, landmarks: Landmarks) -> None:
+        self._session, self._logic = session, landmarks.logic
+        self._exporting = False
 
     def publish(self, state) -> None:
-        state.exporting = self._doing
+        state.exporting = self._exporting
 
-    def points_of(self, scan_id: str) -> tuple[str, bytes]:
-        """Name and content of a .mrk.json of the points, or answers, in one scan. Raises AnatomicalEmbeddingError."""
-        from AnatomicalEmbedding.errors import PointsError
-        from AnatomicalEmbedding.scan.points import PointList, write_markups
-
-        logic, scan = self._landmarks.logic, self._session.scan(scan_id)
-        rows = logic.rows()
-        if scan is None or not rows:
-            raise PointsError("There is no point to export yet; place one first.")
-        labels, places, texts, missing = [], [], [], []
-        for row in rows:
-            if scan is logic.template:
-                place, text, gone = worldOf(logic.points, row.pointId), "", False
-            elif scan.GetID() in row.answers:
-                answer = row.answers[scan.GetID()]
-                found = logic.answersIn(scan).worldOf(answer)
-                place, text, gone = np.zeros(3) if found is None else found, answer.text, found is None
-            else:
-                continue
-            labels.append(row.label)
-            places.append(place)
-            texts.append(text)
-            missing.append(gone)
-        if not labels:
-            raise PointsError(f"{scan.GetName()}: has no answer yet; wait until it is prepared.")
-        name = f"{file_name(scan.GetName())}.mrk.json"
-        points = PointList(tuple(labels), np.array(places), tuple(texts))
-
-        def write(path: Path) -> None:
-            write_markups(path, points, scan.GetName(), missing)
-
-        return name, file_content(self._session.folder, "points.mrk.json", write)
-
-    def all_points(self) -> bytes:
-        """A zip of a .mrk.json for each scan that has points."""
-        from AnatomicalEmbedding.errors import PointsError
-
+    def points(self) -> bytes:
+        """Return a zip with a .mrk.json of the points, or of the answers, for each scan."""
+        self._check_points()
         packed, names = io.BytesIO(), set()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
             for number, scan in enumerate(self._session.scans, 1):
-                try:
-                    name, content = self.points_of(scan.GetID())
-                except PointsError:
-                    if scan is self._session.template:
-                        raise
-                    continue
-                name = name if name not in names else f"{number}-{name}"
-                names.add(name)
-                archive.writestr(name, content)
-            if not names:
-                raise PointsError("There is no point to export yet; place one first.")
+                content = self._markups(scan)
+                if content is not None:
+                    name = f"{file_name(scan.GetName())}.mrk.json"
+                    name = name if name not in names else f"{number}-{name}"
+                    names.add(name)
+                    archive.writestr(name, content)
         return packed.getvalue()
 
-    def table(self) -> str:
-        """CSV: a row for each point and scan, world RAS mm; columns as in Slicer's table of matches."""
-        logic, text = self._landmarks.logic, io.StringIO()
+    def _markups(self, scan) -> bytes | None:
+        """Return the .mrk.json of one scan; None while it has no answer."""
+        from AnatomicalEmbedding.scan.points import PointList, write_markups
+
+        found = [each for each in self._places() if each[1] is scan]
+        if not found:
+            return None
+        labels = tuple(label for label, *_ in found)
+        texts = tuple("" if answer is None else answer.text for *_, answer in found)
+        missing = [place is None for _, _, place, _ in found]
+        points_ras = np.array([np.zeros(3) if place is None else place for _, _, place, _ in found])
+
+        def write(path: Path) -> None:
+            write_markups(path, PointList(labels, points_ras, texts), scan.GetName(), missing)
+
+        return file_content(self._session.folder, "points.mrk.json", write)
+
+    def table(self) -> bytes:
+        """Return a CSV with a row for each point and scan, in world RAS mm; its columns are those of Slicer's table."""
+        text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(COLUMNS)
+        writer.writerows(rowOf(*each) for each in self._places())
+        return text.getvalue().encode()
+
+    def _places(self) -> Iterator[tuple]:
+        """Give (label, scan, place, answer) of each point and of each answer to it.
+
+        place: (3,) world RAS mm; None for an answer without a place. answer: None for the template's point.
+        """
+        logic = self._logic
         for row in logic.rows():
-            place = worldOf(logic.points, row.pointId)
-            writer.writerow(rowOf(row.label, logic.template, place))
+            yield row.label, logic.template, worldOf(logic.points, row.pointId), None
             for scan in logic.targets:
                 answer = row.answers.get(scan.GetID())
                 if answer is not None:
-                    writer.writerow(rowOf(row.label, scan, logic.answersIn(scan).worldOf(answer), answer))
-        return text.getvalue()
+                    yield row.label, scan, logic.answersIn(scan).worldOf(answer), answer
 
     def report(self) -> Callable[[], bytes]:
-        """What writes the HTML report of points that every scan has an answer to."""
-        from AnatomicalEmbedding.errors import PointsError
+        """Return what writes the HTML report of the points and their answers."""
         from AnatomicalEmbedding.matching.match import Matches
         from AnatomicalEmbedding.reports.matches import write_report
         from AnatomicalEmbedding.scan.points import PointList
 
-        logic = self._landmarks.logic
+        self._check_points()
+        logic = self._logic
         rows = [row for row in logic.rows() if row.inside]
-        if not rows:
-            raise PointsError("There is no point to report yet; place one first.")
-        points = PointList(
-            tuple(row.label for row in rows), np.array([worldOf(logic.points, row.pointId) for row in rows])
-        )
+        points_ras = np.array([worldOf(logic.points, row.pointId) for row in rows])
+        points = PointList(tuple(row.label for row in rows), points_ras)
         targets = []
         for scan in logic.targets:
-            answers, each = [row.answers.get(scan.GetID()) for row in rows], logic.answersIn(scan)
-            if each is None:
+            found = logic.answersIn(scan)
+            if found is None:
                 continue
+            answers = [row.answers.get(scan.GetID()) for row in rows]
+            judged = [None if a is None or a.byHand or a.errorMm is None else a for a in answers]
             matches = Matches(
-                np.array([_place(each, answer) for answer in answers]),
+                np.array([_reported_place(found, answer) for answer in answers]),
                 None,
                 np.array(["" if a is None else a.status for a in answers]),
-                np.array([np.nan if a is None or a.errorMm is None or a.byHand else a.errorMm for a in answers]),
-                np.array([np.nan if a is None or a.errorMm is None or a.byHand else a.probability for a in answers]),
+                np.array([np.nan if a is None else a.errorMm for a in judged]),
+                np.array([np.nan if a is None else a.probability for a in judged]),
             )
             targets.append((scan.GetName(), _volume(scan), matches))
         template, model = _volume(logic.template), self._session.store.engine.weightsPath().stem
-        folder = self._session.folder
 
         def write(path: Path) -> None:
             write_report(path, template, points, targets, f"Points of {template.name}", None, model)
 
-        return partial(file_content, folder, "report.html", write)
+        return partial(file_content, self._session.folder, "report.html", write)
 
     def scene(self) -> Callable[[], BinaryIO]:
-        """What finishes the scene as a bundle (.mrb) that Slicer opens; see `bundle`."""
-        files = None if self._outlines is None else self._outlines.files()
-        finish = bundle.begin(self._session.scene, self._session.folder, files)
+        """Return what writes the scene as a bundle (.mrb) for 3D Slicer; see `bundle`."""
+        finish = bundle.begin(self._session.scene, self._session.folder)
+        self._exporting = True
 
         def write() -> BinaryIO:
             try:
-                return finish(self._report)
+                return finish()
             finally:
-                self._report("")
+                self._exporting = False
 
         return write
 
     def volume(self, node) -> Callable[[], bytes]:
-        """What writes a scan, or a crop, as .nii.gz."""
+        """Return what writes a volume node as .nii.gz."""
         return partial(file_content, self._session.folder, "volume.nii.gz", _volume(node).write)
 
-    def _report(self, what: str) -> None:
-        self._doing = what
+    def _check_points(self) -> None:
+        if not any(row.inside for row in self._logic.rows()):
+            raise PointsError("There is no point to export yet; place one first.")
 
 
-def _place(each, answer) -> np.ndarray:
-    """(3,) RAS mm of an answer, also of one that is absent; NaN where none is known."""
-    if answer is None or answer.status == REMOVED or not each.hasPoint(answer):
+def _reported_place(found, answer) -> np.ndarray:
+    """Return (3,) RAS mm of an answer, also of an absent one; NaN for an answer without a place."""
+    if answer is None or answer.status == REMOVED or not found.hasPoint(answer):
         return np.full(3, np.nan)
-    return fromNode(each.node, answer.pointId) if answer.status == ABSENT else each.worldOf(answer)
+    return fromNode(found.node, answer.pointId) if answer.status == ABSENT else found.worldOf(answer)
 
 
 def _volume(node):
+    """Return a copy of a node's scan, for another thread. No check: a crop may be too small to embed."""
     from AnatomicalEmbedding.scan.volume import Volume
 
-    return Volume(slicer.util.arrayFromVolume(node).copy(), ijkToRas(node), name=node.GetName())
+    copied = snapshot(node)
+    return Volume(copied.voxels, copied.ijkToRas, name=copied.name)

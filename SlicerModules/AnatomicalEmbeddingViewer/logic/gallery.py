@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbeddingLib.shared import Views as SliceViews
 
 if TYPE_CHECKING:
@@ -18,81 +19,74 @@ if TYPE_CHECKING:
     from .scans import Scans
     from .session import Session
 
-_REFINED = 50
-_PICTURES = 2000  # that are kept, of about 5 kB
-_VOLUMES = 4  # scans that are kept in memory, the last ones that pictures were cut from
-_AT_ONCE = 2
+_REFINED_COUNT = 50  # most probable answers, which are matched more exactly
+_SCAN_LIMIT = 4  # scans in memory, of which pictures were cut last
+_THREAD_LIMIT = 2  # pictures that are cut at one time
 
 
 class Gallery:
-    """Searches and pictures of a cohort; its methods are called from several threads. Raises
-    AnatomicalEmbeddingError where the folder is none, or holds no embedded scan.
+    """Searches a cohort and cuts its pictures; methods may be called from several threads.
+
+    Raises:
+        AnatomicalEmbeddingError: the folder is not a cohort, or no scan of it is embedded.
     """
 
     def __init__(self, folder: Path, session: Session, scans: Scans) -> None:
         from AnatomicalEmbedding.cohort.search import Search
         from AnatomicalEmbedding.cohort.store import Store
-        from AnatomicalEmbedding.cohort.summary import oddities
 
         self.name = folder.absolute().name
         self._session, self._scans = session, scans
         self._search = Search(Store(folder))
-        known = list(self._search.index.scans.values())
-        odd = oddities([facts for _, facts in known])
-        self._rows = {row.id: (row, facts, why) for (row, facts), why in zip(known, odd, strict=True)}
-        self._searching, self._cutting = Lock(), Semaphore(_AT_ONCE)
-        self._volume = lru_cache(_VOLUMES)(self._read)
-        self._picture = lru_cache(_PICTURES)(self._cut)
+        known = self._search.index.scans.values()
+        self._rows = {row.id: (row, facts, "; ".join(facts["faults"])) for row, facts in known}
+        self._searching, self._cutting = Lock(), Semaphore(_THREAD_LIMIT)
+        self._volume = lru_cache(_SCAN_LIMIT)(self._read)
 
     def scans(self) -> dict:
-        """The cohort and its embedded scans, with the middle of each."""
+        """Describe the cohort and its embedded scans, with the middle of each."""
         from AnatomicalEmbedding.embedding.coverage import LEVELS_MM
 
         cards = [self._card(row) | {"odd": why, "place": self._middle(row)} for row, _, why in self._rows.values()]
         return {"name": self.name, "levels": LEVELS_MM, "places": cards}
 
-    def by_words(self, words: str) -> list[dict]:
-        """The place that words name, in every scan, the most probable first."""
+    def find_words(self, words: str) -> list[dict]:
+        """Find the place that words name in every scan, the most probable first."""
         from AnatomicalEmbedding.cohort.search import one_mention
 
         mention = one_mention(words)
         with self._searching:
-            return self._shown(self._search.words(mention, _REFINED))
+            return self._answers(self._search.words(mention, _REFINED_COUNT))
 
-    def like(self, row_id: int, point_ras: list[float]) -> list[dict]:
-        """A point of one of the scans in every scan, the most probable first."""
+    def find_point(self, row_id: int, point_ras: list[float]) -> list[dict]:
+        """Find a point of one scan in every scan, the most probable first. point_ras: RAS mm."""
         from AnatomicalEmbedding.matching.query import Query, StoredQuery
 
         with self._searching:
             template = self._search.map_of(self._row(row_id))
             query = StoredQuery.of(Query(template, np.array([point_ras], dtype=float)))
-            return self._shown(self._search.point(query, _REFINED))
+            return self._answers(self._search.point(query, _REFINED_COUNT))
 
     def picture(self, row_id: int, point_ras: list[float], plane: str) -> bytes:
-        """JPEG of a scan about a point, along the body's axes."""
-        return self._picture(self._row(row_id), tuple(np.round(point_ras, 1)), plane)
-
-    def _cut(self, row: Row, point_ras: tuple[float, ...], plane: str) -> bytes:
+        """Return a JPEG of a scan around a point in RAS mm, along the body's axes."""
         from AnatomicalEmbedding.cohort.gallery import PLANES, thumbnail
         from AnatomicalEmbedding.reports.pictures import encode_jpeg
 
+        row = self._row(row_id)
         with self._cutting:
-            facts, plane = self._rows[row.id][1], PLANES.get(plane, PLANES["axial"])
-            return encode_jpeg(thumbnail(self._volume(row), np.array(point_ras), facts, plane))
+            facts, axes = self._rows[row.id][1], PLANES.get(plane, PLANES["axial"])
+            return encode_jpeg(thumbnail(self._volume(row), np.array(point_ras), facts, axes))
 
     def open(self, row_id: int, point_ras: list[float]) -> None:
-        """Read a scan into the session and move its views to a point."""
-        from .origins import UNKNOWN
-
+        """Read a scan into the session, and move its views to a point in RAS mm."""
         row = self._row(row_id)
-        session, before = self._session, len(self._session.scans)
+        session, before, name = self._session, len(self._session.scans), self._search.names[row.id]
 
         def jump() -> None:
             if len(session.scans) > before:
                 SliceViews.jump(session.scene, session.scans[-1], point_ras, centre=False)
 
-        name = self._search.names[row.id]
-        self._scans.read(name, lambda _cancelled: [(replace(self._volume(row), name=name), UNKNOWN)], jump)
+        self._scans.read(name, lambda _cancelled: [replace(self._volume(row), name=name)], jump)
 
     def _read(self, row: Row):
         from AnatomicalEmbedding.cohort.work import read_source
@@ -100,25 +94,22 @@ class Gallery:
         return read_source(row.path, row.series, row.files)
 
     def _row(self, row_id: int) -> Row:
-        from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-
         if row_id not in self._rows:
-            raise AnatomicalEmbeddingError("This scan is not in the cohort any more; load the page anew.")
+            raise AnatomicalEmbeddingError("This scan has left the cohort; load the page again.")
         return self._rows[row_id][0]
 
     def _middle(self, row: Row) -> list[float]:
+        """Return the mean of a scan's body cells, RAS mm."""
         cells = self._search.index.cells(row)
-        return [
-            round(float(x), 1)
-            for x in cells.index.mean(axis=0) @ cells.cell_to_ras[:3, :3].T + cells.cell_to_ras[:3, 3]
-        ]
+        middle = cells.index.mean(axis=0) @ cells.cell_to_ras[:3, :3].T + cells.cell_to_ras[:3, 3]
+        return [round(float(x), 1) for x in middle]
 
     def _card(self, row: Row) -> dict:
         facts = self._rows[row.id][1]
         about = {name: facts[name] for name in ("held", "low_mm", "high_mm", "misfit_mm")}
         return {"id": row.id, "scan": row.scan, "name": self._search.names[row.id], **about}
 
-    def _shown(self, found: list) -> list[dict]:
+    def _answers(self, found: list) -> list[dict]:
         return [
             self._card(each.row)
             | {

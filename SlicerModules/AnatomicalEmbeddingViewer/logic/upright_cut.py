@@ -1,4 +1,4 @@
-"""The cut of an upright slice through a scan, one axis after the other: quicker than pixel by pixel, as VTK does it."""
+"""The values of an upright slice through a scan, one axis after the other: faster than VTK's cut pixel by pixel."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-_LEANING = 1e-6  # of a voxel in one step along a slice: less is no lean
+_TOLERANCE = 1e-6  # voxels in one step along a slice: a smaller step counts as zero
 
 
 class _Positions(NamedTuple):
-    """Along one axis of the scan: the voxels needed, between which of these, how far from the lower one, and whether
-    within the scan.
+    """Positions along one axis of the scan.
+
+    needed: range of voxels to read. low, high: indices in it of the voxels before and after each position. part:
+    distance from the lower one, 0 to 1. inside: does the position lie within the scan?
     """
 
     needed: slice
@@ -24,42 +26,48 @@ class _Positions(NamedTuple):
 def cut_upright(
     voxels: np.ndarray, xy_to_ijk: np.ndarray, rows: int, columns: int, outside: float
 ) -> np.ndarray | None:
-    """The slice of a scan, linearly interpolated: (rows, columns) float32, `outside` beyond its outermost voxels.
+    """Interpolate a slice of a scan linearly.
 
-    voxels: (k, j, i). xy_to_ijk: (4, 4), pixels (column, row, 0, 1) -> continuous voxels (i, j, k, 1). None where the
-    slice does not lie along the scan's axes, or holds more voxels than the picture has pixels: reading them all takes
-    longer than cutting pixel by pixel.
+    Args:
+        voxels: (k, j, i).
+        xy_to_ijk: (4, 4), pixels (column, row, 0, 1) to continuous voxels (i, j, k, 1).
+        outside: value beyond the outermost voxels.
+
+    Returns:
+        (rows, columns) float32; None for a slice that does not lie along the scan's axes, or that holds more voxels
+        than the picture has pixels: to read them all takes longer than to cut pixel by pixel.
     """
     steps, start = xy_to_ijk[:3, :2], xy_to_ijk[:3, 3]
-    moving = np.abs(steps) > _LEANING
+    moving = np.abs(steps) > _TOLERANCE
     if not (moving.sum(axis=0) == 1).all() or moving.sum(axis=1).max() > 1:
         return None
-    of_column, of_row = moving.argmax(axis=0)  # the axes, 0 to 2 for i, j, k, along which columns and rows go
-    still = 3 - of_column - of_row
+    column_axis, row_axis = moving.argmax(axis=0)  # 0 to 2 for i, j, k
+    depth_axis = 3 - column_axis - row_axis
     depth, down, across = (
         _positions(start[axis] + step * np.arange(count), voxels.shape[2 - axis])
         for axis, step, count in (
-            (still, 0.0, 1),
-            (of_row, steps[of_row, 1], rows),
-            (of_column, steps[of_column, 0], columns),
+            (depth_axis, 0.0, 1),
+            (row_axis, steps[row_axis, 1], rows),
+            (column_axis, steps[column_axis, 0], columns),
         )
     )
     if not depth.inside[0]:
         return np.full((rows, columns), outside, np.float32)
-    needed = np.transpose(voxels, (2 - still, 2 - of_row, 2 - of_column))[depth.needed, down.needed, across.needed]
+    order = (2 - depth_axis, 2 - row_axis, 2 - column_axis)
+    needed = np.transpose(voxels, order)[depth.needed, down.needed, across.needed]
     if needed[0].size > rows * columns:
         return None
     near = needed.astype(np.float32)  # in the order of memory, which is read once
     plane = near[0] * (1 - depth.part[0]) + near[-1] * depth.part[0]
-    plane = _between(plane[down.low], plane[down.high], down.part[:, None])
-    picture = _between(plane.take(across.low, axis=1), plane.take(across.high, axis=1), across.part)
+    plane = _interpolate(plane[down.low], plane[down.high], down.part[:, None])
+    picture = _interpolate(plane.take(across.low, axis=1), plane.take(across.high, axis=1), across.part)
     picture[~down.inside] = outside
     picture[:, ~across.inside] = outside
     return picture
 
 
 def _positions(at: np.ndarray, count: int) -> _Positions:
-    """Of continuous voxels along an axis of so many; a scan ends half a voxel beyond its outermost centres."""
+    """Describe continuous voxel positions on an axis of `count` voxels; a scan ends half a voxel beyond them."""
     within = np.clip(at, 0, count - 1)
     low = within.astype(np.intp)
     high = np.minimum(low + 1, count - 1)
@@ -69,8 +77,8 @@ def _positions(at: np.ndarray, count: int) -> _Positions:
     return _Positions(slice(first, high.max() + 1), low - first, high - first, part, inside)
 
 
-def _between(low: np.ndarray, high: np.ndarray, part: np.ndarray) -> np.ndarray:
-    """Linearly; both are overwritten."""
+def _interpolate(low: np.ndarray, high: np.ndarray, part: np.ndarray) -> np.ndarray:
+    """Interpolate linearly; overwrites both arrays."""
     high -= low
     high *= part
     high += low

@@ -1,10 +1,11 @@
-"""Slice views: a row of three for each scan, or one for each of many; windows, the slice shown, and one view enlarged.
+"""Slice views: three in a row for each scan, or one for each of many; their windows, slices and sizes.
 
-Views are made once and used again for the next scan: making and dropping them costs memory that is not given back.
+Views are made once and used again for the next scan: VTK does not release all memory of a view that is dropped.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -17,21 +18,19 @@ from AnatomicalEmbeddingLib.shared.Signal import Signal
 from AnatomicalEmbeddingLib.shared.Views import FIRST_VIEW_GROUP, ORIENTATIONS, OwnViews
 from AnatomicalEmbeddingLib.shared.VolumeNodes import huAt
 
-from .directions import edge_letters, height_words
 from .pictures import Painter, Picture, PictureFactory
 
 if TYPE_CHECKING:
     from .session import Session
 
-_MOST_ROWS = 4  # more scans than that are shown in a grid, one view each
-_CLOSE_MM = 130.0  # what a view shows across its shorter side, close up
-_SLICES_S = 0.25  # between two updates of the slices' positions, while pictures are drawn
+_ROW_LIMIT = 4  # more scans are shown in a grid, one view each
+_POSITIVE, _NEGATIVE = "RAS", "LPI"  # letters of the patient's directions along each axis
 _POINTER_S = 0.1  # between two updates of the HU under the mouse
 
 
 @dataclass(eq=False)
-class _Slot:
-    """The views of one row. fits: how large the field of view was when the scan was last fitted into each."""
+class _Row:
+    """The views of one scan. fits: by orientation, size and field of view when the scan was last fitted."""
 
     number: int
     views: dict[str, object]
@@ -40,21 +39,18 @@ class _Slot:
 
 
 class Views:
-    """Publishes `rows`, `slices` (by view), `pointer` (the view under the mouse, and HU there), `view_mode`, `in_grid`,
-    `orientation`, `enlarged`, `window`, `window_values`, `close_up`.
+    """Publishes `rows`, `slices` (by view), `pointer` (view and HU under the mouse), `in_grid`, `orientation`,
+    `enlarged`, `window` and `window_values`.
 
-    scrolled(tag): the user has gone to another slice of a view.
+    A tag names a view, such as "scan0axial". scrolled(tag): the user has moved a view to another slice.
     """
 
     def __init__(self, session: Session, server) -> None:
         self._session = session
-        self._slots: list[_Slot] = []
-        self.mode, self.orientation = "auto", "Axial"
-        self.window = "Soft tissue"
+        self._rows: list[_Row] = []
+        self._mode, self._orientation, self._window = "auto", "Axial", "Soft tissue"
         self._enlarged: str | None = None
-        self._only: list | None = None  # scans that are shown, None: all
-        self.close_up = False
-        self._slices_sent = self._pointer_sent = 0.0
+        self._pointer_sent = 0.0
         self.painter = Painter()
         self.scrolled = Signal()
         self._own_views = OwnViews(session.scene)
@@ -62,256 +58,226 @@ class Views:
         self._cursor = session.scene.GetFirstNodeByClass("vtkMRMLCrosshairNode")
         self._pictures = PictureFactory(server, self.painter, self.scrolled.emit)
         session.app.view_manager.register_factory(self._pictures)
-        session.at_end(self.painter.close)
-        session.scans_changed.connect(self.follow)
+        session.on_close(self.painter.close)
+        session.scans_changed.connect(self._follow_scans)
 
-    # -- which views show what ---------------------------------------------------------------------------------------
+    # -- rows --------------------------------------------------------------------------------------------------------
 
-    def follow(self) -> None:
-        """Give every scan a row, and free the rows of those that have gone."""
+    def _follow_scans(self) -> None:
+        """Give each new scan a row, and free the rows of removed scans."""
         scans = self._session.scans
-        for slot in self._slots:
-            if slot.scan is not None and slot.scan not in scans:
-                self._show(slot, None)
+        for row in self._rows:
+            if row.scan is not None and row.scan not in scans:
+                self._show(row, None)
         for scan in scans:
-            if not any(slot.scan is scan for slot in self._slots):
-                free = next((slot for slot in self._slots if slot.scan is None), None) or self._make()
+            if not any(row.scan is scan for row in self._rows):
+                free = next((row for row in self._rows if row.scan is None), None) or self._add_row()
                 self._show(free, scan)
-                self._apply_window(scan)
-        self._own_views.follow()  # at once: nothing of a scan that has gone may be drawn over the next
-        if self._enlarged not in self._tags(everything=True):
+                shown = next((each.GetDisplayNode() for each in scans if each is not scan), None)
+                setWindow([scan], *self._window_of(shown))
+        self._own_views.follow()  # at once: marks of a removed scan must not be drawn over the next one
+        if self._enlarged not in self._by_tag():
             self._enlarged = None
         self._activate()
 
-    def poll(self) -> None:
-        """Scans are shown with one window, whichever the mouse has changed; what belongs to one stays in its views."""
-        self._windows.poll(self._session.scans)
-        self._own_views.follow()
-
-    def _make(self) -> _Slot:
-        number, views = len(self._slots), {}
+    def _add_row(self) -> _Row:
+        number, views = len(self._rows), {}
         for orientation, colour in ORIENTATIONS:
             properties = ViewProps(orientation=orientation, color=colour, group=FIRST_VIEW_GROUP + number)
             definition = ViewLayoutDefinition(f"scan{number}{orientation.lower()}", ViewType.SLICE_VIEW, properties)
             view = self._session.app.view_manager.create_view(definition)
             view.get_view_node().SetRulerType(view.get_view_node().RulerTypeThin)
             views[orientation] = view
-        slot = _Slot(number, views)
+        row = _Row(number, views)
         for orientation, view in views.items():
             view.render_window().AddObserver(
-                vtk.vtkCommand.WindowResizeEvent, lambda *_, o=orientation: self._on_resized(slot, o), -1.0
+                vtk.vtkCommand.WindowResizeEvent, lambda *_, o=orientation: self._on_resized(row, o), -1.0
             )
-        self._slots.append(slot)
-        return slot
+        self._rows.append(row)
+        return row
 
-    def _show(self, slot: _Slot, scan) -> None:
-        slot.scan = scan
-        for orientation, view in slot.views.items():
+    def _show(self, row: _Row, scan) -> None:
+        row.scan = scan
+        for orientation, view in row.views.items():
             view.set_background_volume_id(None if scan is None else scan.GetID())
             if scan is not None:
                 view.set_orientation(orientation)
-                self._fit(slot, orientation)
-                if self.close_up:
-                    self._look_closely(slot, orientation)
+                self._fit(row, orientation)
 
-    def _fit(self, slot: _Slot, orientation: str) -> None:
-        view = slot.views[orientation]
+    def _fit(self, row: _Row, orientation: str) -> None:
+        view = row.views[orientation]
         view.fit_view_to_content()
-        slot.fits[orientation] = view.render_window().GetSize(), view.get_view_node().GetFieldOfView()[:2]
+        row.fits[orientation] = view.render_window().GetSize(), view.get_view_node().GetFieldOfView()[:2]
 
-    def _on_resized(self, slot: _Slot, orientation: str) -> None:
+    def _on_resized(self, row: _Row, orientation: str) -> None:
         """Fit the scan into a view of another size, unless the user has zoomed; the slice stays."""
-        view = slot.views[orientation]
-        size, known = view.render_window().GetSize(), slot.fits.get(orientation)
-        if slot.scan is None or known is None or known[0] == size:
-            return
-        if self.close_up:
-            self._look_closely(slot, orientation)
+        view = row.views[orientation]
+        size, known = view.render_window().GetSize(), row.fits.get(orientation)
+        if row.scan is None or known is None or known[0] == size:
             return
         now, fitted = view.get_view_node().GetFieldOfView(), known[1]
-        untouched = any(abs(n - f) < 0.01 * f for n, f in zip(now, fitted, strict=False))
-        if untouched:
+        if any(abs(n - f) < 0.01 * f for n, f in zip(now, fitted, strict=False)):
             offset = view.get_slice_value()
-            self._fit(slot, orientation)
+            self._fit(row, orientation)
             view.set_slice_value(offset)
 
-    def _look_closely(self, slot: _Slot, orientation: str) -> None:
-        """Around where the view is."""
-        view = slot.views[orientation]
-        size, node = view.render_window().GetSize(), view.get_view_node()
-        mm = _CLOSE_MM / max(min(size), 1)
-        node.SetFieldOfView(size[0] * mm, size[1] * mm, node.GetFieldOfView()[2])
-        slot.fits[orientation] = size, node.GetFieldOfView()[:2]
-
-    def show_only(self, scans: list | None) -> None:
-        """Rows for these alone, in this order; None: for all, in theirs."""
-        if scans != self._only:
-            self._only, self._enlarged = scans, None
-            self._activate()
-
-    # -- what the user does ------------------------------------------------------------------------------------------
-
-    def set_close_up(self, on: bool) -> None:
-        """Show less around the places that the views show, or all of the scans again; slices stay."""
-        self.close_up = bool(on)
-        for slot in self._slots:
-            for orientation, view in slot.views.items() if slot.scan is not None else ():
-                offset = view.get_slice_value()
-                if self.close_up:
-                    self._look_closely(slot, orientation)
-                else:
-                    self._fit(slot, orientation)
-                view.set_slice_value(offset)
+    # -- actions of the page -----------------------------------------------------------------------------------------
 
     def set_mode(self, mode: str) -> None:
-        """ "auto", "rows" or "grid"."""
-        if mode in ("auto", "rows", "grid"):
-            self.mode, self._enlarged = mode, None
+        """Show "rows" of three views, or a "grid" of one view for each scan."""
+        if mode in ("rows", "grid"):
+            self._mode, self._enlarged = mode, None
             self._activate()
 
     def set_orientation(self, orientation: str) -> None:
-        """Of the grid's views."""
+        """Choose the orientation of the grid's views."""
         if orientation in dict(ORIENTATIONS):
-            self.orientation, self._enlarged = orientation, None
+            self._orientation, self._enlarged = orientation, None
             self._activate()
 
     def enlarge(self, tag: str) -> None:
-        """Show one view alone, or all again."""
-        self._enlarged = None if self._enlarged else tag
+        """Show one view alone, or all views again."""
+        self._enlarged = None if self._enlarged or tag not in self._by_tag() else tag
         self._activate()
 
     def set_window(self, name: str) -> None:
-        """One of PRESETS in all scans."""
+        """Show all scans with a window and level of PRESETS."""
         if name in PRESETS:
-            self.window = name
+            self._window = name
             setWindow(self._session.scans, *PRESETS[name])
 
-    def set_slice(self, tag: str, value: float) -> None:
-        """mm along the view's axis, within the scan."""
+    def set_slice(self, tag: str, value_mm: float) -> None:
+        """Move a view to a slice, in mm along its axis."""
         view = self._by_tag().get(tag)
-        if view is not None and isinstance(value, int | float):
+        if view is not None and isinstance(value_mm, int | float):
             low, high = view.get_slice_range()
-            view.set_slice_value(min(max(float(value), low), high))
+            view.set_slice_value(min(max(float(value_mm), low), high))
             self.scrolled.emit(tag)
 
-    def reset(self) -> None:
-        """Fit every scan into its views again, in the middle."""
-        self.close_up = False
-        for slot in self._slots:
-            if slot.scan is not None:
-                for orientation in slot.views:
-                    self._fit(slot, orientation)
-
-    def _apply_window(self, scan) -> None:
-        """That of the others."""
-        shown = next((each.GetDisplayNode() for each in self._session.scans if each is not scan), None)
-        values = PRESETS[self.window] if shown is None else (shown.GetWindow(), shown.GetLevel())
-        setWindow([scan], *values)
+    def fit(self) -> None:
+        """Fit every scan into its views, at its middle slices."""
+        for row in self._rows:
+            if row.scan is not None:
+                for orientation in row.views:
+                    self._fit(row, orientation)
 
     # -- for other features ------------------------------------------------------------------------------------------
 
-    def alike(self, tag: str) -> tuple:
-        """The scan and the view of a tag, and of each other scan (scan, its view of the same orientation)."""
-        for slot in self._slots:
-            for orientation, view in slot.views.items():
-                if view.get_singleton_tag() == tag and slot.scan is not None:
-                    others = [(each.scan, each.views[orientation]) for each in self._slots if each is not slot]
-                    return slot.scan, view, [(scan, other) for scan, other in others if scan is not None]
+    def same_orientation(self, tag: str) -> tuple:
+        """Return the scan and the view of a tag, and (scan, view) of the same orientation for each other scan."""
+        rows = [row for row in self._rows if row.scan is not None]
+        for row in rows:
+            for orientation, view in row.views.items():
+                if view.get_singleton_tag() == tag:
+                    return row.scan, view, [(each.scan, each.views[orientation]) for each in rows if each is not row]
         return None, None, []
 
     def picture(self, slice_node) -> Picture:
-        """What the page shows of a slice node of ours."""
+        """Return the picture of a slice node."""
         return self._pictures.picture(slice_node.GetSingletonTag())
 
-    # -- for the page --------------------------------------------------------------------------------------------------
+    # -- for the page ------------------------------------------------------------------------------------------------
+
+    def poll(self) -> None:
+        """Give a changed window to all scans, and keep each scan's marks in its own views."""
+        self._windows.poll(self._session.scans)
+        self._own_views.follow()
 
     @property
-    def in_grid(self) -> bool:
-        return self.mode == "grid" or (self.mode == "auto" and len(self._shown) > _MOST_ROWS)
-
-    @property
-    def _shown(self) -> list:
-        """Scans that have rows."""
-        scans = self._session.scans
-        return scans if self._only is None else [scan for scan in self._only if scan in scans]
+    def _in_grid(self) -> bool:
+        return self._mode == "grid" or (self._mode == "auto" and len(self._session.scans) > _ROW_LIMIT)
 
     def publish(self, state) -> None:
-        views, rows = self._by_tag(), self._rows()
+        views, rows = self._by_tag(), self._shown_rows()
         for cell in (cell for row in rows for cell in row["cells"]):
-            cell["edges"] = _edges(views[cell["tag"]].get_view_node())
+            cell["edges"] = edge_letters(_slice_to_ras(views[cell["tag"]]))
         state.rows = rows
-        state.close_up = self.close_up
-        state.view_mode = self.mode
-        state.in_grid = self.in_grid
-        state.orientation = self.orientation
+        state.in_grid = self._in_grid
+        state.orientation = self._orientation
         state.enlarged = self._enlarged is not None
-        display = self._session.scans[0].GetDisplayNode() if self._session.scans else None
-        values = PRESETS[self.window] if display is None else (display.GetWindow(), display.GetLevel())
+        scans = self._session.scans
+        values = self._window_of(scans[0].GetDisplayNode() if scans else None)
         state.window = next((name for name, preset in PRESETS.items() if preset == values), "")
         state.window_values = f"W {values[0]:.0f}  L {values[1]:.0f}"
-
-    def publish_slices(self, state) -> None:
-        """Where the slices are; they wait for pictures, for a while: each update renders the whole page anew."""
+        tags = [cell["tag"] for row in rows for cell in row["cells"]]
+        state.slices = {tag: _slice_of(views[tag]) for tag in tags}
         now = monotonic()
-        if self.painter.busy and now - self._slices_sent < _SLICES_S:
-            return
-        self._slices_sent = now
-        shown, slices = self._tags(), {}
-        for tag, view in self._by_tag().items():
-            if tag in shown:
-                low, high = view.get_slice_range()
-                step, value = view.get_slice_step(), view.get_slice_value()
-                about = {"min": round(low, 2), "max": round(high, 2), "step": step, "value": round(value, 2)}
-                number, count = (round((end - low) / max(step, 1e-6)) + 1 for end in (value, high))
-                slices[tag] = about | {"words": f"{number} / {count}  {_height(view.get_view_node())}"}
-        state.slices = slices
         if now - self._pointer_sent >= _POINTER_S:
             self._pointer_sent = now
-            state.pointer = self._pointer(shown)
+            state.pointer = self._pointer(tags)
 
-    def _pointer(self, shown: list[str]) -> dict:
-        """The view that the mouse was in last, and the HU there; {} where it is not over voxels."""
+    def _pointer(self, tags: list[str]) -> dict:
+        """View and HU under the mouse; {} where it is not over a voxel."""
         xyz, ras = [0.0] * 3, [0.0] * 3
         node = self._cursor.GetCursorPositionXYZ(xyz)
-        if node is None or node.GetSingletonTag() not in shown or not self._cursor.GetCursorPositionRAS(ras):
+        if node is None or node.GetSingletonTag() not in tags or not self._cursor.GetCursorPositionRAS(ras):
             return {}
-        slot = next(slot for slot in self._slots for view in slot.views.values() if view.get_view_node() is node)
-        value = None if slot.scan is None else huAt(slot.scan, ras)
+        row = next(row for row in self._rows for view in row.views.values() if view.get_view_node() is node)
+        value = None if row.scan is None else huAt(row.scan, ras)
         return {} if value is None else {"tag": node.GetSingletonTag(), "hu": f"{value:.0f} HU"}
 
-    def _rows(self, everything: bool = False) -> list[dict]:
-        by_scan = {slot.scan.GetID(): slot for slot in self._slots if slot.scan is not None}
+    def _window_of(self, display) -> tuple[float, float]:
+        return PRESETS[self._window] if display is None else (display.GetWindow(), display.GetLevel())
+
+    def _shown_rows(self) -> list[dict]:
+        """The rows that the page shows, with the views of each, in the order of the scans."""
+        by_scan = {row.scan.GetID(): row for row in self._rows if row.scan is not None}
         rows = []
-        for scan in self._shown:
-            slot = by_scan[scan.GetID()]
-            cells = [{"tag": view.get_singleton_tag(), "name": o} for o, view in slot.views.items()]
-            if not everything and self._enlarged:
+        for scan in self._session.scans:
+            row = by_scan[scan.GetID()]
+            cells = [{"tag": view.get_singleton_tag(), "name": name} for name, view in row.views.items()]
+            if self._enlarged:
                 cells = [cell for cell in cells if cell["tag"] == self._enlarged]
-            elif not everything and self.in_grid:
-                cells = [cell for cell in cells if cell["name"] == self.orientation]
+            elif self._in_grid:
+                cells = [cell for cell in cells if cell["name"] == self._orientation]
             if cells:
-                rows.append({"scan": scan.GetID(), "slot": slot.number, "cells": cells})
+                rows.append({"scan": scan.GetID(), "number": row.number, "cells": cells})
         return rows
 
-    def _tags(self, everything: bool = False) -> list[str]:
-        return [cell["tag"] for row in self._rows(everything) for cell in row["cells"]]
-
     def _by_tag(self) -> dict:
-        return {view.get_singleton_tag(): view for slot in self._slots for view in slot.views.values()}
+        """The views that have a scan, by tag."""
+        rows = [row for row in self._rows if row.scan is not None]
+        return {view.get_singleton_tag(): view for row in rows for view in row.views.values()}
 
     def _activate(self) -> None:
-        """Only views that are shown are drawn."""
-        self._session.app.view_manager.set_current_view_ids(self._tags() or ["none"])
+        """Let VTK draw the views that the page shows, and no others."""
+        tags = [cell["tag"] for row in self._shown_rows() for cell in row["cells"]]
+        self._session.app.view_manager.set_current_view_ids(tags or ["none"])
 
 
-def _edges(slice_node) -> dict[str, str]:
-    return edge_letters(_rows_of(slice_node))
+def _slice_of(view) -> dict:
+    """Range, step and position of a view's slice in mm, and its number and height as text."""
+    (low, high), step, value = view.get_slice_range(), view.get_slice_step(), view.get_slice_value()
+    number, count = (round((end - low) / max(step, 1e-6)) + 1 for end in (value, high))
+    text = f"{number} / {count}  {height_text(_slice_to_ras(view))}"
+    return {"min": round(low, 2), "max": round(high, 2), "step": step, "value": round(value, 2), "text": text}
 
 
-def _height(slice_node) -> str:
-    return height_words(_rows_of(slice_node))
-
-
-def _rows_of(slice_node) -> list[list[float]]:
-    matrix = slice_node.GetSliceToRAS()
+def _slice_to_ras(view) -> list[list[float]]:
+    matrix = view.get_view_node().GetSliceToRAS()
     return [[matrix.GetElement(row, column) for column in range(4)] for row in range(4)]
+
+
+def height_text(slice_to_ras: Sequence[Sequence[float]]) -> str:
+    """Return the position of a slice along the patient, such as "123.4 mm S", measured from RAS zero."""
+    axis = max(range(3), key=lambda each: abs(slice_to_ras[each][2]))
+    mm = slice_to_ras[axis][3]
+    return f"{abs(mm):.1f} mm {(_POSITIVE if mm >= 0 else _NEGATIVE)[axis]}"
+
+
+def edge_letters(slice_to_ras: Sequence[Sequence[float]]) -> dict[str, str]:
+    """Return the patient's direction at each edge of a view: one of R L A P S I, the nearest one of an oblique slice.
+
+    Args:
+        slice_to_ras: (4, 4); the first column points to the view's right, the second to its top.
+
+    Returns:
+        Letters by edge: `left`, `right`, `top` and `bottom`.
+    """
+    edges = {}
+    for column, (start, end) in enumerate((("left", "right"), ("bottom", "top"))):
+        direction = [row[column] for row in slice_to_ras[:3]]
+        axis = max(range(3), key=lambda each: abs(direction[each]))
+        letters = _POSITIVE[axis], _NEGATIVE[axis]
+        edges[end], edges[start] = letters if direction[axis] > 0 else letters[::-1]
+    return edges

@@ -1,4 +1,4 @@
-"""Find by words, a report whose sentences lead to their places, and the name of what is at the crosshair."""
+"""Find places by words, or by the sentences of a report, and name the place at the crosshair."""
 
 from __future__ import annotations
 
@@ -10,90 +10,90 @@ if TYPE_CHECKING:
     from .crosshair import Crosshair
     from .session import Session
 
-_MOST_SENTENCES = 300  # of a report, on the page
+_SENTENCE_LIMIT = 300  # of a report, on the page
 
 
 class Words:
-    """Publishes `offers` (completions of what is typed), `words` (what was found), `named` (what is at the crosshair)
+    """Publishes `offers` (completions of the typed text), `words` (the answers), `named` (the place at the crosshair)
     and `report` (sentences).
     """
 
     def __init__(self, session: Session, crosshair: Crosshair) -> None:
         self._session = session
-        self.logic = WordSearch(session.scene, session.store)
+        self._logic = WordSearch(session.scene, session.store)
         self._offers: list[str] = []
-        self._dirty = True
-        self._said: list[str] = []  # of what was looked for last
-        self.logic.reported.connect(self._on_reported)
-        for signal in (self.logic.changed, self.logic.reportRead):
+        self._changed = True
+        self._reported: list[str] = []  # sentences about the latest text
+        self._logic.reported.connect(self._on_reported)
+        for signal in (self._logic.changed, self._logic.reportRead):
             signal.connect(self._on_changed)
-        crosshair.logic.moved.connect(self.logic.nameAt)
-        session.scans_changed.connect(self.follow)
-        session.at_end(self.logic.close)
+        crosshair.moved.connect(self._logic.nameAt)
+        session.scans_changed.connect(self._follow_scans)
+        session.on_close(self._logic.close)
 
-    def follow(self) -> None:
-        self.logic.volumes = list(self._session.scans)
-        self._dirty = True
+    def _follow_scans(self) -> None:
+        self._logic.volumes = list(self._session.scans)
+        self._changed = True
 
-    # -- what the user does ------------------------------------------------------------------------------------------
+    # -- actions of the page -----------------------------------------------------------------------------------------
 
-    def typed(self, text: object) -> None:
-        """Something is being typed: offer what it may become."""
-        self._offers = self.logic.offers(str(text))
-        self._dirty = True
+    def complete(self, text: object) -> None:
+        """Offer completions of the typed text."""
+        self._offers = self._logic.offers(str(text))
+        self._changed = True
 
     def find(self, text: object) -> None:
-        """Look for it in all scans; the same words again show their next place."""
+        """Find a place in all scans; the same text again shows its next place."""
         text = str(text).strip()
-        self._offers, self._dirty = [], True
-        while self._said:
-            self._session.take_back(self._said.pop())
-        if text and text == self.logic.text and self.logic.steps:
-            self.logic.step()
+        self._offers, self._changed = [], True
+        while self._reported:
+            self._session.withdraw(self._reported.pop())
+        if text and text == self._logic.text and self._logic.steps:
+            self._logic.step()
         elif self._session.scans or not text:
-            self.logic.find(text)
+            self._logic.find(text)
         else:
-            self._session.say("There is no scan yet: add one, then look for places in it.")
+            self._session.report("There is no scan yet: add one, then find places in it.")
 
-    def read(self, text: object) -> None:
-        """Find the places in the sentences of a report."""
-        self.logic.readReport(str(text))
+    def read_report(self, text: object) -> None:
+        """Find the places that the sentences of a report name."""
+        self._logic.readReport(str(text))
 
-    def sentence(self, number: object) -> None:
-        """Look for the places of a sentence of the report."""
-        sentences = self.logic.sentences
+    def find_sentence(self, number: object) -> None:
+        """Find the places of a sentence of the report in all scans."""
+        sentences = self._logic.sentences
         if isinstance(number, int) and 0 <= number < len(sentences) and sentences[number].mentions:
-            self.logic.findMentions(_plain(sentences[number].text), sentences[number].mentions)
+            self._logic.findMentions(_on_one_line(sentences[number].text), sentences[number].mentions)
 
-    # -- for the page --------------------------------------------------------------------------------------------------
+    # -- for the page ------------------------------------------------------------------------------------------------
 
     def poll(self) -> None:
-        self.logic.poll()
+        self._logic.poll()
 
     def publish(self, state) -> None:
-        state.named = self.logic.name or ("\u2026" if self.logic.naming else "no certain name")
-        if not self._dirty:
+        state.named = self._logic.name or ("\u2026" if self._logic.naming else "no certain name")
+        if not self._changed:
             return
-        self._dirty = False
+        self._changed = False
         state.offers = self._offers
         state.words = {
-            "text": self.logic.text,
-            "title": self.logic.title,
-            "several": len(self.logic.steps) > 1,
-            "answers": [{"name": name, "text": text} for name, text in self.logic.answers()],
+            "text": self._logic.text,
+            "title": self._logic.title,
+            "several": len(self._logic.steps) > 1,
+            "answers": [{"name": name, "text": text} for name, text in self._logic.answers()],
         }
         state.report = [
-            {"number": number, "text": _plain(each.text), "named": bool(each.mentions)}
-            for number, each in enumerate(self.logic.sentences[:_MOST_SENTENCES])
+            {"number": number, "text": _on_one_line(each.text), "named": bool(each.mentions)}
+            for number, each in enumerate(self._logic.sentences[:_SENTENCE_LIMIT])
         ]
 
     def _on_reported(self, sentence: str) -> None:
-        self._said.append(sentence)
-        self._session.say(sentence)
+        self._reported.append(sentence)
+        self._session.report(sentence)
 
     def _on_changed(self) -> None:
-        self._dirty = True
+        self._changed = True
 
 
-def _plain(text: str) -> str:
+def _on_one_line(text: str) -> str:
     return " ".join(text.split())

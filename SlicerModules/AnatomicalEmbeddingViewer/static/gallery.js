@@ -1,33 +1,33 @@
-// The gallery of a cohort: one place in every scan. Sorting and filters are the page's, searches and pictures the server's.
+// The gallery of a cohort: one place in every scan. The page sorts and filters; the server searches and makes pictures.
 "use strict";
 
-const part = (id) => document.getElementById(id);
+const element = (id) => document.getElementById(id);
 const gallery = { scans: new Map(), places: [], searched: false };
 window.gallery = gallery;
 
-async function ask(address, options) {
+async function request(address, options) {
   const answer = await fetch(address, options);
   if (!answer.ok) throw new Error(await answer.text());
   return answer;
 }
 
-function say(text) {
-  part("sentence").textContent = text;
-  part("sentence").hidden = !text;
+function report(text) {
+  element("sentence").textContent = text;
+  element("sentence").hidden = !text;
 }
 
 const address = (each) => `id=${each.id}&point=${each.place.join(",")}`;
 
-function shown() {
-  const status = part("status").value;
-  const level = part("level").value;
-  const order = part("order").value;
+function visiblePlaces() {
+  const status = element("status").value;
+  const level = element("level").value;
+  const order = element("order").value;
   const kept = gallery.places.filter(
     (each) =>
       each.place &&
       (!status || !each.status || each.status === status) &&
       (!level || (each.low_mm <= Number(level) && Number(level) <= each.high_mm)) &&
-      (!part("odd").checked || gallery.scans.get(each.id).odd),
+      (!element("odd").checked || gallery.scans.get(each.id).odd),
   );
   const rank = { matched: 0, uncertain: 1 };
   const by = {
@@ -38,17 +38,17 @@ function shown() {
   return kept.sort(by[order]);
 }
 
-function card(each) {
+function makeCard(each) {
   const figure = document.createElement("figure");
   figure.dataset.scan = each.name;
   figure.title = `${each.scan}\n${each.held}`;
   const open = document.createElement("button");
   open.title = "Open this scan at this place";
-  open.onclick = () => show(each);
+  open.onclick = () => openScan(each);
   const image = document.createElement("img");
   image.loading = "lazy";
   image.alt = "";
-  image.src = `gallery/picture?${address(each)}&plane=${part("plane").value}`;
+  image.src = `gallery/picture?${address(each)}&plane=${element("plane").value}`;
   open.append(image);
   const caption = document.createElement("figcaption");
   const name = document.createElement("div");
@@ -77,49 +77,49 @@ function card(each) {
 }
 
 function draw() {
-  const places = shown();
-  part("cards").replaceChildren(...places.map(card));
-  part("cards").scrollTop = 0;
+  const places = visiblePlaces();
+  element("cards").replaceChildren(...places.map(makeCard));
+  element("cards").scrollTop = 0;
   const absent = gallery.places.filter((each) => !each.place).length;
-  part("count").textContent = `${places.length} of ${gallery.places.length} scans${absent ? `, absent in ${absent}` : ""}`;
+  element("count").textContent = `${places.length} of ${gallery.places.length} scans${absent ? `, absent in ${absent}` : ""}`;
 }
 
-async function show(each) {
+async function openScan(each) {
   try {
-    await ask(`gallery/open?${address(each)}`, { method: "POST" });
+    await request(`gallery/open?${address(each)}`, { method: "POST" });
     location.href = "index.html";
   } catch (error) {
-    say(error.message);
+    report(error.message);
   }
 }
 
 async function search(where) {
-  say("searching …");
+  report("searching …");
   try {
-    gallery.places = await (await ask(where)).json();
+    gallery.places = await (await request(where)).json();
     gallery.searched = true;
-    say("");
+    report("");
     draw();
   } catch (error) {
-    say(error.message);
+    report(error.message);
   }
 }
 
 addEventListener("DOMContentLoaded", async () => {
-  part("search").onsubmit = (event) => {
+  element("search").onsubmit = (event) => {
     event.preventDefault();
-    const words = part("words").value.trim();
+    const words = element("words").value.trim();
     if (words) search(`gallery/find?words=${encodeURIComponent(words)}`);
   };
-  for (const id of ["plane", "order", "status", "level", "odd"]) part(id).onchange = draw;
+  for (const id of ["plane", "order", "status", "level", "odd"]) element(id).onchange = draw;
   try {
-    const found = await (await ask("gallery/scans")).json();
-    document.title = part("cohort").textContent = found.name;
-    for (const [name, at] of Object.entries(found.levels)) part("level").add(new Option(`shows ${name}`, at));
+    const found = await (await request("gallery/scans")).json();
+    document.title = element("cohort").textContent = found.name;
+    for (const [name, at] of Object.entries(found.levels)) element("level").add(new Option(`shows ${name}`, at));
     gallery.scans = new Map(found.places.map((each) => [each.id, each]));
     gallery.places = found.places;
     draw();
   } catch (error) {
-    say(error.message);
+    report(error.message);
   }
 });

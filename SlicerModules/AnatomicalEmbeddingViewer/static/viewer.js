@@ -1,10 +1,10 @@
-// What the page does by itself: it comes back after a lost connection, sends files, and listens to keys.
+// The page's own work: it reconnects after a lost connection, sends files, and handles keys.
 "use strict";
 
 const viewer = { sockets: new Set(), sending: false, leaving: false };
 window.viewer = viewer;
 
-// -- connection: trame does not open a closed socket again, so the page is loaded anew; the session is the server's
+// -- connection: trame does not open a closed socket again, so the page is loaded again; the server keeps the session
 
 addEventListener("beforeunload", () => (viewer.leaving = true));
 
@@ -14,10 +14,10 @@ window.WebSocket = class extends WebSocket {
     viewer.sockets.add(this);
     this.addEventListener("close", () => {
       viewer.sockets.delete(this);
-      if (!viewer.leaving) viewer.comeBack();
+      if (!viewer.leaving) viewer.reconnect();
     });
   }
-  // trame asks for blobs, and fetches each one's content twice from another process of the browser
+  // trame asks for blobs; the content of each is then fetched twice from another process of the browser
   set binaryType(_kind) {
     super.binaryType = "arraybuffer";
   }
@@ -26,7 +26,7 @@ ArrayBuffer.prototype.arrayBuffer ??= async function () {
   return this;
 };
 
-// -- pictures: an address of a blob is looked up in another process of the browser, for every picture twice
+// -- pictures: as data addresses, since the address of a blob is looked up in another process, twice for each picture
 
 const PlainBlob = Blob;
 window.Blob = class extends PlainBlob {
@@ -36,14 +36,14 @@ window.Blob = class extends PlainBlob {
     if (bytes && options?.type?.startsWith("image/")) this.picture = new Uint8Array(parts[0]);
   }
   static [Symbol.hasInstance](object) {
-    return object instanceof PlainBlob; // files, and what the browser makes itself
+    return object instanceof PlainBlob; // files too, and blobs that the browser makes itself
   }
 };
 const createObjectURL = URL.createObjectURL;
 URL.createObjectURL = (object) =>
   object.picture?.toBase64 ? `data:${object.type};base64,${object.picture.toBase64()}` : createObjectURL.call(URL, object);
 
-viewer.comeBack = async () => {
+viewer.reconnect = async () => {
   document.getElementById("lost").hidden = false;
   for (;;) {
     try {
@@ -60,7 +60,7 @@ viewer.comeBack = async () => {
   }
 };
 
-// -- files: one request for all that were chosen or dropped; the server reports what became of them
+// -- files: one request for all chosen or dropped files; the server reports their errors on the page
 
 viewer.send = (files) => {
   if (!files.length || viewer.sending) return;
@@ -80,13 +80,6 @@ viewer.send = (files) => {
   viewer.sending = true;
   request.open("POST", "upload");
   request.send(form);
-};
-
-viewer.sendRecord = (event) => {
-  const form = new FormData();
-  form.append("files", event.target.files[0]);
-  event.target.value = "";
-  fetch("follow-up", { method: "POST", body: form }); // the server reports what became of it
 };
 
 viewer.choose = (event) => {
@@ -114,7 +107,7 @@ addEventListener("drop", async (event) => {
   viewer.send((await Promise.all(entries.map(filesOf))).flat());
 });
 
-// -- keys: not while something is typed; those of the page in front go before the toolbar's
+// -- keys, except while text is typed
 
 const KEYS = { p: "key-place", w: "key-window", c: "key-crosshair", escape: "key-move" };
 addEventListener(
@@ -127,11 +120,10 @@ addEventListener(
       return;
     }
     if (event.target.closest("input:not([type=checkbox], [type=radio], [type=range]), select, textarea")) return;
-    const undo = (event.ctrlKey || event.metaKey) && key === "z";
-    const plain = !(event.ctrlKey || event.metaKey || event.altKey) && /^[a-z]$/.test(key);
-    const here = plain && [...document.querySelectorAll(`[data-key="${key}"]`)].find((each) => each.offsetParent);
-    const id = undo ? (event.shiftKey ? "key-redo" : "key-undo") : event.ctrlKey || event.metaKey ? null : KEYS[key];
-    const button = here || (id && document.getElementById(id));
+    const control = event.ctrlKey || event.metaKey;
+    const undo = control && key === "z";
+    const id = undo ? (event.shiftKey ? "key-redo" : "key-undo") : control || event.altKey ? null : KEYS[key];
+    const button = id && document.getElementById(id);
     if (!button) return;
     event.preventDefault();
     event.stopPropagation();
@@ -140,7 +132,7 @@ addEventListener(
   true,
 );
 
-// what cannot be undone is asked about first
+// -- a question before an action that cannot be undone
 addEventListener(
   "click",
   (event) => {
@@ -152,7 +144,7 @@ addEventListener(
   true,
 );
 
-// a menu closes when something else is clicked
+// -- a menu closes at a click elsewhere
 addEventListener("click", (event) => {
   for (const menu of document.querySelectorAll("details.menu[open]")) {
     if (!menu.contains(event.target) || event.target.closest("a")) menu.open = false;

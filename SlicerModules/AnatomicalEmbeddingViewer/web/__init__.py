@@ -1,1 +1,1 @@
-"""What the network sees: who is let in, uploads, downloads, and the page itself."""
+"""Answers to requests of the page: who may ask, the page itself, uploads, downloads and the gallery."""

@@ -1,4 +1,4 @@
-"""Who is let in: browsers that came with the token, from the page's own address; and the headers of every answer."""
+"""The guard of the server: it lets in browsers with the token, from the page's own address, and secures each answer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 _PARAMETER = "token"
-_LOCAL = ("127.0.0.1", "localhost", "::1")
+_LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 _POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data: blob:; connect-src 'self' {sockets}; font-src 'self' data:; worker-src 'self' blob:; "
@@ -26,44 +26,47 @@ _HEADERS = {
 
 
 class Guard:
-    """Refuses every request, the websocket's included, that does not carry the token, in the address or as the cookie
-    that it was exchanged for; that names another host than ours (DNS rebinding); or that another page has made.
+    """Refuses every request, the websocket's included, that lacks the token, in the address or as the cookie for which
+    it was exchanged; that names another host (DNS rebinding); or that another page has made.
+
+    Args:
+        host: address at which the server listens.
+        token: secret; "" for a random one.
+        page: address of the first page.
     """
 
     def __init__(self, host: str, token: str = "", page: str = "/index.html") -> None:
-        self.host, self.page = host, page
+        self._host, self._page = host, page
         self.token = token or secrets.token_urlsafe(24)
 
     def url(self, port: int) -> str:
-        host = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host
+        host = "127.0.0.1" if self._host in ("0.0.0.0", "::") else self._host
         return f"http://{f'[{host}]' if ':' in host else host}:{port}/?{_PARAMETER}={self.token}"
 
     @web.middleware
     async def middleware(self, request: web.Request, handler) -> web.StreamResponse:
-        refusal = self._refusal(request)
+        refusal = self.refusal(request)
         if refusal is not None:
-            return self._with_headers(request, web.Response(status=403, text=refusal))
-        cookie = _cookie_name(request)
+            return _secured(request, web.Response(status=403, text=refusal))
         if _PARAMETER in request.query and request.method == "GET" and request.path == "/":
-            answer = web.HTTPFound(self.page)  # the token does not stay in the address
-            answer.set_cookie(cookie, self.token, httponly=True, samesite="Lax", path="/")
-            self._with_headers(request, answer)
-            raise answer
+            answer = web.HTTPFound(self._page)  # the token does not stay in the address
+            answer.set_cookie(_cookie_name(request), self.token, httponly=True, samesite="Lax", path="/")
+            raise _secured(request, answer)
         try:
             answer = await handler(request)
         except web.HTTPException as error:
-            self._with_headers(request, error)
+            _secured(request, error)
             raise
-        return answer if answer.prepared else self._with_headers(request, answer)
+        return answer if answer.prepared else _secured(request, answer)
 
-    def _refusal(self, request: web.Request) -> str | None:
-        """Why a request is refused, or None."""
-        address = _host_of(f"//{request.headers.get('Host', '')}")
-        if self.host in _LOCAL and address not in _LOCAL:
+    def refusal(self, request: web.Request) -> str | None:
+        """Return why a request is refused, as a sentence, or None."""
+        host = request.headers.get("Host", "")
+        if self._host in _LOCAL_HOSTS and _host_name(f"//{host}") not in _LOCAL_HOSTS:
             return "This viewer answers on this computer only; open it by the address that `anatemb view` printed."
         origin = request.headers.get("Origin")
-        if origin is not None and _netloc_of(origin) != request.headers.get("Host", ""):
-            return "Another page asked for this; open the viewer by the address that `anatemb view` printed."
+        if origin is not None and origin.partition("//")[2] != host:
+            return "Another page has sent this request; open the viewer by the address that `anatemb view` printed."
         if request.method not in ("GET", "HEAD") and origin is None:
             return "This request does not come from the viewer's page."
         given = request.query.get(_PARAMETER, "") or request.cookies.get(_cookie_name(request), "")
@@ -71,30 +74,25 @@ class Guard:
             return "No token, or a wrong one: open the whole address that `anatemb view` printed in its terminal."
         return None
 
-    def _with_headers(self, request: web.Request, answer: web.StreamResponse) -> web.StreamResponse:
-        host = request.headers.get("Host", "")
-        for name, value in _HEADERS.items():
-            answer.headers.setdefault(name, value)
-        answer.headers.setdefault("Content-Security-Policy", _POLICY.format(sockets=f"ws://{host} wss://{host}"))
-        if not request.path.startswith("/assets/"):
-            answer.headers.setdefault("Cache-Control", "no-store")
-        return answer
+
+def _secured(request: web.Request, answer):
+    """Add the headers of every answer, and return the answer."""
+    host = request.headers.get("Host", "")
+    for name, value in _HEADERS.items():
+        answer.headers.setdefault(name, value)
+    answer.headers.setdefault("Content-Security-Policy", _POLICY.format(sockets=f"ws://{host} wss://{host}"))
+    if not request.path.startswith("/assets/"):
+        answer.headers.setdefault("Cache-Control", "no-store")
+    return answer
 
 
 def _cookie_name(request: web.Request) -> str:
-    """Cookies do not distinguish ports, two viewers on one computer must."""
+    """Return a name that holds the port: cookies do not distinguish ports, but two viewers on one computer must."""
     port = urlsplit(f"//{request.headers.get('Host', '')}").port
     return f"anatemb-view-{port or 80}"
 
 
-def _netloc_of(address: str) -> str | None:
-    try:
-        return urlsplit(address).netloc
-    except ValueError:
-        return None
-
-
-def _host_of(address: str) -> str:
+def _host_name(address: str) -> str:
     try:
         return urlsplit(address).hostname or ""
     except ValueError:

@@ -1,90 +1,91 @@
-"""Addresses of our own in addition to trame's: the page, its script and style, uploads and downloads."""
+"""Addresses in addition to trame's: the page, its script and style, uploads and downloads. A request names no path."""
 
 from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from ..logic.follow_up_files import read
-from ..logic.session import Limits
-from .downloads import add_downloads
-from .uploads import UploadError, make_reader, receive
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
-if TYPE_CHECKING:
-    from ..page import Viewer
+from ..logic.boxes import Boxes
+from ..logic.exports import Exports
+from ..logic.scans import Scans
+from ..logic.session import Session, file_name
+from .uploads import make_reader, receive
 
-_RECORD_LIMITS = Limits(upload_bytes=4 * 2**20, files=1)
+Handler = Callable[[web.Request], Awaitable[web.Response]]
 _STATIC = Path(__file__).resolve().parents[1] / "static"
 
 
-def add_routes(app: web.Application, viewer: Viewer) -> None:
-    """To be called before the server listens: what is added here goes before trame's own files."""
-    app.router.add_get("/", _page)
-    app.router.add_get("/index.html", _page)
-    app.router.add_get("/alive", _alive)
-    app.router.add_static("/viewer", _STATIC)
-    app.router.add_post("/upload", _upload(viewer))
-    app.router.add_post("/follow-up", _upload_record(viewer))
-    add_downloads(app, viewer)
+def add_routes(app: web.Application, session: Session, scans: Scans, exports: Exports, boxes: Boxes) -> None:
+    """Add all addresses; call it before the server listens, so that they go before trame's own files."""
 
-
-async def _page(_request: web.Request) -> web.Response:
-    """The one page; trame's script and style by their names of this version."""
-    return web.Response(text=_read_page(), content_type="text/html")
-
-
-async def _alive(_request: web.Request) -> web.Response:
-    return web.Response(text="yes")
-
-
-def _upload(viewer: Viewer):
     async def upload(request: web.Request) -> web.Response:
-        session = viewer.session
-        try:
-            folder, names = await receive(request, session.folder, session.limits)
-        except UploadError as error:
-            session.say(str(error))
-            return web.Response(status=413, text=str(error))
+        folder, names = await receive(request, session.folder)
         shown = names[0] if len(names) == 1 else f"{len(names)} files"
-        viewer.scans.read(shown, make_reader(folder, names, session.limits), lambda: shutil.rmtree(folder, True))
+        scans.read(shown, make_reader(folder, names), lambda: shutil.rmtree(folder, True))
         return web.Response(text="read in the background")
 
-    return upload
+    def download(name: str, make: Callable) -> Handler:
+        async def handle(_request: web.Request) -> web.Response:
+            made = make()
+            return _file(name, made if isinstance(made, bytes) else await asyncio.to_thread(made))
+
+        return handle
+
+    async def crop(request: web.Request) -> web.Response:
+        node = boxes.crop_node(request.query.get("id"))
+        if node is None:
+            raise web.HTTPNotFound(text="This crop was removed; load the page again.")
+        return _file(f"{file_name(node.GetName())}.nii.gz", await asyncio.to_thread(exports.volume(node)))
+
+    app.router.add_get("/", _answer_page)
+    app.router.add_get("/index.html", _answer_page)
+    app.router.add_get("/alive", _answer_alive)
+    app.router.add_static("/viewer", _STATIC)
+    app.router.add_post("/upload", refusing(upload, session.report))
+    makers = {
+        "points.zip": exports.points,
+        "matches.csv": exports.table,
+        "report.html": exports.report,
+        "scene.mrb": exports.scene,
+    }
+    for name, make in makers.items():
+        app.router.add_get(f"/export/{name}", refusing(download(name, make), session.report))
+    app.router.add_get("/export/crop.nii.gz", refusing(crop, session.report))
 
 
-def _upload_record(viewer: Viewer):
-    from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+def refusing(handler: Handler, report: Callable[[str], None] = lambda _sentence: None) -> Handler:
+    """Return the handler with an error of the engine as its answer; `report` receives the sentence too."""
 
-    async def upload(request: web.Request) -> web.Response:
-        session = viewer.session
+    async def handle(request: web.Request) -> web.Response:
         try:
-            folder, names = await receive(request, session.folder, _RECORD_LIMITS)
-        except UploadError:
-            sentence = f"Send one .followup.json file of {_RECORD_LIMITS.upload_bytes >> 20} MB at most."
-            session.say(sentence)
-            return web.Response(status=413, text=sentence)
-        try:
-            record = await asyncio.to_thread(read, next(folder.iterdir()), names[0])
-            for sentence in viewer.follow_up.take_in(record, names[0]):
-                session.say(sentence)
+            return await handler(request)
         except AnatomicalEmbeddingError as error:
-            session.say(str(error))
+            report(str(error))
             return web.Response(status=422, text=str(error))
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-        return web.Response(text="taken in")
 
-    return upload
+    return handle
 
 
-def _read_page() -> str:
+def _file(name: str, content) -> web.Response:
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return web.Response(body=content, content_type="application/octet-stream", headers=headers)
+
+
+async def _answer_page(_request: web.Request) -> web.Response:
+    """Answer the page, with the names of trame's script and style in this version."""
     from trame_client.module import vue3
 
     built = Path(vue3.www) / "assets"
     script, style = next(built.glob("index-*.js")).name, next(built.glob("index-*.css")).name
     page = (_STATIC / "index.html").read_text(encoding="utf-8")
-    return page.replace("{script}", script).replace("{style}", style)
+    return web.Response(text=page.replace("{script}", script).replace("{style}", style), content_type="text/html")
+
+
+async def _answer_alive(_request: web.Request) -> web.Response:
+    return web.Response(text="yes")

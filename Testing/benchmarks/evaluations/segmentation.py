@@ -22,8 +22,9 @@ from AnatomicalEmbedding.evaluation.results import Section, Tables
 from AnatomicalEmbedding.scan.volume import Volume
 from AnatomicalEmbedding.segmentation.examples import Example
 from AnatomicalEmbedding.segmentation.outlining import outline
-from AnatomicalEmbedding.segmentation.runs import EMBEDDING, train_segmenter
-from AnatomicalEmbedding.segmentation.segmenter import Segmenter, new_network
+from AnatomicalEmbedding.segmentation.runs import train_segmenter
+from AnatomicalEmbedding.segmentation.segmenter import Segmenter
+from AnatomicalEmbedding.segmentation.voxels import VoxelNet
 
 SHOTS = (1, 2, 5, 10)
 OURS, CARRIED = "ours", "labels by registration"
@@ -109,13 +110,12 @@ def evaluate_segmentation(
     seed: int = 0,
     shots: Sequence[int] = SHOTS,
     tests: int | None = None,
-    start: str = EMBEDDING,
     minutes: float | None = None,
     progress: Callable[[float, str], None] = lambda share, what: None,
 ) -> SegmentationResult:
     """Train with M of `shots` patients, as far as there are so many, and outline `tests` others (None: half of all).
 
-    start, minutes: as `train_segmenter` has them. Raises PointsError where no patient is left to learn from or to test.
+    minutes: as `train_segmenter` has it. Raises PointsError where no patient is left to learn from or to test.
     """
     patients = sorted({example.patient for example in examples})
     order = np.random.default_rng(seed).permutation(patients).tolist()
@@ -136,9 +136,9 @@ def evaluate_segmentation(
 
         chosen = [example for example in examples if example.patient in pool[:m]]
         with tempfile.TemporaryDirectory() as folder:
-            segmenter = train_segmenter(chosen, model, Path(folder), start, seed, minutes, step=step)
+            segmenter = train_segmenter(chosen, model, Path(folder), seed, minutes, step=step)
             untrained = replace(
-                segmenter, networks=tuple(new_network(n.spec, segmenter.start, 0).eval() for n in segmenter.networks)
+                segmenter, networks=tuple(VoxelNet(n.structures, n.descriptors).eval() for n in segmenter.networks)
             )
             tested = [example for example in examples if example.patient in test]
             for n, example in enumerate(tested):

@@ -1,58 +1,15 @@
 """Clicks in the views: new lesions, places, axes; and how they end."""
 
 import pytest
-from follow_up_bench import LINES, LISTS, LONG, SHORT
+from follow_up_bench import LISTS, LONG
 
-from AnatomicalEmbedding.followup.lesions import CONFIRMED, MARKED, MOVED, Measurement
+from AnatomicalEmbedding.followup.lesions import MOVED
 from AnatomicalEmbeddingLib.shared.Views import isPlacing
 
 
 @pytest.fixture
 def volumes(bench, pair):
     return list(bench.logic.volumes.values())
-
-
-def test_a_click_marks_a_lesion_in_the_study_clicked_in(bench, pair, volumes):
-    bench.logic.placeLesion()
-    assert isPlacing(bench.scene)
-    assert bench.logic.placing.what == "L1"
-    bench.click(volumes[1], (1.0, 2.0, 3.0))
-    assert bench.finding(pair[1]).state == MARKED
-    assert bench.finding(pair[1]).point_ras == (1.0, 2.0, 3.0)
-    assert bench.finding(pair[0]) is None
-    assert not isPlacing(bench.scene)
-    bench.logic.poll()
-    assert len(bench.nodes(LISTS)) == 1, "the node of the click is gone"
-
-
-def test_an_armed_lesion_is_placed_or_moved(bench, pair, volumes):
-    prior, current = pair
-    bench.logic.mark(prior, (1.0, 2.0, 3.0))
-    bench.logic.placeLesion("L1")
-    bench.click(volumes[1], (4.0, 4.0, 4.0))
-    assert bench.finding(current).state == MARKED
-    bench.logic.undo()
-    bench.propose(current, prior)
-    bench.logic.placeLesion("L1")
-    bench.click(volumes[1], (5.0, 5.0, 5.0))
-    assert bench.finding(current).state == MOVED
-    assert bench.finding(current).point_ras == (5.0, 5.0, 5.0)
-    assert len(bench.logic.record.lesions) == 1
-
-
-def test_a_lesion_marked_as_gone_can_be_placed_after_all(bench, pair, volumes):
-    bench.logic.mark(pair[0], (1.0, 2.0, 3.0))
-    bench.logic.notVisible("L1", pair[1])
-    bench.logic.placeLesion("L1")
-    bench.click(volumes[1], (5.0, 5.0, 5.0))
-    assert bench.finding(pair[1]).visible
-
-
-def test_a_click_in_no_study_of_the_patient_is_reported(bench, pair):
-    bench.logic.placeLesion()
-    bench.click(None, (1.0, 2.0, 3.0))
-    assert bench.logic.record.lesions == ()
-    assert bench.reported[-1] == "Click in a slice view that shows one of the patient's studies."
 
 
 def test_escape_ends_it_and_the_users_list_is_the_mouses_again(bench, pair):
@@ -65,64 +22,6 @@ def test_escape_ends_it_and_the_users_list_is_the_mouses_again(bench, pair):
     bench.logic.poll()
     assert bench.nodes(LISTS) == [own]
     assert bench.scene.GetNodeByID("vtkMRMLSelectionNodeSingleton").GetActivePlaceNodeID() == own.GetID()
-
-
-@pytest.mark.parametrize("persistence", [0, 1])
-def test_who_places_many_points_in_a_row_goes_on_to_do_so(bench, pair, volumes, persistence):
-    mouse = bench.scene.GetNodeByID("vtkMRMLInteractionNodeSingleton")
-    mouse.SetPlaceModePersistence(persistence)
-    bench.logic.placeLesion()
-    assert mouse.GetPlaceModePersistence() == 0
-    bench.logic.placeLesion()
-    bench.click(volumes[1], (1.0, 2.0, 3.0))
-    bench.logic.placing.stop()
-    assert mouse.GetPlaceModePersistence() == persistence
-
-
-def test_a_second_tool_takes_the_place_of_the_first(bench, pair, volumes):
-    bench.logic.mark(pair[0], (0.0, 0.0, 0.0))
-    bench.logic.placeLesion()
-    bench.logic.drawAxis("L1", "long")
-    bench.logic.poll()
-    bench.click(volumes[0], *LONG)
-    assert len(bench.logic.record.lesions) == 1
-    assert bench.finding(pair[0]).size.long_axis == LONG
-
-
-def test_two_clicks_are_an_axis(bench, pair, volumes):
-    prior, _current = pair
-    bench.logic.mark(prior, (0.0, 0.0, 0.0))
-    bench.logic.drawAxis("L1", "long")
-    bench.click(volumes[0], LONG[0])
-    assert bench.logic.placing.active
-    assert bench.finding(prior).size.long_axis is None
-    bench.click(volumes[0], LONG[1])
-    assert bench.finding(prior).size.long_axis == LONG
-    bench.logic.drawAxis("L1", "short")
-    bench.click(volumes[0], *SHORT)
-    size = bench.finding(prior).size
-    assert (size.long_axis, size.short_axis, size.confirmed) == (LONG, SHORT, True)
-    bench.logic.poll()
-    assert len(bench.nodes(LINES)) == 2
-
-
-def test_an_axis_drawn_anew_keeps_no_other_that_nobody_accepted(bench, pair, volumes):
-    prior, current = pair
-    bench.logic.mark(prior, (0.0, 0.0, 0.0))
-    bench.propose(current, prior, place=(0.0, 0.0, 0.0), size=Measurement(LONG, SHORT))
-    bench.logic.drawAxis("L1", "long")
-    bench.click(volumes[1], *LONG)
-    found = bench.finding(current)
-    assert found.state == CONFIRMED
-    assert found.size == Measurement(LONG, confirmed=True)
-
-
-def test_an_axis_is_a_place_where_none_was_known(bench, pair, volumes):
-    bench.logic.mark(pair[0], (50.0, 50.0, 50.0))
-    bench.logic.drawAxis("L1", "long")
-    bench.click(volumes[1], *LONG)
-    assert bench.finding(pair[1]).point_ras == (0.0, 0.0, 0.0)
-    assert bench.finding(pair[1]).size.long_mm == 20.0
 
 
 def test_a_proposal_off_the_axis_goes_to_its_middle(bench, pair, volumes):
@@ -144,25 +43,3 @@ def test_a_lesion_that_is_undone_while_it_is_placed_takes_no_click(bench, pair):
         assert not bench.logic.placing.active
         assert not isPlacing(bench.scene)
         bench.logic.redo()
-
-
-def test_a_click_is_still_awaited_when_the_studies_are_looked_at_again(bench, pair):
-    bench.logic.placeLesion()
-    bench.open()
-    assert bench.logic.placing.active
-
-
-def test_another_tool_that_takes_the_mouse_keeps_its_way_of_placing(scene):
-    from AnatomicalEmbeddingLib.followup.Placing import POINT, Placing
-
-    mouse, selection = (scene.GetNodeByID(f"vtkMRML{name}NodeSingleton") for name in ("Interaction", "Selection"))
-    mouse.SetPlaceModePersistence(0)
-    placing = Placing(scene)
-    placing.start(POINT, "New lesion", lambda *_: None)
-    mine = scene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode", "Mine")
-    selection.SetReferenceActivePlaceNodeID(mine.GetID())
-    mouse.SetPlaceModePersistence(1)
-    placing.poll()
-    assert not placing.active
-    assert mouse.GetPlaceModePersistence() == 1
-    assert isPlacing(scene)

@@ -2,13 +2,10 @@
 
 import numpy as np
 import pytest
-import slicer
-import slicer.util
-from follow_up_bench import LONG, SHORT, FollowUpBench
+from follow_up_bench import FollowUpBench
 from scans import add_patient, finish, make_store, patient
 
 from AnatomicalEmbedding.followup.lesions import CONFIRMED, MOVED, PROPOSED
-from AnatomicalEmbeddingLib.shared.Views import compositeOf
 
 DAYS = ("20230101", "20230601", "20240101")
 
@@ -46,21 +43,6 @@ def test_a_lesion_marked_anywhere_is_proposed_everywhere_else(reading):
     assert reading.logic.record.lesions == (), "proposals are no step of their own"
 
 
-def test_proposals_come_when_the_scans_are_prepared(scene, map_folder):
-    made = FollowUpBench(scene, make_store(scene, map_folder))
-    try:
-        for number, day in enumerate(DAYS[:2]):
-            made.study(day, volume=add_patient(number, f"CT {day}"))
-        prior, current = made.open()
-        made.logic.mark(prior, place(0))
-        assert made.store.busy, "marking prepares the scans"
-        assert made.finding(current) is None
-        finish(made.store)
-        assert made.finding(current).state == PROPOSED
-    finally:
-        made.close()
-
-
 def test_moving_the_source_moves_only_what_nobody_has_looked_at(reading):
     first, second, third = reading.keys
     reading.logic.mark(first, place(0))
@@ -76,22 +58,6 @@ def test_moving_the_source_moves_only_what_nobody_has_looked_at(reading):
     assert reading.finding(third).state == PROPOSED
 
 
-def test_axes_are_carried_over_and_count_for_nothing(reading):
-    first, second, _third = reading.keys
-    middle = np.array(place(0))
-    reading.logic.mark(first, tuple(middle))
-    axes = [tuple(tuple(middle + end) for end in axis) for axis in (LONG, SHORT)]
-    reading.logic.measure("L1", first, *axes)
-    size = reading.finding(second).size
-    assert abs(size.long_mm - 20) < 1e-6
-    assert not size.confirmed
-    assert np.allclose(np.mean(size.long_axis, axis=0), reading.finding(second).point_ras, atol=1e-6)
-    reading.logic.confirm("L1", second)
-    assert not reading.finding(second).size.confirmed
-    reading.logic.acceptSize("L1", second)
-    assert reading.finding(second).size.confirmed
-
-
 def test_a_proposal_falls_with_its_ground(reading):
     first, second, _third = reading.keys
     reading.logic.mark(first, place(0))
@@ -99,52 +65,3 @@ def test_a_proposal_falls_with_its_ground(reading):
     assert reading.finding(second) is None, "nobody sees the lesion anywhere"
     reading.logic.undo()
     assert reading.finding(second).state == PROPOSED
-
-
-def test_a_place_outside_the_patient_is_reported_and_proposes_nothing(reading):
-    first, second, _third = reading.keys
-    reading.logic.mark(first, place(0))
-    corner = patient(0).volume.ijk_to_ras[:3, 3]
-    reading.logic.mark(first, tuple(float(x) for x in corner), "L1")
-    assert reading.finding(second) is None
-    assert "is outside the patient" in reading.reported[-1]
-
-
-@pytest.fixture
-def views(reading, scene):
-    """A slice view of each study, by its key; gone afterwards, for views outlive the closing of a scene."""
-    slicer.vtkMRMLSliceNode.AddDefaultSliceOrientationPresets(scene)
-    made = {}
-    for study, volume in reading.logic.volumes.items():
-        made[study] = scene.CreateNodeByClass("vtkMRMLSliceNode")  # with the orientations that the scene knows
-        made[study].UnRegister(None)
-        made[study].SetLayoutName(study)
-        scene.AddNode(made[study])
-        composite = scene.AddNewNodeByClass("vtkMRMLSliceCompositeNode")
-        composite.SetLayoutName(study)
-        composite.SetBackgroundVolumeID(volume.GetID())
-    yield made
-    for name in ("vtkMRMLSliceCompositeNode", "vtkMRMLSliceNode"):
-        for node in slicer.util.getNodesByClass(name):
-            scene.RemoveNode(node)
-
-
-def test_all_views_jump_to_a_lesion(reading, views):
-    reading.logic.mark(reading.keys[0], place(0))
-    reading.logic.jumpTo("L1")
-    for study, view in views.items():
-        matrix = view.GetSliceToRAS()
-        centre = [matrix.GetElement(n, 3) for n in range(3)]
-        assert np.allclose(centre, reading.finding(study).point_ras, atol=1e-3)
-
-
-def test_each_study_shows_its_own_points_alone(reading, views):
-    reading.logic.mark(reading.keys[0], place(0))
-    for study in reading.keys:
-        display = reading.list_in(study).GetDisplayNode()
-        assert [each for each, view in views.items() if display.IsDisplayableInView(view.GetID())] == [study]
-    first = next(iter(views.values()))
-    volume = reading.logic.volumes[reading.keys[2]]
-    compositeOf(reading.scene, first).SetBackgroundVolumeID(volume.GetID())
-    reading.logic.poll()
-    assert reading.list_in(reading.keys[2]).GetDisplayNode().IsDisplayableInView(first.GetID())

@@ -1,9 +1,8 @@
 """The record of a patient's lesions in the scene: kept, found again, undone."""
 
-import slicer
 from follow_up_bench import LINES, LISTS, LONG, SHORT, FollowUpBench
 
-from AnatomicalEmbedding.followup.lesions import CONFIRMED, MARKED, NOT_VISIBLE, PROPOSED
+from AnatomicalEmbedding.followup.lesions import CONFIRMED, NOT_VISIBLE
 from slicer_kit.scene import read_mrb, write_mrb
 
 TEXTS = "vtkMRMLTextNode"
@@ -14,16 +13,6 @@ def reopened(scene, path):
     scene.Clear(0)
     read_mrb(scene, path)
     return FollowUpBench(scene)
-
-
-def test_studies_come_in_order_of_time_whatever_they_were_loaded_in(bench, pair):
-    assert [study.label for study in bench.logic.record.studies] == ["2023-01-01", "2024-01-01"]
-    assert [volume.GetName() for volume in bench.logic.volumes.values()] == ["CT 20230101", "CT 20240101"]
-
-
-def test_a_scene_without_lesions_gets_no_nodes(bench, pair):
-    assert not bench.nodes(TEXTS)
-    assert not bench.nodes(LISTS)
 
 
 def test_everything_is_there_again_after_saving(bench, pair, tmp_path):
@@ -70,43 +59,6 @@ def test_patients_are_kept_apart_and_found_again(bench, tmp_path):
         other.close()
 
 
-def test_without_a_patient_the_record_is_known_by_its_studies(bench, tmp_path):
-    for name in "AB":
-        slicer.util.addVolumeFromArray(slicer.util.arrayFromVolume(bench.study("20200101", "Other")), name=name)
-    keys = bench.open(1)
-    bench.logic.mark(keys[0], (1.0, 2.0, 3.0))
-    other = reopened(bench.scene, write_mrb(bench.scene, tmp_path / "nobody.mrb"))
-    try:
-        assert other.open(1) == keys
-        assert len(other.logic.record.lesions) == 1
-        other.open(0)
-        assert other.logic.record.lesions == ()
-    finally:
-        other.close()
-
-
-def test_the_key_is_the_series_and_of_a_copy_its_own(bench):
-    volume = bench.study("20230101", series="1.2.3")
-    copy = bench.study("20240101")
-    copy.SetAttribute("AnatomicalEmbedding.StudyKey", "1.2.3")
-    first, second = bench.open()
-    assert first == "1.2.3"
-    assert second not in ("", "1.2.3")
-    assert bench.logic.volumes[first] is volume
-    assert bench.logic.record.study(first).series_uid == "1.2.3"
-
-
-def test_a_study_renamed_or_dated_by_hand_stays_the_same(bench, pair):
-    prior, current = pair
-    bench.logic.mark(prior, (1.0, 2.0, 3.0))
-    volume = bench.logic.volumes[prior]
-    volume.SetName("renamed")
-    volume.SetAttribute("AnatomicalEmbedding.StudyDate", "2025-05-05")
-    assert bench.open() == [current, prior]
-    assert bench.logic.record.study(prior).name == "renamed"
-    assert bench.finding(prior).state == MARKED
-
-
 def test_a_study_whose_volume_goes_keeps_what_was_entered(bench, pair, tmp_path):
     prior, current = pair
     bench.logic.mark(current, (1.0, 2.0, 3.0))
@@ -125,16 +77,6 @@ def test_a_study_whose_volume_goes_keeps_what_was_entered(bench, pair, tmp_path)
         other.close()
 
 
-def test_a_study_of_which_nobody_entered_anything_goes_with_its_volume(bench, pair):
-    prior, current = pair
-    bench.logic.mark(prior, (1.0, 2.0, 3.0))
-    bench.propose(current, prior)
-    bench.delete(bench.logic.volumes[current])
-    bench.open()
-    assert [study.key for study in bench.logic.record.studies] == [prior]
-    assert len(bench.nodes(LISTS)) == 1, "its points go too"
-
-
 def test_a_follow_up_that_cannot_be_read_is_reported_and_left_alone(bench, pair):
     broken = bench.scene.AddNewNodeByClass(TEXTS, "Broken")
     broken.SetAttribute("AnatomicalEmbedding.FollowUp", "Miller")
@@ -146,17 +88,6 @@ def test_a_follow_up_that_cannot_be_read_is_reported_and_left_alone(bench, pair)
     bench.logic.mark(pair[0], (1.0, 2.0, 3.0))
     assert broken.GetText() == '{"format": "something else"}'
     assert len(bench.nodes(TEXTS)) == 2
-
-
-def test_a_deleted_follow_up_comes_back_by_undo(bench, pair):
-    bench.logic.mark(pair[0], (1.0, 2.0, 3.0))
-    bench.delete(bench.nodes(TEXTS)[0])
-    assert bench.logic.record.lesions == ()
-    assert "Undo brings it back" in bench.reported[-1]
-    bench.open()
-    bench.logic.undo()
-    assert bench.finding(pair[0]).state == MARKED
-    assert len(bench.nodes(TEXTS)) == 1
 
 
 def test_undo_and_redo_of_each_thing_the_user_says(bench, pair):
@@ -189,38 +120,6 @@ def test_undo_and_redo_of_each_thing_the_user_says(bench, pair):
     logic.undo()
     logic.describe("L1", site="lung")
     assert not logic.canRedo, "what was undone is not mixed with what came after"
-
-
-def test_undo_keeps_a_study_that_was_loaded_meanwhile(bench, pair):
-    bench.logic.mark(pair[0], (1.0, 2.0, 3.0))
-    bench.study("20250101")
-    keys = bench.open()
-    assert len(keys) == 3
-    bench.logic.undo()
-    assert [study.key for study in bench.logic.record.studies] == keys
-
-
-def test_what_cannot_be_done_is_reported_and_changes_nothing(bench, pair):
-    prior, current = pair
-    bench.logic.mark(prior, (1.0, 2.0, 3.0))
-    before = bench.logic.record
-    assert not bench.logic.confirm("L1", current)
-    assert "has no place in 2024-01-01 yet" in bench.reported[-1]
-    assert not bench.logic.merge("L1", prior, "L1")
-    assert "cannot merge with itself" in bench.reported[-1]
-    assert bench.logic.record == before
-
-
-def test_an_absent_proposal_is_not_confirmed_by_a_key(bench, pair):
-    prior, current = pair
-    bench.logic.mark(prior, (1.0, 2.0, 3.0))
-    bench.propose(current, prior, status="absent")
-    assert not bench.logic.confirm("L1", current)
-    assert "does not seem to show" in bench.reported[-1]
-    assert bench.finding(current).state == PROPOSED
-    assert bench.labels(current) == [], "its place means nothing"
-    bench.logic.outside("L1", current)
-    assert not bench.logic.record.unreviewed()
 
 
 def test_closing_the_scene_empties_the_logic(bench, pair):

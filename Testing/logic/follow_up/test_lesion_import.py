@@ -3,17 +3,13 @@
 from dataclasses import replace
 from datetime import date
 
-import numpy as np
 import pytest
 import vtk
 from follow_up_bench import LISTS, LONG
-from followup.dicom_series import write_ct_series
-from scans import add_transform, patient, turned
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from AnatomicalEmbedding.followup.dicom_sr import write_sr
-from AnatomicalEmbedding.followup.lesions import MARKED, NOT_VISIBLE, OUTSIDE, Guess, Study
-from AnatomicalEmbedding.followup.record import FollowUp, Proposal
+from AnatomicalEmbedding.followup.lesions import MARKED, NOT_VISIBLE, Study
+from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.record_file import write_record
 
 
@@ -50,41 +46,15 @@ def test_points_become_lesions_of_their_study_and_keep_their_names(bench, pair, 
     assert bench.logic.record.lesions == (), "one step"
 
 
-def test_points_of_no_study_are_taken_for_the_one_that_is_meant(bench, pair, importing):
-    importing.importPoints(bench.logic, add_list(bench, {"apex": (1, 2, 3)}), pair[0])
-    importing.importPoints(bench.logic, add_list(bench, {"apex": (2, 2, 3)}, "Later"), pair[1])
-    (lesion,) = bench.logic.record.lesions
-    assert set(lesion.findings) == set(pair), "a point of the same name is the same lesion"
-
-
 def test_what_is_there_already_and_what_lies_outside_is_reported(bench, pair, importing):
     node = add_list(bench, {"apex": (1, 2, 3), "far": (500, 0, 0)})
     importing.importPoints(bench.logic, node, pair[0])
     said = importing.importPoints(bench.logic, node, pair[0])
     assert said == [
         "Points: holds no new lesion.",
-        "Known already: 1.",
         "far: lies outside CT 20230101 and was left out.",
     ]
     assert len(bench.logic.record.lesions) == 1
-
-
-def test_points_are_read_where_volume_and_list_were_moved_to(bench, importing):
-    volume = bench.study("20230101")
-    matrix = turned(30, (10, -20, 40))
-    volume.SetAndObserveTransformNodeID(add_transform(bench.scene, matrix).GetID())
-    (study,) = bench.open()
-    node = add_list(bench, {"apex": (matrix @ [1.0, 2.0, 3.0, 1.0])[:3]})
-    importing.importPoints(bench.logic, node, study)
-    assert np.allclose(bench.finding(study).point_ras, (1.0, 2.0, 3.0))
-
-
-def test_only_the_users_own_lists_are_offered(bench, pair, importing):
-    own = add_list(bench, {"apex": (1, 2, 3)})
-    add_list(bench, {}, "empty")
-    add_list(bench, {"a": (1, 2, 3)}, "hidden").SetHideFromEditors(True)
-    bench.logic.mark(pair[0], (0.0, 0.0, 0.0))
-    assert importing.pointLists(bench.scene) == [own]
 
 
 # -- files
@@ -96,6 +66,17 @@ def dicom(bench):
     bench.study("20230101", series="1.2.1")
     bench.study("20240101", series="1.2.2")
     return bench.open()
+
+
+@pytest.fixture
+def load(bench, importing, tmp_path):
+    """load(record): import it as a file of an earlier session."""
+
+    def run(record):
+        write_record(tmp_path / "old.followup.json", record)
+        return importing.importFiles(bench.logic, [tmp_path / "old.followup.json"])
+
+    return run
 
 
 def earlier_session(*series, day=date(2023, 1, 1)):
@@ -120,8 +101,8 @@ def test_a_record_of_an_earlier_session_is_matched_by_series(bench, dicom, impor
     assert bench.logic.record.lesions == ()
 
 
-def test_what_was_entered_here_stays_and_what_is_new_comes(bench, dicom, importing):
-    importing.importRecord(bench.logic, earlier_session("1.2.1"), "old")
+def test_entries_here_stay_and_additions_and_differences_are_named(bench, dicom, load):
+    load(earlier_session("1.2.1"))
     bench.logic.notVisible("L1", dicom[1])
     bench.logic.describe("L1", name="hilar", nodal=True)
     before = bench.logic.record
@@ -129,11 +110,10 @@ def test_what_was_entered_here_stays_and_what_is_new_comes(bench, dicom, importi
     old = replace(earlier_session("1.2.1", "1.2.2"), lesions=(lesion,))
     old = old.mark("key 1.2.1", (1.0, 1.0, 1.0), "L1").mark("key 1.2.2", (2.0, 2.0, 2.0), "L1")
     old = old.measure("L1", "key 1.2.1", LONG, None).mark("key 1.2.1", (5.0, 5.0, 5.0))
-    assert importing.importRecord(bench.logic, old, "old") == [
-        "old: new lesions: L2.",
+    assert load(old) == [
+        "old.followup.json: new lesions: L2.",
         "Known already, and now with more findings or sizes: L1 hilar.",
-        "1 finding differs from that of old and was kept as it is here: L1 in 2024-01-01.",
-        "Described otherwise in old, and kept as they are here: L1 hilar.",
+        "Kept as entered here, though old.followup.json differs: L1 in 2024-01-01, kind of L1.",
     ]
     assert bench.finding(dicom[1]).state == NOT_VISIBLE
     assert bench.finding(dicom[0]).size.long_axis == LONG
@@ -143,37 +123,15 @@ def test_what_was_entered_here_stays_and_what_is_new_comes(bench, dicom, importi
     assert bench.logic.record == before, "one step"
 
 
-def test_of_many_that_differ_a_few_are_named(bench, dicom, importing):
-    old = earlier_session("1.2.1")
-    for n in range(4):
-        old = old.mark("key 1.2.1", (float(n), 0.0, 0.0))
-    importing.importRecord(bench.logic, old, "old")
-    for lesion in old.lesions:
-        bench.logic.outside(lesion.id, dicom[0])
-    assert importing.importRecord(bench.logic, old, "old")[-1] == (
-        "5 findings differ from those of old and were kept as they are here: "
-        "L1 in 2023-01-01, L2 in 2023-01-01, L3 in 2023-01-01 and 2 more."
-    )
-    assert {each.findings[dicom[0]].state for each in bench.logic.record.lesions} == {OUTSIDE}
-
-
-def test_a_proposal_of_an_earlier_session_keeps_its_ground(bench, dicom, importing):
-    proposal = Proposal((3.0, 3.0, 3.0), Guess("uncertain", "key 1.2.1", 9.0, 0.5))
-    old = earlier_session("1.2.1")
-    old = old.with_studies([*old.studies, Study("key 1.2.2", "scan", date(2024, 1, 1), series_uid="1.2.2")])
-    importing.importRecord(bench.logic, old.propose("key 1.2.2", {"L1": proposal}), "old")
-    assert bench.finding(dicom[1]).guess == replace(proposal.guess, source=dicom[0])
-
-
-def test_scans_without_series_are_known_by_name_and_get_their_dates(bench, importing):
+def test_scans_without_series_are_known_by_name_and_get_their_dates(bench, load):
     for name in ("first", "second"):
         bench.study("").SetName(name)
     first, second = bench.open()
     studies = [Study("a", "second", date(2024, 5, 6)), Study("b", "first"), Study("c", "third", date(2020, 1, 1))]
     old = FollowUp().with_studies(studies).mark("a", (1.0, 1.0, 1.0)).mark("b", (2.0, 2.0, 2.0), "L1")
-    assert importing.importRecord(bench.logic, old, "old") == [
-        "old: new lesions: L1.",
-        "Dates set, which Undo leaves as they are: second 2024-05-06.",
+    assert load(old) == [
+        "old.followup.json: new lesions: L1.",
+        "Dates set, which Undo leaves: second 2024-05-06.",
     ]
     assert bench.open() == [second, first], "the dated one comes first"
     assert [study.date for study in bench.logic.record.studies] == [date(2024, 5, 6), None]
@@ -181,57 +139,8 @@ def test_scans_without_series_are_known_by_name_and_get_their_dates(bench, impor
     assert bench.finding(first).point_ras == (2.0, 2.0, 2.0)
 
 
-def test_other_lesions_of_the_same_number_get_their_own(bench, dicom, importing):
-    bench.logic.mark(dicom[0], (9.0, 9.0, 9.0))
-    importing.importRecord(bench.logic, earlier_session("1.2.1"), "old")
-    assert [lesion.label for lesion in bench.logic.record.lesions] == ["L1", "L2 apex"]
-    assert bench.finding(dicom[0], "L1").point_ras == (9.0, 9.0, 9.0)
-
-
-def test_studies_that_are_not_loaded_come_along_and_stay(bench, dicom, importing):
-    importing.importRecord(bench.logic, earlier_session("1.2.1", "1.2.9"), "old")
-    bench.open()
-    assert [study.key for study in bench.logic.record.studies] == [dicom[0], "key 1.2.9", dicom[1]]
-    assert bench.finding("key 1.2.9").state == MARKED
-    assert list(bench.logic.volumes) == dicom
-
-
 def test_a_record_of_other_scans_is_refused(bench, dicom, importing, tmp_path):
     write_record(tmp_path / "other.followup.json", earlier_session("9.9"))
-    with pytest.raises(AnatomicalEmbeddingError, match=r"other\.followup\.json: is about none of the scans loaded"):
+    with pytest.raises(AnatomicalEmbeddingError, match=r"other\.followup\.json: is about no loaded scan"):
         importing.importFiles(bench.logic, [tmp_path / "other.followup.json"])
     assert bench.logic.record.lesions == ()
-
-
-@pytest.mark.parametrize(("name", "text"), [("bad.followup.json", "{"), ("bad.dcm", "no DICOM")])
-def test_a_file_that_cannot_be_read_is_named(bench, dicom, importing, tmp_path, name, text):
-    (tmp_path / name).write_text(text)
-    with pytest.raises(AnatomicalEmbeddingError, match=name):
-        importing.importFiles(bench.logic, [tmp_path / name])
-
-
-def test_structured_reports_of_an_earlier_session_are_read(bench, importing, tmp_path):
-    files = write_ct_series(tmp_path / "series", patient(0).volume, SeriesInstanceUID="1.2.5", StudyDate="20230101")
-    study = Study("a", "CT", date(2023, 1, 1), series_uid="1.2.5")
-    place = patient(0).points_ras["carina"]
-    record = FollowUp().with_studies([study]).mark("a", place).describe("L1", name="apex")
-    record = record.measure("L1", "a", tuple(tuple(np.add(end, place)) for end in LONG), None)
-    write_sr(record, "a", files, tmp_path / "old.sr.dcm")
-    bench.study("20230101", series="1.2.5")
-    (key,) = bench.open()
-    assert importing.importFiles(bench.logic, [tmp_path / "old.sr.dcm"]) == ["old.sr.dcm: new lesions: L1 apex."]
-    found = bench.finding(key)
-    assert np.allclose(found.point_ras, place, atol=1e-3)
-    assert abs(found.size.long_mm - 20.0) < 1e-3
-    assert bench.logic.record.lesion("L1").tracking_uid == record.lesion("L1").tracking_uid
-    again = replace(bench.logic.record)
-    importing.importFiles(bench.logic, [tmp_path / "old.sr.dcm"])
-    assert bench.logic.record == again
-
-
-def test_a_lesion_of_one_name_in_two_studies_is_counted_once(bench, pair, importing):
-    prior, current = (bench.logic.volumes[key] for key in pair)
-    node = add_list(bench, {"apex": (1.0, 2.0, 3.0)}, volume=prior)
-    index = node.AddControlPointWorld(vtk.vtkVector3d(2.0, 2.0, 3.0), "apex")
-    node.SetNthControlPointAssociatedNodeID(index, current.GetID())
-    assert importing.importPoints(bench.logic, node, pair[0]) == ["Points: new lesions: L1 apex."]

@@ -110,11 +110,11 @@ def test_placeholders_without_a_place_are_no_question(bench, pair, scene):
     assert len(bench.logic.answersIn(pair[1]).answers) == 1
 
 
-def test_other_weights_replace_answers_and_keep_corrections(bench, pair):
+def test_other_weights_replace_answers_and_keep_corrections(bench, pair, other_weights):
     first, second = bench.place("liver_dome"), bench.place("diaphragm_dome_right")
     bench.logic.setByHand(second, pair[1], (1.0, 2.0, 3.0))
     before = bench.answer(first, pair[1])
-    bench.store.choose(bench.store.engine.choice._replace(weights="ape-ct-v3"))
+    bench.store.choose(bench.store.engine.choice._replace(weights=str(other_weights)))
     assert bench.store.map(pair[0]) is None
     bench.logic.prepare()
     finish(bench.store)

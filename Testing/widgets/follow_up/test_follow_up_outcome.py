@@ -1,15 +1,8 @@
-"""What the follow-up panel makes of a reading: response, trend, next step, files; and coming and going."""
+"""The follow-up panel: response, missing packages, and its end."""
 
-import csv
 import threading
 
-import pydicom
-import pytest
-import qt_labels
-import slicer
-from follow_up_actions import choose, column, entries
-from followup.dicom_series import write_ct_series
-from scans import add_patient, patient
+from follow_up_actions import column
 
 from AnatomicalEmbedding.followup.lesions import CONFIRMED
 from slicer_kit.scene import read_mrb
@@ -31,20 +24,6 @@ def read_all(reader, sizes):
                 reader.measure(number, length)
 
 
-# -- response
-
-
-def test_response_and_export_are_folded_away_until_a_lesion_is_measured_twice(prepared):
-    sections = prepared.ui.responseSection, prepared.ui.exportSection
-    read_all(prepared, {"L1": (30.0,)})
-    assert all(section.collapsed for section in sections)
-    read_all(prepared, {"L1": (30.0, 15.0)})
-    assert not any(section.collapsed for section in sections)
-    prepared.ui.exportSection.collapsed = True
-    prepared.mark("liver_dome")
-    assert prepared.ui.exportSection.collapsed, "the user has closed it"
-
-
 def test_sums_and_response_come_from_what_was_confirmed(prepared):
     read_all(prepared, {"L1": (30.0, 15.0, 24.0), "L2": (20.0, 15.0, None)})
     assert responses(prepared) == [
@@ -55,150 +34,6 @@ def test_sums_and_response_come_from_what_was_confirmed(prepared):
     ]
     assert prepared.panel.response.table.item(3, 2).toolTip().startswith("Partial response")
     assert prepared.panel.response.missing.isHidden()
-
-
-def test_what_is_missing_is_reported_for_the_study_that_one_is_at(prepared):
-    read_all(prepared, {"L1": (30.0, 15.0), "L2": (20.0, 15.0)})
-    prepared.go("L1", 2)
-    missing = qt_labels.plain(prepared.panel.response.missing.text)
-    assert missing.count("Missing: ") == 1
-    assert "L1, L2: only proposed in 2024-03-01" in missing
-    assert [row[2] for row in responses(prepared)] == ["–", "–", "–", "not evaluable"]
-    prepared.go("L1", 1)
-    assert "2024-03-01" not in qt_labels.plain(prepared.panel.response.missing.text)
-
-
-def test_before_any_lesion_the_section_says_what_will_be_there(reader):
-    response = reader.panel.response
-    assert "once lesions are marked and measured" in qt_labels.plain(response.missing.text)
-    assert response.table.isHidden()
-    assert response.picture.isHidden()
-
-
-def test_the_trend_is_drawn_and_follows_the_panels_width(prepared):
-    kit, response = prepared.kit, prepared.panel.response
-    read_all(prepared, {"L1": (30.0, 15.0, 24.0)})
-    prepared.panel.parent.resize(520, 900)
-    prepared.panel.parent.show()
-    kit.spin(lambda: response.picture.pixmap.width() == response.picture.width)
-    before = response.picture.pixmap.toImage()
-    colours = {before.pixelColor(x, y).name() for x in range(0, before.width(), 2) for y in range(before.height())}
-    assert "#3d9fe0" in colours, "the line of L1"
-    prepared.panel.parent.resize(700, 900)
-    kit.spin(lambda: response.picture.pixmap.width() == response.picture.width > before.width())
-
-
-# -- what to do next
-
-
-def test_the_panel_says_what_to_do_next(kit, module, import_study):
-    panel = kit.open(module)
-    label = panel.ui.nextStepLabel
-    assert "Phantom pair" in label.text
-    assert not panel.ui.newButton.enabled
-    assert panel.ui.newButton.toolTip == "Load CTs of a patient first."
-    for number, day in enumerate(("20230301", "20240301")):
-        import_study("Miller", day, day, number)
-    kit.spin(lambda: "Press New lesion (W)" in label.text)
-
-
-def test_next_steps_of_a_reading(prepared):
-    label = prepared.ui.nextStepLabel
-    assert label.text.startswith("Still to review: 4. Go to each with J")
-    for _ in range(4):
-        prepared.press("J")
-        prepared.press("C")
-    assert "Measure the targets" in label.text
-    read_all(prepared, {"L1": (30.0, 15.0, 24.0), "L2": (20.0, 15.0, 10.0)})
-    assert "The response and the reports are below" in label.text
-
-
-def test_every_disabled_button_says_what_is_missing(kit, module, reader):
-    panel = reader.panel
-    for _ in range(2):
-        buttons = panel.actions._buttons.values()
-        for button in (*buttons, reader.ui.undoButton, reader.ui.redoButton, reader.ui.exportButton):
-            assert button.enabled or button.toolTip, button.objectName
-            assert button.toolTip.endswith("."), button.objectName
-        reader.mark("carina")
-
-
-# -- files
-
-
-def test_files_are_written_to_the_folder_and_unreviewed_places_are_reported(prepared, tmp_path):
-    kit, ui = prepared.kit, prepared.ui
-    read_all(prepared, {"L1": (30.0,)})
-    assert qt_labels.plain(ui.exportLabel.text).startswith("Proposed and not looked at: 4.")
-    folder = tmp_path / "out"
-    folder.mkdir()
-    kit.dialogs.answer("directory", str(folder))
-    ui.recordBox.click()
-    prepared.export()
-    assert sorted(path.name for path in folder.iterdir()) == [
-        "follow-up-Miller.csv",
-        "follow-up-Miller.followup.json",
-        "follow-up-Miller.html",
-    ]
-    with (folder / "follow-up-Miller.csv").open(encoding="utf-8-sig") as file:
-        rows = list(csv.DictReader(file))
-    assert sum(row["flags"] == "UNCONFIRMED" for row in rows) == 4
-    assert "data:image" in (folder / "follow-up-Miller.html").read_text(encoding="utf-8")
-    assert "Written: " in ui.exportedLabel.text
-
-
-def test_without_dicom_there_is_no_structured_report_and_it_says_why(prepared):
-    assert not prepared.ui.srBox.enabled
-    assert "none of these scans was loaded from the DICOM database" in prepared.ui.srBox.toolTip
-
-
-class Database:
-    """What the DICOM module knows: files by instance UID."""
-
-    isOpen = True  # noqa: N815 - Slicer's name
-
-    def __init__(self, files) -> None:
-        self.fileForInstance = files.get
-
-
-def test_a_study_from_dicom_is_reported_and_the_others_are_reported(prepared, three, tmp_path, monkeypatch):
-    files = write_ct_series(tmp_path / "series", patient(0).volume)
-    slices = {str(pydicom.dcmread(path).SOPInstanceUID): str(path) for path in files}
-    monkeypatch.setattr(slicer, "dicomDatabase", Database(slices), raising=False)
-    three[0].SetAttribute("DICOM.instanceUIDs", " ".join(slices))
-    prepared.go("L1", 0)
-    prepared.measure(0, 20.0)
-    assert prepared.ui.srBox.enabled
-    folder = tmp_path / "out"
-    folder.mkdir()
-    prepared.kit.dialogs.answer("directory", str(folder))
-    prepared.ui.csvBox.click()
-    prepared.ui.reportBox.click()
-    prepared.export()
-    (path,) = folder.iterdir()
-    assert path.name == "follow-up-Miller-2023-03-01.sr.dcm"
-    assert pydicom.dcmread(path).Modality == "SR"
-    assert "follow-up-Miller-2024-03-01.sr.dcm was not written" in prepared.ui.exportedLabel.text
-
-
-def test_a_series_whose_files_are_gone_is_not_reported(prepared, three, monkeypatch):
-    monkeypatch.setattr(slicer, "dicomDatabase", Database({"1.2": "/gone/1.dcm"}), raising=False)
-    three[0].SetAttribute("DICOM.instanceUIDs", "1.2")
-    from AnatomicalEmbeddingLib.followup.FollowUpExport import instanceFiles
-
-    assert instanceFiles(three[0]) == []
-
-
-def test_nothing_is_written_without_a_folder(prepared):
-    prepared.export()
-    assert prepared.ui.exportedLabel.isHidden()
-
-
-def test_an_error_of_writing_is_reported(prepared, tmp_path):
-    (tmp_path / "file").write_text("no folder")
-    prepared.kit.dialogs.answer("directory", str(tmp_path / "file"))
-    prepared.export()
-    assert "was not written" in prepared.ui.exportedLabel.text
 
 
 def test_a_missing_package_is_installed_on_agreement_or_reported(prepared, tmp_path, monkeypatch):
@@ -223,27 +58,24 @@ def test_a_missing_package_is_installed_on_agreement_or_reported(prepared, tmp_p
     assert (tmp_path / "follow-up-Miller.html").is_file()
 
 
-def test_what_reports_need_is_among_the_requirements(kit):
-    from slicer.packaging import load_requirements
-
-    from AnatomicalEmbeddingLib.shared.panels import PackageSetup
-
-    listed = {each.name for each in load_requirements(PackageSetup.REQUIREMENTS_FILE)}
-    assert {"jinja2", "pillow", "highdicom"} <= listed
-    assert not any(PackageSetup.missingForReport(kind) for kind in ("csv", "html", "sr", "record"))
-
-
-def test_what_was_written_is_not_reported_of_another_patient(kit, prepared, import_study, tmp_path):
-    kit.dialogs.answer("directory", str(tmp_path))
-    prepared.export()
-    assert not prepared.ui.exportedLabel.isHidden()
-    import_study("Smith", "20230101", "S1", 1)
-    kit.spin(lambda: entries(prepared.ui.patientSelector) == ["Miller", "Smith"])
-    choose(kit, prepared.ui.patientSelector, "Smith")
-    assert prepared.ui.exportedLabel.isHidden()
+def test_the_panel_closed_while_working_gives_everything_back(kit, reader):
+    reader.mark("carina")
+    store = reader.panel.session.store
+    assert store.busy
+    kit.close(reader.panel)
+    assert not store.busy
+    assert not reader.panel.session.attached
+    assert not [thread for thread in threading.enumerate() if thread.name == "AnatomicalEmbedding"]
 
 
-# -- coming and going
+def test_a_study_that_is_gone_stays_in_the_table_with_what_was_entered(kit, prepared, three):
+    prepared.go("L1", 1)
+    prepared.press("C")
+    kit.scene.RemoveNode(three[1])
+    kit.spin(lambda: prepared.table.horizontalHeaderItem(2).text() == "2023-09-01\nnot loaded")
+    assert prepared.cell(0, 2) == "✓ confirmed"
+    prepared.choice.choose("L1", prepared.logic.record.studies[1].key)
+    assert "This study is not loaded" in prepared.ui.notVisibleButton.toolTip
 
 
 def test_everything_is_there_again_after_saving(prepared, tmp_path):
@@ -261,102 +93,3 @@ def test_everything_is_there_again_after_saving(prepared, tmp_path):
     assert panel.ui.currentSelector.currentText == "2023-09-01   B"
     assert [column(prepared.table, n) for n in range(4)] == before
     assert prepared.state("L1", 1) == CONFIRMED
-
-
-def test_a_finished_follow_up_is_whole_again_after_loading(prepared, tmp_path):
-    """Into a panel that is open: the table, the response, the export and the next step, without any preparation."""
-    kit, panel = prepared.kit, prepared.panel
-    read_all(prepared, {"L1": (20.0, 18.0, 12.0), "L2": (30.0, 30.0, None)})
-    before, step = responses(prepared), panel.ui.nextStepLabel.text
-    prepared.logic.poll()  # what the mouse placed in is gone
-    path = kit.save_scene(tmp_path / "follow-up.mrb")
-    kit.close_scene()
-    kit.load_scene(path)
-    kit.spin(lambda: prepared.table.rowCount == 2)
-    kit.spin(lambda: responses(prepared) == before)
-    assert panel.ui.exportButton.enabled
-    assert panel.ui.nextStepLabel.text == step
-    assert not panel.ui.responseSection.collapsed
-
-
-def test_closing_the_scene_while_working_empties_the_panel(kit, reader):
-    reader.mark("carina")
-    kit.close_scene()
-    assert reader.panel.studyTable.widget.rowCount == 0
-    assert reader.table.rowCount == 0
-    assert entries(reader.ui.priorSelector) == []
-    assert not reader.panel.session.store.busy
-    kit.spin(lambda: qt_labels.plain(reader.panel.preparation.label.text) == "No scans chosen.")
-
-
-def test_closing_the_scene_empties_the_panel_behind_another_module(kit, module, reader):
-    kit.leave(module)
-    kit.close_scene()
-    assert reader.panel.studyTable.widget.rowCount == 0
-    assert reader.logic.patient is None
-
-
-def test_the_panel_closed_while_working_gives_everything_back(kit, reader):
-    reader.mark("carina")
-    store = reader.panel.session.store
-    assert store.busy
-    kit.close(reader.panel)
-    assert not store.busy
-    assert not reader.panel.session.attached
-    assert not [thread for thread in threading.enumerate() if thread.name == "AnatomicalEmbedding"]
-
-
-def test_reloading_the_module_changes_nothing(kit, module, prepared):
-    prepared.go("L1", 1)
-    prepared.press("C")
-    before = [column(prepared.table, n) for n in range(4)]
-    count = kit.scene.GetNumberOfNodes()
-    kit.close(prepared.panel)
-    panel = kit.open(module)
-    assert [column(panel.lesionTable.widget, n) for n in range(4)] == before
-    assert kit.scene.GetNumberOfNodes() == count
-    kit.press(panel.lesionTable.widget, "W")
-    assert panel.logic.placing.active, "the keys act once, on the new panel"
-    assert not prepared.logic.placing.active
-
-
-def test_choosing_a_study_that_has_just_gone_chooses_another(kit, prepared, three, import_study):
-    selector = prepared.ui.priorSelector
-    for gone in (three[1], three[0]):  # another study, and the prior itself
-        index = selector.findData(gone.GetID())
-        kit.scene.RemoveNode(gone)
-        selector.setCurrentIndex(index)
-        selector.activated.emit(index)
-    kit.spin(lambda: column(prepared.panel.studyTable.widget, 1) == ["C"])
-    assert prepared.panel._parameterNode.prior is three[2]
-    prepared.ui.patientSelector.activated.emit(0)
-    assert prepared.panel._parameterNode.prior is three[2]
-
-
-def test_lesions_of_one_patient_are_not_shown_with_another(kit, prepared, import_study):
-    import_study("Smith", "20230101", "S1", 1)
-    import_study("Smith", "20240101", "S2", 2)
-    kit.spin(lambda: entries(prepared.ui.patientSelector) == ["Miller", "Smith"])
-    choose(kit, prepared.ui.patientSelector, "Smith")
-    assert prepared.table.rowCount == 0
-    choose(kit, prepared.ui.patientSelector, "Miller")
-    assert prepared.table.rowCount == 2
-
-
-def test_a_study_that_is_gone_stays_in_the_table_with_what_was_entered(kit, prepared, three):
-    prepared.go("L1", 1)
-    prepared.press("C")
-    kit.scene.RemoveNode(three[1])
-    kit.spin(lambda: prepared.table.horizontalHeaderItem(2).text() == "2023-09-01\nnot loaded")
-    assert prepared.cell(0, 2) == "✓ confirmed"
-    prepared.choice.choose("L1", prepared.logic.record.studies[1].key)
-    assert "This study is not loaded" in prepared.ui.notVisibleButton.toolTip
-
-
-@pytest.mark.parametrize("count", [1, 2])
-def test_one_patient_without_dicom_can_be_read_too(kit, module, count):
-    for number in range(count):
-        add_patient(number, f"Scan{number}")
-    panel = kit.open(module)
-    assert len(panel.logic.volumes) == count
-    assert panel.ui.newButton.enabled

@@ -59,7 +59,7 @@ def test_another_folder_and_limit_are_remembered(kit, open_panel, settings, sess
 
 def test_panels_of_several_modules_follow_each_other(kit, open_panel):
     first, second = open_panel(), open_panel()
-    choose(kit, first.ui.weightsSelector, "ape-ct-v3")
+    choose(kit, first.ui.weightsSelector, "hybrid-ct-v3")
     choose(kit, first.ui.deviceSelector, "cpu")
-    assert second.ui.weightsSelector.currentText == "ape-ct-v3"
+    assert second.ui.weightsSelector.currentText == "hybrid-ct-v3"
     assert second.ui.deviceSelector.currentText == "Processor (CPU)"

@@ -1,4 +1,4 @@
-"""Python packages that engine and training need: which are missing, and their installation when the user asks.
+"""Python packages that the engine needs: which are missing, and their installation when the user asks.
 
 The PyTorch extension installs PyTorch: it chooses the build for this computer's GPU. numpy and SimpleITK are Slicer's
 own and are never installed.
@@ -17,11 +17,11 @@ from slicer.i18n import tr as _
 
 from ... import moduleResource
 from ..maps.Engine import Engine
+from . import ModuleSettings
 
 TORCH_REQUIREMENT = ">=2.4"
 REQUESTER = "AnatomicalEmbedding"
 REQUIREMENTS_FILE = moduleResource("requirements.txt")
-_FABRIC, _FABRIC_MODULE, _FABRIC_REQUIREMENT = "lightning-fabric", "lightning_fabric", "lightning-fabric>=2.4"
 _FOR_REPORTS = {"html": {"jinja2": "jinja2", "pillow": "PIL"}, "sr": {"highdicom": "highdicom"}}
 _FROM_SLICER = ("numpy", "SimpleITK")
 
@@ -54,11 +54,6 @@ def missingForEngine(engine=Engine) -> list[str]:
     return ["torch", *missing] if "torch" not in missing and torchIsTooOld() else missing
 
 
-def missingForTraining() -> list[str]:
-    """Packages without which nothing can be trained."""
-    return missingForEngine() + ([_FABRIC] if find_spec(_FABRIC_MODULE) is None else [])
-
-
 def missingForReport(kind: str) -> list[str]:
     """Packages without which a kind of report ("html" or "sr") cannot be written; other kinds need none."""
     return [name for name, module in _FOR_REPORTS.get(kind, {}).items() if find_spec(module) is None]
@@ -74,8 +69,6 @@ def install(missing: Sequence[str], wheelFolder: str = "") -> None:
         names = ", ".join(own)
         raise InstallError(_("{names}: comes with Slicer but is missing; install Slicer again.").format(names=names))
     wanted = [str(each) for each in _slicerPackaging().load_requirements(REQUIREMENTS_FILE) if each.name in missing]
-    if _FABRIC in missing:
-        wanted.append(_FABRIC_REQUIREMENT)
     if "torch" in missing and wheelFolder:
         # the PyTorch extension cannot be used here: its installer looks for PyTorch on download.pytorch.org only
         wanted.insert(0, f"torch{TORCH_REQUIREMENT}")
@@ -100,6 +93,12 @@ def _installRequirements(wanted: Sequence[str], wheelFolder: str) -> None:
         raise
     except Exception as error:  # pip, the network or the disk: the user must be told in any case
         raise _failed(names, error) from error
+
+
+def installMissing() -> None:
+    """Install the packages that the engine lacks."""
+    if missing := missingForEngine():
+        install(missing, ModuleSettings.wheelFolder())
 
 
 def _slicerPackaging():

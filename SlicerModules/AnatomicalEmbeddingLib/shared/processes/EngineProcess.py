@@ -234,7 +234,6 @@ def _json(line: str) -> dict | None:
 
 
 _REMEDIES = (
-    (r"lightning[-_]fabric", "Training needs the package lightning-fabric; press Install packages."),
     (r"No module named '?torch\b", "Training needs PyTorch; press Install packages."),
     (
         r"No module named '?AnatomicalEmbedding\b",

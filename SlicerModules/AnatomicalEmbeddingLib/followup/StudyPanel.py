@@ -1,4 +1,4 @@
-"""Which patient is read, and which two of the studies are compared."""
+"""The choice of the patient, and of the two studies that are compared."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ..shared.Signal import Signal
 from .StudyOrder import Patient, Study, patients
 
 
-class StudySelectors:
+class StudyPanel:
     """ui: holds patientSelector, priorSelector, currentSelector, noteLabel and showButton.
 
-    chosen(prior, current): volumes that the user has chosen; None for one that is left open, or has just gone.
+    chosen(prior, current): the volumes that the user has chosen; None for a volume that is open or has gone.
     """
 
     def __init__(self, ui, scene) -> None:
@@ -26,7 +26,7 @@ class StudySelectors:
         ui.currentSelector.connect("activated(int)", self._onCurrent)
 
     def show(self, found: Sequence[Patient], patient: Patient | None, prior, current) -> None:
-        """The patients there are, the one that is read (None: none of them), and the two studies of theirs."""
+        """Show the patients, the chosen one (None: no patient is chosen), and the two studies."""
         ui, self._prior, self._current = self.ui, prior, current
         names = [(each.key, each.name or _("(no patient in the subject hierarchy)")) for each in found]
         fillComboBox(ui.patientSelector, names, patient.key if patient is not None else None)
@@ -55,17 +55,17 @@ class StudySelectors:
         self.chosen.emit(self._prior, self._volumeAt(self.ui.currentSelector, index))
 
     def _volumeAt(self, selector, index: int):
-        """What an entry means; None where it has left the scene since."""
+        """The volume of an entry; None where it has left the scene."""
         return self.scene.GetNodeByID(selector.itemData(index))
 
 
 def _studyEntries(studies: Sequence[Study]) -> list[tuple[str, str]]:
-    """Studies for a combo box: the volume's ID, and date and name."""
+    """Entries of a combo box: the ID of the volume, and date and name."""
     return [(s.volume.GetID(), f"{s.dateText or _('no date')}   {s.volume.GetName()}") for s in studies]
 
 
 def _notesOn(patient: Patient | None) -> list[str]:
-    """What the user should do about the studies, a sentence each."""
+    """Sentences on studies that the user should correct or load."""
     if patient is None:
         return [_("Load CTs of a patient: two studies or more.")]
     notes = [study.note for study in patient.studies if study.note]

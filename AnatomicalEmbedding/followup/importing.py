@@ -1,0 +1,125 @@
+"""Adding another record of the patient: lesions are identified by Tracking UID, studies as by `same_studies`."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import count
+
+from .lesions import WITH_PLACE, Finding, Lesion
+from .record import FollowUp
+from .sr_codes import organ_of
+from .study_inputs import in_order, same_studies
+
+_SAME_MM = 0.01  # structured reports keep places in single precision
+
+
+@dataclass(frozen=True)
+class Added:
+    """A record with the additions of another one.
+
+    differing: the entries that the record keeps although the other one differs: "L1 in 2024-01-15" for a finding, "kind
+        of L1" for a description.
+    """
+
+    record: FollowUp
+    differing: tuple[str, ...]
+
+
+def add_record(here: FollowUp, other: FollowUp) -> Added:
+    """Add to `here` all that only `other` has: studies, dates, lesions, findings, sizes, names and sites.
+
+    Everything that a person entered in `here` stays. Ids and keys are the ones of `here` where it has the lesion or the
+    study. A merger with a lesion that is not there by the findings of `here` is left out.
+    """
+    keys, ids = same_studies(here.studies, other.studies), _ids(here, other)
+    record = _with_studies(here, other, keys)
+    labels = {study.key: study.label for study in record.studies}
+    known = {lesion.id: lesion for lesion in here.lesions}
+    lesions, differing = dict(known), []
+    for lesion in (_renamed(each, keys, ids) for each in other.lesions):
+        mine = known.get(lesion.id, Lesion(lesion.id))
+        refused = [key for key, f in lesion.findings.items() if _is_refused(mine.findings.get(key), f, key, known)]
+        differing += [f"{lesion.id} in {labels.get(key, key)}" for key in refused]
+        if lesion.id in known and _differs_in_kind(mine, lesion):
+            differing.append(f"kind of {lesion.id}")
+        added = {key: found for key, found in lesion.findings.items() if key not in refused}
+        lesion = replace(lesion, findings=added)
+        lesions[lesion.id] = _filled(mine, lesion) if lesion.id in known else lesion
+    return Added(replace(record, lesions=tuple(lesions.values())), tuple(differing))
+
+
+def _with_studies(here: FollowUp, other: FollowUp, keys: Mapping[str, str]) -> FollowUp:
+    dates = {keys[study.key]: study.date for study in other.studies if study.key in keys}
+    studies = [replace(study, date=study.date or dates.get(study.key)) for study in here.studies]
+    return here.with_studies(in_order(studies, (each for each in other.studies if each.key not in keys)).studies)
+
+
+def _ids(here: FollowUp, other: FollowUp) -> dict[str, str]:
+    """Id in `other` -> id in the result."""
+    same = {lesion.tracking_uid: lesion.id for lesion in here.lesions}
+    taken = set(same.values())
+    reserved = taken | {lesion.id for lesion in other.lesions}
+    ids = {}
+    for lesion in other.lesions:
+        new = same.get(lesion.tracking_uid, lesion.id)
+        if lesion.tracking_uid not in same and new in taken:
+            new = next(name for n in count(1) if (name := f"L{n}") not in reserved)
+        taken.add(new)
+        reserved.add(new)
+        ids[lesion.id] = new
+    return ids
+
+
+def _renamed(lesion: Lesion, keys: Mapping[str, str], ids: Mapping[str, str]) -> Lesion:
+    findings = {}
+    for key, found in lesion.findings.items():
+        guess = found.guess and replace(found.guess, source=keys.get(found.guess.source, found.guess.source))
+        findings[keys.get(key, key)] = replace(found, guess=guess, into=ids.get(found.into, found.into))
+    split_from = ids.get(lesion.split_from, lesion.split_from)
+    return replace(lesion, id=ids[lesion.id], split_from=split_from, findings=findings)
+
+
+def _filled(mine: Lesion, other: Lesion) -> Lesion:
+    """The lesion with the findings, sizes and words that it lacks."""
+    findings = dict(mine.findings)
+    for key, found in other.findings.items():
+        known = findings.get(key)
+        if known is None or (found.reviewed and not known.reviewed):
+            findings[key] = found
+        elif found.reviewed and found.size.confirmed and not known.size.confirmed:
+            findings[key] = replace(known, size=found.size)
+    words = {name: getattr(mine, name) or getattr(other, name) for name in ("name", "site", "split_from")}
+    return replace(mine, findings=findings, **words)
+
+
+def _is_refused(mine: Finding | None, found: Finding, study: str, known: Mapping[str, Lesion]) -> bool:
+    """Whether a finding contradicts a finding that a person entered here.
+
+    A merger with a lesion that is not there by the findings of `known` is refused too: it would count 0 mm.
+    """
+    if mine is not None and mine.reviewed:
+        return found.reviewed and not _agree(mine, found)
+    stated = known[found.into].findings.get(study) if found.into in known else None
+    return stated is not None and stated.reviewed and stated.state not in WITH_PLACE
+
+
+def _agree(one: Finding, other: Finding) -> bool:
+    """Whether two reviewed findings state the same; a size that only one has is no difference."""
+    if not (one.visible and other.visible):
+        return (one.state, one.into) == (other.state, other.into)
+    return all(math.dist(a, b) <= _SAME_MM for a, b in _pairs(one, other))
+
+
+def _pairs(one: Finding, other: Finding) -> Iterator[tuple]:
+    yield one.point_ras, other.point_ras
+    if one.size.confirmed and other.size.confirmed:
+        for mine, theirs in ((one.size.long_axis, other.size.long_axis), (one.size.short_axis, other.size.short_axis)):
+            if mine is not None and theirs is not None:
+                yield from zip(mine, theirs, strict=True)
+
+
+def _differs_in_kind(mine: Lesion, other: Lesion) -> bool:
+    """Whether two descriptions of a lesion contradict each other; a word that only one has is no difference."""
+    words = [(each.name, each.split_from, organ_of(each.site)) for each in (mine, other)]
+    differ = any(one and another and one != another for one, another in zip(*words, strict=True))
+    return differ or (mine.target, mine.nodal) != (other.target, other.nodal)

@@ -1,0 +1,1 @@
+"""PCL: positional contrastive learning (Zeng et al., MICCAI 2021)."""

@@ -1,0 +1,90 @@
+"""python -m AnatomicalEmbedding.papers.pcl ACDC: Dice with and without pre-training by the position of slices."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from ...training.loop import OptimiserSpec, TrainingLoop
+from .contrast import UNet, position_contrast
+
+THRESHOLD = 0.35  # of the paper, for ACDC
+_MIDDLE, _SIDE, _CLASSES = 160, 80, 4
+
+
+def read_scan(path: Path) -> torch.Tensor:
+    """(z, 1 + 4, 80, 80): the image, 0..1, and the share of each class in the middle of a scan, .npz of ACDC."""
+    with np.load(path) as file:
+        image, label = (torch.from_numpy(file[key].astype(np.int64)) for key in ("image", "label"))
+    low, high = np.percentile(image.numpy(), (1, 99))
+    grey = ((image - low) / (high - low)).clamp(0, 1)
+    parts = torch.cat([grey[:, None], F.one_hot(label, _CLASSES).movedim(3, 1)], 1)
+    parts = F.pad(parts.float(), [_MIDDLE // 2] * 4)
+    top, left = ((n - _MIDDLE) // 2 for n in parts.shape[2:])
+    return F.avg_pool2d(parts[:, :, top : top + _MIDDLE, left : left + _MIDDLE], _MIDDLE // _SIDE)
+
+
+def move(x: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
+    """Turn, scale and shift each slice of a batch (b, c, j, i) at random."""
+    angle, size = rng.normal(0, 0.35, len(x)), np.exp(rng.normal(0, 0.15, len(x)))
+    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]) * size
+    affine = np.concatenate([turn.transpose(2, 0, 1), rng.normal(0, 0.08, (len(x), 2, 1))], 2)
+    grid = F.affine_grid(torch.from_numpy(affine).float(), x.shape, align_corners=False)
+    return F.grid_sample(x, grid, align_corners=False)
+
+
+def train(
+    scans: Sequence[torch.Tensor], steps: int, seed: int, start: UNet | None = None, contrast: bool = False
+) -> UNet:
+    """Train on images by contrast, 16 slices in two views a step, or on outlines, from `start`'s encoder."""
+    torch.manual_seed(seed)
+    network = UNet(_CLASSES).train()
+    if start is not None:
+        network.encoder.load_state_dict(start.encoder.state_dict())
+    slices, position = torch.cat(list(scans)), torch.cat([torch.arange(len(s)) / len(s) for s in scans])
+
+    def loss_of(step: int) -> torch.Tensor:
+        rng = np.random.default_rng([seed, step])
+        pick = torch.from_numpy(rng.integers(len(slices), size=16 if contrast else 5))
+        if contrast:
+            views = torch.cat([move(slices[pick, :1], rng) for _ in range(2)])
+            z = network.project(network.encode(views)[-1].mean((2, 3)))
+            return position_contrast(z, position[pick].repeat(2), THRESHOLD)
+        batch = move(slices[pick], rng)
+        return F.cross_entropy(network(batch[:, :1]), batch[:, 1:])
+
+    TrainingLoop(network, OptimiserSpec(4e-3, warm_up=0.0), steps).run(loss_of)
+    return network.eval()
+
+
+@torch.no_grad()
+def dice(network: UNet, scan: torch.Tensor) -> float:
+    """Mean over the three structures of a scan."""
+    own, true = (F.one_hot(of.argmax(1), _CLASSES)[..., 1:] for of in (network(scan[:, :1]), scan[:, 1:]))
+    return float((2 * (own * true).sum((0, 1, 2)) / (own + true).sum((0, 1, 2)).clamp(min=1)).mean())
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Train with 2, 6 and 10 outlined patients and print the Dice on the test patients."""
+    parser = argparse.ArgumentParser(prog="python -m AnatomicalEmbedding.papers.pcl", description=__doc__)
+    parser.add_argument("data", type=Path, metavar="ACDC", help="folder with train.list, test.list, NAME_frame*.npz")
+    parser.add_argument("--steps", type=int, default=600, help="of each training (default: 600)")
+    parser.add_argument("--seed", type=int, default=0, help="of patients and weights (default: 0)")
+    options = parser.parse_args(arguments)
+    patients = [(options.data / f"{part}.list").read_text().split() for part in ("train", "test")]
+    learnt, tested = ([[*map(read_scan, options.data.glob(f"{n}_frame*.npz"))] for n in sorted(p)] for p in patients)
+    pretrained = train([scan for scans in learnt for scan in scans], options.steps, options.seed, contrast=True)
+    order = np.random.default_rng(options.seed).permutation(len(learnt))
+    for shots in (2, 6, 10):
+        outlined = [scan for n in order[:shots] for scan in learnt[n]]
+        for name, start in (("random", None), ("PCL", pretrained)):
+            network = train(outlined, options.steps, options.seed, start)
+            found = np.mean([dice(network, scan) for scans in tested for scan in scans])
+            print(f"{shots:2} patients, {name:6} start: Dice {found:.3f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

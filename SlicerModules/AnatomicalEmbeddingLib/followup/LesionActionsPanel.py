@@ -1,0 +1,99 @@
+"""Buttons and keys for the actions on a lesion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import qt
+from slicer.i18n import tr as _
+
+from . import LesionActions as actions
+from .LesionActions import LesionActions
+
+_BUTTONS = {
+    actions.NEW: "newButton", actions.CONFIRM: "confirmButton", actions.MOVE: "moveButton",
+    actions.NOT_VISIBLE: "notVisibleButton", actions.OUTSIDE: "outsideButton", actions.LONG_AXIS: "longAxisButton",
+    actions.SHORT_AXIS: "shortAxisButton", actions.ACCEPT: "acceptSizeButton", actions.MERGE: "mergeButton",
+    actions.REMOVE: "removeButton", actions.PREVIOUS: "previousButton", actions.NEXT: "nextButton",
+}  # fmt: skip
+
+
+class LesionActionsPanel:
+    """ui: holds the buttons. say(sentence): why a key did nothing.
+
+    Keys act in the window of `keyParent` while `setKeysEnabled`; in text fields the letters are text.
+    """
+
+    def __init__(self, ui, choice: LesionActions, keyParent, say: Callable[[str], None]) -> None:
+        self.ui, self.logic, self.choice, self._say = ui, choice.logic, choice, say
+        logic = self.logic
+        self._buttons = {name: getattr(ui, button) for name, button in _BUTTONS.items()}
+        self._keys = []
+        for name, button in self._buttons.items():
+            button.connect("clicked(bool)", self._slot(name))
+            if name in actions.KEYS:
+                button.text = f"{button.text} ({actions.KEYS[name]})"
+                key = qt.QShortcut(qt.QKeySequence(actions.KEYS[name]), keyParent)
+                key.connect("activated()", self._slot(name))
+                self._keys.append(key)
+        self._escape = qt.QShortcut(qt.QKeySequence("Esc"), keyParent)
+        self._escape.connect("activated()", lambda: logic.placing.stop())
+        self._keys.append(self._escape)
+        self._mergeMenu = qt.QMenu(ui.mergeButton)
+        ui.undoButton.connect("clicked(bool)", lambda: logic.undo())
+        ui.redoButton.connect("clicked(bool)", lambda: logic.redo())
+        self.setKeysEnabled(False)
+        for signal in (logic.changed, logic.placing.changed, choice.changed):
+            signal.connect(self.update)
+        self.update()
+
+    def close(self) -> None:
+        """Stop listening, and give the keys back."""
+        for signal in (self.logic.changed, self.logic.placing.changed, self.choice.changed):
+            signal.disconnect(self.update)
+        for key in self._keys:
+            key.setEnabled(False)
+            key.deleteLater()
+        self._keys = []
+
+    def setKeysEnabled(self, enabled: bool) -> None:
+        """Let the keys act, or not."""
+        self._keysEnabled = enabled
+        for key in self._keys:
+            key.setEnabled(enabled)
+        self._escape.setEnabled(enabled and self.logic.placing.active)
+
+    def update(self) -> None:
+        """Enable the buttons of the possible actions; the tool tip of another button gives the reason."""
+        for name, button in self._buttons.items():
+            reason = self.choice.whyNot(name)
+            button.enabled = not reason
+            button.toolTip = reason or actions.tipOf(name)
+        ui, logic = self.ui, self.logic
+        self._escape.setEnabled(self._keysEnabled and logic.placing.active)
+        ui.undoButton.enabled, ui.redoButton.enabled = logic.canUndo, logic.canRedo
+        ui.undoButton.toolTip = _("Take back the last step.") if logic.canUndo else _("There is no step to take back.")
+        ui.redoButton.toolTip = _("Repeat the step.") if logic.canRedo else _("No step was taken back.")
+
+    def run(self, name: str) -> None:
+        """Do an action, or say why it cannot be done."""
+        reason = self.choice.whyNot(name)
+        self._say(reason)
+        if reason:
+            return
+        if name == actions.MERGE:
+            self.mergeMenu().popup(self.ui.mergeButton.mapToGlobal(qt.QPoint(0, self.ui.mergeButton.height)))
+        else:
+            self.choice.run(name)
+
+    def mergeMenu(self):
+        """A menu of the lesions that the chosen one may have merged with."""
+        lesion, study, menu = self.choice.lesion, self.choice.study, self._mergeMenu
+        menu.clear()
+        for other in self.choice.mergeChoices():
+            entry = menu.addAction(self.logic.record.lesion(other).label)
+            entry.connect("triggered()", lambda other=other: self.logic.merge(lesion, study, other))
+        return menu
+
+    def _slot(self, name: str) -> Callable[[], None]:
+        return lambda: self.run(name)

@@ -1,1 +1,0 @@
-"""The page: a Vue template for each feature, named after its logic."""

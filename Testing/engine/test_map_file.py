@@ -1,0 +1,177 @@
+"""Map files: small, close to the map, whole or not at all; other files are refused by name."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from cohort_scans import torso
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from small_models import analytic_map, write_small_weights
+
+from AnatomicalEmbedding.embedding.inference import load_model
+from AnatomicalEmbedding.embedding.map import EmbeddingMap
+from AnatomicalEmbedding.embedding.map_file import FORMAT_VERSION, read_descriptors
+from AnatomicalEmbedding.errors import MapError
+from AnatomicalEmbedding.matching.match import match
+
+_KEY = "anatomical_embedding_map"
+_SHAPE = (5, 6, 7)
+
+
+def described(body: np.ndarray | None = None, seed: int = 0) -> EmbeddingMap:
+    """A map with everything a map can hold."""
+    torch.manual_seed(seed)
+    k, j, i = _SHAPE
+    return replace(
+        analytic_map(lambda p: 0.9 * p - 40, _SHAPE, body=body, name="Röntgen 胸部.nii.gz"),
+        local=F.normalize(torch.randn(6, 2 * k, 2 * j, 2 * i), dim=0).half(),
+        global_=F.normalize(torch.randn(3, -(-k // 2), -(-j // 2), -(-i // 2)), dim=0).half(),
+        image=torch.randint(0, 256, (4 * k, 4 * j, 4 * i), dtype=torch.uint8),
+        organ_boxes={"liver": np.array([(0.0, 1, 2), (3, 4, 5)])},
+        notes=("gantry tilt",),
+        faults=("left and right are swapped",),
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("maps")
+
+
+@settings(max_examples=25, deadline=None)
+@given(body=arrays.arrays(bool, _SHAPE), seed=st.integers(0, 99))
+def test_a_file_gives_the_map_back_where_matching_reads_it(folder, body, seed):
+    made, path = described(body, seed), folder / "deeper" / "map.safetensors"
+    made.save(path)
+    found = EmbeddingMap.load(path)
+    for name in ("scan_shape", "provenance", "notes", "faults"):
+        assert getattr(found, name) == getattr(made, name)
+    for name in ("body", "image", "global_"):
+        assert torch.equal(getattr(found, name), getattr(made, name))
+    for name in ("cell_to_ras", "scan_to_ras"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(made, name))
+    np.testing.assert_array_equal(found.organ_boxes["liver"], made.organ_boxes["liver"])
+    assert ((found.coordinate - made.coordinate)[:, made.body].abs() < 0.01).all()
+    near = F.max_pool3d(F.interpolate(made.body[None, None].float(), scale_factor=2), 3, 1, 1)[0, 0] > 0
+    step = made.local.float().abs().amax(0) / 2047
+    assert ((found.local - made.local).float().abs().amax(0) <= 1.1 * step + 1e-3)[near].all()
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+def test_recipes_without_coordinates_or_without_mm(tmp_path):
+    local = replace(described(), coordinate=None)
+    local.save(tmp_path / "a")
+    assert EmbeddingMap.load(tmp_path / "a").coordinate is None
+    unitless = analytic_map(lambda p: p / 1e4, metric=False)
+    unitless.save(tmp_path / "b")
+    found = EmbeddingMap.load(tmp_path / "b")
+    torch.testing.assert_close(found.coordinate, unitless.coordinate, atol=1e-6, rtol=0)
+
+
+def test_a_part_is_read_as_the_whole(tmp_path):
+    body = np.random.default_rng(0).random(_SHAPE) < 0.3
+    described(body).save(tmp_path / "map")
+    whole = EmbeddingMap.load(tmp_path / "map")
+    part = read_descriptors(tmp_path / "map", whole.body, (slice(1, 4), slice(2, 6), slice(0, 3)))
+    assert torch.equal(part, whole.local[:, 2:8, 4:12, 0:6])
+
+
+@pytest.fixture(scope="module")
+def maps() -> list[EmbeddingMap]:
+    model = load_model(device="cpu")
+    return [model.embed(torso(seed).volume) for seed in (0, 1)]
+
+
+@pytest.mark.parametrize("effort", ["coordinates", "fast", "standard", "thorough"])
+def test_answers_stay_within_a_twentieth_of_a_millimetre(maps, tmp_path, effort):
+    points = np.array(sorted(torso(0).points_ras.values(), key=lambda point: point.tolist()))
+    kept = []
+    for number, embedding in enumerate(maps):
+        embedding.save(tmp_path / str(number))
+        kept.append(EmbeddingMap.load(tmp_path / str(number)))
+        assert (tmp_path / str(number)).stat().st_size < 0.7 * embedding.local.nbytes
+    one, other = match(maps[0], points, maps[1], effort), match(kept[0], points, kept[1], effort)
+    moved = np.linalg.norm(one.points_ras - other.points_ras, axis=1)
+    assert np.quantile(moved, 0.9) < 0.05
+    assert one.status is None or (one.status == other.status).mean() > 0.95
+
+
+@pytest.mark.parametrize("length", [0, 5, 100, 4000, -1])
+def test_a_file_that_was_cut_short_is_refused(tmp_path, length):
+    path = tmp_path / "cut.map.safetensors"
+    described().save(path)
+    path.write_bytes(path.read_bytes()[:length])
+    assert_refused(path, "damaged; embed the scan again.")
+
+
+def test_other_files_are_refused(tmp_path):
+    assert_refused(tmp_path / "missing.safetensors", "no such file")
+    (tmp_path / "text.safetensors").write_text("a map, honestly")
+    assert_refused(tmp_path / "text.safetensors", "not an embedding map")
+    assert_refused(write_small_weights(tmp_path), "not an embedding map")
+
+
+@pytest.mark.parametrize(("version", "because"), [(4, "older version"), (FORMAT_VERSION + 1, "newer version")])
+def test_files_of_other_versions_are_recognised(tmp_path, version, because):
+    path = tmp_path / "other.safetensors"
+    save_file({"unknown": torch.zeros(3)}, path, {_KEY: json.dumps({"format_version": version})})
+    assert_refused(path, because)
+
+
+_HOSTILE = (
+    {"format_version": "x"}, {"body_shape": [5, 6, -7]}, {"body_shape": [10**9] * 3}, {"scan_shape": [0, 1, 1]},
+    {"provenance": {"a": 1}}, {"coordinate_range": {"middle": [0, 0, 0], "step": 1e300}},
+    {"organ_boxes": {"liver": [[0, 0, 0], [-1, 1, 1]]}}, {"organ_boxes": {"liver": [[0, 0, 0], [1, 1, 1e9]]}},
+    {"local_scale": torch.full((210, 8), torch.nan)}, {"local_scale": torch.zeros(3, 8)},
+    {"coordinate": torch.zeros(1, 3, dtype=torch.int16)}, {"image": torch.zeros(20, 24, 27, dtype=torch.uint8)},
+    {"cell_to_ras": torch.zeros(4, 4, dtype=torch.float64)}, {"body": torch.zeros(1, dtype=torch.uint8)},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("change", _HOSTILE, ids=lambda change: next(iter(change)))
+def test_a_map_that_another_program_changed_is_refused(tmp_path, change):
+    path = tmp_path / "map.safetensors"
+    made = described()
+    made.save(path)
+    tensors = load_file(path)
+    with safe_open(str(path), "pt") as file:
+        about = json.loads(file.metadata()[_KEY])
+    ((name, value),) = change.items()
+    (tensors if isinstance(value, torch.Tensor) else about)[name] = value
+    save_file(tensors, path, {_KEY: json.dumps(about)})
+    assert_refused(path, "not an embedding map")
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path):
+    limits = pytest.importorskip("resource")  # POSIX only
+    path = tmp_path / "map.safetensors"
+    described().save(path)
+    before = path.read_bytes()
+    soft, hard = limits.getrlimit(limits.RLIMIT_FSIZE)
+    limits.setrlimit(limits.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(MapError, match="not full"):
+            described(seed=1).save(path)
+    finally:
+        limits.setrlimit(limits.RLIMIT_FSIZE, (soft, hard))
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def assert_refused(path: Path, because: str) -> None:
+    with pytest.raises(MapError) as refusal:
+        EmbeddingMap.load(path)
+    message = str(refusal.value)
+    assert message.startswith(f"{path}: ")
+    assert because in message
+    assert "\n" not in message
