@@ -22,7 +22,7 @@ from AnatomicalEmbeddingLib.boxes.CoverageLogic import CoverageLogic
 from AnatomicalEmbeddingLib.boxes.CoverageTable import CoverageTable
 from AnatomicalEmbeddingLib.boxes.CropLogic import CropLogic
 from AnatomicalEmbeddingLib.boxes.ExamplePanel import ExamplePanel
-from AnatomicalEmbeddingLib.boxes.StructureList import StructureList
+from AnatomicalEmbeddingLib.boxes.StructurePanel import StructurePanel
 from AnatomicalEmbeddingLib.outlines.OutlineLogic import OutlineLogic
 from AnatomicalEmbeddingLib.outlines.OutlinePanel import OutlinePanel
 from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
@@ -65,11 +65,10 @@ class AnatomicalROI(ScriptedLoadableModule):
 
 @parameterNodeWrapper
 class AnatomicalROIParameterNode:
-    """targets: scans that are looked at and cropped, unless allTargets. structures: those that are ticked, in the
-    library or among the examples. recall: share of a structure that its box is to hold. replaceEdited: also boxes that
-    were changed by hand. separately: one crop for each structure. marginMm: around crops. exampleVolume: of the next
-    example. libraryFile: a structure library; "": the one that ships. outlineExamples: segmentations that the rest of
-    the scans are segmented like.
+    """targets: scans that are searched and cropped, unless allTargets. structures: ticked in the library or among the
+    examples. recall: share of a structure that its box is to hold. replaceEdited: also replace boxes that were changed
+    by hand. separately: one crop for each structure. marginMm: around crops. exampleVolume: scan of the next example.
+    libraryFile: a structure library; "": the one that ships. outlineExamples: segmentations to learn outlines from.
     """
 
     targets: list[vtkMRMLScalarVolumeNode]
@@ -97,14 +96,14 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EngineWidget):
         ui = self.ui
         scene, store = slicer.mrmlScene, self.session.store
         self.boxes, self.crops, self.coverage = AnatomicalROILogic().make(scene, store)
-        self.outlines = self.closing(OutlineLogic(scene, pythonCommand()))
+        self.outlines = OutlineLogic(scene, pythonCommand())
         self.status = StatusLines(ui.statusLabel)
         self.session.addWork(self._isWorking)
-        self.atEnd(self.boxes.close, self.crops.close)
+        self.atEnd(self.outlines.close, self.boxes.close, self.crops.close)
         self.atEnd(lambda: self.session.removeWork(self._isWorking))
         self.scanChoice = ScanChoice(scene, ui.targetSelector)
         self.preparation = PreparationBar(ui.preparationArea.layout(), self.session)
-        self.structureList = StructureList(ui.searchEdit, ui.structureList, ui.countLabel, ui.clearStructuresButton)
+        self.structurePanel = StructurePanel(ui)
         self.examplePanel = ExamplePanel(ui, self.boxes.examples)
         self.boxTable = BoxTable(ui.boxTable, self.boxes)
         self.coverageTable = CoverageTable(ui.coverageTable, self.coverage)
@@ -119,17 +118,16 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EngineWidget):
         self.viewButtons.laidOut.connect(self._onLaidOut)
         ui.gridButton.connect("clicked(bool)", lambda: self.viewButtons.layOut(ROWS))
         ui.axialButton.connect("clicked(bool)", lambda: self.viewButtons.layOut(AXIAL))
-        self.structureList.changed.connect(lambda: self._onStructures(self.structureList))
+        self.structurePanel.changed.connect(lambda: self._onStructures(self.structurePanel))
         self.examplePanel.changed.connect(lambda: self._onStructures(self.examplePanel))
-        self.examplePanel.added.connect(self._onExamplesAdded)
-        self.outlinePanel.changed.connect(self._onOutlineExamples)
+        self.outlinePanel.changed.connect(lambda: self._write("outlineExamples", self.outlinePanel.examples))
         self.listen(self.session.ticked, self._onTick)
-        self.listen(self.session.chosen, self._onSettings)
+        self.listen(self.session.chosen, lambda _key: self._showState())
 
         self.addObserver(scene, scene.NodeAddedEvent, self._onNodes)
         self.addObserver(scene, scene.NodeRemovedEvent, self._onNodes)
         ui.targetSelector.connect("checkedNodesChanged()", self._onTargetsChecked)
-        connectPath(ui.libraryFileEdit, self._onLibraryFile)
+        connectPath(ui.libraryFileEdit, lambda path: self._write("libraryFile", path.strip()))
         ui.findButton.connect("clicked(bool)", self.onFind)
         ui.removeBoxesButton.connect("clicked(bool)", lambda: self.boxes.removeBoxes(self._targets))
         ui.cropButton.connect("clicked(bool)", self.onCrop)
@@ -156,7 +154,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EngineWidget):
         self._setTargets([])
         self.status.clear()
 
-    # -- what the user does
+    # -- actions of the user
 
     def onFind(self):
         """Find boxes, or stop."""
@@ -174,61 +172,47 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EngineWidget):
             return
         self.status.clear()
         node = self._parameterNode
-        self.crops.start(self._targets, self._ticked(), node.separately, node.marginMm)
+        self.crops.cropAll(self._targets, self._ticked(), node.separately, node.marginMm)
 
     def _onLaidOut(self, sentence):
         self.status.clear()
         self.status.say(sentence)
 
     def _onCropped(self, crops):
-        """Each scan's views show its first crop; where no view shows the scan, all show the first crop of all."""
-        shown = {}
+        """Show each scan's first crop in its views; where no view shows a scan, the first crop of all in all views."""
+        scene, firstOf = slicer.mrmlScene, {}
         for crop in crops:
-            shown.setdefault(crop.GetNodeReferenceID(SOURCE_ROLE), crop)
-        scene = slicer.mrmlScene
-        sources = {scene.GetNodeByID(key): crop for key, crop in shown.items()}
-        seen = {source: crop for source, crop in sources.items() if source is not None and viewsOf(scene, source)}
-        for source, crop in seen.items():
-            show(scene, crop, insteadOf=source)
+            firstOf.setdefault(crop.GetNodeReference(SOURCE_ROLE), crop)
+        seen = [source for source in firstOf if source is not None and viewsOf(scene, source)]
+        for source in seen:
+            show(scene, firstOf[source], insteadOf=source)
         if crops and not seen:
             show(scene, crops[0])
 
     def _onStructures(self, source):
-        """The user ticked in the library or among the examples; a structure of both is one wish."""
+        """The user ticked a structure in the library or among the examples."""
         if self.takesInput:
             others = [name for name in self._parameterNode.structures if name not in source.names]
-            self._parameterNode.structures = [*others, *source.chosen]
-
-    def _onExamplesAdded(self, structures):
-        if self._parameterNode is not None:
-            chosen = [*self._parameterNode.structures, *structures]
-            self._parameterNode.structures = list(dict.fromkeys(chosen))
+            self._write("structures", [*others, *source.chosen])
 
     def _ticked(self):
-        """Structures that are ticked and can be looked for now."""
-        return list(dict.fromkeys([*self.structureList.chosen, *self.examplePanel.chosen]))
-
-    def _onOutlineExamples(self):
-        if self.takesInput:
-            self._parameterNode.outlineExamples = self.outlinePanel.examples
+        """Structures that are ticked and can be found now."""
+        return list(dict.fromkeys([*self.structurePanel.chosen, *self.examplePanel.chosen]))
 
     def _onTargetsChecked(self):
         if self.takesInput:
             self.scanChoice.write(self._parameterNode)
 
-    def _onLibraryFile(self, path):
+    def _write(self, name, value):
+        """Write the user's input to the parameter node."""
         if self.takesInput:
-            self._parameterNode.libraryFile = path.strip()
+            setattr(self._parameterNode, name, value)
 
     # -- following the scene
 
     def _onNodes(self, caller=None, event=None):
         if not self.scanChoice.isCurrent:
             self._onParameters()
-
-    def _onSettings(self, key):
-        self._showLibrary()
-        self._showState()
 
     def showParameters(self, node):
         """Bring panel and logic in line with the parameter node."""
@@ -237,7 +221,6 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EngineWidget):
             self.ui.libraryFileEdit.currentPath = node.libraryFile
         self.boxes.libraryPath = node.libraryFile
         self.outlinePanel.setExamples(list(node.outlineExamples))
-        self._showLibrary()
         self._showState()
 
     def _setTargets(self, volumes):
@@ -245,11 +228,11 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EngineWidget):
         for part in (self.preparation, self.boxTable, self.coverageTable, self.outlinePanel):
             part.setVolumes(volumes)
 
-    def _showLibrary(self):
-        self.structureList.setNames(self.boxes.libraryStructures())
+    def _showStructures(self):
+        self.structurePanel.setNames(self.boxes.libraryStructures())
         if self._parameterNode is not None:
             structures = list(map(canonical_name, self._parameterNode.structures))
-            self.structureList.setChosen(structures)
+            self.structurePanel.setChosen(structures)
             self.examplePanel.setChosen(structures)
 
     def _onTick(self):
@@ -263,7 +246,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EngineWidget):
         self._showCoverage()
 
     def _isWorking(self):
-        return self.boxes.busy or self.crops.busy
+        return self.boxes.busy or self.crops.busy or self.outlines.busy
 
     # -- showing
 
@@ -280,23 +263,24 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EngineWidget):
         tabs.updateGeometry()
 
     def _showState(self):
-        """What can be done now; a tool tip states what is missing where it cannot."""
+        """Show which buttons can be pressed; the tool tip of the others states the missing choice."""
+        self._showStructures()
         ui, node = self.ui, self._parameterNode
         scans, missing = len(self._targets), ""
         if node is None or not scans:
-            missing = _("Load a CT, or tick the scans to look in.")
+            missing = _("Load a CT, or tick the scans in which boxes are to be found.")
         elif not self._ticked():
             missing = _("Tick at least one structure, in the library or among your examples.")
         crop = _("Crop 1 scan") if scans == 1 else _("Crop {count} scans").format(count=scans)
-        found = _("Look for what is ticked above; scans that are not prepared are prepared first.")
-        cropped = _("New volumes next to the scans with exactly their voxels, around the boxes as they are now.")
+        find = _("Find boxes of the structures ticked above; scans are prepared first.")
+        cut = _("New volumes next to the scans with exactly their voxels, around the boxes as they are now.")
         for button, busy, text, why, tip in (
-            (ui.findButton, self.boxes.busy, _("Find boxes"), missing, found),
-            (ui.cropButton, self.crops.busy, crop if scans else _("Crop"), missing, cropped),
+            (ui.findButton, self.boxes.busy, _("Find boxes"), missing, find),
+            (ui.cropButton, self.crops.busy, crop if scans else _("Crop"), missing, cut),
         ):
             button.text = _("Cancel") if busy else text
             button.enabled = busy or not why
-            button.toolTip = _("Stop; what is done stays.") if busy else why or tip
+            button.toolTip = _("Stop; finished boxes and crops stay.") if busy else why or tip
         self.viewButtons.update()
         ui.gridButton.enabled = ui.axialButton.enabled = bool(scans)
         ui.removeBoxesButton.enabled = bool(self.boxTable.structures) and not self.boxes.busy
@@ -304,11 +288,11 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EngineWidget):
         self._showCoverage()
 
     def _showProgress(self):
-        bar, (share, what) = self.ui.findProgressBar, self.boxes.progress
+        bar, (share, step) = self.ui.findProgressBar, self.boxes.progress
         bar.setVisible(self.boxes.busy)  # whether the panel is shown or not, so `visible` cannot be asked
         if self.boxes.busy:
             bar.value = round(100 * share)
-            bar.format = f"{what}  %p%"
+            bar.format = f"{step}  %p%"
 
     def _showCoverage(self):
         if not self.ui.coverageSection.collapsed:
@@ -349,23 +333,20 @@ class AnatomicalROITest(ScriptedLoadableModuleTest):
         patient = make_phantom(71, spacing=(4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0))
         volume = slicer.util.addVolumeFromArray(patient.volume.voxels, patient.volume.ijk_to_ras, name="Patient")
         store = MapStore(slicer.mrmlScene, Engine(Choice(device="cpu", cacheFolder=None)))
+        self.addCleanup(store.close)
         boxes, crops, coverage = AnatomicalROILogic().make(slicer.mrmlScene, store)
-        try:
-            self.assertTrue(boxes.find([volume], ["liver"], 0.99))
-            while boxes.busy:
-                store.poll()
-                boxes.poll()
-                time.sleep(0.05)
-            label = next(number for number, name in patient.label_names.items() if name == "liver")
-            voxels = np.argwhere(patient.labels == label)[:, ::-1]
-            matrix = patient.volume.ijk_to_ras
-            liver = voxels @ matrix[:3, :3].T + matrix[:3, 3]
-            low, high = boxesIn(slicer.mrmlScene, volume)["liver"].box
-            self.assertGreater(((liver >= low) & (liver <= high)).all(axis=1).mean(), 0.99)
-            (crop,) = crops.crop(volume, ["liver"])
-            self.assertEqual(crop.GetName(), "Patient crop")
-            self.assertTrue(coverage.row(volume).holds.startswith("from "))
-        finally:
-            crops.close()
-            boxes.close()
-            store.close()
+        self.addCleanup(boxes.close)
+        self.addCleanup(crops.close)
+        self.assertTrue(boxes.find([volume], ["liver"], 0.99))
+        while boxes.busy:
+            store.poll()
+            boxes.poll()
+            time.sleep(0.05)
+        label = next(number for number, name in patient.label_names.items() if name == "liver")
+        matrix = patient.volume.ijk_to_ras
+        liver = np.argwhere(patient.labels == label)[:, ::-1] @ matrix[:3, :3].T + matrix[:3, 3]
+        low, high = boxesIn(slicer.mrmlScene, volume)["liver"].box
+        self.assertGreater(((liver >= low) & (liver <= high)).all(axis=1).mean(), 0.99)
+        (crop,) = crops.crop(volume, ["liver"])
+        self.assertEqual(crop.GetName(), "Patient crop")
+        self.assertTrue(coverage.row(volume).holds.startswith("from "))

@@ -1,10 +1,9 @@
-"""The section "Align volumes": what is laid on what and how, progress, the result in words, showing and undoing it."""
+"""The section "Align volumes": the choice of scans and kind, progress, the result in words, showing and undoing it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import NamedTuple
 
 import qt
 from slicer.i18n import tr as _
@@ -26,27 +25,8 @@ def _kinds() -> dict[str, tuple[str, str]]:
         RIGID: (_("Rigid"), _("Turns and shifts the scan, and bends nothing. One to three seconds.")),
         AFFINE: (_("Affine"), _("Also stretches and shears it as a whole. One to three seconds.")),
         COARSE: (_("Coarse"), _("Also bends it smoothly, to follow organs that have moved. One to three seconds.")),
-        DEFORMABLE: (
-            _("Deformable"),
-            _("Also compares the images, for the closest fit. Two to ten seconds."),
-        ),
+        DEFORMABLE: (_("Deformable"), _("Also compares the images, for the closest fit. Two to ten seconds.")),
     }
-
-
-class _State(NamedTuple):
-    """All that is shown. fixed, moving: names, "" where these are not two volumes. progress: per cent and what is done,
-    None at rest. text: what came of it, or an error.
-    """
-
-    fixed: str
-    moving: str
-    kind: str
-    problem: str
-    progress: tuple[int, str] | None
-    laidOver: bool
-    aligned: bool
-    text: str
-    isError: bool
 
 
 class AlignPanel(Listener):
@@ -59,7 +39,7 @@ class AlignPanel(Listener):
         self.kindChosen = Signal()
         self._template, self._targets = None, []
         self._said = ""
-        self._shown: _State | None = None
+        self._shown: tuple | None = None
         self._kinds = _kinds()
         self._fillKinds(DEFORMABLE)
         ui.alignKindComboBox.connect("currentIndexChanged(int)", self._onKind)
@@ -75,7 +55,7 @@ class AlignPanel(Listener):
         self.update()
 
     def show(self, kind: str, template, targets: Sequence) -> None:
-        """Bring the section in line with the parameters. template, targets: what is aligned unless chosen otherwise."""
+        """Show the parameters. template, targets: the scans that are aligned unless others are chosen."""
         known = kind if kind in self._kinds else DEFORMABLE  # a scene of another version may name another
         if known != self._kind:
             self._fillKinds(known)
@@ -104,7 +84,7 @@ class AlignPanel(Listener):
     def _otherScan(self):
         return next((scan for scan in [self._template, *self._targets] if scan is not self.fixed), None)
 
-    # -- what the user does
+    # -- actions of the user
 
     def onAlign(self) -> None:
         """Align, or stop."""
@@ -114,7 +94,7 @@ class AlignPanel(Listener):
         else:
             ui = self.ui
             resample, transform = ui.alignResampleCheckBox.checked, ui.alignTransformSelector.currentNode()
-            self.logic.start(self.fixed, self.moving, self._kind, transform, resample)
+            self.logic.align(self.fixed, self.moving, self._kind, transform, resample)
         self.update()
 
     def onShow(self) -> None:
@@ -167,68 +147,57 @@ class AlignPanel(Listener):
         self._said = sentence
 
     def update(self) -> None:
-        """Show the state as it is now; does nothing while nothing has changed."""
-        state = self._state()
-        if state != self._shown:
-            self._shown = state
-            self._show(state)
-
-    def _state(self) -> _State:
+        """Show the present state; does nothing while it has not changed."""
         fixed, moving, logic = self.fixed, self.moving, self.logic
-        problem = logic.problem(fixed, moving, self._kind, self.ui.alignTransformSelector.currentNode())
         both = fixed is not None and moving is not None and fixed is not moving
         alignment = alignmentOf(moving)
-        share, what = logic.progress
-        return _State(
-            fixed.GetName() if both else "",
-            moving.GetName() if both else "",
+        state = (
+            (fixed.GetName(), moving.GetName()) if both else ("", ""),
             self._kind,
-            problem,
-            (round(100 * share), what) if logic.busy else None,
+            logic.problem(fixed, moving, self._kind, self.ui.alignTransformSelector.currentNode()),
+            logic.progress if logic.busy else None,
             both and areLaidOver(self._session.scene, fixed, moving),
+            "" if alignment is None else alignment.GetDescription() or "",
             alignment is not None,
-            self._said or ("" if alignment is None else alignment.GetDescription() or ""),
-            bool(self._said),
+            self._said,
         )
+        if state != self._shown:
+            self._shown = state
+            self._show(*state)
 
-    def _show(self, state: _State) -> None:
-        ui, busy = self.ui, state.progress is not None
-        names = {"fixed": state.fixed, "moving": state.moving}
-        ui.alignKindComboBox.toolTip = self._kinds[state.kind][1]
+    def _show(self, names, kind, problem, progress, laidOver, result, isAligned, said) -> None:
+        """names: of the fixed and the moving scan, "" without two scans. progress: None at rest. said: an error."""
+        ui, busy, (fixed, moving) = self.ui, progress is not None, names
+        ui.alignKindComboBox.toolTip = self._kinds[kind][1]
         for widget in (
-            ui.alignFixedSelector,
-            ui.alignMovingSelector,
-            ui.alignKindComboBox,
-            ui.alignTransformSelector,
+            ui.alignFixedSelector, ui.alignMovingSelector, ui.alignKindComboBox, ui.alignTransformSelector,
             ui.alignResampleCheckBox,
-        ):
+        ):  # fmt: skip
             widget.enabled = not busy
-        lay = _("Lay {moving} on {fixed}; scans that are not prepared are prepared first.").format(**names)
-        stop = _("Stop; nothing is changed in the scene.")
+        lay = _("Lay {moving} on {fixed}; both scans are prepared first.").format(moving=moving, fixed=fixed)
         ui.alignButton.text = _("Cancel") if busy else _("Align")
-        ui.alignButton.enabled = busy or not state.problem
-        ui.alignButton.toolTip = stop if busy else state.problem or lay
-        missing = "" if state.fixed else _("Choose two scans first.")
-        over = _("{moving} half transparent over {fixed}; the slider of the slice views mixes them.").format(**names)
-        alone = _("{fixed} alone in the views.").format(**names)
-        ui.alignShowButton.text = _("Show fixed alone") if state.laidOver else _("Show both")
-        ui.alignShowButton.enabled = not missing
-        ui.alignShowButton.toolTip = missing or (alone if state.laidOver else over)
-        ui.alignUndoButton.enabled = state.aligned and not busy
-        back = _("Put {moving} back to where it was; the transform stays in the scene.").format(**names)
-        ui.alignUndoButton.toolTip = back if state.aligned else _("The moving scan is not aligned.")
+        ui.alignButton.enabled = busy or not problem
+        ui.alignButton.toolTip = _("Stop; nothing is changed in the scene.") if busy else problem or lay
+        over = _("{moving} half transparent over {fixed}; the slider of the slice views mixes them.")
+        tip = _("{fixed} alone in the views.") if laidOver else over if fixed else _("Choose two scans first.")
+        ui.alignShowButton.text = _("Show fixed alone") if laidOver else _("Show both")
+        ui.alignShowButton.enabled = bool(fixed)
+        ui.alignShowButton.toolTip = tip.format(moving=moving, fixed=fixed)
+        back = _("Put {moving} back to where it was; the transform stays in the scene.").format(moving=moving)
+        ui.alignUndoButton.enabled = isAligned and not busy
+        ui.alignUndoButton.toolTip = back if isAligned else _("The moving scan is not aligned.")
         ui.alignProgressBar.setVisible(busy)  # whether the panel is shown or not, so `visible` cannot be asked
         if busy:
-            ui.alignProgressBar.value = state.progress[0]
-            ui.alignProgressBar.format = f"{state.progress[1]}  %p%"
-        showText(ui.alignLabel, coloured(state.text, BAD) if state.isError else escape(state.text))
+            ui.alignProgressBar.value = round(100 * progress[0])
+            ui.alignProgressBar.format = f"{progress[1]}  %p%"
+        showText(ui.alignLabel, coloured(said, BAD) if said else escape(result))
 
 
 def _nameDefault(selector, title: str, node) -> None:
-    """What an empty selector stands for. Setting it moves an empty selector to its first node."""
+    """Write into an empty selector which scan it means."""
     text = title if node is None else _("{title} ({name})").format(title=title, name=node.GetName())
     if selector.noneDisplay != text:
         chosen, blocked = selector.currentNode(), selector.blockSignals(True)
         selector.noneDisplay = text
-        selector.setCurrentNode(chosen)
+        selector.setCurrentNode(chosen)  # setting noneDisplay moves an empty selector to its first node
         selector.blockSignals(blocked)

@@ -2,69 +2,38 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from AnatomicalEmbedding.registration import COARSE, DEFORMABLE
+from AnatomicalEmbedding.errors import CancelledError
+from AnatomicalEmbedding.registration import AFFINE, COARSE, DEFORMABLE
 
 from ..shared import Views
-from ..shared.maps.MapStore import FAILED, READY, WAITING, WORKING, MapStore
-from ..shared.maps.Worker import Worker
-from ..shared.Signal import Signal
-from ..shared.VolumeNodes import snapshot
-from .AlignmentJob import Outcome, alignmentWork
+from ..shared.maps.Engine import Engine
+from ..shared.maps.MapStore import MapStore
+from ..shared.maps.Worker import Work
+from ..shared.SceneJob import SceneJob, Steps
+from ..shared.VolumeNodes import Snapshot, snapshot
 from .AlignmentNodes import addResampled, align, alignmentOf, undoAlignment, whyNotInto
 
+if TYPE_CHECKING:
+    from AnatomicalEmbedding.embedding.map import EmbeddingMap
+    from AnatomicalEmbedding.registration.transform import Folding, Registration
+    from AnatomicalEmbedding.scan.volume import Volume
+
 _PREPARING = 0.5  # share of the progress, where a scan is not prepared
-_JOB = "align"
 
 
-@dataclass(eq=False)
-class _Task:
-    """fixed, moving: volume nodes. transform: node to write to, None for a new one. begun: volumes whose embedding was
-    started for it. maps: of both, once the registration has begun.
-    """
-
-    fixed: object
-    moving: object
-    kind: str
-    transform: object
-    resample: bool
-    begun: list
-    maps: tuple | None = None
-    share: float = 0.0
-    what: str = "preparing the scans"
-
-    @property
-    def volumes(self) -> tuple:
-        return self.fixed, self.moving
-
-
-class AlignmentLogic:
-    """One alignment at a time. changed(): something to show has changed. reported(sentence): why there is no result."""
+class AlignmentLogic(SceneJob):
+    """One alignment at a time; cancelling leaves the scene as it was."""
 
     def __init__(self, scene, store: MapStore) -> None:
-        self.scene, self.store = scene, store
-        self.changed, self.reported = Signal(), Signal()
-        self._worker = Worker()
-        self._task: _Task | None = None
-
-    @property
-    def busy(self) -> bool:
-        return self._task is not None
-
-    @property
-    def progress(self) -> tuple[float, str]:
-        """Share done (0..1) and what is being done."""
-        task = self._task
-        if task is None:
-            return 1.0, ""
-        if task.maps is None:
-            shares = [self.store.state(node).share for node in task.volumes]
-            return _PREPARING * sum(shares) / 2, task.what
-        return (_PREPARING + (1 - _PREPARING) * task.share if task.begun else task.share), task.what
+        super().__init__(scene, store, "align again")
 
     def problem(self, fixedNode, movingNode, kind: str, transformNode=None) -> str:
-        """Why these cannot be aligned, a sentence with the remedy; "" where nothing is known against it."""
+        """Why these volumes cannot be aligned, a sentence with the remedy; "" where nothing is known against it."""
         if fixedNode is None or movingNode is None:
             return "Load two CTs, or choose a fixed and a moving scan."
         if fixedNode is movingNode:
@@ -73,98 +42,110 @@ class AlignmentLogic:
             return ""
         return whyNotInto(transformNode, fixedNode, movingNode, kind in (COARSE, DEFORMABLE))
 
-    def start(self, fixedNode, movingNode, kind: str = DEFORMABLE, transformNode=None, resample: bool = False) -> bool:
-        """Align the moving volume with the fixed one; scans that are not prepared are prepared first.
+    def align(self, fixedNode, movingNode, kind: str = DEFORMABLE, transformNode=None, resample: bool = False) -> bool:
+        """Align the moving volume with the fixed one; both are prepared first.
 
-        kind: "rigid", "affine", "coarse" or "deformable". transformNode: whose content is replaced, None for a new one.
-        resample: also make a volume on the fixed one's voxels. False where it cannot start, which `reported` states.
+        Args:
+            kind: "rigid", "affine", "coarse" or "deformable".
+            transformNode: its content is replaced; None for a new node.
+            resample: also make a volume on the fixed one's voxels.
+
+        Returns:
+            False where it cannot start; `reported` states why.
         """
         self.cancel()
-        problem = self.problem(fixedNode, movingNode, kind, transformNode)
-        if problem:
+        if problem := self.problem(fixedNode, movingNode, kind, transformNode):
             self.reported.emit(problem)
             return False
-        begun = self.store.request((fixedNode, movingNode))
-        self._task = _Task(fixedNode, movingNode, kind, transformNode, resample, begun)
-        self.changed.emit()
+        self.start(self._align((fixedNode, movingNode), kind, transformNode, resample))
         return True
 
-    def cancel(self) -> None:
-        """Stop; nothing stays, not even scans half prepared for it."""
-        task, self._task = self._task, None
-        if task is not None:
-            self._worker.cancel()
-            self.store.cancel([node for node in task.begun if self._isWorkedOn(node)])
-            self.changed.emit()
-
-    def poll(self) -> None:
-        """To be called a few times a second, after the store's: goes on, and takes over what was found."""
-        if self._task is not None:
-            self._goOn(self._task)
-        for event in self._worker.poll():
-            task = self._task
-            if event.kind == "failed":
-                self._stop(event.what)
-                continue
-            if event.kind == "done":
-                self._task = None
-                self._finish(task, event.result)
-            else:
-                task.share, task.what = event.share, event.what
-            self.changed.emit()
+    def _align(self, volumes: tuple, kind: str, transformNode, resample: bool) -> Steps[None]:
+        begun = self.store.request(volumes)
+        try:
+            maps = yield from self.maps(volumes, (0.0, _PREPARING))
+        finally:
+            self.store.cancel(begun)  # of scans that are not prepared yet
+        scans = [snapshot(volume) for volume in volumes]
+        work = _registering(scans, maps, kind, self.store.engine, resample)
+        outcome = yield from self.inBackground(work, volumes, (_PREPARING if begun else 0.0, 1.0))
+        fixedNode, movingNode = volumes
+        chosen = transformNode if transformNode is not None and transformNode.GetScene() is self.scene else None
+        transform = align(self.scene, outcome.registration, fixedNode, movingNode, chosen)
+        transform.SetDescription(outcome.text)
+        Views.fit(self.scene, movingNode)  # it may have moved by a metre, out of its own views
+        if outcome.resampled is not None:
+            addResampled(self.scene, outcome.resampled, fixedNode, movingNode)
 
     def undo(self, volumeNode) -> None:
-        """Put an aligned volume back to where it was; does nothing with others."""
+        """Put an aligned volume back to where it was; other volumes stay where they are."""
         if alignmentOf(volumeNode) is not None:
             undoAlignment(volumeNode)
             Views.fit(self.scene, volumeNode)
             self.changed.emit()
 
-    def close(self) -> None:
-        """Cancel and let the thread end."""
-        self.cancel()
-        self._worker.end()
 
-    def _goOn(self, task: _Task) -> None:
-        """Stop where a scan has gone or changed; begin to register once both are prepared."""
-        for node in task.volumes:
-            why = self._obstacle(node)
-            if why:
-                self._stop(why)
-                return
-            if self.store.state(node).status == WORKING:
-                task.what = f"preparing {node.GetName()}"
-        maps = tuple(self.store.map(node) for node in task.volumes)
-        if task.maps is None and None not in maps:
-            task.maps = maps
-            fixed, moving = (snapshot(node) for node in task.volumes)
-            self._worker.submit(_JOB, alignmentWork((fixed, moving), maps, task.kind, self.store.engine, task.resample))
-        elif task.maps is not None and any(now is not then for now, then in zip(maps, task.maps, strict=True)):
-            self._stop(f"{task.fixed.GetName()} or {task.moving.GetName()} was changed meanwhile; align again.")
+@dataclass(frozen=True, eq=False)
+class _Outcome:
+    """registration: fixed -> moving. seconds: without preparing the scans. resampled: the moving scan on the voxels of
+    the fixed one, or None. note: a sentence where the registration ran otherwise than asked, or "".
+    """
 
-    def _obstacle(self, node) -> str:
-        """Why nothing will come of this scan, as a sentence; "" where it is prepared or will be."""
-        name, state = node.GetName(), self.store.state(node)
-        if node.GetScene() is not self.scene:
-            return f"{name}: was removed; choose another scan."
-        if state.status == FAILED:
-            return state.sentence if name in state.sentence else f"{name}: {state.sentence}"
-        if state.status == READY or self._isWorkedOn(node):
-            return ""
-        return f"{name}: was changed, or its preparation stopped; align again."
+    registration: Registration
+    folding: Folding
+    seconds: float
+    resampled: Volume | None
+    note: str
 
-    def _finish(self, task: _Task, outcome: Outcome) -> None:
-        """Put the result into the scene."""
-        chosen = task.transform if task.transform is not None and task.transform.GetScene() is self.scene else None
-        transform = align(self.scene, outcome.registration, task.fixed, task.moving, chosen)
-        transform.SetDescription(outcome.text)
-        Views.fit(self.scene, task.moving)  # it may have moved by a metre, out of its own views
-        if outcome.resampled is not None:
-            addResampled(self.scene, outcome.resampled, task.fixed, task.moving)
+    @property
+    def text(self) -> str:
+        """The result in a few sentences."""
+        found, folding = self.registration, self.folding
+        sentences = [
+            f"{found.moving} lies on {found.fixed} ({found.kind}).",
+            f"{found.used} of {found.tried} places of {found.fixed} were found in {found.moving}.",
+        ]
+        if found.field is not None:
+            sizes = f"{max(folding.low, 0):.2f} to {folding.high:.2f} times"  # below 0: see the next sentence
+            sentences.append(f"Tissue is {sizes} as large in {found.moving} (98 % of the body).")
+            sentences.append(f"{100 * folding.share:.2f} % of the body is turned inside out.")
+        elif found.kind == AFFINE:
+            sentences.append(f"Tissue is {folding.low:.2f} times as large in {found.moving}.")
+        sentences.append(f"It took {self.seconds:.1f} s.")
+        return " ".join(filter(None, [*sentences, folding.doubt, self.note]))
 
-    def _stop(self, sentence: str) -> None:
-        self.cancel()
-        self.reported.emit(sentence)
 
-    def _isWorkedOn(self, node) -> bool:
-        return self.store.state(node).status in (WAITING, WORKING)
+def _registering(
+    scans: Sequence[Snapshot], maps: Sequence[EmbeddingMap], kind: str, engine: Engine, resample: bool
+) -> Work:
+    """The registration for a Worker, with an _Outcome. scans, maps: of the fixed and the moving volume."""
+
+    def work(progress, cancelled) -> _Outcome:
+        def step(share: float, title: str) -> None:
+            if cancelled():
+                raise CancelledError("The alignment was cancelled.")
+            progress(share, title)
+
+        start = time.perf_counter()
+        step(0.0, "reading the scans")
+        fixed, moving = (scan.volume() for scan in scans)
+        found, note = _register(maps, (fixed, moving), kind, engine.load().device, step)
+        folding = found.folding(maps[0])
+        seconds = time.perf_counter() - start
+        step(1.0, "resampling" if resample else "done")
+        return _Outcome(found, folding, seconds, found.warp(moving, fixed) if resample else None, note)
+
+    return work
+
+
+def _register(maps, volumes, kind, device, step) -> tuple[Registration, str]:
+    """Register on the device, or on the CPU where the GPU's memory does not suffice, which the note states."""
+    import torch
+
+    from AnatomicalEmbedding.registration.register import register
+
+    try:
+        return register(maps, volumes, kind, device, step), ""
+    except torch.cuda.OutOfMemoryError:
+        note = f"The memory of {device} did not suffice; the registration ran on the CPU."
+        return register(maps, volumes, kind, "cpu", step), note

@@ -1,9 +1,9 @@
 """Alignments in the scene: the transform that lays a moving volume on a fixed one, and the resampled volume.
 
-A registration maps points of the fixed scan to the moving one, in each scan's own RAS mm. A transform node below which
-the moving volume lies maps the other way, to its parent: so the registration is its transform FROM parent, and Slicer
-works out the inverse where it needs one. The node lies below the fixed volume's own parent transform, whatever that is;
-the moving volume's former one counts no more.
+A registration maps points of the fixed scan to the moving one, in each scan's own RAS mm. A transform node above the
+moving volume maps the other way, to its parent. So the registration is the node's transform FROM parent, and Slicer
+computes the inverse where it needs one. The node is put below the fixed volume's parent transform; the moving volume's
+former parent transform no longer applies.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from AnatomicalEmbedding.scan.volume import Volume
 
 FIXED_ROLE, MOVING_ROLE = "AnatomicalEmbedding.FixedVolume", "AnatomicalEmbedding.MovingVolume"
-_BEFORE_ROLE = "AnatomicalEmbedding.TransformBefore"  # what the moving volume lay below before it was aligned
+_BEFORE_ROLE = "AnatomicalEmbedding.TransformBefore"  # the moving volume's parent transform before it was aligned
 _LINEAR, _ANY = "vtkMRMLLinearTransformNode", "vtkMRMLTransformNode"
 
 
@@ -54,7 +54,7 @@ def whyNotInto(transformNode, fixedNode, movingNode, bending: bool) -> str:
 
 
 def align(scene, registration: Registration, fixedNode, movingNode, transformNode=None):
-    """Put the moving volume below a transform that lays it on the fixed one, made where none is given; returns it."""
+    """Put the moving volume below a transform, a new one unless given, that lays it on the fixed one; returns it."""
     linear = registration.field is None
     if transformNode is None:
         name = SceneNodes.freeName(scene, f"{movingNode.GetName()} to {fixedNode.GetName()}")
@@ -96,7 +96,7 @@ def addResampled(scene, resampled: Volume, fixedNode, movingNode):
 
 
 def _splineTransform(affine: np.ndarray, field: SplineField):
-    """affine(x) + field(x) as a B-spline before an affine map, which is what transform files can hold.
+    """affine(x) + field(x) as a B-spline before an affine map, the form that transform files can hold.
 
     Beyond the fixed scan's box the displacement dies away within three knots.
     """

@@ -1,6 +1,6 @@
 """The moving volume laid over the fixed one in slice views, half transparent, to see how well they fit.
 
-In two colours what both show is grey, what only one shows is red or cyan.
+In two colours, tissue that both show is grey, tissue that only one shows is red or cyan.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Names of boxes in slice views, at the corner of what each view cuts of them. MRML itself names an ROI only in the
-slices through its middle.
+"""Names of boxes in slice views, at the corner of the part of each box that a view shows. MRML itself names an ROI only
+in the slices through its middle.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from ..shared import Views
 from .BoxNodes import BoxNode, boxesByVolume
 from .StructureNames import readable
 
-_CLASS = "vtkMRMLMarkupsFiducialNode"
 _TEXT_SIZE = 2.2  # percent of the view
 _EDGES = [(a, a | bit) for a in range(8) for bit in (1, 2, 4) if not a & bit]  # of a box, between its corners 0 to 7
 _WIDE, _HIGH = 60, 13  # pixels that a name takes
@@ -21,7 +20,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 2, 60, 36, 4  # pixels from the view's borders, w
 
 
 class BoxLabels:
-    """A list of names for each view that shows boxes; none is saved or offered in selectors."""
+    """A list of names for each view that shows boxes; no list is saved or offered in selectors."""
 
     def __init__(self, scene) -> None:
         self.scene = scene
@@ -30,7 +29,10 @@ class BoxLabels:
         self._version, self._boxes = None, {}
 
     def follow(self, version: object) -> None:
-        """To be called a few times a second. version: differs when boxes have changed."""
+        """Write names where boxes or views have changed; to be called a few times a second.
+
+        version: differs when boxes have changed.
+        """
         boxes = boxesByVolume(self.scene) if version != self._version else self._boxes
         self._version, self._boxes = version, boxes
         if not boxes:
@@ -39,18 +41,19 @@ class BoxLabels:
         for view in Views.sliceNodes(self.scene):
             volume = Views.volumeIn(self.scene, view)
             xyToRas = slicer.util.arrayFromVTKMatrix(view.GetXYToRAS())
-            here = {} if volume is None else boxes.get(volume.GetID(), {})
-            shown = {name: box for name, box in here.items() if _isShown(box)}
+            inVolume = {} if volume is None else boxes.get(volume.GetID(), {})
+            shown = {name: box for name, box in inVolume.items() if _isShown(box)}
             transform = None if volume is None else volume.GetParentTransformNode()
             moved = None if transform is None else (transform.GetID(), transform.GetMTime())
             now = (version, list(shown), moved, xyToRas.tobytes(), tuple(view.GetDimensions()))
             if self._drawn.get(view.GetID()) != now:
                 self._drawn[view.GetID()] = now
-                corners = {name: _cornerIn(view, xyToRas, box) for name, box in shown.items()}
-                places = _apart({readable(name): corner for name, corner in corners.items() if corner is not None})
+                corners = {readable(name): _cornerIn(view, xyToRas, box) for name, box in shown.items()}
+                places = _spread({name: corner for name, corner in corners.items() if corner is not None})
                 self._write(view, {name: (xyToRas @ [*place, 0.0, 1.0])[:3] for name, place in places.items()})
 
     def clear(self) -> None:
+        """Remove all names."""
         for node in self._lists.values():
             if node.GetScene() is self.scene:
                 self.scene.RemoveNode(node.GetDisplayNode())
@@ -60,37 +63,34 @@ class BoxLabels:
     def _write(self, view, places: dict[str, np.ndarray]) -> None:
         node = self._lists.get(view.GetID())
         if node is None or node.GetScene() is not self.scene:
-            node = self._make(view) if places else None
-        if node is None or (not places and not node.GetNumberOfControlPoints()):
-            return
+            if not places:
+                return
+            node = self._lists[view.GetID()] = _addList(self.scene, view)
         with NodeModify(node):
-            if [node.GetNthControlPointLabel(n) for n in range(node.GetNumberOfControlPoints())] != list(places):
-                node.RemoveAllControlPoints()
-                for name, place in places.items():
-                    node.AddControlPoint(vtk.vtkVector3d(*place), name)
-            for n, place in enumerate(places.values()):
-                node.SetNthControlPointPosition(n, *place)
+            node.RemoveAllControlPoints()
+            for name, place in places.items():
+                node.AddControlPoint(vtk.vtkVector3d(*place), name)
 
-    def _make(self, view):
-        node = self.scene.CreateNodeByClass(_CLASS)
-        node.UnRegister(None)
-        node.SetName("Names of boxes")
-        node.SetHideFromEditors(True)
-        node.SetSaveWithScene(False)
-        node.SetLocked(True)
-        with Views.keepingPlaceNode(self.scene):
-            self.scene.AddNode(node)
-        node.CreateDefaultDisplayNodes()
-        display = node.GetDisplayNode()
-        display.SetSaveWithScene(False)
-        display.SetViewNodeIDs([view.GetID()])
-        display.SetVisibility3D(False)
-        display.SetUseGlyphScale(False)
-        display.SetGlyphSize(0.01)
-        display.SetTextScale(_TEXT_SIZE)
-        display.SetSelectedColor(1.0, 1.0, 1.0)
-        self._lists[view.GetID()] = node
-        return node
+
+def _addList(scene, view):
+    node = scene.CreateNodeByClass("vtkMRMLMarkupsFiducialNode")
+    node.UnRegister(None)
+    node.SetName("Names of boxes")
+    node.SetHideFromEditors(True)
+    node.SetSaveWithScene(False)
+    node.SetLocked(True)
+    with Views.keepingPlaceNode(scene):
+        scene.AddNode(node)
+    node.CreateDefaultDisplayNodes()
+    display = node.GetDisplayNode()
+    display.SetSaveWithScene(False)
+    display.SetViewNodeIDs([view.GetID()])
+    display.SetVisibility3D(False)
+    display.SetUseGlyphScale(False)
+    display.SetGlyphSize(0.01)
+    display.SetTextScale(_TEXT_SIZE)
+    display.SetSelectedColor(1.0, 1.0, 1.0)
+    return node
 
 
 def _isShown(box: BoxNode) -> bool:
@@ -99,33 +99,27 @@ def _isShown(box: BoxNode) -> bool:
 
 
 def _cornerIn(view, xyToRas: np.ndarray, box: BoxNode) -> tuple[float, float] | None:
-    """Pixels (x, y) of the upper left corner of what a view cuts of a box; None where nothing of it is seen."""
+    """Pixels (x, y) of the upper left corner of a box in a view; None where the view shows nothing of it."""
     toRas = slicer.util.arrayFromVTKMatrix(box.node.GetObjectToWorldMatrix())
     half = np.array(box.node.GetSize()) / 2
     corners = np.array([[*((2 * (n >> axis & 1) - 1) * half[axis] for axis in range(3)), 1.0] for n in range(8)])
     xyz = (np.linalg.inv(xyToRas) @ toRas @ corners.T).T[:, :3]
-    cut = [
-        xyz[a] + (xyz[b] - xyz[a]) * (xyz[a, 2] / (xyz[a, 2] - xyz[b, 2]))
-        for a, b in _EDGES
-        if xyz[a, 2] * xyz[b, 2] < 0
-    ]
-    if not cut:
+    ends = [(xyz[a], xyz[b]) for a, b in _EDGES if xyz[a, 2] * xyz[b, 2] < 0]
+    if not ends:
         return None
-    left, top = np.min(cut, axis=0)[0], np.max(cut, axis=0)[1]
-    right, bottom = np.max(cut, axis=0)[0], np.min(cut, axis=0)[1]
+    cut = np.array([one + (other - one) * (one[2] / (one[2] - other[2])) for one, other in ends])
+    (left, bottom), (right, top) = cut.min(axis=0)[:2], cut.max(axis=0)[:2]
     width, height = view.GetDimensions()[:2]
     if right < 0 or left > width or top < 0 or bottom > height:
         return None
-    x = min(max(left, _LEFT), max(width - _RIGHT, _LEFT))
-    y = min(max(top, _BOTTOM), max(height - _TOP, _BOTTOM))
-    return x, y
+    return min(max(left, _LEFT), max(width - _RIGHT, _LEFT)), min(max(top, _BOTTOM), max(height - _TOP, _BOTTOM))
 
 
-def _apart(places: dict[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
-    """Names that would lie over each other, one below the other."""
-    apart: dict[str, tuple[float, float]] = {}
+def _spread(places: dict[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
+    """Move names that would lie over each other one below the other."""
+    spread: dict[str, tuple[float, float]] = {}
     for name, (x, y) in sorted(places.items(), key=lambda each: -each[1][1]):
-        while any(abs(x - ax) < _WIDE and abs(y - ay) < _HIGH for ax, ay in apart.values()):
+        while any(abs(x - ax) < _WIDE and abs(y - ay) < _HIGH for ax, ay in spread.values()):
             y -= _HIGH
-        apart[name] = x, y
-    return apart
+        spread[name] = x, y
+    return spread

@@ -1,29 +1,38 @@
-"""Boxes of structures in scans: what is known of them, which views show them, and looking for more."""
+"""Boxes of structures in scans: finding them, reading them, and keeping them in step with views and volumes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
+
 from ..shared import SceneNodes, Views
 from ..shared.maps.MapStore import EMPTY, READY, MapStore
+from ..shared.SceneJob import SceneJob, Steps
 from ..shared.SceneNodes import nodesOf
-from ..shared.Signal import Listener, Signal
 from ..shared.VolumeNodes import ctVolumes, toWorld
 from .BoxLabels import BoxLabels
-from .BoxNodes import FoundBox, absentIn, boxesByVolume, boxesIn, keepAbsent
-from .BoxSearch import BoxSearch
-from .StructureExamples import StructureExamples
-from .StructureFinder import madeFrom
-from .StructureNames import libraryFile, namesIn
+from .BoxNodes import ABSENT, BoxNode, FoundBox, absentIn, boxesByVolume, boxesIn, coloursIn, freeColour, keepAbsent
+from .StructureExamples import MarkedExample, Marking, StructureExamples
+from .StructureFinder import checkRecall, libraryFile, madeFrom, makeFinder, namesIn, openLibrary
+from .StructureNames import readable
+
+if TYPE_CHECKING:
+    from AnatomicalEmbedding.structures.library import StructureLibrary
+
+_PREPARING = 0.9  # share of a scan's progress, before its boxes are found
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A structure in a volume, for tables. found: what is known of it, or None. boxed: has it a box there? edited: was
-    the box changed by hand? outdated: it was found with other weights or voxels. marked: by the user's own example.
+    """A structure in a volume, for tables.
+
+    found: the answer of the search, None for a box of the user's own. boxed: the volume has a box of it. edited: the
+    box was changed by hand. outdated: it was found with other weights or voxels. marked: by the user's own example.
     """
 
     found: FoundBox | None = None
@@ -33,70 +42,155 @@ class Cell:
     marked: bool = False
 
 
-class BoxLogic(Listener):
-    """changed(): boxes, examples or the progress of a search have changed. reported(sentence): something to read.
+class BoxLogic(SceneJob):
+    """changed(): boxes, examples or the progress of a search have changed. reported(sentence): to be read.
 
     libraryPath: file of a structure library; "": the one that ships for the weights.
     """
 
     def __init__(self, scene, store: MapStore) -> None:
-        self.scene, self.store = scene, store
-        self.changed, self.reported = Signal(), Signal()
+        super().__init__(scene, store, "find boxes again")
         self.libraryPath = ""
         self.examples = StructureExamples(scene)
-        self._search = BoxSearch(scene, store, self.examples)
         self.examples.changed.connect(self.changed.emit)
-        self._search.changed.connect(self.changed.emit)
-        self._search.reported.connect(self.reported.emit)
         self._parents, self._ownViews = self._transforms(), Views.OwnViews(scene)
         self._labels = BoxLabels(scene)
         self._drawn, self._dirty = self._lastDrawn(), False
-        self.atEnd(self.examples.close, self._search.close, self._labels.clear)
+        self.atEnd(self.examples.close, self._labels.clear)
         self.listen(store.changed, self._onMap)
 
     def libraryStructures(self) -> list[str]:
-        """Names of what can be found without examples, sorted; none where the weights have no library."""
+        """Names of the structures that can be found without examples, sorted; empty for weights without a library."""
         path = libraryFile(self.store.engine.weightsPath(), self.libraryPath)
         return [] if path is None else namesIn(path)
 
-    # -- looking for boxes -------------------------------------------------------------------------------------------
+    # -- finding boxes: `find`, then `_search` from its first to its last line ---------------------------------------
+
+    def poll(self) -> None:
+        """Continue the search, let boxes follow volumes and views; to be called a few times a second."""
+        self._followTransforms()
+        self._ownViews.follow()
+        self._followHands()
+        super().poll()
 
     def find(
         self, volumeNodes: Sequence, structures: Sequence[str], recall: float, replaceEdited: bool = False
     ) -> bool:
-        """Start looking for structures, of the library or of the user's examples, in volumes; embeds what needs it.
+        """Start to find structures, of the library or of the user's examples, in volumes, which are prepared first.
 
-        recall: the share of a structure that its box is to hold, 0 to 1. replaceEdited: also write boxes anew that were
-        changed by hand. Own examples go before the library's of the same name; a volume that holds one is not searched
-        for it. False where nothing could be started, which `reported` states.
+        An example of a structure takes the place of the library's; the scan that it marks is not searched for it.
+
+        Args:
+            recall: the share of a structure that its box is to hold, 0..1.
+            replaceEdited: also replace boxes that were changed by hand.
+
+        Returns:
+            False where nothing could be started; `reported` states why.
         """
-        return self._search.start(volumeNodes, structures, recall, replaceEdited, self.libraryPath)
+        self.cancel()
+        volumes = list(dict.fromkeys(node for node in volumeNodes if node is not None))
+        examples = self.examples.of(structures)
+        try:
+            if not volumes:
+                raise PointsError("No scan was chosen; tick the scans in which boxes are to be found.")
+            if not structures:
+                raise PointsError("No structure was chosen; tick some in the library, or add examples of your own.")
+            for example in examples:
+                example.read()
+            if problem := self.store.engine.problem():
+                raise AnatomicalEmbeddingError(problem)
+        except AnatomicalEmbeddingError as error:
+            self.reported.emit(str(error))
+            return False
+        self.start(self._search(volumes, list(dict.fromkeys(structures)), examples, recall, replaceEdited))
+        return True
 
-    def cancel(self) -> None:
-        """Stop the search; boxes that were found stay. Scans go on being embedded: see MapStore.cancel."""
-        self._search.cancel()
+    def _search(
+        self, volumes: list, structures: list[str], examples: list[MarkedExample], recall: float, replaceEdited: bool
+    ) -> Steps[None]:
+        """Open the library, wait for the maps of the examples, then find and show the boxes of scan after scan."""
+        marked = {example.structure for example in examples}
+        fromLibrary = [name for name in structures if name not in marked]
+        weights = self.store.engine.weightsPath()
+        path = libraryFile(weights, self.libraryPath)
 
-    @property
-    def busy(self) -> bool:
-        """Is a search going on?"""
-        return self._search.busy
+        def open_(*_) -> StructureLibrary:
+            library = openLibrary(path, weights)
+            checkRecall(library, fromLibrary, sorted(marked), recall)
+            return library
 
-    @property
-    def progress(self) -> tuple[float, str]:
-        """Share done (0..1) and what is being done."""
-        return self._search.progress
+        library = yield from self.inBackground(open_, title="opening the library")
+        self.store.request([*(example.volumeNode for example in examples), *volumes])
+        markings = yield from self._readExamples(examples)
+        finder = yield from self.inBackground(
+            lambda *_: makeFinder(library, fromLibrary, markings, recall), title="reading the examples"
+        )
+        for remark in finder.remarks:
+            self.reported.emit(remark)
+        count = len(volumes)
+        for done in range(count):
+            ready = (done + _PREPARING) / count
+            try:
+                volume = yield from self.firstPrepared(volumes, (done / count, ready))
+                if volume is None:
+                    return
+                markedHere = {example.structure for example in examples if example.volumeNode is volume}
+                found = yield from self.inBackground(
+                    finder.work(self.store.map(volume), markedHere), [volume], (ready, (done + 1) / count),
+                    f"finding boxes in {volume.GetName()}",
+                )  # fmt: skip
+            except AnatomicalEmbeddingError as error:
+                self.reported.emit(str(error))
+                continue
+            self._showBoxes(volume, found, replaceEdited)
+            self.changed.emit()
 
-    def poll(self) -> None:
-        """To be called a few times a second, after the store's: goes on, and lets boxes follow views and volumes."""
-        self._followTransforms()
-        self._ownViews.follow()
-        self._followHands()
-        self._search.poll()
+    def _readExamples(self, examples: list[MarkedExample]) -> Steps[list[tuple[Marking, object]]]:
+        """Read the examples, each with its scan's map; an example that cannot be used is reported and left out."""
+        markings = []
+        for example in examples:
+            try:
+                (embedding,) = yield from self.maps([example.volumeNode])
+                markings.append((example.read(), embedding))
+            except AnatomicalEmbeddingError as error:
+                self.reported.emit(f"{error} The example {example.name} was left out.")
+        return markings
 
-    # -- what there is -----------------------------------------------------------------------------------------------
+    def _showBoxes(self, volume, found: list[tuple[FoundBox, np.ndarray]], replaceEdited: bool) -> None:
+        """Write the answers into the scene; boxes that were changed by hand stay unless they are to be replaced."""
+        kept: list[str] = []
+        self.scene.StartState(self.scene.BatchProcessState)  # views follow once, not for each of many boxes
+        try:
+            boxes, colours = boxesIn(self.scene, volume), coloursIn(self.scene)
+            absent: dict[str, FoundBox | None] = {}
+            for answer, box in found:
+                name, old = answer.structure, boxes.get(answer.structure)
+                if old is not None and old.edited and not replaceEdited:
+                    kept.append(readable(name))
+                elif answer.status == ABSENT:
+                    absent[name] = answer
+                    if old is not None:
+                        SceneNodes.removeNode(self.scene, old.node)
+                else:
+                    absent[name] = None
+                    colours.setdefault(name, freeColour(colours.values()))
+                    each = old or BoxNode.create(self.scene, name, volume, colours[name])
+                    each.write(box, answer)
+                    each.showOnlyInOwnViews(self.scene)
+            keepAbsent(volume, absent)
+        finally:
+            self.scene.EndState(self.scene.BatchProcessState)
+        if kept:
+            which = "a box" if len(kept) == 1 else "boxes"
+            self.reported.emit(
+                f"{volume.GetName()}: {which} that you changed by hand stayed ({', '.join(kept)}); tick Replace to "
+                "find them anew."
+            )
+
+    # -- reading boxes -----------------------------------------------------------------------------------------------
 
     def table(self, volumeNodes: Sequence) -> dict[str, dict[str, Cell]]:
-        """By structure and volume ID, what is known of the structures that were looked for or marked."""
+        """By structure and volume ID, the structures that were searched for or marked."""
         boxes = boxesByVolume(self.scene)
         marks = {(each.structure, each.volumeNode.GetID()) for each in self.examples.all()}
         rows: dict[str, dict[str, Cell]] = {}
@@ -113,10 +207,10 @@ class BoxLogic(Listener):
         return dict(sorted(rows.items()))
 
     def boxesOf(self, volumeNode, structures: Sequence[str]) -> dict[str, tuple[np.ndarray, float | None]]:
-        """Of those structures that have one, the box (2, 3) in the volume's own RAS mm: the user's example where there
-        is one, else the ROI as it is now; and the recall that it was grown for, None where the user has set it.
+        """Boxes (2, 3) of structures that have one in a volume, in its own RAS mm, each with the recall of the search.
 
-        Raises PointsError for an example that marks nothing any more.
+        A box comes from the user's example where there is one, else from the ROI as it is now. The recall is None where
+        the user has set the box. Raises PointsError for an example whose marking is gone.
         """
         marked: dict[str, list[np.ndarray]] = {}
         for example in self.examples.of(structures):
@@ -134,8 +228,8 @@ class BoxLogic(Listener):
         return found
 
     def jumpTo(self, volumeNode, structure: str) -> bool:
-        """Centre the views of a volume on a box, and let the mouse change that box alone; False where there is none. A
-        volume that no view shows is shown in all.
+        """Centre the views of a volume on a box, and let the mouse change that box alone; False where there is no box.
+        A volume that no view shows is shown in all.
         """
         for volumeId, boxes in boxesByVolume(self.scene).items():
             for name, box in boxes.items():
@@ -150,7 +244,7 @@ class BoxLogic(Listener):
         return True
 
     def removeBoxes(self, volumeNodes: Sequence) -> None:
-        """Remove the found boxes of some volumes, and what is known of absent structures."""
+        """Remove the found boxes of some volumes, and the note of structures that they do not show."""
         for volume in volumeNodes:
             for box in boxesIn(self.scene, volume).values():
                 SceneNodes.removeNode(self.scene, box.node)
@@ -163,7 +257,7 @@ class BoxLogic(Listener):
         return {node.GetID(): node.GetTransformNodeID() for node in ctVolumes(self.scene)}
 
     def _followTransforms(self) -> None:
-        """Boxes go with their volumes where these are put below another transform."""
+        """Move boxes with volumes that were put below another transform."""
         now = self._transforms()
         if now == self._parents:
             return
@@ -175,12 +269,12 @@ class BoxLogic(Listener):
                         box.follow(now[volumeId])
 
     def _lastDrawn(self) -> tuple[int, ...]:
-        """How many ROIs there are, and when the last one was changed."""
+        """The number of ROIs, and when one was last changed."""
         changed = [node.GetMTime() for node in nodesOf(self.scene, "vtkMRMLMarkupsROINode")]
         return len(changed), max(changed, default=0)
 
     def _followHands(self) -> None:
-        """Report boxes that the user has changed or removed, once the mouse rests."""
+        """Emit `changed` for boxes that the user has changed or removed, once the mouse rests."""
         now = self._lastDrawn()
         self._labels.follow(now)
         if now != self._drawn:
@@ -190,7 +284,7 @@ class BoxLogic(Listener):
             self.changed.emit()
 
     def _onMap(self, volumeId: str) -> None:
-        """Another map, or none any more, may make boxes outdated."""
+        """A new map, or one that was dropped, may make boxes outdated."""
         node = self.scene.GetNodeByID(volumeId)
         self._dirty = self._dirty or node is None or self.store.state(node).status in (EMPTY, READY)
 

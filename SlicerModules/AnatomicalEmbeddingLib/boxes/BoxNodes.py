@@ -1,26 +1,28 @@
-"""Found boxes in the scene: an ROI node for each structure and volume, with what is known of the box kept on the node.
+"""Found boxes in the scene: an ROI node for each structure and volume, with the answer of the search on the node.
 
-The ROI lies below the volume's parent transform, so its own coordinates are the volume's RAS mm. Structures that a scan
-does not show have no ROI; that they were looked for is kept on the volume node.
+A box is (2, 3), lowest and highest corner in the volume's own RAS mm, without the volume's parent transform. The ROI
+lies below the same parent transform, so it is exactly that box, wherever the volume is moved. Structures that a scan
+does not show have no ROI; the answer is kept on the volume node.
 """
 
 from __future__ import annotations
 
 import colorsys
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from itertools import count
+from itertools import count, product
 
 import numpy as np
+import slicer.util
+import vtk
 from slicer.util import NodeModify
 
 from AnatomicalEmbedding.anatomy.names import canonical_name
 
 from ..shared import SceneNodes, Views
 from ..shared.SceneNodes import nodesOf
-from ..shared.VolumeNodes import ijkToRas
-from .RoiGeometry import boxIn, isDrawn, setBox, shape
+from ..shared.VolumeNodes import fromWorld, ijkToRas, toWorld
 from .StructureNames import readable
 
 WHOLE, CUT, ABSENT, UNCERTAIN = "whole", "cut", "absent", "uncertain"
@@ -29,17 +31,19 @@ FOLDER = "Boxes"
 _FOUND, _WRITTEN, _ABSENT = "AnatomicalEmbedding.Box", "AnatomicalEmbedding.BoxWritten", "AnatomicalEmbedding.Absent"
 _CLASS = "vtkMRMLMarkupsROINode"
 _EDITED_MM = 1e-3
+Colour = tuple[float, float, float]
+_CORNERS = np.array(list(product((-0.5, 0.5), repeat=3)))
 _GOLDEN = 0.618033988749895  # steps of it around the circle of hues never come close to each other
 
 
 @dataclass(frozen=True)
 class FoundBox:
-    """What is known of a structure in a volume.
+    """The answer of a search for a structure in a volume.
 
     status: WHOLE, CUT, ABSENT, or UNCERTAIN (perhaps cut). recall: the share of the structure that its box should hold.
     present: the share of its points that the scan shows. sigmaMm: likely error of each side. cut: sides beyond the
     scan. byOwn: found by the user's own examples. madeFrom: the weights and the scan. times: volume of the box over
-    that of the structure's own box, as far as is known; 0 where it is not.
+    that of the structure's estimated box; 0 where that is unknown.
     """
 
     structure: str
@@ -74,7 +78,7 @@ class BoxNode:
         self.node = node
 
     @classmethod
-    def create(cls, scene, structure: str, volumeNode, colour: tuple[float, float, float]) -> BoxNode:
+    def create(cls, scene, structure: str, volumeNode, colour: Colour) -> BoxNode:
         name = SceneNodes.freeName(scene, f"{readable(structure)} in {volumeNode.GetName()}")
         with Views.keepingPlaceNode(scene):
             node = scene.AddNewNodeByClass(_CLASS, name)
@@ -103,9 +107,9 @@ class BoxNode:
 
     @property
     def found(self) -> FoundBox | None:
-        """What was found, or None for a node that nothing was written on."""
+        """The answer of the search, or None for a node that `write` has not written."""
         text = self.node.GetAttribute(_FOUND)
-        return _fromText(text) if text else None
+        return _fromValues(json.loads(text)) if text else None
 
     @property
     def box(self) -> np.ndarray:
@@ -119,18 +123,18 @@ class BoxNode:
         if not text:
             return True
         written = json.loads(text)
-        moved = np.abs(np.array(shape(self.node)) - written["shape"]).max() > _EDITED_MM
+        moved = np.abs(np.array(_shape(self.node)) - written["shape"]).max() > _EDITED_MM
         elsewhere = self.node.GetTransformNodeID() != self.volumeNode.GetTransformNodeID()
         return bool(moved or (elsewhere and self._sameGrid(written)))
 
     def write(self, box: np.ndarray, found: FoundBox) -> None:
-        """Make the ROI a box (2, 3) of the volume's own RAS mm, and remember what is known of it."""
+        """Make the ROI a box (2, 3) of the volume's own RAS mm, and keep the answer of the search on it."""
         node, volume = self.node, self.volumeNode
         grid = np.round(ijkToRas(volume), 6).ravel().tolist()
         with NodeModify(node):
-            setBox(node, volume, box)
+            _setBox(node, volume, box)
             node.SetAttribute(_FOUND, json.dumps(asdict(found)))
-            node.SetAttribute(_WRITTEN, json.dumps({"shape": shape(node), "grid": grid}))
+            node.SetAttribute(_WRITTEN, json.dumps({"shape": _shape(node), "grid": grid}))
             node.SetNthControlPointLabel(0, readable(found.structure))
             node.SetNthControlPointDescription(0, found.text)  # a markups node's own is overwritten by MRML
 
@@ -143,7 +147,7 @@ class BoxNode:
             self.node.SetAndObserveTransformNodeID(transformId)
 
     def setInteractive(self, on: bool) -> None:
-        """Show or hide the handles by which the mouse changes the ROI; those of many hide the scan."""
+        """Show or hide the handles by which the mouse changes the ROI; the handles of many boxes hide the scan."""
         display = self.node.GetDisplayNode()
         if display is not None and bool(display.GetHandlesInteractive()) != on:
             display.SetHandlesInteractive(on)
@@ -156,13 +160,33 @@ class BoxNode:
         return bool(np.allclose(written["grid"], ijkToRas(self.volumeNode).ravel(), atol=1e-5))
 
 
+def between(source, destination, points: np.ndarray) -> np.ndarray:
+    """Convert points (n, 3) from one node's own coordinates to another's, each without its parent transform."""
+    if source.GetParentTransformNode() is destination.GetParentTransformNode():
+        return np.asarray(points, dtype=np.float64).reshape(-1, 3)
+    return fromWorld(destination, toWorld(source, points))
+
+
+def isDrawn(roiNode) -> bool:
+    """Has the ROI a place and a size?"""
+    return roiNode.GetNumberOfControlPoints() > 0 and min(roiNode.GetSize()) > 0
+
+
+def boxIn(volumeNode, roiNode) -> np.ndarray:
+    """The smallest box (2, 3) around the ROI's corners, which may be turned and moved in any way."""
+    matrix = slicer.util.arrayFromVTKMatrix(roiNode.GetObjectToNodeMatrix())
+    corners = (_CORNERS * roiNode.GetSize()) @ matrix[:3, :3].T + matrix[:3, 3]
+    inVolume = between(roiNode, volumeNode, corners)
+    return np.stack([inVolume.min(axis=0), inVolume.max(axis=0)])
+
+
 def boxesIn(scene, volumeNode) -> dict[str, BoxNode]:
     """Boxes in a volume by structure."""
     return boxesByVolume(scene).get(volumeNode.GetID(), {})
 
 
 def boxesByVolume(scene) -> dict[str, dict[str, BoxNode]]:
-    """Boxes of the scene by volume ID and structure; none whose volume has gone or whose ROI was emptied."""
+    """Boxes of the scene by volume ID and structure, without ROIs whose volume has gone or whose point was deleted."""
     found: dict[str, dict[str, BoxNode]] = {}
     for node in nodesOf(scene, _CLASS):
         volume = node.GetNodeReference(VOLUME_ROLE) if node.GetAttribute(STRUCTURE) else None
@@ -172,34 +196,20 @@ def boxesByVolume(scene) -> dict[str, dict[str, BoxNode]]:
     return found
 
 
-def removeEmptied(scene, volumeNode) -> None:
-    """Remove ROIs of found boxes in a volume whose point the user has deleted."""
-    for node in nodesOf(scene, _CLASS):
-        mine = node.GetAttribute(STRUCTURE) and node.GetNodeReference(VOLUME_ROLE) is volumeNode
-        if mine and not isDrawn(node):
-            SceneNodes.removeNode(scene, node)
-
-
 def absentIn(volumeNode) -> dict[str, FoundBox]:
-    """Structures that were looked for and that the volume does not seem to show."""
+    """Structures that were searched for and that the volume does not seem to show, with the answers."""
     text = volumeNode.GetAttribute(_ABSENT)
     return {canonical_name(name): _fromValues(values) for name, values in json.loads(text).items()} if text else {}
 
 
 def keepAbsent(volumeNode, changes: Mapping[str, FoundBox | None]) -> None:
-    """Remember which structures are absent, and (None) which are not known to be; what is known of others stays."""
+    """Keep the answers for absent structures on the volume, and remove the answers of structures that are None."""
     before = absentIn(volumeNode)
-    known = {name: found for name, found in {**before, **changes}.items() if found is not None}
-    if known == before:
-        return
-    if known:
-        volumeNode.SetAttribute(_ABSENT, json.dumps({name: asdict(found) for name, found in known.items()}))
-    else:
+    absent = {name: found for name, found in {**before, **changes}.items() if found is not None}
+    if absent and absent != before:
+        volumeNode.SetAttribute(_ABSENT, json.dumps({name: asdict(found) for name, found in absent.items()}))
+    elif before and not absent:
         volumeNode.RemoveAttribute(_ABSENT)
-
-
-def _fromText(text: str) -> FoundBox:
-    return _fromValues(json.loads(text))
 
 
 def _fromValues(values: dict) -> FoundBox:
@@ -210,27 +220,41 @@ def _fromValues(values: dict) -> FoundBox:
     )
 
 
-class Palette:
-    """A distinct colour for each structure, the one that its boxes in the scene have."""
-
-    def __init__(self, scene) -> None:
-        self._colours: dict[str, tuple[float, float, float]] = {}
-        for boxes in boxesByVolume(scene).values():
-            for structure, box in boxes.items():
-                if box.node.GetDisplayNode() is not None:
-                    self._colours.setdefault(structure, box.node.GetDisplayNode().GetSelectedColor())
-
-    def colour(self, structure: str) -> tuple[float, float, float]:
-        """The structure's; of a new one, the first that is free."""
-        if structure not in self._colours:
-            used = {_rounded(colour) for colour in self._colours.values()}
-            self._colours[structure] = next(c for c in map(_colour, count()) if _rounded(c) not in used)
-        return self._colours[structure]
+def coloursIn(scene) -> dict[str, Colour]:
+    """The colour (red, green, blue, 0..1) of each structure that has a box in the scene."""
+    found: dict[str, Colour] = {}
+    for boxes in boxesByVolume(scene).values():
+        for structure, box in boxes.items():
+            if box.node.GetDisplayNode() is not None:
+                found.setdefault(structure, box.node.GetDisplayNode().GetSelectedColor())
+    return found
 
 
-def _rounded(colour: tuple[float, float, float]) -> tuple[float, ...]:
+def freeColour(used: Iterable[Colour]) -> Colour:
+    """The first colour of the palette that is not used."""
+    rounded = {_rounded(colour) for colour in used}
+    return next(colour for colour in map(_colour, count()) if _rounded(colour) not in rounded)
+
+
+def _setBox(roiNode, volumeNode, box: np.ndarray) -> None:
+    """Make the ROI this box (2, 3) of the volume, below the volume's parent transform."""
+    roiNode.SetAndObserveTransformNodeID(volumeNode.GetTransformNodeID())
+    matrix = vtk.vtkMatrix4x4()
+    for axis, middle in enumerate(box.mean(axis=0)):
+        matrix.SetElement(axis, 3, middle)
+    roiNode.SetAndObserveObjectToNodeMatrix(matrix)
+    roiNode.SetSize(*(box[1] - box[0]))
+
+
+def _shape(roiNode) -> list[float]:
+    """The matrix (16 numbers) and size (3) of an ROI in its own coordinates, which a user may edit."""
+    matrix = slicer.util.arrayFromVTKMatrix(roiNode.GetObjectToNodeMatrix())
+    return [*matrix.ravel().tolist(), *roiNode.GetSize()]
+
+
+def _rounded(colour: Colour) -> tuple[float, ...]:
     return tuple(round(part, 2) for part in colour)
 
 
-def _colour(number: int) -> tuple[float, float, float]:
+def _colour(number: int) -> Colour:
     return colorsys.hls_to_rgb((0.08 + number * _GOLDEN) % 1, (0.55, 0.68, 0.45)[number // 9 % 3], 0.85)

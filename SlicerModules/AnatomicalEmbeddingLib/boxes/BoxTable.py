@@ -1,4 +1,4 @@
-"""The table of boxes: a row for each structure, a column for each scan, with what is known of each."""
+"""The table of boxes: a row for each structure, a column for each scan."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import qt
 from slicer.i18n import tr as _
+
+from AnatomicalEmbedding.errors import PointsError
 
 from ..shared.Colours import BY_HAND, DOUBTFUL, GOOD, NOTHING
 from ..shared.panels.Widgets import putCell, setColumns
@@ -17,14 +19,14 @@ from .StructureNames import titled
 
 class BoxTable(Listener):
     """Shows a BoxLogic's table of some volumes. Double click: the scan's views jump to the box, which can then be
-    changed with the mouse. reported(sentence): why they do not.
+    changed with the mouse. reported(sentence): why they do not. structures: of the rows.
     """
 
     def __init__(self, tableWidget, logic: BoxLogic) -> None:
         self.widget, self.logic = tableWidget, logic
         self.reported = Signal()
         self._volumes: list = []
-        self._structures: list[str] = []
+        self.structures: list[str] = []
         tableWidget.verticalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
         tableWidget.setSelectionMode(qt.QAbstractItemView.SingleSelection)
         tableWidget.setEditTriggers(qt.QAbstractItemView.NoEditTriggers)
@@ -32,21 +34,16 @@ class BoxTable(Listener):
         self.listen(logic.changed, self.update)
         self.update()
 
-    @property
-    def structures(self) -> list[str]:
-        """Those of the rows."""
-        return list(self._structures)
-
     def setVolumes(self, nodes: Sequence) -> None:
-        """The volumes of the columns."""
+        """Set the volumes of the columns."""
         self._volumes = list(nodes)
         self.update()
 
     def update(self) -> None:
-        """Show what is known now."""
+        """Show the present boxes."""
         self._volumes = [node for node in self._volumes if node.GetScene() is self.logic.scene]
         found = self.logic.table(self._volumes)
-        self._structures = list(found)
+        self.structures = list(found)
         table = self.widget
         setColumns(table, [_("Structure"), *(node.GetName() for node in self._volumes)])
         table.setRowCount(len(found))
@@ -57,16 +54,13 @@ class BoxTable(Listener):
         table.resizeColumnsToContents()
 
     def _onDoubleClick(self, row: int, column: int) -> None:
-        from AnatomicalEmbedding.errors import PointsError
-
-        if row >= len(self._structures) or not 0 < column <= len(self._volumes):
+        if row >= len(self.structures) or not 0 < column <= len(self._volumes):
             return
-        volume, structure = self._volumes[column - 1], self._structures[row]
+        volume, structure = self._volumes[column - 1], self.structures[row]
         try:
             if not self.logic.jumpTo(volume, structure):
-                self.reported.emit(
-                    _("{scan} has no box of {structure}.").format(scan=volume.GetName(), structure=titled(structure))
-                )
+                text = _("{scan} has no box of {structure}.")
+                self.reported.emit(text.format(scan=volume.GetName(), structure=titled(structure)))
         except PointsError as error:
             self.reported.emit(str(error))
 
@@ -74,7 +68,7 @@ class BoxTable(Listener):
 def _shown(cell: Cell | None) -> tuple[str, str, str | None]:
     """Text, tool tip and background of a cell."""
     if cell is None:
-        return "", _("Not looked for in this scan."), None
+        return "", _("Not searched for in this scan."), None
     if cell.marked:
         return "\u2605 " + _("example"), _("Marked in this scan by your own example."), BY_HAND
     if cell.found is None:
@@ -84,13 +78,11 @@ def _shown(cell: Cell | None) -> tuple[str, str, str | None]:
         tip = _("{found}; with other weights, or before the scan changed: find boxes again").format(found=tip)
     if cell.edited:
         return "\u270e " + _("edited"), _("Changed by hand. Was found: {found}").format(found=tip), BY_HAND
-    sign, word, colour = "\u2713", _("whole"), GOOD
-    if cell.found.status == ABSENT:
-        sign, word, colour = "\u2013", _("not in scan"), NOTHING
-    elif cell.found.status == CUT:
-        sign, word, colour = "\u25e7", _("cut"), DOUBTFUL
-    elif cell.found.status == UNCERTAIN:
-        sign, word, colour = "?", _("perhaps cut"), DOUBTFUL
+    sign, word, colour = {
+        ABSENT: ("\u2013", _("not in scan"), NOTHING),
+        CUT: ("\u25e7", _("cut"), DOUBTFUL),
+        UNCERTAIN: ("?", _("perhaps cut"), DOUBTFUL),
+    }.get(cell.found.status, ("\u2713", _("whole"), GOOD))
     if cell.outdated:
         word, colour = _("{status}, outdated").format(status=word), DOUBTFUL
     return f"{sign} {word}", tip, colour

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+
 from ..shared.maps.MapStore import FAILED, READY, WAITING, WORKING, MapStore
 from .StructureFinder import madeFrom
 
 
 @dataclass(frozen=True)
 class CoverageRow:
-    """Of one volume. holds: the part of the body in words, or why it is not known. known: is it? faults: how it seems
-    to be stored wrongly.
+    """holds: the part of the body in words, or why it is not known. known: whether it is known. faults: how the scan
+    seems to be stored wrongly.
     """
 
     name: str
@@ -21,29 +23,25 @@ class CoverageRow:
 
 
 class CoverageLogic:
-    """Rows of volumes; what was found of a map is kept."""
+    """Rows of volumes; the coverage of each map is computed once."""
 
     def __init__(self, store: MapStore) -> None:
         self.store = store
-        self._held: dict[str, tuple[str, bool]] = {}  # what the map is made from: words, known
+        self._coverage: dict[str, tuple[str, bool]] = {}  # by `madeFrom`: words, whether they are the coverage
 
     def row(self, volumeNode) -> CoverageRow:
-        """What is known of a volume now."""
+        """The row of a volume as it is now."""
         state = self.store.state(volumeNode)
         if state.status != READY:
             why = {WAITING: "waiting to be prepared", WORKING: f"being prepared, {100 * state.share:.0f} %"}
             sentence = state.sentence if state.status == FAILED else why.get(state.status, "not prepared yet")
             return CoverageRow(volumeNode.GetName(), sentence, False)
-        return CoverageRow(volumeNode.GetName(), *self._holds(state.embedding), state.embedding.faults)
+        source = madeFrom(state.embedding)
+        if source not in self._coverage:
+            from AnatomicalEmbedding.embedding.coverage import find_coverage
 
-    def _holds(self, embedding) -> tuple[str, bool]:
-        from AnatomicalEmbedding.embedding.coverage import find_coverage
-        from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-
-        source = madeFrom(embedding)
-        if source not in self._held:
             try:
-                self._held[source] = find_coverage(embedding).text, True
+                self._coverage[source] = find_coverage(state.embedding).text, True
             except AnatomicalEmbeddingError as error:
-                self._held[source] = str(error), False
-        return self._held[source]
+                self._coverage[source] = str(error), False
+        return CoverageRow(volumeNode.GetName(), *self._coverage[source], state.embedding.faults)

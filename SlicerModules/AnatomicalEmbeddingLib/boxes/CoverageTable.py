@@ -22,18 +22,16 @@ class CoverageTable:
         setColumns(tableWidget, [_("Scan"), _("Holds"), _("Orientation")])
         tableWidget.setEditTriggers(qt.QAbstractItemView.NoEditTriggers)
         tableWidget.setWordWrap(True)
-        header = tableWidget.horizontalHeader()
-        header.setSectionResizeMode(0, qt.QHeaderView.ResizeToContents)
-        header.setSectionResizeMode(1, qt.QHeaderView.Stretch)
-        header.setSectionResizeMode(2, qt.QHeaderView.ResizeToContents)
+        tableWidget.horizontalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
+        tableWidget.horizontalHeader().setSectionResizeMode(1, qt.QHeaderView.Stretch)
         tableWidget.verticalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
 
     def setVolumes(self, nodes: Sequence) -> None:
-        """The volumes of the rows."""
+        """Set the volumes of the rows."""
         self._volumes = list(nodes)
 
     def update(self) -> None:
-        """Show what is known now; does nothing while nothing has changed."""
+        """Show the present rows; does nothing while no row has changed."""
         self._volumes = [node for node in self._volumes if node.GetScene() is self.logic.store.scene]
         rows = [self.logic.row(node) for node in self._volumes]
         if rows == self._shown:

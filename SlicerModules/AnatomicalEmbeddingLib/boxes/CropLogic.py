@@ -1,59 +1,75 @@
-"""Volumes cut down to boxes: new volume nodes with exactly the voxels of the source, one scan after the other."""
+"""Volumes cropped to boxes: new volume nodes with exactly the voxels of the source, one scan after the other."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import slicer
 import slicer.util
 
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError, VolumeError
+
 from ..shared import SceneNodes
-from ..shared.Signal import Listener, Signal
+from ..shared.SceneJob import SceneJob, Steps
+from ..shared.Signal import Signal
 from ..shared.VolumeNodes import SOURCE_ROLE, copyLooks, hasVoxels, ijkToRas
 from .BoxLogic import BoxLogic
 from .StructureNames import readable
 
 STRUCTURES, RECALL, MARGIN = (
-    f"AnatomicalEmbedding.{what}" for what in ("CropStructures", "CropRecall", "CropMarginMm")
+    f"AnatomicalEmbedding.{name}" for name in ("CropStructures", "CropRecall", "CropMarginMm")
 )
 
 _ROUNDING_MM = 1e-3  # by which MRML may have moved the sides of a box that lies on the borders of voxels
 
 
-@dataclass(eq=False)
-class _Batch:
-    structures: tuple[str, ...]
-    separately: bool
-    marginMm: float
-    waiting: list
-    total: int
-    made: list = field(default_factory=list)
-    skipped: int = 0
+class CropLogic(SceneJob):
+    """made(crops): the volume nodes of several scans, after the last.
 
-
-class CropLogic(Listener):
-    """changed(): a crop was made, or the batch has ended. reported(sentence): to be read. made(crops): volume nodes
-    of a batch that has ended.
-
-    Boxes are those of the scene as they are now, corrected by hand or not, wherever they and the volumes were moved.
+    Crops follow the boxes as they are in the scene, corrected by hand or not, wherever boxes and volumes were moved.
     """
 
     def __init__(self, scene, boxes: BoxLogic) -> None:
-        self.scene, self.boxes = scene, boxes
-        self.changed, self.reported, self.made = Signal(), Signal(), Signal()
-        self._batch: _Batch | None = None
-        self.observe(scene, scene.StartCloseEvent, lambda *_: self.cancel())
-        self.atEnd(self.cancel)
+        super().__init__(scene)
+        self.boxes, self.made = boxes, Signal()
+
+    def cropAll(
+        self, volumeNodes: Sequence, structures: Sequence[str], separately: bool = False, marginMm: float = 0.0
+    ) -> bool:
+        """Crop several volumes, see `crop`; one that cannot be cropped is reported. False where nothing was chosen."""
+        self.cancel()
+        volumes = [node for node in volumeNodes if node is not None]
+        if not volumes or not structures:
+            self.reported.emit(f"No {'structure' if volumes else 'scan'} was chosen; tick at least one.")
+            return False
+        self.start(self._cropEach(volumes, list(structures), separately, marginMm))
+        return True
+
+    def _cropEach(self, volumes: list, structures: list[str], separately: bool, marginMm: float) -> Steps[None]:
+        made, skipped = [], 0
+        for volume in volumes:
+            yield
+            try:
+                if volume.GetScene() is self.scene:
+                    made += self.crop(volume, structures, separately, marginMm)
+            except AnatomicalEmbeddingError as error:
+                skipped += 1
+                self.reported.emit(str(error))
+            self.changed.emit()
+        failed = f"; {skipped} of {len(volumes)} scans could not be cropped" if skipped else ""
+        self.reported.emit(f"{len(made)} {'crop' if len(made) == 1 else 'crops'} made{failed}.")
+        self.made.emit(made)
 
     def crop(self, volumeNode, structures: Sequence[str], separately: bool = False, marginMm: float = 0.0) -> list:
-        """New volume nodes: one around all of the structures that have a box in the volume, or one around each.
+        """Make new volume nodes: one around all structures that have a box in the volume, or one around each.
 
-        marginMm: further mm on every side. Boxes are clipped to the volume; structures without a box are passed over.
-        Raises AnatomicalEmbeddingError where nothing can be cropped, whose sentence names the volume.
+        Args:
+            marginMm: further mm on every side. Boxes are clipped to the volume.
+
+        Raises:
+            AnatomicalEmbeddingError: nothing can be cropped; the sentence names the volume.
         """
-        from AnatomicalEmbedding.errors import VolumeError
         from AnatomicalEmbedding.scan.boxes import enclosing
 
         if not hasVoxels(volumeNode):
@@ -61,7 +77,7 @@ class CropLogic(Listener):
         found = self.boxes.boxesOf(volumeNode, structures)
         if not found:
             wanted = ", ".join(map(readable, structures))
-            raise VolumeError(
+            raise PointsError(
                 f"{volumeNode.GetName()}: has no box of {wanted}; press Find boxes, or it does not show them."
             )
         if not separately:
@@ -78,58 +94,6 @@ class CropLogic(Listener):
         for sentence in missed:
             self.reported.emit(sentence)
         return crops
-
-    @property
-    def busy(self) -> bool:
-        return self._batch is not None
-
-    @property
-    def progress(self) -> float:
-        """Share of the batch that is done, 0 to 1."""
-        return 1.0 if self._batch is None else 1 - len(self._batch.waiting) / self._batch.total
-
-    def start(
-        self, volumeNodes: Sequence, structures: Sequence[str], separately: bool = False, marginMm: float = 0.0
-    ) -> bool:
-        """Crop many volumes, one at each `poll`; one that cannot be cropped is reported and the next follows.
-
-        False where nothing was chosen, which `reported` states.
-        """
-        self.cancel()
-        nodes = [node for node in volumeNodes if node is not None]
-        if not nodes or not structures:
-            what = "scan" if not nodes else "structure"
-            self.reported.emit(f"No {what} was chosen; tick at least one.")
-            return False
-        self._batch = _Batch(tuple(structures), separately, marginMm, nodes, len(nodes))
-        self.changed.emit()
-        return True
-
-    def poll(self) -> None:
-        """Crop the next volume of the batch."""
-        from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-
-        batch = self._batch
-        if batch is None:
-            return
-        node = batch.waiting.pop(0)
-        if self.scene.GetNodeByID(node.GetID()) is node:
-            try:
-                batch.made += self.crop(node, batch.structures, batch.separately, batch.marginMm)
-            except AnatomicalEmbeddingError as error:
-                batch.skipped += 1
-                self.reported.emit(str(error))
-        if self._batch is batch and not batch.waiting:
-            self._batch = None
-            self.reported.emit(_summary(batch))
-            self.made.emit(batch.made)
-        self.changed.emit()
-
-    def cancel(self) -> None:
-        """Stop; crops that were made stay."""
-        if self._batch is not None:
-            self._batch = None
-            self.changed.emit()
 
     def _cut(self, volume, found: dict[str, tuple], box: np.ndarray, suffix: str, marginMm: float):
         from AnatomicalEmbedding.scan.boxes import grown
@@ -154,7 +118,7 @@ class CropLogic(Listener):
 
 
 def _note(crop, volume, found: dict[str, tuple], marginMm: float) -> None:
-    """Where the crop comes from, on its node. The recall is left out where the user has set a box."""
+    """Write on the crop where it comes from. The recall is left out where the user has set a box."""
     crop.SetNodeReferenceID(SOURCE_ROLE, volume.GetID())
     crop.SetAttribute(STRUCTURES, ",".join(found))
     crop.SetAttribute(MARGIN, f"{marginMm:g}")
@@ -162,10 +126,3 @@ def _note(crop, volume, found: dict[str, tuple], marginMm: float) -> None:
     if None not in recalls:
         crop.SetAttribute(RECALL, f"{min(recalls):g}")
     crop.SetDescription(f"Part of {volume.GetName()} around {', '.join(map(readable, found))}")
-
-
-def _summary(batch: _Batch) -> str:
-    crops = f"{len(batch.made)} {'crop' if len(batch.made) == 1 else 'crops'}"
-    if not batch.skipped:
-        return f"{crops} made."
-    return f"{crops} made; {batch.skipped} of {batch.total} scans could not be cropped."

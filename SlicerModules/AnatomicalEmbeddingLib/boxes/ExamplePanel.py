@@ -1,10 +1,12 @@
-"""The user's own examples: choosing what marks a structure, and the list of those that there are."""
+"""The user's own examples: a form that adds one, and the table of all, with boxes to tick."""
 
 from __future__ import annotations
 
 import qt
 import slicer
 from slicer.i18n import tr as _
+
+from AnatomicalEmbedding.errors import PointsError
 
 from ..shared.Flag import Flag
 from ..shared.panels.Widgets import fillComboBox, setColumns
@@ -18,13 +20,13 @@ _ALL_SEGMENTS = "*"
 
 
 class ExamplePanel(Listener):
-    """reported(sentence): to be read. added(structures): examples of these were added. changed(): a structure was
-    ticked or unticked. ui: the module's widgets by name.
+    """reported(sentence): to be read. changed(): the user has added or removed an example, or ticked or unticked its
+    structure. ui: the module's widgets by name.
     """
 
     def __init__(self, ui, examples: StructureExamples) -> None:
         self.ui, self.examples = ui, examples
-        self.reported, self.added, self.changed = Signal(), Signal(), Signal()
+        self.reported, self.changed = Signal(), Signal()
         self._rows: list[MarkedExample] = []
         self._chosen: set[str] = set()
         self._filling = Flag()
@@ -55,7 +57,7 @@ class ExamplePanel(Listener):
 
     @property
     def chosen(self) -> list[str]:
-        """Of these, the ones that are ticked."""
+        """Structures that have an example and are ticked."""
         return [name for name in self.names if name in self._chosen]
 
     def setChosen(self, names) -> None:
@@ -96,7 +98,7 @@ class ExamplePanel(Listener):
         self.changed.emit()
 
     def _onMarking(self, node) -> None:
-        """Another node marks the structure: take over what it knows of itself."""
+        """Show the segments, the scan and the structure of a node that was chosen."""
         ui = self.ui
         isSegmentation = node is not None and node.IsA("vtkMRMLSegmentationNode")
         ui.placeWidget.setCurrentNode(None if isSegmentation else node)
@@ -106,30 +108,24 @@ class ExamplePanel(Listener):
             segments += [(segmentId, segmentName(node, segmentId)) for segmentId in segmentIds(node)]
         fillComboBox(ui.segmentSelector, segments, _ALL_SEGMENTS if segments else None)
         ui.segmentLabel.visible = ui.segmentSelector.visible = isSegmentation
-        volume = self._volumeOf(node, isSegmentation)
-        if volume is not None:
-            ui.exampleVolumeSelector.setCurrentNode(volume)
-        if node is not None and node.GetAttribute(STRUCTURE):
-            ui.structureEdit.text = readable(node.GetAttribute(STRUCTURE))
+        if node is not None:
+            role = node.GetReferenceImageGeometryReferenceRole() if isSegmentation else VOLUME_ROLE
+            volume = node.GetNodeReference(role)
+            if volume is not None:
+                ui.exampleVolumeSelector.setCurrentNode(volume)
+            if node.GetAttribute(STRUCTURE):
+                ui.structureEdit.text = readable(node.GetAttribute(STRUCTURE))
         self._showButtons()
 
-    def _volumeOf(self, node, isSegmentation: bool):
-        """The volume that the node was made for, where it states it."""
-        if node is None:
-            return None
-        if isSegmentation:
-            return node.GetNodeReference(node.GetReferenceImageGeometryReferenceRole())
-        return node.GetNodeReference(VOLUME_ROLE)
-
     def _draw(self, className: str, name: str) -> None:
-        """A new node, to be drawn with the mouse at once."""
+        """Make a node, and let the mouse draw it at once."""
         scene = slicer.mrmlScene
         node = scene.AddNewNodeByClass(className, scene.GenerateUniqueName(name))
         node.CreateDefaultDisplayNodes()
         if node.IsA("vtkMRMLMarkupsROINode"):
             node.GetDisplayNode().SetFillVisibility(False)
         self.ui.markingSelector.setCurrentNode(node)
-        # a box is drawn once: while placing goes on, Slicer begins another box after each
+        # a box is drawn once: in persistent placing Slicer begins another box after each
         self.ui.placeWidget.setPlaceModePersistency(not node.IsA("vtkMRMLMarkupsROINode"))
         self.ui.placeWidget.setPlaceModeEnabled(True)
 
@@ -138,8 +134,6 @@ class ExamplePanel(Listener):
             self._onAdd()
 
     def _onAdd(self) -> None:
-        from AnatomicalEmbedding.errors import PointsError
-
         node, volume = self.ui.markingSelector.currentNode(), self.ui.exampleVolumeSelector.currentNode()
         segmentId = self.ui.segmentSelector.currentData or ""
         self.ui.placeWidget.setPlaceModeEnabled(False)
@@ -159,7 +153,7 @@ class ExamplePanel(Listener):
         if added:
             names = ", ".join(readable(example.structure) for example in added)
             self.reported.emit(_("Added in {scan}: {names}.").format(scan=volume.GetName(), names=names))
-            self.added.emit([example.structure for example in added])
+            self.changed.emit()
 
     def _onRemove(self) -> None:
         rows = {item.row() for item in self.table.selectedItems()}
@@ -175,12 +169,12 @@ class ExamplePanel(Listener):
         if volume is None:
             missing = _("Choose the scan in which the structure is marked.")
         elif node is None:
-            missing = _("Draw a box or six points, or choose what marks the structure.")
+            missing = _("Draw a box or six points, or choose the node that marks the structure.")
         elif needsName and not ui.structureEdit.text.strip():
             missing = _("Give the structure a name, such as liver.")
         else:
             missing = ""
         ui.addExampleButton.enabled = not missing
-        ui.addExampleButton.toolTip = missing or _("Remember this as an example of the structure.")
+        ui.addExampleButton.toolTip = missing or _("Keep this as an example of the structure.")
         ui.removeExampleButton.enabled = bool(self.table.selectedItems())
-        ui.removeExampleButton.toolTip = _("Forget the selected examples; what marks them stays in the scene.")
+        ui.removeExampleButton.toolTip = _("Remove the selected examples; the nodes that mark them stay in the scene.")

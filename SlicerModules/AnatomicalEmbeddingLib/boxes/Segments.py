@@ -1,8 +1,8 @@
-"""Segments of segmentation nodes: which there are, and how far they reach."""
+"""Segments of segmentation nodes: their names, their voxels on a scan, and how far they reach."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
@@ -11,18 +11,20 @@ import slicer.util
 import vtk
 from vtk.util.numpy_support import vtk_to_numpy
 
+from AnatomicalEmbedding.errors import PointsError
+
 from ..shared.VolumeNodes import ijkToRas
 
 
 def segmentIds(segmentationNode) -> list[str]:
-    """In the order of the segmentation."""
+    """IDs of the segments, in the order of the segmentation."""
     ids = vtk.vtkStringArray()
     segmentationNode.GetSegmentation().GetSegmentIDs(ids)
     return [ids.GetValue(n) for n in range(ids.GetNumberOfValues())]
 
 
 def segmentName(segmentationNode, segmentId: str) -> str:
-    """Its name, or "" where there is no such segment."""
+    """Name of a segment, or "" where the segmentation has no such segment."""
     segment = segmentationNode.GetSegmentation().GetSegment(segmentId)
     return "" if segment is None else segment.GetName()
 
@@ -38,11 +40,11 @@ def extremesIn(volumeNode, segmentationNode, segmentId: str) -> tuple[np.ndarray
     if found is None:
         return None
     mask, toVolume = found[0], _toVolume(segmentationNode, volumeNode) @ found[1]
-    layers = [_layer(mask, side * toVolume[axis]) for side, axis in _sides()]
+    layers = [_layer(mask, side * toVolume[axis]) for side in (-1, 1) for axis in range(3)]
     points = np.array([toVolume[:3, :3] @ ijk + toVolume[:3, 3] for ijk, _end in layers])
     halfVoxel = np.abs(toVolume[:3, :3]).sum(axis=1) / 2
-    ends = np.array([side * end for (side, _axis), (_ijk, end) in zip(_sides(), layers, strict=True)]).reshape(2, 3)
-    return np.stack([ends[0] - halfVoxel, ends[1] + halfVoxel]), points
+    ends = np.array([end for _ijk, end in layers]).reshape(2, 3)
+    return np.stack([-ends[0] - halfVoxel, ends[1] + halfVoxel]), points
 
 
 def maskIn(volumeNode, segmentationNode, segmentId: str) -> np.ndarray | None:
@@ -71,12 +73,13 @@ def maskIn(volumeNode, segmentationNode, segmentId: str) -> np.ndarray | None:
 
 
 def addSegment(segmentationNode, mask: np.ndarray, toRas: np.ndarray, name: str, colour: Sequence[float]) -> None:
-    """Add a segment with the voxels (k, j, i) of a grid, without their empty margins.
+    """Add a segment with the voxels (k, j, i) of a grid, at least one, without their empty margins.
 
     toRas: (4, 4) voxel i, j, k -> the node's own RAS. colour: red, green and blue, 0..1.
     """
-    part, matrix = trimmed(mask, toRas)
-    voxels = np.ascontiguousarray(part, dtype=np.uint8)
+    block = _block(mask)
+    voxels = np.ascontiguousarray(mask[block], dtype=np.uint8)
+    matrix = _moved(toRas, block)
     image = slicer.vtkOrientedImageData()
     image.SetDimensions(*voxels.shape[::-1])
     image.AllocateScalars(vtk.VTK_UNSIGNED_CHAR, 1)
@@ -85,28 +88,14 @@ def addSegment(segmentationNode, mask: np.ndarray, toRas: np.ndarray, name: str,
     segmentationNode.AddSegmentFromBinaryLabelmapRepresentation(image, name, [float(each) for each in colour])
 
 
-def trimmed(mask: np.ndarray, toRas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The part of a mask (k, j, i) without its empty margins, one voxel where it is empty, and the matrix (4, 4) of its
-    own i, j, k.
-    """
-    block = _block(mask) if mask.any() else (slice(0, 1),) * 3
-    matrix = np.array(toRas, dtype=np.float64)
-    matrix[:3, 3] += matrix[:3, :3] @ [each.start for each in reversed(block)]
-    return mask[block], matrix
-
-
-def _sides() -> Iterator[tuple[int, int]]:
-    return ((side, axis) for side in (-1, 1) for axis in range(3))
-
-
 def _layer(mask: np.ndarray, along: np.ndarray) -> tuple[np.ndarray, float]:
     """Mean (i, j, k) of the voxels of `mask` (k, j, i) furthest along i, j, k -> along @ (i, j, k, 1), and how far."""
     k, j, i = (np.arange(size, dtype=np.float64) for size in mask.shape)
     values = along[3] + along[2] * k[:, None, None] + along[1] * j[:, None] + along[0] * i
     end = values[mask].max()
     # half a voxel along the direction: one layer of an upright grid, about one of an oblique grid
-    there = np.argwhere(mask & (values > end - 0.5 * np.abs(along[:3]).max()))
-    return there.mean(axis=0)[::-1], float(end)
+    outermost = np.argwhere(mask & (values > end - 0.5 * np.abs(along[:3]).max()))
+    return outermost.mean(axis=0)[::-1], float(end)
 
 
 def _labelmap(segmentationNode, segmentId: str) -> tuple[np.ndarray, np.ndarray] | None:
@@ -130,23 +119,25 @@ def _labelmap(segmentationNode, segmentId: str) -> tuple[np.ndarray, np.ndarray]
     matrix = vtk.vtkMatrix4x4()
     image.GetImageToWorldMatrix(matrix)
     toNode = slicer.util.arrayFromVTKMatrix(matrix)
-    first = low + [part.start for part in reversed(block)]
-    toNode[:3, 3] += toNode[:3, :3] @ first
-    return mask[block], toNode
+    toNode[:3, 3] += toNode[:3, :3] @ low
+    return mask[block], _moved(toNode, block)
 
 
 def _block(mask: np.ndarray) -> tuple[slice, ...]:
-    return tuple(_used(mask.any(axis=tuple({0, 1, 2} - {axis}))) for axis in range(3))
+    """The smallest block (k, j, i) that holds all voxels of a mask."""
+    used = [np.flatnonzero(mask.any(axis=tuple({0, 1, 2} - {axis}))) for axis in range(3)]
+    return tuple(slice(int(line[0]), int(line[-1]) + 1) for line in used)
 
 
-def _used(line: np.ndarray) -> slice:
-    there = np.flatnonzero(line)
-    return slice(int(there[0]), int(there[-1]) + 1)
+def _moved(toRas: np.ndarray, block: tuple[slice, ...]) -> np.ndarray:
+    """The matrix (4, 4) of a block's own voxels i, j, k -> RAS, from that of the grid that it is part of."""
+    matrix = np.array(toRas, dtype=np.float64)
+    matrix[:3, 3] += matrix[:3, :3] @ [part.start for part in reversed(block)]
+    return matrix
 
 
 def _toVolume(segmentationNode, volumeNode) -> np.ndarray:
-    from AnatomicalEmbedding.errors import PointsError
-
+    """The matrix (4, 4) from the segmentation's own RAS mm to the volume's."""
     source, destination = segmentationNode.GetParentTransformNode(), volumeNode.GetParentTransformNode()
     if source is destination:
         return np.eye(4)

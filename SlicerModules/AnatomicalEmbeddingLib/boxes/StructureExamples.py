@@ -1,7 +1,7 @@
 """A user's own examples of structures: marked on nodes of the scene, and kept there, so that scenes saved keep them.
 
 A box (ROI), a segment or six points say where the structure is in one volume. The marking node refers to the volume and
-holds the structures' names; what is marked is read when it is needed, so that corrections count.
+holds the structures' names; the place is read when it is needed, so that corrections count.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ import numpy as np
 import vtk
 
 from AnatomicalEmbedding.anatomy.names import canonical_name, spelling_key
+from AnatomicalEmbedding.errors import PointsError
 
 from ..landmarks.ControlPoints import definedIds, fromNode
 from ..shared import Views
 from ..shared.SceneNodes import nodesOf
 from ..shared.Signal import Listener, Signal
 from ..shared.VolumeNodes import holds
-from .RoiGeometry import between, boxIn, isDrawn
+from .BoxNodes import between, boxIn, isDrawn
 from .Segments import extremesIn, segmentIds, segmentName
 
 if TYPE_CHECKING:
@@ -58,9 +59,9 @@ class MarkedExample:
         return segmentName(self.node, self.segmentId) if self.kind == SEGMENT else self.node.GetName()
 
     def read(self) -> Marking:
-        """Where the structure is, now. Raises PointsError, whose sentence names the node, for what marks nothing."""
-        from AnatomicalEmbedding.errors import PointsError
-
+        """Where the structure is, now. Raises PointsError for a node that marks nothing, or was removed."""
+        if self.node.GetScene() is None:
+            raise PointsError(f"{self.name}: was removed from the scene; mark {self.structure} again.")
         box, extremes, points = {BOX: self._box, SEGMENT: self._segment, POINTS: self._points}[self.kind]()
         if not holds(self.volumeNode, box.mean(axis=0, keepdims=True))[0]:
             raise PointsError(
@@ -69,23 +70,17 @@ class MarkedExample:
         return Marking(self.structure, self.name, self.volumeNode.GetName(), box, extremes, points)
 
     def _box(self) -> tuple[np.ndarray, None, None]:
-        from AnatomicalEmbedding.errors import PointsError
-
         if not isDrawn(self.node):
             raise PointsError(f"{self.name}: is not drawn yet; draw the box around the structure.")
         return boxIn(self.volumeNode, self.node), None, None
 
     def _segment(self) -> tuple[np.ndarray, np.ndarray, None]:
-        from AnatomicalEmbedding.errors import PointsError
-
         found = extremesIn(self.volumeNode, self.node, self.segmentId)
         if found is None:
             raise PointsError(f"{self.name or self.node.GetName()}: is empty; segment the structure first.")
         return *found, None
 
     def _points(self) -> tuple[np.ndarray, None, np.ndarray]:
-        from AnatomicalEmbedding.errors import PointsError
-
         ids = definedIds(self.node)
         if len(ids) != 6:
             raise PointsError(
@@ -98,9 +93,9 @@ class MarkedExample:
 
 @dataclass(frozen=True, eq=False)
 class Marking:
-    """What an example says, as plain values that a background thread may read; mm in the volume's own RAS.
+    """The place of an example as plain values, which a background thread may read; mm in the volume's own RAS.
 
-    box: (2, 3). extremes: (6, 3) points on its sides, or None. points: the (6, 3) clicked ones, or None.
+    box: (2, 3). extremes: (6, 3) points on its sides, or None. points: (6, 3) clicked points, or None.
     """
 
     structure: str
@@ -111,7 +106,7 @@ class Marking:
     points: np.ndarray | None
 
     def example(self, embedding: EmbeddingMap) -> Example:
-        """For the engine, from the volume's map. Raises PointsError and MapError as `locating.make_example`."""
+        """Make the engine's example from the volume's map. Raises PointsError or MapError where it cannot be used."""
         from AnatomicalEmbedding.structures.locating import example_from_points, make_example
 
         if self.points is not None:
@@ -128,25 +123,20 @@ class StructureExamples(Listener):
         self.observe(scene, scene.NodeRemovedEvent, self._onRemoved)
 
     def all(self) -> list[MarkedExample]:
-        """By structure, then in the scene's order; without those whose volume or segment has gone."""
+        """All examples by structure, then in the scene's order, if volume and segment are in the scene."""
         nodes = [node for name in MARKING_CLASSES for node in nodesOf(self.scene, name)]
         found = [example for node in nodes for example in _examplesOn(node)]
         return sorted(found, key=lambda example: example.structure)
-
-    def structures(self) -> list[str]:
-        return list(dict.fromkeys(example.structure for example in self.all()))
 
     def of(self, structures: Sequence[str]) -> list[MarkedExample]:
         """The examples of some structures."""
         return [example for example in self.all() if example.structure in structures]
 
     def add(self, structure: str, node, volumeNode, segmentId: str = "") -> MarkedExample:
-        """Remember what a node marks in a volume; an example that it marked before gets the new name and volume.
+        """Note on a node that it marks a structure in a volume, in place of an earlier note.
 
-        segmentId: of a segmentation. Raises PointsError, whose sentence says what to mend, for what marks nothing.
+        segmentId: of a segmentation. Raises PointsError for a node that marks nothing; its sentence says the remedy.
         """
-        from AnatomicalEmbedding.errors import PointsError
-
         if node is None or volumeNode is None or node.GetClassName() not in _KINDS:
             raise PointsError("Choose the scan, and the box, segment or six points that mark the structure in it.")
         if not spelling_key(structure):
@@ -165,9 +155,7 @@ class StructureExamples(Listener):
         return example
 
     def addSegments(self, node, volumeNode) -> tuple[list[MarkedExample], list[str]]:
-        """All segments of a segmentation, by their names. Also gives a sentence for each that cannot be one."""
-        from AnatomicalEmbedding.errors import PointsError
-
+        """Add all segments of a segmentation, by their names; returns the examples, and a sentence for each failure."""
         added, refused = [], []
         for segmentId in segmentIds(node):
             try:

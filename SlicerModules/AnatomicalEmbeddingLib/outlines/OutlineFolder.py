@@ -1,6 +1,6 @@
 """The folder in which scans are outlined: examples and scans as files, the training, and the results.
 
-Files that would not change are not written again, so that a run that was interrupted goes on.
+A file that would not change is not written again, so that a run that was stopped continues.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from AnatomicalEmbedding.files import free_name, write_text
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
+from AnatomicalEmbedding.files import free_name, once_a_change, write_text
 
 if TYPE_CHECKING:
     from ..shared.VolumeNodes import Snapshot
 
-_RECORD = "outlines.json"  # says that the folder is ours, and which files in it are
-TABLE = "volumes.csv"
+_RECORD = "outlines.json"  # marks the folder as ours, and lists the scans in it
 
 
 class OutlineFolder:
@@ -31,91 +31,80 @@ class OutlineFolder:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.examples, self.scans, self.results = (self.path / name for name in ("examples", "scans", "results"))
-
-    def problem(self) -> str:
-        """Why it cannot be used, as a sentence with the remedy; "" where it can."""
-        if not self.path.is_absolute():
-            return f"{self.path}: give the whole path of the folder."
-        if self.path.is_file():
-            return f"{self.path}: is a file; choose a folder."
-        if self.path.is_dir() and any(self.path.iterdir()) and self._names() is None:
-            return f"{self.path}: holds other files; choose a new or empty folder."
-        return ""
+        self._outlined: tuple[dict, list[str]] = ({}, [])
 
     def prepare(self, names: Sequence[str]) -> None:
-        """Make it, without the files of scans that are none of `names`. Raises OSError or AnatomicalEmbeddingError
-        where that fails.
+        """Make the folder, and remove the files of scans that are not among `names`.
+
+        Raises AnatomicalEmbeddingError where it cannot be used, OSError where it cannot be written.
         """
+        if not self.path.is_absolute():
+            raise AnatomicalEmbeddingError(f"{self.path}: give the whole path of the folder.")
+        if self.path.is_file():
+            raise AnatomicalEmbeddingError(f"{self.path}: is a file; choose a folder.")
+        before = self._names()
+        if before is None and self.path.is_dir() and any(self.path.iterdir()):
+            raise AnatomicalEmbeddingError(f"{self.path}: holds other files; choose a new or empty folder.")
         for folder in (self.examples, self.scans, self.results):
             folder.mkdir(parents=True, exist_ok=True)
-        before = self._names() or []
-        write_text(self.path / _RECORD, json.dumps(sorted({*before, *names})))
-        for name in set(before) - set(names):
-            self._remove(self.examples, name)
-            self._remove(self.scans, name)
+        write_text(self.path / _RECORD, json.dumps(sorted({*(before or []), *names})))
+        for name in set(before or []) - set(names):
+            _remove(self.examples, name)
+            _remove(self.scans, name)
 
-    def _names(self) -> list[str] | None:
-        """Of all scans that were written to it; None where no record says so, or a damaged one."""
-        try:
-            return list(map(str, json.loads((self.path / _RECORD).read_text("utf-8"))))
-        except (OSError, TypeError, ValueError):
-            return None
-
-    def writeExample(self, name: str, scan: Snapshot, labels: np.ndarray, names: Sequence[str]) -> None:
-        """Write a scan with its outlines. Raises AnatomicalEmbeddingError where that fails."""
-        from AnatomicalEmbedding.errors import PointsError
+    def write(
+        self, name: str, scan: Snapshot, labels: np.ndarray | None = None, structures: Sequence[str] = ()
+    ) -> None:
+        """Write a scan to be outlined, or with labels (k, j, i) as an example. Raises AnatomicalEmbeddingError."""
         from AnatomicalEmbedding.segmentation.files import write_nifti
 
-        self._remove(self.scans, name)
-        volume = scan.volume()
+        volume, fresh = scan.volume(), self.path / "new"
+        _remove(self.examples if labels is None else self.scans, name)
+        if labels is None:
+            _keepChanged(fresh, self.scans, f"{name}.nii.gz", volume.write)
+            return
         if volume.shape != labels.shape:
             raise PointsError(f"{scan.name}: its slices are sheared; outline a copy that was resampled upright.")
-        _writeChanged(self.examples / f"{name}.nii.gz", volume.write)
-        fresh = self.path / "new"
-        for written in write_nifti(fresh, name, labels, volume.ijk_to_ras, names):
-            _keepChanged(written, self.examples / written.name)
-        fresh.rmdir()
-
-    def writeScan(self, name: str, scan: Snapshot) -> None:
-        """Write a scan to be outlined. Raises AnatomicalEmbeddingError where that fails."""
-        self._remove(self.examples, name)
-        _writeChanged(self.scans / f"{name}.nii.gz", scan.volume().write)
+        _keepChanged(fresh, self.examples, f"{name}.nii.gz", volume.write)
+        for path in write_nifti(fresh, name, labels, volume.ijk_to_ras, structures):
+            _keepChanged(fresh, self.examples, path.name)
 
     def run(self) -> Path:
-        """Of a training on exactly the examples that are there now; reads all of them."""
+        """The folder of a training on exactly the present examples; reads all of them."""
         digest = hashlib.sha256()
         for path in sorted(self.examples.iterdir()):
             digest.update(path.name.encode() + path.read_bytes())
         return self.path / f"run-{digest.hexdigest()[:8]}"
 
-    def rows(self, name: str) -> list[dict[str, str]]:
-        """What the table of results says of a scan, structure by structure; none before it is outlined."""
+    def table(self) -> dict[str, list[dict[str, str]]]:
+        """The rows of the table of results, by name of the scan's files; empty before the first is written."""
         try:
-            text = (self.results / TABLE).read_text("utf-8")
+            return _table(self.results / "volumes.csv")
         except OSError:
-            return []
-        return [row for row in csv.DictReader(text.splitlines()) if Path(row["scan"]).name == f"{name}.nii.gz"]
+            return {}
 
-    def isOutlined(self, name: str, run: Path) -> bool:
-        """Was a scan outlined by this training?"""
-        try:
-            trained = (run / "segmenter.safetensors").stat().st_mtime
-            return self.labels(name).stat().st_mtime >= trained and bool(self.rows(name))
-        except OSError:
-            return False
+    def outlined(self, run: Path) -> list[str]:
+        """Names of the scans that were outlined by this training; reads files only once the table has changed."""
+        table = self.table()
+        if table is not self._outlined[0]:  # `once_a_change` returns the same object for the same file
+            trained = _timeOf(run / "segmenter.safetensors")
+            self._outlined = table, [name for name in table if _timeOf(self.labels(name)) >= trained > 0]
+        return self._outlined[1]
 
     def labels(self, name: str) -> Path:
         """The file of a scan's outlines."""
         return self.results / f"{name}.seg.nrrd"
 
-    @staticmethod
-    def _remove(folder: Path, name: str) -> None:
-        for end in (".nii.gz", ".seg.nii.gz", ".labels.json"):
-            (folder / f"{name}{end}").unlink(missing_ok=True)
+    def _names(self) -> list[str] | None:
+        """Names of all scans that were written to the folder; None where no record says so, or a damaged one."""
+        try:
+            return list(map(str, json.loads((self.path / _RECORD).read_text("utf-8"))))
+        except (OSError, TypeError, ValueError):
+            return None
 
 
 def fileNames(names: Sequence[str]) -> list[str]:
-    """Names of nodes as names of files, each its own."""
+    """Names of nodes as names of files, without two alike."""
     found: list[str] = []
     for name in names:
         plain = re.sub(r"[^\w-]+", "_", name).strip("_") or "scan"
@@ -123,15 +112,30 @@ def fileNames(names: Sequence[str]) -> list[str]:
     return found
 
 
-def _writeChanged(path: Path, write: Callable[[Path], None]) -> None:
-    fresh = path.with_name(f"new.{path.name}")
-    write(fresh)
-    _keepChanged(fresh, path)
+@once_a_change
+def _table(path: Path) -> dict[str, list[dict[str, str]]]:
+    found: dict[str, list[dict[str, str]]] = {}
+    for row in csv.DictReader(path.read_text("utf-8").splitlines()):
+        found.setdefault(Path(row["scan"]).name.removesuffix(".nii.gz"), []).append(row)
+    return found
 
 
-def _keepChanged(fresh: Path, path: Path) -> None:
-    """Put a new file in the place of an old one, which stays as it was where both are the same."""
-    if path.is_file() and filecmp.cmp(fresh, path, shallow=False):
-        fresh.unlink()
+def _timeOf(path: Path) -> float:
+    """When a file was written last; 0 where it is missing."""
+    return path.stat().st_mtime if path.exists() else 0.0
+
+
+def _remove(folder: Path, name: str) -> None:
+    for end in (".nii.gz", ".seg.nii.gz", ".labels.json"):
+        (folder / f"{name}{end}").unlink(missing_ok=True)
+
+
+def _keepChanged(fresh: Path, folder: Path, name: str, write: Callable[[Path], None] | None = None) -> None:
+    """Move a new file, which `write` writes first, into a folder; an old one that is the same stays as it was."""
+    fresh.mkdir(exist_ok=True)
+    if write is not None:
+        write(fresh / name)
+    if (folder / name).is_file() and filecmp.cmp(fresh / name, folder / name, shallow=False):
+        (fresh / name).unlink()
     else:
-        fresh.replace(path)
+        (fresh / name).replace(folder / name)

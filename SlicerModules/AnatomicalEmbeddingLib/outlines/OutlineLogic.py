@@ -2,98 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
 
 from ..shared import Views
 from ..shared.maps.Engine import Choice
-from ..shared.maps.Worker import Worker
-from ..shared.processes.EngineProcess import FAILED, FINISHED
-from ..shared.Signal import Listener, Signal
+from ..shared.SceneJob import SceneJob, Steps
 from ..shared.VolumeNodes import hasVoxels, snapshot
-from ..training.TrainingLog import signature
 from . import OutlineNodes
-from .OutlineExamples import OutlinedScan, looksOf, outlinedScans
-from .OutlineFolder import TABLE, OutlineFolder, fileNames
-from .OutlineProcess import OutlineProcess
+from .OutlineFolder import OutlineFolder, fileNames
+from .OutlineNodes import OutlinedScan, outlinedScans, titlesAndColours
+from .OutlineProcess import SECONDS_A_SCAN, TRAINING_SECONDS, OutlineProcess
 
-_SAVING = 0.05  # of the whole, before the process starts
-
-
-@dataclass(eq=False)
-class _Batch:
-    """files: name of each scan's files -> its volume. waiting: scans that are not written yet."""
-
-    folder: OutlineFolder
-    choice: Choice
-    looks: dict
-    files: dict[str, object]
-    waiting: list[tuple[str, object, OutlinedScan | None]]
-    total: int
-    made: list[str] = field(default_factory=list)
-    seen: tuple[int, int] | None = None  # state of the table of results whose outlines are all in the scene
+_SAVED = 0.05  # share of the progress, when the process starts
 
 
-class OutlineLogic(Listener):
+class OutlineLogic(SceneJob):
     """changed(): a scan was outlined, or the work has begun or ended. reported(sentence): to be read.
 
     Scans and examples are written to a folder, in a background thread; a process learns and outlines; outlines come
-    into the scene one by one. Starting again with the same examples and folder goes on where it stopped.
+    into the scene one by one. The same examples and folder again: the work continues where it stopped.
     """
 
     def __init__(self, scene, pythonCommand: Sequence[str]) -> None:
-        self.scene = scene
-        self.changed, self.reported = Signal(), Signal()
         self.process = OutlineProcess(pythonCommand)
-        self.process.skipped.connect(self.reported.emit)
-        self.process.finished.connect(self._onFinished)
-        self._worker = Worker()
-        self._batch: _Batch | None = None
+        super().__init__(scene)
+        self.atEnd(self.process.close, self.cancel)
         self._ownViews = Views.OwnViews(scene)
-        self.observe(scene, scene.StartCloseEvent, lambda *_: self._forget())
-
-    def close(self) -> None:
-        """Stop, and stop observing; outlines stay in the scene, and what is on disk is gone on with next time."""
-        self._batch = None
-        self._worker.end()
-        self.process.close()
-        super().close()
 
     @property
     def busy(self) -> bool:
-        return self._batch is not None or self.process.running
+        """Is anything saved, learned or outlined, or a process not ended yet?"""
+        return super().busy or self.process.running
 
-    @property
-    def progress(self) -> tuple[float, str]:
-        """Share done (0..1) and what is being done."""
-        batch = self._batch
-        if batch is None:
-            return 1.0, "stopping" if self.process.running else ""
-        if self.process.stopping:
-            return self.process.progress[0], "stopping"
-        if not self.process.running:
-            return _SAVING * (1 - len(batch.waiting) / batch.total), "saving scans"
-        share, what = self.process.progress
-        if self.process.outlining:
-            what = f"outlining {batch.files[what].GetName() if what in batch.files else what}"
-        return _SAVING + (1 - _SAVING) * share, what or "learning"
+    def poll(self) -> None:
+        """Continue, and let outlines follow views; to be called a few times a second."""
+        self._ownViews.follow()
+        self.process.poll()
+        super().poll()
+
+    def stop(self) -> None:
+        """Let the process save and end; outlines that were made stay, and the same start continues."""
+        if self.process.running:
+            self.process.stop()  # `_outline` ends with the process
+            self.showProgress(self.progress[0], "stopping")
+        else:
+            self.cancel()
 
     def rest(self, segmentations: Sequence, volumes: Sequence) -> list:
-        """The volumes that are to be outlined: all but those of the examples, and but those without voxels.
+        """The volumes to be outlined: all with voxels that are not the scan of an example.
 
         Raises PointsError for segmentations that are no examples.
         """
         own = [each.volume for each in outlinedScans(segmentations)]
         return [volume for volume in volumes if volume not in own and hasVoxels(volume)]
 
-    def start(self, segmentations: Sequence, volumes: Sequence, folder: str, choice: Choice) -> bool:
+    def segmentRest(self, segmentations: Sequence, volumes: Sequence, folder: str, choice: Choice) -> bool:
         """Learn from segmentations, each on its own scan, and outline the rest of the volumes.
 
-        folder: for files, new or of an earlier run. choice: weights, device and folder of maps. False where nothing
-        could be started, which `reported` states.
-        """
-        from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
+        Args:
+            folder: for files, new or of an earlier run.
+            choice: weights, device and folder of maps.
 
+        Returns:
+            False where it cannot start; `reported` states why.
+        """
         if self.busy:
             return False
         place = OutlineFolder(folder)
@@ -101,126 +75,108 @@ class OutlineLogic(Listener):
             self.process.requireReady()
             examples, rest = outlinedScans(segmentations), self.rest(segmentations, volumes)
             if not examples:
-                raise PointsError("Tick the segmentations that show what to outline.")
+                raise PointsError("Tick the segmentations to learn from.")
             if not rest:
                 raise PointsError("The chosen scans are all examples; choose others to be outlined.")
-            if problem := place.problem():
-                raise AnatomicalEmbeddingError(problem)
-            scans = [each.volume for each in examples] + rest
-            names = fileNames([volume.GetName() for volume in scans])
+            names = fileNames([volume.GetName() for volume in [*(each.volume for each in examples), *rest]])
             place.prepare(names)
-        except (AnatomicalEmbeddingError, OSError) as error:
-            self.reported.emit(_sentence(error, folder))
+        except AnatomicalEmbeddingError as error:
+            self.reported.emit(str(error))
+            return False
+        except OSError as error:
+            self.reported.emit(_folderProblem(place, error))
             return False
         for each in examples:
             if each.segmentation.GetDisplayNode() is not None:  # other scans get outlines of the same colours
                 Views.showOnlyIn(each.segmentation.GetDisplayNode(), self.scene, each.volume)
-        waiting = list(zip(names, scans, [*examples, *[None] * len(rest)], strict=True))
-        files = dict(zip(names[len(examples) :], rest, strict=True))
-        self._batch = _Batch(place, choice, looksOf(segmentations), files, waiting, len(waiting))
-        self.changed.emit()
+        named = dict(zip(names, [*examples, *rest], strict=True))
+        self.start(self._outline(place, named, titlesAndColours(segmentations), choice))
         return True
 
-    def cancel(self) -> None:
-        """Stop; outlines that were made stay, and the same start goes on."""
-        if self._batch is not None and not self.process.running:
-            self._end()
-        else:
+    def _outline(
+        self, folder: OutlineFolder, named: Mapping[str, object], looks: Mapping, choice: Choice
+    ) -> Steps[None]:
+        """named: by name of its files, each example (OutlinedScan) and each volume to be outlined."""
+        try:
+            volumes = yield from self._save(folder, named)
+            total = TRAINING_SECONDS + len(volumes) * SECONDS_A_SCAN
+            trained = _SAVED + (1 - _SAVED) * TRAINING_SECONDS / total
+            run = folder.run()
+            cache = [] if choice.cacheFolder is not None else ["--no-cache"]
+            options = ["--device", choice.device, *cache]
+            environment = {"ANATEMB_CACHE": choice.cacheFolder} if choice.cacheFolder else {}
+            most = [] if self.process.mostMinutes is None else ["--minutes", f"{self.process.mostMinutes:g}"]
+            words = ["segment", "train", str(folder.examples), "-o", str(run), "--model", choice.weights, *most]
+            self.process.start([*words, *options], folder.path, environment)
+            while self.process.running:
+                if not self.process.stopping:
+                    self.showProgress(self.process.share, self.process.text or "learning", (_SAVED, trained))
+                yield
+            self._requireEnded()
+            words = ["segment", "run", str(folder.scans), "--model", str(run), "-o", str(folder.results), "--no-report"]
+            self.process.start([*words, *options], folder.path, environment)
+            left = dict(volumes)
+            while self.process.running:
+                self._addNext(folder, folder.outlined(run), left, looks)
+                volume = volumes.get(self.process.name)
+                if not self.process.stopping:
+                    title = f"outlining {'' if volume is None else volume.GetName()}"
+                    self.showProgress(self.process.share, title, (trained, 1.0))
+                yield
+            self._requireEnded()
+            while self._addNext(folder, folder.outlined(run), left, looks):
+                yield
+            made = len(volumes) - len(left)
+            self.reported.emit(f"{made} of {len(volumes)} scans outlined; check the first rows of the table first.")
+        except OSError as error:
+            raise AnatomicalEmbeddingError(_folderProblem(folder, error)) from None
+        finally:
             self.process.stop()
 
-    def _forget(self) -> None:
-        """The scene is closing."""
-        self._batch = None
-        self._worker.cancel()
-        self.process.stop()
-
-    def poll(self) -> None:
-        """To be called a few times a second: goes on, and lets outlines follow views."""
-        self._ownViews.follow()
-        self.process.poll()
-        if self._batch is None:
-            return
-        if self.process.running:
-            written = signature(self._batch.folder.results / TABLE)
-            if self.process.outlining and written != self._batch.seen and not self._take():
-                self._batch.seen = written
-            return
-        for event in self._worker.poll():
-            if event.kind == "failed":
-                self.reported.emit(event.what)
-                if self._batch.files.pop(event.key, None) is None or not self._batch.files:
-                    self._end()  # an example, or the last scan to be outlined
-                    return
-        if not self._worker.busy:
-            self._saveNext()
-
-    def _saveNext(self) -> None:
-        """Write the next scan, or start the process after the last."""
-        from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-
-        batch = self._batch
-        if batch.waiting:
-            name, volume, example = batch.waiting.pop(0)
-            if self.scene.GetNodeByID(volume.GetID()) is not volume:
-                self._end(f"{name}: has left the scene; start again.")
-                return
+    def _save(self, folder: OutlineFolder, named: Mapping[str, object]) -> Steps[dict[str, object]]:
+        """Write all scans; returns the volumes to be outlined, by name, without volumes that cannot be written."""
+        volumes = {name: each for name, each in named.items() if not isinstance(each, OutlinedScan)}
+        for number, (name, each) in enumerate(named.items()):
+            example = each if isinstance(each, OutlinedScan) else None
+            volume = each if example is None else example.volume
             try:
                 scan = snapshot(volume)
-                labels = example.labels() if example is not None else None
+                labels = () if example is None else example.labels()
+                part = (_SAVED * number / len(named), _SAVED * (number + 1) / len(named))
+                work = _writing(folder, name, scan, labels)
+                yield from self.inBackground(work, [volume], part, "saving scans")
             except AnatomicalEmbeddingError as error:
-                self._end(str(error))
-                return
-            if labels is None:
-                self._worker.submit(name, lambda *_: batch.folder.writeScan(name, scan))
-            else:
-                self._worker.submit(name, lambda *_: batch.folder.writeExample(name, scan, *labels))
-            return
-        options = ["--device", batch.choice.device]
-        options += ["--no-cache"] if batch.choice.cacheFolder is None else []
-        environment = {"ANATEMB_CACHE": batch.choice.cacheFolder} if batch.choice.cacheFolder else {}
-        try:
-            self.process.start(batch.folder, len(batch.files), options, batch.choice.weights, environment)
-        except (AnatomicalEmbeddingError, OSError) as error:
-            self._end(_sentence(error, str(batch.folder.path)))
+                volumes.pop(name, None)
+                if example is not None or not volumes:
+                    raise
+                self.reported.emit(str(error))
+        return volumes
 
-    def _take(self) -> bool:
-        """Bring the next outlines that were written into the scene; False where there are none."""
-        from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+    def _requireEnded(self) -> None:
+        """Report skipped scans; raise AnatomicalEmbeddingError where the process was stopped or has failed."""
+        for sentence in self.process.skipped:
+            self.reported.emit(sentence)
+        if self.process.problem:
+            raise AnatomicalEmbeddingError(self.process.problem)
 
-        batch = self._batch
-        left = [name for name in batch.files if name not in batch.made]
-        name = next((name for name in left if batch.folder.isOutlined(name, self.process.run)), None)
+    def _addNext(self, folder: OutlineFolder, outlined: Sequence[str], left: dict, looks: Mapping) -> bool:
+        """Add the next written outlines to the scene, and remove their scan from `left`; False without new outlines."""
+        name = next((name for name in outlined if name in left), None)
         if name is None:
             return False
-        batch.made.append(name)
-        volume = batch.files[name]
-        if self.scene.GetNodeByID(volume.GetID()) is volume:
+        volume = left.pop(name)
+        if volume.GetScene() is self.scene:
             try:
-                OutlineNodes.bringIn(self.scene, volume, batch.folder, name, batch.looks)
+                OutlineNodes.addOutlines(self.scene, volume, folder, name, looks)
             except AnatomicalEmbeddingError as error:
                 self.reported.emit(str(error))
             self.changed.emit()
         return True
 
-    def _onFinished(self, outcome: str, sentence: str) -> None:
-        if self._batch is None:
-            return
-        if outcome == FINISHED:
-            while self._take():
-                pass
-            made, of = len(self._batch.made), len(self._batch.files)
-            sentence = f"{made} of {of} scans outlined; look at those on top of the table first."
-        self._end(sentence if outcome in (FINISHED, FAILED) else "Stopped; Segment goes on where it stopped.")
 
-    def _end(self, sentence: str = "") -> None:
-        self._worker.cancel()
-        self._batch = None
-        if sentence:
-            self.reported.emit(sentence)
-        self.changed.emit()
+def _writing(folder: OutlineFolder, name: str, scan, labels: tuple):
+    return lambda *_: folder.write(name, scan, *labels)
 
 
-def _sentence(error: Exception, folder: str) -> str:
-    if isinstance(error, OSError):
-        return f"{folder}: {(error.strerror or 'cannot be used').lower()}; choose another folder."
-    return str(error)
+def _folderProblem(folder: OutlineFolder, error: OSError) -> str:
+    return f"{folder.path}: {(error.strerror or 'cannot be used').lower()}; choose another folder."

@@ -1,45 +1,97 @@
-"""Outlines in the scene: segmentation nodes that know their scan, and what is known of each of their structures."""
+"""Segmentation nodes: examples, each drawn on a scan, and outlines, each with the rows of the table of results."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
+import slicer
 
 from AnatomicalEmbedding.anatomy.names import canonical_name
+from AnatomicalEmbedding.errors import PointsError
 
-from ..boxes.Segments import addSegment, extremesIn, segmentIds, segmentName
+from ..boxes.Segments import addSegment, extremesIn, maskIn, segmentIds, segmentName
 from ..boxes.StructureNames import readable
 from ..shared import SceneNodes, Views
-from ..shared.VolumeNodes import toWorld
+from ..shared.VolumeNodes import hasVoxels, toWorld
 
 if TYPE_CHECKING:
     from .OutlineFolder import OutlineFolder
 
 VOLUME_ROLE = "AnatomicalEmbedding.OutlinedVolume"
-_ATTRIBUTE = "AnatomicalEmbedding.Outlines"  # JSON: rows of the table of results
+_ROWS = "AnatomicalEmbedding.Outlines"  # attribute: JSON, rows of the table of results
 _COLOURLESS = (0.9, 0.7, 0.3)
 ABSENT, CUT = "absent", "cut"
+Colour = tuple[float, float, float]
 
 
-class Shape(NamedTuple):
-    """A structure to be drawn. mask: (k, j, i) bool. toRas: (4, 4) voxel i, j, k -> the scan's own RAS mm. colour: red,
-    green and blue, 0..1.
-    """
+@dataclass(frozen=True, eq=False)
+class OutlinedScan:
+    """An example: a scan and the segmentation that was drawn on it."""
 
-    mask: np.ndarray
-    toRas: np.ndarray
-    title: str
-    colour: Sequence[float]
+    volume: object
+    segmentation: object
+
+    def labels(self) -> tuple[np.ndarray, list[str]]:
+        """Read the segments on the scan's voxels; where segments overlap, the later one is kept.
+
+        Returns:
+            (k, j, i) uint8, 0 or 1 + the number of a structure, and the names of the structures.
+
+        Raises:
+            PointsError: no segment has voxels in the scan.
+        """
+        result = np.zeros(self.volume.GetImageData().GetDimensions()[::-1], np.uint8)
+        names: list[str] = []
+        for segmentId in segmentIds(self.segmentation):
+            mask = maskIn(self.volume, self.segmentation, segmentId)
+            if mask is not None and mask.any():
+                name = canonical_name(segmentName(self.segmentation, segmentId))
+                if name not in names:
+                    names.append(name)
+                result[mask] = names.index(name) + 1
+        if not names:
+            raise PointsError(
+                f"{self.segmentation.GetName()}: outlines nothing in {self.volume.GetName()}; segment it first."
+            )
+        return result, names
+
+
+def outlinedScans(segmentations: Sequence) -> list[OutlinedScan]:
+    """Pair each segmentation with its scan. Raises PointsError for one without a scan, and for two of the same scan."""
+    found: dict[str, OutlinedScan] = {}
+    for node in segmentations:
+        volume = node.GetNodeReference(slicer.vtkMRMLSegmentationNode.GetReferenceImageGeometryReferenceRole())
+        if volume is None or not hasVoxels(volume):
+            raise PointsError(
+                f"{node.GetName()}: the scan that it was drawn on is not known; choose it as source volume in the "
+                "Segment Editor."
+            )
+        if volume.GetID() in found:
+            raise PointsError(
+                f"{node.GetName()}: outlines the same scan as {found[volume.GetID()].segmentation.GetName()}; tick one."
+            )
+        found[volume.GetID()] = OutlinedScan(volume, node)
+    return list(found.values())
+
+
+def titlesAndColours(segmentations: Sequence) -> dict[str, tuple[str, Colour]]:
+    """Name and colour of the first segment of each structure, which outlines of other scans get as well."""
+    found: dict[str, tuple[str, Colour]] = {}
+    for node in segmentations:
+        for segmentId in segmentIds(node):
+            segment = node.GetSegmentation().GetSegment(segmentId)
+            found.setdefault(canonical_name(segment.GetName()), (segment.GetName(), tuple(segment.GetColor())))
+    return found
 
 
 @dataclass(frozen=True, eq=False)
 class OutlineRow:
-    """One structure of one scan. doubt: the larger, the sooner it deserves a look; None where the structure is absent.
-    volumeMl: 0 there.
+    """One structure of one scan. doubt: the larger, the sooner a person should check it; None where the structure is
+    absent. volumeMl: 0 there.
     """
 
     node: object
@@ -51,67 +103,47 @@ class OutlineRow:
     remark: str
 
 
-def bringIn(
-    scene, volumeNode, folder: OutlineFolder, name: str, looks: Mapping[str, tuple[str, Sequence[float]]]
-) -> None:
-    """Make a segmentation node of a scan's outlines, next to the scan; earlier ones of ours stay, and are hidden.
+def addOutlines(scene, volumeNode, folder: OutlineFolder, name: str, looks: Mapping[str, tuple[str, Colour]]) -> None:
+    """Make a segmentation node of a scan's outlines, next to the scan; earlier ones stay, and are hidden.
 
-    name: of the scan's files. looks: name and colour of each structure. Nothing happens where the scene has them
-    already. Raises AnatomicalEmbeddingError for a file that cannot be read.
+    The scene stays as it is where it has the same outlines already.
+
+    Args:
+        name: of the scan's files.
+        looks: title and colour of each structure.
+
+    Raises:
+        AnatomicalEmbeddingError: a file cannot be read.
     """
     from AnatomicalEmbedding.segmentation.files import read_segments
 
-    rows, earlier = rowsText(folder.rows(name)), nodesOver(scene, volumeNode)
-    if any(node.GetAttribute(_ATTRIBUTE) == rows for node in earlier):
+    rows = json.dumps([{key: value for key, value in row.items() if key != "look"} for row in folder.table()[name]])
+    earlier = [node for node in _outlines(scene) if node.GetNodeReference(VOLUME_ROLE) is volumeNode]
+    if any(node.GetAttribute(_ROWS) == rows for node in earlier):
         return
     labels = read_segments(folder.labels(name))
     for node in earlier:
-        node.RemoveAttribute(_ATTRIBUTE)
+        node.RemoveAttribute(_ROWS)
         node.GetDisplayNode().SetVisibility(False)
-
-    def shape(structure: str) -> Shape:
-        title, colour = looks.get(structure, (readable(structure), _COLOURLESS))
-        return Shape(labels.voxels == labels.values[structure], labels.ijk_to_ras, title, colour)
-
-    inOrder = sorted(labels.values, key=[*looks, *labels.values].index)  # that of the examples
-    draw(scene, volumeNode, rows, map(shape, inOrder))
-
-
-def draw(scene, volumeNode, rows: str, shapes: Iterable[Shape]):
-    """A new segmentation node next to a scan, in that scan's views alone; shapes without voxels are left out.
-
-    rows: as `rowsText` gives them.
-    """
-    node = scene.AddNewNodeByClass(
-        "vtkMRMLSegmentationNode", SceneNodes.freeName(scene, f"{volumeNode.GetName()} outlined")
-    )
+    title = SceneNodes.freeName(scene, f"{volumeNode.GetName()} outlined")
+    node = scene.AddNewNodeByClass("vtkMRMLSegmentationNode", title)
     node.CreateDefaultDisplayNodes()
     node.SetNodeReferenceID(VOLUME_ROLE, volumeNode.GetID())
     node.SetReferenceImageGeometryParameterFromVolumeNode(volumeNode)
     node.SetAndObserveTransformNodeID(volumeNode.GetTransformNodeID())
-    for shape in shapes:
-        if shape.mask.any():
-            addSegment(node, *shape)
-    node.SetAttribute(_ATTRIBUTE, rows)
+    for structure in sorted(labels.values, key=[*looks, *labels.values].index):  # in the order of the examples
+        mask = labels.voxels == labels.values[structure]
+        if mask.any():
+            addSegment(node, mask, labels.ijk_to_ras, *looks.get(structure, (readable(structure), _COLOURLESS)))
+    node.SetAttribute(_ROWS, rows)
     SceneNodes.placeNextTo(scene, node, volumeNode)
     Views.showOnlyIn(node.GetDisplayNode(), scene, volumeNode)
-    return node
-
-
-def rowsText(rows: Iterable[Mapping[str, object]]) -> str:
-    """What a node keeps of its scan's rows in the table of results (`AnatomicalEmbedding.segmentation.table`)."""
-    return json.dumps([{key: str(value) for key, value in row.items() if key != "look"} for row in rows])
 
 
 def rowsIn(scene) -> list[OutlineRow]:
-    """What is known of all outlines, the one that most deserves a look first, absent structures last."""
-    found = [row for node in _nodes(scene) for row in _rowsOf(node)]
+    """The rows of all outlines, the most doubtful first, absent structures last."""
+    found = [row for node in _outlines(scene) for row in _rowsOf(node)]
     return sorted(found, key=lambda row: (row.doubt is None, -(row.doubt or 0.0)))
-
-
-def nodesOver(scene, volumeNode) -> list:
-    """The outlines of a scan."""
-    return [node for node in _nodes(scene) if node.GetNodeReference(VOLUME_ROLE) is volumeNode]
 
 
 def jumpTo(scene, row: OutlineRow) -> None:
@@ -125,8 +157,8 @@ def jumpTo(scene, row: OutlineRow) -> None:
                 Views.jump(scene, row.volume, toWorld(row.volume, [found[0].mean(axis=0)])[0])
 
 
-def _nodes(scene) -> list:
-    return [node for node in SceneNodes.nodesOf(scene, "vtkMRMLSegmentationNode") if node.GetAttribute(_ATTRIBUTE)]
+def _outlines(scene) -> list:
+    return [node for node in SceneNodes.nodesOf(scene, "vtkMRMLSegmentationNode") if node.GetAttribute(_ROWS)]
 
 
 def _rowsOf(node) -> list[OutlineRow]:
@@ -140,7 +172,7 @@ def _rowsOf(node) -> list[OutlineRow]:
                 None if row["status"] == ABSENT else float(row.get("doubt") or "-inf"),  # scenes of earlier versions
                 row["remark"],
             )
-            for row in json.loads(node.GetAttribute(_ATTRIBUTE))
+            for row in json.loads(node.GetAttribute(_ROWS))
         ]  # fmt: skip
     except (ValueError, KeyError, TypeError):  # changed by hand
         return []

@@ -1,13 +1,14 @@
-"""The section "Segment the rest like these": examples are ticked, the rest is outlined, the doubtful come first."""
+"""The section "Segment the rest like these": examples to tick, progress, and a table with doubtful outlines first."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import qt
 from slicer.i18n import tr as _
+
+from AnatomicalEmbedding.errors import PointsError
 
 from ..boxes.StructureNames import titled
 from ..shared.Colours import NOTHING
@@ -22,7 +23,6 @@ from .OutlineLogic import OutlineLogic
 from .OutlineProcess import expectedMinutes
 
 _FOLDER = "outlineFolder"  # key of the setting
-_YIELD_SECONDS = 0.01
 
 
 class OutlinePanel(Listener):
@@ -55,16 +55,16 @@ class OutlinePanel(Listener):
 
     @property
     def folder(self) -> str:
-        """For files: the one that was last chosen on this computer."""
+        """The folder for files that was last chosen on this computer."""
         return ModuleSettings.value(_FOLDER, "") or str(Path.home() / "AnatomicalEmbedding" / "outlines")
 
     @property
     def examples(self) -> list:
-        """Segmentations that are ticked."""
+        """The segmentations that are ticked."""
         return list(self.ui.outlineExamplesSelector.checkedNodes())
 
     def setVolumes(self, nodes: Sequence) -> None:
-        """The scans that are chosen in the module."""
+        """Set the scans that are chosen in the module."""
         self._volumes = list(nodes)
         self.update()
 
@@ -81,16 +81,14 @@ class OutlinePanel(Listener):
     def onSegment(self) -> None:
         """Learn and outline, or stop."""
         if self.logic.busy:
-            self.logic.cancel()
+            self.logic.stop()
         else:
             self._status.clear()
-            self.logic.start(self.examples, self._volumes, self.folder, self._choice())
+            self.logic.segmentRest(self.examples, self._volumes, self.folder, self._choice())
         self.update()
 
     def poll(self) -> None:
-        """Go on; call it a few times a second."""
-        if self.logic.process.running:
-            time.sleep(_YIELD_SECONDS)  # the threads that read what it prints need Python's lock; see Session.tick
+        """Continue; to be called a few times a second."""
         self.logic.poll()
         self._showProgress()
         if self._rows and any(row.node.GetScene() is None or row.volume.GetScene() is None for row in self._rows):
@@ -109,11 +107,9 @@ class OutlinePanel(Listener):
         self._showProgress()
 
     def _showButton(self) -> None:
-        from AnatomicalEmbedding.errors import PointsError
-
         button, busy, missing, rest = self.ui.outlineButton, self.logic.busy, "", []
         if not self.examples:
-            missing = _("Tick the segmentations that show what to segment.")
+            missing = _("Tick the segmentations to learn from.")
         else:
             try:
                 rest = self.logic.rest(self.examples, self._volumes)
@@ -130,16 +126,16 @@ class OutlinePanel(Listener):
             text = _("Segment 1 scan, about {minutes} min") if len(rest) == 1 else some
             button.text = text.format(count=len(rest), minutes=minutes)
         button.enabled = busy or not missing
-        ready = _("In the background; you can go on working. A run that was stopped goes on.")
-        button.toolTip = _("Stop; what is done stays.") if busy else missing or ready
+        ready = _("In the background; you can continue to work. A run that was stopped continues.")
+        button.toolTip = _("Stop; finished outlines stay.") if busy else missing or ready
 
     def _showProgress(self) -> None:
         bar, busy = self.ui.outlineProgressBar, self.logic.busy
         bar.setVisible(busy)
         if busy:
-            share, what = self.logic.progress
+            share, step = self.logic.progress
             bar.value = round(100 * share)
-            bar.format = f"{what}  %p%"
+            bar.format = f"{step}  %p%"
 
     def _onChecked(self) -> None:
         if not self._showing:
@@ -155,5 +151,5 @@ def _texts(row: OutlineNodes.OutlineRow) -> tuple[str, ...]:
     absent = row.doubt is None
     remark = row.remark or (_("cut by the border of the scan") if row.status == OutlineNodes.CUT else "")
     if absent:
-        remark = _("not there: {reason}").format(reason=remark)
+        remark = _("absent: {reason}").format(reason=remark)
     return row.volume.GetName(), titled(row.structure), "" if absent else f"{row.volumeMl:.1f}", remark

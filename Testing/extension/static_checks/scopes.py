@@ -126,3 +126,16 @@ def unsigned_connections(source: Source) -> list[str]:
         and isinstance(node.func.value, ast.Attribute)
         and node.func.value.attr in _QT_SIGNALS
     ]
+
+
+def qt_outside_panels(source: Source) -> list[str]:
+    """Imports of Qt in a file whose name does not say that it is a panel: only *Panel.py, *Table.py, *Form.py and
+    modules may.
+    """
+    if source.is_module or source.name.endswith(("Panel.py", "Table.py", "Form.py")):
+        return []
+    return [
+        source.at(node, f"imports {name}: call the file *Panel.py, *Table.py or *Form.py, or keep it free of Qt")
+        for node, name in imports(ast.walk(source.tree))
+        if name.split(".")[0] in ("qt", "ctk")
+    ]

@@ -23,6 +23,7 @@ def run(user):
     user.wait(lambda: panel.boxes.busy or ui.boxTable.rowCount > 0, 10)
     user.wait(lambda: not panel.boxes.busy, 120, "boxes are found")
     assert ui.boxTable.rowCount == len(ORGANS)
+    pause(1.0)  # the last views draw names
     user.picture("boxes")
 
     from AnatomicalEmbeddingLib.boxes.BoxNodes import boxesIn

@@ -1,4 +1,4 @@
-"""A search for boxes: what ends it midway, what it goes on without, and what it refuses with a sentence."""
+"""A search for boxes: its end before it is done, and what it refuses with a sentence."""
 
 from pathlib import Path
 
@@ -14,9 +14,15 @@ from AnatomicalEmbeddingLib.boxes.StructureNames import readable
 from AnatomicalEmbeddingLib.shared.maps.Engine import Choice
 
 ORGANS = ("liver", "spleen", "kidney_left", "stomach")
+SHIPPED = resource("Structures") / "hybrid-ct-v3.structures.safetensors"
 
 
-# -- in mid-search
+@pytest.fixture
+def other_weights(tmp_path):
+    """A choice of weights for which no library ships."""
+    path = tmp_path / "other.safetensors"
+    path.write_bytes(b"other")
+    return Choice(str(path), "cpu", None)
 
 
 def start(bench, *volumes) -> None:
@@ -25,12 +31,20 @@ def start(bench, *volumes) -> None:
         bench.step()
 
 
-def test_cancelling_ends_the_search(bench, volume):
+# -- during the search
+
+
+@pytest.mark.parametrize("end", ["cancel", "close"])
+def test_cancelling_or_closing_the_scene_ends_the_search(bench, volume, end):
     start(bench, volume)
-    bench.logic.cancel()
+    if end == "cancel":
+        bench.logic.cancel()
+    else:
+        bench.scene.Clear(0)
     assert not bench.logic.busy
     finish(bench.store)
-    bench.step()
+    for _ in range(5):
+        bench.step()
     assert rois(bench.scene) == []
 
 
@@ -40,43 +54,31 @@ def test_a_deleted_volume_is_left_out_and_the_others_are_found(bench, volume):
     bench.scene.RemoveNode(volume)
     bench.finish()
     assert {node.GetName() for node in rois(bench.scene)} == {f"{readable(name)} in CT-2" for name in ORGANS}
+    assert bench.reported == []
 
 
-def test_closing_the_scene_ends_the_search(bench, volume):
-    start(bench, volume)
-    bench.scene.Clear(0)
-    assert not bench.logic.busy
-    for _ in range(5):
-        bench.step()
-    assert rois(bench.scene) == []
-
-
-def test_other_weights_end_the_search_with_a_sentence(bench, volume, map_folder, other_weights):
-    start(bench, volume)
-    bench.store.choose(Choice(str(other_weights), "cpu", str(map_folder)))
-    bench.finish()
-    assert rois(bench.scene) == []
-    assert bench.reported == ["Other weights were chosen during the search; find boxes again."]
-
-
-def test_voxels_changed_during_the_search_give_no_box(bench, volume):
-    start(bench, volume)
+def change_voxels(bench, volume, _other):
     slicer.util.arrayFromVolume(volume)[:] = -1000
     slicer.util.arrayFromVolumeModified(volume)
-    bench.finish()
-    assert rois(bench.scene) == []
-    assert "CT-1: was changed" in bench.reported[0]
 
 
-def test_preparation_that_was_stopped_ends_the_search(bench, volume):
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (change_voxels, "CT-1: was changed, or its preparation stopped; find boxes again."),
+        (lambda bench, *_: bench.store.cancel(), "CT-1: was changed, or its preparation stopped; find boxes again."),
+        (lambda bench, _, other: bench.store.choose(other), "Other weights were chosen meanwhile; find boxes again."),
+    ],
+)
+def test_a_change_during_the_search_gives_a_sentence_and_no_box(bench, volume, other_weights, change, sentence):
     start(bench, volume)
-    bench.store.cancel()
+    change(bench, volume, other_weights)
     bench.finish()
-    assert "CT-1" in bench.reported[0]
     assert rois(bench.scene) == []
+    assert bench.reported == [sentence]
 
 
-# -- what cannot be done
+# -- refused
 
 
 def test_a_scan_that_is_no_ct_is_named_and_the_next_follows(bench, volume):
@@ -87,45 +89,31 @@ def test_a_scan_that_is_no_ct_is_named_and_the_next_follows(bench, volume):
     assert bench.reported[0].startswith("Empty")
 
 
-@pytest.mark.parametrize(
-    ("volumes", "structures", "sentence"),
-    [(0, ["liver"], "No scan was chosen"), (1, [], "No structure was chosen")],
-)
-def test_nothing_to_look_for_is_reported(bench, volume, volumes, structures, sentence):
-    assert not bench.logic.find([volume][:volumes], structures, 0.99)
-    assert sentence in bench.reported[0]
+def test_a_search_that_cannot_start_is_refused(bench, volume, monkeypatch):
+    assert not bench.logic.find([], ["liver"], 0.99)
+    assert not bench.logic.find([volume], [], 0.99)
+    monkeypatch.setattr(type(bench.store.engine), "missingPackages", staticmethod(lambda: ["torch"]))
+    assert not bench.logic.find([volume], ["liver"], 0.99)
+    for said, sentence in zip(bench.reported, ("No scan", "No structure", "torch is not installed"), strict=True):
+        assert sentence in said
 
 
-def test_a_recall_that_cannot_be_promised_is_refused_before_long_work(bench, volume):
-    assert bench.logic.find([volume], ["liver"], 0.9999)
-    bench.finish()
-    assert "cannot be guaranteed" in bench.reported[0]
-    assert bench.store.state(volume).status == "empty"
+def test_a_request_that_the_library_cannot_serve_is_refused_before_long_work(bench, volume, other_weights, tmp_path):
+    def refusal(structure="liver", recall=0.9) -> str:
+        assert bench.logic.find([volume], [structure], recall)
+        bench.finish()
+        assert bench.store.state(volume).status == "empty"
+        return bench.reported[-1]
 
-
-def test_weights_without_a_library_say_so(bench, volume, map_folder, other_weights):
-    bench.store.choose(Choice(str(other_weights), "cpu", str(map_folder)))
-    assert bench.logic.libraryStructures() == []
-    assert bench.logic.find([volume], ["liver"], 0.9)
-    bench.finish()
-    assert "no structure library ships for these weights" in bench.reported[0]
-
-
-def test_a_library_of_other_weights_and_a_damaged_one_are_refused(bench, volume, map_folder, other_weights, tmp_path):
+    assert "cannot be guaranteed" in refusal(recall=0.9999)
+    assert "third_lung: the structure library has no structure of this name" in refusal("third_lung")
     bench.logic.libraryPath = str(tmp_path / "mine.structures.safetensors")
     Path(bench.logic.libraryPath).write_bytes(b"\xff" * 40)
     assert bench.logic.libraryStructures() == []
-    assert bench.logic.find([volume], ["liver"], 0.9)
-    bench.finish()
-    assert "not a structure library, or damaged" in bench.reported[-1]
-    bench.logic.libraryPath = str(resource("Structures") / "hybrid-ct-v3.structures.safetensors")
-    bench.store.choose(Choice(str(other_weights), "cpu", str(map_folder)))
-    assert bench.logic.find([volume], ["liver"], 0.9)
-    bench.finish()
-    assert "built with other weights" in bench.reported[-1]
-
-
-def test_an_unknown_structure_is_named(bench, volume):
-    assert bench.logic.find([volume], ["third_lung"], 0.9)
-    bench.finish()
-    assert "third_lung: the structure library has no structure of this name" in bench.reported[0]
+    assert "not a structure library, or damaged" in refusal()
+    bench.logic.libraryPath = ""
+    bench.store.choose(other_weights)
+    assert bench.logic.libraryStructures() == []
+    assert "other: no structure library ships for these weights" in refusal()
+    bench.logic.libraryPath = str(SHIPPED)
+    assert "built with other weights" in refusal()

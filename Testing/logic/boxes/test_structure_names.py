@@ -1,4 +1,4 @@
-"""Names of structures: told without torch, and readable."""
+"""Names of structures: read without torch, and readable."""
 
 import subprocess
 import sys
@@ -6,16 +6,17 @@ from pathlib import Path
 
 from AnatomicalEmbedding.resources import resource
 from AnatomicalEmbedding.structures.library import StructureLibrary
-from AnatomicalEmbeddingLib.boxes.StructureNames import namesIn, readable, sortKey, titled
+from AnatomicalEmbeddingLib.boxes.StructureFinder import namesIn
+from AnatomicalEmbeddingLib.boxes.StructureNames import readable, sortKey, titled
 
 
-def test_the_librarys_names_are_reported_without_torch(bench):
+def test_the_librarys_names_are_read_without_torch(bench):
     names = bench.logic.libraryStructures()
     path = resource("Structures") / "hybrid-ct-v3.structures.safetensors"
     assert sorted(names) == sorted(StructureLibrary.load(path).examples)
     code = (
         "import sys; from pathlib import Path;"
-        "from AnatomicalEmbeddingLib.boxes.StructureNames import libraryFile, namesIn;"
+        "from AnatomicalEmbeddingLib.boxes.StructureFinder import libraryFile, namesIn;"
         "from AnatomicalEmbedding.resources import weights_file;"
         "print(len(namesIn(libraryFile(weights_file()))), 'torch' in sys.modules)"
     )

@@ -9,13 +9,12 @@ import slicer.util
 from box_bench import add_segmentation, add_turned
 from scans import add_patient, add_transform, patient, turned
 from training_runs import fake_engine
-from view_nodes import add_view
 
-from AnatomicalEmbedding.errors import PointsError
-from AnatomicalEmbeddingLib.boxes.Segments import addSegment, maskIn, segmentIds, segmentName
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
+from AnatomicalEmbeddingLib.boxes.Segments import maskIn, segmentIds, segmentName
 from AnatomicalEmbeddingLib.outlines import OutlineNodes
-from AnatomicalEmbeddingLib.outlines.OutlineExamples import outlinedScans
-from AnatomicalEmbeddingLib.outlines.OutlineFolder import OutlineFolder, fileNames
+from AnatomicalEmbeddingLib.outlines.OutlineFolder import OutlineFolder
+from AnatomicalEmbeddingLib.outlines.OutlineNodes import outlinedScans
 from AnatomicalEmbeddingLib.shared.maps.Engine import Choice
 from AnatomicalEmbeddingLib.shared.VolumeNodes import snapshot
 from slicer_kit.scene import nodes_of_class
@@ -61,19 +60,6 @@ def test_a_segment_is_read_on_the_scans_voxels_wherever_both_were_moved(scene):
         assert np.array_equal(maskIn(volume, node, segmentIds(node)[0]), mask_of(0, "liver"))
 
 
-def test_a_segment_on_a_coarser_grid_is_read_at_the_nearest_voxel(scene):
-    volume = slicer.util.addVolumeFromArray(np.zeros((6, 8, 10), np.int16), np.eye(4), name="Fine")
-    node = scene.AddNewNodeByClass("vtkMRMLSegmentationNode", "Coarse")
-    coarse = np.diag([2.0, 2.0, 2.0, 1.0])
-    coarse[:3, 3] = 0.5
-    mask = np.zeros((3, 4, 5), bool)
-    mask[1, 2, 3] = True
-    addSegment(node, mask, coarse, "one", (1, 0, 0))
-    expected = np.zeros((6, 8, 10), bool)
-    expected[2:4, 4:6, 6:8] = True
-    assert np.array_equal(maskIn(volume, node, segmentIds(node)[0]), expected)
-
-
 # -- what is an example
 
 
@@ -96,36 +82,27 @@ def test_the_scan_of_an_example_must_be_known_and_its_own(scene, patients, examp
 
 def test_a_folder_of_others_is_refused_and_one_of_ours_keeps_what_has_not_changed(tmp_path, patients):
     (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "letter.txt").write_text("")
-    assert "holds other files" in OutlineFolder(tmp_path / "mine").problem()
-    (tmp_path / "mine" / "outlines.json").write_text("")  # as a full disk leaves a file
-    assert "holds other files" in OutlineFolder(tmp_path / "mine").problem()
-    folder = OutlineFolder(tmp_path / "new")
-    assert folder.problem() == ""
-    labels = mask_of(0, "liver").astype(np.uint8)
-    folder.prepare(["a", "b"])
-    folder.writeExample("a", snapshot(patients[0]), labels, ["liver"])
-    folder.writeScan("b", snapshot(patients[1]))
-    assert folder.problem() == ""
-    before = {path: path.stat().st_mtime_ns for path in folder.path.rglob("*.nii.gz")}
-    assert len(before) == 3
-    run = folder.run()
+    for name in ("letter.txt", "outlines.json"):  # the latter as a full disk leaves a file
+        (tmp_path / "mine" / name).write_text("")
+        with pytest.raises(AnatomicalEmbeddingError, match="holds other files"):
+            OutlineFolder(tmp_path / "mine").prepare(["a"])
+    folder, labels = OutlineFolder(tmp_path / "new"), mask_of(0, "liver").astype(np.uint8)
+
+    def write():
+        folder.prepare(["a", "b"])
+        folder.write("a", snapshot(patients[0]), labels, ["liver"])
+        folder.write("b", snapshot(patients[1]))
+        return {path: path.stat().st_mtime_ns for path in folder.path.rglob("*.nii.gz")}, folder.run()
+
+    before = write()
+    assert len(before[0]) == 3
     time.sleep(0.02)
-    folder.prepare(["a", "b"])
-    folder.writeExample("a", snapshot(patients[0]), labels, ["liver"])
-    folder.writeScan("b", snapshot(patients[1]))
-    assert {path: path.stat().st_mtime_ns for path in folder.path.rglob("*.nii.gz")} == before
-    assert folder.run() == run
+    assert write() == before
     labels[0] = 1
-    folder.writeExample("a", snapshot(patients[0]), labels, ["liver"])
-    assert folder.run() != run
+    assert write()[1] != before[1]
     folder.prepare(["b"])
     assert not list(folder.examples.iterdir())
     assert [path.name for path in folder.scans.iterdir()] == ["b.nii.gz"]
-
-
-def test_names_of_nodes_become_names_of_files():
-    assert fileNames(["CT 1/2", "CT_1_2", "???", "Ünder"]) == ["CT_1_2", "CT_1_2_2", "scan", "Ünder"]
 
 
 # -- from end to end
@@ -135,8 +112,8 @@ def test_names_of_nodes_become_names_of_files():
 def test_the_rest_is_outlined_with_the_names_and_colours_of_the_examples(scene, patients, examples, logic, tmp_path):
     examples[0].GetSegmentation().GetNthSegment(0).SetColor(0.2, 0.4, 0.6)
     air = slicer.util.addVolumeFromArray(np.full((30, 40, 40), -1000, np.int16), np.diag([5, 5, 5, 1.0]), name="Air")
-    assert logic.start(examples, [*patients, air], str(tmp_path / "out"), QUICK)
-    assert not logic.start(examples, patients, str(tmp_path / "out"), QUICK)
+    assert logic.segmentRest(examples, [*patients, air], str(tmp_path / "out"), QUICK)
+    assert not logic.segmentRest(examples, patients, str(tmp_path / "out"), QUICK)
     shares = []
     until(logic, lambda: shares.append(logic.progress[0]) or not logic.busy)
     assert shares == sorted(shares), logic.said
@@ -155,54 +132,32 @@ def test_the_rest_is_outlined_with_the_names_and_colours_of_the_examples(scene, 
     assert [row.doubt for row in rows[: len(doubts)]] == sorted(doubts, reverse=True)  # what is absent comes last
     # the same again finds its work done and adds nothing
     count = len(nodes_of_class(scene, "vtkMRMLSegmentationNode"))
-    assert logic.start(examples, [*patients, air], str(tmp_path / "out"), QUICK)
+    assert logic.segmentRest(examples, [*patients, air], str(tmp_path / "out"), QUICK)
     until(logic, lambda: not logic.busy, 60)
     assert len(nodes_of_class(scene, "vtkMRMLSegmentationNode")) == count
 
 
-def test_an_example_is_drawn_on_its_own_scan_alone(scene, patients, examples, logic, tmp_path):
-    """Outlines of the other scans get its colours."""
-    views = [add_view(scene, tag, volume) for tag, volume in zip("ABC", patients, strict=True)]
-    for node in examples:
-        node.CreateDefaultDisplayNodes()
+def test_stopping_and_closing_the_scene_end_the_process(scene, patients, examples, logic, tmp_path):
     logic.process.engineParent = fake_engine(tmp_path / "engine", WAITS)
-    logic.start(examples, patients, str(tmp_path / "out"), QUICK)
-    logic.poll()
-    for number, node in enumerate(examples):
-        assert [node.GetDisplayNode().IsDisplayableInView(view.GetID()) for view in views] == [
-            each == number for each in range(3)
-        ]
-
-
-def test_cancel_ends_the_process_and_says_how_to_go_on(patients, examples, logic, tmp_path):
-    logic.process.engineParent = fake_engine(tmp_path / "engine", WAITS)
-    assert logic.start(examples, patients, str(tmp_path / "out"), QUICK)
-    until(logic, lambda: "2 min to go" in logic.progress[1], 60)
-    logic.cancel()
-    assert logic.progress[1] == "stopping"
-    until(logic, lambda: not logic.busy, 60)
-    assert "goes on where it stopped" in logic.said[-1]
-
-
-def test_closing_the_scene_ends_the_work(scene, patients, examples, logic, tmp_path):
-    logic.process.engineParent = fake_engine(tmp_path / "engine", WAITS)
-    assert logic.start(examples, patients, str(tmp_path / "out"), QUICK)
-    until(logic, lambda: logic.process.running, 60)
-    scene.Clear(0)
-    until(logic, lambda: not logic.busy, 60)
-    assert OutlineNodes.rowsIn(scene) == []
+    for end in (logic.stop, lambda: scene.Clear(0)):
+        assert logic.segmentRest(examples, patients, str(tmp_path / "out"), QUICK)
+        until(logic, lambda: "2 min to go" in logic.progress[1], 60)
+        end()
+        assert logic.busy, "the process saves first"
+        until(logic, lambda: not logic.busy, 60)
+        assert logic.said == ["Stopped; Segment continues where it stopped."]  # once: a closed scene needs no sentence
 
 
 def test_nothing_to_outline_and_bad_folders_are_said(patients, examples, logic, tmp_path):
-    assert not logic.start(examples, patients[:2], str(tmp_path / "out"), QUICK)
+    assert not logic.segmentRest(examples, patients[:2], str(tmp_path / "out"), QUICK)
     assert "are all examples" in logic.said[-1]
-    assert not logic.start([], patients, str(tmp_path / "out"), QUICK)
+    assert not logic.segmentRest([], patients, str(tmp_path / "out"), QUICK)
     assert "Tick" in logic.said[-1]
-    assert not logic.start(examples, patients, "relative", QUICK)
+    assert not logic.segmentRest(examples, patients, "relative", QUICK)
     assert "whole path" in logic.said[-1]
     extra = add_patient(2, "Extra")
     empty = slicer.mrmlScene.AddNewNodeByClass("vtkMRMLSegmentationNode", "Empty")
     empty.SetReferenceImageGeometryParameterFromVolumeNode(extra)
-    assert logic.start([empty], patients, str(tmp_path / "out"), QUICK)
+    assert logic.segmentRest([empty], patients, str(tmp_path / "out"), QUICK)
     until(logic, lambda: not logic.busy, 60)
     assert "outlines nothing in Extra" in logic.said[-1]

@@ -76,7 +76,7 @@ class AlignBench:
 
     def run(self, fixed, moving, kind: str = "deformable", **options: object):
         """Align to the end; the transform node that the moving volume lies below then."""
-        assert self.logic.start(fixed, moving, kind, **options), self.reported
+        assert self.logic.align(fixed, moving, kind, **options), self.reported
         self.poll_until(lambda: not self.logic.busy)
         return moving.GetParentTransformNode()
 

@@ -1,8 +1,8 @@
-"""Runs in a child process: a command of the engine that saves and ends when a file appears or nobody listens any more.
+"""Runs in a child process: a command of the engine that saves and ends when a file appears or its parent has ended.
 
 `python EngineChild.py STOP_FILE train ...` is `python -m AnatomicalEmbedding train ...` that stops, as by a signal,
-once STOP_FILE exists, and when the application that reads what it prints is gone. Signals and standard input would not
-do: between Slicer and its Python there is a launcher, which hands on neither, and Windows has no signal to send.
+once STOP_FILE exists, or once the application that reads its output has ended. Signals and standard input would not
+work: the launcher between Slicer and its Python passes on neither, and Windows has no signal to send.
 """
 
 import os
@@ -17,7 +17,7 @@ _INTERVAL_SECONDS = 0.2
 
 
 class _Output:
-    """A stream whose broken pipe asks the command to stop, where it would otherwise end it before it has saved."""
+    """A stream whose broken pipe asks the command to stop; otherwise it would end before it has saved."""
 
     def __init__(self, stream) -> None:
         self._stream = stream
@@ -51,8 +51,8 @@ def main() -> int:
 
         return run()
     except Exception:
-        # released here, with the loop that it came from: an error that ends Python itself keeps the processes next to
-        # the loop, and Python waits for them for ever, as they ignore the signal that should end them
+        # caught here so that the loop that raised it is released: an error that ends Python itself keeps the loop's
+        # worker processes, and Python waits for them for ever, as they ignore the signal that should end them
         traceback.print_exc()
         return 1
 
@@ -65,7 +65,7 @@ def _watch(stopFile: Path) -> None:
 
 
 def _stop() -> None:
-    if hasattr(signal, "pthread_kill"):  # wakes the main thread, should it wait for scans that are being prepared
+    if hasattr(signal, "pthread_kill"):  # wakes the main thread where it waits for scans that are being prepared
         signal.pthread_kill(threading.main_thread().ident, signal.SIGTERM)
     else:
         signal.raise_signal(signal.SIGTERM)

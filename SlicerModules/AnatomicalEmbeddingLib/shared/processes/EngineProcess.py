@@ -1,7 +1,7 @@
-"""A command of the engine as a child process: started, followed and stopped from the main thread, never waited for.
+"""A command of the engine as a child process: started, followed and stopped from the main thread, without blocking it.
 
-Slicer's modules call `poll` by a timer, tests by hand. The child and all it starts are one process group, so that a
-kill leaves nothing behind; it stops by itself, after saving, when this application ends in whatever way.
+Slicer's modules call `poll` by a timer, tests by hand. The child and its own children are one process group, so that a
+kill ends all of them. The child saves and stops by itself when this application ends in whatever way.
 """
 
 from __future__ import annotations
@@ -22,28 +22,33 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+
 from ..Signal import Signal
 
 FINISHED, STOPPED, FAILED = "finished", "stopped", "failed"
 _STOP = "stop"  # file in the run's folder that asks the command to save and end
 _CHILD = Path(__file__).with_name("EngineChild.py")
 _GRACE_SECONDS = 300.0  # a step and a validation may have to end first, on a slow computer
-_LINGER_SECONDS = 10.0  # for what the command started, once it has ended
-_LINES_KEPT = 200  # of stderr, among which the reason of a failure is looked for
+_LINGER_SECONDS = 10.0  # that children of the command may take, once it has ended
+_LINES_KEPT = 200  # of stderr, in which the reason of a failure is searched for
 
 
 class EngineProcess:
-    """One command at a time. Signal logged(line): it printed a line on stderr; `poll` emits it.
+    """One command at a time. Signal logged(line): the command printed a line on stderr; `poll` emits it.
 
-    pythonCommand: starts a Python that has the engine's packages. engineParent: the folder that holds the engine.
-    graceSeconds: how long a command that was asked to stop may take before it is killed.
-
-    A subclass calls `begin`, and says what comes of it: `onValues` of a line of JSON, `onPoll`, `onEnded`.
+    A subclass calls `begin`, and may define `onValues`, `onLine`, `onPoll` and `onEnded`.
     """
 
     def __init__(
         self, pythonCommand: Sequence[str], engineParent: str | Path | None = None, graceSeconds: float = _GRACE_SECONDS
     ) -> None:
+        """
+        Args:
+            pythonCommand: starts a Python that has the engine's packages.
+            engineParent: the folder that holds the engine.
+            graceSeconds: how long a command that was asked to stop may take before it is killed.
+        """
         self.pythonCommand = list(pythonCommand)
         self.engineParent = Path(engineParent) if engineParent is not None else _engineParent()
         self.graceSeconds = graceSeconds
@@ -52,7 +57,7 @@ class EngineProcess:
 
     @property
     def running(self) -> bool:
-        """From `begin` until `onEnded`."""
+        """Is a command between `begin` and `onEnded`?"""
         return self._child is not None
 
     @property
@@ -61,13 +66,11 @@ class EngineProcess:
         return self.running and self._deadline is not None
 
     def begin(self, words: Sequence[str], folder: str | Path, environment: Mapping[str, str] | None = None) -> None:
-        """Start a command, the words after `anatemb`, in a folder that is there and can be written to.
+        """Start a command, the words after `anatemb`, in an existing folder that can be written to.
 
         environment: further variables. Raises AnatomicalEmbeddingError when the process cannot be started, OSError for
         the folder.
         """
-        from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-
         self.requireReady()
         self._stopFile = Path(folder) / _STOP
         self._stopFile.unlink(missing_ok=True)  # of a command that was killed before it saw it
@@ -90,19 +93,17 @@ class EngineProcess:
             threading.Thread(target=_read, args=(stream, kind, self._lines), daemon=True).start()
 
     def requireReady(self) -> None:
-        """Raise AnatomicalEmbeddingError while a command is under way, and where there is no Python to run it."""
-        from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-
+        """Raise AnatomicalEmbeddingError while a command is running, and where there is no Python to run it."""
         if self.running:
             raise AnatomicalEmbeddingError("A run is under way; stop it before another is started.")
         if not self.pythonCommand:
             raise AnatomicalEmbeddingError("PythonSlicer was not found, and it is needed; install Slicer again.")
 
     def poll(self) -> None:
-        """Emit what has happened since the last call; call it a few times a second while `running`."""
+        """Read the lines printed since the last call, and notice the end; to be called a few times a second."""
         if not self.running:
             return
-        self._takeLines()
+        self._readLines()
         self.onPoll()
         now = time.monotonic()
         if self._child.poll() is not None:
@@ -115,29 +116,26 @@ class EngineProcess:
             _kill(self._child)
 
     def stop(self) -> None:
-        """Ask the command to save and end; it is killed if it has not after `graceSeconds`."""
+        """Ask the command to save and end; it is killed if it is still running after `graceSeconds`."""
         if not self.running or self.stopping:
             return
         self._deadline = time.monotonic() + self.graceSeconds
         try:
             self._stopFile.touch()
-        except OSError:  # the folder is gone: there is nothing to save to
+        except OSError:  # the folder was deleted, so that nothing can be saved
             self._deadline = time.monotonic()
 
     def kill(self) -> None:
-        """End the command and all it started at once; what it did since it last saved is lost."""
+        """End the command and all its children at once; its work since it last saved is lost."""
         if self.running:
             self._deadline = time.monotonic()
             _kill(self._child)
 
     def close(self, seconds: float = 5.0) -> None:
-        """For the end of the application: ask the command to save and end, and wait a little for it.
-
-        One that takes longer, for the step it is at, ends by itself soon after.
-        """
+        """Ask the command to save and end as the application ends, and wait a little; a slower command ends later."""
         if not self.running:
             return
-        self._newSignals()  # who listened may be going as well
+        self._newSignals()  # the listeners may be closing as well
         self.stop()
         end = time.monotonic() + seconds
         while self.running and time.monotonic() < end:
@@ -148,11 +146,14 @@ class EngineProcess:
     def onValues(self, values: dict) -> None:
         """The command printed a line of JSON."""
 
+    def onLine(self, line: str) -> None:
+        """The command printed a line on stderr."""
+
     def onPoll(self) -> None:
         """The lines were read."""
 
     def onEnded(self, code: int, lines: list[str], stopped: bool) -> None:
-        """The command has ended. code: of the process. lines: the last on stderr. stopped: it was asked to."""
+        """The command has ended. code: exit code. lines: the last on stderr. stopped: it was asked to stop."""
 
     def _newSignals(self) -> None:
         self.logged = Signal()
@@ -162,7 +163,7 @@ class EngineProcess:
         added = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYTHONUTF8": "1", "PYTHONUNBUFFERED": "1"}
         return os.environ | added
 
-    def _takeLines(self) -> None:
+    def _readLines(self) -> None:
         while True:
             try:
                 kind, line = self._lines.get_nowait()
@@ -174,6 +175,7 @@ class EngineProcess:
                 self.onValues(values)
             else:
                 self._errors.append(line)
+                self.onLine(line)
                 self.logged.emit(line)
 
     def _finish(self) -> None:
@@ -186,7 +188,7 @@ class EngineProcess:
 
 
 def pythonCommand() -> list[str]:
-    """The command that starts Slicer's own Python, with its packages; empty where there is none."""
+    """The command that starts Slicer's own Python, with its packages; empty where it is not found."""
     found = shutil.which("PythonSlicer")
     return [found] if found else []
 
@@ -210,7 +212,7 @@ def _kill(child: subprocess.Popen) -> None:
         hidden = subprocess.CREATE_NO_WINDOW
         subprocess.run(["taskkill", "/F", "/T", "/PID", str(child.pid)], capture_output=True, creationflags=hidden)
         return
-    # they have all ended; macOS refuses where they have and were not waited for
+    # ProcessLookupError: all have ended; PermissionError: macOS, for ended ones that were not waited for
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
 
@@ -247,14 +249,14 @@ _REMEDIES = (
     ),
     (r"No space left on device", "The disk of the run's folder is full; make room, then resume."),
 )
-_STATED = "anatemb: "  # what the command says to its user
+_STATED = "anatemb: "  # begins a message to the user
 _RAISED = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Pool)\b(?:: .*)?$")
 _KILLED = (-9, 137)
-_KILLED_BELOW_LAUNCHER = "exit abnormally"  # what Slicer's launcher says, which ends with code 1
+_KILLED_BELOW_LAUNCHER = "exit abnormally"  # printed by Slicer's launcher, which ends with code 1
 
 
 def stopReason(code: int, lines: Sequence[str]) -> str:
-    """The reason of a failure. code: the process's. lines: what it printed on stderr, the latest last."""
+    """The reason of a failure, a sentence. code: exit code. lines: printed on stderr, the latest last."""
     stated = next((line for line in reversed(lines) if line.startswith(_STATED)), "")
     raised = next((line for line in reversed(lines) if _RAISED.match(line)), "")
     reason = stated or raised

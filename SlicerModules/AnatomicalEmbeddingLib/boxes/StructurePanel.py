@@ -1,0 +1,89 @@
+"""The structures of the library as a list to tick, with a search box."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import qt
+from slicer.i18n import tr as _
+
+from ..shared.Flag import Flag
+from ..shared.Signal import Signal
+from .StructureNames import titled
+
+
+class StructurePanel:
+    """changed(): the user has ticked or unticked a structure. names: of all structures in the list.
+
+    ui: holds searchEdit, structureList, countLabel and clearStructuresButton.
+    """
+
+    def __init__(self, ui) -> None:
+        self._search, self._list, self._count, self._clear = (
+            ui.searchEdit, ui.structureList, ui.countLabel, ui.clearStructuresButton,
+        )  # fmt: skip
+        self.changed = Signal()
+        self.names: list[str] = []
+        self._filling = Flag()
+        self._search.connect("textChanged(QString)", self._onSearch)
+        self._list.connect("itemChanged(QListWidgetItem*)", self._onItem)
+        self._clear.connect("clicked(bool)", self._onClear)
+        self._showCount()
+
+    def setNames(self, names: Iterable[str]) -> None:
+        """Fill the list, in this order; structures that stay in it stay ticked."""
+        names = list(names)
+        if names == self.names:
+            return
+        chosen, self.names = self.chosen, names
+        with self._filling:
+            self._list.clear()
+            for name in names:
+                item = qt.QListWidgetItem(titled(name))
+                item.setFlags(qt.Qt.ItemIsUserCheckable | qt.Qt.ItemIsEnabled | qt.Qt.ItemIsSelectable)
+                item.setCheckState(qt.Qt.Checked if name in chosen else qt.Qt.Unchecked)
+                self._list.addItem(item)
+        self._onSearch(self._search.text)
+        self._showCount()
+
+    @property
+    def chosen(self) -> list[str]:
+        """Structures that are ticked, whether the search shows them or not."""
+        return [name for n, name in enumerate(self.names) if self._list.item(n).checkState() == qt.Qt.Checked]
+
+    def setChosen(self, names: Iterable[str]) -> None:
+        """Tick these, as far as they are in the list, and no others; `changed` is not emitted."""
+        names = set(names)
+        with self._filling:
+            for n, name in enumerate(self.names):
+                state = qt.Qt.Checked if name in names else qt.Qt.Unchecked
+                if self._list.item(n).checkState() != state:
+                    self._list.item(n).setCheckState(state)
+        self._showCount()
+
+    def _onSearch(self, text: str) -> None:
+        """Show the structures whose name holds every word."""
+        words = text.lower().split()
+        for n, name in enumerate(self.names):
+            self._list.item(n).setHidden(not all(word in titled(name).lower() for word in words))
+
+    def _onItem(self, item) -> None:
+        if not self._filling:
+            self._showCount()
+            self.changed.emit()
+
+    def _onClear(self) -> None:
+        self.setChosen([])
+        self.changed.emit()
+
+    def _showCount(self) -> None:
+        chosen, count = self.chosen, len(self.names)
+        if not count:
+            text = _("There is no library for these weights.")
+        elif not chosen:
+            text = _("Tick the structures to find; there are {count}.").format(count=count)
+        else:
+            text = _("{chosen} of {count} structures ticked").format(chosen=len(chosen), count=count)
+        self._count.text = text
+        self._count.toolTip = ", ".join(map(titled, chosen))
+        self._clear.enabled = bool(chosen)

@@ -1,0 +1,222 @@
+"""Work on the scans of a scene that takes time, written from its first to its last step as one generator."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import TypeVar
+
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, VolumeError
+
+from . import SceneNodes
+from .maps.MapStore import EMPTY, FAILED, MapStore
+from .maps.Worker import Event, Work, Worker
+from .Signal import Listener, Signal
+
+Result = TypeVar("Result")
+Steps = Generator[None, None, Result]  # runs on the main thread; each `yield` waits for the next poll
+
+
+class SceneJob(Listener):
+    """Runs generators of a feature on the main thread: it waits for maps, and for work in its background thread.
+
+        def _find(self, volumes):
+            self.store.request(volumes)
+            while (volume := (yield from self._job.firstPrepared(volumes))) is not None:
+                map = self.store.map(volume)
+                place = yield from self._job.inBackground(lambda *_: placeIn(map), [volume])
+                self._show(volume, place)  # on the main thread again
+
+        self._job = SceneJob(scene, store, "find boxes again")
+        self._job.start(self._find(volumes))  # and self._job.poll() a few times a second, after the store's
+
+    A bare `yield` waits for the next poll. An AnatomicalEmbeddingError that the generator does not catch ends it and is
+    reported. `cancel`, other weights, and a scene that closes also end it; a `finally` in it puts things in order.
+    One job runs several generators side by side where they have different names; they share the thread. A logic whose
+    only work this is can be a subclass.
+
+    changed(): a generator has started or ended. reported(sentence): to be read. progress: share (0..1) of the latest
+    step, and its name.
+    """
+
+    def __init__(self, scene, store: MapStore | None = None, remedy: str = "start again") -> None:
+        """
+        Args:
+            store: None where no maps are needed.
+            remedy: ends the sentences about scans that were changed or removed.
+        """
+        self.scene, self.store, self.remedy = scene, store, remedy
+        self.changed, self.reported = Signal(), Signal()
+        self.progress: tuple[float, str] = (0.0, "")
+        self._worker = Worker()
+        self._running: dict[str, Steps[None]] = {}
+        self._events: dict[object, Event] = {}
+        self._weights: object = None
+        self.observe(scene, scene.StartCloseEvent, lambda *_: self.cancel())
+        self.atEnd(self._worker.end, self.cancel)
+
+    # -- for the feature ---------------------------------------------------------------------------------------------
+
+    @property
+    def busy(self) -> bool:
+        """Is any generator running?"""
+        return bool(self._running)
+
+    def isRunning(self, name: str) -> bool:
+        """Is the generator of this name running?"""
+        return name in self._running
+
+    def start(self, steps: Steps[None], name: str = "") -> None:
+        """Run a generator up to its first wait; one of the same name is cancelled."""
+        self.cancel(name)
+        if not self._running:
+            self.progress = (0.0, "")
+            self._weights = self._weightsNow()
+        self._running[name] = steps
+        self._advance(name)
+        self.changed.emit()
+
+    def cancel(self, name: str | None = None) -> None:
+        """End the generator of a name, or all, and the work that it waits for."""
+        names = [each for each in self._running if name is None or each == name]
+        for each in names:
+            steps = self._running.pop(each)
+            if not steps.gi_running:  # else it calls this itself, and `_advance` closes it
+                steps.close()
+        if names:
+            self.changed.emit()
+
+    def poll(self) -> None:
+        """Continue each generator; to be called a few times a second, after the store's."""
+        for event in self._worker.poll():
+            self._events[event.key] = event
+        if self._running and self._weights != self._weightsNow():
+            self.cancel()
+            self.reported.emit(f"Other weights were chosen meanwhile; {self.remedy}.")
+        for name in list(self._running):
+            self._advance(name)
+
+    # -- for the generator -------------------------------------------------------------------------------------------
+
+    def inBackground(
+        self, work: Work, volumes: Sequence = (), part: tuple[float, float] = (0.0, 1.0), title: str = ""
+    ) -> Steps[Result]:
+        """Call work(progress, cancelled) in the background thread, which must not touch nodes, and wait for its result.
+
+        Args:
+            volumes: nodes that the work is about; the wait ends with an error where one is removed or gets another map.
+            part: where on the progress this step begins and ends, 0..1.
+            title: name of the step, until the work reports another.
+
+        Raises:
+            AnatomicalEmbeddingError: the work failed, or a volume was removed or changed.
+        """
+        key, maps = object(), self._mapsOf(volumes)
+        self.showProgress(0.0, title, part)
+        self._worker.submit(key, work)
+        try:
+            while True:
+                yield
+                self._requirePresent(volumes)
+                for volume, before, now in zip(volumes, maps, self._mapsOf(volumes), strict=True):
+                    if now is not before:
+                        raise VolumeError(f"{volume.GetName()}: was changed meanwhile; {self.remedy}.")
+                event = self._events.pop(key, None)
+                if event is None:
+                    continue
+                if event.kind == "done":
+                    return event.result
+                if event.kind != "progress":
+                    raise AnatomicalEmbeddingError(event.what)
+                self.showProgress(event.share, event.what, part)
+        finally:
+            self._worker.cancel(key)
+            self._events.pop(key, None)
+
+    def maps(self, volumes: Sequence, part: tuple[float, float] = (0.0, 1.0)) -> Steps[list]:
+        """Wait until all of these volumes, which the store was asked for, have a map; returns the maps.
+
+        Raises VolumeError where one is removed or cannot be prepared.
+        """
+        while True:
+            for volume in volumes:
+                self._requirePreparing(volume)
+            maps = self._mapsOf(volumes)
+            if None not in maps:
+                return maps
+            waiting = volumes[maps.index(None)]
+            share = sum(self.store.state(volume).share for volume in volumes) / len(volumes)
+            self.showProgress(share, f"preparing {waiting.GetName()}", part)
+            yield
+
+    def firstPrepared(self, volumes: list, part: tuple[float, float] = (0.0, 1.0)) -> Steps[object]:
+        """Wait for the first of these volumes that has a map, and take it out of the list; returns it.
+
+        A volume that leaves the scene leaves the list. Returns None once the list is empty. Raises VolumeError for a
+        volume that cannot be prepared, which is then out of the list: the others can still be waited for.
+        """
+        while True:
+            volumes[:] = [volume for volume in volumes if volume.GetScene() is self.scene]
+            if not volumes:
+                return None
+            for volume in list(volumes):
+                try:
+                    self._requirePreparing(volume)
+                except VolumeError:
+                    volumes.remove(volume)
+                    raise
+                if self.store.map(volume) is not None:
+                    volumes.remove(volume)
+                    return volume
+            self.showProgress(max(self.store.state(volume).share for volume in volumes), "preparing scans", part)
+            yield
+
+    def showProgress(self, share: float, title: str, part: tuple[float, float] = (0.0, 1.0)) -> None:
+        """Set `progress`, where a generator waits for something else. share: of this step, 0..1."""
+        low, high = part
+        self.progress = (low + (high - low) * share, title)
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _advance(self, name: str) -> None:
+        """Run a generator up to its next wait."""
+        steps = self._running.get(name)
+        if steps is None or steps.gi_running:  # it processes events, which poll this
+            return
+        sentence = ""
+        try:
+            next(steps)
+            if self._running.get(name) is not steps:  # it has cancelled itself
+                steps.close()
+            return
+        except StopIteration:
+            pass
+        except AnatomicalEmbeddingError as error:
+            sentence = str(error)
+        finally:
+            ended = self._running.get(name) is steps and steps.gi_frame is None
+            if ended:
+                del self._running[name]
+        if sentence:
+            self.reported.emit(sentence)
+        if ended:
+            self.changed.emit()
+
+    def _requirePresent(self, volumes: Sequence) -> None:
+        for volume in volumes:
+            if volume.GetScene() is not self.scene:
+                raise VolumeError(f"{volume.GetName()}: was removed; {self.remedy}.")
+
+    def _requirePreparing(self, volume) -> None:
+        """Raise VolumeError where this volume has no map and will not get one."""
+        self._requirePresent([volume])
+        state = self.store.state(volume)
+        if state.status == FAILED:
+            raise VolumeError(SceneNodes.naming(volume, state.sentence))
+        if state.status == EMPTY:
+            raise VolumeError(f"{volume.GetName()}: was changed, or its preparation stopped; {self.remedy}.")
+
+    def _mapsOf(self, volumes: Sequence) -> list:
+        return [None if self.store is None else self.store.map(volume) for volume in volumes]
+
+    def _weightsNow(self) -> object:
+        return None if self.store is None else self.store.engine.weightsPath()
