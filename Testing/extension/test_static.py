@@ -16,6 +16,7 @@ from static_checks.scopes import (
     foreign_imports,
     late_application_imports,
     names_gone_from_qt,
+    qt_outside_panels,
     unsigned_connections,
     work_at_import,
 )
@@ -36,6 +37,14 @@ def test_every_file_passes(extension: Extension, check: Callable[[Source], list[
     assert check(Source("AnatomicalEmbeddingLib/Sample.py", BAD[check])), "the check finds nothing"
     assert extension.sources
     assert [problem for source in extension.sources for problem in check(source)] == []
+
+
+def test_only_panels_tables_forms_and_modules_import_qt(extension: Extension) -> None:
+    assert qt_outside_panels(Source("AnatomicalEmbeddingLib/boxes/Sample.py", "def f():\n    import qt"))
+    assert qt_outside_panels(Source("AnatomicalEmbeddingLib/boxes/Sample.py", "from ctk import ctkPathLineEdit"))
+    assert not qt_outside_panels(Source("AnatomicalEmbeddingLib/boxes/SamplePanel.py", "import qt"))
+    assert not qt_outside_panels(Source("Sample.py", "import qt"))
+    assert [problem for source in extension.sources for problem in qt_outside_panels(source)] == []
 
 
 @pytest.mark.parametrize("check", [class_order, empty_header])

@@ -12,8 +12,7 @@ from pathlib import Path
 import slicer
 from driver.heartbeat import Heartbeat
 from driver.landmarks import answer, new_list
-from driver.scans import add_large, add_patient
-from driver.settings import keep_no_maps
+from driver.scans import add_large, add_patient, keep_no_maps
 from driver.waiting import pause
 
 CLICKS, CROSSHAIR_SECONDS, SCENES = 10, 6.0, 20

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 # backgrounds of table cells
-GOOD, DOUBTFUL, NOTHING, BY_HAND, FAULT = "#d8f3dc", "#ffe8c2", "#e6e6e6", "#d9e8fb", "#ffd9d6"
+GOOD = "#d8f3dc"
+DOUBTFUL = "#ffe8c2"
+NOTHING = "#e6e6e6"
+BY_HAND = "#d9e8fb"
+FAULT = "#ffd9d6"
 
 # words in labels, by state; legible on light and dark backgrounds
 TEXTS = {"good": "#2a9d4e", "warning": "#c77800", "bad": "#d8433b"}

@@ -85,3 +85,10 @@ def write_studies(folder: Path) -> Path:
         for day, volume in zip(DATES, followed().volumes, strict=True):
             write_ct_series(folder / day, volume, StudyDate=day, SeriesDescription=f"CT {day}", StudyDescription=day)
     return folder
+
+
+def keep_no_maps() -> None:
+    """Embed every scan anew: the scenario is about the time that this takes."""
+    from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
+
+    ModuleSettings.setCacheLimitMb(0)

@@ -1,8 +1,7 @@
 """Preparation is cancelled and goes on; the scene is closed in mid-work, and at last Slicer is ended in mid-work."""
 
 from driver.landmarks import answer, new_list, place_point
-from driver.scans import add_patient, patient
-from driver.settings import keep_no_maps
+from driver.scans import add_patient, keep_no_maps, patient
 from driver.waiting import pause
 
 ENDS_AT_WORK = True

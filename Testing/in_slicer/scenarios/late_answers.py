@@ -1,8 +1,7 @@
 """A point that is clicked before the scans are ready: when its answer comes, all views go there."""
 
 from driver.landmarks import answer, answer_place, new_list, place_point
-from driver.scans import add_patient, patient
-from driver.settings import keep_no_maps
+from driver.scans import add_patient, keep_no_maps, patient
 
 
 def run(user):

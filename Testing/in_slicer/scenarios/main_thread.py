@@ -1,7 +1,7 @@
 """The main thread is hardly held: neither by the first preparation of scans nor by the first Show side by side."""
 
 from driver.heartbeat import Heartbeat
-from driver.settings import keep_no_maps
+from driver.scans import keep_no_maps
 from driver.waiting import pause
 
 MOST_MS = 200.0

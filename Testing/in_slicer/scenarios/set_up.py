@@ -1,7 +1,6 @@
 """Set-up: packages are installed or asked for, another device and other weights are chosen, the cache is emptied."""
 
-from driver.scans import add_patient
-from driver.settings import keep_no_maps
+from driver.scans import add_patient, keep_no_maps
 from driver.waiting import pause
 
 NEEDS_PACKAGES = False
