@@ -216,8 +216,13 @@ def _use_weights(folder: Path) -> object:
 def _calibration(folder: Path) -> None:
     feature, otherwise = np.array([0, -1, 1, -1, -1, -1], np.int16), np.array([2, 0, 4, 0, 0, 0], np.int32)
     leaves = np.linspace(0, 1, 4 * len(OUTCOMES), dtype=np.float32).reshape(4, -1)
-    forest = Forest(np.array([0, 5], np.int32), feature, np.full(6, 0.5, np.float32), otherwise, leaves)
-    Calibration("ab" * 32, EVIDENCE, {"standard": forest, "fast": forest}).save(folder / "x.calibration.safetensors")
+    forests = {
+        effort: Forest(
+            np.array([0, 5], np.int32), feature.copy(), np.full(6, 0.5, np.float32), otherwise.copy(), leaves.copy()
+        )
+        for effort in ("standard", "fast")
+    }
+    Calibration("ab" * 32, EVIDENCE, forests).save(folder / "x.calibration.safetensors")
 
 
 def _use_calibration(folder: Path) -> object:
@@ -272,13 +277,12 @@ def _use_recipe(folder: Path) -> object:
 
 def _segmenter(folder: Path) -> None:
     from AnatomicalEmbedding.segmentation.grids import Group
-    from AnatomicalEmbedding.segmentation.network import UNetSpec
-    from AnatomicalEmbedding.segmentation.segmenter import EMBEDDING, Segmenter, new_network, save_segmenter
+    from AnatomicalEmbedding.segmentation.segmenter import Segmenter, save_segmenter
+    from AnatomicalEmbedding.segmentation.voxels import VoxelNet
 
     group = Group(("liver", "spleen"), 3.0, np.zeros((2, 3)), np.full((2, 3), 50.0))
-    network = new_network(UNetSpec(6, 2, 4, (4, 8), 3, True), EMBEDDING, 0)
     volumes, shares = {"liver": (1.0, 2.0)}, {"liver": 0.5}
-    save_segmenter(folder, Segmenter("own", "ab" * 32, EMBEDDING, (group,), (network,), volumes, shares, ()), [])
+    save_segmenter(folder, Segmenter("own", "ab" * 32, (group,), (VoxelNet(2, 4),), volumes, shares, ()), [])
 
 
 def _use_segmenter(folder: Path) -> object:

@@ -84,7 +84,7 @@ def test_points_are_given_once(anatemb, place, tmp_path):
 
 def test_a_file_that_is_no_weights_is_reported(anatemb, place, tmp_path):
     words = ("match", place.template, place.points, place.target, "-o", tmp_path / "out", "--model", place.points)
-    assert_refused(anatemb(*words), place.points, "is no weights file; give one that ends in .safetensors")
+    assert_refused(anatemb(*words), place.points, "is not a weights file; give one that ends in .safetensors")
 
 
 class TestBeingEnded:

@@ -41,7 +41,7 @@ class TestScansOfAFolder:
         assert rows.pop(str(good)).state == "embedded"
         assert {row.state for row in rows.values()} == {"unusable"}
         assert all(row.path in row.reason for row in rows.values())
-        ignored = {"missing_file", "unknown_extension", "folder_without_image"}  # no scans at all
+        ignored = {"missing.nii.gz", "text.txt", "folder"}  # no scans at all
         assert {str(path) for kind, path in bad.items() if kind not in ignored} == set(rows)
 
     def test_a_duplicate_is_named_and_the_first_one_counts(self, store, weights, tmp_path):

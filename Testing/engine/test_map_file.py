@@ -70,19 +70,19 @@ def test_a_file_gives_the_map_back_where_matching_reads_it(folder, body, seed):
 
 def test_recipes_without_coordinates_or_without_mm(tmp_path):
     local = replace(described(), coordinate=None)
-    local.save(tmp_path / "a")
-    assert EmbeddingMap.load(tmp_path / "a").coordinate is None
+    local.save(tmp_path / "a.safetensors")
+    assert EmbeddingMap.load(tmp_path / "a.safetensors").coordinate is None
     unitless = analytic_map(lambda p: p / 1e4, metric=False)
-    unitless.save(tmp_path / "b")
-    found = EmbeddingMap.load(tmp_path / "b")
+    unitless.save(tmp_path / "b.safetensors")
+    found = EmbeddingMap.load(tmp_path / "b.safetensors")
     torch.testing.assert_close(found.coordinate, unitless.coordinate, atol=1e-6, rtol=0)
 
 
 def test_a_part_is_read_as_the_whole(tmp_path):
     body = np.random.default_rng(0).random(_SHAPE) < 0.3
-    described(body).save(tmp_path / "map")
-    whole = EmbeddingMap.load(tmp_path / "map")
-    part = read_descriptors(tmp_path / "map", whole.body, (slice(1, 4), slice(2, 6), slice(0, 3)))
+    described(body).save(tmp_path / "map.safetensors")
+    whole = EmbeddingMap.load(tmp_path / "map.safetensors")
+    part = read_descriptors(tmp_path / "map.safetensors", whole.body, (slice(1, 4), slice(2, 6), slice(0, 3)))
     assert torch.equal(part, whole.local[:, 2:8, 4:12, 0:6])
 
 
@@ -97,9 +97,9 @@ def test_answers_stay_within_a_twentieth_of_a_millimetre(maps, tmp_path, effort)
     points = np.array(sorted(torso(0).points_ras.values(), key=lambda point: point.tolist()))
     kept = []
     for number, embedding in enumerate(maps):
-        embedding.save(tmp_path / str(number))
-        kept.append(EmbeddingMap.load(tmp_path / str(number)))
-        assert (tmp_path / str(number)).stat().st_size < 0.7 * embedding.local.nbytes
+        embedding.save(tmp_path / f"{number}.safetensors")
+        kept.append(EmbeddingMap.load(tmp_path / f"{number}.safetensors"))
+        assert (tmp_path / f"{number}.safetensors").stat().st_size < 0.7 * embedding.local.nbytes
     one, other = match(maps[0], points, maps[1], effort), match(kept[0], points, kept[1], effort)
     moved = np.linalg.norm(one.points_ras - other.points_ras, axis=1)
     assert np.quantile(moved, 0.9) < 0.05
