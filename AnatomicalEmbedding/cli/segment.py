@@ -35,12 +35,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     add = train.add_argument
     add("examples", type=Path, metavar="EXAMPLES", help="folder of outlined scans")
     add("--structures", metavar="A,B,...", help="structures to learn (default: all that the examples outline)")
-    add(
-        "--minutes",
-        type=console.not_negative,
-        metavar="N",
-        help="most time for training (default: by the examples)",
-    )
+    add("--minutes", type=console.not_negative, metavar="N", help="most time for training (default: by the examples)")
     add("--seed", type=console.at_least(0), default=0, help="of the first weights and of the batches (default: 0)")
     console.complete(train, run_train, "output")
 

@@ -128,13 +128,7 @@ def choose_weights(store: Store, model: str, descriptors: bool) -> tuple[str, st
 
 class _Run:
     def __init__(
-        self,
-        store: Store,
-        plan: Plan,
-        weights_hash: str,
-        client: Any,
-        total: int,
-        progress: Callable[[Progress], None],
+        self, store: Store, plan: Plan, weights_hash: str, client: Any, total: int, progress: Callable[[Progress], None]
     ) -> None:
         self._store, self._plan, self._client, self._progress = store, plan, client, progress
         self._weights_hash = weights_hash

@@ -68,10 +68,7 @@ def list_sources(roots: Sequence[Path], unreadable: Callable[[str], None]) -> It
 
 
 def find_scans(
-    given: Sequence[str | Path],
-    report: Callable[[str], None],
-    series: Sequence[str] = (),
-    output: Path | None = None,
+    given: Sequence[str | Path], report: Callable[[str], None], series: Sequence[str] = (), output: Path | None = None
 ) -> dict[str, Source]:
     """The scans of files, and of folders and all below them, each once, by a name that tells it from the others.
 
