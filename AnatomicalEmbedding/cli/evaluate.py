@@ -107,7 +107,7 @@ def run_boxes(options: argparse.Namespace, peers: PeerBoxes | None = None) -> No
         else:
             found, seconds = find_boxes(cases, model, options.shots, templates, peers, progress)
     margins = library.margins if options.library else library.example_margins
-    finish(BoxResult(model.name, tuple(found), margins, (0.9, 0.99), seconds), options)
+    finish(BoxResult(model.name, tuple(found), margins, seconds), options)
 
 
 def run_points(options: argparse.Namespace) -> None:

@@ -21,14 +21,12 @@ from ..structures.locating import locate
 from ..structures.margins import Margins
 from .results import Section, Tables
 
+_RECALLS = (0.9, 0.99)
 _ALPHAS = np.arange(1.0, 6.01, 0.05)
 
 
 def find_by_library(
-    cases: Sequence[BoxCase],
-    model: Model,
-    library: StructureLibrary,
-    progress: Callable[[float, str], None] = lambda share, step: None,
+    cases: Sequence[BoxCase], model: Model, library: StructureLibrary, progress: Callable[[float, str], None]
 ) -> tuple[list[FoundBox], float]:
     """Locate every structure of every case that the library holds; also return the mean seconds of a scan.
 
@@ -39,11 +37,10 @@ def find_by_library(
         progress(number / len(cases), case.id)
         embedding = model.embed(case.volume)
         examples = {
-            name: [e for e in library.examples[name] if patient_of(e.scan) != case.patient]
+            name: of
             for name in case.structures
-            if name in library.examples
+            if (of := [e for e in library.examples.get(name, ()) if patient_of(e.scan) != case.patient])
         }
-        examples = {name: of for name, of in examples.items() if of}
         start = time.perf_counter()
         boxes = locate(examples, embedding, library.effort)
         seconds.append(time.perf_counter() - start)
@@ -62,12 +59,11 @@ class BoxResult(Tables):
     model: str
     found: tuple[FoundBox, ...]
     margins: Margins
-    recalls: tuple[float, ...]
     seconds: float
 
     def _columns(self) -> list[str]:
         peers = sorted({peer for box in self.found for peer in box.peers})
-        stated = [f"{figure} {recall:g}" for recall in self.recalls for figure in ("recall at", "VR at")]
+        stated = [f"{figure} {recall:g}" for recall in _RECALLS for figure in ("recall at", "VR at")]
         return ["structure", "boxes", "IoU", *(f"IoU, {peer}" for peer in peers), *stated, "VR@99, alpha on test"]
 
     def rows(self) -> list[dict[str, float | str | int]]:
@@ -80,29 +76,23 @@ class BoxResult(Tables):
         return [*rows, mean]
 
     def _row(self, name: str, boxes: list[FoundBox]) -> dict[str, float | str | int]:
-        row: dict[str, float | str | int] = {"structure": name, "boxes": len(boxes)}
-        row["IoU"] = float(np.mean([intersection_over_union(b.located.box_ras, b.truth.box_ras) for b in boxes]))
+        overlaps = [intersection_over_union(b.located.box_ras, b.truth.box_ras) for b in boxes]
+        row: dict[str, float | str | int] = {"structure": name, "boxes": len(boxes), "IoU": float(np.mean(overlaps))}
         for peer in sorted({peer for box in boxes for peer in box.peers}):
             overlaps = [intersection_over_union(b.peers[peer], b.truth.box_ras) for b in boxes if peer in b.peers]
             row[f"IoU, {peer}"] = float(np.mean(overlaps))
-        for recall in self.recalls:
+        for recall in _RECALLS:
             grown_boxes = [self.margins.box(b.located, recall) for b in boxes]
-            row[f"recall at {recall:g}"] = float(
-                np.mean([b.recall(g) for b, g in zip(boxes, grown_boxes, strict=True)])
-            )
-            ratios = [b.volume_ratio(g) for b, g in zip(boxes, grown_boxes, strict=True)]
-            row[f"VR at {recall:g}"] = float(np.median(ratios))
+            row[f"recall at {recall:g}"], row[f"VR at {recall:g}"] = _recall_and_ratio(boxes, grown_boxes)
         row["VR@99, alpha on test"] = _papers_volume_ratio(boxes)
         return row
 
     def sections(self) -> list[Section]:
-        """A row for each structure, then the mean."""
         note = f"{self.seconds:.3f} s a scan to locate its structures, embedding not counted"
         rows = (tuple(self._columns()), *(self._cells(row) for row in self.rows()))
         return [Section(f"Boxes, {self.model}", rows, (note,))]
 
     def to_json(self) -> str:
-        """The result as JSON text."""
         rows = [
             {key: None if isinstance(value, float) and not np.isfinite(value) else value for key, value in row.items()}
             for row in self.rows()
@@ -125,6 +115,13 @@ def _papers_volume_ratio(boxes: list[FoundBox]) -> float:
             grown(b.located.box_ras, np.tile((alpha - 1) / 2 * (b.located.box_ras[1] - b.located.box_ras[0]), 2))
             for b in boxes
         ]
-        if np.mean([b.recall(e) for b, e in zip(boxes, enlarged, strict=True)]) >= 0.99:
-            return float(np.median([b.volume_ratio(e) for b, e in zip(boxes, enlarged, strict=True)]))
+        recall, ratio = _recall_and_ratio(boxes, enlarged)
+        if recall >= 0.99:
+            return ratio
     return 1.0
+
+
+def _recall_and_ratio(boxes: list[FoundBox], grown_boxes: list[np.ndarray]) -> tuple[float, float]:
+    """Return the mean recall and the median volume ratio of boxes once they are grown."""
+    pairs = list(zip(boxes, grown_boxes, strict=True))
+    return float(np.mean([b.recall(g) for b, g in pairs])), float(np.median([b.volume_ratio(g) for b, g in pairs]))

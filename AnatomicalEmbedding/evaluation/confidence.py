@@ -15,7 +15,6 @@ from ..training.known_matches import Trial
 from .results import GROUPS, Section, Tables
 
 _BINS = 10
-COVERAGES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,41 +70,35 @@ class ConfidenceResult(Tables):
     rows: tuple[ConfidenceRow, ...]
     risk: tuple[tuple[float, float, float], ...]
 
-    def _cells(self) -> list[tuple[str, ...]]:
-        def shown(value: float | None, form: str) -> str:
-            return "-" if value is None else format(value, form)
-
-        return [
-            (row.name, str(row.present), str(row.absent), shown(row.auroc_10, ".2f"), shown(row.auroc_20, ".2f"),
-             shown(row.auroc_10_all, ".2f"), shown(row.auroc_20_all, ".2f"), shown(row.ece, ".3f"),
-             shown(row.matched, ".0%"), shown(row.false_matched, ".1%"), shown(row.absent_found, ".0%"),
-             shown(row.expected, ".1f"), shown(row.found, ".1f"))
-            for row in self.rows
-        ]  # fmt: skip
-
     def sections(self) -> list[Section]:
-        """The groups of answers, and the error of the surest ones."""
         risk = [(f"{share:.0%}", f"{median:.1f}", f"{p90:.1f}") for share, median, p90 in self.risk]
+        heads = tuple(head for head, _ in _COLUMNS.values())
         return [
-            Section(f"Confidence, {self.model}", (_HEADS, *self._cells())),
+            Section(f"Confidence, {self.model}", (heads, *map(_cells, self.rows))),
             Section("Answers to present points, the surest first", (("answered", "median mm", "90 % mm"), *risk)),
         ]
 
     def to_json(self) -> str:
-        """The result as JSON text."""
         risk = [dict(zip(("coverage", "median", "p90"), line, strict=True)) for line in self.risk]
         return json.dumps({"model": self.model, "groups": [vars(row) for row in self.rows], "risk": risk}, indent=1)
 
 
-_HEADS = (
-    "points", "present", "absent", "AUROC >10 mm", ">20 mm", "with absent >10", ">20", "ECE", "matched",
-    "absent called matched", "called absent", "expected mm", "true mm",
-)  # fmt: skip
+_COLUMNS = {  # of ConfidenceRow: heading, format
+    "name": ("points", ""), "present": ("present", ""), "absent": ("absent", ""), "auroc_10": ("AUROC >10 mm", ".2f"),
+    "auroc_20": (">20 mm", ".2f"), "auroc_10_all": ("with absent >10", ".2f"), "auroc_20_all": (">20", ".2f"),
+    "ece": ("ECE", ".3f"), "matched": ("matched", ".0%"), "false_matched": ("absent called matched", ".1%"),
+    "absent_found": ("called absent", ".0%"), "expected": ("expected mm", ".1f"), "found": ("true mm", ".1f"),
+}  # fmt: skip
+
+
+def _cells(row: ConfidenceRow) -> tuple[str, ...]:
+    return tuple("-" if v is None else format(v, _COLUMNS[name][1]) for name, v in vars(row).items())
 
 
 def judge_trials(trials: Iterable[Trial], effort: str = "standard") -> Judged:
-    """Match every trial and collect the reported confidence. Raises AnatomicalEmbeddingError for weights without
-    calibration.
+    """Match every trial and collect the reported confidence.
+
+    Raises AnatomicalEmbeddingError for weights without calibration.
     """
     parts: list[tuple[np.ndarray, ...]] = []
     for trial in trials:
@@ -160,7 +153,8 @@ def _row(name: str, judged: Judged) -> ConfidenceRow:
 def _risk(judged: Judged) -> list[tuple[float, float, float]]:
     here = judged.select(np.isfinite(judged.errors_mm))
     errors = here.errors_mm[np.argsort(here.expected_error_mm, kind="stable")]
-    kept = [(share, errors[: max(1, round(share * len(errors)))]) for share in COVERAGES] if len(errors) else []
+    shares = [tenths / 10 for tenths in range(10, 0, -1)] if len(errors) else []
+    kept = [(share, errors[: max(1, round(share * len(errors)))]) for share in shares]
     return [(share, float(np.median(part)), float(np.percentile(part, 90))) for share, part in kept]
 
 

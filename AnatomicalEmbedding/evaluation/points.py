@@ -47,7 +47,6 @@ class PointResults(Tables):
     results: tuple[PointResult, ...]
 
     def sections(self) -> list[Section]:
-        """A table for each way of finding, a row for each point."""
         return [_section(way, heading, self.results) for way, heading in WAYS.items()]
 
     def to_json(self) -> str:
@@ -58,7 +57,7 @@ def _section(way: str, heading: str, results: Sequence[PointResult]) -> Section:
     stated = "expected mm" if way == "match" else "stated probability"
     sure = "matched" if way == "match" else "inside"
     head = ("mm", "n", "missing", "mean", "median", "90 %", "within 10 mm", stated, sure, f"{sure}: mean", "uncertain")
-    rows = [head]
+    rows: list[tuple[str, ...]] = [head]
     for name in [*sorted({r.name for r in results if r.way == way}), "all"]:
         of = [r for r in results if r.way == way and name in (r.name, "all")]
         error = np.array([np.nan if r.error_mm is None else r.error_mm for r in of])
@@ -76,9 +75,7 @@ def _section(way: str, heading: str, results: Sequence[PointResult]) -> Section:
     return Section(heading, tuple(rows))
 
 
-def evaluate_points(
-    cases: Sequence[Case], model: Model, progress: Callable[[float, str], None] = lambda share, step: None
-) -> PointResults:
+def evaluate_points(cases: Sequence[Case], model: Model, progress: Callable[[float, str], None]) -> PointResults:
     """Find every derived point of every labelled scan, from each other patient's scan that has it and by its name.
 
     Raises PointsError if the label maps show no such point.
@@ -95,7 +92,8 @@ def evaluate_points(
         volume = case.volume
         maps[case.id] = model.embed(volume)
         finder = PlaceFinder(maps[case.id], volume)
-        results += [_by_words(case.id, finder, *point) for point in points[case.id].items() if point[0] in _named()]
+        named = load_terms().by_name
+        results += [_by_words(case.id, finder, *point) for point in points[case.id].items() if point[0] in named]
     for number, case in enumerate(cases):
         progress(0.8 + 0.2 * number / len(cases), f"{case.id}: matching")
         own = {name: at for name, at in points[case.id].items() if maps[case.id].contains(at)[0]}
@@ -112,10 +110,6 @@ def evaluate_points(
                     results.append(PointResult("match", case.id, other.id, name, error, status, stated))
     progress(1.0, "")
     return PointResults(model.name, tuple(results))
-
-
-def _named() -> frozenset[str]:
-    return frozenset(load_terms().by_name)
 
 
 def _by_words(scan: str, finder: PlaceFinder, name: str, truth: np.ndarray) -> PointResult:

@@ -87,28 +87,20 @@ def evaluate_landmarks(
             "of the same patient; add scans of the same body part."
         )
     measured: list[Measured] = []
-    scan_seconds: dict[str, list[float]] = {}
+    scan_seconds: dict[str, float] = {}
     for name, matcher in matchers.items():
-        scan_seconds[name] = []
+        prepare = getattr(matcher, "prepare", lambda case: 0.0)
+        seconds: list[float] = []
         for pair in pairs:
             share = len(measured) / (len(pairs) * len(matchers))
             progress(share, f"{name}: {pair.template.id} to {pair.target.id}")
-            scan_seconds[name] += _prepare(matcher, pair)
+            seconds += filter(None, (prepare(pair.template), prepare(pair.target)))
             measured.append(_measure(name, matcher, pair))
+        if seconds:
+            scan_seconds[name] = float(np.mean(seconds))
     progress(1.0, "")
-    return Result(
-        matchers=tuple(matchers),
-        measured=tuple(measured),
-        scan_seconds={name: float(np.mean(times)) for name, times in scan_seconds.items() if times},
-        left_out={case.id: case.left_out for case in cases if case.left_out},
-        notes=tuple(notes),
-    )
-
-
-def _prepare(matcher: Matcher, pair: Pair) -> list[float]:
-    prepare = getattr(matcher, "prepare", None)
-    seconds = [prepare(case) for case in (pair.template, pair.target)] if prepare else []
-    return [s for s in seconds if s > 0]
+    left_out = {case.id: case.left_out for case in cases if case.left_out}
+    return Result(tuple(matchers), tuple(measured), scan_seconds, left_out, tuple(notes))
 
 
 def _measure(name: str, matcher: Matcher, pair: Pair) -> Measured:
@@ -117,7 +109,5 @@ def _measure(name: str, matcher: Matcher, pair: Pair) -> Measured:
     seconds = time.perf_counter() - start
     if answers.shape != pair.target_ras.shape:
         raise PointsError(f"{name}: answered {answers.shape} for {len(pair.names)} points; a row of 3 for each is due.")
-    return Measured(
-        matcher=name, template=pair.template.id, target=pair.target.id, names=pair.names, kinds=pair.kinds,
-        offsets_mm=answers - pair.target_ras, seconds=seconds,
-    )  # fmt: skip
+    errors_mm = np.linalg.norm(answers - pair.target_ras, axis=1)
+    return Measured(name, pair.template.id, pair.target.id, pair.names, pair.kinds, errors_mm, seconds)

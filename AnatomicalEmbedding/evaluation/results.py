@@ -1,9 +1,8 @@
 """Results of an evaluation, their summaries, and tables for a terminal and for Markdown."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,8 +10,7 @@ from ..files import aligned
 from ..structures.label_names import GROUPS, group_of
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(NamedTuple):
     """A heading, a table (its first row the column names, its first column text) and sentences below it."""
 
     heading: str
@@ -20,40 +18,38 @@ class Section:
     notes: tuple[str, ...] = ()
 
 
-def markdown_lines(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of equal length, the first the column names, as a Markdown table."""
-    escaped = [[cell.replace("|", "\\|") for cell in row] for row in rows]
-    head, *body = ["| " + " | ".join(row) + " |" for row in escaped]
-    return [head, "|---|" + "---:|" * (len(rows[0]) - 1), *body]
+class Tables:
+    """A result made of sections, as text and as Markdown."""
 
+    def sections(self) -> list[Section]:
+        """The tables of the result."""
+        raise NotImplementedError
 
-def as_text(tables: list[Section]) -> str:
-    """Aligned columns, for a terminal."""
-    blocks = []
-    for section in tables:
-        widths = [max(map(len, column)) for column in zip(*section.rows, strict=True)]
-        lines = aligned(section.rows)
-        rule = ["  ".join("-" * width for width in widths)] if lines else []
-        blocks.append("\n".join([section.heading, *lines[:1], *rule, *lines[1:], *section.notes]))
-    return "\n\n".join(blocks)
+    def table(self) -> str:
+        """The result as aligned text for a terminal."""
+        blocks = []
+        for heading, rows, notes in self.sections():
+            head, *body = aligned(rows) if rows else [""]
+            rule = "  ".join("-" * max(map(len, column)) for column in zip(*rows, strict=True))
+            blocks.append("\n".join([heading, *([head, rule, *body] if rows else []), *notes]))
+        return "\n\n".join(blocks)
 
-
-def as_markdown(tables: list[Section]) -> str:
-    """Markdown, a heading of level 3 for each table."""
-    blocks = []
-    for section in tables:
-        lines = [f"### {section.heading}", ""]
-        if section.rows:
-            lines += [*markdown_lines(section.rows), ""]
-        blocks.append("\n".join([*lines, *section.notes]).rstrip())
-    return "\n\n".join(blocks) + "\n"
+    def markdown(self) -> str:
+        """The result as Markdown tables, each with a heading of level 3."""
+        blocks = []
+        for heading, rows, notes in self.sections():
+            lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+            if lines:
+                lines = [lines[0], "|---|" + "---:|" * (len(rows[0]) - 1), *lines[1:], ""]
+            blocks.append("\n".join([f"### {heading}", "", *lines, *notes]).rstrip())
+        return "\n\n".join(blocks) + "\n"
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """One matcher on one ordered pair: names, kinds and offsets_mm of its N points.
+    """One matcher on one ordered pair: names, kinds and errors of its N points.
 
-    offsets_mm: (N, 3) answer less truth, RAS mm; NaN without an answer.
+    errors_mm: (N,) distance of answer and truth; NaN without an answer.
     """
 
     matcher: str
@@ -61,13 +57,8 @@ class Measured:
     target: str
     names: tuple[str, ...]
     kinds: tuple[str, ...]
-    offsets_mm: np.ndarray
+    errors_mm: np.ndarray
     seconds: float
-
-    @property
-    def errors_mm(self) -> np.ndarray:
-        """(N,) distance of answer and truth in mm."""
-        return np.linalg.norm(self.offsets_mm, axis=1)
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -97,22 +88,6 @@ def summarise(errors_mm: np.ndarray) -> Summary:
     return Summary(len(answered), missing, float(mean), float(median), float(sd), float(p90))
 
 
-class Tables:
-    """A result made of sections, as text and as Markdown."""
-
-    def sections(self) -> list[Section]:
-        """The tables of the result."""
-        raise NotImplementedError
-
-    def table(self) -> str:
-        """The result as aligned text for a terminal."""
-        return as_text(self.sections())
-
-    def markdown(self) -> str:
-        """The result as Markdown tables."""
-        return as_markdown(self.sections())
-
-
 @dataclass(frozen=True, eq=False)
 class Result(Tables):
     """Every error measured. scan_seconds: matcher -> mean seconds of the work done once for a scan, if it has any."""
@@ -135,7 +110,7 @@ class Result(Tables):
         return np.array(chosen, dtype=np.float64)
 
     def summary(self, matcher: str, group: str | None = None, name: str | None = None) -> Summary:
-        """`summarise` of `errors` with the same arguments."""
+        """Summarise `errors` with the same arguments."""
         return summarise(self.errors(matcher, group, name))
 
     def pair_seconds(self, matcher: str) -> float:
@@ -152,38 +127,30 @@ class Result(Tables):
         return sorted(found)
 
     def sections(self) -> list[Section]:
-        """A table for each group of points measured, then one of every structure, then the notes."""
         found = [_group_section(self, group, heading) for group, heading in GROUPS.items() if self.names(group)]
         if self.names("centre"):
             found.append(_structure_section(self))
         return [*found, *([Section("Notes", (), self.notes)] if self.notes else [])]
 
-    def to_dict(self) -> dict[str, Any]:
-        """The result as plain values: a summary and every pair with the error of each point, in mm."""
-        return {
-            "unit": "mm",
-            "matchers": {name: self._matcher_dict(name) for name in self.matchers},
-            "pairs": [
-                {
-                    "matcher": m.matcher,
-                    "template": m.template,
-                    "target": m.target,
-                    "seconds": round(m.seconds, 4),
-                    **{g: vars(summarise(m.errors_mm[np.array(m.groups) == g])) for g in GROUPS if g in m.groups},
-                    "points": [
-                        {"name": name, "kind": kind, "error": round(error, 2) if np.isfinite(error) else None}
-                        for name, kind, error in zip(m.names, m.kinds, m.errors_mm.tolist(), strict=True)
-                    ],
-                }
-                for m in self.measured
-            ],
-            "left_out": self.left_out,
-            "notes": list(self.notes),
-        }
-
     def to_json(self) -> str:
-        """`to_dict` as JSON text."""
-        return json.dumps(self.to_dict(), indent=1, allow_nan=False)
+        """The summaries, and every pair with the error of each point in mm, as JSON text."""
+        pairs = [
+            {
+                "matcher": m.matcher,
+                "template": m.template,
+                "target": m.target,
+                "seconds": round(m.seconds, 4),
+                **{g: vars(summarise(m.errors_mm[np.array(m.groups) == g])) for g in GROUPS if g in m.groups},
+                "points": [
+                    {"name": name, "kind": kind, "error": round(error, 2) if np.isfinite(error) else None}
+                    for name, kind, error in zip(m.names, m.kinds, m.errors_mm.tolist(), strict=True)
+                ],
+            }
+            for m in self.measured
+        ]
+        matchers = {name: self._matcher_dict(name) for name in self.matchers}
+        found = {"unit": "mm", "matchers": matchers, "pairs": pairs, "left_out": self.left_out, "notes": self.notes}
+        return json.dumps(found, indent=1, allow_nan=False)
 
     def _matcher_dict(self, matcher: str) -> dict[str, Any]:
         groups = [group for group in GROUPS if self.names(group)]
@@ -199,19 +166,12 @@ class Result(Tables):
 
 
 def _group_section(result: Result, group: str, heading: str) -> Section:
-    rows = [("mm", "mean", "median", "SD", "90 %", "points", "missing", "s/pair", "s/scan")]
+    rows: list[tuple[str, ...]] = [("mm", "mean", "median", "SD", "90 %", "points", "missing", "s/pair", "s/scan")]
     for matcher in result.matchers:
-        summary = result.summary(matcher, group)
-        rows.append(
-            (
-                matcher,
-                *(in_mm(value) for value in (summary.mean, summary.median, summary.sd, summary.p90)),
-                str(summary.n),
-                str(summary.missing),
-                _seconds(result.pair_seconds(matcher)),
-                _seconds(result.scan_seconds.get(matcher)),
-            )
-        )
+        known = result.summary(matcher, group)
+        figures = map(in_mm, (known.mean, known.median, known.sd, known.p90))
+        seconds = result.pair_seconds(matcher), result.scan_seconds.get(matcher)
+        rows.append((matcher, *figures, str(known.n), str(known.missing), *map(_seconds, seconds)))
     return Section(f"{heading} ({result.pairs(group)} ordered pairs)", tuple(rows))
 
 
