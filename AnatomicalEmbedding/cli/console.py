@@ -10,9 +10,10 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import AnatomicalEmbeddingError, PointsError
 from ..files import aligned, atomic_path
@@ -25,14 +26,12 @@ if TYPE_CHECKING:
     from ..embedding.map import EmbeddingMap
     from ..scan.volume import Volume
 
+_N = TypeVar("_N", int, float)
 _LINE_SECONDS = 2.0  # between lines of progress
 SCANS_HELP = "CT files, DICOM folders, or folders of scans, with all folders below"
 WEIGHTS_HELP = "weights by name or file (default: auto)"
-SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
-    "output": (
-        ("-o", "--output"),
-        {"type": Path, "required": True, "metavar": "DIR", "help": "folder for the results"},
-    ),
+_SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "output": (("-o", "--output"), {"type": Path, "required": True, "metavar": "DIR", "help": "results folder"}),
     "report": (("--no-report",), {"action": "store_true", "help": "leave the pages with pictures out"}),
     "effort": (
         ("--effort",),
@@ -60,13 +59,13 @@ def complete(
     """Add the options that commands share, and the function that runs the command.
 
     Args:
-        shared: names of SHARED.
-        series, json: whether to add these options of SHARED.
+        shared: of "output", "report", "effort".
+        series, json: whether to add --series and --json.
         model: whether to add the options by which scans are embedded.
     """
     parser.set_defaults(run=run)
     for name in (*shared, *["series"] * series, *["json"] * json):
-        flags, about = SHARED[name]
+        flags, about = _SHARED[name]
         parser.add_argument(*flags, **about)
     if model:
         group = parser.add_argument_group("model")
@@ -101,12 +100,12 @@ def held_series(path: str | Path) -> set[str]:
 def noted(volume: Volume, path: str) -> Volume:
     """Print the reader's notes on stderr; return the scan."""
     for note in volume.notes:
-        print(f"anatemb: {path}: {note}.", file=sys.stderr)
+        warn(f"{path}: {note}.")
     return volume
 
 
 def warn(sentence: str) -> None:
-    print(f"anatemb: {sentence}", file=sys.stderr)
+    print(f"anatemb: {sentence}", file=sys.stderr, flush=True)
 
 
 def ending_signals() -> list[signal.Signals]:
@@ -129,16 +128,14 @@ def stop_on_signals() -> Callable[[], bool]:
 
 def check_folder(path: Path) -> None:
     """Raise AnatomicalEmbeddingError if a folder for results cannot be made. Makes no folder yet."""
-    if path.exists() and not path.is_dir():
-        raise AnatomicalEmbeddingError(f"{path}: is a file; choose another output folder.")
     nearest = next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
     if not nearest.is_dir():
-        raise AnatomicalEmbeddingError(f"{path}: cannot be made; choose another output folder.")
+        problem = "is a file" if path.exists() else "cannot be made"
+        raise AnatomicalEmbeddingError(f"{path}: {problem}; choose another output folder.")
 
 
 def make_folder(path: Path) -> None:
     """Make the folder for results before the work begins. Raises AnatomicalEmbeddingError if that fails."""
-    check_folder(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -190,7 +187,7 @@ def open_model(options: argparse.Namespace, name: str | None = None) -> Model:
 
 
 def embed(model: Model, volume: Volume, options: argparse.Namespace) -> EmbeddingMap:
-    """Embed a scan with a progress bar, which --json suppresses. Prints faults of its orientation on stderr."""
+    """Embed a scan with a progress bar. Prints faults of its orientation on stderr."""
     with progress_bar(volume.name or "scan", options.json) as progress:
         found = model.embed(volume, progress)
     report_faults(volume, found)
@@ -200,7 +197,7 @@ def embed(model: Model, volume: Volume, options: argparse.Namespace) -> Embeddin
 def report_faults(volume: Volume, embedding: EmbeddingMap) -> None:
     """Print on stderr how a scan seems to be stored the wrong way round."""
     for fault in embedding.faults:
-        print(f"anatemb: {volume.path or volume.name}: {fault}, by its anatomy; check the scan.", file=sys.stderr)
+        warn(f"{volume.path or volume.name}: {fault}, by its anatomy; check the scan.")
 
 
 def names_in(text: str | None) -> list[str]:
@@ -208,52 +205,35 @@ def names_in(text: str | None) -> list[str]:
     return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
+def number(convert: Callable[[str], _N], fits: Callable[[_N], bool], kind: str) -> Callable[[str], _N]:
+    """Return an argparse type that converts a text, and refuses a number that does not fit as "not {kind}"."""
+
+    def read(text: str) -> _N:
+        with suppress(ValueError, OverflowError):
+            if fits(value := convert(text)):
+                return value
+        raise argparse.ArgumentTypeError(f"{text!r} is not {kind}")
+
+    return read
+
+
 def at_least(least: int) -> Callable[[str], int]:
     """Return an argparse type: a whole number of `least` or more that fits into 63 bits, as torch needs of a seed."""
-
-    def whole(text: str) -> int:
-        try:
-            number = int(text)
-        except ValueError:
-            number = least - 1
-        if not least <= number < 2**63:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of {least} or more, or is too large")
-        return number
-
-    return whole
+    return number(int, lambda n: least <= n < 2**63, f"a whole number of {least} or more, or is too large")
 
 
-def not_negative(text: str) -> float:
-    """An argparse type: a number of 0 or more."""
-    return _amount(text, "a number of 0 or more")
-
-
-def megabytes(text: str) -> int:
-    """An argparse type: megabytes, as bytes."""
-    return int(_amount(text, "a number of megabytes") * 2**20)
-
-
-def _amount(text: str, kind: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0 <= number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not {kind}")
-    return number
+not_negative = number(float, lambda value: 0 <= value < math.inf, "a number of 0 or more")
+megabytes = number(lambda text: int(float(text) * 2**20), lambda n: n >= 0, "a number of megabytes")  # as bytes
 
 
 @contextmanager
 def progress_bar(label: str, quiet: bool = False) -> Iterator[ProgressCallback]:
     """Yield a progress callback (share done, step) that draws a bar on stderr if that is a terminal."""
-    if quiet or not sys.stderr.isatty():
+    if quiet or not sys.stderr.isatty() or find_spec("tqdm") is None:
         yield lambda share, step: None
         return
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        yield lambda share, step: None
-        return
+    from tqdm import tqdm
+
     with tqdm(total=100, desc=label, leave=False, bar_format="{desc}: {percentage:3.0f}% |{bar}| {postfix}") as bar:
 
         def show(share: float, step: str) -> None:
@@ -277,7 +257,7 @@ def progress_lines(name: str, quiet: bool, before: int = 0, of: int = 1) -> Iter
             bar(share, step)
             if not sys.stderr.isatty() and time.monotonic() >= last + _LINE_SECONDS:
                 last = time.monotonic()
-                print(f"anatemb: {100 * (before + share) / of:.0f} % {name}: {step}", file=sys.stderr, flush=True)
+                warn(f"{100 * (before + share) / of:.0f} % {name}: {step}")
 
         yield show
 
@@ -298,9 +278,9 @@ def print_json(values: object) -> None:
     print(json.dumps(values, indent=1, allow_nan=False))
 
 
-def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def print_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print aligned columns, the first to the left, the others to the right."""
-    for line in aligned([header, *rows]):
+    for line in aligned([list(map(str, row)) for row in (header, *rows)]):
         say(line)
 
 

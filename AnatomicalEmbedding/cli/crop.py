@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,6 @@ from .locate import add_box_options, open_finder
 from .scans import Scans
 
 COLUMNS = ("scan", "crop", "structures", "voxels_i", "voxels_j", "voxels_k", "volume_ratio", "missing")
-_TABLE_NAME = "crops.csv"
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -56,8 +56,8 @@ def run(options: argparse.Namespace) -> None:
     finder = open_finder(model, options.recall, options.structures, options.library, options.examples)
     console.make_folder(options.output)
     inputs = [*scans.paths, *(options.examples.iterdir() if options.examples else ())]
-    rows, written, taken = [], [], set[str]()
-    for path, name, volume, embedding in scans.embedded(model, options):
+    rows, taken = [], set[str]()
+    for path, name, volume, embedding in scans.embedded(model):
         with scans.skipping():
             found = finder.find(embedding)
             boxes = {n: each.box_ras for n, each in found.items() if each.box_ras is not None}
@@ -70,12 +70,10 @@ def run(options: argparse.Namespace) -> None:
                 output = _output_path(options.output, crop_name, taken, inputs)
                 size = _write_crop(volume, box, options.spacing, output)
                 rows.append([path, str(output), " ".join(members), *size, missing])
-    if rows:
-        written = [options.output / _TABLE_NAME]
-        console.write_table(written[0], COLUMNS, rows)
-    shown = [[Path(str(row[1])).name, " x ".join(map(str, row[3:6])), str(row[6]), str(row[7])] for row in rows]
+    written = scans.write_table("crops", COLUMNS, rows)
+    shown = [[Path(row[1]).name, " x ".join(map(str, row[3:6])), *row[6:]] for row in rows]
     header = ["crop", "voxels", "scan / crop", "missing"]
-    scans.finish(options, {"crops": console.as_records(COLUMNS, rows)}, (header, shown), written)
+    scans.finish({"crops": console.as_records(COLUMNS, rows)}, (header, shown), written)
 
 
 def _paste(options: argparse.Namespace) -> None:
@@ -104,7 +102,7 @@ def _paste(options: argparse.Namespace) -> None:
                 console.check_kept([*scans.paths, *results], [output])
                 write_image(paste_back(read_image(result)[0], volume, result), output)
                 written.append(output)
-    scans.finish(options, {}, None, written)
+    scans.finish({}, None, written)
 
 
 def _scan_of(result: str, names: Iterable[str]) -> str | None:
@@ -126,7 +124,9 @@ def _output_path(folder: Path, name: str, taken: set[str], inputs: list[Path]) -
     return path
 
 
-def _write_crop(volume, box: np.ndarray, spacing: tuple[float, float, float] | None, output: Path) -> list[float]:
+def _write_crop(
+    volume: Volume, box: np.ndarray, spacing: tuple[float, float, float] | None, output: Path
+) -> list[float]:
     """Write one crop; return its voxels along i, j, k, and how many times smaller than the scan it is."""
     from ..scan.cropping import crop_resampled, crop_voxels
 
@@ -142,12 +142,10 @@ def _write_crop(volume, box: np.ndarray, spacing: tuple[float, float, float] | N
 
 def _spacing(text: str) -> tuple[float, float, float]:
     """An argparse type: three sizes of a voxel in mm."""
-    try:
-        x, y, z = (float(part) for part in text.split(","))
-    except ValueError:
-        x = y = z = 0.0
-    if not all(MIN_SPACING_MM <= size <= MAX_SPACING_MM for size in (x, y, z)):
-        raise argparse.ArgumentTypeError(
-            f"{text!r}: give three sizes of {MIN_SPACING_MM:g} to {MAX_SPACING_MM:g} mm, such as 1,1,2"
-        )
-    return x, y, z
+    with suppress(ValueError):
+        x, y, z = map(float, text.split(","))
+        if all(MIN_SPACING_MM <= size <= MAX_SPACING_MM for size in (x, y, z)):
+            return x, y, z
+    raise argparse.ArgumentTypeError(
+        f"{text!r}: give three sizes of {MIN_SPACING_MM:g} to {MAX_SPACING_MM:g} mm, such as 1,1,2"
+    )

@@ -20,7 +20,7 @@ def run(options: argparse.Namespace) -> None:
     console.check_folder(options.output)
     scans, written = Scans(options), []
     model = console.open_model(options)
-    for path, name, _, embedding in scans.embedded(model, options):
+    for path, name, _, embedding in scans.embedded(model):
         console.make_folder(options.output)
         target = options.output / f"{name}.map.safetensors"
         embedding.save(target)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from ..words import Mention, Place
 
 COLUMNS = ("words", "scan", "place", "status", "probability", "r", "a", "s", "remark")
-_TABLE_NAME = "places.csv"
 NOT_UNDERSTOOD = "not understood"  # the status of a part of the words that names no known place
 _SHOWN = 60  # characters of words in the table on the terminal
 
@@ -59,25 +57,20 @@ def run_find(options: argparse.Namespace) -> None:
     rows, answers, written = [], [], []
     scans = Scans(options)
     console.make_folder(options.output)
-    for path, name, volume, embedding in scans.embedded(model, options):
+    for path, name, volume, embedding in scans.embedded(model):
         finder = PlaceFinder(embedding, volume)
         found = [(words, place) for words, mention in wanted for place in finder.find(mention)]
         new = [_row(words, path, place) for words, place in found] + [_missed_row(part, path) for part in missed]
         rows += new
-        about = [
-            {"title": p.title, "side": p.side or None, "negated": p.negated, "levels": p.levels or None}
-            for _, p in found
-        ]
-        records = console.as_records(COLUMNS, new)
-        answers += [record | more for record, more in zip_longest(records, about, fillvalue={})]
+        answers += console.as_records(COLUMNS, new)
+        for record, (_, p) in zip(answers[-len(new) :], found, strict=False):
+            record |= {"title": p.title, "side": p.side or None, "negated": p.negated, "levels": p.levels or None}
         written.append(_write_markups(options.output / f"{name}.places.mrk.json", found))
         if not options.no_report:
             written.append(write_places_report(options.output / f"{name}.places.html", volume, name, found, missed))
-    if rows:
-        written.append(options.output / _TABLE_NAME)
-        console.write_table(written[-1], COLUMNS, rows)
-    shown = [[str(row[0])[:_SHOWN], scans.names[str(row[1])], *map(str, row[2:])] for row in rows]
-    scans.finish(options, {"places": answers}, (COLUMNS, shown), written)
+    written += scans.write_table("places", COLUMNS, rows)
+    shown = [[str(row[0])[:_SHOWN], scans.names[str(row[1])], *row[2:]] for row in rows]
+    scans.finish({"places": answers}, (COLUMNS, shown), written)
 
 
 def _mentions(options: argparse.Namespace) -> tuple[list[tuple[str, Mention]], list[str]]:
@@ -144,7 +137,7 @@ def run_name(options: argparse.Namespace) -> None:
     if options.json:
         console.print_json([vars(each) for each in found])
     elif found:
-        rows = [[each.title, each.name, f"{each.probability:.0%}"] for each in found]
+        rows = ((each.title, each.name, f"{each.probability:.0%}") for each in found)
         console.print_table(["place", "name", "probability"], rows)
     else:
         console.say("no named structure lies here: the point is outside the body, or in tissue between organs.")

@@ -18,7 +18,6 @@ COLUMNS = (
     "scan", "structure", "status", "low_r", "low_a", "low_s", "high_r", "high_a", "high_s", "present", "cut",
     "remarks",
 )  # fmt: skip
-_TABLE_NAME = "boxes.csv"
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -84,7 +83,7 @@ def run(options: argparse.Namespace) -> None:
     finder = open_finder(model, options.recall, options.structures, options.library, options.examples)
     console.make_folder(options.output)
     rows, written, pages = [], [], []
-    for path, name, volume, embedding in scans.embedded(model, options):
+    for path, name, volume, embedding in scans.embedded(model):
         found = finder.find(embedding)
         boxes = {each.name: each.box_ras for each in found.values() if each.box_ras is not None}
         if boxes:
@@ -94,12 +93,9 @@ def run(options: argparse.Namespace) -> None:
         if not options.no_report:
             located = {n: each.located for n, each in found.items()}
             pages.append(write_box_report(options.output / f"{name}.html", volume, name, located, boxes))
-    written += pages
-    if rows:
-        written.append(options.output / _TABLE_NAME)
-        console.write_table(written[-1], COLUMNS, rows)
-    shown = [[scans.names[str(row[0])], *map(str, row[1:9])] for row in rows]
-    scans.finish(options, {"boxes": console.as_records(COLUMNS, rows)}, (COLUMNS[:9], shown), written)
+    written += [*pages, *scans.write_table("boxes", COLUMNS, rows)]
+    shown = [[scans.names[str(row[0])], *row[1:9]] for row in rows]
+    scans.finish({"boxes": console.as_records(COLUMNS, rows)}, (COLUMNS[:9], shown), written)
 
 
 def _description(found: StructureBox, recall: float) -> str:

@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> None:
     model = console.open_model(options)
     template_map = console.embed(model, template, options)
     answers: list[Answer] = []
-    for path, name, volume, target_map in scans.embedded(model, options):
+    for path, name, volume, target_map in scans.embedded(model):
         with scans.skipping():
             matches = match(template_map, points.points_ras, target_map, options.effort)
             shown = not options.no_report and len(answers) < _REPORT_TARGETS
@@ -82,11 +82,9 @@ def run(options: argparse.Namespace) -> None:
         options.output, _noted(template, template_map), points, answers, model.name, report=not options.no_report
     )
     rows = csv_rows(points, answers)
-    shown = [
-        [row[0], scans.names[row[1]], *map(str, row[2:6]), str(row[6]) and f"{row[6]:.0f}", str(row[9])] for row in rows
-    ]
+    table = [[row[0], scans.names[row[1]], *row[2:6], row[6] and f"{row[6]:.0f}", row[9]] for row in rows]
     header = ["label", "target", "R mm", "A mm", "S mm", "status", "error mm", "levels"]
-    scans.finish(options, {"matches": console.as_records(COLUMNS, rows)}, (header, shown), written)
+    scans.finish({"matches": console.as_records(COLUMNS, rows)}, (header, table), written)
 
 
 def write_answers(
@@ -140,17 +138,18 @@ def _markups_name(name: str) -> str:
     return f"{name}.mrk.json"
 
 
-def csv_rows(points: PointList, answers: list[Answer]) -> list[list[object]]:
+def csv_rows(points: PointList, answers: list[Answer]) -> list[list[Any]]:
     """Return the rows of matches.csv in the order of COLUMNS; unknown values stay empty."""
     digits = {"r": 3, "a": 3, "s": 3, "expected_error_mm": 2, "probability": 4, "score": 4}
-    rows = []
-    for answer in answers:
-        for label, found in zip(points.labels, answer.matches.table(), strict=True):
-            rounded = {name: round(value, digits[name]) if name in digits and value is not None else value
-                       for name, value in found.items()}  # fmt: skip
-            known = {name: "" if value is None else value for name, value in rounded.items()}
-            rows.append([label, answer.path, *(known[name] for name in COLUMNS[2:])])
-    return rows
+
+    def cell(name: str, value: Any) -> Any:
+        return "" if value is None else round(value, digits[name]) if name in digits else value
+
+    return [
+        [label, answer.path, *(cell(name, found[name]) for name in COLUMNS[2:])]
+        for answer in answers
+        for label, found in zip(points.labels, answer.matches.table(), strict=True)
+    ]
 
 
 def _noted(volume: Volume, embedding: EmbeddingMap) -> Volume:

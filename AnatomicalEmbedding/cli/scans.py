@@ -23,8 +23,7 @@ class Scans:
 
     Args:
         options: with `scans`, `series` and `output`.
-        paths: files and folders in place of `options.scans`.
-        series: DICOM series in place of `options.series`.
+        paths, series: in place of those of `options`.
     """
 
     def __init__(
@@ -37,6 +36,7 @@ class Scans:
 
         given = options.scans if paths is None else paths
         chosen = options.series if series is None else series
+        self._options = options
         self.sources = find_scans(given, console.warn, chosen, getattr(options, "output", None))
         self.names = {source.label: name for name, source in self.sources.items()}
         self.failed: list[str] = []
@@ -64,19 +64,23 @@ class Scans:
             self.failed.append(str(error))
             console.warn(f"skipped: {error}")
 
-    def embedded(self, model: Model, options: argparse.Namespace) -> Iterator[tuple[str, str, Volume, EmbeddingMap]]:
+    def embedded(self, model: Model) -> Iterator[tuple[str, str, Volume, EmbeddingMap]]:
         """Yield path, name, volume and map of each scan that can be read and embedded."""
         for path, name, volume in self.read():
             with self.skipping():
-                yield path, name, volume, console.embed(model, volume, options)
+                yield path, name, volume, console.embed(model, volume, self._options)
+
+    def write_table(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[Path]:
+        """Write NAME.csv into the output folder unless there is no row; return the files written."""
+        path = self._options.output / f"{name}.csv"
+        if rows:
+            console.write_table(path, columns, rows)
+        return [path] if rows else []
 
     def finish(
-        self,
-        options: argparse.Namespace,
-        results: dict[str, Sequence[object]],
-        table: tuple[Sequence[str], Sequence[Sequence[str]]] | None,
+        self, results: dict[str, Sequence[object]], table: tuple[Sequence[str], Sequence[Sequence[object]]] | None,
         written: Sequence[Path],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Print the results of all scans, and raise AnatomicalEmbeddingError, for the exit code, if one was skipped.
 
         Args:
@@ -84,7 +88,7 @@ class Scans:
             table: header and rows, printed otherwise.
             written: files.
         """
-        if options.json:
+        if self._options.json:
             console.print_json(results | {"files": list(map(str, written)), "skipped": self.failed})
         else:
             if table is not None:

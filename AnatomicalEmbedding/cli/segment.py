@@ -135,8 +135,8 @@ def run_run(options: argparse.Namespace) -> None:
         from ..reports.outlines import write_page
 
         written.append(write_page(options.output / PAGE_NAME, pictures))
-    shown = [[scans.names[str(row[0])], *map(str, row[1:5])] for row in rows]
-    scans.finish(options, {"outlines": console.as_records(COLUMNS, rows)}, (COLUMNS[:5], shown), written)
+    shown = [[scans.names[str(row[0])], *row[1:5]] for row in rows]
+    scans.finish({"outlines": console.as_records(COLUMNS, rows)}, (COLUMNS[:5], shown), written)
 
 
 def _results(options: argparse.Namespace, name: str, inputs: Sequence[Path]) -> list[Path]:

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from ..errors import AnatomicalEmbeddingError
 from ..resources import list_weights, weights_file
-from .console import SCANS_HELP, complete, say
+from .console import SCANS_HELP, WEIGHTS_HELP, complete, number, say
 
 _INSTALL = (
     "in a checkout, `make view` sets it up; else, in an environment of its own: "
@@ -34,7 +34,13 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     add("scans", nargs="*", type=Path, metavar="SCAN", help=SCANS_HELP)
     add("--cohort", type=Path, metavar="STORE", help="open the gallery of a cohort: one place in each of its scans")
     add("--demo", action="store_true", help="show two synthetic patients; no data needed")
-    add("--port", type=_port, default=0, metavar="N", help="port of the page (default: a free one)")
+    add(
+        "--port",
+        type=number(int, lambda n: 0 <= n < 65536, "a port; give 0 (a free one) to 65535"),
+        default=0,
+        metavar="N",
+        help="port of the page (default: a free one)",
+    )
     add(
         "--host",
         default="127.0.0.1",
@@ -49,7 +55,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         help="secret in the page's address, 16 characters or more (default: random)",
     )
     add("--no-browser", action="store_true", help="print the address only")
-    add("--model", default="auto", metavar="NAME|FILE", help="weights by name or file (default: auto)")
+    add("--model", default="auto", metavar="NAME|FILE", help=WEIGHTS_HELP)
     add("--device", default="auto", help="auto, cpu, cuda, cuda:1 or mps (default: auto)")
     add("--no-cache", action="store_true", help="neither read nor write embedding maps on disk")
     complete(parser, run, series=True, json=False, model=False)
@@ -102,13 +108,3 @@ def check(options: argparse.Namespace) -> None:
         raise AnatomicalEmbeddingError(
             f"{options.model}: no such weights; give a file, or one of: {', '.join(list_weights())}."
         )
-
-
-def _port(text: str) -> int:
-    try:
-        port = int(text)
-    except ValueError:
-        port = -1
-    if not 0 <= port < 65536:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port; give a number from 0 (a free one) to 65535")
-    return port
