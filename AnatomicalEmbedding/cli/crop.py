@@ -4,12 +4,14 @@ import argparse
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ..errors import AnatomicalEmbeddingError
 from ..files import free_name
 from ..scan.checks import MAX_SPACING_MM, MIN_SPACING_MM
+from ..scan.volume import Volume
 from . import console
 from .locate import add_box_options, open_finder
 from .scans import Scans
@@ -56,7 +58,8 @@ def run(options: argparse.Namespace) -> None:
     finder = open_finder(model, options.recall, options.structures, options.library, options.examples)
     console.make_folder(options.output)
     inputs = [*scans.paths, *(options.examples.iterdir() if options.examples else ())]
-    rows, taken = [], set[str]()
+    rows: list[list[Any]] = []
+    taken: set[str] = set()
     for path, name, volume, embedding in scans.embedded(model):
         with scans.skipping():
             found = finder.find(embedding)
