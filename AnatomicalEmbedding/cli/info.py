@@ -40,7 +40,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    found, scans = [], None
+    found: list[dict[str, object]] = []
+    scans = None
     if options.clear_cache:
         MapCache(default_folder()).shrink(0)
     if options.paths:

@@ -7,7 +7,7 @@ import json
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import PointsError, VolumeError
 from ..files import write_text
@@ -16,6 +16,8 @@ from ..scan.points import PointList, read_points, write_markups
 from . import console
 
 if TYPE_CHECKING:
+    import SimpleITK as sitk
+
     from ..embedding.map import EmbeddingMap
     from ..registration.transform import Registration
     from ..scan.volume import Volume
@@ -87,17 +89,17 @@ def run(options: argparse.Namespace) -> None:
         write_image(found.warp_labels(labels, fixed), written[-1])
     if carried is not None:
         written.append(options.output / _POINTS)
-        write_markups(written[-1], carried, missing=beyond)
+        write_markups(written[-1], carried, missing=beyond.tolist())
     if options.json:
-        console.print_json(facts | {"files": [str(path) for path in written]})
+        console.print_json(facts | {"files": list(map(str, written))})
         return
-    console.print_table(["registration", ""], [[name, words] for name, words in _in_words(facts).items()])
+    console.print_table(["registration", ""], _in_words(facts).items())
     if outside := facts.get("points_outside_moving"):
         console.say(f"not in {moving.name}, and marked as missing: {', '.join(outside)}")
     console.say("written: " + ", ".join(path.name for path in written) + f" in {options.output}")
 
 
-def _labels(path: Path, moving: Volume):
+def _labels(path: Path, moving: Volume) -> sitk.Image:
     """Read a label map of the moving scan. Raises VolumeError if its voxels differ from the scan's."""
     import numpy as np
 
@@ -111,7 +113,7 @@ def _labels(path: Path, moving: Volume):
     return image
 
 
-def _facts(found: Registration, fixed_map: EmbeddingMap, seconds: float) -> dict[str, object]:
+def _facts(found: Registration, fixed_map: EmbeddingMap, seconds: float) -> dict[str, Any]:
     folding = found.folding(fixed_map)
     return {
         "kind": found.kind,
@@ -128,7 +130,7 @@ def _facts(found: Registration, fixed_map: EmbeddingMap, seconds: float) -> dict
     }
 
 
-def _in_words(facts: dict[str, object]) -> dict[str, str]:
+def _in_words(facts: dict[str, Any]) -> dict[str, str]:
     low, high = facts["jacobian_percentiles_1_99"]
     return {
         "kind": str(facts["kind"]),
@@ -140,7 +142,7 @@ def _in_words(facts: dict[str, object]) -> dict[str, str]:
 
 
 def _write(
-    options: argparse.Namespace, found: Registration, fixed: Volume, moving: Volume, facts: dict[str, object]
+    options: argparse.Namespace, found: Registration, fixed: Volume, moving: Volume, facts: dict[str, Any]
 ) -> list[Path]:
     """Write the transform, the moving scan on the fixed one's voxels, the facts and the page."""
     folder = options.output

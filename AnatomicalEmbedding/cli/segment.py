@@ -125,9 +125,9 @@ def run_run(options: argparse.Namespace) -> None:
                 pictures.append(make_card(volume, name, found))
             done[path] = found.outlines
             # after every scan, so that an interrupted run continues; scans still to come keep the rows they had
-            rows = table_rows((earlier | done).items())
+            rows = table_rows(list((earlier | done).items()))
             console.write_table(options.output / TABLE_NAME, COLUMNS, rows)
-    rows = table_rows(done.items())
+    rows = table_rows(list(done.items()))
     if rows:
         written.append(options.output / TABLE_NAME)
         console.write_table(written[-1], COLUMNS, rows)

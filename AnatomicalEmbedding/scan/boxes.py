@@ -8,12 +8,10 @@ import numpy as np
 
 from ..anatomy.names import canonical_name
 from ..errors import PointsError
-from ..files import parse_json
-from .geometry import LPS_FROM_RAS, RAS_FROM_LPS
-from .markups import ORIENTATION, control_point, markup, write_file
+from .geometry import LPS_FROM_RAS
+from .markups import ORIENTATION, control_point, frame_of, markup, read_markups, write_file
 
 SIDES = ("left", "posterior", "inferior", "right", "anterior", "superior")  # of a box, raveled: lowest R, A, S, highest
-_TO_RAS = {"LPS": RAS_FROM_LPS[:3, :3], "RAS": np.eye(3)}
 _LARGEST_POSITION_MM = 1e6  # in a file that is read
 OUTWARD = np.array([-1.0, -1.0, -1.0, 1.0, 1.0, 1.0])
 
@@ -83,16 +81,9 @@ def read_rois(path: str | Path, unnamed: str = "box") -> dict[str, np.ndarray]:
     damaged, holds no ROI, two of one name, or other coordinates than LPS or RAS in mm.
     """
     path = Path(path)
-    try:
-        document = parse_json(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
-        raise PointsError(f"{path}: no such file; check the path.") from None
-    except (OSError, ValueError):
-        raise PointsError(f"{path}: cannot be read as JSON; save the ROI again from Slicer.") from None
-    entries = document.get("markups", ()) if isinstance(document, dict) else ()
     boxes: dict[str, np.ndarray] = {}
     try:
-        for entry in entries:
+        for entry in read_markups(path):
             if entry.get("type") == "ROI":
                 name = str(entry.get("name") or unnamed)
                 if name in boxes:
@@ -106,11 +97,9 @@ def read_rois(path: str | Path, unnamed: str = "box") -> dict[str, np.ndarray]:
 
 
 def _box(entry: dict, path: Path) -> np.ndarray:
-    system, units = entry.get("coordinateSystem", "LPS"), entry.get("coordinateUnits", "mm")
-    if system not in _TO_RAS or (units if isinstance(units, str) else units[0]) != "mm":
-        raise PointsError(f"{path}: a box in {system!r}, {units!r} is not understood; save it in LPS or RAS and mm.")
-    centre = _TO_RAS[system] @ np.array(entry["center"], dtype=np.float64)
-    axes = _TO_RAS[system] @ np.array(entry.get("orientation", np.eye(3).ravel()), dtype=np.float64).reshape(3, 3)
+    to_ras = frame_of(entry, path)[:3, :3]
+    centre = to_ras @ np.array(entry["center"], dtype=np.float64)
+    axes = to_ras @ np.array(entry.get("orientation", np.eye(3).ravel()), dtype=np.float64).reshape(3, 3)
     half = np.abs(axes) @ np.array(entry["size"], dtype=np.float64) / 2
     if centre.shape != (3,) or not np.isfinite([centre, half]).all():
         raise ValueError

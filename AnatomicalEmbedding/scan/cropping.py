@@ -1,12 +1,14 @@
 """Parts of scans: exact voxels, or resampled, with air where the box leaves the scan."""
 
+import math
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import SimpleITK as sitk
 
 from ..errors import VolumeError
-from .geometry import LPS_FROM_RAS, OUTSIDE_HU, bounds_of, image_affine, transform_points
+from .geometry import bounds_of, image_affine, resample, transform_points
 from .volume import Volume
 
 _MOST_VOXELS = 10**9  # four times a long scan of the whole body; 4 GB in memory
@@ -20,8 +22,7 @@ def voxel_block(
     ijk_to_ras: (4, 4) voxel to RAS mm. shape: (k, j, i). In an oblique scan: the smallest block of voxels around the
     box. Raises VolumeError, which names the scan, where the box misses it.
     """
-    corners = np.array([[r, a, s] for r in box_ras[:, 0] for a in box_ras[:, 1] for s in box_ras[:, 2]])
-    ijk = transform_points(np.linalg.inv(ijk_to_ras), corners)
+    ijk = transform_points(np.linalg.inv(ijk_to_ras), np.array(list(product(*box_ras.T))))
     # a voxel extends half its size to either side; rounding errors do not count
     first = np.maximum(np.ceil(ijk.min(axis=0) - 0.5 + 1e-6), 0).astype(int)
     last = np.minimum(np.floor(ijk.max(axis=0) + 0.5 - 1e-6), np.array(shape[::-1]) - 1).astype(int)
@@ -53,27 +54,18 @@ def crop_resampled(volume: Volume, box_ras: np.ndarray, spacing_mm: tuple[float,
     if spacing.shape != (3,) or not (spacing > 0).all():
         raise VolumeError(f"spacing {spacing_mm}: give three sizes of a voxel in mm, such as 1,1,2.")
     size = np.floor((box_ras[1] - box_ras[0]) / spacing + 1e-6)
-    with np.errstate(over="ignore"):
-        voxels = float(np.prod(size))
+    where, voxels = volume.name or "the scan", math.prod(size.tolist())
     if voxels > _MOST_VOXELS:
         raise VolumeError(
-            f"{volume.name or 'the scan'}: the box has {voxels:.2g} voxels of {spacing_mm} mm, more than "
-            f"{_MOST_VOXELS:.0e}; give larger ones."
+            f"{where}: the box has {voxels:.2g} voxels of {spacing_mm} mm, more than {_MOST_VOXELS:.0e}; "
+            "give larger ones."
         )
-    size = size.astype(int)
     if (size < 1).any():
-        raise VolumeError(f"{volume.name or 'the scan'}: the box is smaller than a voxel of {spacing_mm} mm.")
+        raise VolumeError(f"{where}: the box is smaller than a voxel of {spacing_mm} mm; give smaller ones.")
     ijk_to_ras = np.diag([*spacing, 1.0])
     ijk_to_ras[:3, 3] = box_ras[0] + spacing / 2
-    to_lps = LPS_FROM_RAS @ ijk_to_ras
-    image = sitk.Resample(
-        volume.to_sitk(), size.tolist(), sitk.Transform(), sitk.sitkLinear, to_lps[:3, 3].tolist(), spacing.tolist(),
-        (to_lps[:3, :3] / spacing).ravel().tolist(), OUTSIDE_HU, sitk.sitkFloat32,
-    )  # fmt: skip
-    hu = sitk.GetArrayFromImage(image)
-    if volume.voxels.dtype.kind == "i":
-        hu = np.rint(hu).astype(volume.voxels.dtype)
-    return Volume(hu, ijk_to_ras, volume.name, "", volume.notes)
+    voxels = resample(volume.voxels, volume.ijk_to_ras, ijk_to_ras, size.astype(int))
+    return Volume(voxels, ijk_to_ras, volume.name, "", volume.notes)
 
 
 def paste_back(labels: sitk.Image, volume: Volume, path: str | Path = "the label map") -> sitk.Image:
@@ -81,10 +73,8 @@ def paste_back(labels: sitk.Image, volume: Volume, path: str | Path = "the label
     else the nearest voxel's label. Raises VolumeError, which names `path`, where the two do not overlap.
     """
     own, other = bounds_of(image_affine(labels), labels.GetSize()[::-1]), volume.bounds_ras
-    if (
-        labels.GetNumberOfComponentsPerPixel() != 1
-        or (np.minimum(own[1], other[1]) <= np.maximum(own[0], other[0])).any()
-    ):
+    apart = (np.minimum(own[1], other[1]) <= np.maximum(own[0], other[0])).any()
+    if apart or labels.GetNumberOfComponentsPerPixel() != 1:
         raise VolumeError(
             f"{path}: is not a label map of a part of {volume.name or 'the scan'}; check which scan it is of."
         )

@@ -66,8 +66,6 @@ def resample_upright(voxels: np.ndarray, ijk_to_ras: np.ndarray) -> tuple[np.nda
     the old (the table's movement), the new i axis stays as close to the old as possible. Interpolation is linear,
     voxels outside the old grid become -1000 HU, spacing and dtype are kept. Returns (voxels, ijk_to_ras).
     """
-    import SimpleITK as sitk
-
     spacing = np.linalg.norm(ijk_to_ras[:3, :3], axis=0)
     old_i, old_j, new_k = (ijk_to_ras[:3, :3] / spacing).T
     new_i = old_i - (old_i @ new_k) * new_k
@@ -83,16 +81,21 @@ def resample_upright(voxels: np.ndarray, ijk_to_ras: np.ndarray) -> tuple[np.nda
     low, high = np.floor(ijk.min(axis=0) + 1e-6), np.ceil(ijk.max(axis=0) - 1e-6)
     upright[:3, 3] = transform_points(upright, low[None])[0]
 
+    return resample(voxels, ijk_to_ras, upright, (high - low + 1).astype(int)), upright
+
+
+def resample(voxels: np.ndarray, ijk_to_ras: np.ndarray, new_ijk_to_ras: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Resample (k,j,i) HU, linear between voxels, onto a grid of `size` i, j, k; -1000 HU outside, dtype kept."""
+    import SimpleITK as sitk
+
     resampler = sitk.ResampleImageFilter()
     resampler.SetInterpolator(sitk.sitkLinear)
     resampler.SetDefaultPixelValue(OUTSIDE_HU)
     resampler.SetOutputPixelType(sitk.sitkFloat32)
-    resampler.SetSize([int(n) for n in high - low + 1])
-    _set_geometry(resampler, LPS_FROM_RAS @ upright, prefix="SetOutput")
+    resampler.SetSize(size.tolist())
+    _set_geometry(resampler, LPS_FROM_RAS @ new_ijk_to_ras, prefix="SetOutput")
     resampled = sitk.GetArrayFromImage(resampler.Execute(to_image(voxels, ijk_to_ras)))
-    if voxels.dtype.kind == "i":
-        resampled = np.rint(resampled).astype(voxels.dtype)
-    return resampled, upright
+    return np.rint(resampled).astype(voxels.dtype) if voxels.dtype.kind == "i" else resampled
 
 
 def _set_geometry(target: sitk.Image | sitk.ResampleImageFilter, ijk_to_lps: np.ndarray, prefix: str = "Set") -> None:

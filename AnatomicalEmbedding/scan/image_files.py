@@ -21,10 +21,10 @@ from .geometry import image_affine, transform_points
 from .nifti_header import NiftiGeometry, check_nifti
 from .text_headers import check_text_header
 
-IMAGE_SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".nhdr", ".mha", ".mhd")
 _HEADERS = (".nhdr", ".mhd")  # whose voxels are in another file
 # Named, for otherwise every reader of ITK tries every file: GDCM takes gigabytes for one that only begins as DICOM.
 _READERS = {".nii.gz": "Nifti", ".nii": "Nifti", ".nrrd": "Nrrd", ".nhdr": "Nrrd", ".mha": "Meta", ".mhd": "Meta"}
+IMAGE_SUFFIXES = tuple(_READERS)
 WRITABLE_SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".mha")
 # A qform further than this from the sform, at a corner of the volume, is noted.
 _FORMS_AGREE_MM = 0.5
@@ -46,14 +46,6 @@ def is_label_map(path: Path) -> bool:
     return display_name(path).endswith(".seg")
 
 
-def image_reader(path: Path) -> sitk.ImageFileReader:
-    """A reader for a file, by its suffix; the DICOM reader for suffixes outside of IMAGE_SUFFIXES."""
-    reader = sitk.ImageFileReader()
-    reader.SetImageIO(f"{_READERS.get(image_suffix(path), 'GDCM')}ImageIO")
-    reader.SetFileName(str(path))
-    return reader
-
-
 def read_image(path: Path) -> tuple[sitk.Image, tuple[str, ...]]:
     """Read one scalar 3-D image; return it with notes on assumptions.
 
@@ -69,7 +61,9 @@ def read_image(path: Path) -> tuple[sitk.Image, tuple[str, ...]]:
     check_text_header(path)
     try:
         with _unambiguous(path) as unambiguous:
-            reader = image_reader(unambiguous)
+            reader = sitk.ImageFileReader()
+            reader.SetImageIO(f"{_READERS[suffix]}ImageIO")
+            reader.SetFileName(str(unambiguous))
             reader.ReadImageInformation()
             _select_volume(reader, path)
             if suffix in (".mha", ".mhd"):

@@ -5,8 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..errors import PointsError
-from ..files import write_text
+from ..files import parse_json, write_text
+from .geometry import RAS_FROM_LPS
 
 ORIENTATION = (-1.0, 0.0, 0.0, 0.0, -1.0, 0.0, 0.0, 0.0, 1.0)  # along the patient's axes
 _SCHEMA = (
@@ -54,3 +57,39 @@ def write_file(path: Path, markups: Sequence[dict[str, Any]]) -> None:
         raise PointsError(f"{path}: must be named .mrk.json for Slicer to open it; change the name.")
     text = json.dumps({"@schema": _SCHEMA, "markups": list(markups)}, indent=2, ensure_ascii=False)
     write_text(path, text + "\n", PointsError)
+
+
+def read_text(path: Path) -> str:
+    """Read a file that a user names. Raises PointsError when it is missing or is not UTF-8 text."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise PointsError(f"{path}: no such file; check the path.") from None
+    except UnicodeDecodeError:
+        raise PointsError(f"{path}: is not UTF-8 text; save it again, as comma-separated UTF-8 or .mrk.json.") from None
+    except OSError as error:
+        raise PointsError(f"{path}: cannot be read as text; give a Slicer .mrk.json or a .csv.") from error
+
+
+def read_markups(path: Path) -> list[dict[str, Any]]:
+    """Read the entries of a file. Raises PointsError when it is missing, damaged or no markups file."""
+    try:
+        document = parse_json(read_text(path))
+    except json.JSONDecodeError as error:
+        raise PointsError(f"{path}: line {error.lineno} is not JSON ({error.msg}); save it again.") from error
+    except ValueError as error:
+        raise PointsError(f"{path}: cannot be read as JSON ({error}); save it again.") from error
+    entries = document.get("markups") if isinstance(document, dict) else None
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise PointsError(f"{path}: is JSON but no Slicer markups file (no list 'markups'); save it from Slicer.")
+    return entries
+
+
+def frame_of(entry: dict[str, Any], path: Path) -> np.ndarray:
+    """Return the (4, 4) matrix from an entry's frame to RAS. Raises PointsError unless it is in LPS or RAS and mm."""
+    system, units = entry.get("coordinateSystem", "LPS"), entry.get("coordinateUnits", "mm")  # as Slicer assumes
+    if system not in ("LPS", "RAS"):
+        raise PointsError(f"{path}: unknown coordinate system {system!r}; save it in LPS or RAS.")
+    if (units[:1] if isinstance(units, list) else [units]) != ["mm"]:
+        raise PointsError(f"{path}: coordinates are in {units!r}; save it in mm.")
+    return RAS_FROM_LPS if system == "LPS" else np.eye(4)

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import PointsError
-from ..files import parse_json, write_text
+from ..files import write_text
 from .geometry import LPS_FROM_RAS, RAS_FROM_LPS, transform_points
-from .markups import control_point, markup, write_file
+from .markups import control_point, frame_of, markup, read_markups, read_text, write_file
 
 _TO_RAS = {"RAS": np.eye(4), "LPS": RAS_FROM_LPS}
 
@@ -106,23 +105,12 @@ def read_points(path: str | Path) -> PointList:
     Raises PointsError when the file is missing, of another kind or damaged, or holds no point.
     """
     path = Path(path)
-    readers = {".json": _read_markups, ".csv": _read_csv}
-    if path.suffix.lower() not in readers:
+    if path.suffix.lower() not in (".json", ".csv"):
         raise PointsError(f"{path}: is not a list of points; give a Slicer .mrk.json or a .csv with label,r,a,s.")
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError as error:
-        raise PointsError(f"{path}: no such file; check the path.") from error
-    except UnicodeDecodeError as error:
-        raise PointsError(
-            f"{path}: is not UTF-8 text; save it again, as comma-separated UTF-8 or .mrk.json."
-        ) from error
-    except OSError as error:
-        raise PointsError(f"{path}: cannot be read as text; give a Slicer .mrk.json or a .csv.") from error
-    try:
-        rows = readers[path.suffix.lower()](text, path)
-    except csv.Error as error:
-        raise PointsError(f"{path}: is no table ({error}); save it again with the columns label,r,a,s.") from error
+    if path.suffix.lower() == ".json":
+        rows = [row for entry in read_markups(path) for row in _control_points(entry, path)]
+    else:
+        rows = _read_csv(path)
     if not rows:
         raise PointsError(f"{path}: holds no point with a position; place at least one point.")
     labels, points, descriptions = zip(*rows, strict=True)
@@ -162,27 +150,8 @@ def write_markups(path: str | Path, points: PointList, name: str = "", missing: 
 _Row = tuple[str, np.ndarray, str]
 
 
-def _read_markups(text: str, path: Path) -> list[_Row]:
-    try:
-        document = parse_json(text)
-    except json.JSONDecodeError as error:
-        raise PointsError(f"{path}: line {error.lineno} is not JSON ({error.msg}); save the points again.") from error
-    except ValueError as error:
-        raise PointsError(f"{path}: cannot be read as JSON ({error}); save the points again.") from error
-    markups = document.get("markups") if isinstance(document, dict) else None
-    if not isinstance(markups, list) or not all(isinstance(entry, dict) for entry in markups):
-        raise PointsError(f"{path}: is JSON but no Slicer markups file (no list 'markups'); save points from Slicer.")
-    return [row for entry in markups for row in _control_points(entry, path)]
-
-
 def _control_points(markup: dict[str, Any], path: Path) -> list[_Row]:
-    # Slicer assumes LPS and mm where the file states nothing.
-    system = markup.get("coordinateSystem", "LPS")
-    if not isinstance(system, str) or system not in _TO_RAS:
-        raise PointsError(f"{path}: unknown coordinate system {system!r}; save the points in LPS or RAS.")
-    units = markup.get("coordinateUnits", "mm")
-    if units != "mm" and (not isinstance(units, list) or units[:1] != ["mm"]):
-        raise PointsError(f"{path}: coordinates are in {units!r}; save the points in mm.")
+    to_ras = frame_of(markup, path)
     rows = []
     control_points = markup.get("controlPoints") or ()
     if not isinstance(control_points, list | tuple):
@@ -197,32 +166,39 @@ def _control_points(markup: dict[str, Any], path: Path) -> list[_Row]:
         if not np.isfinite(position).all():
             raise PointsError(f"{path}: control point {number} has no position of three numbers; save it again.")
         label = str(point.get("label") or number)
-        rows.append((label, transform_points(_TO_RAS[system], position)[0], str(point.get("description") or "")))
+        rows.append((label, transform_points(to_ras, position)[0], str(point.get("description") or "")))
     return rows
 
 
-def _read_csv(text: str, path: Path) -> list[_Row]:
-    reader = csv.DictReader(io.StringIO(text), skipinitialspace=True)
-    reader.fieldnames = [str(name).strip().lower() for name in reader.fieldnames or ()]
-    # Slicer's own point tables have l,p,s and a column `defined`.
-    system = "LPS" if {"l", "p"} <= set(reader.fieldnames) else "RAS"
-    columns = tuple(system.lower())
-    missing = [column for column in ("label", *columns) if column not in reader.fieldnames]
-    if missing and ";" in "".join(reader.fieldnames):
-        raise PointsError(f"{path}: is separated by ';'; save it again with commas as separators and decimal points.")
-    if missing:
-        raise PointsError(f"{path}: no column {', '.join(missing)}; the first line must be label,r,a,s (RAS mm).")
-    rows: list[tuple[str, np.ndarray, str]] = []
-    for row in reader:
-        if (row.get("defined") or "1").strip() == "0":
-            continue
-        try:
-            position = np.array([[float(row[column]) for column in columns]])
-        except (TypeError, ValueError):
-            position = np.full((1, 3), math.nan)
-        if not np.isfinite(position).all():
-            numbers = ", ".join(columns)
-            raise PointsError(f"{path}: line {reader.line_num} has no three numbers in {numbers}; correct that line.")
-        label = (row["label"] or "").strip() or str(len(rows) + 1)
-        rows.append((label, transform_points(_TO_RAS[system], position)[0], (row.get("description") or "").strip()))
+def _read_csv(path: Path) -> list[_Row]:
+    reader = csv.DictReader(io.StringIO(read_text(path)), skipinitialspace=True)
+    rows: list[_Row] = []
+    try:
+        names = reader.fieldnames = [str(name).strip().lower() for name in reader.fieldnames or ()]
+        # Slicer's own point tables have l,p,s and a column `defined`.
+        system = "LPS" if {"l", "p"} <= set(names) else "RAS"
+        missing = [column for column in ("label", *system.lower()) if column not in names]
+        if missing and ";" in "".join(names):
+            raise PointsError(
+                f"{path}: is separated by ';'; save it again with commas as separators and decimal points."
+            )
+        if missing:
+            raise PointsError(f"{path}: no column {', '.join(missing)}; the first line must be label,r,a,s (RAS mm).")
+        for row in reader:
+            if (row.get("defined") or "1").strip() == "0":
+                continue
+            try:
+                position = np.array([[float(row[column]) for column in system.lower()]])
+            except (TypeError, ValueError):
+                position = np.full((1, 3), math.nan)
+            if not np.isfinite(position).all():
+                numbers = ", ".join(system.lower())
+                raise PointsError(
+                    f"{path}: line {reader.line_num} has no three numbers in {numbers}; correct that line."
+                )
+            label = (row["label"] or "").strip() or str(len(rows) + 1)
+            description = (row.get("description") or "").strip()
+            rows.append((label, transform_points(_TO_RAS[system], position)[0], description))
+    except csv.Error as error:
+        raise PointsError(f"{path}: is no table ({error}); save it again with the columns label,r,a,s.") from error
     return rows

@@ -7,7 +7,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 from ..errors import AnatomicalEmbeddingError
@@ -109,12 +111,10 @@ def distinct_names(scans: Sequence[str | Path]) -> list[str]:
         alike.setdefault(name.casefold(), []).append(number)
     names = [name for _, name, _ in parts]
     for group in alike.values():
-        depth, length = (max(len(parts[n][part]) for n in group) for part in (0, 2))
-        rows = [_padded(parts[n][0], depth) + _padded(parts[n][2], length) for n in group]
-        telling = _telling(rows)
-        for n, row in zip(group, rows, strict=True):
-            before, after = ([row[c] for c in telling if row[c] and (c < depth) == above] for above in (True, False))
-            names[n] = "_".join([*before, names[n], *after])
+        above = _telling([parts[n][0] for n in group], [])
+        after = _telling([parts[n][2] for n in group], above)
+        for row, n in enumerate(group):
+            names[n] = "_".join(filter(None, [*(c[row] for c in above), names[n], *(c[row] for c in after)]))
     taken: set[str] = set()
     for number, name in enumerate(names):
         names[number] = free_name(name, taken)
@@ -125,23 +125,19 @@ def distinct_names(scans: Sequence[str | Path]) -> list[str]:
 def _parts(scan: str) -> tuple[list[str], str, list[str]]:
     """The folders above a scan, its name, and the parts of its series."""
     series = _LABEL.fullmatch(scan)
-    if series and _is(Path.exists, scan):  # no series but a name with a #
+    if series and _exists(scan):  # no series but a name with a #
         series = None
     path = Path(os.path.normpath(Path(series[1] if series else scan).absolute()))
     above = [re.sub(r"[\\/:]", "", part) for part in path.parts[:-1]]  # the root and drives are no part of a name
     return above, display_name(path), series[2].split(".") if series else []
 
 
-def _padded(parts: list[str], count: int) -> list[str]:
-    return parts + [""] * (count - len(parts))
-
-
-def _telling(rows: list[list[str]]) -> list[int]:
-    """Columns of rows of equal length that tell them apart as far as all do: each as one more tells more apart."""
-    chosen: list[int] = []
-    for column in range(len(rows[0])):
-        now, then = ({tuple(row[c] for c in columns) for row in rows} for columns in (chosen, [*chosen, column]))
-        if len(then) > len(now):
+def _telling(rows: list[list[str]], known: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Columns of rows that tell the rows further apart, each after the columns before it and those that are known."""
+    chosen: list[tuple[str, ...]] = []
+    for column in zip_longest(*rows, fillvalue=""):
+        before = [*known, *chosen]
+        if len(set(zip(*before, column, strict=True))) > len(set(zip(*before, strict=True)) or {()}):
             chosen.append(column)
     return chosen
 
@@ -151,26 +147,18 @@ def read_scan(scan: str) -> Volume:
 
     Raises AnatomicalEmbeddingError where nothing of that name is there any more, VolumeError as `Volume.read`.
     """
-    if _is(Path.is_file, scan):
-        return Volume.read(scan)
-    folder = scan if _is(Path.is_dir, scan) else scan.rpartition("#")[0]
-    if not folder or not _is(Path.is_dir, folder):
-        raise AnatomicalEmbeddingError(f"{scan}: no such file or folder; check whether it was moved.")
-    try:
-        names = sorted(each.name for each in Path(folder).iterdir() if not each.name.startswith("."))
-    except OSError as error:
-        raise AnatomicalEmbeddingError(f"{folder}: cannot be read ({error.strerror}); check its permissions.") from None
-    for source in _in_folder(Path(folder), names):
-        if source.label == scan and source.series:
-            return source.read()
-    raise AnatomicalEmbeddingError(f"{scan}: the folder holds no such series any more; add it to the cohort again.")
+    path = scan if _exists(scan) else scan.rpartition("#")[0]
+    if path and _exists(path):
+        for source in list_sources([Path(path)], lambda line: None):
+            if source.label == scan:
+                return source.read()
+    raise AnatomicalEmbeddingError(f"{scan}: is not there any more; check whether it was moved, or add it again.")
 
 
-def _is(kind: Callable[[Path], bool], name: str) -> bool:
-    try:
-        return kind(Path(name))
-    except (OSError, ValueError):  # no name that a file could have
-        return False
+def _exists(name: str) -> bool:
+    with suppress(OSError, ValueError):  # a name that no file could have
+        return Path(name).exists()
+    return False
 
 
 def _walk(root: Path, unreadable: Callable[[str], None]) -> Iterator[tuple[Path, list[str]]]:

@@ -46,8 +46,8 @@ def test_a_turned_box_is_enclosed(tmp_path):
     ("text", "says"),
     [
         (None, "no such file"),
-        ("{", "cannot be read as JSON"),
-        ("[]", "holds no ROI"),
+        ("{", "line 1 is not JSON"),
+        ("[]", "no list 'markups'"),
         ('{"markups": [{"type": "Fiducial"}]}', "draw a box"),
         ('{"markups": [{"type": "ROI", "center": [1, 2]}]}', "without centre and size"),
         ('{"markups": [{"type": "ROI", "coordinateSystem": "IJK", "center": [1, 2, 3], "size": [1, 1, 1]}]}', "'IJK'"),
