@@ -1,13 +1,12 @@
-"""The index: body coordinates of all maps of a store in a few files, so that one place is sought in all at once.
+"""The index: body coordinates of all maps of a store in one file, so that one place is sought in all at once.
 
-The index is made from the maps, and made again where it is missing or damaged. Parts of up to a thousand scans are
-written once; only the last, unfinished part is written anew when scans are added.
+The index is made from the maps. Maps that are new are added to it; it is made again where it is missing or damaged.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,93 +26,79 @@ from .manifest import Row
 from .partial_maps import BodyCells
 from .store import Store
 
-_FOLDER = "index"
 _STEP_MM = 0.05  # of coordinates
-_PART_SCANS = 1000
-_REMOVED_SHARE = 0.2  # of scans that were removed, above which the whole index is made again
 _CHUNK_CELLS = 500_000  # whose distances are in memory at a time
-_KEY = "scan_hashes"
-
-
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """One file of the index, mapped from the disk.
-
-    hashes: of its scans. coordinate: (n, 3) int16 steps. cell: (n,) int32 places in the flattened grids of the scans.
-    first: (scans + 1,) where the cells of each scan begin. matrices: (scans, 2, 4, 4) cell to RAS, voxel to RAS.
-    """
-
-    hashes: list[str]
-    coordinate: torch.Tensor
-    cell: torch.Tensor
-    first: np.ndarray
-    matrices: torch.Tensor
-
-    def cells(self, number: int, facts: dict[str, Any]) -> BodyCells:
-        """The body cells of the scan with this number."""
-        own = slice(int(self.first[number]), int(self.first[number + 1]))
-        coordinate = self.coordinate[own].numpy() * np.float32(_STEP_MM)
-        return BodyCells(_unravel(self.cell[own], facts), coordinate, *self.matrices[number].numpy(), facts)
+_NAME, _KEY = "index.safetensors", "scan_hashes"
 
 
 @dataclass(frozen=True, eq=False)
 class Hit:
-    """The cell of a scan whose coordinate is nearest to a place.
-
-    Args:
-        distance_mm: between both, in the body frame.
-        cell: (3,) i, j, k.
-    """
+    """The cell (3,) i, j, k of a scan whose coordinate is nearest to a place, and their distance in the body frame."""
 
     row: Row
     facts: dict[str, Any]
     distance_mm: float
     cell: np.ndarray
-    part: _Part
-    number: int
+    index: Index
 
     @cached_property
     def cells(self) -> BodyCells:
         """All body cells of the scan."""
-        return self.part.cells(self.number, self.facts)
+        return self.index.cells(self.row)
 
 
 class Index:
-    """All maps of a store. Raises MapError where a map file is missing or damaged."""
+    """All maps of a store. Raises MapError where a map file is missing or damaged.
+
+    scans: embedded scans and their facts, by content hash.
+    """
 
     def __init__(self, store: Store) -> None:
-        refresh(store)
-        # embedded scans and their facts, by content hash
+        self._table = refresh(store)
         self.scans = {row.scan_hash: (row, facts) for row, facts in store.manifest.embedded()}
-        try:
-            self._parts = [_open_part(path) for path in _files(store)]
-        except DAMAGED:
-            for path in _files(store):
-                path.unlink()
-            refresh(store)
-            self._parts = [_open_part(path) for path in _files(store)]
 
     def nearest(self, coordinates: np.ndarray) -> Iterator[Hit]:
         """For each scan, its cell nearest to any of some places (m, 3) in the body frame, mm."""
+        table = self._table
         steps = torch.from_numpy(np.atleast_2d(coordinates) / _STEP_MM).float()
-        for part in self._parts:
-            squares = torch.cat(
-                [_squares(chunk.float(), steps) for chunk in part.coordinate.split(_CHUNK_CELLS)]
-            ).numpy()
-            for number, scan_hash in enumerate(part.hashes):
-                if scan_hash in self.scans:
-                    row, facts = self.scans[scan_hash]
-                    first, last = int(part.first[number]), int(part.first[number + 1])
-                    at = first + int(squares[first:last].argmin())
-                    distance_mm = float(np.sqrt(squares[at])) * _STEP_MM
-                    yield Hit(row, facts, distance_mm, _unravel(part.cell[at : at + 1], facts)[0], part, number)
+        squares = torch.cat([_squares(chunk.float(), steps) for chunk in table.coordinate.split(_CHUNK_CELLS)]).numpy()
+        for scan_hash in table.numbers:
+            if scan_hash in self.scans:
+                row, facts = self.scans[scan_hash]
+                own = table.cells_of(scan_hash)
+                at = own.start + int(squares[own].argmin())
+                distance_mm = float(np.sqrt(squares[at])) * _STEP_MM
+                yield Hit(row, facts, distance_mm, _unravel(table.cell[at : at + 1], facts)[0], self)
 
     def cells(self, row: Row) -> BodyCells:
         """The body cells of an embedded scan. Raises MapError for another scan."""
-        for part in self._parts:
-            if row.scan_hash in part.hashes:
-                return part.cells(part.hashes.index(row.scan_hash), self.scans[row.scan_hash][1])
-        raise MapError(f"{row.scan}: is {row.state}, not embedded; run `anatemb cohort run` first.")
+        table = self._table
+        if row.scan_hash not in table.numbers or row.scan_hash not in self.scans:
+            raise MapError(f"{row.scan}: is {row.state}, not embedded; run `anatemb cohort run` first.")
+        facts, own = self.scans[row.scan_hash][1], table.cells_of(row.scan_hash)
+        cell_to_ras, scan_to_ras = table.matrices[table.numbers[row.scan_hash]].numpy()
+        coordinate = table.coordinate[own].numpy() * np.float32(_STEP_MM)
+        return BodyCells(_unravel(table.cell[own], facts), coordinate, cell_to_ras, scan_to_ras, facts)
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """The index file, mapped from the disk.
+
+    numbers: of the scans, by content hash. first: (scans + 1,) where the cells of each scan begin. coordinate: (n, 3)
+    int16 steps. cell: (n,) int32 places in the flattened grids of the scans. matrices: (scans, 2, 4, 4) cell to RAS,
+    voxel to RAS.
+    """
+
+    numbers: dict[str, int]
+    first: torch.Tensor
+    coordinate: torch.Tensor
+    cell: torch.Tensor
+    matrices: torch.Tensor
+
+    def cells_of(self, scan_hash: str) -> slice:
+        number = self.numbers[scan_hash]
+        return slice(int(self.first[number]), int(self.first[number + 1]))
 
 
 def _squares(coordinates: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
@@ -124,49 +109,39 @@ def _squares(coordinates: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
     return least
 
 
-def refresh(store: Store) -> None:
+def refresh(store: Store) -> _Table:
     """Bring the index up to date with the maps. Raises MapError where a map file is missing or damaged."""
-    files = _files(store)
-    kept: list[list[str]] = []
-    for path in files:
-        try:
-            kept.append(_read_hashes(path))
-        except DAMAGED:  # this part and all later ones are made again
-            break
-    wanted = list(store.manifest.map_files())
-    indexed = {scan_hash for part in kept for scan_hash in part}
-    new = [scan_hash for scan_hash in wanted if scan_hash not in indexed]
-    removed = indexed.difference(wanted)
-    is_outdated = len(removed) > _REMOVED_SHARE * len(wanted)
-    if not new and len(kept) == len(files) and not is_outdated:
-        return
-    if is_outdated:
-        kept, new = [], wanted
-    if kept and len(kept[-1]) < _PART_SCANS:
-        new = [each for each in kept.pop() if each not in removed] + new
-    start = len(kept)
-    for number in range(0, len(new), _PART_SCANS):
-        _write_part(store, start + number // _PART_SCANS, new[number : number + _PART_SCANS])
-    for path in _files(store)[start + -(-len(new) // _PART_SCANS) :]:
-        path.unlink(missing_ok=True)
-
-
-def _write_part(store: Store, number: int, hashes: Sequence[str]) -> None:
-    coordinates, cells, matrices = [], [], []
-    for scan_hash in hashes:
+    path = store.folder / _NAME
+    wanted = set(store.manifest.map_files())
+    try:
+        known = _read(path)
+    except DAMAGED:
+        known = _Table({}, *(torch.empty(0),) * 4)
+    if known.numbers and known.numbers.keys() == wanted:
+        return known
+    kept = [scan_hash for scan_hash in known.numbers if scan_hash in wanted]
+    parts = [
+        (known.coordinate[known.cells_of(each)], known.cell[known.cells_of(each)], known.matrices[known.numbers[each]])
+        for each in kept
+    ]
+    new = sorted(wanted.difference(kept))
+    for scan_hash in new:
         embedding = EmbeddingMap.load(store.map_path(scan_hash), descriptors=False)
-        steps = (embedding.body_cells[1] / _STEP_MM).round().clamp(-32767, 32767)
-        coordinates.append(steps.short())
-        cells.append(torch.nonzero(embedding.body.flatten())[:, 0].int())
-        matrices.append([embedding.cell_to_ras, embedding.scan_to_ras])
+        steps = (embedding.body_cells[1] / _STEP_MM).round().clamp(-32767, 32767).short()
+        cells = torch.nonzero(embedding.body.flatten())[:, 0].int()
+        parts.append((steps, cells, torch.from_numpy(np.stack([embedding.cell_to_ras, embedding.scan_to_ras]))))
+    if not parts:
+        path.unlink(missing_ok=True)
+        return known
+    coordinates, numbers_of_cells, matrices = zip(*parts, strict=True)
     tensors = {
         "coordinate": torch.cat(coordinates),
-        "cell": torch.cat(cells),
-        "first": torch.tensor([0, *(len(each) for each in cells)]).cumsum(0),
-        "matrices": torch.from_numpy(np.stack(matrices)),
+        "cell": torch.cat(numbers_of_cells),
+        "first": torch.tensor([0, *map(len, coordinates)]).cumsum(0),
+        "matrices": torch.stack(matrices),
     }
-    path = store.folder / _FOLDER / f"{number:04d}.safetensors"
-    write_tensor_file(path, tensors, {_KEY: json.dumps(list(hashes))}, MapError)
+    write_tensor_file(path, tensors, {_KEY: json.dumps([*kept, *new])}, MapError)
+    return _read(path)
 
 
 def _unravel(flat: torch.Tensor, facts: dict[str, Any]) -> np.ndarray:
@@ -174,27 +149,18 @@ def _unravel(flat: torch.Tensor, facts: dict[str, Any]) -> np.ndarray:
     try:
         k, j, i = np.unravel_index(flat.numpy(), tuple(facts["body_shape"]))
     except ValueError:
-        raise MapError("the index of this cohort is damaged; delete its folder `index`, which is made again.") from None
+        raise MapError(
+            "the index of this cohort is damaged; delete its file `index.safetensors`, which is made again."
+        ) from None
     return np.stack([i, j, k], axis=1).astype(np.int32)
 
 
-def _files(store: Store) -> list[Path]:
-    return sorted(path for path in (store.folder / _FOLDER).glob("*.safetensors") if not path.name.startswith("."))
-
-
-def _read_hashes(path: Path) -> list[str]:
+def _read(path: Path) -> _Table:
+    """Read an index; raises one of DAMAGED for a file that is missing or is no index."""
     with safe_open(str(path), "pt") as file:
         hashes = parse_json(file.metadata()[_KEY])
-    if not isinstance(hashes, list) or not hashes:
-        raise ValueError("no scans")
-    return [check_hash(each) for each in hashes]
-
-
-def _open_part(path: Path) -> _Part:
-    with safe_open(str(path), "pt") as file:
         names = ("coordinate", "cell", "first", "matrices")
         coordinate, cell, first, matrices = (file.get_tensor(name) for name in names)
-    hashes = _read_hashes(path)
     check_size(coordinate, (None, 3), torch.int16)
     check_size(cell, (len(coordinate),), torch.int32)
     check_size(first, (len(hashes) + 1,), torch.int64)
@@ -202,4 +168,4 @@ def _open_part(path: Path) -> _Part:
     if not bool((first.diff() > 0).all()) or int(first[0]) != 0 or int(first[-1]) != len(cell):
         raise ValueError("an index of other scans")
     check_matrices(matrices[:, 0], matrices[:, 1])
-    return _Part(hashes, coordinate, cell, first.numpy(), matrices)
+    return _Table({check_hash(each): n for n, each in enumerate(hashes)}, first, coordinate, cell, matrices)
