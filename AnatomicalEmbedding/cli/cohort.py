@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import AnatomicalEmbeddingError
 from . import cohort_results
-from .console import WEIGHTS_HELP, at_least, complete, megabytes, print_json, progress_lines, say, warn
+from .cohort_results import add_step
+from .console import WEIGHTS_HELP, at_least, megabytes, print_json, progress_lines, say, warn
 
 if TYPE_CHECKING:
     from ..cohort.engine import Progress
@@ -25,23 +25,16 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "`export` read their maps. A run that was interrupted or killed continues by the same command.",
     )
     steps = parser.add_subparsers(title="steps", metavar="STEP", required=True)
-    for add in (_add_run, _add_status, cohort_results.add_to, _add_remove):
+    for add in (_add_run, cohort_results.add_to, _add_others):
         add(steps)
 
 
-def _step(steps: argparse._SubParsersAction, name: str, run: Callable[[argparse.Namespace], None], about: str) -> Any:
-    parser = steps.add_parser(name, help=about[0].lower() + about[1:].partition(".")[0], description=about)
-    parser.add_argument("store", type=Path, metavar="STORE", help="folder of the cohort")
-    complete(parser, run, model=False)
-    return parser.add_argument
-
-
 def _add_run(steps: argparse._SubParsersAction) -> None:
-    about = "Adds the scans of folders to a cohort, and embeds all that wait. Without DIR, embeds those that wait."
-    add = _step(
+    add = add_step(
         steps, "run", _run_run,
-        f"{about} Image files and DICOM series are found in DIR and all folders below it. Nothing is copied; STORE is "
-        "made if it does not exist. A scan that cannot be used is recorded with the reason.",
+        "Adds the scans of folders to a cohort, and embeds all that wait. Without DIR, embeds those that wait. Image "
+        "files and DICOM series are found in DIR and all folders below it. Nothing is copied; STORE is made if it does "
+        "not exist. A scan that cannot be used is recorded with the reason.",
     )  # fmt: skip
     add("folders", nargs="*", type=Path, metavar="DIR", help="folders, or single files, to add")
     add("--workers", type=at_least(1), default=0, metavar="N", help="processes (default: by cores and free memory)")
@@ -52,15 +45,14 @@ def _add_run(steps: argparse._SubParsersAction) -> None:
     add("--device", default="auto", help="auto, cpu or cuda (default: auto)")
 
 
-def _add_status(steps: argparse._SubParsersAction) -> None:
-    add = _step(steps, "status", _run_status, "Counts the embedded scans, and says why the others cannot be used.")
+def _add_others(steps: argparse._SubParsersAction) -> None:
+    add = add_step(steps, "status", _run_status, "Counts the embedded scans, and says why the others cannot be used.")
     add("--verify", action="store_true", help="compare every map with its checksum")
     add("--repair", action="store_true", help="the same, and let the scans of damaged maps be embedded by the next run")
-
-
-def _add_remove(steps: argparse._SubParsersAction) -> None:
-    add = _step(steps, "remove", _run_remove, "Removes scans from the store. The scans themselves stay where they are.")
-    add("scans", nargs="+", metavar="SCAN", help="scan, or a folder: all scans below it")
+    about = "Removes scans from the store. The scans themselves stay where they are."
+    add_step(steps, "remove", _run_remove, about)(
+        "scans", nargs="+", metavar="SCAN", help="scan, or a folder: all scans below it"
+    )
 
 
 def _run_run(options: argparse.Namespace) -> None:
@@ -81,7 +73,7 @@ def _run_run(options: argparse.Namespace) -> None:
         if added:
             say(f"{added['new']} new scans, {added['changed']} changed, {added['known']} known before", options.json)
         with progress_lines("cohort", options.json) as show:
-            ended = run(store, plan, lambda state: show(state.done / max(state.total, 1), _in_rates(state)))
+            ended = run(store, plan, lambda state: show(sum(state.counts.values()) / state.total, _in_rates(state)))
         counts = store.manifest.counts()
         if any(ended.values()):
             from ..cohort.index import refresh
@@ -103,7 +95,7 @@ def _run_status(options: argparse.Namespace) -> None:
         faults = store.verify(options.repair) if options.verify or options.repair else []
         about, counts, maps = store.manifest.about, store.manifest.counts(), store.manifest.map_files()
         size = sum(each for _, each in maps.values())
-        rows = list(store.manifest.rows())
+        rows = store.manifest.rows()
         if options.json:
             facts = {row.id: facts for row, facts in store.manifest.embedded()}
             scans = [_listed(row, facts.get(row.id)) for row in rows]
@@ -144,8 +136,9 @@ def _run_remove(options: argparse.Namespace) -> None:
 
 def _in_rates(state: Progress) -> str:
     bad = "".join(f", {count} {name}" for name, count in state.counts.items() if name != "embedded")
-    left = f", {state.left_s / 60:.0f} min left" if state.done else ""
-    return f"{state.done} of {state.total} scans, {state.rate:.1f} a minute{left}{bad}"
+    done = sum(state.counts.values())
+    left = f", {(state.total - done) * state.seconds / done / 60:.0f} min left" if done else ""
+    return f"{done} of {state.total} scans, {60 * done / max(state.seconds, 1e-3):.1f} a minute{left}{bad}"
 
 
 def _in_words(counts: dict[str, int]) -> str:

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..errors import AnatomicalEmbeddingError, PointsError
 from . import console
 from .locate import open_finder
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from ..cohort.search import Found, Search
     from ..cohort.store import Store
     from ..embedding.inference import Model
@@ -24,50 +24,42 @@ _SHOWN = 10
 
 
 def add_to(steps: argparse._SubParsersAction) -> None:
-    find = _step(
-        steps,
-        "find",
-        run_find,
+    find = add_step(
+        steps, "find", run_find,
         "Finds one place in all scans: by words, or by a point or box in a scan. Writes places.csv, the most probable "
-        "scan first; points are RAS mm of each scan's own frame.",
-    )
-    _add_place(find)
-    export = _step(
-        steps,
-        "export",
-        run_export,
+        "scan first; points are RAS mm of each scan's own frame.", "output",
+    )  # fmt: skip
+    export = add_step(
+        steps, "export", run_export,
         "Writes tables of a cohort: scans.csv; with --structures boxes.csv; with a place places.csv and gallery.html.",
-    )
-    _add_place(export)
-    export.add_argument(
-        "--structures", metavar="A,B,...", help="boxes of structures (see `anatemb structures`), or of all of them: all"
-    )
+        "output",
+    )  # fmt: skip
+    for add in (find, export):
+        add("words", nargs="?", metavar="WORDS", help='one place, such as "left adrenal"')
+        add("--like", metavar="SCAN", help="scan of the cohort, or any other CT, that holds the example")
+        add("--point", metavar="R,A,S", help="the example in that scan, RAS mm")
+        add("--box", metavar="R,A,S,R,A,S", help="or two corners of a box in it, RAS mm")
+        add("--refine", type=console.at_least(0), metavar="N", help="answers to refine (default: 50)")
+    export("--structures", metavar="A,B,...", help="boxes of structures (see `anatemb structures`), or of all: all")
 
 
-def _step(
-    steps: argparse._SubParsersAction, name: str, run: Callable[[argparse.Namespace], None], about: str
-) -> argparse.ArgumentParser:
+def add_step(
+    steps: argparse._SubParsersAction, name: str, run: Callable[[argparse.Namespace], None], about: str, *shared: str
+) -> Callable[..., argparse.Action]:
+    """Add a step of `anatemb cohort` that works on a store; return the function that adds its further options."""
     parser = steps.add_parser(name, help=about[0].lower() + about[1:].partition(".")[0], description=about)
     parser.add_argument("store", type=Path, metavar="STORE", help="folder of the cohort")
-    console.complete(parser, run, "output", model=False)
-    return parser
-
-
-def _add_place(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("words", nargs="?", metavar="WORDS", help='one place, such as "left adrenal"')
-    add("--like", metavar="SCAN", help="scan of the cohort, or any other CT, that holds the example")
-    add("--point", metavar="R,A,S", help="the example in that scan, RAS mm")
-    add("--box", metavar="R,A,S,R,A,S", help="or two corners of a box in it, RAS mm")
-    add("--refine", type=console.at_least(0), metavar="N", help="answers to refine (default: 50)")
+    console.complete(parser, run, *shared, model=False)
+    return parser.add_argument
 
 
 def run_find(options: argparse.Namespace) -> None:
+    from ..cohort.search import Search
     from ..cohort.store import Store
 
     console.check_folder(options.output)
     with Store(options.store) as store:
-        found = find(store, options)
+        found = find(Search(store), options)
         console.make_folder(options.output)
         written = [options.output / "places.csv"]
         console.write_table(written[0], COLUMNS, [_row(each, "") for each in found])
@@ -83,9 +75,9 @@ def run_find(options: argparse.Namespace) -> None:
     console.say_written(written)
 
 
-def find(store: Store, options: argparse.Namespace, search: Search | None = None) -> list[Found]:
-    """Find the place that the options name in all scans of a store. search: of that store, if it is open already."""
-    from ..cohort.search import REFINED, Search, one_mention
+def find(search: Search, options: argparse.Namespace) -> list[Found]:
+    """Find the place that the options name in all scans of a store."""
+    from ..cohort.search import REFINED, one_mention
     from ..structures.locating import make_example
 
     refined = REFINED if options.refine is None else options.refine
@@ -102,14 +94,11 @@ def find(store: Store, options: argparse.Namespace, search: Search | None = None
         def step(share: float) -> None:
             progress(share, "")
 
-        search = search or Search(store)
         if mention is not None:
             return search.words(mention, refined, step)
         template = _template(search, options)
         if options.box:
             corners = _numbers(options.box, 6, "--box").reshape(2, 3)
-            import numpy as np
-
             return search.box(make_example(template, np.sort(corners, axis=0)), refined, step)
         from ..matching.query import Query, StoredQuery
 
@@ -135,8 +124,6 @@ def _template(search: Search, options: argparse.Namespace) -> EmbeddingMap:
 
 
 def _numbers(text: str, count: int, option: str) -> np.ndarray:
-    import numpy as np
-
     try:
         values = np.array([float(part) for part in text.split(",")])
     except ValueError:
@@ -161,7 +148,7 @@ def run_export(options: argparse.Namespace) -> None:
     console.check_folder(options.output)
     with Store(options.store) as store:
         search = Search(store)
-        found = find(store, options, search) if options.words or options.like else None
+        found = find(search, options) if options.words or options.like else None
         console.make_folder(options.output)
         written = [_write_scans(store, options.output)]
         if options.structures:
@@ -207,13 +194,13 @@ def _write_boxes(store: Store, search: Search, options: argparse.Namespace) -> P
 
     names = None if options.structures == "all" else options.structures
     finder = open_finder(_open_model(store), RECALL, names)
-    rows, total = [], len(search.index.scans)
+    rows = []
     with console.progress_bar("boxes", options.json) as progress:
-        for number, (row, found) in enumerate(search.locate(finder.examples, finder.effort)):
-            for name, located in found.items():
-                if (box := finder.box(located)) is not None:
-                    rows.append([row.scan, name, located.status, *(round(float(x), 2) for x in box.ravel())])
-            progress((number + 1) / total, "")
+        for number, (row, _) in enumerate(search.index.scans.values()):
+            for name, each in finder.find(search.map_of(row)).items():
+                if each.box_ras is not None:
+                    rows.append([row.scan, name, each.status, *each.box_ras.ravel().round(2).tolist()])
+            progress((number + 1) / len(search.index.scans), "")
     console.write_table(options.output / "boxes.csv", ["scan", "structure", "status", *SIDES], rows)
     return options.output / "boxes.csv"
 

@@ -10,6 +10,7 @@ import logging
 import os
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -54,28 +55,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is.
+    """How far a run is: scans in all, seconds since the first task, and scans by the state that they ended in."""
 
-    Args:
-        done, total: scans.
-        seconds: since its first task.
-        counts: scans of this run by the state they ended in.
-    """
-
-    done: int
     total: int
     seconds: float
     counts: dict[str, int]
-
-    @property
-    def rate(self) -> float:
-        """Scans per minute."""
-        return 60 * self.done / max(self.seconds, 1e-3)
-
-    @property
-    def left_s(self) -> float:
-        """Seconds to the end at this rate; infinite before the first scan."""
-        return (self.total - self.done) * self.seconds / self.done if self.done else float("inf")
 
 
 def run(store: Store, plan: Plan, progress: Callable[[Progress], None] = lambda state: None) -> dict[str, int]:
@@ -87,27 +71,20 @@ def run(store: Store, plan: Plan, progress: Callable[[Progress], None] = lambda 
     require("distributed", "Dask distributed", "cohorts are embedded by", "cohort")
     with store.locked():
         store.clean()
-        total = store.manifest.count_due()
-        if not total:
+        due = store.manifest.due()
+        if not due:
             return {}
         model, weights_hash, descriptors = choose_weights(store, plan.model, plan.descriptors)
         plan = replace(plan, model=model, descriptors=descriptors)
-        with _open_client(plan, total) as client:
-            return _Run(store, plan, weights_hash, client, total, progress).embed_all()
+        with _open_client(plan, len(due)) as client:
+            return _Run(store, plan, weights_hash, client, due, progress).embed_all()
 
 
 def choose_weights(store: Store, model: str, descriptors: bool) -> tuple[str, str, bool]:
-    """Choose the weights of a run; the first run of a store decides for all later ones.
+    """Return name or file of the weights of a run, their SHA-256, and whether descriptors are kept.
 
-    Args:
-        model: "auto", or a name or file of the same weights.
-        descriptors: whether to keep them, where no run has decided it yet.
-
-    Returns:
-        name or file of the weights, their SHA-256, and whether descriptors are kept.
-
-    Raises:
-        AnatomicalEmbeddingError: the weights differ from the store's, or have no body frame in mm.
+    The first run of a store decides for all later ones. Raises AnatomicalEmbeddingError for weights that differ from
+    the store's, or have no body frame in mm.
     """
     from ..embedding.models.registry import find_weights
 
@@ -128,34 +105,26 @@ def choose_weights(store: Store, model: str, descriptors: bool) -> tuple[str, st
 
 class _Run:
     def __init__(
-        self, store: Store, plan: Plan, weights_hash: str, client: Any, total: int, progress: Callable[[Progress], None]
-    ) -> None:
+        self, store: Store, plan: Plan, weights_hash: str, client: Any, due: list[Row],
+        progress: Callable[[Progress], None],
+    ) -> None:  # fmt: skip
         self._store, self._plan, self._client, self._progress = store, plan, client, progress
         self._weights_hash = weights_hash
-        self._total, self._done, self._counts = total, 0, dict[str, int]()
+        self._due, self._total, self._counts = due[::-1], len(due), Counter[str]()  # the next scan is the last
         self._rows: dict[Any, Row] = {}  # by the future of their task
-        self._lost: list[Row] = []  # whose tasks the scheduler has lost
         self._start = self._last_worker = time.monotonic()
 
     def embed_all(self) -> dict[str, int]:
         """Send all tasks and record their ends. Returns how many scans ended in each state."""
         from distributed import CancelledError, wait
 
-        due = self._store.manifest.due()
-        has_more = True
-        while has_more or self._rows or self._lost:
+        while self._due or self._rows:
             workers = self._workers()
             if not workers:
                 time.sleep(1)
                 continue
-            while len(self._rows) < _TASKS_AHEAD * len(workers):
-                row = self._lost.pop() if self._lost else next(due, None)
-                if row is None:
-                    has_more = False
-                    break
-                self._submit(row, workers)
-            if not self._rows:
-                break
+            while self._due and len(self._rows) < _TASKS_AHEAD * len(workers):
+                self._submit(self._due.pop(), workers)
             try:
                 ended = wait(list(self._rows), timeout=1, return_when="FIRST_COMPLETED").done
             except TimeoutError:
@@ -164,8 +133,8 @@ class _Run:
                 ended = {future for future in self._rows if future.status in ("cancelled", "lost")}
             for future in ended:
                 self._record(future)
-            self._progress(Progress(self._done, self._total, time.monotonic() - self._start, dict(self._counts)))
-        return self._counts
+            self._progress(Progress(self._total, time.monotonic() - self._start, dict(self._counts)))
+        return dict(self._counts)
 
     def _workers(self) -> dict[str, Any]:
         """Workers by the scheduler's list. Raises AnatomicalEmbeddingError after a while without any."""
@@ -177,8 +146,8 @@ class _Run:
         is_late = now - self._last_worker > _PATIENCE_S
         if not workers and (self._client.status in ("closed", "closing") or is_late):
             raise AnatomicalEmbeddingError(
-                f"{self._plan.scheduler or 'the scheduler'}: has ended, or has no workers; {self._done} scans of this "
-                "run are kept: start it again, then run the same command again."
+                f"{self._plan.scheduler or 'the scheduler'}: has ended, or has no workers; start it, then run the same "
+                f"command again. {self._counts.total()} scans of this run are kept."
             )
         return workers
 
@@ -210,16 +179,14 @@ class _Run:
             reason = f"{row.path}: ended {_RETRIES} workers, perhaps by its size; give more memory by --memory-mb."
             found = {"state": FAILED, "reason": reason}
         except (CancelledError, OSError):
-            self._rows.pop(future)
-            self._lost.append(row)
+            self._due.append(self._rows.pop(future))
             return
         except Exception as error:  # the task could not be sent or started
             found = {"state": FAILED, "reason": f"{row.path}: {type(error).__name__}: {error}"}
         del self._rows[future]
         state, reason = found.pop("state"), found.pop("reason", "")
         self._store.manifest.finish(row.id, state, reason, **found)
-        self._done += 1
-        self._counts[state] = self._counts.get(state, 0) + 1
+        self._counts[state] += 1
 
 
 @contextmanager

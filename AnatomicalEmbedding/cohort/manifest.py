@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +24,6 @@ UNUSABLE = "unusable"  # no CT, damaged, too large: the file must change first
 FAILED = "failed"  # ended its worker, or an unexpected error: tried again by the next run
 STATES = (WAITING, EMBEDDED, DUPLICATE, UNUSABLE, FAILED)
 _FORMAT = 2  # 1: maps in another format
-_BATCH_SCANS = 100  # that are added in one transaction
-_PAGE_SCANS = 500  # that are in memory at a time
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
     """CREATE TABLE IF NOT EXISTS scans (
@@ -65,18 +62,13 @@ class Row:
         """Read a row of the table. Raises ValueError or TypeError where another program changed it."""
         values = {name: row[name] for name in cls.__dataclass_fields__}
         files = parse_json(row["files"])
-        numbers = [values[name] for name in ("id", "size")]
-        texts = [*(values[name] for name in ("scan", "path", "series", "state", "reason")), *files]
-        fits = (
-            all(type(number) is int for number in numbers)
-            and all(isinstance(text, str) and "\0" not in text for text in texts)
-            and values["state"] in STATES
-            and isinstance(files, list)
-        )
-        if not fits:
+        texts = [*(values[name] for name in ("scan", "path", "series", "reason")), *files]
+        if not all(isinstance(text, str) and "\0" not in text for text in texts) or not isinstance(files, list):
             raise ValueError("not a scan")
-        if values["scan_hash"] is not None:
-            check_hash(values["scan_hash"])
+        if type(row["id"]) is not int or type(row["size"]) is not int or row["state"] not in STATES:
+            raise ValueError("not a scan")
+        if row["scan_hash"] is not None:
+            check_hash(row["scan_hash"])
         return cls(**values | {"files": tuple(files)})
 
 
@@ -121,17 +113,10 @@ class Manifest:
             self._execute("INSERT OR REPLACE INTO about VALUES (?, ?)", pair)
 
     def add(self, sources: Iterable[Source]) -> Counter[str]:
-        """Add scans.
-
-        Returns:
-            counts of "new", "changed" (the file differs from before, and waits again) and "known".
-        """
-        count: Counter[str] = Counter()
-        remaining = iter(sources)
-        while batch := list(islice(remaining, _BATCH_SCANS)):  # listed before, not while, the manifest is locked
-            with self._transaction():
-                count.update(self._add(source) for source in batch)
-        return count
+        """Add scans; count those that are "new", "changed" (which wait again) and "known"."""
+        listed = list(sources)  # before, not while, the manifest is locked
+        with self._transaction():
+            return Counter(map(self._add, listed))
 
     def _add(self, source: Source) -> str:
         known = self._execute(
@@ -183,37 +168,30 @@ class Manifest:
             state, reason = (EMBEDDED, "") if number == 0 else (DUPLICATE, f"the same content as {equal[0]['scan']}")
             self._execute("UPDATE scans SET state = ?, reason = ? WHERE id = ?", (state, reason, row["id"]))
 
-    def due(self) -> Iterator[Row]:
+    def due(self) -> list[Row]:
         """Scans that wait or failed, in the order of adding."""
-        last = -1
-        while page := self._execute(
-            "SELECT * FROM scans WHERE state IN (?, ?) AND id > ? ORDER BY id LIMIT ?",
-            (WAITING, FAILED, last, _PAGE_SCANS),
-        ):
-            last = page[-1]["id"]
-            yield from map(self._row, page)
-
-    def count_due(self) -> int:
-        """How many scans wait or failed."""
-        counts = self.counts()
-        return counts[WAITING] + counts[FAILED]
+        return self.rows(WAITING, FAILED)
 
     def counts(self) -> dict[str, int]:
         """How many scans are in each of STATES."""
         found = {row[0]: row[1] for row in self._execute("SELECT state, count(*) FROM scans GROUP BY state")}
         return {state: found.get(state, 0) for state in STATES}
 
-    def rows(self, *states: str) -> Iterator[Row]:
+    def rows(self, *states: str) -> list[Row]:
         """Scans in these states, or all scans where no state is given, in the order of adding."""
         condition = f"WHERE state IN ({', '.join('?' * len(states))})" if states else ""
-        yield from map(self._row, self._execute(f"SELECT * FROM scans {condition} ORDER BY id", states))
+        return self._rows(self._execute(f"SELECT * FROM scans {condition} ORDER BY id", states))
 
     def embedded(self) -> list[tuple[Row, dict[str, Any]]]:
         """Embedded scans and their facts."""
         found = self._execute(
             "SELECT scans.*, facts FROM scans JOIN maps USING (scan_hash) WHERE state = ? ORDER BY id", (EMBEDDED,)
         )
-        return [(self._row(row), self._facts(row)) for row in found]
+        with self._naming_file():
+            facts = [parse_json(row["facts"]) for row in found]
+            for each in facts:
+                check_facts(each)
+        return list(zip(self._rows(found), facts, strict=True))
 
     def map_files(self) -> dict[str, tuple[str, int]]:
         """SHA-256 and bytes of every map file, by the scan's content hash."""
@@ -230,7 +208,7 @@ class Manifest:
         )
         if not found:
             raise AnatomicalEmbeddingError(f"{scan}: is not in this cohort; `anatemb cohort status --json` lists all.")
-        return list(map(self._row, found))
+        return self._rows(found)
 
     def remove(self, rows: Iterable[Row]) -> None:
         """Forget scans. A duplicate takes the place of a removed original."""
@@ -274,15 +252,9 @@ class Manifest:
         with self._naming_file():
             return self._db.execute(command, values).fetchall()
 
-    def _row(self, row: sqlite3.Row) -> Row:
+    def _rows(self, found: Iterable[sqlite3.Row]) -> list[Row]:
         with self._naming_file():
-            return Row.of(row)
-
-    def _facts(self, row: sqlite3.Row) -> dict[str, Any]:
-        with self._naming_file():
-            facts = parse_json(row["facts"])
-            check_facts(facts)
-            return facts
+            return list(map(Row.of, found))
 
     @contextmanager
     def _naming_file(self) -> Iterator[None]:

@@ -6,7 +6,7 @@ a near cell. Other scans are matched by coordinates alone, and the best of them 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -20,7 +20,7 @@ from ..matching.query import Query, StoredQuery
 from ..matching.status import ABSENT, MATCHED, UNCERTAIN, decide
 from ..scan.sources import distinct_names
 from ..scan.volume import Volume
-from ..structures.locating import Example, Located, locate
+from ..structures.locating import Example, locate
 from ..words import OUTSIDE, Mention, Place, PlaceFinder, load_terms, not_understood, parse_query, shipped_atlas
 from ..words.derived_places import qualify
 from ..words.presence import frame_fields
@@ -49,7 +49,7 @@ class Found:
     """One place in one scan.
 
     Args:
-        status: "matched", "uncertain" or "absent", by the one rule of `matching.status`.
+        status: "matched", "uncertain" or "absent".
         probability: by a point, that it is in the scan and the answer within 10 mm; by words, that the point lies in
             the place; by a box, share of its points that the scan shows. None where nothing is calibrated.
         expected_error_mm, point_ras: mm, and (3,) RAS mm; None where absent.
@@ -117,13 +117,6 @@ class Search:
         for n in order[len(best) :]:
             found.append(first[n] if near[n].distance_mm <= _NEAR_MM else _absent(near[n].row))
         return sorted([*better, *found], key=_order)
-
-    def locate(
-        self, structures: Mapping[str, Sequence[Example]], effort: str
-    ) -> Iterator[tuple[Row, dict[str, Located]]]:
-        """Locate structures by examples in every embedded scan; only maps are read."""
-        for row, _ in self.index.scans.values():
-            yield row, locate(structures, self.map_of(row), effort)
 
     def _match(self, query: Query, hits: Sequence[Hit], effort: str, step: Step) -> list[Found]:
         """Match one point in batches of scans, so that few maps are in memory."""
@@ -229,24 +222,24 @@ def _points_in_frame(name: str, mention: Mention, atlas: object) -> tuple[np.nda
     return np.concatenate([points[:: -(-len(points) // _FRAME_POINTS)], middle[None]]), middle
 
 
-def _absent(row: Row) -> Found:
-    return Found(row, ABSENT, _ABSENT_PROBABILITY, None, None)
+def _absent(row: Row, probability: float = _ABSENT_PROBABILITY, similarity: float | None = None) -> Found:
+    return Found(row, ABSENT, probability, None, None, similarity)
 
 
 def _of_match(row: Row, answer: Matches) -> Found:
     """The answer for one point. Without a calibration there is no probability, and each answer is uncertain."""
+    similarity = float(answer.score[0])
     if answer.status is None:
-        return Found(row, UNCERTAIN, None, None, answer.points_ras[0], similarity=float(answer.score[0]))
+        return Found(row, UNCERTAIN, None, None, answer.points_ras[0], similarity)
     status, probability = str(answer.status[0]), float(answer.probability[0])
     if status == ABSENT:
-        return replace(_absent(row), probability=probability, similarity=float(answer.score[0]))
-    error = float(answer.expected_error_mm[0])
-    return Found(row, status, probability, error, answer.points_ras[0], similarity=float(answer.score[0]))
+        return _absent(row, probability, similarity)
+    return Found(row, status, probability, float(answer.expected_error_mm[0]), answer.points_ras[0], similarity)
 
 
 def _of_words(row: Row, place: Place) -> Found:
     if place.status == OUTSIDE or place.point_ras is None:
-        return replace(_absent(row), probability=max(1 - float(place.probability), _ABSENT_PROBABILITY))
+        return _absent(row, max(1 - float(place.probability), _ABSENT_PROBABILITY))
     error = _error_mm(place)
     status = UNCERTAIN if place.status == UNCERTAIN else str(decide(1.0, error))
     return Found(row, status, float(place.probability), error, np.asarray(place.point_ras))

@@ -30,13 +30,7 @@ def map_path(folder: Path, scan_hash: str) -> Path:
 
 @dataclass(frozen=True)
 class Fault:
-    """A map file that is missing or damaged.
-
-    Args:
-        scan_hash: of its scan.
-        problem: in words.
-        repaired: what was done, or "".
-    """
+    """A map file that is missing or damaged: its scan, the problem in words, and its repair or ""."""
 
     scan_hash: str
     problem: str
@@ -59,7 +53,6 @@ class Store:
         self.manifest = Manifest(self.folder / MANIFEST_NAME, create)
 
     def close(self) -> None:
-        """Close the manifest."""
         self.manifest.close()
 
     def __enter__(self) -> Store:
@@ -113,31 +106,26 @@ class Store:
             self.clean()
         return list(rows.values())
 
-    def verify(self, repair: bool = False, progress: Callable[[float], None] = lambda share: None) -> list[Fault]:
-        """Compare every map file with its checksum.
-
-        Args:
-            repair: let the scans of damaged and lost files wait again.
-            progress: called with the share done.
-        """
+    def verify(self, repair: bool = False) -> list[Fault]:
+        """Compare every map file with its checksum. repair: let the scans of damaged and lost files wait again."""
         if not repair:
-            return list(self._faults(False, progress))
+            return self._faults("")
         with self.locked():
             self.clean()
-            return list(self._faults(True, progress))
+            faults = self._faults("embedded again by the next run")
+            for fault in faults:
+                self.map_path(fault.scan_hash).unlink(missing_ok=True)
+                self.manifest.embed_again(fault.scan_hash)
+        return faults
 
-    def _faults(self, repair: bool, progress: Callable[[float], None]) -> Iterator[Fault]:
-        files = self.manifest.map_files()
+    def _faults(self, repaired: str) -> list[Fault]:
         names = {row.scan_hash: row.scan for row in self.manifest.rows(EMBEDDED)}
-        for number, (scan_hash, (sha256, _)) in enumerate(files.items()):
+        faults = []
+        for scan_hash, (sha256, _) in self.manifest.map_files().items():
             path = self.map_path(scan_hash)
             if problem := _problem(path, sha256):
-                if repair:
-                    path.unlink(missing_ok=True)
-                    self.manifest.embed_again(scan_hash)
-                done = "embedded again by the next run" if repair else ""
-                yield Fault(scan_hash, f"{names.get(scan_hash, 'unused')}: {problem} ({path})", done)
-            progress((number + 1) / len(files))
+                faults.append(Fault(scan_hash, f"{names.get(scan_hash, 'unused')}: {problem} ({path})", repaired))
+        return faults
 
 
 def _problem(path: Path, sha256: str) -> str:

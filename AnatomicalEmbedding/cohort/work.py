@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -29,12 +30,7 @@ _KEPT_BYTES = 700 * 2**20  # of a worker's memory: Python, torch and the weights
 class Task:
     """One scan to embed, as plain values that can be sent to another machine with the same file system.
 
-    Args:
-        path, series, files: as in `scan.sources`.
-        model: weights by name or file.
-        weights_hash: SHA-256 that the weights must have, or "".
-        descriptors: whether to keep them, for refined answers.
-        memory_bytes: limit of this worker; 0: a share of the free memory.
+    path, series and files are as in `scan.sources`; memory_bytes limits the worker (0: a share of the free memory).
     """
 
     store: str
@@ -49,32 +45,34 @@ class Task:
 
 
 def embed_scan(task: Task) -> dict[str, Any]:
-    """Do one task and return the values for `Manifest.finish`. Errors are returned, as "state" and "reason"."""
+    """Do one task; return the values for `Manifest.finish`. Errors are returned, as "state" and "reason"."""
     try:
         return _embed(task)
     except VolumeError as error:
-        return {"state": UNUSABLE, "reason": _sentence(error, task)}
+        return {"state": UNUSABLE, "reason": _reason(error, task)}
     except AnatomicalEmbeddingError as error:  # of this machine, not of the scan: another run may succeed
-        return {"state": FAILED, "reason": _sentence(error, task)}
+        return {"state": FAILED, "reason": _reason(error, task)}
     except Exception as error:  # torch raises RuntimeError where no memory is left
-        return {"state": FAILED, "reason": f"{task.path}: {type(error).__name__}: {_line(error)}"}
+        return {"state": FAILED, "reason": f"{task.path}: {type(error).__name__}: {error}"[:600]}
 
 
 def _embed(task: Task) -> dict[str, Any]:
     import torch
 
+    from ..embedding.device import memory_budget
     from ..embedding.inference import volume_hash
 
     torch.set_num_threads(1)  # there are as many workers as cores; one thread rounds alike on all machines
     sitk.ProcessObject.SetGlobalWarningDisplay(False)
     sitk.ProcessObject.SetGlobalDefaultNumberOfThreads(1)
-    volume = read_source(task.path, task.series, task.files, task.memory_bytes or _free_bytes())
+    memory_bytes = task.memory_bytes or memory_budget(torch.device("cpu"))
+    volume = read_source(task.path, task.series, task.files, memory_bytes)
     scan_hash = volume_hash(volume)
     path = map_path(Path(task.store), scan_hash)
     facts = _read_facts(path, task)
     if facts is None:
         model = _model(task.model, task.device)
-        if task.weights_hash and model.weights_hash != task.weights_hash:
+        if model.weights_hash != task.weights_hash:
             raise AnatomicalEmbeddingError(f"{task.model}: this worker has other weights of this name; install alike.")
         if task.memory_bytes:
             model.budget_bytes = max(task.memory_bytes - _KEPT_BYTES - volume.voxels.nbytes * 3, 64 * 2**20)
@@ -97,7 +95,7 @@ def _read_facts(path: Path, task: Task) -> dict[str, Any] | None:
         found = EmbeddingMap.load(path)
     except MapError:
         return None
-    return make_facts(found) if task.weights_hash in ("", found.provenance.weights_hash) else None
+    return make_facts(found) if found.provenance.weights_hash == task.weights_hash else None
 
 
 def read_source(path: str, series: str, files: tuple[str, ...], memory_bytes: int | None = None) -> Volume:
@@ -135,23 +133,13 @@ def _check_size(files: list[Path], path: str, memory_bytes: int) -> None:
         reader.ReadImageInformation()
     except RuntimeError:
         return  # reading it gives the reason
-    voxels = len(files)
-    for n in reader.GetSize():
-        voxels *= n
+    voxels = len(files) * math.prod(reader.GetSize())
     need = voxels * _READING_BYTES
     if need > memory_bytes:
         raise AnatomicalEmbeddingError(
             f"{path}: has {voxels / 1e6:.0f} million voxels, which need about {need / 2**30:.1f} GB to read, more than "
             f"the {memory_bytes / 2**30:.1f} GB of a worker; give more by --memory-mb, or cut the scan."
         )
-
-
-def _free_bytes() -> int:
-    import torch
-
-    from ..embedding.device import memory_budget
-
-    return memory_budget(torch.device("cpu"))
 
 
 @lru_cache(maxsize=2)
@@ -162,11 +150,5 @@ def _model(name: str, device: str) -> Model:
     return load_model(name, device)
 
 
-def _sentence(error: Exception, task: Task) -> str:
-    """One line that names the scan and the problem."""
-    text = _line(error)
-    return text if task.path in text else f"{task.path}: {text}"
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:600]
+def _reason(error: AnatomicalEmbeddingError, task: Task) -> str:
+    return str(error) if task.path in str(error) else f"{task.path}: {error}"
