@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ..errors import AnatomicalEmbeddingError
-from ..files import free_name
 from ..scan.checks import MAX_SPACING_MM, MIN_SPACING_MM
 from ..scan.volume import Volume
 from . import console
@@ -59,7 +58,6 @@ def run(options: argparse.Namespace) -> None:
     console.make_folder(options.output)
     inputs = [*scans.paths, *(options.examples.iterdir() if options.examples else ())]
     rows: list[list[Any]] = []
-    taken: set[str] = set()
     for path, name, volume, embedding in scans.embedded(model):
         with scans.skipping():
             found = finder.find(embedding)
@@ -70,7 +68,8 @@ def run(options: argparse.Namespace) -> None:
             together = {f"{name}_crop": list(boxes)}
             for crop_name, members in ({f"{name}_{n}": [n] for n in boxes} if options.separate else together).items():
                 box = grown(enclosing([boxes[n] for n in members]), np.full(6, options.margin_mm))
-                output = _output_path(options.output, crop_name, taken, inputs)
+                output = options.output / f"{_file_name(crop_name)}.nii.gz"
+                console.check_kept(inputs, [output])
                 size = _write_crop(volume, box, options.spacing, output)
                 rows.append([path, str(output), " ".join(members), *size, missing])
     written = scans.write_table("crops", COLUMNS, rows)
@@ -93,9 +92,8 @@ def _paste(options: argparse.Namespace) -> None:
     console.make_folder(options.output)
     for path, name, volume in scans.read():
         with scans.skipping():
-            own = [r for r in results if _scan_of(display_name(r), scans.sources) == name]
-            if not source.is_dir() and len(scans.sources) == 1:
-                own = results
+            is_one = not source.is_dir() and len(scans.sources) == 1
+            own = [r for r in results if is_one or _scan_of(display_name(r), scans.sources) == name]
             if not own:
                 raise AnatomicalEmbeddingError(
                     f"{path}: {source} holds no result for it; its name must begin with {name}_, as its crop's does."
@@ -116,15 +114,6 @@ def _scan_of(result: str, names: Iterable[str]) -> str | None:
 def _file_name(name: str) -> str:
     """Return a name for a file that other programs accept too: without spaces and signs."""
     return "".join(c if c.isalnum() or c in "-_." else "_" for c in name).lstrip(".")
-
-
-def _output_path(folder: Path, name: str, taken: set[str], inputs: list[Path]) -> Path:
-    """Return a free file for a crop. Raises AnatomicalEmbeddingError if it would overwrite an input."""
-    unique = free_name(_file_name(name), taken)
-    taken.add(unique.casefold())
-    path = folder / f"{unique}.nii.gz"
-    console.check_kept(inputs, [path])
-    return path
 
 
 def _write_crop(

@@ -56,19 +56,16 @@ def run(options: argparse.Namespace) -> None:
     errors = np.linalg.norm(matches.points_ras - truth, axis=1)
     known = np.isfinite(errors)
     median = float(np.median(errors[known]))
+    places = matches.points_ras.round(1).tolist()
     status = ("",) * len(names) if matches.status is None else matches.status
-    rows = [
-        [label, *(f"{x:.1f}" for x in p), str(s), f"{e:.1f}" if shown else "not there"]
-        for label, p, s, e, shown in zip(names, matches.points_ras, status, errors, known, strict=True)
+    found = [
+        {"label": label, "found_ras": place, "status": str(s) or None, "error_mm": e if there else None}
+        for label, place, s, e, there in zip(names, places, status, errors.round(1).tolist(), known, strict=True)
     ]
     if options.json:
-        found = [
-            {"label": label, "found_ras": [float(x) for x in place], "status": s or None,
-             "error_mm": float(e) if shown else None}
-            for (label, *place, s, e), shown in zip(rows, known, strict=True)
-        ]  # fmt: skip
         print_json({"points": found, "median_error_mm": round(median, 2), "files": list(map(str, written))})
         return
+    rows = [[label, *p, s, f"{e:.1f}" if e is not None else "not there"] for label, p, s, e in map(dict.values, found)]
     print_table(["point", "found R", "A", "S", "status", "error mm"], rows)
     say(f"\nmedian error {median:.1f} mm over {known.sum()} points (truth of the synthetic patients)")
     say(f"open {written[-1]}")
@@ -85,8 +82,8 @@ def _check_own(folder: Path) -> None:
         own = path.exists() and set(read_points(path).labels) <= set(SHOWN)
     except PointsError:
         own = False
-    there = [name for name in (_POINTS, *_OTHERS) if (folder / name).exists()]
-    if there and not own:
+    existing = [name for name in (_POINTS, *_OTHERS) if (folder / name).exists()]
+    if existing and not own:
         raise AnatomicalEmbeddingError(
-            f"{folder / there[0]}: was not written by a demo, and would be overwritten; give another output folder."
+            f"{folder / existing[0]}: was not written by a demo, and would be overwritten; give another output folder."
         )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,8 +25,7 @@ _REPORT_TARGETS = 8
 _TABLE_NAME = "matches.csv"
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """One target's matches. volume: only of targets that the report shows."""
 
     path: str
@@ -63,7 +62,8 @@ def run(options: argparse.Namespace) -> None:
     held = console.held_series(options.template) if options.series else set()
     scans = Scans(options, targets, [uid for uid in options.series if uid not in held])
     inputs = [] if options.point else [Path(options.files[0])]
-    console.check_kept(inputs, [options.output / name for name in (*map(_markups_name, scans.sources), _TABLE_NAME)])
+    results = [f"{name}.mrk.json" for name in scans.sources]
+    console.check_kept(inputs, [options.output / name for name in (*results, _TABLE_NAME)])
     template = console.read_scan(options.template, options.series)
     console.check_inside(template, options.template, [f"point {label!r}" for label in points.labels], points.points_ras)
     console.check_report(options)
@@ -88,23 +88,15 @@ def run(options: argparse.Namespace) -> None:
 
 
 def write_answers(
-    folder: Path,
-    template: Volume,
-    points: PointList,
-    answers: list[Answer],
-    model_name: str,
-    report: bool = True,
+    folder: Path, template: Volume, points: PointList, answers: list[Answer], model_name: str, report: bool = True,
     truth: list[np.ndarray] | None = None,
-) -> list[Path]:
+) -> list[Path]:  # fmt: skip
     """Write .mrk.json per target, matches.csv and report.html into `folder`; return the files."""
     folder.mkdir(parents=True, exist_ok=True)
-    written = []
-    for answer in answers:
-        path = folder / _markups_name(answer.name)
-        matches = answer.matches
+    written = [folder / f"{answer.name}.mrk.json" for answer in answers]
+    for path, (_, name, matches, _) in zip(written, answers, strict=True):
         found = PointList(points.labels, matches.points_ras, descriptions(matches))
-        write_markups(path, found, answer.name, None if matches.status is None else matches.status == ABSENT)
-        written.append(path)
+        write_markups(path, found, name, None if matches.status is None else (matches.status == ABSENT).tolist())
     written.append(folder / _TABLE_NAME)
     console.write_table(written[-1], COLUMNS, csv_rows(points, answers))
     if report:
@@ -112,9 +104,8 @@ def write_answers(
 
         shown = [(a.name, a.volume, a.matches) for a in answers if a.volume is not None]
         title = f"Points of {template.name or 'the template'} in {len(shown)} scan{'s' if len(shown) > 1 else ''}"
-        written.append(
-            write_report(folder / "report.html", template, points, shown, title=title, truth=truth, model=model_name)
-        )
+        page = folder / "report.html"
+        written.append(write_report(page, template, points, shown, title=title, truth=truth, model=model_name))
     return written
 
 
@@ -132,10 +123,6 @@ def descriptions(matches: Matches) -> tuple[str, ...]:
         return f"{row['status']}: {error:.0f} mm expected, {share:.0%} within 10 mm{doubt}"
 
     return tuple(described(row) for row in matches.table())
-
-
-def _markups_name(name: str) -> str:
-    return f"{name}.mrk.json"
 
 
 def csv_rows(points: PointList, answers: list[Answer]) -> list[list[Any]]:

@@ -83,12 +83,23 @@ def run(options: argparse.Namespace) -> None:
         carried = PointList(points.labels, found.transform_points(points.points_ras))
         beyond = ~moving.contains(carried.points_ras)
         facts["points_outside_moving"] = [label for label, gone in zip(points.labels, beyond, strict=True) if gone]
-    written = _write(options, found, fixed, moving, facts)
+    folder = options.output
+    written = [folder / name for name in _ALWAYS]
+    found.write(written[0])
+    found.warp(moving, fixed).write(written[1])
+    write_text(written[2], json.dumps(facts, indent=1) + "\n")
+    if options.field:
+        written.append(folder / _FIELD)
+        found.write_field(written[-1], fixed)
+    if not options.no_report:
+        from ..reports.registration import write_registration_report
+
+        written.append(write_registration_report(folder / _REPORT, fixed, moving, found, _in_words(facts)))
     if labels is not None:
-        written.append(options.output / _LABELS)
+        written.append(folder / _LABELS)
         write_image(found.warp_labels(labels, fixed), written[-1])
     if carried is not None:
-        written.append(options.output / _POINTS)
+        written.append(folder / _POINTS)
         write_markups(written[-1], carried, missing=beyond.tolist())
     if options.json:
         console.print_json(facts | {"files": list(map(str, written))})
@@ -138,23 +149,5 @@ def _in_words(facts: dict[str, Any]) -> dict[str, str]:
         "volume change": f"{low:.2f} to {high:.2f} times (98 % of the body)",
         "turned inside out": f"{100 * facts['folded_share']:.2f} % of the body",
         "time": f"{facts['seconds']:.1f} s, without embedding",
-    } | ({"doubt": str(facts["doubt"])} if facts["doubt"] else {})
-
-
-def _write(
-    options: argparse.Namespace, found: Registration, fixed: Volume, moving: Volume, facts: dict[str, Any]
-) -> list[Path]:
-    """Write the transform, the moving scan on the fixed one's voxels, the facts and the page."""
-    folder = options.output
-    written = [folder / name for name in _ALWAYS]
-    found.write(written[0])
-    found.warp(moving, fixed).write(written[1])
-    write_text(written[2], json.dumps(facts, indent=1) + "\n")
-    if options.field:
-        written.append(folder / _FIELD)
-        found.write_field(written[-1], fixed)
-    if not options.no_report:
-        from ..reports.registration import write_registration_report
-
-        written.append(write_registration_report(folder / _REPORT, fixed, moving, found, _in_words(facts)))
-    return written
+        **({"doubt": facts["doubt"]} if facts["doubt"] else {}),
+    }

@@ -20,6 +20,7 @@ _INSTALL = (
 )
 _VIEWER = "AnatomicalEmbeddingViewer"  # a package of its own, next to the engine
 _LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
+_port = number(int, lambda n: 0 <= n < 65536, "a port; give a number from 0 (a free one) to 65535")
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -34,26 +35,11 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     add("scans", nargs="*", type=Path, metavar="SCAN", help=SCANS_HELP)
     add("--cohort", type=Path, metavar="STORE", help="open the gallery of a cohort: one place in each of its scans")
     add("--demo", action="store_true", help="show two synthetic patients; no data needed")
-    add(
-        "--port",
-        type=number(int, lambda n: 0 <= n < 65536, "a port; give 0 (a free one) to 65535"),
-        default=0,
-        metavar="N",
-        help="port of the page (default: a free one)",
-    )
-    add(
-        "--host",
-        default="127.0.0.1",
-        metavar="ADDRESS",
-        help="address to listen at (default: this computer alone); any other shows your scans to the network and "
-        "needs --token",
-    )
-    add(
-        "--token",
-        default="",
-        metavar="TEXT",
-        help="secret in the page's address, 16 characters or more (default: random)",
-    )
+    add("--port", type=_port, default=0, metavar="N", help="port of the page (default: a free one)")
+    host = "address to listen at (default: this computer alone); any other shows your scans to the network: set --token"
+    add("--host", default="127.0.0.1", metavar="ADDRESS", help=host)
+    token = "secret in the page's address, 16 characters or more (default: random)"
+    add("--token", default="", metavar="TEXT", help=token)
     add("--no-browser", action="store_true", help="print the address only")
     add("--model", default="auto", metavar="NAME|FILE", help=WEIGHTS_HELP)
     add("--device", default="auto", help="auto, cpu, cuda, cuda:1 or mps (default: auto)")
@@ -96,8 +82,8 @@ def check(options: argparse.Namespace) -> None:
         )
     if options.token and (len(options.token) < 16 or not options.token.replace("-", "").replace("_", "").isalnum()):
         raise AnatomicalEmbeddingError("--token: use 16 or more letters, digits, - and _.")
-    for path in [*options.scans, *([options.cohort] if options.cohort else [])]:
-        if not path.exists():
+    for path in (*options.scans, options.cohort):
+        if path is not None and not path.exists():
             raise AnatomicalEmbeddingError(f"{path}: no such file or folder; check the path.")
     if Path(options.model).is_dir():
         raise AnatomicalEmbeddingError(

@@ -26,14 +26,9 @@ _COLUMNS = ("status", "expected_error_mm", "probability", "score", "error_mm")
 
 
 def write_report(
-    path: str | Path,
-    template: Volume,
-    points: PointList,
-    targets: Sequence[tuple[str, Volume, Matches]],
-    title: str = "Anatomical point matches",
-    truth: Sequence[np.ndarray | None] | None = None,
-    model: str = "",
-) -> Path:
+    path: str | Path, template: Volume, points: PointList, targets: Sequence[tuple[str, Volume, Matches]],
+    title: str = "Anatomical point matches", truth: Sequence[np.ndarray | None] | None = None, model: str = "",
+) -> Path:  # fmt: skip
     """Write one HTML page that holds everything it shows: no script, no other file, no network. Returns the path.
 
     Args:
@@ -82,12 +77,9 @@ def _checked_truth(
 
 
 def _row(
-    number: int,
-    template: Volume,
-    points: PointList,
-    targets: Sequence[tuple[str, Volume, Matches]],
+    number: int, template: Volume, points: PointList, targets: Sequence[tuple[str, Volume, Matches]],
     truth_ras: Sequence[np.ndarray],
-) -> dict[str, Any]:
+) -> dict[str, Any]:  # fmt: skip
     """Return one point for the page: the template's pictures, and the answer in each target."""
     point = points.points_ras[number]
     window = pictures.choose_window(template, point)

@@ -21,16 +21,14 @@ _CT_STORAGE = b"1.2.840.10008.5.1.4.1.1.2"
 _TAGS = {
     "series": "0020|000e", "description": "0008|103e", "modality": "0008|0060", "image_type": "0008|0008",
     "instance": "0008|0018", "position": "0020|0032", "orientation": "0020|0037", "pixel_spacing": "0028|0030",
-    "frames": "0028|0008", "study": "0020|000d", "date": "0008|0020",
-    "patient": "0010|0020",
+    "frames": "0028|0008", "study": "0020|000d", "date": "0008|0020", "patient": "0010|0020",
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class SeriesInfo:
     """One series of a folder. slices: images with a position, localizers left out. spacing: (i,j,k) mm or None.
-    study_uid: of the study that it is part of. date: of that study, as DICOM writes it (YYYYMMDD), or "". patient: the
-    Patient ID, or "".
+    study_uid, date (YYYYMMDD): of its study. patient: the Patient ID. Each is "" where the files do not say it.
     """
 
     uid: str
@@ -38,38 +36,34 @@ class SeriesInfo:
     modality: str
     slices: int
     spacing: tuple[float, float, float] | None
-    study_uid: str = ""
-    date: str = ""
-    patient: str = ""
+    study_uid: str
+    date: str
+    patient: str
 
 
-@dataclass(frozen=True)
-class DicomSeries:
-    """One series as read: voxels (k,j,i) in HU, ijk_to_ras (4,4) that may be sheared, and notes for the user."""
-
-    voxels: np.ndarray
-    ijk_to_ras: np.ndarray
-    notes: tuple[str, ...]
+DicomSeries = tuple[np.ndarray, np.ndarray, tuple[str, ...]]
+"""Voxels (k,j,i) in HU, ijk_to_ras (4,4) that may be sheared, and notes for the user."""
 
 
 @dataclass(frozen=True)
 class _Slice:
-    """The header of one file, in part; geometry is None for images without a place."""
+    """The header of one file, in part: `tags` by the names of _TAGS; geometry is None for images without a place."""
 
     path: Path
-    series: str
-    description: str
-    modality: str
-    instance: str
+    tags: dict[str, str]
     size: tuple[int, int]
     position_lps: np.ndarray | None
     orientation_lps: np.ndarray | None
     pixel_spacing: np.ndarray | None
-    is_localizer: bool
     frames: int
-    study: str
-    date: str
-    patient: str
+
+    @property
+    def series(self) -> str:
+        return self.tags["series"]
+
+    @property
+    def modality(self) -> str:
+        return self.tags["modality"] or "unknown"
 
 
 def is_dicom_file(path: Path) -> bool:
@@ -126,7 +120,7 @@ def _damaged(path: Path) -> str:
 
 
 def _read_stack(chosen: list[_Slice], path: Path) -> DicomSeries:
-    unique = list({s.instance or str(s.path): s for s in chosen}.values())
+    unique = list({s.tags["instance"] or str(s.path): s for s in chosen}.values())
     stack = arrange_slices(
         np.array([s.position_lps for s in unique]),
         np.array([s.orientation_lps for s in unique]),
@@ -137,7 +131,7 @@ def _read_stack(chosen: list[_Slice], path: Path) -> DicomSeries:
     voxels = _read_pixels([unique[n].path for n in stack.order])
     copies = len(chosen) - len(unique)
     notes = (f"{copies} copies of slices left out",) if copies else ()
-    return DicomSeries(fill_gaps(voxels, stack), stack.ijk_to_ras, notes + stack.notes)
+    return fill_gaps(voxels, stack), stack.ijk_to_ras, notes + stack.notes
 
 
 def describe_series(path: Path, series: str | None = None) -> SeriesInfo:
@@ -192,12 +186,9 @@ def _read_header(reader: sitk.ImageFileReader, path: Path) -> _Slice:
     scalar = reader.GetNumberOfComponents() == 1
     check_claimed(reader.GetSize(), 2, path.stat().st_size, str(path))
     return _Slice(
-        path=path, series=tags["series"], description=tags["description"], modality=tags["modality"] or "unknown",
-        instance=tags["instance"], size=reader.GetSize()[:2],
-        position_lps=_numbers(tags["position"], 3) if scalar else None,
-        orientation_lps=_numbers(tags["orientation"], 6), pixel_spacing=_numbers(tags["pixel_spacing"], 2),
-        is_localizer="LOCALIZER" in tags["image_type"].upper(), frames=int(tags["frames"] or 1), study=tags["study"],
-        date=tags["date"], patient=tags["patient"],
+        path, tags, reader.GetSize()[:2], _numbers(tags["position"], 3) if scalar else None,
+        _numbers(tags["orientation"], 6), _numbers(tags["pixel_spacing"], 2),
+        int(tags["frames"] or 1),
     )  # fmt: skip
 
 
@@ -238,8 +229,9 @@ def _placed(group: Iterable[_Slice]) -> list[_Slice]:
     return [
         s
         for s in group
-        if not (s.is_localizer or s.position_lps is None or s.orientation_lps is None or s.pixel_spacing is None)
-    ]
+        if not ("LOCALIZER" in s.tags["image_type"].upper() or s.position_lps is None or s.orientation_lps is None
+                or s.pixel_spacing is None)
+    ]  # fmt: skip
 
 
 def _unfit(group: list[_Slice]) -> str:
@@ -258,9 +250,9 @@ def _info(uid: str, group: list[_Slice]) -> SeriesInfo:
         steps = np.diff(np.unique(np.round([s.position_lps @ normal for s in placed], 3)))
         row, column = placed[0].pixel_spacing
         spacing = (float(column), float(row), float(np.median(steps))) if steps.size else None
-    first = group[0]
-    about = (first.study, first.date, first.patient)
-    return SeriesInfo(uid, first.description, first.modality, len(placed), spacing, *about)
+    tags = group[0].tags
+    about = (tags["study"], tags["date"], tags["patient"])
+    return SeriesInfo(uid, tags["description"], group[0].modality, len(placed), spacing, *about)
 
 
 def _choose(groups: dict[str, list[_Slice]], path: Path, series: str | None) -> list[_Slice]:

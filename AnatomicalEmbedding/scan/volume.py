@@ -41,8 +41,7 @@ from .geometry import (
 )
 from .image_files import display_name, read_image, write_image
 
-# A larger tilt means a damaged header.
-_MAX_TILT_DEG = 45.0
+_MAX_TILT_DEG = 45.0  # a larger tilt means a damaged header
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,8 +134,7 @@ class Volume:
             if not path.exists():
                 raise VolumeError(f"{path}: no such file or folder; check the path.")
             if path.is_dir() or dicom.is_dicom_file(path):
-                found = dicom.read_series(path, series)
-                volume = _from_arrays(found.voxels, found.ijk_to_ras, display_name(path), path, found.notes)
+                volume = _from_arrays(display_name(path), path, *dicom.read_series(path, series))
             elif series is not None:
                 raise VolumeError(f"{path}: series can be chosen in a DICOM folder only; leave series out.")
             else:
@@ -154,10 +152,9 @@ class Volume:
         Raises VolumeError as `read`.
         """
         try:
-            found = dicom.read_files(files, Path(path))
+            volume = _from_arrays(display_name(Path(path)), path, *dicom.read_files(files, Path(path)))
         except OSError as error:
             raise VolumeError(f"{path}: cannot be read ({error.strerror}); check its permissions.") from error
-        volume = _from_arrays(found.voxels, found.ijk_to_ras, display_name(Path(path)), path, found.notes)
         check_ct(volume)
         return volume
 
@@ -173,7 +170,7 @@ class Volume:
         """A CT of voxels (k,j,i) that another program read, processed as `read` does: padding flattened, shear
         resampled upright. Raises VolumeError when it is not a CT volume in Hounsfield units.
         """
-        volume = _from_arrays(voxels, np.asarray(ijk_to_ras, dtype=np.float64), name, "", ())
+        volume = _from_arrays(name, "", voxels, np.asarray(ijk_to_ras, dtype=np.float64))
         check_ct(volume)
         return volume
 
@@ -184,7 +181,7 @@ class Volume:
         if image.GetDimension() != 3 or image.GetNumberOfComponentsPerPixel() != 1:
             kind = f"{image.GetDimension()}-D, {image.GetPixelIDTypeAsString()}"
             raise VolumeError(f"{where}: is not one scalar 3-D image but {kind}; give a CT volume.")
-        return _from_arrays(sitk.GetArrayFromImage(image), image_affine(image), name, path, notes)
+        return _from_arrays(name, path, sitk.GetArrayFromImage(image), image_affine(image), notes)
 
     def to_sitk(self) -> sitk.Image:
         """Return a copy as a SimpleITK image in LPS."""
@@ -213,8 +210,7 @@ class Volume:
 
     def contains(self, points_ras: np.ndarray) -> np.ndarray:
         """(N,) bool: does the point lie within the outer edges of the voxels? points_ras: (N,3) RAS mm."""
-        ijk = transform_points(self.ras_to_ijk, points_ras)
-        return in_grid(ijk, self.shape)
+        return in_grid(transform_points(self.ras_to_ijk, points_ras), self.shape)
 
     def sample(self, points_ras: np.ndarray, outside: float = OUTSIDE_HU) -> np.ndarray:
         """(N,) float64 HU at (N,3) RAS mm points, trilinear; `outside` where `contains` is False.
@@ -253,11 +249,14 @@ def check_voxels(volume: Volume) -> None:
 
 
 def _from_arrays(
-    voxels: np.ndarray, ijk_to_ras: np.ndarray, name: str, path: str | Path, notes: tuple[str, ...]
+    name: str, path: str | Path, voxels: np.ndarray, ijk_to_ras: np.ndarray, notes: tuple[str, ...] = ()
 ) -> Volume:
     """Build a Volume from a reader's arrays: padding flattened, whole numbers as int16, shear resampled away."""
     where = str(path) or name or "image"
-    voxels = _whole_as_int16(as_hu_array(voxels, where))
+    voxels = as_hu_array(voxels, where)
+    if voxels.dtype != np.int16 and np.abs(voxels).max() <= np.iinfo(np.int16).max:
+        whole = voxels.astype(np.int16)
+        voxels = whole if np.array_equal(whole, voxels) else voxels
     if voxels.min() < PADDING_BELOW_HU:
         notes = (*notes, f"padding of {voxels.min():g} HU set to {PADDING_HU}")
         voxels = np.where(voxels < PADDING_BELOW_HU, voxels.dtype.type(PADDING_HU), voxels)
@@ -269,11 +268,3 @@ def _from_arrays(
         voxels, ijk_to_ras = resample_upright(voxels, ijk_to_ras)
         notes = (*notes, f"gantry tilt {tilt:.1f} deg resampled upright")
     return Volume(voxels, ijk_to_ras, name, str(path), notes)
-
-
-def _whole_as_int16(voxels: np.ndarray) -> np.ndarray:
-    """Store floats that are all whole numbers within range as int16; others stay as they are."""
-    if voxels.dtype == np.int16 or np.abs(voxels).max() > np.iinfo(np.int16).max:
-        return voxels
-    whole = voxels.astype(np.int16)
-    return whole if np.array_equal(whole, voxels) else voxels
