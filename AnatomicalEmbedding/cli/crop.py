@@ -122,10 +122,7 @@ def _write_crop(
     """Write one crop; return its voxels along i, j, k, and how many times smaller than the scan it is."""
     from ..scan.cropping import crop_resampled, crop_voxels
 
-    low, high = volume.bounds_ras
-    clipped = np.stack([np.maximum(box[0], low), np.minimum(box[1], high)])
-    if (clipped[1] <= clipped[0]).any():
-        raise AnatomicalEmbeddingError(f"{volume.name or 'the scan'}: the box lies outside this scan, or is empty.")
+    clipped = np.clip(box, *volume.bounds_ras)
     crop = crop_voxels(volume, clipped) if spacing is None else crop_resampled(volume, clipped, spacing)
     crop.write(output)
     ratio = np.prod(volume.shape) * np.prod(volume.spacing) / (np.prod(crop.shape) * np.prod(crop.spacing))

@@ -45,17 +45,8 @@ def add_box_options(parser: argparse.ArgumentParser) -> None:
         help="your own examples, in place of the library's: scans NAME.nii.gz with NAME.seg.nii.gz + NAME.labels.json, "
         "or with boxes drawn in Slicer, each saved as NAME.STRUCTURE.roi.mrk.json",
     )
-    add_recall(parser)
-
-
-def add_recall(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--recall",
-        type=float,
-        default=0.95,
-        metavar="R",
-        help="grow boxes until they are expected to hold this share of the structure (default: 0.95)",
-    )
+    about = "grow boxes until they are expected to hold this share of the structure (default: 0.95)"
+    add("--recall", type=float, default=0.95, metavar="R", help=about)
 
 
 def open_finder(

@@ -89,6 +89,7 @@ def run_run(options: argparse.Namespace) -> None:
     import torch
 
     from ..embedding.device import choose_device
+    from ..reports.outlines import make_card, write_page
     from ..segmentation.outlining import outline
     from ..segmentation.segmenter import load_segmenter
     from ..segmentation.table import COLUMNS, TABLE_NAME, read_table, table_rows
@@ -120,8 +121,6 @@ def run_run(options: argparse.Namespace) -> None:
                 _write(options, segmenter, name, volume, found)
             written += results
             if not options.no_report:
-                from ..reports.outlines import make_card
-
                 pictures.append(make_card(volume, name, found))
             done[path] = found.outlines
             # after every scan, so that an interrupted run continues; scans still to come keep the rows they had
@@ -132,8 +131,6 @@ def run_run(options: argparse.Namespace) -> None:
         written.append(options.output / TABLE_NAME)
         console.write_table(written[-1], COLUMNS, rows)
     if pictures:
-        from ..reports.outlines import write_page
-
         written.append(write_page(options.output / PAGE_NAME, pictures))
     shown = [[scans.names[str(row[0])], *row[1:5]] for row in rows]
     scans.finish({"outlines": console.as_records(COLUMNS, rows)}, (COLUMNS[:5], shown), written)

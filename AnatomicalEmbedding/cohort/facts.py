@@ -17,16 +17,10 @@ _HASH = re.compile(r"[0-9A-Za-z]{1,128}")
 
 
 def make_facts(embedding: EmbeddingMap) -> dict[str, Any]:
-    """Describe a scan by its map, as JSON values.
+    """Describe a scan by its map, as JSON values: the part of the body in words (`held`), the heights of its ends.
 
-    Returns:
-        voxels, spacing_mm: of the scan, along i, j, k. low_mm, high_mm: body heights of its ends. held: the part of the
-        body in words. frame: (4, 3) affine fit body = [ras, 1] @ frame. misfit_mm: median distance from the fit.
-        scales: of the fit along R, A, S; about 1, negative where the scan is stored mirrored. body_shape: cells k, j,
-        i. The rest: as `EmbeddingMap` has it.
-
-    Raises:
-        MapError: the map has no coordinates in mm of the common body frame.
+    frame: (4, 3) affine fit body = [ras, 1] @ frame; misfit_mm: median distance from it. body_shape: cells k, j, i. The
+    rest is as `EmbeddingMap` has it. Raises MapError for a map without coordinates in mm of the common body frame.
     """
     made_by = embedding.provenance
     if embedding.coordinate is None or not made_by.metric:
@@ -50,7 +44,6 @@ def make_facts(embedding: EmbeddingMap) -> dict[str, Any]:
         "high_mm": round(coverage.high_mm, 1),
         "held": coverage.text,
         "misfit_mm": round(float(misfit), 2),
-        "scales": np.diag(affine[:3]).round(3).tolist(),
         "frame": affine.round(6).tolist(),
     }
 
@@ -66,9 +59,9 @@ def check_facts(facts: dict[str, Any]) -> None:
     if not all(isinstance(text, str) for text in (*texts, *facts["notes"], *facts["faults"])):
         raise ValueError("a fact is not a text")
     boxes_from_json(facts["organ_boxes"])
-    numbers = np.array([facts["low_mm"], facts["high_mm"], facts["misfit_mm"], *facts["scales"]], dtype=np.float64)
+    numbers = np.array([facts["low_mm"], facts["high_mm"], facts["misfit_mm"]], dtype=np.float64)
     frame = np.array(facts["frame"], dtype=np.float64)
-    if numbers.shape != (6,) or frame.shape != (4, 3) or not (np.isfinite(numbers).all() and np.isfinite(frame).all()):
+    if numbers.shape != (3,) or frame.shape != (4, 3) or not (np.isfinite(numbers).all() and np.isfinite(frame).all()):
         raise ValueError("a fact is not a finite number")
 
 

@@ -39,13 +39,7 @@ _TABLES = (
 
 @dataclass(frozen=True)
 class Row:
-    """One scan.
-
-    Args:
-        scan: its name in the cohort: path, or path#series.
-        files: names of the slices of a DICOM series, in the folder `path`.
-        scan_hash: of its content, once it was read.
-    """
+    """One scan: its name (path or path#series), its files as in `scan.sources`, its state, the hash of its content."""
 
     id: int
     scan: str
@@ -139,12 +133,9 @@ class Manifest:
         return "changed"
 
     def finish(self, row_id: int, state: str, reason: str = "", **values: Any) -> None:
-        """Record the end of one scan.
+        """Record the end of one scan. values: scan_hash; and of an embedded scan's map file sha256, size, facts.
 
         Of scans with the same content, the one that was added first counts as embedded, the others as its duplicates.
-
-        Args:
-            values: scan_hash; and of an embedded scan's map file: sha256, size, facts.
         """
         with self._transaction():
             finished = datetime.now(UTC).isoformat(timespec="seconds")

@@ -5,7 +5,7 @@ Matching reads only cells near its first answer, so that a part gives the same a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import torch
 
 from ..embedding.calibration import find_calibration
 from ..embedding.map import EmbeddingMap
-from ..embedding.map_file import CellBox, Provenance, read_descriptors
+from ..embedding.map_file import Provenance, read_descriptors
 from ..scan.boxes import boxes_from_json
 
 
@@ -44,33 +44,21 @@ class BodyCells:
         Raises:
             MapError: the file is missing or damaged.
         """
-        size = np.array(self.facts["body_shape"][::-1])
-        reach = np.ceil(reach_mm / np.diag(self.cell_to_ras)[:3]).astype(int)
-        low, high = np.maximum(cell - reach, 0), np.minimum(cell + reach + 1, size)
-        k, j, i = (slice(int(a), int(b)) for a, b in zip(low[::-1], high[::-1], strict=True))
-        found = self._map_of((k, j, i))
-        if file is None:
-            return found
         body = torch.zeros(tuple(self.facts["body_shape"]), dtype=torch.bool)
         body[tuple(torch.from_numpy(self.index.T[::-1].astype(np.int64)))] = True
-        return replace(found, local=read_descriptors(file, body, (k, j, i)))
-
-    def _map_of(self, box: CellBox) -> EmbeddingMap:
-        low, high = (np.array([getattr(part, end) for part in box[::-1]]) for end in ("start", "stop"))
-        first, last = np.searchsorted(self.index[:, 2], [low[2], high[2]])
-        index, coordinates = self.index[first:last], self.coordinate[first:last]
-        inside = ((index >= low) & (index < high)).all(axis=1)
-        body = torch.zeros(tuple(int(n) for n in (high - low)[::-1]), dtype=torch.bool)
-        coordinate = torch.zeros(3, *body.shape)
-        i, j, k = torch.from_numpy((index[inside] - low).astype(np.int64)).unbind(1)
-        body[k, j, i] = True
-        coordinate[:, k, j, i] = torch.from_numpy(coordinates[inside].T)
+        reach = np.ceil(reach_mm / np.diag(self.cell_to_ras)[:3]).astype(int)
+        low, high = np.maximum(cell - reach, 0), np.minimum(cell + reach + 1, body.shape[::-1])
+        k, j, i = (slice(int(a), int(b)) for a, b in zip(low[::-1], high[::-1], strict=True))
+        inside = ((self.index >= low) & (self.index < high)).all(axis=1)
+        coordinate = torch.zeros(3, *body[k, j, i].shape)
+        coordinate[:, body[k, j, i]] = torch.from_numpy(self.coordinate[inside].T)
         cell_to_ras = self.cell_to_ras.copy()
         cell_to_ras[:3, 3] += cell_to_ras[:3, :3] @ low
         facts = self.facts
         return EmbeddingMap(
-            coordinate, body, cell_to_ras, self.scan_to_ras, tuple(facts["scan_shape"]),
+            coordinate, body[k, j, i], cell_to_ras, self.scan_to_ras, tuple(facts["scan_shape"]),
             Provenance(facts["model"], facts["weights_hash"], "", facts["scan_hash"]), tuple(facts["notes"]),
+            local=None if file is None else read_descriptors(file, body, (k, j, i)),
             calibration=find_calibration(facts["weights_hash"]), organ_boxes=boxes_from_json(facts["organ_boxes"]),
             faults=tuple(facts["faults"]),
         )  # fmt: skip

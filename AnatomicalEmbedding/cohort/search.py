@@ -96,24 +96,18 @@ class Search:
     def point(self, query: Query, refined: int = REFINED, step: Step = lambda share: None) -> list[Found]:
         """Find a point of a scan in every scan, the most probable first.
 
-        Args:
-            query: of one point.
-            refined: how many answers to match with descriptors; the others are matched by coordinates, without
-                probability, as these are not calibrated for the shipped weights.
-            step: called with the share done.
-
-        Raises:
-            MapError: the query and the store are of different weights.
+        refined: how many answers to match with descriptors; the others are matched by coordinates, without probability,
+        as these are not calibrated. step: called with the share done. Raises MapError for a query of other weights.
         """
         if query.weights_hash != self.store.manifest.weights_hash:
             raise MapError("the point's map was made by other weights than this cohort; embed its scan with the same.")
         hits = list(self.index.nearest(query.coordinates.numpy()))
         near = [hit for hit in hits if hit.distance_mm <= _FAR_MM]
         found = [_absent(hit.row) for hit in hits if hit.distance_mm > _FAR_MM]
-        first = self._match(query, near, "coordinates", lambda share: step(0.3 * share))
+        first = self._match(query, near, "coordinates", lambda share: None)
         order = sorted(range(len(near)), key=lambda n: _order(first[n]))
         best = order[: refined if query.descriptors is not None else 0]
-        better = self._match(query, [near[n] for n in best], "standard", lambda share: step(0.3 + 0.7 * share))
+        better = self._match(query, [near[n] for n in best], "standard", step)
         for n in order[len(best) :]:
             found.append(first[n] if near[n].distance_mm <= _NEAR_MM else _absent(near[n].row))
         return sorted([*better, *found], key=_order)
@@ -136,11 +130,11 @@ class Search:
         """Find a box of a scan in every scan that holds its middle, the most probable first; arguments as `point`."""
         query = StoredQuery.of(example.query)
         centre = StoredQuery(query.weights_hash, query.coordinates[6:].mean(0, keepdim=True), query.sizes[6:7])
-        found = self.point(centre, 0, lambda share: step(0.2 * share))
+        found = self.point(centre, 0)
         wanted = [each for each in found if each.status != ABSENT][:refined]
         for number, each in enumerate(wanted):
             located = locate({"box": [example]}, self.map_of(each.row))["box"]
-            step(0.2 + 0.8 * (number + 1) / len(wanted))
+            step((number + 1) / len(wanted))
             if located.status == "absent":
                 found[found.index(each)] = _absent(each.row)
                 continue
@@ -158,11 +152,8 @@ class Search:
         The expected error is the chance that the point lies outside the place, times the mean distance of the place's
         region from the point; an estimate, not calibrated.
 
-        Args:
-            refined: how many scans to read, in which `placing.PlaceFinder` finds the place as it does in a single scan.
-                In all others, and in scans that cannot be read any more, the answer is the cell of the place's middle,
-                and uncertain.
-            step: called with the share done.
+        refined: how many scans to read and to search as `PlaceFinder` does. In all others, and in scans that cannot be
+        read any more, the answer is the cell of the place's middle, and uncertain.
         """
         name = mention.places[0]
         atlas = shipped_atlas(self.store.manifest.weights_hash)
@@ -174,16 +165,15 @@ class Search:
         near.sort(key=lambda hit: middles[hit.row.id].distance_mm)
         for number, hit in enumerate(near):
             volume = self._read_volume(hit.row) if number < refined else None
-            if volume is None and hit.distance_mm > _NEAR_WORDS_MM:
+            if volume is not None:
+                place = PlaceFinder(self.map_of(hit.row), volume, atlas).place(name, mention.qualifier)
+                found.append(_of_words(hit.row, place))
+                step((number + 1) / min(len(near), refined))
+            elif hit.distance_mm > _NEAR_WORDS_MM:
                 found.append(_absent(hit.row))
-                continue
-            if volume is None:
+            else:
                 point = (hit.cells.cell_to_ras @ [*middles[hit.row.id].cell, 1])[:3]
                 found.append(Found(hit.row, UNCERTAIN, None, None, point))
-                continue
-            place = PlaceFinder(self.map_of(hit.row), volume, atlas).place(name, mention.qualifier)
-            found.append(_of_words(hit.row, place))
-            step((number + 1) / min(len(near), refined))
         return sorted(found, key=_order)
 
     def _read_volume(self, row: Row) -> Volume | None:

@@ -101,13 +101,8 @@ def _read_facts(path: Path, task: Task) -> dict[str, Any] | None:
 def read_source(path: str, series: str, files: tuple[str, ...], memory_bytes: int | None = None) -> Volume:
     """Read a scan of a cohort.
 
-    Args:
-        path, series, files: as in `scan.sources`.
-        memory_bytes: a scan that needs more is refused before it is read; None: no limit.
-
-    Raises:
-        VolumeError: as `Volume.read`.
-        AnatomicalEmbeddingError: the file is gone, or the scan is too large.
+    memory_bytes: a scan that needs more is refused before it is read; None: no limit. Raises VolumeError as
+    `Volume.read`, AnatomicalEmbeddingError where the file is gone or the scan is too large.
     """
     from ..scan.volume import Volume
 

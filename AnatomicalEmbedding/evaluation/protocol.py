@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 import numpy as np
 
@@ -19,17 +18,12 @@ from ..matching.match import match
 from ..structures.labelled_scans import Case, Pair, find_pairs
 from .results import Measured, Result
 
+Matcher = Callable[[Case, np.ndarray, Case], np.ndarray]
+"""Carries points of a template, (N, 3) RAS mm, to a target: (N, 3) RAS mm, NaN without an answer.
 
-class Matcher(Protocol):
-    """Anything that carries points from one scan to another.
-
-    A matcher may also have `prepare(case) -> float`: the work that is done once for a scan, whatever it is matched
-    with. It returns the seconds it took, reading the file not counted, and 0 when there was nothing left to do.
-    """
-
-    def __call__(self, template: Case, points_ras: np.ndarray, target: Case) -> np.ndarray:
-        """(N,3) RAS mm points of the template -> (N,3) RAS mm in the target, NaN rows without an answer."""
-        ...
+A matcher may also have `prepare(case) -> float`: the work that is done once for a scan. It returns the seconds it took,
+reading the file not counted, and 0 when there was nothing left to do.
+"""
 
 
 class EmbeddingMatcher:

@@ -20,10 +20,7 @@ _PIXELS = 260
 def write_box_report(
     path: str | Path, volume: Volume, name: str, found: Mapping[str, Located], boxes: Mapping[str, np.ndarray]
 ) -> Path:
-    """Write one page for a scan, complete or not at all. boxes: (2, 3) RAS mm of each structure that is not absent.
-
-    Raises AnatomicalEmbeddingError when pillow or jinja2 is not installed.
-    """
+    """Write one page for a scan. boxes: (2, 3) RAS mm of each structure that is not absent."""
     cards = [_card(volume, located, boxes.get(structure)) for structure, located in found.items()]
     size = " × ".join(map(str, volume.shape[::-1]))
     return fill_page(path, "reports/boxes.html.j2", name=name, cards=cards, path=volume.path, size=size)

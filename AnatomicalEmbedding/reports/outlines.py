@@ -32,7 +32,7 @@ class Card:
 
 
 def make_card(volume: Volume, name: str, found: Outlines) -> Card:
-    """The part of the page that shows one scan. Raises AnatomicalEmbeddingError where pillow is not installed."""
+    """The part of the page that shows one scan."""
     rows = tuple({"name": one.name, "colour": _css(n), "outline": one} for n, one in enumerate(found.outlines))
     doubts = [one.doubt for one in found.outlines if one.doubt is not None]
     sources: tuple[tuple[str, str], ...] = ()
@@ -47,7 +47,7 @@ def make_card(volume: Volume, name: str, found: Outlines) -> Card:
 
 
 def write_page(path: Path, cards: Sequence[Card]) -> Path:
-    """Write one page, complete or not at all. Raises AnatomicalEmbeddingError where jinja2 is not installed."""
+    """Write one page, the scan with the most doubtful outline first."""
     return page.fill_page(path, "reports/outlines.html.j2", cards=sorted(cards, key=lambda card: -card.doubt))
 
 
@@ -69,15 +69,11 @@ def _picture(volume: Volume, labels: np.ndarray, middle: np.ndarray, plane: pict
     pixel = side_mm / _PIXELS
     hu = pictures.slice_hu(volume, middle, plane, side_mm, pixel)
     points = pictures.slice_points(middle, plane, side_mm, pixel)
-    i, j, k = (
-        np.rint(transform_points(volume.ras_to_ijk, points)).astype(int).clip(0, np.array(labels.shape[::-1]) - 1).T
-    )
+    ijk = np.rint(transform_points(volume.ras_to_ijk, points)).astype(int)
+    i, j, k = ijk.clip(0, np.array(labels.shape[::-1]) - 1).T
     shown = np.where(volume.contains(points), labels[k, j, i], 0).reshape(hu.shape)
     grey = np.repeat(pictures.SOFT_TISSUE.to_grey(hu)[..., None], 3, axis=2)
-    edge = np.zeros(shown.shape, bool)
-    for axis in (0, 1):
-        for way in (1, -1):
-            edge |= shown != np.roll(shown, way, axis)
+    edge = np.any([shown != np.roll(shown, way, axis) for axis in (0, 1) for way in (1, -1)], axis=0)
     for value in np.unique(shown[shown > 0]):
         grey[edge & (shown == value)] = [round(255 * part) for part in colour(int(value) - 1)]
     return pictures.data_uri(grey)

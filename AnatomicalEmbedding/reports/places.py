@@ -25,10 +25,9 @@ _MOST_PICTURES = 60
 def write_places_report(
     path: str | Path, volume: Volume, name: str, found: Sequence[tuple[str, Place]], missed: Sequence[str] = ()
 ) -> Path:
-    """Write one page for a scan. found: the words and the place of each answer; the first 60 have pictures. missed:
-    parts of the words that are not understood.
+    """Write one page for a scan.
 
-    Raises AnatomicalEmbeddingError when pillow or jinja2 is not installed. The page is complete or not written.
+    found: words and place of each answer; the first 60 have pictures. missed: parts of words not understood.
     """
     cards = [_card(volume, words, place, n < _MOST_PICTURES) for n, (words, place) in enumerate(found)]
     size = " × ".join(map(str, volume.shape[::-1]))

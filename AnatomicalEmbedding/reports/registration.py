@@ -17,11 +17,7 @@ _PIXELS = 320
 def write_registration_report(
     path: str | Path, fixed: Volume, moving: Volume, found: Registration, facts: Mapping[str, str]
 ) -> Path:
-    """Write one page. facts: further facts of the registration, name -> words.
-
-    "before" lays the middles of the two scans on each other. Raises AnatomicalEmbeddingError when pillow or jinja2 is
-    not installed. The page is complete or not written.
-    """
+    """Write one page: the scans before, with their middles on each other, and after. facts: name -> words."""
     middle = fixed.bounds_ras.mean(axis=0)
     shift = moving.bounds_ras.mean(axis=0) - middle
     side_mm = float(np.ptp(fixed.bounds_ras, axis=0).max())
