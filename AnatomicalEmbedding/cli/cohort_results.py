@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import AnatomicalEmbeddingError, PointsError
+from ..errors import AnatomicalEmbeddingError
+from ..scan.points import parse_point
 from . import console
 from .locate import open_finder
 
@@ -39,7 +40,7 @@ def add_to(steps: argparse._SubParsersAction) -> None:
         add("--like", metavar="SCAN", help="scan of the cohort, or any other CT, that holds the example")
         add("--point", metavar="R,A,S", help="the example in that scan, RAS mm")
         add("--box", metavar="R,A,S,R,A,S", help="or two corners of a box in it, RAS mm")
-        add("--refine", type=console.at_least(0), metavar="N", help="answers to refine (default: 50)")
+        add("--refine", type=console.at_least(0), default=50, metavar="N", help="answers to refine (default: 50)")
     export("--structures", metavar="A,B,...", help="boxes of structures (see `anatemb structures`), or of all: all")
 
 
@@ -77,10 +78,9 @@ def run_find(options: argparse.Namespace) -> None:
 
 def find(search: Search, options: argparse.Namespace) -> list[Found]:
     """Find the place that the options name in all scans of a store."""
-    from ..cohort.search import REFINED, one_mention
+    from ..cohort.search import one_mention
     from ..structures.locating import make_example
 
-    refined = REFINED if options.refine is None else options.refine
     by_example = [name for name in ("point", "box") if getattr(options, name)]
     if bool(options.words) == bool(options.like) or (options.like and len(by_example) != 1):
         raise AnatomicalEmbeddingError(
@@ -95,15 +95,15 @@ def find(search: Search, options: argparse.Namespace) -> list[Found]:
             progress(share, "")
 
         if mention is not None:
-            return search.words(mention, refined, step)
+            return search.words(mention, options.refine, step)
         template = _template(search, options)
         if options.box:
-            corners = _numbers(options.box, 6, "--box").reshape(2, 3)
-            return search.box(make_example(template, np.sort(corners, axis=0)), refined, step)
+            corners = parse_point(options.box, 6).reshape(2, 3)
+            return search.box(make_example(template, np.sort(corners, axis=0)), options.refine, step)
         from ..matching.query import Query, StoredQuery
 
-        point = _numbers(options.point, 3, "--point")
-        return search.point(StoredQuery.of(Query(template, point[None])), refined, step)
+        point = parse_point(options.point)
+        return search.point(StoredQuery.of(Query(template, point[None])), options.refine, step)
 
 
 def _template(search: Search, options: argparse.Namespace) -> EmbeddingMap:
@@ -121,16 +121,6 @@ def _template(search: Search, options: argparse.Namespace) -> EmbeddingMap:
     if not Path(options.like).exists():
         raise AnatomicalEmbeddingError(f"{options.like}: is neither a scan of this cohort nor a file; check the path.")
     return _open_model(search.store).embed(options.like)
-
-
-def _numbers(text: str, count: int, option: str) -> np.ndarray:
-    try:
-        values = np.array([float(part) for part in text.split(",")])
-    except ValueError:
-        values = np.empty(0)
-    if len(values) != count or not np.isfinite(values).all():
-        raise PointsError(f"{option} {text}: give {count} numbers in RAS mm, with commas and without spaces.")
-    return values
 
 
 def _row(found: Found, empty: Any) -> list[Any]:

@@ -1,12 +1,12 @@
-"""The index: body coordinates of all maps of a store in one file, so that one place is sought in all at once.
+"""The index: body coordinates of all maps of a store in a few files, so that one place is sought in all at once.
 
-The index is made from the maps. Maps that are new are added to it; it is made again where it is missing or damaged.
+The index is made from the maps, in parts of up to a thousand scans. A part that is missing or damaged is made again.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +28,9 @@ from .store import Store
 
 _STEP_MM = 0.05  # of coordinates
 _CHUNK_CELLS = 500_000  # whose distances are in memory at a time
-_NAME, _KEY = "index.safetensors", "scan_hashes"
+_PART_SCANS = 1000
+_LEAST_SHARE = 0.8  # of the scans of a part, below which it is made again
+_KEY = "scan_hashes"
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,12 +41,12 @@ class Hit:
     facts: dict[str, Any]
     distance_mm: float
     cell: np.ndarray
-    index: Index
+    part: _Part
 
     @cached_property
     def cells(self) -> BodyCells:
         """All body cells of the scan."""
-        return self.index.cells(self.row)
+        return self.part.body_cells(self.row.scan_hash, self.facts)
 
 
 class Index:
@@ -54,42 +56,41 @@ class Index:
     """
 
     def __init__(self, store: Store) -> None:
-        self._table = refresh(store)
+        self._parts = refresh(store)
         self.scans = {row.scan_hash: (row, facts) for row, facts in store.manifest.embedded()}
 
     def nearest(self, coordinates: np.ndarray) -> Iterator[Hit]:
         """For each scan, its cell nearest to any of some places (m, 3) in the body frame, mm."""
-        table = self._table
         steps = torch.from_numpy(np.atleast_2d(coordinates) / _STEP_MM).float()
-        squares = torch.cat([_squares(chunk.float(), steps) for chunk in table.coordinate.split(_CHUNK_CELLS)]).numpy()
-        for scan_hash in table.numbers:
-            if scan_hash in self.scans:
-                row, facts = self.scans[scan_hash]
-                own = table.cells_of(scan_hash)
-                at = own.start + int(squares[own].argmin())
-                distance_mm = float(np.sqrt(squares[at])) * _STEP_MM
-                yield Hit(row, facts, distance_mm, _unravel(table.cell[at : at + 1], facts)[0], self)
+        for part in self._parts:
+            chunks = [_squares(chunk.float(), steps) for chunk in part.coordinate.split(_CHUNK_CELLS)]
+            squares = torch.cat(chunks).numpy()
+            for scan_hash in part.numbers:
+                if scan_hash in self.scans:
+                    row, facts = self.scans[scan_hash]
+                    own = part.cells_of(scan_hash)
+                    at = own.start + int(squares[own].argmin())
+                    distance_mm = float(np.sqrt(squares[at])) * _STEP_MM
+                    yield Hit(row, facts, distance_mm, _unravel(part.cell[at : at + 1], facts)[0], part)
 
     def cells(self, row: Row) -> BodyCells:
         """The body cells of an embedded scan. Raises MapError for another scan."""
-        table = self._table
-        if row.scan_hash not in table.numbers or row.scan_hash not in self.scans:
-            raise MapError(f"{row.scan}: is {row.state}, not embedded; run `anatemb cohort run` first.")
-        facts, own = self.scans[row.scan_hash][1], table.cells_of(row.scan_hash)
-        cell_to_ras, scan_to_ras = table.matrices[table.numbers[row.scan_hash]].numpy()
-        coordinate = table.coordinate[own].numpy() * np.float32(_STEP_MM)
-        return BodyCells(_unravel(table.cell[own], facts), coordinate, cell_to_ras, scan_to_ras, facts)
+        for part in self._parts:
+            if row.scan_hash in part.numbers and row.scan_hash in self.scans:
+                return part.body_cells(row.scan_hash, self.scans[row.scan_hash][1])
+        raise MapError(f"{row.scan}: is {row.state}, not embedded; run `anatemb cohort run` first.")
 
 
 @dataclass(frozen=True, eq=False)
-class _Table:
-    """The index file, mapped from the disk.
+class _Part:
+    """One file of the index, mapped from the disk.
 
-    numbers: of the scans, by content hash. first: (scans + 1,) where the cells of each scan begin. coordinate: (n, 3)
+    numbers: of its scans, by content hash. first: (scans + 1,) where the cells of each scan begin. coordinate: (n, 3)
     int16 steps. cell: (n,) int32 places in the flattened grids of the scans. matrices: (scans, 2, 4, 4) cell to RAS,
     voxel to RAS.
     """
 
+    path: Path
     numbers: dict[str, int]
     first: torch.Tensor
     coordinate: torch.Tensor
@@ -100,6 +101,11 @@ class _Table:
         number = self.numbers[scan_hash]
         return slice(int(self.first[number]), int(self.first[number + 1]))
 
+    def body_cells(self, scan_hash: str, facts: dict[str, Any]) -> BodyCells:
+        own, (cell_to_ras, scan_to_ras) = self.cells_of(scan_hash), self.matrices[self.numbers[scan_hash]].numpy()
+        coordinate = self.coordinate[own].numpy() * np.float32(_STEP_MM)
+        return BodyCells(_unravel(self.cell[own], facts), coordinate, cell_to_ras, scan_to_ras, facts)
+
 
 def _squares(coordinates: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
     """(n,) squared distance of coordinates (n, 3) from the nearest of places (m, 3)."""
@@ -109,38 +115,44 @@ def _squares(coordinates: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
     return least
 
 
-def refresh(store: Store) -> _Table:
+def refresh(store: Store) -> list[_Part]:
     """Bring the index up to date with the maps. Raises MapError where a map file is missing or damaged."""
-    path = store.folder / _NAME
+    folder = store.folder / "index"
     wanted = set(store.manifest.map_files())
-    try:
-        known = _read(path)
-    except DAMAGED:
-        known = _Table({}, *(torch.empty(0),) * 4)
-    if known.numbers and known.numbers.keys() == wanted:
-        return known
-    kept = [scan_hash for scan_hash in known.numbers if scan_hash in wanted]
-    parts = [
-        (known.coordinate[known.cells_of(each)], known.cell[known.cells_of(each)], known.matrices[known.numbers[each]])
-        for each in kept
-    ]
-    new = sorted(wanted.difference(kept))
-    for scan_hash in new:
+    parts: list[_Part] = []
+    for path in sorted(folder.glob("[!.]*.safetensors")):
+        try:
+            part = _read(path)
+            if len(wanted & part.numbers.keys()) < _LEAST_SHARE * len(part.numbers):
+                raise ValueError("most of its scans were removed")
+            parts.append(part)
+        except DAMAGED:
+            path.unlink(missing_ok=True)
+    new = sorted(wanted.difference(*(part.numbers for part in parts)))
+    for part in [part for part in parts if new and len(part.numbers) < _PART_SCANS]:
+        new += sorted(wanted & part.numbers.keys())
+        parts.remove(part)
+        part.path.unlink(missing_ok=True)
+    for start in range(0, len(new), _PART_SCANS):
+        parts.append(_write_part(folder, store, new[start : start + _PART_SCANS]))
+    return parts
+
+
+def _write_part(folder: Path, store: Store, hashes: Sequence[str]) -> _Part:
+    coordinates, cells, matrices = [], [], []
+    for scan_hash in hashes:
         embedding = EmbeddingMap.load(store.map_path(scan_hash), descriptors=False)
-        steps = (embedding.body_cells[1] / _STEP_MM).round().clamp(-32767, 32767).short()
-        cells = torch.nonzero(embedding.body.flatten())[:, 0].int()
-        parts.append((steps, cells, torch.from_numpy(np.stack([embedding.cell_to_ras, embedding.scan_to_ras]))))
-    if not parts:
-        path.unlink(missing_ok=True)
-        return known
-    coordinates, numbers_of_cells, matrices = zip(*parts, strict=True)
+        coordinates.append((embedding.body_cells[1] / _STEP_MM).round().clamp(-32767, 32767).short())
+        cells.append(torch.nonzero(embedding.body.flatten())[:, 0].int())
+        matrices.append([embedding.cell_to_ras, embedding.scan_to_ras])
     tensors = {
         "coordinate": torch.cat(coordinates),
-        "cell": torch.cat(numbers_of_cells),
-        "first": torch.tensor([0, *map(len, coordinates)]).cumsum(0),
-        "matrices": torch.stack(matrices),
+        "cell": torch.cat(cells),
+        "first": torch.tensor([0, *map(len, cells)]).cumsum(0),
+        "matrices": torch.from_numpy(np.stack(matrices)),
     }
-    write_tensor_file(path, tensors, {_KEY: json.dumps([*kept, *new])}, MapError)
+    path = folder / f"{hashes[0]}.safetensors"
+    write_tensor_file(path, tensors, {_KEY: json.dumps(list(hashes))}, MapError)
     return _read(path)
 
 
@@ -149,13 +161,11 @@ def _unravel(flat: torch.Tensor, facts: dict[str, Any]) -> np.ndarray:
     try:
         k, j, i = np.unravel_index(flat.numpy(), tuple(facts["body_shape"]))
     except ValueError:
-        raise MapError(
-            "the index of this cohort is damaged; delete its file `index.safetensors`, which is made again."
-        ) from None
+        raise MapError("the index of this cohort is damaged; delete its folder `index`, which is made again.") from None
     return np.stack([i, j, k], axis=1).astype(np.int32)
 
 
-def _read(path: Path) -> _Table:
+def _read(path: Path) -> _Part:
     """Read an index; raises one of DAMAGED for a file that is missing or is no index."""
     with safe_open(str(path), "pt") as file:
         hashes = parse_json(file.metadata()[_KEY])
@@ -168,4 +178,4 @@ def _read(path: Path) -> _Table:
     if not bool((first.diff() > 0).all()) or int(first[0]) != 0 or int(first[-1]) != len(cell):
         raise ValueError("an index of other scans")
     check_matrices(matrices[:, 0], matrices[:, 1])
-    return _Table({check_hash(each): n for n, each in enumerate(hashes)}, first, coordinate, cell, matrices)
+    return _Part(path, {check_hash(each): n for n, each in enumerate(hashes)}, first, coordinate, cell, matrices)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ UNUSABLE = "unusable"  # no CT, damaged, too large: the file must change first
 FAILED = "failed"  # ended its worker, or an unexpected error: tried again by the next run
 STATES = (WAITING, EMBEDDED, DUPLICATE, UNUSABLE, FAILED)
 _FORMAT = 2  # 1: maps in another format
+_BATCH_SCANS = 100  # that are added in one transaction
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
     """CREATE TABLE IF NOT EXISTS scans (
@@ -108,9 +110,11 @@ class Manifest:
 
     def add(self, sources: Iterable[Source]) -> Counter[str]:
         """Add scans; count those that are "new", "changed" (which wait again) and "known"."""
-        listed = list(sources)  # before, not while, the manifest is locked
-        with self._transaction():
-            return Counter(map(self._add, listed))
+        count, remaining = Counter[str](), iter(sources)
+        while batch := list(islice(remaining, _BATCH_SCANS)):  # listed before, not while, the manifest is locked
+            with self._transaction():
+                count.update(map(self._add, batch))
+        return count
 
     def _add(self, source: Source) -> str:
         known = self._execute(

@@ -29,7 +29,7 @@ from .manifest import Row
 from .store import Store
 from .work import read_source
 
-REFINED = 50  # answers that are matched with descriptors, or by words in the scan, unless asked otherwise
+_REFINED = 50  # answers that are matched with descriptors, or by words in the scan, unless asked otherwise
 _FAR_MM = 60.0  # in the body frame: a scan whose nearest cell is further does not hold the place
 _NEAR_MM = 30.0  # the same where an answer is not refined
 _NEAR_WORDS_MM = 25.0  # the same by words
@@ -93,7 +93,7 @@ class Search:
         found = EmbeddingMap.load(self.store.map_path(row.scan_hash))
         return replace(found, provenance=replace(found.provenance, scan=row.scan))
 
-    def point(self, query: Query, refined: int = REFINED, step: Step = lambda share: None) -> list[Found]:
+    def point(self, query: Query, refined: int = _REFINED, step: Step = lambda share: None) -> list[Found]:
         """Find a point of a scan in every scan, the most probable first.
 
         refined: how many answers to match with descriptors; the others are matched by coordinates, without probability,
@@ -126,7 +126,7 @@ class Search:
             return hit.cells.map_near(hit.cell, _FIT_REACH_MM)
         return hit.cells.map_near(hit.cell, _BLOCK_REACH_MM, self.store.map_path(hit.facts["scan_hash"]))
 
-    def box(self, example: Example, refined: int = REFINED, step: Step = lambda share: None) -> list[Found]:
+    def box(self, example: Example, refined: int = _REFINED, step: Step = lambda share: None) -> list[Found]:
         """Find a box of a scan in every scan that holds its middle, the most probable first; arguments as `point`."""
         query = StoredQuery.of(example.query)
         centre = StoredQuery(query.weights_hash, query.coordinates[6:].mean(0, keepdim=True), query.sizes[6:7])
@@ -146,7 +146,7 @@ class Search:
             )  # fmt: skip
         return sorted(found, key=_order)
 
-    def words(self, mention: Mention, refined: int = REFINED, step: Step = lambda share: None) -> list[Found]:
+    def words(self, mention: Mention, refined: int = _REFINED, step: Step = lambda share: None) -> list[Found]:
         """Find the one place that a mention names in every scan, the most probable first.
 
         The expected error is the chance that the point lies outside the place, times the mean distance of the place's

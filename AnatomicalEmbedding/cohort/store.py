@@ -20,7 +20,7 @@ from .manifest import EMBEDDED, Manifest, Row
 MANIFEST_NAME = "cohort.sqlite"
 _LOCK_NAME = "run.lock"
 _MAPS = "maps"
-_OLD_FOLDERS = ("shards", "index")  # of earlier versions
+_OLD_MAPS = "shards"  # of the first format
 
 
 def map_path(folder: Path, scan_hash: str) -> Path:
@@ -91,8 +91,7 @@ class Store:
 
     def clean(self) -> None:
         """Remove half-written files of runs that were killed, and maps of older versions or that no scan refers to."""
-        for name in _OLD_FOLDERS:
-            shutil.rmtree(self.folder / name, ignore_errors=True)
+        shutil.rmtree(self.folder / _OLD_MAPS, ignore_errors=True)
         for path in (self.folder / _MAPS).glob("*/" + TEMPORARY.format(name="*" + SUFFIX)):
             path.unlink(missing_ok=True)
         for scan_hash in self.manifest.drop_unused():

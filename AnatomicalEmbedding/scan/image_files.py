@@ -136,12 +136,13 @@ def _check_meta_data(reader: sitk.ImageFileReader, path: Path) -> None:
 
 
 def _nifti_notes(geometry: NiftiGeometry, image: sitk.Image) -> tuple[str, ...]:
-    if not geometry.oriented:
+    sform, is_oriented = geometry
+    if not is_oriented:
         return ("the header gives no position or orientation (neither qform nor sform); right and left are assumed",)
-    if geometry.sform is None:
+    if sform is None:
         return ()
     corners = np.array(list(product(*((0, n - 1) for n in image.GetSize()))))
-    apart = transform_points(image_affine(image), corners) - transform_points(geometry.sform, corners)
+    apart = transform_points(image_affine(image), corners) - transform_points(sform, corners)
     distance = np.linalg.norm(apart, axis=1).max()
     return (f"qform used; the sform lies up to {distance:.1f} mm away",) if distance > _FORMS_AGREE_MM else ()
 

@@ -10,7 +10,6 @@ import gzip
 import math
 import struct
 import zlib
-from dataclasses import dataclass
 from io import BufferedIOBase
 from pathlib import Path
 
@@ -32,12 +31,8 @@ _LAYOUT = {
 _FLOAT_CODES = {16: "f4", 64: "f8"}
 
 
-@dataclass(frozen=True)
-class NiftiGeometry:
-    """sform: (4,4) ijk_to_ras or None when not set. oriented: is there a qform or sform at all?"""
-
-    sform: np.ndarray | None
-    oriented: bool
+NiftiGeometry = tuple[np.ndarray | None, bool]
+"""The sform, (4,4) ijk_to_ras, or None when it is not set; and whether there is a qform or sform at all."""
 
 
 def check_nifti(path: Path) -> NiftiGeometry:
@@ -101,7 +96,7 @@ def _geometry(fields: dict[str, tuple], path: Path) -> NiftiGeometry:
         check_spacing(spacing, str(path))
     qform_code, sform_code = fields["codes"]
     if sform_code <= 0:
-        return NiftiGeometry(sform=None, oriented=qform_code > 0)
+        return None, qform_code > 0
     sform = np.vstack((np.reshape(fields["srow"], (3, 4)), (0, 0, 0, 1)))
     columns = np.linalg.norm(sform[:3, :3], axis=0)
     if not np.isfinite(sform).all() or columns.min() == 0:
@@ -113,7 +108,7 @@ def _geometry(fields: dict[str, tuple], path: Path) -> NiftiGeometry:
             f"{path}: the header gives two spacings ({_mm(spacing)} in pixdim, {_mm(columns)} in the sform);"
             " repair the header."
         )
-    return NiftiGeometry(sform=sform, oriented=True)
+    return sform, True
 
 
 def _mm(spacing: np.ndarray) -> str:

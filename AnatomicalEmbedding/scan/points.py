@@ -117,15 +117,16 @@ def read_points(path: str | Path) -> PointList:
     return PointList(labels, np.array(points), descriptions if any(descriptions) else ())
 
 
-def parse_point(text: str) -> np.ndarray:
-    """Parse "x,y,z" in RAS mm into a (3,) array. Raises PointsError otherwise."""
+def parse_point(text: str, count: int = 3) -> np.ndarray:
+    """Parse "x,y,z", or another count of numbers in RAS mm. Raises PointsError otherwise."""
     try:
-        point = np.array([float(part) for part in text.split(",")])
+        values = np.array([float(part) for part in text.split(",")])
     except ValueError:
-        point = np.empty(0)
-    if point.shape != (3,) or not np.isfinite(point).all():
-        raise PointsError(f"{text!r} is not a point; give three numbers x,y,z in RAS mm, such as 12.5,-40,310.")
-    return point
+        values = np.empty(0)
+    if values.shape != (count,) or not np.isfinite(values).all():
+        kind = "a point; give three" if count == 3 else f"a place; give {count}"
+        raise PointsError(f"{text!r} is not {kind} numbers in RAS mm, such as 12.5,-40,310, without spaces.")
+    return values
 
 
 def write_markups(path: str | Path, points: PointList, name: str = "", missing: Sequence[bool] | None = None) -> None:

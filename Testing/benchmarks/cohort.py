@@ -156,7 +156,7 @@ def run_once(work: Path, workers: int = 2, store: str = "a", data: str = "data")
     found = states_of(work / store)["states"]
     with Store(work / store) as opened:
         sizes = [size for _, size in opened.manifest.map_files().values()]
-        index = (work / store / "index.safetensors").stat().st_size
+        index = sum(path.stat().st_size for path in (work / store / "index").glob("*"))
         ends = finished(work / store)
     memory = np.array(run.memory)
     shares = {f"{share:.0%}": ends[int(share * (len(ends) - 1))] for share in (0.1, 0.25, 0.5, 0.75, 1.0)}
@@ -279,7 +279,7 @@ def make_many(work: Path, real: Path | None, count: int = 1000) -> dict:
             many.manifest.finish(row.id, EMBEDDED, scan_hash=facts["scan_hash"], sha256="", size=size, facts=facts)
         start = time.perf_counter()
         refresh(many)
-        index = (work / "many" / "index.safetensors").stat().st_size
+        index = sum(path.stat().st_size for path in (work / "many" / "index").glob("*"))
         return {
             "maps": count, "of": len(rows), "index_seconds": round(time.perf_counter() - start, 1),
             "index_mb": round(index / 2**20),
