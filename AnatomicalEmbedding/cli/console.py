@@ -136,6 +136,7 @@ def check_folder(path: Path) -> None:
 
 def make_folder(path: Path) -> None:
     """Make the folder for results before the work begins. Raises AnatomicalEmbeddingError if that fails."""
+    check_folder(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
