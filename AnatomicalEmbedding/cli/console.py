@@ -29,21 +29,13 @@ if TYPE_CHECKING:
 _N = TypeVar("_N", int, float)
 _LINE_SECONDS = 2.0  # between lines of progress
 SCANS_HELP = "CT files, DICOM folders, or folders of scans, with all folders below"
+SERIES_HELP = "series to read of a DICOM folder that holds several CTs; may be repeated, once for each folder"
 WEIGHTS_HELP = "weights by name or file (default: auto)"
 _SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "output": (("-o", "--output"), {"type": Path, "required": True, "metavar": "DIR", "help": "results folder"}),
     "report": (("--no-report",), {"action": "store_true", "help": "leave the pages with pictures out"}),
-    "effort": (
-        ("--effort",),
-        {"choices": EFFORTS, "default": "standard", "help": "how far matching goes; thorough takes twice the time"},
-    ),
-    "series": (
-        ("--series",),
-        {
-            "action": "append", "default": [], "metavar": "UID",
-            "help": "series to read of a DICOM folder that holds several CTs; may be repeated, once for each folder",
-        },
-    ),
+    "effort": (("--effort",), {"choices": EFFORTS, "default": "standard", "help": "thorough takes twice the time"}),
+    "series": (("--series",), {"action": "append", "default": [], "metavar": "UID", "help": SERIES_HELP}),
     "json": (("--json",), {"action": "store_true", "help": "print the result as JSON, for other programs"}),
 }  # fmt: skip
 

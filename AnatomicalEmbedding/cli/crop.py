@@ -30,19 +30,12 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     add = parser.add_argument
     add("--separate", action="store_true", help="one file for each structure, not one around all")
     add("--margin-mm", type=console.not_negative, default=0.0, metavar="MM", help="further mm on every side")
-    add(
-        "--spacing",
-        type=_spacing,
-        metavar="X,Y,Z",
-        help="resample to voxels of this size in mm; air (-1000 HU) beyond the scan",
+    add("--spacing", type=_spacing, metavar="X,Y,Z", help="size of resampled voxels in mm; -1000 HU beyond the scan")
+    result = (
+        "the other way: label maps that another program made of crops (a file, or a folder of files that begin "
+        "with the names of the scans) on the voxels of their whole SCAN"
     )
-    add(
-        "--paste-back",
-        type=Path,
-        metavar="RESULT",
-        help="the other way: label maps that another program made of crops (a file, or a folder of files that begin "
-        "with the names of the scans) on the voxels of their whole SCAN",
-    )
+    add("--paste-back", type=Path, metavar="RESULT", help=result)
     console.complete(parser, run, "output", series=True)
 
 

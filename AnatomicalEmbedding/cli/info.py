@@ -19,7 +19,6 @@ from .scans import Scans
 if TYPE_CHECKING:
     from ..embedding.map import EmbeddingMap
     from ..scan.sources import Source
-    from ..scan.volume import Volume
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -30,11 +29,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )
     add = parser.add_argument
     add("paths", nargs="*", type=Path, metavar="PATH", help=f"{console.SCANS_HELP}; or maps (.safetensors)")
-    add(
-        "--check",
-        action="store_true",
-        help="embed each scan too: which part of the body it holds, and whether it is mirrored or upside down",
-    )
+    check = "embed each scan too: which part of the body it holds, and whether it is mirrored or upside down"
+    add("--check", action="store_true", help=check)
     add("--clear-cache", action="store_true", help="remove every map that is kept on disk")
     console.complete(parser, run, series=True)
 
@@ -46,7 +42,7 @@ def run(options: argparse.Namespace) -> None:
         MapCache(default_folder()).shrink(0)
     if options.paths:
         maps = [path for path in options.paths if path.suffix == ".safetensors"]
-        scans = Scans(options, [path for path in options.paths if path not in maps])
+        scans = Scans(options, [path for path in options.paths if path not in maps], options.series)
         found += map(_describe_map, maps)
         for source in scans.sources.values():
             with scans.skipping():
@@ -75,7 +71,7 @@ def _describe_scan(source: Source, options: argparse.Namespace) -> dict[str, obj
         facts["series"] = f"{about.uid}  {about.modality}, {about.slices} slices, {about.description}"
     low, high = volume.bounds_ras
     k, j, i = volume.shape
-    return facts | {
+    facts |= {
         "voxels_ijk": [i, j, k],
         "spacing_mm": [round(s, 4) for s in volume.spacing],
         "axes": _axes(volume.ijk_to_ras),
@@ -83,14 +79,12 @@ def _describe_scan(source: Source, options: argparse.Namespace) -> dict[str, obj
         "to_ras_mm": [round(float(x), 1) for x in high],
         "hu_1_50_99_percent": [round(float(p)) for p in np.percentile(volume.voxels[::2, ::4, ::4], [1, 50, 99])],
         "notes": list(volume.notes),
-        **(_checked(volume, options) if options.check else {}),
     }
-
-
-def _checked(volume: Volume, options: argparse.Namespace) -> dict[str, object]:
-    with console.progress_bar(volume.name or "scan", options.json) as progress:
-        embedding = console.open_model(options).embed(volume, progress)
-    return _held(embedding) | {"orientation": "; ".join(embedding.faults) or "no fault found"}
+    if options.check:
+        with console.progress_bar(volume.name or "scan", options.json) as progress:
+            embedding = console.open_model(options).embed(volume, progress)
+        facts |= _held(embedding) | {"orientation": "; ".join(embedding.faults) or "no fault found"}
+    return facts
 
 
 def _describe_map(path: Path) -> dict[str, object]:

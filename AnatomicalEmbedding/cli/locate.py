@@ -38,13 +38,11 @@ def add_box_options(parser: argparse.ArgumentParser) -> None:
     add("scans", nargs="+", metavar="SCAN", help=console.SCANS_HELP)
     add("--structures", metavar="A,B,...", help="names of structures (see `anatemb structures`); default: all")
     add("--library", type=Path, metavar="FILE", help="structure library (default: the shipped one)")
-    add(
-        "--examples",
-        type=Path,
-        metavar="DIR",
-        help="your own examples, in place of the library's: scans NAME.nii.gz with NAME.seg.nii.gz + NAME.labels.json, "
-        "or with boxes drawn in Slicer, each saved as NAME.STRUCTURE.roi.mrk.json",
+    examples = (
+        "your own examples, in place of the library's: scans NAME.nii.gz with NAME.seg.nii.gz + NAME.labels.json, "
+        "or with boxes drawn in Slicer, each saved as NAME.STRUCTURE.roi.mrk.json"
     )
+    add("--examples", type=Path, metavar="DIR", help=examples)
     about = "grow boxes until they are expected to hold this share of the structure (default: 0.95)"
     add("--recall", type=float, default=0.95, metavar="R", help=about)
 

@@ -44,13 +44,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )
     add = parser.add_argument
     add("template", type=Path, metavar="TEMPLATE", help="CT file or DICOM folder the points are in")
-    add(
-        "files",
-        nargs="+",
-        metavar="POINTS TARGET",
-        help="points file (.mrk.json, or .csv with label,r,a,s), then targets: scans, or folders of them; targets only "
-        "when --point is given",
-    )
+    files = "points file (.mrk.json, or .csv with label,r,a,s) unless --point is given, then targets: scans or folders"
+    add("files", nargs="+", metavar="POINTS TARGET", help=files)
     add("--point", action="append", default=[], metavar="X,Y,Z", help="a point in RAS mm; may be repeated")
     console.complete(parser, run, "output", "report", "effort", series=True)
 

@@ -38,13 +38,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     add = parser.add_argument
     add("fixed", type=Path, metavar="FIXED", help="CT file or DICOM folder that stays where it is")
     add("moving", type=Path, metavar="MOVING", help="CT file or DICOM folder that is laid on it")
-    add(
-        "--kind",
-        choices=KINDS,
-        default=DEFORMABLE,
-        help="how far to go: rigid; affine; coarse, a smooth displacement through matches; deformable, refined by the "
-        "images (default)",
-    )
+    kind = "rigid; affine; coarse, smooth through matches; deformable, refined by the images (default)"
+    add("--kind", choices=KINDS, default=DEFORMABLE, help=kind)
     add("--labels", type=Path, metavar="FILE", help="label map of MOVING, to be laid on FIXED too")
     add("--points", type=Path, metavar="FILE", help="points of FIXED (.mrk.json or .csv), to be found in MOVING")
     add("--field", action="store_true", help="also write the displacement of every voxel of FIXED")
@@ -54,10 +49,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 def run(options: argparse.Namespace) -> None:
     from ..scan.sources import distinct_names
 
-    names = (*_ALWAYS, _FIELD, _REPORT, _LABELS, _POINTS)
-    console.check_kept(
-        [options.fixed, options.moving, options.points, options.labels], [options.output / name for name in names]
-    )
+    results = [options.output / name for name in (*_ALWAYS, _FIELD, _REPORT, _LABELS, _POINTS)]
+    console.check_kept([options.fixed, options.moving, options.points, options.labels], results)
     points = read_points(options.points) if options.points else None
     scans = (options.fixed, options.moving)
     fixed, moving = (

@@ -23,19 +23,15 @@ class Scans:
 
     Args:
         options: with `scans`, `series` and `output`.
-        paths, series: in place of those of `options`.
+        paths, series: in place of `options.scans` and `options.series`.
     """
 
     def __init__(
-        self,
-        options: argparse.Namespace,
-        paths: Sequence[str | Path] | None = None,
-        series: Sequence[str] | None = None,
+        self, options: argparse.Namespace, paths: Sequence[str | Path] | None = None, series: Sequence[str] = ()
     ) -> None:
         from ..scan.sources import find_scans
 
-        given = options.scans if paths is None else paths
-        chosen = options.series if series is None else series
+        given, chosen = (options.scans, options.series) if paths is None else (paths, series)
         self._options = options
         self.sources = find_scans(given, console.warn, chosen, getattr(options, "output", None))
         self.names = {source.label: name for name, source in self.sources.items()}
