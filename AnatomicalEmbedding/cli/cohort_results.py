@@ -163,7 +163,6 @@ _SCAN_COLUMNS = (
 
 
 def _write_scans(store: Store, folder: Path) -> Path:
-    """Write a table of all scans."""
     facts = {row.id: facts for row, facts in store.manifest.embedded()}
     rows = []
     for row in store.manifest.rows():
@@ -178,7 +177,6 @@ def _write_scans(store: Store, folder: Path) -> Path:
 
 
 def _write_boxes(store: Store, search: Search, options: argparse.Namespace) -> Path:
-    """Write a table of the boxes of structures in all scans."""
     from ..scan.boxes import SIDES
     from ..structures.box_finder import RECALL
 

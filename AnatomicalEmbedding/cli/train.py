@@ -80,14 +80,11 @@ def train_recipe(options: argparse.Namespace, recipe: Recipe, objective: Objecti
     if options.threads:
         torch.set_num_threads(options.threads)
     check_folder(options.output)
-    prepare_only = len(options.data) > 1 and options.data[0] == Path("prepare")
-    if prepare_only:
+    if len(options.data) > 1 and options.data[0] == Path("prepare"):
         paths = _prepared_scans(options, options.data[1:], recipe, options.output)
-        say(
-            f"prepared {len(paths)} scans in {options.output}; {options.output / 'report.csv'} lists all.", options.json
-        )
         if options.json:
-            print_json({"prepared": [str(path) for path in paths]})
+            print_json({"prepared": list(map(str, paths))})
+        say(f"prepared {len(paths)} scans in {options.output}; its report.csv lists all.", options.json)
         return
     device = choose_device(options.device)
     # before the scans are prepared, which may take an hour
@@ -116,16 +113,11 @@ def train_recipe(options: argparse.Namespace, recipe: Recipe, objective: Objecti
     done = train(
         scans, recipe, options.output, options.steps, objective=objective, seed=options.seed, device=str(device),
         workers=options.workers, start_from=start_from, minutes=options.minutes, validate=validation,
-        validate_every=options.validate_every,        progress=show, cancelled=stop,
+        validate_every=options.validate_every, progress=show, cancelled=stop,
     )  # fmt: skip
     path = options.output / "weights.safetensors"
-    about = {
-        "recipe": recipe.to_dict(),
-        "steps": done.steps,
-        "minutes": round(done.minutes, 1),
-        "device": str(device),
-        "scans": [scan.name for scan in scans],
-    }
+    about = {"recipe": recipe.to_dict(), "steps": done.steps, "minutes": round(done.minutes, 1), "device": str(device)}
+    about["scans"] = [scan.name for scan in scans]
     sha256 = write_weights(done.network, path, options.name or recipe.name, about)
     say(f"wrote {path} (SHA-256 {sha256[:16]}...)", options.json)
     if options.json:

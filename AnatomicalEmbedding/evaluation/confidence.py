@@ -161,7 +161,7 @@ def _risk(judged: Judged) -> list[tuple[float, float, float]]:
 def auroc(doubt: np.ndarray, wrong: np.ndarray) -> float | None:
     """Area under the receiver operating characteristic: how often a wrong answer has more doubt than a right one.
 
-    doubt: (n,). wrong: (n,) bool. Ties count half. None where all are right or all wrong.
+    doubt: (n,). wrong: (n,) bool. Ties count half. None where all answers are right or all are wrong.
     """
     many, few = int((~wrong).sum()), int(wrong.sum())
     if not many or not few:
