@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import AnatomicalEmbeddingError
+from ..files import free_name
 from ..scan.checks import MAX_SPACING_MM, MIN_SPACING_MM
 from ..scan.volume import Volume
 from . import console
@@ -51,6 +52,7 @@ def run(options: argparse.Namespace) -> None:
     console.make_folder(options.output)
     inputs = [*scans.paths, *(options.examples.iterdir() if options.examples else ())]
     rows: list[list[Any]] = []
+    taken: set[str] = set()
     for path, name, volume, embedding in scans.embedded(model):
         with scans.skipping():
             found = finder.find(embedding)
@@ -61,7 +63,9 @@ def run(options: argparse.Namespace) -> None:
             together = {f"{name}_crop": list(boxes)}
             for crop_name, members in ({f"{name}_{n}": [n] for n in boxes} if options.separate else together).items():
                 box = grown(enclosing([boxes[n] for n in members]), np.full(6, options.margin_mm))
-                output = options.output / f"{_file_name(crop_name)}.nii.gz"
+                unique = free_name(_file_name(crop_name), taken)
+                taken.add(unique.casefold())
+                output = options.output / f"{unique}.nii.gz"
                 console.check_kept(inputs, [output])
                 size = _write_crop(volume, box, options.spacing, output)
                 rows.append([path, str(output), " ".join(members), *size, missing])
