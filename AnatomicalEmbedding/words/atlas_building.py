@@ -15,7 +15,7 @@ import numpy as np
 import SimpleITK as sitk
 import torch
 
-from ..anatomy.names import sums_of_parts
+from ..anatomy.names import sums_of_parts, whole_name
 from ..embedding.grid_reading import smoothed
 from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap
@@ -29,8 +29,6 @@ from ..structures.label_names import reason_left_out
 from ..training import label_images
 from ..training.label_frames import place
 from .atlas import LOW_MM, SHAPE, STEP_MM, Atlas, Occupancy
-from .descriptor_evidence import learn_discriminant
-from .organ_parts import whole_name
 
 PHANTOM_SEED = 73_000
 _SAMPLE_MM = 4.0
@@ -39,6 +37,7 @@ _SYNTHETIC_SHARE = 0.1  # of all synthetic patients together; see RESULTS
 _BLUR_MM, _BLUR_FEW_MM = 5.0, 12.0  # of an atlas of many bodies, and what is added, over the root of their number
 _LEAST_SHARE = 0.02
 _FEWEST_DESCRIBED = 2  # bodies that a discriminant of descriptors is learnt from
+_RIDGE = 0.005  # added to each variance, of descriptors of unit length
 _FEWEST_POINTS, _POINTS_LIMIT = 5, 2000  # of one body, inside or about a structure
 _SPREAD_OUT = (
     "body_other", "subcutaneous_fat", "visceral_fat", "torso_fat", "vertebrae_unspecified", "stomach_and_duodenum",
@@ -199,8 +198,22 @@ def with_discriminants(occupancies: dict[str, Occupancy], bodies: list[SampledBo
             if min(map(len, chosen)) >= _FEWEST_POINTS:
                 about = chosen[1]
                 patients.setdefault(name, []).append((descriptor[chosen[0]], descriptor[about], weight[about]))
-    learnt = {name: learn_discriminant(of) for name, of in patients.items() if len(of) >= _FEWEST_DESCRIBED}
+    learnt = {name: _discriminant(of) for name, of in patients.items() if len(of) >= _FEWEST_DESCRIBED}
     return {name: replace(of, discriminant=learnt.get(name)) for name, of in occupancies.items()}
+
+
+def _discriminant(patients: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> np.ndarray:
+    """Fisher's linear discriminant of one structure (see `occupancy`); each patient counts alike.
+
+    patients: of each, descriptors inside (n, d) and around (m, d) the structure, and weights (m,) of the latter.
+    """
+    means = [(inside.mean(axis=0), np.average(about, axis=0, weights=weight)) for inside, about, weight in patients]
+    one, other = np.mean(means, axis=0)
+    covariances = [np.cov(inside.T, bias=True) for inside, _, _ in patients]
+    covariances += [np.cov(about.T, bias=True, aweights=weight) for _, about, weight in patients]
+    covariance = np.mean(covariances, axis=0) + _RIDGE * np.eye(len(one))
+    weights = np.linalg.solve(covariance, one - other)
+    return np.append(weights, -weights @ (one + other) / 2).astype(np.float32)
 
 
 def _thinned(index: np.ndarray) -> np.ndarray:

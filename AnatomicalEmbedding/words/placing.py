@@ -18,24 +18,18 @@ from ..anatomy.terms import load_terms
 from ..embedding.levels import doubtful_level, is_counted, level_of, level_sentence, spine_ends
 from ..embedding.map import EmbeddingMap, as_points
 from ..errors import PointsError
-from ..matching.status import UNCERTAIN
+from ..matching.status import CERTAIN_BY_RULE, CERTAIN_SEX, INSIDE, OUTSIDE, UNCERTAIN, decide_place
 from ..scan.volume import Volume
 from .atlas import LOW_MM, STEP_MM, Atlas, Occupancy, shipped_atlas
 from .derived_places import blob, field_by_recipe, qualify, surety
-from .descriptor_evidence import weighed
-from .exclusion import OTHER_SEX, among_others, total_odds
-from .grid_weights import Field, Grid, middle_of_likeliest
-from .occupancy import read_occupancy, sharpened, tissue_likelihood
+from .grid_weights import NOWHERE, Field, Grid, make_scan_grid, middle_of_likeliest
+from .occupancy import among_others, read_occupancy, sharpened, tissue_likelihood, total_odds, weighed
 from .phrases import Mention
 from .presence import Presence, frame_fields, uses_atlas
 from .qualifiers import Qualifier
 from .ribs import Ribs, find_ribs
-from .scan_grid import make_scan_grid
 from .spine import begins_at_end, between_bounds, find_spine, numbered_place
 
-INSIDE, PARTLY, OUTSIDE = "inside", "partly", "outside"  # and calibration.UNCERTAIN
-_INSIDE_SHARE, _OUTSIDE_SHARE = 0.85, 0.03
-_SEEN, _SEEN_BEYOND = 0.8, 0.5  # chance of a cell that shows a place although hardly any of it lies in the scan
 _PEAK_MM = 2.5  # over which the chance of being right is averaged to find the best point
 _REGION_MM = 4.0  # standard deviation of the blur of regions, so that they hold the share that they state
 _TRUST = 0.85  # factor of a probability that was not measured
@@ -47,8 +41,11 @@ _CELL_MM, _FIRMER_HU = 4.0, 5.0  # how far a point is moved to firm bone, and th
 _BODY_MM = 8.0  # from the spine's middle to the middle of a vertebra's body
 _AORTA = "aorta"  # whose CT numbers all arteries have
 _PEAK = 0.6  # of a blob, as the cells and averaging leave it
-_UNSURE = 0.3  # chance below which a place by a recipe is uncertain
-_LIKELY = 0.5  # chance below which a place of one sex is uncertain
+_PROSTATE, _UTERUS = "prostate", "uterus"  # the largest organ of each sex alone
+_OF_MEN = (_PROSTATE, "seminal_vesicle_left", "seminal_vesicle_right", "testis_left", "testis_right", "penis")
+_OF_WOMEN = (_UTERUS, "cervix_uteri", "vagina", "ovary_left", "ovary_right", "adnexa_left", "adnexa_right")
+# Place of one sex -> the largest organ of this sex, and that of the other.
+_OTHER_SEX = dict.fromkeys(_OF_MEN, (_PROSTATE, _UTERUS)) | dict.fromkeys(_OF_WOMEN, (_UTERUS, _PROSTATE))
 _SEX_REMARK = "not known whether the patient has a prostate or a uterus"
 _EITHER = 0.5  # chance of each sex, where the scan says nothing of it
 
@@ -138,13 +135,13 @@ class PlaceFinder:
         Raises AnatomicalEmbeddingError for a name that no term has.
         """
         found = dataclasses.replace(self._place(name, qualifier), negated=negated, remark=remark)
-        if found.point_ras is None or name not in OTHER_SEX:
+        if found.point_ras is None or name not in _OTHER_SEX:
             return found
-        leads = [self._place(lead) for lead in OTHER_SEX[name]]
+        leads = [self._place(lead) for lead in _OTHER_SEX[name]]
         own, other = (0.0 if lead.point_ras is None else lead.probability for lead in leads)
         chance = found.probability * (own / (own + other) if own > 0 and other > 0 else _EITHER)
         remark = f"{remark}; {_SEX_REMARK}" if remark else _SEX_REMARK
-        status = found.status if chance >= _LIKELY else UNCERTAIN
+        status = found.status if chance >= CERTAIN_SEX else UNCERTAIN
         return dataclasses.replace(found, status=status, probability=chance, remark=remark)
 
     def _place(self, name: str, qualifier: Qualifier | None = None) -> Place:
@@ -160,27 +157,27 @@ class PlaceFinder:
         from_atlas = alone and self._occupancy(name) is not None
         largest = float(self._field_alone(name).values.max()) if from_atlas else 0.0
         level = numbered_place(self._spine, name) if alone and self._spine is not None else None
-        beyond = level is not None and level.share == 0 and largest >= _SEEN_BEYOND
-        if level is not None and not beyond:
-            share, point, chance = level.share, level.point_ras, level.chance
-            if point is not None and term.tissue == "bone":
-                point = self._bone_near(field, point)
-        if point is not None and alone and term.tissue == "bone":
+        if level is not None:
+            share = level.share
+            if level.point_ras is not None:
+                point, chance = level.point_ras, level.chance
+                if term.tissue == "bone":
+                    point = self._bone_near(field, point)
+        status = OUTSIDE if point is None else decide_place(share, largest, level is not None)
+        region = self._blurred(field)
+        if status == OUTSIDE:
+            return Place(name, title, OUTSIDE, side, max(1 - share, 0.5), None, region, self.grid)
+        if alone and term.tissue == "bone":
             point = self._firmest(point)
         sure = surety(term.recipe) if term.recipe and alone and not from_atlas and level is None else None
         if from_atlas:
             chance = float(np.interp(chance, _CHANCE, _RIGHT))
         else:
             chance = _TRUST * chance if sure is None else sure * min(chance / _PEAK, 1.0)
-        seen = beyond or (level is None and largest >= _SEEN)
-        region = self._blurred(field)
-        if (share <= _OUTSIDE_SHARE and not seen) or point is None:
-            return Place(name, title, OUTSIDE, side, max(1 - share, 0.5), None, region, self.grid)
-        status = INSIDE if share >= _INSIDE_SHARE and not beyond else PARTLY
         side, levels = "" if status == INSIDE else side, self._doubtful_levels(name, point)
         if levels:
             status, chance = UNCERTAIN, min(chance, _EITHER)
-        elif sure is not None and chance < _UNSURE:
+        elif sure is not None and chance < CERTAIN_BY_RULE:
             status, side = UNCERTAIN, ""
         return Place(name, title, status, side, chance, point, region, self.grid, levels=levels)
 
@@ -193,8 +190,7 @@ class PlaceFinder:
         if not self.embedding.contains(point[None])[0]:
             shown = ", ".join(f"{x:g}" for x in np.round(point, 1))
             raise PointsError(f"point {shown} lies outside the scan; choose a point inside it.")
-        cell = self.grid.nearest(point)
-        i, j, k = (int(np.clip(n, 0, size - 1)) for n, size in zip(cell, self.grid.shape[::-1], strict=True))
+        i, j, k = self.grid.nearest(point)
         index = np.rint((self.grid.body[:, k, j, i] - LOW_MM) / STEP_MM).astype(int)
         found = []
         for name, occupancy in self._atlas.occupancies.items():
@@ -203,7 +199,7 @@ class PlaceFinder:
                 continue
             if _value_at(Field(occupancy.first, occupancy.share), index) < 255 * _NAMED:
                 continue
-            chance = _value_at(self._field(name), (i, j, k)) * (_EITHER if name in OTHER_SEX else 1.0)
+            chance = _value_at(self._field(name), (i, j, k)) * (_EITHER if name in _OTHER_SEX else 1.0)
             if chance >= _NAMED:
                 found.append(Named(name, term.title, round(_TRUST * chance, 3)))
         parents = {n for each in found for n in self._terms.ancestors(each.name)}
@@ -218,7 +214,7 @@ class PlaceFinder:
             known = is_counted(level, point[2], spine_ends(self.embedding))
         if known:
             return ""
-        i, j, k = np.clip(self.grid.nearest(point), 0, np.array(self.grid.shape[::-1]) - 1)
+        i, j, k = self.grid.nearest(point)
         return doubtful_level(name, level, float(self.grid.body[2, k, j, i]))
 
     @cached_property
@@ -268,7 +264,7 @@ class PlaceFinder:
             if level.point_ras is not None:
                 return blob(self.grid, level.point_ras, _DISC_MM)
         if term is None or not term.recipe:
-            return Field((0, 0, 0), np.zeros((1, 1, 1), dtype=np.float32))
+            return NOWHERE
         field = field_by_recipe(term.recipe, self.grid, self._field, term.side)
         if self.grid.hu is None or term.recipe.split()[0] in ("part", "union"):
             return field

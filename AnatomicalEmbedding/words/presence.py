@@ -12,9 +12,8 @@ from ..embedding.coverage import body_points, robust_affine
 from ..embedding.map import EmbeddingMap
 from .atlas import LOW_MM, SHAPE, STEP_MM, Atlas
 from .derived_places import field_by_recipe
-from .grid_weights import Field, Grid
+from .grid_weights import NOWHERE, Field, Grid, make_frame_grid
 from .occupancy import faded
-from .scan_grid import make_frame_grid
 
 _EVERY = 3  # one cell of so many of the frame is placed in the scan
 _BLOCK = 2  # cells of the map whose mean says where the frame's cells are
@@ -42,7 +41,7 @@ class FrameFields:
         if found is not None and uses_atlas(term, found.real):
             return Field(found.first, found.share.astype(np.float32) / 255)
         if term is None or not term.recipe:
-            return Field((0, 0, 0), np.zeros((1, 1, 1), dtype=np.float32))
+            return NOWHERE
         return field_by_recipe(term.recipe, self.grid, self.field, term.side)
 
 
