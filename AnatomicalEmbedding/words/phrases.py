@@ -21,7 +21,7 @@ from ..anatomy.terms import load_terms, plain_words
 from ..errors import AnatomicalEmbeddingError
 from . import numbers
 from .denial import FINDING, PLACE, SEEN, TURNS, denied
-from .dictionary import BOTH, SILENT, Entry, load_dictionary
+from .dictionary import BOTH, SILENT, TYPED_LENGTH, Entry, load_dictionary
 from .qualifiers import PARTS, RELATIONS, ZONE_NOUNS, ZONES, Qualifier
 from .tokens import MOST_CHARACTERS, Span, Token, split_sentences, tokenise
 
@@ -30,7 +30,6 @@ _BETWEEN_ENTRIES = frozenset((",", "and", "or", "&", "/"))  # of a list of place
 _SIDE_REACH, _SAME_SIDE_REACH, _CHAIN_REACH, _NEAR = 4, 6, 4, 5  # words
 _AFTER_A_SIDE = frozenset(("and", "is", "are", "was", "with", "in"))  # such words end what a side is said of
 _LONGEST_PHRASE = 9
-_TYPED_LENGTH = 200  # characters; in a longer text words are read as they are written
 _PLACES_LIMIT = 60  # in a sentence
 
 
@@ -108,7 +107,7 @@ def _read(text: str) -> list[tuple[Sentence, list[Span]]]:
         raise AnatomicalEmbeddingError(
             f"the text has {len(text):,} characters; give at most {MOST_CHARACTERS:,}, or parts of it."
         )
-    typed = len(text) <= _TYPED_LENGTH
+    typed = len(text) <= TYPED_LENGTH
     read = []
     for span in split_sentences(text):
         tokens = [
@@ -346,19 +345,3 @@ def _unread(tokens: Sequence[Token], words: Sequence[str], named: set[int]) -> l
             written = [n for n in entry if words[n][0].isalnum()]
             strange.append(Span(tokens[written[0]].start, tokens[written[-1]].end))
     return strange
-
-
-def suggestions(beginning: str, most: int = 8) -> list[str]:
-    """Titles of places that have a word with this beginning, the shortest first: for a field with completion."""
-    wanted = [token.word for token in tokenise(beginning[:_TYPED_LENGTH])]
-    sides = [word for word in wanted if word in SIDES]
-    plain = " ".join(word for word in wanted if word not in SIDES)
-    found: dict[str, int] = {}
-    for term in load_terms().by_name.values() if plain else ():
-        if sides and term.side not in sides:
-            continue
-        for words in (*term.words, term.title):
-            at = f" {words.lower()}".find(f" {plain}")
-            if at >= 0:
-                found[term.title] = min(found.get(term.title, 999), at * 5 + len(words))
-    return sorted(found, key=lambda title: (found[title], title))[:most]

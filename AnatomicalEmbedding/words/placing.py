@@ -333,10 +333,10 @@ class PlaceFinder:
         hu = self.grid.fine_hu[tuple(slice(a, b) for a, b in zip(low[::-1], high[::-1], strict=True))]
         if not hu.size:  # a level of the spine beyond the grid
             return point
-        places = first + step * (np.stack(np.indices(hu.shape)[::-1], axis=-1) + low)
-        square = np.square(places - point).sum(axis=-1)
-        firmness = np.where(square <= _CELL_MM**2, hu.clip(-200, 700) - _FIRMER_HU * square, -np.inf)
-        return places[np.unravel_index(int(firmness.argmax()), hu.shape)]
+        places = first + step * (np.indices(hu.shape)[::-1].reshape(3, -1).T + low)
+        square = np.square(places - point).sum(axis=1)
+        firmness = np.where(square <= _CELL_MM**2, hu.ravel().clip(-200, 700) - _FIRMER_HU * square, -np.inf)
+        return places[int(firmness.argmax())]
 
     def _best_point(self, field: Field) -> tuple[np.ndarray | None, float]:
         """The place (3,) RAS mm where the chance, averaged a little, is largest; and that chance."""

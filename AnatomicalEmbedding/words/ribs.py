@@ -216,14 +216,12 @@ def _levels(heights: np.ndarray, spine: Spine) -> list[int]:
     usual = np.array([spine.bounds_s[spine.names.index(name)].mean() + _ABOVE_MM[name] for name in names])
     if not names or not len(heights):
         return [-1] * len(heights)
-    best = None
+    alignments = []
     for common in np.arange(-2 * _COMMON_MM, 2 * _COMMON_MM + 1, 2.0):
         cost, pairs = _aligned(np.square((heights[:, None] - usual - common) / _ERROR_MM) / 2)
-        cost += (common / _COMMON_MM) ** 2 / 2
-        if best is None or cost < best[0]:
-            best = cost, pairs
+        alignments.append((cost + (common / _COMMON_MM) ** 2 / 2, pairs))
     levels = [-1] * len(heights)
-    for a, b in best[1]:
+    for a, b in min(alignments, key=lambda each: each[0])[1]:
         levels[a] = int(names[b][1:]) if names[b][0] == "T" else 0
     return levels
 

@@ -255,7 +255,7 @@ def _use_library(folder: Path) -> object:
 def _atlas(folder: Path) -> None:
     share, weights = np.zeros((4, 5, 6), np.uint8), np.linspace(-1, 1, 41, dtype=np.float32)
     share[1:3, 1:4, 1:5] = 200
-    found = {n: Occupancy((30, 20, 40 + k), share, 5, 3, 100.0, weights) for k, n in enumerate(("liver", "spleen"))}
+    found = {n: Occupancy((30, 20, 40 + k), share, 3, weights) for k, n in enumerate(("liver", "spleen"))}
     Atlas("ab" * 32, found, {"made": "for a test"}).save(folder / "x.atlas.npz")
 
 
