@@ -56,11 +56,9 @@ class Mention:
     @property
     def remark(self) -> str:
         """What a reader of the answer must know about the words, or ""."""
-        remarks = {FINDING: ["the text says: no such finding here"], PLACE: ["the text says that it is missing"]}
-        said = remarks.get(self.denied, [])
-        if self.unused:
-            said = [*said, f"not taken into account: {', '.join(self.unused)}"]
-        return "; ".join(said)
+        remarks = {FINDING: "the text says: no such finding here", PLACE: "the text says that it is missing"}
+        unused = f"not taken into account: {', '.join(self.unused)}" if self.unused else ""
+        return "; ".join(filter(None, (remarks.get(self.denied), unused)))
 
 
 @dataclass(frozen=True)
@@ -231,9 +229,7 @@ def _owner(words: Sequence[str], at: int, names: Sequence[Name]) -> Name | None:
 def _side_before(words: Sequence[str], last: Name, each: Name) -> str:
     """The side of the name before, where it is near and neither "but" nor another direction stands between."""
     between = words[last.last + 1 : each.first]
-    return (
-        last.side if each.first - last.last <= _SAME_SIDE_REACH and (TURNS | {"on", "to"}).isdisjoint(between) else ""
-    )
+    return last.side if len(between) < _SAME_SIDE_REACH and (TURNS | {"on", "to"}).isdisjoint(between) else ""
 
 
 def _is_part(one: Name, other: Name) -> bool:

@@ -75,9 +75,7 @@ class Ribs:
 
 def find_ribs(grid: Grid, atlas: Atlas, spine: Spine | None) -> Ribs | None:
     """The ribs of a scan; None without a spine, without CT numbers, or with weights whose atlas has no ribs."""
-    if spine is None or grid.hu is None:
-        return None
-    usual = _usual_ribs(atlas)
+    usual = None if spine is None or grid.hu is None else _usual_ribs(atlas)
     if usual is None:
         return None
     index, body, among = _bone_of_ribs(grid, usual)
@@ -86,8 +84,7 @@ def find_ribs(grid: Grid, atlas: Atlas, spine: Spine | None) -> Ribs | None:
         place[:, axis] - np.interp(place[:, 2], spine.course[:, 2], spine.course[:, axis]) for axis in (0, 1)
     )
     kept = (np.abs(aside) > _VERTEBRA_MM[0]) | (ahead > _VERTEBRA_MM[1])
-    index, body, place, aside, ahead = index[kept], body[kept], place[kept], aside[kept], ahead[kept]
-    among = among[kept]
+    index, body, place, aside, ahead, among = (of[kept] for of in (index, body, place, aside, ahead, among))
     if len(index) < FEWEST:
         return None
     side = (aside > 0).astype(int)
