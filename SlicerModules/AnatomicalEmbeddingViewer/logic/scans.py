@@ -6,6 +6,8 @@ import ctypes
 import gc
 import sys
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 Reader = Callable[[Callable[[], bool]], "list[Volume]"]  # gets a function that is True once reading is cancelled
 _STATUS_TEXTS = {WAITING: "waiting", READY: "ready", FAILED: "cannot be used"}
 _NAME_LIMIT = 80  # characters
+_DEMO_SPACING_MM = (2.0, 2.0, 2.5)
+# Synthetic patients: seed and covered heights, mm: from the sacrum to the neck; from above the iliac crests
+_DEMO = {"Patient A": (20_001, (120.0, 600.0)), "Patient B": (20_002, (190.0, 600.0))}
 
 
 class Scans:
@@ -50,6 +55,11 @@ class Scans:
         number = next(self._job_numbers)
         self._jobs[number] = name, done
         self._worker.submit(number, lambda _progress, cancelled: reader(cancelled))
+
+    def read_demo(self) -> None:
+        """Add two synthetic patients, so that the viewer can be tried without data."""
+        for name, (seed, heights_mm) in _DEMO.items():
+            self.read(name, partial(_make_patient, name, seed, heights_mm))
 
     def add(self, volume: Volume):
         """Add a scan as a volume node, and return the node; the first scan becomes the template."""
@@ -155,6 +165,14 @@ class Scans:
         current = next((node for node in self._session.scans if states[node.GetID()].status == WORKING), None)
         text = "preparing scans" if current is None else f"preparing {current.GetName()}"
         return {"share": round(100 * share), "text": text}
+
+
+def _make_patient(
+    name: str, seed: int, heights_mm: tuple[float, float], _cancelled: Callable[[], bool]
+) -> list[Volume]:
+    from AnatomicalEmbedding.phantom import make_phantom
+
+    return [replace(make_phantom(seed, spacing=_DEMO_SPACING_MM, coverage_mm=heights_mm).volume, name=name)]
 
 
 def _release_memory() -> None:
