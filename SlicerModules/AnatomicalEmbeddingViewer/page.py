@@ -144,7 +144,7 @@ class Viewer:
             "words_find": words.find,
             "report_read": words.read_report,
             "report_sentence": words.find_sentence,
-            "dismiss": self.session.dismiss,
+            "dismiss": self.session.withdraw,
         }
         for name, action in actions.items():
             self.server.trigger(name)(self._reporting(action))

@@ -1,4 +1,4 @@
-"""Other scans follow one: linked views move to the same part of the body, the crosshair to the place under the mouse."""
+"""Other scans follow one scan: linked views show the same part of the body, the crosshair the place under the mouse."""
 
 from __future__ import annotations
 

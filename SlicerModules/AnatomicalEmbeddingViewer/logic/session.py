@@ -6,7 +6,6 @@ import logging
 import os
 import tempfile
 from collections.abc import Callable
-from itertools import count
 from pathlib import Path
 
 import slicer
@@ -50,8 +49,7 @@ class Session:
         self.scans: list = []
         self.template = None
         self._folder = tempfile.TemporaryDirectory(prefix="anatemb-view-")
-        self._sentences: dict[int, str] = {}
-        self._numbers = count()
+        self.sentences: list[str] = []
         self._closers: list[Callable[[], object]] = []
 
     @property
@@ -65,22 +63,12 @@ class Session:
 
     def report(self, sentence: str) -> None:
         """Show a sentence to the user until it is dismissed; the oldest one leaves when there are too many."""
-        if sentence not in self._sentences.values():
-            self._sentences[next(self._numbers)] = sentence
-        if len(self._sentences) > _SENTENCE_LIMIT:
-            del self._sentences[min(self._sentences)]
+        if sentence not in self.sentences:
+            self.sentences = [*self.sentences, sentence][-_SENTENCE_LIMIT:]
 
     def withdraw(self, sentence: str) -> None:
-        """Remove a sentence that no longer holds."""
-        self._sentences = {number: each for number, each in self._sentences.items() if each != sentence}
-
-    def dismiss(self, number: int) -> None:
-        """Remove the sentence of a number, because the user has read it."""
-        self._sentences.pop(number, None)
-
-    @property
-    def sentences(self) -> list[dict]:
-        return [{"number": number, "text": text} for number, text in self._sentences.items()]
+        """Remove a sentence that no longer holds, or that the user has read."""
+        self.sentences = [each for each in self.sentences if each != sentence]
 
     def on_close(self, close: Callable[[], object]) -> None:
         """Call a function when the session closes, the last one first."""

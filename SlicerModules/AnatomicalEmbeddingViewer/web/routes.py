@@ -9,6 +9,7 @@ import asyncio
 import math
 import shutil
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 from aiohttp import web
@@ -20,7 +21,7 @@ from ..logic.exports import Exports
 from ..logic.gallery import Gallery
 from ..logic.scans import Scans
 from ..logic.session import Session, file_name
-from .uploads import make_reader, receive
+from .uploads import read_files, receive
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 _STATIC = Path(__file__).resolve().parents[1] / "static"
@@ -33,7 +34,7 @@ def add_routes(app: web.Application, session: Session, scans: Scans, exports: Ex
     async def upload(request: web.Request) -> web.Response:
         folder, names = await receive(request, session.folder)
         shown = names[0] if len(names) == 1 else f"{len(names)} files"
-        scans.read(shown, make_reader(folder, names), lambda: shutil.rmtree(folder, True))
+        scans.read(shown, partial(read_files, folder, names), lambda: shutil.rmtree(folder, True))
         return web.Response(text="read in the background")
 
     def download(name: str, make: Callable) -> Handler:
