@@ -40,23 +40,11 @@ class Occupancy:
     real: int
     discriminant: np.ndarray | None = None
 
-    def points_mm(self, most: int) -> tuple[np.ndarray, np.ndarray]:
-        """Cell centres (n, 3) in the frame and their shares (n,) of the whole, evenly thinned to about `most`."""
+    def points_mm(self) -> tuple[np.ndarray, np.ndarray]:
+        """Cell centres (n, 3) in the frame and their shares (n,) of the whole."""
         k, j, i = np.nonzero(self.share)
         weight = self.share[k, j, i].astype(np.float64)
-        index = np.stack([i, j, k], axis=1) + self.first
-        if len(index) > most:
-            # systematic sampling: every step-th of the cumulated share
-            at = (np.arange(most) + 0.5) / most * weight.sum()
-            chosen = np.searchsorted(np.cumsum(weight), at)
-            return LOW_MM + STEP_MM * index[chosen], np.full(most, 1 / most)
-        return LOW_MM + STEP_MM * index, weight / weight.sum()
-
-    @property
-    def centre_mm(self) -> np.ndarray:
-        """(3,) mean place in the frame."""
-        points, weight = self.points_mm(2000)
-        return weight @ points
+        return LOW_MM + STEP_MM * (np.stack([i, j, k], axis=1) + self.first), weight / weight.sum()
 
 
 @dataclass(frozen=True, eq=False)

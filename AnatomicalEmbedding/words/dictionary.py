@@ -9,8 +9,7 @@ from functools import lru_cache
 
 from ..anatomy.names import SIDES
 from ..anatomy.terms import Term, Terms, load_terms, plain_words
-from .denial import SEEN
-from .qualifiers import RELATIONS, ZONE_NOUNS, ZONES
+from .qualifiers import RELATIONS, SEEN, ZONE_NOUNS, ZONES
 from .tokens import tokenise
 
 _SHORTEST, _LONGEST = 5, 24  # letters of a word whose slips are forgiven

@@ -20,9 +20,19 @@ from ..anatomy.names import SIDES
 from ..anatomy.terms import load_terms, plain_words
 from ..errors import AnatomicalEmbeddingError
 from . import numbers
-from .denial import FINDING, PLACE, SEEN, TURNS, denied
 from .dictionary import BOTH, SILENT, TYPED_LENGTH, Entry, load_dictionary
-from .qualifiers import PARTS, RELATIONS, ZONE_NOUNS, ZONES, Qualifier
+from .qualifiers import (
+    FINDING,
+    PARTS,
+    PLACE,
+    RELATIONS,
+    SEEN,
+    TURNS,
+    ZONE_NOUNS,
+    ZONES,
+    Qualifier,
+    denied,
+)  # fmt: skip
 from .tokens import MOST_CHARACTERS, Span, Token, split_sentences, tokenise
 
 _BREAKS = frozenset(",:()[]")

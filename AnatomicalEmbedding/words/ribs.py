@@ -136,7 +136,7 @@ def _usual_ribs(atlas: Atlas) -> _Usual | None:
         box = tuple(slice(a, a + n) for a, n in zip(found.first[::-1], found.share.shape, strict=True))
         if name in numbered:
             ribs[box] += found.share
-            points, weight = found.points_mm(20_000)
+            points, weight = found.points_mm()
             sector = _sectors(points)
             total = np.bincount(sector, weight, SECTORS)
             mean = np.bincount(sector, weight * points[:, 2], SECTORS) / np.maximum(total, 1e-9)

@@ -103,9 +103,7 @@ def test_a_full_disk_is_a_sentence_and_leaves_nothing(tmp_path, target):
         assert answer.startswith("There is no room for these files")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert [each.name for each in target.iterdir()] == [
-        "00001.nii"
-    ]  # of the zip; removed with the upload
+    assert [each.name for each in target.iterdir()] == ["00001.nii"]  # of the zip; removed with the upload
 
 
 async def _post(folder, content: bytes) -> str:
