@@ -23,6 +23,11 @@ _SEEN, _SEEN_UNCOUNTED = 0.8, 0.5  # chance of a cell that shows a place althoug
 CERTAIN_BY_RULE = 0.3  # least chance of a place by a rule of its own; below it the place is uncertain
 CERTAIN_SEX = 0.5  # least chance of a place of one sex
 
+WHOLE, CUT = "whole", "cut"
+NEAR_ERRORS = 1.5  # likely errors from the scan's edge within which a side of a box may lie beyond it
+_LOOSE = 0.4  # likely error of a side, in the box's smallest size, from which a box may miss its structure
+_MOSTLY_SHOWN = 0.5  # share of a structure in the scan; below it the box is cut
+
 
 def decide(present: np.ndarray | float, expected_mm: np.ndarray | float) -> np.ndarray:
     """(n,) statuses by the probabilities (n,) that the scan shows the point and the expected errors (n,) in mm."""
@@ -46,3 +51,19 @@ def decide_place(share: float, largest: float, counted: bool) -> str:
     if share <= _OUTSIDE_SHARE and largest < (_SEEN_UNCOUNTED if counted else _SEEN):
         return OUTSIDE
     return INSIDE if share >= _INSIDE_SHARE else PARTLY
+
+
+def decide_box(present: float, cut: bool, perhaps_cut: bool, error_share: float, doubtful_level: bool) -> str:
+    """Whether the box of a structure is WHOLE, CUT by the scan's edge, UNCERTAIN or ABSENT.
+
+    Args:
+        present: share of the structure in the scan, 0..1.
+        cut: a side lies beyond the scan's edge. perhaps_cut: it lies within NEAR_ERRORS of it.
+        error_share: largest likely error of a side, as a share of the box's smallest size.
+        doubtful_level: perhaps it is the box of the next vertebra or rib.
+    """
+    if present == 0:
+        return ABSENT
+    if not doubtful_level and (cut or present < _MOSTLY_SHOWN):
+        return CUT
+    return UNCERTAIN if doubtful_level or perhaps_cut or error_share > _LOOSE else WHOLE
