@@ -1,10 +1,4 @@
-"""Places of one patient: where in a scan a named place is, and the names of the places at a point of it.
-
-finder = PlaceFinder(model.embed(volume), volume)
-for mention in parse("12th rib on the right"):
-    places = finder.find(mention)
-finder.name_at([12.0, -30.5, 410.0])
-"""
+"""Places of one patient: where in a scan a named place is, and the names of the places at a point of it."""
 
 from __future__ import annotations
 
@@ -193,11 +187,9 @@ class PlaceFinder:
         i, j, k = self.grid.nearest(point)
         index = np.rint((self.grid.body[:, k, j, i] - LOW_MM) / STEP_MM).astype(int)
         found = []
-        for name, occupancy in self._atlas.occupancies.items():
+        for name, occupancy in self._atlas.occupancies.items() if self.grid.tissue[k, j, i] else ():
             term = self._terms.by_name.get(name)
-            if term is None or not self.grid.tissue[k, j, i]:
-                continue
-            if _value_at(Field(occupancy.first, occupancy.share), index) < 255 * _NAMED:
+            if term is None or _value_at(Field(occupancy.first, occupancy.share), index) < 255 * _NAMED:
                 continue
             chance = _value_at(self._field(name), (i, j, k)) * (_EITHER if name in _OTHER_SEX else 1.0)
             if chance >= _NAMED:

@@ -51,10 +51,7 @@ def uses_atlas(term: Term | None, real: int) -> bool:
     return term is None or not term.recipe or real >= 3
 
 
-@lru_cache(maxsize=2)
-def frame_fields(atlas: Atlas) -> FrameFields:
-    """The fields of an atlas, shared by all scans."""
-    return FrameFields(atlas)
+frame_fields = lru_cache(maxsize=2)(FrameFields)  # shared by all scans
 
 
 class Presence:

@@ -60,17 +60,19 @@ class Ribs:
         box = grid.around(grid.origin + grid.step * low, grid.origin + grid.step * high)
         at = self.index[own] - box.first
         for offset in _OFFSETS[np.linalg.norm(_OFFSETS * grid.step, axis=1) < _NEXT_CELLS * grid.step.max()]:
-            near = at + offset
-            near = near[((near >= 0) & (near < box.values.shape[::-1])).all(axis=1)]
-            box.values[near[:, 2], near[:, 1], near[:, 0]] = _SURE * _NEXT_TO
-        box.values[at[:, 2], at[:, 1], at[:, 0]] = _SURE
+            _put(box.values, at + offset, _SURE * _NEXT_TO)
+        _put(box.values, at, _SURE)
         expected = grid.values_over(usual, box)
-        expected = np.minimum(expected / max(float(expected[at[:, 2], at[:, 1], at[:, 0]].max()), 0.05), 1)
+        expected = np.minimum(expected / max(float(expected[tuple(at.T[::-1])].max()), 0.05), 1)
         values = box.values * (_ELSEWHERE + (1 - _ELSEWHERE) * expected)
-        others = self.index[~own] - box.first
-        others = others[((others >= 0) & (others < values.shape[::-1])).all(axis=1)]
-        values[others[:, 2], others[:, 1], others[:, 0]] = 0.0
+        _put(values, self.index[~own] - box.first, 0.0)
         return grid.with_values(box, values)
+
+
+def _put(values: np.ndarray, cells: np.ndarray, value: float) -> None:
+    """Set cells (n, 3) i, j, k of an array (k, j, i); cells beyond it are left out."""
+    inside = ((cells >= 0) & (cells < values.shape[::-1])).all(axis=1)
+    values[tuple(cells[inside].T[::-1])] = value
 
 
 def find_ribs(grid: Grid, atlas: Atlas, spine: Spine | None) -> Ribs | None:
