@@ -19,7 +19,7 @@ from .derived_places import blob, field_by_recipe, qualify, surety
 from .grid_weights import NOWHERE, Field, Grid, make_scan_grid, middle_of_likeliest
 from .occupancy import among_others, read_occupancy, sharpened, tissue_likelihood, total_odds, weighed
 from .phrases import Mention
-from .presence import Presence, frame_fields, uses_atlas
+from .presence import Presence, frame_fields, occupancy_of
 from .qualifiers import Qualifier
 from .ribs import Ribs, find_ribs
 from .spine import begins_at_end, between_bounds, find_spine, numbered_place
@@ -148,7 +148,7 @@ class PlaceFinder:
             title = f"{qualifier.text} {title}"
         share, side = self._presence.share(frame, self._shift(name), name.startswith("rib_"))
         point, chance = self._best_point(field)
-        from_atlas = alone and self._occupancy(name) is not None
+        from_atlas = alone and occupancy_of(name, self._atlas) is not None
         largest = float(self._field_alone(name).values.max()) if from_atlas else 0.0
         level = numbered_place(self._spine, name) if alone and self._spine is not None else None
         if level is not None:
@@ -221,14 +221,14 @@ class PlaceFinder:
     def _field(self, name: str) -> Field:
         """The chance of each cell to be in a place."""
         if name not in self._fields:
-            made = self._from_recipe(name) if self._occupancy(name) is None else self._among_others(name)
+            made = self._from_recipe(name) if occupancy_of(name, self._atlas) is None else self._among_others(name)
             self._fields[name] = self.grid.trimmed(made)
         return self._fields[name]
 
     def _among_others(self, name: str) -> Field:
         """Of a structure of the atlas, which shares each cell with the structures that exclude it."""
         alone = self._field_alone(name)
-        if name not in self._terms.by_name or self.grid.hu is None:  # in a cohort, reading all takes too long
+        if self.grid.hu is None:  # in a cohort, reading all takes too long
             return alone
         wholes = self._terms.ancestors(name)
         sharing = [n for n in self._excluding if n in wholes or name in self._terms.ancestors(n)]
@@ -237,7 +237,8 @@ class PlaceFinder:
     @cached_property
     def _excluding(self) -> list[str]:
         """Names of the atlas that are places of their own."""
-        return [n for n in sorted(self._atlas.occupancies) if n in self._terms.by_name and self._occupancy(n)]
+        names = sorted(self._atlas.occupancies.keys() & self._terms.by_name.keys())
+        return [name for name in names if occupancy_of(name, self._atlas)]
 
     @cached_property
     def _odds(self) -> Field:
@@ -250,12 +251,12 @@ class PlaceFinder:
         return self._alone[name]
 
     def _from_recipe(self, name: str) -> Field:
-        term = self._terms.by_name.get(name)
+        term = self._terms[name]
         if name.startswith("disc_") and self._spine is not None:
             level = numbered_place(self._spine, name)
             if level.point_ras is not None:
                 return blob(self.grid, level.point_ras, _DISC_MM)
-        if term is None or not term.recipe:
+        if not term.recipe:
             return NOWHERE
         field = field_by_recipe(term.recipe, self.grid, self._field, term.side)
         if self.grid.hu is None or term.recipe.split()[0] in ("part", "union"):
@@ -273,15 +274,8 @@ class PlaceFinder:
             prior = between_bounds(self.grid, prior, self._spine, name[10:])
         if self._atlas.weights_hash == self.embedding.provenance.weights_hash:
             prior = weighed(self.grid, prior, self.embedding, occupancy.discriminant)
-        term = self._terms.by_name.get(name)
-        tissue = "any" if term is None else term.tissue
+        tissue = self._terms[name].tissue
         return sharpened(self.grid, prior, tissue, self._field_alone(_AORTA) if tissue == "artery" else None)
-
-    def _occupancy(self, name: str) -> Occupancy | None:
-        """Of a place that is read from the atlas."""
-        occupancy = self._atlas.occupancies.get(name)
-        used = occupancy is not None and uses_atlas(self._terms.by_name.get(name), occupancy.real)
-        return occupancy if used else None
 
     def _blurred(self, field: Field) -> Field:
         """The chance of each cell, as far as places are known."""
@@ -301,11 +295,9 @@ class PlaceFinder:
         stem, number = name.rsplit("_", 1)
         total = prior.values + 0.03
         for other in (f"{stem}_{int(number) - 1}", f"{stem}_{int(number) + 1}"):
-            occupancy = self._atlas.occupancies.get(other)
-            if occupancy is not None:
-                total = total + self.grid.values_over(
-                    read_occupancy(self.grid, occupancy, self._shift(other), True), prior
-                )
+            if other in self._atlas.occupancies:
+                field = read_occupancy(self.grid, self._atlas.occupancies[other], self._shift(other), True)
+                total = total + self.grid.values_over(field, prior)
         return self.grid.with_values(prior, prior.values * prior.values / total)
 
     def _bone_near(self, field: Field, point: np.ndarray) -> np.ndarray:
