@@ -6,6 +6,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import slicer
@@ -35,6 +36,9 @@ class Session:
     Attributes:
         scans: volume nodes in the order of their rows.
         template: the volume node in which points are placed, or None.
+        folder: for temporary files; removed with its content when the session closes.
+        sentences: shown to the user.
+        on_close: takes a function that is called when the session closes, the last one first.
         scans_changed: emitted after a scan came or left, was renamed, or became the template.
         scan_leaves: emitted with a volume node just before it leaves.
     """
@@ -48,14 +52,11 @@ class Session:
         self.scans_changed, self.scan_leaves = Signal(), Signal()
         self.scans: list = []
         self.template = None
-        self._folder = tempfile.TemporaryDirectory(prefix="anatemb-view-")
         self.sentences: list[str] = []
-        self._closers: list[Callable[[], object]] = []
-
-    @property
-    def folder(self) -> Path:
-        """Folder for temporary files; removed with its content when the session closes."""
-        return Path(self._folder.name)
+        self._closing = ExitStack()
+        self.on_close = self._closing.callback
+        self.folder = Path(self._closing.enter_context(tempfile.TemporaryDirectory(prefix="anatemb-view-")))
+        self.on_close(self.store.close)
 
     def scan(self, scan_id: object):
         """Return the volume node of an ID that the page sent, or None."""
@@ -70,17 +71,9 @@ class Session:
         """Remove a sentence that no longer holds, or that the user has read."""
         self.sentences = [each for each in self.sentences if each != sentence]
 
-    def on_close(self, close: Callable[[], object]) -> None:
-        """Call a function when the session closes, the last one first."""
-        self._closers.append(close)
-
     def close(self) -> None:
         """End all work and remove all temporary files."""
-        for close in reversed(self._closers):
-            close()
-        self._closers = []
-        self.store.close()
-        self._folder.cleanup()
+        self._closing.close()
 
 
 def file_content(folder: Path, name: str, write: Callable[[Path], object]) -> bytes:
