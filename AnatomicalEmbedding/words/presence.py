@@ -10,7 +10,6 @@ import torch
 from ..anatomy.terms import load_terms
 from ..embedding.coverage import body_points, robust_affine
 from ..embedding.map import EmbeddingMap
-from ..scan.geometry import bounds_of
 from .atlas import LOW_MM, SHAPE, STEP_MM, Atlas, Occupancy
 from .derived_places import field_by_recipe
 from .grid_weights import NOWHERE, Field, Grid, make_frame_grid
@@ -64,7 +63,7 @@ class Presence:
         self._middle = self._body.mean(axis=0)
         self._blocks = torch.from_numpy(self._body - self._middle).float()
         self._half_squares = self._blocks.square().sum(1) / 2
-        self._bounds = bounds_of(embedding.scan_to_ras, embedding.scan_shape)
+        self._bounds = _bounds(embedding)
 
     def _to_ras(self, places: np.ndarray) -> np.ndarray:
         """RAS mm (n, 3) in the scan of places (n, 3) of the frame."""
@@ -117,3 +116,11 @@ def _blocks(embedding: EmbeddingMap, ras: np.ndarray, body: np.ndarray) -> tuple
     ]
     every = -(-len(count) // _BLOCKS_LIMIT)
     return means[0][::every], means[1][::every]
+
+
+def _bounds(embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
+    """Lowest and highest RAS mm (3,) of the centres of a scan's voxels."""
+    size = np.array(embedding.scan_shape[::-1])
+    corners = np.array(np.meshgrid(*[(0, n - 1) for n in size], indexing="ij")).reshape(3, -1)
+    ras = (embedding.scan_to_ras @ np.vstack([corners, np.ones(corners.shape[1])]))[:3]
+    return ras.min(axis=1), ras.max(axis=1)
