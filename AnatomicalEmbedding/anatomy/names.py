@@ -22,6 +22,15 @@ _SIDE_WORDS = {"left": LEFT, "l": LEFT, "lt": LEFT, "right": RIGHT, "r": RIGHT, 
 _SAME_WORDS = {"vertebra": "vertebrae"}
 _WORD = re.compile(r"[^\W_]+")
 _SHOWN = 4  # names in a message
+# of labels: parts and layers of an organ
+_LAYERS = re.compile(
+    r",? (wall|contents|cortical|spongiosa|medullary cavity|adipose tissue|glandular tissue|blood|tissue)\b"
+    r"|\((blood|inner part)\)|, (upper|lower) half|(?<=kidney, left), \w+|(?<=kidney, right), \w+"
+)
+_WHOLE = dict.fromkeys(("annulus_proper", "sinotubular_junction"), "aortic_valve")
+_WHOLE |= dict.fromkeys(("transverse_colon_left", "transverse_colon_right"), "transverse_colon")
+_WHOLE["pelvis"] = "hips"  # of label maps: the bones; as a place of the body, "pelvis" is the region
+_NO_PLACE = re.compile(r"^(residual|muscle|skin|blood vessels|lymphatic nodes|air inside|cartilage)\b|eye lense")
 
 
 def spelling_key(label: str) -> str:
@@ -41,6 +50,19 @@ def known_name(label: str) -> str | None:
 def canonical_name(label: str) -> str:
     """The name of the structure that a label means; a label of no known structure stays as it is written."""
     return known_name(label) or label.strip()
+
+
+def whole_name(label: str) -> str:
+    """The name of the organ that a label or a part or layer of it means (`Kidney, left, cortex`, `Stomach wall`).
+
+    "background" for tissue that is spread over the body.
+    """
+    text = label.strip().lower()
+    if _NO_PLACE.search(text):
+        return "background"
+    organ = _LAYERS.sub("", text)
+    key = spelling_key(organ)
+    return _WHOLE.get(key) or known_name(organ) or key
 
 
 @lru_cache(maxsize=1)

@@ -50,7 +50,7 @@ class Terms:
     """All places, by name."""
 
     by_name: dict[str, Term]
-    _ancestors: dict[str, list[str]] = field(default_factory=dict, init=False, repr=False)
+    _ancestors: dict[str, set[str]] = field(default_factory=dict, init=False, repr=False)
 
     def __getitem__(self, name: str) -> Term:
         """Raises AnatomicalEmbeddingError for a name that no row has."""
@@ -60,23 +60,13 @@ class Terms:
             hint = did_you_mean(name, self.by_name)
             raise AnatomicalEmbeddingError(f"{name}: no such place{hint}; see Resources/Terms.") from None
 
-    def ancestors(self, name: str) -> list[str]:
-        """The wholes that a place is part of, nearest first; of a parent without a side, both sides."""
+    def ancestors(self, name: str) -> set[str]:
+        """The wholes that a place is part of; of a parent without a side, both sides."""
         if name not in self._ancestors:
-            self._ancestors[name] = self._above(name)
+            parent = self.by_name[name].parent
+            near = {parent, f"{parent}_left", f"{parent}_right"} & self.by_name.keys()
+            self._ancestors[name] = near.union(*map(self.ancestors, near))
         return self._ancestors[name]
-
-    def _above(self, name: str) -> list[str]:
-        found: list[str] = []
-        waiting = [self.by_name[name].parent]
-        while waiting:
-            parent = waiting.pop(0)
-            sided = [p for p in (parent, f"{parent}_left", f"{parent}_right") if p in self.by_name]
-            for each in sided:
-                if each not in found:
-                    found.append(each)
-                    waiting.append(self.by_name[each].parent)
-        return found
 
 
 @lru_cache(maxsize=1)
@@ -115,5 +105,4 @@ def _several(cell: str) -> tuple[str, ...]:
 @lru_cache(maxsize=1)
 def plain_words() -> frozenset[str]:
     """Common words of reports that resemble a word of anatomy: they are never corrected."""
-    path = resource("Terms") / "plain_words.txt"
-    return frozenset(path.read_text(encoding="utf-8").split()) if path.exists() else frozenset()
+    return frozenset((resource("Terms") / "plain_words.txt").read_text(encoding="utf-8").split())

@@ -12,10 +12,10 @@ from ..anatomy.terms import load_terms
 from ..embedding.inference import Model
 from ..errors import PointsError
 from ..matching.match import match_all
-from ..matching.status import MATCHED, UNCERTAIN
+from ..matching.status import INSIDE, MATCHED, OUTSIDE, UNCERTAIN
 from ..structures.labelled_scans import Case, refuse_twins
 from ..structures.landmarks import derive_landmarks
-from ..words.placing import INSIDE, OUTSIDE, PlaceFinder
+from ..words.placing import PlaceFinder
 from .results import Section, Tables, in_mm, summarise
 
 WAYS = {"match": "By matching, different patients", "words": "By words"}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..scan.volume import Volume
-from ..words.completion import not_understood
+from ..words.dictionary import not_understood
 from ..words.placing import Place
 from . import pictures
 from .page import fill_page

@@ -18,7 +18,7 @@ from ..embedding.map import EmbeddingMap, as_points
 from ..errors import MapError, PointsError
 from ..matching.match import Matches, match_query
 from ..matching.query import Query, StoredQuery
-from ..matching.status import ABSENT
+from ..matching.status import ABSENT, NEAR_ERRORS, decide_box
 from ..scan.boxes import SIDES
 from ..scan.geometry import bounds_of, transform_points
 from .organ_evidence import NearOrgan, near_organs, sides_by_organ
@@ -29,8 +29,6 @@ _ROUNDS = 5
 _SLOPE_MM = 14.0  # keeps the displacement uniform where points lie this close together
 _KNEE_MM = 3.0
 _EXPECTED_MM = (2.0, 60.0)
-_NEAR_ERRORS = 1.5  # likely errors from the scan's edge within which a side may lie beyond it
-_LOOSE = 0.4  # likely error of a side, in the box's smallest size, from which a box may miss its structure
 _DISAGREES_MM = 15.0
 _DISAGREES_TIMES = 3.0  # times the usual distance of the others' boxes
 
@@ -87,14 +85,9 @@ class Located:
     def status(self) -> str:
         """ "whole", "cut", "absent", or "uncertain": perhaps cut, outside its box, or of the next level."""
         low, high = self.in_scan(self.box_ras)
-        if self.present == 0 or not (high > low).all():
-            return "absent"
-        if self.levels:
-            return "uncertain"
-        if self.cut or self.present < 0.5:
-            return "cut"
-        loose = self.sigma_mm.max() > _LOOSE * (self.box_ras[1] - self.box_ras[0]).min()
-        return "uncertain" if self.near or loose else "whole"
+        present = self.present if (high > low).all() else 0.0
+        error_share = self.sigma_mm.max() / max((self.box_ras[1] - self.box_ras[0]).min(), 1e-6)
+        return decide_box(present, bool(self.cut), bool(self.near), error_share, bool(self.levels))
 
 
 def make_example(embedding: EmbeddingMap, box_ras: np.ndarray, extremes_ras: np.ndarray | None = None) -> Example:
@@ -227,7 +220,7 @@ def _combined(
     inside_mm = np.concatenate([box[0] - low, high - box[1]])
     cut = tuple(side for side, left in zip(SIDES, inside_mm, strict=True) if left < 0)
     near = tuple(
-        side for side, left, error in zip(SIDES, inside_mm, sigma, strict=True) if 0 <= left < _NEAR_ERRORS * error
+        side for side, left, error in zip(SIDES, inside_mm, sigma, strict=True) if 0 <= left < NEAR_ERRORS * error
     )
     present = float(np.median(held)) if np.median(held) * len(trusts[0]) >= 2 else 0.0
     levels = _doubtful_levels(name, box, target)

@@ -9,28 +9,14 @@
 from importlib import import_module
 from typing import Any
 
-_WHERE = {
-    "INSIDE": "placing",
-    "OUTSIDE": "placing",
-    "UNCERTAIN": "placing",
-    "PARTLY": "placing",
-    "Atlas": "atlas",
-    "Mention": "phrases",
-    "Named": "placing",
-    "Place": "placing",
-    "PlaceFinder": "placing",
-    "Sentence": "phrases",
-    "Term": ".anatomy.terms",
-    "Terms": ".anatomy.terms",
-    "completions": "completion",
-    "load_terms": ".anatomy.terms",
-    "not_understood": "completion",
-    "parse": "phrases",
-    "parse_query": "phrases",
-    "parse_report": "phrases",
-    "shipped_atlas": "atlas",
-    "suggestions": "phrases",
-}
+_WHERE = (
+    dict.fromkeys(("INSIDE", "OUTSIDE", "PARTLY", "UNCERTAIN"), ".matching.status")
+    | dict.fromkeys(("Term", "Terms", "load_terms"), ".anatomy.terms")
+    | dict.fromkeys(("Atlas", "shipped_atlas"), "atlas")
+    | dict.fromkeys(("completions", "not_understood", "suggestions"), "dictionary")
+    | dict.fromkeys(("Mention", "Sentence", "parse", "parse_query", "parse_report"), "phrases")
+    | dict.fromkeys(("Named", "Place", "PlaceFinder"), "placing")
+)
 __all__ = sorted(_WHERE)
 
 

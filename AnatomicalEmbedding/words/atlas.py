@@ -7,9 +7,7 @@ be restored from it.
 from __future__ import annotations
 
 import json
-import tokenize
 import zipfile
-import zlib
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -22,12 +20,8 @@ from ..files import atomic_path, parse_json
 from ..resources import resource
 
 SUFFIX = ".atlas.npz"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _BYTES_LIMIT = 200 << 20  # unpacked; the shipped one has 3 MB
-_DAMAGED = (  # exceptions of zipfile and numpy for a damaged file
-    OSError, EOFError, KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RuntimeError,
-    MemoryError, NotImplementedError, SyntaxError, zipfile.BadZipFile, zlib.error, tokenize.TokenError,
-)  # fmt: skip
 _LARGEST_WEIGHT = 1e4  # of a discriminant; those of shipped atlases are below 12
 STEP_MM = 6.0
 LOW_MM = np.array([-246.0, -180.0, -186.0])  # centre of the first cell: right, anterior, superior
@@ -37,34 +31,20 @@ SHAPE = (173, 66, 83)  # k, j, i
 @dataclass(frozen=True, eq=False)
 class Occupancy:
     """One structure. first: (3,) index i, j, k in the frame of the first cell of `share`. share: uint8 (k, j, i), how
-    often, of 255, a place in the cell lies in the structure. examples: bodies it was counted in. real: of these, real
-    patients. volume_ml: usual size, in the frame. discriminant: float32 (d + 1,), see `descriptor_evidence`, or None.
+    often, of 255, a place in the cell lies in the structure. real: patients it was counted in. discriminant: float32
+    (d + 1,), see `occupancy`, or None.
     """
 
     first: tuple[int, int, int]
     share: np.ndarray
-    examples: int
     real: int
-    volume_ml: float
     discriminant: np.ndarray | None = None
 
-    def points_mm(self, most: int) -> tuple[np.ndarray, np.ndarray]:
-        """Cell centres (n, 3) in the frame and their shares (n,) of the whole, evenly thinned to about `most`."""
+    def points_mm(self) -> tuple[np.ndarray, np.ndarray]:
+        """Cell centres (n, 3) in the frame and their shares (n,) of the whole."""
         k, j, i = np.nonzero(self.share)
         weight = self.share[k, j, i].astype(np.float64)
-        index = np.stack([i, j, k], axis=1) + self.first
-        if len(index) > most:
-            # systematic sampling: every step-th of the cumulated share
-            at = (np.arange(most) + 0.5) / most * weight.sum()
-            chosen = np.searchsorted(np.cumsum(weight), at)
-            return LOW_MM + STEP_MM * index[chosen], np.full(most, 1 / most)
-        return LOW_MM + STEP_MM * index, weight / weight.sum()
-
-    @property
-    def centre_mm(self) -> np.ndarray:
-        """(3,) mean place in the frame."""
-        points, weight = self.points_mm(2000)
-        return weight @ points
+        return LOW_MM + STEP_MM * (np.stack([i, j, k], axis=1) + self.first), weight / weight.sum()
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,20 +58,16 @@ class Atlas:
     def save(self, path: str | Path) -> None:
         """Write one file, complete or not at all. Raises WeightsError when it cannot be written."""
         held = sorted(self.occupancies.items())
-        facts = [
-            {"name": name, "first": list(of.first), "examples": of.examples, "real": of.real,
-             "volume_ml": round(of.volume_ml, 2)}
-            for name, of in held
-        ]  # fmt: skip
+        facts = [{"name": name, "first": of.first, "real": of.real} for name, of in held]
         about = {"format_version": FORMAT_VERSION, "weights_sha256": self.weights_hash, "structures": facts}
-        arrays = {f"share_{n}": of.share for n, (_, of) in enumerate(held)}
+        content = json.dumps(about | {"about": self.about}).encode()
+        arrays: dict[str, Any] = {f"share_{n}": of.share for n, (_, of) in enumerate(held)}
         arrays |= {
             f"discriminant_{n}": of.discriminant for n, (_, of) in enumerate(held) if of.discriminant is not None
         }
-        about["about"] = self.about
         try:
             with atomic_path(Path(path)) as temporary, temporary.open("wb") as file:
-                np.savez_compressed(file, about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8), **arrays)
+                np.savez_compressed(file, about=np.frombuffer(content, dtype=np.uint8), **arrays)
         except OSError:
             raise WeightsError(f"{path}: cannot be written; check that the folder is writable and not full.") from None
 
@@ -113,22 +89,23 @@ class Atlas:
                     for n, of in enumerate(about["structures"])
                 }
             return cls(str(about["weights_sha256"]), found, dict(about["about"]))
-        except _DAMAGED:
+        except WeightsError:
+            raise
+        except Exception:  # zipfile and numpy raise many kinds for damaged files
             raise WeightsError(f"{path}: not an atlas of words, or damaged; fetch it again.") from None
 
 
 def _occupancy(of: dict[str, Any], share: np.ndarray, discriminant: np.ndarray | None) -> Occupancy:
     """Raises ValueError for an occupancy beyond the frame, or with facts that are not numbers."""
-    first, counts, volume_ml = of["first"], (of["examples"], of["real"]), of["volume_ml"]
-    whole = len(first) == 3 and all(type(n) is int for n in (*first, *counts)) and type(volume_ml) in (int, float)
-    if not whole or share.dtype != np.uint8 or share.ndim != 3 or not share.any() or not np.isfinite(volume_ml):
+    first, real = of["first"], of["real"]
+    if any(type(n) is not int for n in (*first, real)) or share.dtype != np.uint8 or not share.any():
         raise ValueError("no occupancy")
     if any(n < 0 or n + size > most for n, size, most in zip(first[::-1], share.shape, SHAPE, strict=True)):
         raise ValueError("outside the frame")
     weights = np.zeros(1, np.float32) if discriminant is None else discriminant
     if weights.ndim != 1 or weights.dtype != np.float32 or not (np.abs(weights) < _LARGEST_WEIGHT).all():
         raise ValueError("no weights of descriptors")
-    return Occupancy(tuple(first), share, *counts, volume_ml, discriminant)
+    return Occupancy(tuple(first), share, real, discriminant)
 
 
 @lru_cache(maxsize=2)

@@ -15,7 +15,7 @@ import numpy as np
 import SimpleITK as sitk
 import torch
 
-from ..anatomy.names import sums_of_parts
+from ..anatomy.names import sums_of_parts, whole_name
 from ..embedding.grid_reading import smoothed
 from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap
@@ -29,8 +29,7 @@ from ..structures.label_names import reason_left_out
 from ..training import label_images
 from ..training.label_frames import place
 from .atlas import LOW_MM, SHAPE, STEP_MM, Atlas, Occupancy
-from .descriptor_evidence import learn_discriminant
-from .organ_parts import whole_name
+from .grid_weights import as_cell
 
 PHANTOM_SEED = 73_000
 _SAMPLE_MM = 4.0
@@ -39,6 +38,7 @@ _SYNTHETIC_SHARE = 0.1  # of all synthetic patients together; see RESULTS
 _BLUR_MM, _BLUR_FEW_MM = 5.0, 12.0  # of an atlas of many bodies, and what is added, over the root of their number
 _LEAST_SHARE = 0.02
 _FEWEST_DESCRIBED = 2  # bodies that a discriminant of descriptors is learnt from
+_RIDGE = 0.005  # added to each variance, of descriptors of unit length
 _FEWEST_POINTS, _POINTS_LIMIT = 5, 2000  # of one body, inside or about a structure
 _SPREAD_OUT = (
     "body_other", "subcutaneous_fat", "visceral_fat", "torso_fat", "vertebrae_unspecified", "stomach_and_duodenum",
@@ -60,19 +60,6 @@ class SampledBody:
     descriptor: np.ndarray | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class _LabelFile:
-    path: Path
-    voxels: np.ndarray
-    ijk_to_ras: np.ndarray
-    names: dict[int, str]
-    scan: Path | None
-
-    @property
-    def name(self) -> str:
-        return self.path.name.removesuffix(label_images.SUFFIX)
-
-
 def build_atlas(
     folders: Iterable[Path],
     model: Model,
@@ -88,26 +75,28 @@ def build_atlas(
     Raises:
         PointsError: for a folder without label maps.
     """
-    files = [_read(path) for folder in folders for path in list_label_files(folder)]
-    placed, placement = {}, None
-    if any(given.scan is None for given in files):
-        placed = {g.name: label_images.LabelledBody.read(g.path) for g in files if g.scan is None}
-        placement = place({name: body.points for name, body in placed.items()})
+    paths = [path for folder in folders for path in list_label_files(folder)]
+    scans = {path: next(filter(Path.exists, _beside(path, IMAGE_SUFFIXES)), None) for path in paths}
+    alone = {path: label_images.LabelledBody.read(path) for path in paths if scans[path] is None}
+    placement = place({body.name: body.points for body in alone.values()}) if alone else None
     bodies: list[SampledBody] = []
-    for number, given in enumerate(files):
-        progress(0.7 * number / len(files), given.name)
-        if given.scan is not None:
-            bodies.append(_sampled(given, model.embed(Volume.read(given.scan)), "real"))
-        elif given.name in placement.maps:
-            body = placed[given.name]
-            volume = label_images.make_label_image(body, placement, 0).volume
-            bodies.append(_sampled(replace(given, ijk_to_ras=body.grid.ijk_to_ras), model.embed(volume), "drawn"))
+    for number, path in enumerate(paths):
+        progress(0.7 * number / len(paths), path.name)
+        voxels, ijk_to_ras, names = _read_labels(path)
+        kind, name = "real", path.name.removesuffix(label_images.SUFFIX)
+        if path not in alone:
+            volume = Volume.read(scans[path])
+        elif name in placement.maps:
+            kind, ijk_to_ras = "drawn", alone[path].grid.ijk_to_ras
+            volume = label_images.make_label_image(alone[path], placement, 0).volume
+        else:
+            continue
+        bodies.append(_sampled(name, voxels, ijk_to_ras, names, model.embed(volume), kind))
     for number in range(phantoms):
         progress(0.7 + 0.2 * number / phantoms, f"synthetic patient {number + 1}")
-        phantom = make_phantom(PHANTOM_SEED + number, (3.0, 3.0, 3.0))
-        volume = phantom.volume
-        given = _LabelFile(Path(volume.name), phantom.labels, volume.ijk_to_ras, dict(phantom.label_names), None)
-        bodies.append(_sampled(given, model.embed(volume), "synthetic"))
+        made = make_phantom(PHANTOM_SEED + number, (3.0, 3.0, 3.0))
+        volume, names = made.volume, dict(made.label_names)
+        bodies.append(_sampled(volume.name, made.labels, volume.ijk_to_ras, names, model.embed(volume), "synthetic"))
     progress(0.92, "counting")
     named = {kind: [body.name for body in bodies if body.kind == kind] for kind in ("real", "drawn", "synthetic")}
     occupancies = with_discriminants(count_occupancy(bodies), bodies)
@@ -118,44 +107,47 @@ def list_label_files(folder: Path) -> list[Path]:
     """List label maps NAME.seg.nii.gz with NAME.labels.json next to them. Raises PointsError where there is none."""
     if not folder.is_dir():
         raise PointsError(f"{folder}: no such folder; give a folder of label maps.")
-    found = [path for path in sorted(folder.glob("*" + label_images.SUFFIX)) if _names_file(path).exists()]
+    files = sorted(folder.glob("*" + label_images.SUFFIX))
+    found = [path for path in files if _beside(path, [".labels.json"])[0].exists()]
     if not found:
         raise PointsError(f"{folder}: holds no label map; put NAME.seg.nii.gz with NAME.labels.json there.")
     return found
 
 
-def _names_file(path: Path) -> Path:
-    return path.with_name(path.name.removesuffix(label_images.SUFFIX) + ".labels.json")
+def _beside(path: Path, suffixes: Iterable[str]) -> list[Path]:
+    """Files of the same name as a label map, with other suffixes."""
+    return [path.with_name(path.name.removesuffix(label_images.SUFFIX) + suffix) for suffix in suffixes]
 
 
-def _read(path: Path) -> _LabelFile:
+def _read_labels(path: Path) -> tuple[np.ndarray, np.ndarray, dict[int, str]]:
+    """A label map (k, j, i), its ijk_to_ras (4, 4), and its names as they are written."""
     image = sitk.DICOMOrient(read_image(path)[0], "LPS")
+    (listed,) = _beside(path, [".labels.json"])
     try:
-        names = {int(value): str(label) for value, label in parse_json(_names_file(path).read_text("utf-8")).items()}
+        names = {int(value): str(label) for value, label in parse_json(listed.read_text("utf-8")).items()}
     except (OSError, ValueError, AttributeError):
-        raise PointsError(f'{_names_file(path)}: is not a list of label names; write {{"1": "liver", ...}}.') from None
-    voxels = sitk.GetArrayFromImage(image).astype(np.int32)
-    stem = path.name.removesuffix(label_images.SUFFIX)
-    scan = next(filter(Path.exists, (path.with_name(stem + suffix) for suffix in IMAGE_SUFFIXES)), None)
-    return _LabelFile(path, voxels, image_affine(image), names, scan)
+        raise PointsError(f'{listed}: is not a list of label names; write {{"1": "liver", ...}}.') from None
+    return sitk.GetArrayFromImage(image).astype(np.int32), image_affine(image), names
 
 
-def _sampled(given: _LabelFile, embedding: EmbeddingMap, kind: str) -> SampledBody:
+def _sampled(
+    name: str, voxels: np.ndarray, ijk_to_ras: np.ndarray, labels: dict[int, str], embedding: EmbeddingMap, kind: str
+) -> SampledBody:
     """Every few voxels of a label map that lie in the body, with their coordinates and descriptors."""
-    spacing = np.linalg.norm(given.ijk_to_ras[:3, :3], axis=0)
+    spacing = np.linalg.norm(ijk_to_ras[:3, :3], axis=0)
     step = np.maximum(np.rint(_SAMPLE_MM / spacing), 1).astype(int)
-    every = [slice(0, n, s) for n, s in zip(given.voxels.shape, step[::-1], strict=True)]
+    every = [slice(0, n, s) for n, s in zip(voxels.shape, step[::-1], strict=True)]
     kji = np.mgrid[tuple(every)].reshape(3, -1).T
-    label = given.voxels[tuple(kji.T)]
-    ras = transform_points(given.ijk_to_ras, kji[:, ::-1])
+    label = voxels[tuple(kji.T)]
+    ras = transform_points(ijk_to_ras, kji[:, ::-1])
     inside = embedding.in_body(ras)
     described = kind != "synthetic" and embedding.local is not None
     if described:
         inside &= (label > 0) | (np.arange(len(label)) % 2 == 0)  # tissue without a name is plenty
-    names = {value: whole_name(text) for value, text in given.names.items()}
+    names = {value: whole_name(text) for value, text in labels.items()}
     names = {value: name for value, name in names.items() if reason_left_out(name) in _KEPT and name not in _SPREAD_OUT}
     descriptor = embedding.describe(ras[inside])[0].half().numpy() if described else None
-    return SampledBody(given.name, embedding.sample(ras[inside]), label[inside], names, kind, descriptor)
+    return SampledBody(name, embedding.sample(ras[inside]), label[inside], names, kind, descriptor)
 
 
 def count_occupancy(bodies: list[SampledBody]) -> dict[str, Occupancy]:
@@ -199,8 +191,22 @@ def with_discriminants(occupancies: dict[str, Occupancy], bodies: list[SampledBo
             if min(map(len, chosen)) >= _FEWEST_POINTS:
                 about = chosen[1]
                 patients.setdefault(name, []).append((descriptor[chosen[0]], descriptor[about], weight[about]))
-    learnt = {name: learn_discriminant(of) for name, of in patients.items() if len(of) >= _FEWEST_DESCRIBED}
+    learnt = {name: _discriminant(of) for name, of in patients.items() if len(of) >= _FEWEST_DESCRIBED}
     return {name: replace(of, discriminant=learnt.get(name)) for name, of in occupancies.items()}
+
+
+def _discriminant(patients: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> np.ndarray:
+    """Fisher's linear discriminant of one structure (see `occupancy`); each patient counts alike.
+
+    patients: of each, descriptors inside (n, d) and around (m, d) the structure, and weights (m,) of the latter.
+    """
+    means = [(inside.mean(axis=0), np.average(about, axis=0, weights=weight)) for inside, about, weight in patients]
+    one, other = np.mean(means, axis=0)
+    covariances = [np.cov(inside.T, bias=True) for inside, _, _ in patients]
+    covariances += [np.cov(about.T, bias=True, aweights=weight) for _, about, weight in patients]
+    covariance = np.mean(covariances, axis=0) + _RIDGE * np.eye(len(one))
+    weights = np.linalg.solve(covariance, one - other)
+    return np.append(weights, -weights @ (one + other) / 2).astype(np.float32)
 
 
 def _thinned(index: np.ndarray) -> np.ndarray:
@@ -210,7 +216,7 @@ def _thinned(index: np.ndarray) -> np.ndarray:
 def _labels_of(body: SampledBody) -> dict[str, list[int]]:
     """Labels of each structure that a body has, and of sums of them."""
     parts = set(body.names.values())
-    wanted = {name: (name,) for name in parts}
+    wanted: dict[str, tuple[str, ...]] = {name: (name,) for name in parts}
     wanted |= {name: of for name, of in sums_of_parts().items() if name not in parts and not parts.isdisjoint(of)}
     return {name: [value for value, n in body.names.items() if n in of] for name, of in wanted.items()}
 
@@ -234,10 +240,9 @@ def _occupancy(of: list[_Counted]) -> Occupancy | None:
     low = np.maximum(index.min(axis=1) - reach, 0)
     size = np.minimum(index.max(axis=1) + reach + 1, SHAPE) - low
     if len(real) < _FEWEST_REAL or not synthetic:
-        share, volumes = _share(of, low, size)
+        share = _share(of, low, size)
     else:
-        share, volumes = _share(real, low, size)
-        share = (1 - _SYNTHETIC_SHARE) * share + _SYNTHETIC_SHARE * _share(synthetic, low, size)[0]
+        share = (1 - _SYNTHETIC_SHARE) * _share(real, low, size) + _SYNTHETIC_SHARE * _share(synthetic, low, size)
     share[share < _LEAST_SHARE] = 0
     if not share.any():
         return None
@@ -245,15 +250,13 @@ def _occupancy(of: list[_Counted]) -> Occupancy | None:
     first, last = kept.min(axis=0), kept.max(axis=0) + 1
     share = share[tuple(slice(a, b) for a, b in zip(first, last, strict=True))]
     share = np.rint(np.clip(share, 0, 1) * 255).astype(np.uint8)
-    k, j, i = (int(n) for n in low + first)
-    return Occupancy((i, j, k), share, len(of), len(real), float(np.median(volumes)))
+    return Occupancy(as_cell((low + first)[::-1]), share, len(real))
 
 
-def _share(of: list[_Counted], low: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, list[float]]:
-    """How often (k, j, i) some bodies have the structure in the cells of a box, and its volume in each, ml."""
+def _share(of: list[_Counted], low: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """How often (k, j, i) some bodies have the structure in the cells of a box."""
     crop = tuple(slice(a, a + n) for a, n in zip(low, size, strict=True))
     inside, seen = np.zeros(tuple(size), dtype=np.float32), np.zeros(tuple(size), dtype=np.float32)
-    volumes = []
     for one in of:
         grid = np.zeros_like(inside)
         grid[tuple(np.array(np.unravel_index(one.cells, SHAPE)) - low[:, None])] = one.number
@@ -263,9 +266,8 @@ def _share(of: list[_Counted], low: np.ndarray, size: np.ndarray) -> tuple[np.nd
         known = np.minimum(density / max(float(np.median(density[density > 0.05])), 1e-3), 1.0)
         inside += np.clip(share, 0, 1) * known
         seen += known
-        volumes.append(float(np.clip(share, 0, 1).sum()) * STEP_MM**3 / 1000)
     rest = float(np.sqrt(max(_blur_of(len(of)) ** 2 - _BLUR_MM**2, 0.0)))
-    return _blurred(inside, rest) / np.maximum(_blurred(seen, rest), 0.2), volumes
+    return _blurred(inside, rest) / np.maximum(_blurred(seen, rest), 0.2)
 
 
 def _blur_of(bodies: int) -> float:

@@ -21,7 +21,7 @@ from math import erf, exp, pi, sqrt
 
 import numpy as np
 
-from .grid_weights import Field, Grid
+from .grid_weights import NOWHERE, Field, Grid
 from .qualifiers import Qualifier
 
 _SOFT_SHARE = 0.06  # over which a part fades at its ends
@@ -39,9 +39,7 @@ _ZONES = {
     "middle": (2, 0.3, 0.7), "anterior": (1, 0.62, 1.0), "posterior": (1, 0.0, 0.38),
     "medial": (0, 0.0, 0.38), "lateral": (0, 0.62, 1.0),
 }  # fmt: skip
-_RELATIONS = {
-    "above": "superior", "below": "inferior", "before": "anterior", "behind": "posterior",
-}  # fmt: skip
+_RELATIONS = {"above": "superior", "below": "inferior", "before": "anterior", "behind": "posterior"}
 
 # Of 95 points at 10 places set by hand, against points derived from outlines: error along each axis; see RESULTS
 _BY_HAND_MM = 13.0
@@ -52,9 +50,7 @@ Finder = Callable[[str], Field]
 
 def field_by_recipe(recipe: str, grid: Grid, field_of: Finder, side: str = "") -> Field:
     """The field of a recipe on a grid. field_of: fields of other places there. side: of the place."""
-    kind, *words = recipe.split()
-    names = [word for word in words if not _is_number(word)]
-    values = [float(word) for word in words if _is_number(word)]
+    kind, names, values = _parsed(recipe)
     outward = -1.0 if side == "left" else 1.0
     if kind in ("at", "fit"):
         return _body_blob(grid, np.array([values[0] * outward, *values[1:3]]), values[3])
@@ -76,8 +72,7 @@ def field_by_recipe(recipe: str, grid: Grid, field_of: Finder, side: str = "") -
 
 def surety(recipe: str) -> float | None:
     """The chance that a place with a recipe lies where the recipe says, or None where the recipe is no point."""
-    kind, *words = recipe.split()
-    values = [float(word) for word in words if _is_number(word)]
+    kind, _, values = _parsed(recipe)
     if kind not in ("at", "fit", "shift"):
         return None
     spread = _BY_HAND_MM if kind == "at" else values[3]
@@ -98,7 +93,11 @@ def qualify(grid: Grid, field: Field, qualifier: Qualifier, side: str) -> Field:
     values = np.exp(-(((distance - _AROUND_MM) / _AROUND_SOFT_MM) ** 2) / 2) * grid.tissue[grid.crop(wide)]
     if qualifier.kind == "around":
         return grid.with_values(wide, values)
-    axis, sign = _outward(_RELATIONS.get(qualifier.kind, qualifier.kind), side or _side_of(grid, field))
+    direction = _RELATIONS.get(qualifier.kind, qualifier.kind)
+    if direction in ("lateral", "medial"):
+        is_left = side == "left" if side else grid.mean(field)[0] < 0
+        direction = "left" if is_left == (direction == "lateral") else "right"
+    axis, sign = _ALONG[direction]
     low, high = grid.span(field, 0.1, 0.9)
     beyond = sign * (grid.position(wide, axis) - (high if sign > 0 else low)[axis])
     values = values / (1 + np.exp(-beyond / _BEYOND_MM))
@@ -107,10 +106,6 @@ def qualify(grid: Grid, field: Field, qualifier: Qualifier, side: str) -> Field:
         off = np.maximum(np.maximum(low[other] - at, at - high[other]), 0)
         values = values * np.exp(-((off / _ACROSS_MM) ** 2) / 2)
     return grid.with_values(wide, values)
-
-
-def _side_of(grid: Grid, field: Field) -> str:
-    return "left" if grid.mean(field)[0] < 0 else "right"
 
 
 def part_of(grid: Grid, field: Field, shares: np.ndarray, side: str) -> Field:
@@ -124,19 +119,17 @@ def part_of(grid: Grid, field: Field, shares: np.ndarray, side: str) -> Field:
         if (a, b) == (0, 1):
             continue
         at = (grid.position(field, axis) - low[axis]) / max(high[axis] - low[axis], 1.0)
-        weight = np.ones_like(at)
         if a > 0:
-            weight = weight / (1 + np.exp(-(at - a) / (_SOFT_SHARE / 2)))
+            values = values / (1 + np.exp(-(at - a) / (_SOFT_SHARE / 2)))
         if b < 1:
-            weight = weight / (1 + np.exp((at - b) / (_SOFT_SHARE / 2)))
-        values = values * weight
+            values = values / (1 + np.exp((at - b) / (_SOFT_SHARE / 2)))
     return grid.with_values(field, values)
 
 
 def _between(grid: Grid, one: Field, other: Field) -> Field:
     """The space half-way between two places."""
     if one.total < 0.5 or other.total < 0.5:
-        return Field((0, 0, 0), np.zeros((1, 1, 1), dtype=np.float32))
+        return NOWHERE
     near = grid.grown(grid.joined([one, other]), 4.0)
     far = []
     for field in (one, other):
@@ -156,16 +149,15 @@ def _shell(grid: Grid, field: Field, mm: float) -> Field:
 
 
 def _body_blob(grid: Grid, centre: np.ndarray, sd: float) -> Field:
-    whole = Field((0, 0, 0), np.zeros(grid.shape, dtype=np.float32))
     if grid.body is None:
         return blob(grid, centre, sd)
     square = sum(np.square(grid.body[axis] - np.float32(centre[axis])) for axis in range(3))
     values = np.exp(-square / np.float32(2 * sd**2)) * grid.tissue
-    return grid.trimmed(grid.with_values(whole, values))
+    return grid.trimmed(grid.with_values(grid.zeros(), values))
 
 
 def _body_box(grid: Grid, limits: np.ndarray) -> Field:
-    whole = Field((0, 0, 0), np.zeros(grid.shape, dtype=np.float32))
+    whole = grid.zeros()
     values = grid.tissue.astype(np.float32)
     for axis in range(3):
         at = grid.position(whole, axis) if grid.body is None else grid.body[axis]
@@ -190,12 +182,9 @@ def _end_of(grid: Grid, field: Field, axis: int, sign: int) -> np.ndarray:
     return grid.mean(grid.with_values(field, outer)) if outer.sum() > 0 else grid.mean(field)
 
 
-def _outward(direction: str, side: str) -> tuple[int, int]:
-    """Axis and sign of a direction; of "lateral" and "medial" by the side of the place."""
-    if direction in _ALONG:
-        return _ALONG[direction]
-    return (0, -1) if (side == "left") == (direction == "lateral") else (0, 1)
-
-
-def _is_number(word: str) -> bool:
-    return word.lstrip("-").replace(".", "", 1).isdigit()
+def _parsed(recipe: str) -> tuple[str, list[str], list[float]]:
+    """The word of a recipe, its names and its numbers."""
+    kind, *words = recipe.split()
+    is_number = [word.lstrip("-").replace(".", "", 1).isdigit() for word in words]
+    names = [word for word, number in zip(words, is_number, strict=True) if not number]
+    return kind, names, [float(word) for word, number in zip(words, is_number, strict=True) if number]

@@ -1,21 +1,28 @@
-"""The dictionary of phrases: all ways to name the places, word by word, without the words that do not count."""
+"""All ways to name the places, word by word, without the words that do not count; and completions of typed words."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
 
 from ..anatomy.names import SIDES
 from ..anatomy.terms import Term, Terms, load_terms, plain_words
-from .denial import SEEN
-from .qualifiers import RELATIONS, ZONE_NOUNS, ZONES
+from .qualifiers import RELATIONS, SEEN, ZONE_NOUNS, ZONES
 from .tokens import tokenise
 
 _SHORTEST, _LONGEST = 5, 24  # letters of a word whose slips are forgiven
 _ALIKE = 0.85  # as difflib counts: one slip in 7 letters, two in 14
+TYPED_LENGTH = 200  # characters; in a longer text words are read as they are written
+_COMPLETED_WORDS = 6  # at the end of the text, in which a place may begin
+_SHOWN = 60  # characters
 BOTH = frozenset(("both", "bilateral"))
 SILENT = frozenset(("of", "the", "a", "an", "in", "its", "this", "that", *BOTH, *SIDES))
+
+_NOT_PLURAL = frozenset(
+    ["pancreas", "ascites", "biceps", "triceps", "quadriceps", "psoas", "iliopsoas", "pons", "lens", "atlas", "teres"]
+)
 
 
 @dataclass(frozen=True)
@@ -94,6 +101,42 @@ def singular(word: str) -> str:
     return word
 
 
-_NOT_PLURAL = frozenset(
-    ["pancreas", "ascites", "biceps", "triceps", "quadriceps", "psoas", "iliopsoas", "pons", "lens", "atlas", "teres"]
-)
+def suggestions(beginning: str, most: int = 8) -> list[str]:
+    """Titles of places that have a word with this beginning, the shortest first: for a field with completion."""
+    wanted = [token.word for token in tokenise(beginning[:TYPED_LENGTH])]
+    sides = [word for word in wanted if word in SIDES]
+    plain = " ".join(word for word in wanted if word not in SIDES)
+    found: dict[str, int] = {}
+    for term in load_terms().by_name.values() if plain else ():
+        if sides and term.side not in sides:
+            continue
+        for words in (*term.words, term.title):
+            at = f" {words.lower()}".find(f" {plain}")
+            if at >= 0:
+                found[term.title] = min(found.get(term.title, 999), at * 5 + len(words))
+    return sorted(found, key=lambda title: (found[title], title))[:most]
+
+
+def completions(typed: str, most: int = 8) -> list[str]:
+    """The text with its last words completed to places: "mass in the left adr" to "mass in the left adrenal gland".
+
+    The longest ending that begins a place counts. Empty where no ending does.
+    """
+    if len(typed) > TYPED_LENGTH or not typed.strip() or typed != typed.rstrip():
+        return []
+    starts = [found.start() for found in re.finditer(r"[^\s,;]+", typed)]
+    for start in starts[-_COMPLETED_WORDS:]:
+        found = suggestions(typed[start:], most) if len(typed) - start > 1 else []
+        if found:
+            return [typed[:start] + title for title in found]
+    return []
+
+
+def not_understood(text: str) -> str:
+    """A sentence for words that name no place, with places that the words may mean."""
+    near = [title for word in text[:TYPED_LENGTH].split()[:8] if len(word) > 2 for title in suggestions(word[:4], 2)][
+        :4
+    ]
+    hint = f"; did you mean {', '.join(dict.fromkeys(near))}?" if near else "; name an organ, a bone or a region."
+    shown = "".join(letter for letter in " ".join(text[:TYPED_LENGTH].split()) if letter.isprintable())[:_SHOWN]
+    return f"'{shown}': names no place that is known{hint}"

@@ -1,4 +1,4 @@
-"""Weights over a regular grid, kept as the box that holds them, and the grid they live on."""
+"""Weights over a regular grid, kept as the box that holds them; the grid of a scan and that of the body frame."""
 
 from __future__ import annotations
 
@@ -8,24 +8,36 @@ from functools import cached_property
 import numpy as np
 import SimpleITK as sitk
 import torch
+import torch.nn.functional as F
 
 from ..embedding.grid_reading import smoothed
+from ..embedding.map import EmbeddingMap
+from ..errors import MapError
+from ..scan.volume import Volume
 from .atlas import LOW_MM, SHAPE, STEP_MM
 
 _LEAST = 1e-3
 _AS_SURE = 0.99  # share of the largest value
+_FINE_MM = 4.0
+_CELLS_LIMIT = 3_000_000
+_BODY_SHARE = 0.4
+
+Cell = tuple[int, int, int]
 
 
 @dataclass(frozen=True, eq=False)
 class Field:
     """values: float32 (k, j, i), 0..1, of the box of a grid whose first cell has index `first` (i, j, k)."""
 
-    first: tuple[int, int, int]
+    first: Cell
     values: np.ndarray
 
-    @cached_property
+    @property
     def total(self) -> float:
         return float(self.values.sum(dtype=np.float64))
+
+
+NOWHERE = Field((0, 0, 0), np.zeros((1, 1, 1), dtype=np.float32))
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,30 +51,32 @@ class Grid:
 
     origin: np.ndarray
     step: np.ndarray
-    shape: tuple[int, int, int]
+    shape: Cell
     tissue: np.ndarray
     body: np.ndarray | None = None
     hu: np.ndarray | None = None
     fine_hu: np.ndarray | None = None
 
     @cached_property
-    def axes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def axes(self) -> list[np.ndarray]:
         """Centres of the cells along R, A and S, mm."""
-        return tuple(
-            (o + s * np.arange(n)).astype(np.float32)
-            for o, s, n in zip(self.origin, self.step, self.shape[::-1], strict=True)
-        )
+        of_axes = zip(self.origin, self.step, self.shape[::-1], strict=True)
+        return [(first + step * np.arange(count)).astype(np.float32) for first, step, count in of_axes]
 
-    def crop(self, field: Field) -> tuple[slice, slice, slice]:
+    @staticmethod
+    def crop(field: Field) -> tuple[slice, ...]:
         """Where a field lies in arrays (k, j, i) of the grid."""
-        return tuple(slice(a, a + n) for a, n in zip(field.first[::-1], field.values.shape, strict=True))
+        return _box(field.first, field.values.shape[::-1])
+
+    def zeros(self) -> Field:
+        """A field over the whole grid."""
+        return Field((0, 0, 0), np.zeros(self.shape, dtype=np.float32))
 
     def position(self, field: Field, axis: int) -> np.ndarray:
         """Centres along one axis (0 R, 1 A, 2 S) of a field's cells, to broadcast against its values."""
-        where = self.crop(field)[2 - axis]
         shape = [1, 1, 1]
         shape[2 - axis] = -1
-        return self.axes[axis][where].reshape(shape)
+        return self.axes[axis][self.crop(field)[2 - axis]].reshape(shape)
 
     def mean(self, field: Field) -> np.ndarray:
         """(3,) weighted mean place, mm."""
@@ -72,28 +86,23 @@ class Grid:
     def span(self, field: Field, low: float, high: float) -> np.ndarray:
         """(2, 3) places along each axis below which these shares of the field lie, mm."""
         result = np.zeros((2, 3))
-        for axis in range(3):
-            others = tuple(n for n in range(3) if n != 2 - axis)
+        for axis, others in enumerate(((0, 1), (0, 2), (1, 2))):
             share = np.cumsum(field.values.sum(axis=others, dtype=np.float64))
             at = np.searchsorted(share, np.array([low, high]) * share[-1]).clip(0, len(share) - 1)
-            result[:, axis] = self.axes[axis][self.crop(field)[2 - axis]][at]
+            result[:, axis] = self.position(field, axis).ravel()[at]
         return result
 
     def around(self, low_mm: np.ndarray, high_mm: np.ndarray) -> Field:
         """A field of zeros over the cells between two corners, mm; of one cell at least."""
-        first = np.floor((np.asarray(low_mm) - self.origin) / self.step).astype(int)
-        last = np.ceil((np.asarray(high_mm) - self.origin) / self.step).astype(int) + 1
         size = np.array(self.shape[::-1])
-        first = np.clip(first, 0, size - 1)
-        last = np.clip(last, first + 1, size)
-        return Field(tuple(int(n) for n in first), np.zeros(tuple(last - first)[::-1], dtype=np.float32))
+        first = np.clip(np.floor((low_mm - self.origin) / self.step).astype(int), 0, size - 1)
+        last = np.clip(np.ceil((high_mm - self.origin) / self.step).astype(int) + 1, first + 1, size)
+        return Field(as_cell(first), np.zeros((last - first)[::-1], dtype=np.float32))
 
     def grown(self, field: Field, mm: float) -> Field:
         """The same field in a box that reaches so many mm further."""
-        size = np.array(field.values.shape[::-1])
-        low = self.origin + self.step * np.array(field.first) - mm
-        high = self.origin + self.step * (np.array(field.first) + size - 1) + mm
-        larger = self.around(low, high)
+        low = self.origin + self.step * np.array(field.first)
+        larger = self.around(low - mm, low + self.step * (np.array(field.values.shape[::-1]) - 1) + mm)
         return self.with_values(larger, self.values_over(field, larger))
 
     @cached_property
@@ -124,11 +133,11 @@ class Grid:
         """A field of values (n,) of cells (n,), flat indices; only those above 0 are in its box."""
         index = np.stack(np.unravel_index(cells[values > 0], self.shape))
         if not index.size:
-            return Field((0, 0, 0), np.zeros((1, 1, 1), dtype=np.float32))
+            return NOWHERE
         low = index.min(axis=1)
         box = np.zeros(index.max(axis=1) + 1 - low, dtype=np.float32)
         box[tuple(index - low[:, None])] = values[values > 0]
-        return Field(tuple(int(n) for n in low[::-1]), box)
+        return Field(as_cell(low[::-1]), box)
 
     def values_over(self, field: Field, where: Field) -> np.ndarray:
         """A field's values over the box of another, 0 beyond its own."""
@@ -136,9 +145,7 @@ class Grid:
         low = np.maximum(field.first, where.first)
         high = np.minimum(np.add(field.first, field.values.shape[::-1]), np.add(where.first, where.values.shape[::-1]))
         if (high > low).all():
-            of = tuple(slice(a - f, b - f) for a, b, f in zip(low, high, field.first, strict=True))[::-1]
-            to = tuple(slice(a - f, b - f) for a, b, f in zip(low, high, where.first, strict=True))[::-1]
-            result[to] = field.values[of]
+            result[_box(low - where.first, high - low)] = field.values[_box(low - field.first, high - low)]
         return result
 
     @staticmethod
@@ -147,45 +154,106 @@ class Grid:
 
     def trimmed(self, field: Field) -> Field:
         """Without the empty border of its box."""
-        held = field.values > _LEAST
-        if not held.any():
-            return Field(field.first, np.zeros((1, 1, 1), dtype=np.float32))
-        spans = []
-        for axis in range(3):
-            others = tuple(n for n in range(3) if n != axis)
-            at = np.flatnonzero(held.any(axis=others))
-            spans.append(slice(int(at[0]), int(at[-1]) + 1))
-        first = tuple(int(f + s.start) for f, s in zip(field.first, spans[::-1], strict=True))
-        return Field(first, np.where(held, field.values, 0)[tuple(spans)])
+        values = np.where(field.values > _LEAST, field.values, 0)
+        held = np.argwhere(values)
+        if not len(held):
+            return Field(field.first, NOWHERE.values)
+        low, high = held.min(axis=0)[::-1], held.max(axis=0)[::-1]
+        return Field(as_cell(low + field.first), values[_box(low, high + 1 - low)])
 
     def joined(self, fields: list[Field]) -> Field:
         """The largest of several fields at each cell."""
         low = np.min([f.first for f in fields], axis=0)
         high = np.max([np.add(f.first, f.values.shape[::-1]) for f in fields], axis=0)
-        box = Field(tuple(int(n) for n in low), np.zeros(tuple(high - low)[::-1], dtype=np.float32))
-        values = box.values
-        for field in fields:
-            values = np.maximum(values, self.values_over(field, box))
-        return self.with_values(box, values)
+        box = Field(as_cell(low), np.zeros((high - low)[::-1], dtype=np.float32))
+        return self.with_values(box, np.max([self.values_over(field, box) for field in fields], axis=0))
 
     def blurred(self, field: Field, sigma_mm: float) -> np.ndarray:
         """Values of a field smoothed by a Gaussian, within its own box."""
-        return smoothed(torch.from_numpy(field.values)[None], sigma_mm / np.asarray(self.step))[0].numpy()
+        return smoothed(torch.from_numpy(field.values)[None], (sigma_mm / self.step).tolist())[0].numpy()
 
     def distance(self, field: Field, threshold: float) -> np.ndarray:
         """mm to the cells of a field's box at or above a threshold, negative inside them."""
         image = sitk.GetImageFromArray((field.values >= threshold).astype(np.uint8))
-        image.SetSpacing([float(s) for s in self.step])
+        image.SetSpacing(self.step.tolist())
         return sitk.GetArrayFromImage(
             sitk.SignedMaurerDistanceMap(image, insideIsPositive=False, squaredDistance=False, useImageSpacing=True)
         )
 
-    def nearest(self, point_mm: np.ndarray) -> tuple[int, int, int]:
-        """Index (i, j, k) of the cell nearest to a place; it may lie beyond the grid."""
-        return tuple(int(n) for n in np.rint((np.asarray(point_mm) - self.origin) / self.step))
+    def nearest(self, point_mm: np.ndarray) -> Cell:
+        """Index (i, j, k) of the cell nearest to a place."""
+        return as_cell(np.rint((point_mm - self.origin) / self.step).clip(0, np.array(self.shape[::-1]) - 1))
 
 
-def middle_of_likeliest(values: np.ndarray) -> tuple[int, int, int]:
+def as_cell(index: np.ndarray) -> Cell:
+    """An index (3,) as a tuple of plain numbers."""
+    i, j, k = index
+    return int(i), int(j), int(k)
+
+
+def _box(first: Cell | np.ndarray, size: Cell | np.ndarray) -> tuple[slice, ...]:
+    """Slices of an array (k, j, i) from a cell i, j, k on."""
+    return tuple(slice(a, a + n) for a, n in zip(first[::-1], size[::-1], strict=True))
+
+
+def middle_of_likeliest(values: np.ndarray) -> Cell:
     """Index k, j, i of the cell nearest to the middle of the largest values: in a large organ many are as likely."""
     sure = np.argwhere(values >= _AS_SURE * values.max())
-    return tuple(sure[np.square(sure - sure.mean(axis=0)).sum(axis=1).argmin()].tolist())
+    return as_cell(sure[np.square(sure - sure.mean(axis=0)).sum(axis=1).argmin()])
+
+
+def make_frame_grid() -> Grid:
+    """The body frame itself, in the cells of an atlas."""
+    return Grid(LOW_MM, np.full(3, STEP_MM), SHAPE, np.ones(SHAPE, dtype=bool))
+
+
+def make_scan_grid(embedding: EmbeddingMap, volume: Volume | None = None) -> Grid:
+    """The grid of one scan: cells finer than its map's, with their places in the body frame and their CT numbers.
+
+    Raises MapError for a map without coordinates in mm of the common frame.
+    """
+    name = embedding.provenance.scan or "the scan"
+    if embedding.coordinate is None or not embedding.provenance.metric:
+        raise MapError(f"{name}: was embedded by weights without a common body frame in mm; embed it with others.")
+    if not len(embedding.body_index):
+        raise MapError(f"{name}: holds no body, so nothing can be found in it.")
+    parts = np.maximum(np.rint(embedding.cell_mm / _FINE_MM), 1).astype(int)
+    while np.prod(parts) * embedding.body.numel() > _CELLS_LIMIT and (parts > 1).any():
+        parts = np.maximum(parts - 1, 1)
+    step = embedding.cell_mm / parts
+    shape = as_cell(np.array(embedding.body.shape) * parts[::-1])
+    origin = embedding.cell_to_ras[:3, 3] - embedding.cell_mm / 2 + step / 2
+    mixed = F.interpolate(embedding.coordinate_and_body, size=shape, mode="trilinear", align_corners=False)[0]
+    weight = mixed[3]
+    body = (mixed[:3] / weight.clamp_min(1e-4)).numpy()
+    grid = Grid(origin, step, shape, (weight > _BODY_SHARE).numpy(), body)
+    _clear_beyond_scan(grid, embedding)
+    if volume is None:
+        return grid
+    fine = _fine_hu(volume, grid)
+    mean = F.avg_pool3d(torch.from_numpy(fine)[None], 2)[0].numpy()
+    return Grid(origin, step, shape, grid.tissue, body, mean, np.rint(fine).clip(-32768, 32767).astype(np.int16))
+
+
+def _clear_beyond_scan(grid: Grid, embedding: EmbeddingMap) -> None:
+    """Clear `tissue` of cells whose centre lies outside the scan."""
+    x, y, z = grid.axes
+    for row, size in zip(np.linalg.inv(embedding.scan_to_ras)[:3], embedding.scan_shape[::-1], strict=True):
+        at = (row[0] * x)[None, None] + (row[1] * y)[None, :, None] + (row[2] * z)[:, None, None] + row[3]
+        grid.tissue[(at <= -0.501) | (at >= size - 0.499)] = False
+
+
+def _fine_hu(volume: Volume, grid: Grid) -> np.ndarray:
+    """(2 k, 2 j, 2 i) eight readings about each cell's centre."""
+    image = sitk.GetImageFromArray(volume.voxels)
+    spacing = np.linalg.norm(volume.ijk_to_ras[:3, :3], axis=0)
+    image.SetSpacing(spacing.tolist())
+    image.SetOrigin(volume.ijk_to_ras[:3, 3].tolist())  # RAS throughout: nothing is written
+    image.SetDirection((volume.ijk_to_ras[:3, :3] / spacing).ravel().tolist())
+    resample = sitk.ResampleImageFilter()
+    resample.SetSize([2 * n for n in grid.shape[::-1]])
+    resample.SetOutputSpacing((grid.step / 2).tolist())
+    resample.SetOutputOrigin((grid.origin - grid.step / 4).tolist())
+    resample.SetDefaultPixelValue(-1000.0)
+    resample.SetOutputPixelType(sitk.sitkFloat32)
+    return sitk.GetArrayFromImage(resample.Execute(image))

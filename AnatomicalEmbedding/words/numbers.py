@@ -13,7 +13,7 @@ _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", 
 _RANGE = ("-", "to", "through", "thru", "until")
 _LIST = (",", "and", "&", "/", "or", "with")
 _SIZES = ("mm", "cm", "x", "%", "m")  # behind a number that is a size
-_SILENT = frozenset(("of", "the", "number", "no", "level", "and", *SIDES))
+_SILENT = ("of", "the", "number", "no", "level", "and", *SIDES)
 _LIVER = ("liver", "hepatic", "couinaud")
 _LIMIT = 30  # places of one list
 _RIBS = 12
@@ -42,15 +42,19 @@ def _items(words: Sequence[str], at: int, item: Item) -> tuple[list[tuple[str, s
         if value is None or (words[n].isdigit() and words[n + 1 : n + 2] and words[n + 1] in _SIZES):
             break
         found.append((link, value))
-        n = after = n + 1
-        while n < len(words) and words[n] in SIDES:
-            n += 1
+        after = n + 1
+        n = _skip(words, after, SIDES)
         if n >= len(words) or words[n] not in (*_RANGE, *_LIST):
             break
-        link, n = words[n], n + 1
-        while n < len(words) and words[n] in ("and", "the", *SIDES):
-            n += 1
+        link, n = words[n], _skip(words, n + 1, ("and", "the", *SIDES))
     return found, after
+
+
+def _skip(words: Sequence[str], at: int, skipped: Sequence[str]) -> int:
+    """The first place from `at` on that holds another word."""
+    while at < len(words) and words[at] in skipped:
+        at += 1
+    return at
 
 
 def _counted(items: list[tuple[str, str]], every: Sequence[str]) -> list[str]:
@@ -93,18 +97,13 @@ def _rib(word: str, _: str) -> str | None:
 
 def _ribs(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
     """ "rib 5", "ribs 3 to 5", "12th rib", "fifth and sixth left ribs"."""
-    begin = at
     if words[at] == "rib":
-        begin += 1
-        while begin < len(words) and words[begin] in _SILENT:
-            begin += 1
-    items, after = _items(words, begin, _rib)
-    if words[at] != "rib":
-        while after < len(words) and words[after] in (*_SILENT, ".", "anterior", "posterior", "lateral"):
-            after += 1
-        if after >= len(words) or words[after] != "rib":
+        items, after = _items(words, _skip(words, at + 1, _SILENT), _rib)
+    else:
+        items, after = _items(words, at, _rib)
+        after = _skip(words, after, (*_SILENT, ".", "anterior", "posterior", "lateral")) + 1
+        if words[after - 1 : after] != ["rib"]:
             return None
-        after += 1
     numbers = _counted(items, [str(n + 1) for n in range(_RIBS)])
     return [f"rib_{{s}}_{number}" for number in numbers], after
 
@@ -115,10 +114,8 @@ def _segments(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
     if words[begin : begin + 1] != ["segment"]:
         return None
     items, after = _items(words, begin + 1, lambda word, _: word if re.fullmatch("[1-8]|4[ab]", word) else None)
-    end = after
-    while end < len(words) and words[end] in ("of", "the"):
-        end += 1
-    after = end + 1 if words[end : end + 1] and words[end] in _LIVER else after
+    end = _skip(words, after, ("of", "the"))
+    after = end + 1 if end < len(words) and words[end] in _LIVER else after
     return [f"liver_segment_{number}" for number in _counted(items, "12345678")], after
 
 
@@ -139,6 +136,4 @@ def _stations(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
     if words[at] != "station":
         return None
     items, after = _items(words, at + 1, _station)
-    while after < len(words) and words[after] == "node":
-        after += 1
-    return [name for _, name in items], after
+    return [name for _, name in items], _skip(words, after, ("node",))

@@ -1,7 +1,11 @@
-"""One structure in a scan: the atlas read at each cell's place in the body, sharpened by CT numbers.
+"""One structure in a scan: the atlas read at each cell's place in the body, then weighed by what the scan shows.
 
-The CT numbers of the structure and of its surroundings are learnt from this patient: where the atlas is sure of each,
-and within the limits of the kind of tissue (two histograms, three rounds of expectation and maximisation).
+* Local descriptors: cells look like the structure in other patients, or like its surroundings. By Fisher's linear
+  discriminant (1936), the log likelihood ratio of a descriptor x is w.x + c. A discriminant is (d + 1,): w, then c.
+* CT numbers of the structure and of its surroundings are learnt from this patient: where the atlas is sure of each,
+  and within the limits of the kind of tissue (two histograms, three rounds of expectation and maximisation).
+* Structures that exclude one another share the chance of a cell: with odds o of each against none of them, the chance
+  of one among all is p = o / (1 + sum of all o).
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import SimpleITK as sitk
 import torch
 
 from ..embedding.grid_reading import read_linear
+from ..embedding.map import EmbeddingMap
 from .atlas import LOW_MM, STEP_MM, Occupancy
 from .grid_weights import Field, Grid
 
@@ -35,6 +40,8 @@ _UNIFORM = ("soft", "vessel", "artery", "muscle", "fluid", "brain")
 _UNIFORM_SIGMA = (15.0, 35.0)  # HU
 _LOG_LIMIT = 2.5
 _FEWEST_SURE = 20  # cells
+_DESCRIPTOR_WORTH = 0.6  # of their ratio: neighbouring cells say nearly the same, and CT numbers a part; see RESULTS
+_DESCRIPTOR_LIMIT = 3.0  # of the ratio
 
 
 def read_occupancy(grid: Grid, found: Occupancy, shift_mm: float = 0.0, fading: bool = False) -> Field:
@@ -63,6 +70,31 @@ def faded(shift_mm: float, ahead_mm: np.ndarray) -> np.ndarray:
     return (shift_mm * np.clip((_FRONT_MM - ahead_mm) / (_FRONT_MM - _BACK_MM), _LEAST_PART, 1)).astype(np.float32)
 
 
+def weighed(grid: Grid, prior: Field, embedding: EmbeddingMap, discriminant: np.ndarray | None) -> Field:
+    """The chance of each cell to be in a structure once its descriptor is seen; without descriptors, as before."""
+    local = embedding.local
+    if local is None or discriminant is None or len(discriminant) != len(local) + 1:
+        return prior
+    held = prior.values > 0
+    if not held.any():
+        return prior
+    # the local cells about the prior's box: their ratio, read linearly at the grid's cells that may hold the structure
+    first, local_mm = embedding.cell_to_ras[:3, 3] - embedding.cell_mm / 4, embedding.cell_mm / 2
+    low = (grid.origin + grid.step * prior.first - first) / local_mm
+    high = low + (np.array(prior.values.shape[::-1]) - 1) * grid.step / local_mm
+    start = np.clip(np.floor(low).astype(int), 0, np.array(local.shape[:0:-1]) - 1)
+    stop = np.clip(np.ceil(high).astype(int) + 1, start + 1, local.shape[:0:-1])
+    crop = local[(slice(None), *(slice(a, b) for a, b in zip(start[::-1], stop[::-1], strict=True)))].float()
+    weights = torch.from_numpy(discriminant[:-1])
+    ratio = torch.tensordot(weights, crop, dims=1) / crop.norm(dim=0).clamp_min(1e-3) + float(discriminant[-1])
+    cells = low - start + np.argwhere(held)[:, ::-1] * (grid.step / local_mm)
+    read = read_linear(ratio[None, None], torch.from_numpy(cells).float()[None]).numpy().ravel()
+    likelier = odds(prior.values[held]) * np.exp(_DESCRIPTOR_WORTH * read.clip(-_DESCRIPTOR_LIMIT, _DESCRIPTOR_LIMIT))
+    values = np.zeros_like(prior.values)
+    values[held] = likelier / (1 + likelier)
+    return grid.with_values(prior, values)
+
+
 def sharpened(grid: Grid, share: Field, tissue: str, alike: Field | None = None) -> Field:
     """The chance of each cell to be in a structure, by the share of the atlas and the scan's CT numbers.
 
@@ -76,14 +108,32 @@ def sharpened(grid: Grid, share: Field, tissue: str, alike: Field | None = None)
     counted = grid.tissue[grid.crop(share)] & (share.values > _LEAST)
     if not counted.any():
         return share
-    hu, prior = grid.hu[grid.crop(share)][counted], share.values[counted].clip(0, _SUREST)
-    usual = None if alike is None else _density_of(grid, alike)
-    learnt = _Numbers.of_some(hu, prior, tissue, usual)
-    inside = learnt.prior * learnt.plausible
+    all_hu, all_prior = grid.hu[grid.crop(share)][counted], share.values[counted].clip(0, _SUREST)
+    every = max(len(all_hu) // _CELLS_LIMIT, 1)
+    order = np.argsort(all_hu[::every])  # by rising CT number: medians are then quick
+    hu, prior = all_hu[::every][order], all_prior[::every][order]
+    bins, likely = _bins_of(hu), tissue_likelihood(_MIDDLES, tissue)
+    usual = None if alike is None else _density_where_sure(grid, alike)
+
+    def log_ratio(inside: np.ndarray) -> np.ndarray:
+        """(bins,) log likelihood ratio, inside against outside, when cells are inside with these chances (n,)."""
+        outside = np.bincount(bins, 1 - inside, len(_WIDTHS))
+        outside = outside / outside.sum() / _WIDTHS + 1e-6
+        if usual is not None:
+            density = usual
+        elif tissue in _UNIFORM:
+            density = _one_tissue(hu, inside**2)  # the sure places count
+        else:
+            counts = np.bincount(bins, inside, len(_WIDTHS))
+            padded = np.pad(counts / max(counts.sum(), 1e-6), 1, mode="edge")
+            density = (0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:]) / _WIDTHS
+        return np.clip(np.log((density * (likely + 0.01) + 1e-6) / outside), -2 * _LOG_LIMIT, _LOG_LIMIT)
+
+    inside = prior * likely[bins]
     for _ in range(_ROUNDS):
-        inside = _posterior(learnt.prior, learnt.log_ratio(inside)[learnt.bins])
+        inside = _posterior(prior, log_ratio(inside)[bins])
     values = np.zeros_like(share.values)
-    values[counted] = _posterior(prior, learnt.log_ratio(inside)[_bins_of(hu)])
+    values[counted] = _posterior(all_prior, log_ratio(inside)[_bins_of(all_hu)])
     return grid.with_values(share, values)
 
 
@@ -92,42 +142,10 @@ def _posterior(share: np.ndarray, log_ratio: np.ndarray) -> np.ndarray:
 
 
 def _bins_of(hu: np.ndarray) -> np.ndarray:
-    return (np.digitize(hu, _EDGES) - 1).clip(0, len(_EDGES) - 2)
+    return (np.digitize(hu, _EDGES) - 1).clip(0, len(_WIDTHS) - 1)
 
 
-class _Numbers:
-    """CT numbers and atlas shares of some cells, in bins. usual: density of the structure's CT numbers, if known."""
-
-    def __init__(self, hu: np.ndarray, prior: np.ndarray, tissue: str, usual: np.ndarray | None) -> None:
-        self.hu, self.prior, self.tissue, self.usual = hu, prior, tissue, usual
-        self.bins = _bins_of(hu)
-        self.plausible = tissue_likelihood(_MIDDLES, tissue)[self.bins]
-
-    @classmethod
-    def of_some(cls, hu: np.ndarray, prior: np.ndarray, tissue: str, usual: np.ndarray | None) -> _Numbers:
-        """Of a part of the cells where they are many, by rising CT number: medians are then quick."""
-        every = max(len(hu) // _CELLS_LIMIT, 1)
-        order = np.argsort(hu[::every])
-        return cls(hu[::every][order], prior[::every][order], tissue, usual)
-
-    def log_ratio(self, inside: np.ndarray) -> np.ndarray:
-        """(bins,) log likelihood ratio, inside against outside, when cells are inside with these chances (n,)."""
-        size = len(_EDGES) - 1
-        outside = np.bincount(self.bins, 1 - inside, size)
-        outside = outside / outside.sum() / _WIDTHS + 1e-6
-        if self.usual is not None:
-            density = self.usual
-        elif self.tissue in _UNIFORM:
-            density = _one_tissue(self.hu, inside**2)  # the sure places count
-        else:
-            counts = np.bincount(self.bins, inside, size)
-            padded = np.pad(counts / max(counts.sum(), 1e-6), 1, mode="edge")
-            density = (0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:]) / _WIDTHS
-        density = density * (tissue_likelihood(_MIDDLES, self.tissue) + 0.01)
-        return np.clip(np.log((density + 1e-6) / outside), -2 * _LOG_LIMIT, _LOG_LIMIT)
-
-
-def _density_of(grid: Grid, field: Field) -> np.ndarray | None:
+def _density_where_sure(grid: Grid, field: Field) -> np.ndarray | None:
     """(bins,) density of the CT numbers where a structure surely is; None where it hardly is anywhere."""
     sure = field.values > 0.5
     return _one_tissue(grid.hu[grid.crop(field)][sure], field.values[sure] ** 2) if sure.sum() > _FEWEST_SURE else None
@@ -136,8 +154,7 @@ def _density_of(grid: Grid, field: Field) -> np.ndarray | None:
 def _one_tissue(hu: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Density of the CT numbers of one tissue at the middles of the bins, from cells that are mostly in it."""
     middle = _weighted_median(hu, weight)
-    spread = 1.48 * _weighted_median(np.abs(hu - middle), weight)
-    sigma = float(np.clip(spread, *_UNIFORM_SIGMA))
+    sigma = np.clip(1.48 * _weighted_median(np.abs(hu - middle), weight), *_UNIFORM_SIGMA)
     return np.exp(-(((_MIDDLES - middle) / sigma) ** 2) / 2) / (sigma * np.sqrt(2 * np.pi))
 
 
@@ -154,3 +171,30 @@ def tissue_likelihood(hu: np.ndarray, tissue: str) -> np.ndarray:
     low, high, soft = _TISSUES[tissue]
     beyond = np.maximum(np.maximum(low - hu, hu - high), 0)
     return np.exp(-((beyond / soft) ** 2) / 2).astype(np.float32)
+
+
+def odds(chance: np.ndarray) -> np.ndarray:
+    """Odds of chances; no chance counts as certain."""
+    chance = chance.clip(0, _SUREST)
+    return chance / (1 - chance)
+
+
+def total_odds(grid: Grid, fields: list[Field]) -> Field:
+    """The sum of the odds of several structures, over a whole grid."""
+    total = grid.zeros()
+    for field in fields:
+        total.values[grid.crop(field)] += odds(field.values)
+    return total
+
+
+def among_others(grid: Grid, field: Field, total: Field, sharing: list[Field]) -> Field:
+    """The chance of a structure among its rivals.
+
+    total: `total_odds` of all structures, this one included. sharing: fields of its wholes and parts, which are no
+    rivals.
+    """
+    own = odds(field.values)
+    rivals = total.values[grid.crop(field)] - own
+    for other in sharing:
+        rivals = rivals - grid.values_over(grid.with_values(other, odds(other.values)), field)
+    return grid.with_values(field, own / (1 + own + np.maximum(rivals, 0)))

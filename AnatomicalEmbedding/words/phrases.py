@@ -20,9 +20,19 @@ from ..anatomy.names import SIDES
 from ..anatomy.terms import load_terms, plain_words
 from ..errors import AnatomicalEmbeddingError
 from . import numbers
-from .denial import FINDING, PLACE, SEEN, TURNS, denied
-from .dictionary import BOTH, SILENT, Entry, load_dictionary
-from .qualifiers import PARTS, RELATIONS, ZONE_NOUNS, ZONES, Qualifier
+from .dictionary import BOTH, SILENT, TYPED_LENGTH, Entry, load_dictionary
+from .qualifiers import (
+    FINDING,
+    PARTS,
+    PLACE,
+    RELATIONS,
+    SEEN,
+    TURNS,
+    ZONE_NOUNS,
+    ZONES,
+    Qualifier,
+    denied,
+)  # fmt: skip
 from .tokens import MOST_CHARACTERS, Span, Token, split_sentences, tokenise
 
 _BREAKS = frozenset(",:()[]")
@@ -30,7 +40,6 @@ _BETWEEN_ENTRIES = frozenset((",", "and", "or", "&", "/"))  # of a list of place
 _SIDE_REACH, _SAME_SIDE_REACH, _CHAIN_REACH, _NEAR = 4, 6, 4, 5  # words
 _AFTER_A_SIDE = frozenset(("and", "is", "are", "was", "with", "in"))  # such words end what a side is said of
 _LONGEST_PHRASE = 9
-_TYPED_LENGTH = 200  # characters; in a longer text words are read as they are written
 _PLACES_LIMIT = 60  # in a sentence
 
 
@@ -57,11 +66,9 @@ class Mention:
     @property
     def remark(self) -> str:
         """What a reader of the answer must know about the words, or ""."""
-        remarks = {FINDING: ["the text says: no such finding here"], PLACE: ["the text says that it is missing"]}
-        said = remarks.get(self.denied, [])
-        if self.unused:
-            said = [*said, f"not taken into account: {', '.join(self.unused)}"]
-        return "; ".join(said)
+        remarks = {FINDING: "the text says: no such finding here", PLACE: "the text says that it is missing"}
+        unused = f"not taken into account: {', '.join(self.unused)}" if self.unused else ""
+        return "; ".join(filter(None, (remarks.get(self.denied), unused)))
 
 
 @dataclass(frozen=True)
@@ -108,7 +115,7 @@ def _read(text: str) -> list[tuple[Sentence, list[Span]]]:
         raise AnatomicalEmbeddingError(
             f"the text has {len(text):,} characters; give at most {MOST_CHARACTERS:,}, or parts of it."
         )
-    typed = len(text) <= _TYPED_LENGTH
+    typed = len(text) <= TYPED_LENGTH
     read = []
     for span in split_sentences(text):
         tokens = [
@@ -232,9 +239,7 @@ def _owner(words: Sequence[str], at: int, names: Sequence[Name]) -> Name | None:
 def _side_before(words: Sequence[str], last: Name, each: Name) -> str:
     """The side of the name before, where it is near and neither "but" nor another direction stands between."""
     between = words[last.last + 1 : each.first]
-    return (
-        last.side if each.first - last.last <= _SAME_SIDE_REACH and (TURNS | {"on", "to"}).isdisjoint(between) else ""
-    )
+    return last.side if len(between) < _SAME_SIDE_REACH and (TURNS | {"on", "to"}).isdisjoint(between) else ""
 
 
 def _is_part(one: Name, other: Name) -> bool:
@@ -346,19 +351,3 @@ def _unread(tokens: Sequence[Token], words: Sequence[str], named: set[int]) -> l
             written = [n for n in entry if words[n][0].isalnum()]
             strange.append(Span(tokens[written[0]].start, tokens[written[-1]].end))
     return strange
-
-
-def suggestions(beginning: str, most: int = 8) -> list[str]:
-    """Titles of places that have a word with this beginning, the shortest first: for a field with completion."""
-    wanted = [token.word for token in tokenise(beginning[:_TYPED_LENGTH])]
-    sides = [word for word in wanted if word in SIDES]
-    plain = " ".join(word for word in wanted if word not in SIDES)
-    found: dict[str, int] = {}
-    for term in load_terms().by_name.values() if plain else ():
-        if sides and term.side not in sides:
-            continue
-        for words in (*term.words, term.title):
-            at = f" {words.lower()}".find(f" {plain}")
-            if at >= 0:
-                found[term.title] = min(found.get(term.title, 999), at * 5 + len(words))
-    return sorted(found, key=lambda title: (found[title], title))[:most]

@@ -1,10 +1,4 @@
-"""Places of one patient: where in a scan a named place is, and the names of the places at a point of it.
-
-finder = PlaceFinder(model.embed(volume), volume)
-for mention in parse("12th rib on the right"):
-    places = finder.find(mention)
-finder.name_at([12.0, -30.5, 410.0])
-"""
+"""Places of one patient: where in a scan a named place is, and the names of the places at a point of it."""
 
 from __future__ import annotations
 
@@ -18,24 +12,18 @@ from ..anatomy.terms import load_terms
 from ..embedding.levels import doubtful_level, is_counted, level_of, level_sentence, spine_ends
 from ..embedding.map import EmbeddingMap, as_points
 from ..errors import PointsError
-from ..matching.status import UNCERTAIN
+from ..matching.status import CERTAIN_BY_RULE, CERTAIN_SEX, INSIDE, OUTSIDE, UNCERTAIN, decide_place
 from ..scan.volume import Volume
 from .atlas import LOW_MM, STEP_MM, Atlas, Occupancy, shipped_atlas
 from .derived_places import blob, field_by_recipe, qualify, surety
-from .descriptor_evidence import weighed
-from .exclusion import OTHER_SEX, among_others, total_odds
-from .grid_weights import Field, Grid, middle_of_likeliest
-from .occupancy import read_occupancy, sharpened, tissue_likelihood
+from .grid_weights import NOWHERE, Field, Grid, make_scan_grid, middle_of_likeliest
+from .occupancy import among_others, read_occupancy, sharpened, tissue_likelihood, total_odds, weighed
 from .phrases import Mention
-from .presence import Presence, frame_fields, uses_atlas
+from .presence import Presence, frame_fields, occupancy_of
 from .qualifiers import Qualifier
 from .ribs import Ribs, find_ribs
-from .scan_grid import make_scan_grid
 from .spine import begins_at_end, between_bounds, find_spine, numbered_place
 
-INSIDE, PARTLY, OUTSIDE = "inside", "partly", "outside"  # and calibration.UNCERTAIN
-_INSIDE_SHARE, _OUTSIDE_SHARE = 0.85, 0.03
-_SEEN, _SEEN_BEYOND = 0.8, 0.5  # chance of a cell that shows a place although hardly any of it lies in the scan
 _PEAK_MM = 2.5  # over which the chance of being right is averaged to find the best point
 _REGION_MM = 4.0  # standard deviation of the blur of regions, so that they hold the share that they state
 _TRUST = 0.85  # factor of a probability that was not measured
@@ -47,8 +35,11 @@ _CELL_MM, _FIRMER_HU = 4.0, 5.0  # how far a point is moved to firm bone, and th
 _BODY_MM = 8.0  # from the spine's middle to the middle of a vertebra's body
 _AORTA = "aorta"  # whose CT numbers all arteries have
 _PEAK = 0.6  # of a blob, as the cells and averaging leave it
-_UNSURE = 0.3  # chance below which a place by a recipe is uncertain
-_LIKELY = 0.5  # chance below which a place of one sex is uncertain
+_PROSTATE, _UTERUS = "prostate", "uterus"  # the largest organ of each sex alone
+_OF_MEN = (_PROSTATE, "seminal_vesicle_left", "seminal_vesicle_right", "testis_left", "testis_right", "penis")
+_OF_WOMEN = (_UTERUS, "cervix_uteri", "vagina", "ovary_left", "ovary_right", "adnexa_left", "adnexa_right")
+# Place of one sex -> the largest organ of this sex, and that of the other.
+_OTHER_SEX = dict.fromkeys(_OF_MEN, (_PROSTATE, _UTERUS)) | dict.fromkeys(_OF_WOMEN, (_UTERUS, _PROSTATE))
 _SEX_REMARK = "not known whether the patient has a prostate or a uterus"
 _EITHER = 0.5  # chance of each sex, where the scan says nothing of it
 
@@ -138,13 +129,13 @@ class PlaceFinder:
         Raises AnatomicalEmbeddingError for a name that no term has.
         """
         found = dataclasses.replace(self._place(name, qualifier), negated=negated, remark=remark)
-        if found.point_ras is None or name not in OTHER_SEX:
+        if found.point_ras is None or name not in _OTHER_SEX:
             return found
-        leads = [self._place(lead) for lead in OTHER_SEX[name]]
+        leads = [self._place(lead) for lead in _OTHER_SEX[name]]
         own, other = (0.0 if lead.point_ras is None else lead.probability for lead in leads)
         chance = found.probability * (own / (own + other) if own > 0 and other > 0 else _EITHER)
         remark = f"{remark}; {_SEX_REMARK}" if remark else _SEX_REMARK
-        status = found.status if chance >= _LIKELY else UNCERTAIN
+        status = found.status if chance >= CERTAIN_SEX else UNCERTAIN
         return dataclasses.replace(found, status=status, probability=chance, remark=remark)
 
     def _place(self, name: str, qualifier: Qualifier | None = None) -> Place:
@@ -157,30 +148,30 @@ class PlaceFinder:
             title = f"{qualifier.text} {title}"
         share, side = self._presence.share(frame, self._shift(name), name.startswith("rib_"))
         point, chance = self._best_point(field)
-        from_atlas = alone and self._occupancy(name) is not None
+        from_atlas = alone and occupancy_of(name, self._atlas) is not None
         largest = float(self._field_alone(name).values.max()) if from_atlas else 0.0
         level = numbered_place(self._spine, name) if alone and self._spine is not None else None
-        beyond = level is not None and level.share == 0 and largest >= _SEEN_BEYOND
-        if level is not None and not beyond:
-            share, point, chance = level.share, level.point_ras, level.chance
-            if point is not None and term.tissue == "bone":
-                point = self._bone_near(field, point)
-        if point is not None and alone and term.tissue == "bone":
+        if level is not None:
+            share = level.share
+            if level.point_ras is not None:
+                point, chance = level.point_ras, level.chance
+                if term.tissue == "bone":
+                    point = self._bone_near(field, point)
+        status = OUTSIDE if point is None else decide_place(share, largest, level is not None)
+        region = self._blurred(field)
+        if status == OUTSIDE:
+            return Place(name, title, OUTSIDE, side, max(1 - share, 0.5), None, region, self.grid)
+        if alone and term.tissue == "bone":
             point = self._firmest(point)
         sure = surety(term.recipe) if term.recipe and alone and not from_atlas and level is None else None
         if from_atlas:
             chance = float(np.interp(chance, _CHANCE, _RIGHT))
         else:
             chance = _TRUST * chance if sure is None else sure * min(chance / _PEAK, 1.0)
-        seen = beyond or (level is None and largest >= _SEEN)
-        region = self._blurred(field)
-        if (share <= _OUTSIDE_SHARE and not seen) or point is None:
-            return Place(name, title, OUTSIDE, side, max(1 - share, 0.5), None, region, self.grid)
-        status = INSIDE if share >= _INSIDE_SHARE and not beyond else PARTLY
         side, levels = "" if status == INSIDE else side, self._doubtful_levels(name, point)
         if levels:
             status, chance = UNCERTAIN, min(chance, _EITHER)
-        elif sure is not None and chance < _UNSURE:
+        elif sure is not None and chance < CERTAIN_BY_RULE:
             status, side = UNCERTAIN, ""
         return Place(name, title, status, side, chance, point, region, self.grid, levels=levels)
 
@@ -193,17 +184,14 @@ class PlaceFinder:
         if not self.embedding.contains(point[None])[0]:
             shown = ", ".join(f"{x:g}" for x in np.round(point, 1))
             raise PointsError(f"point {shown} lies outside the scan; choose a point inside it.")
-        cell = self.grid.nearest(point)
-        i, j, k = (int(np.clip(n, 0, size - 1)) for n, size in zip(cell, self.grid.shape[::-1], strict=True))
+        i, j, k = self.grid.nearest(point)
         index = np.rint((self.grid.body[:, k, j, i] - LOW_MM) / STEP_MM).astype(int)
         found = []
-        for name, occupancy in self._atlas.occupancies.items():
+        for name, occupancy in self._atlas.occupancies.items() if self.grid.tissue[k, j, i] else ():
             term = self._terms.by_name.get(name)
-            if term is None or not self.grid.tissue[k, j, i]:
+            if term is None or _value_at(Field(occupancy.first, occupancy.share), index) < 255 * _NAMED:
                 continue
-            if _value_at(Field(occupancy.first, occupancy.share), index) < 255 * _NAMED:
-                continue
-            chance = _value_at(self._field(name), (i, j, k)) * (_EITHER if name in OTHER_SEX else 1.0)
+            chance = _value_at(self._field(name), (i, j, k)) * (_EITHER if name in _OTHER_SEX else 1.0)
             if chance >= _NAMED:
                 found.append(Named(name, term.title, round(_TRUST * chance, 3)))
         parents = {n for each in found for n in self._terms.ancestors(each.name)}
@@ -218,7 +206,7 @@ class PlaceFinder:
             known = is_counted(level, point[2], spine_ends(self.embedding))
         if known:
             return ""
-        i, j, k = np.clip(self.grid.nearest(point), 0, np.array(self.grid.shape[::-1]) - 1)
+        i, j, k = self.grid.nearest(point)
         return doubtful_level(name, level, float(self.grid.body[2, k, j, i]))
 
     @cached_property
@@ -233,14 +221,14 @@ class PlaceFinder:
     def _field(self, name: str) -> Field:
         """The chance of each cell to be in a place."""
         if name not in self._fields:
-            made = self._from_recipe(name) if self._occupancy(name) is None else self._among_others(name)
+            made = self._from_recipe(name) if occupancy_of(name, self._atlas) is None else self._among_others(name)
             self._fields[name] = self.grid.trimmed(made)
         return self._fields[name]
 
     def _among_others(self, name: str) -> Field:
         """Of a structure of the atlas, which shares each cell with the structures that exclude it."""
         alone = self._field_alone(name)
-        if name not in self._terms.by_name or self.grid.hu is None:  # in a cohort, reading all takes too long
+        if self.grid.hu is None:  # in a cohort, reading all takes too long
             return alone
         wholes = self._terms.ancestors(name)
         sharing = [n for n in self._excluding if n in wholes or name in self._terms.ancestors(n)]
@@ -249,7 +237,8 @@ class PlaceFinder:
     @cached_property
     def _excluding(self) -> list[str]:
         """Names of the atlas that are places of their own."""
-        return [n for n in sorted(self._atlas.occupancies) if n in self._terms.by_name and self._occupancy(n)]
+        names = sorted(self._atlas.occupancies.keys() & self._terms.by_name.keys())
+        return [name for name in names if occupancy_of(name, self._atlas)]
 
     @cached_property
     def _odds(self) -> Field:
@@ -262,13 +251,13 @@ class PlaceFinder:
         return self._alone[name]
 
     def _from_recipe(self, name: str) -> Field:
-        term = self._terms.by_name.get(name)
+        term = self._terms[name]
         if name.startswith("disc_") and self._spine is not None:
             level = numbered_place(self._spine, name)
             if level.point_ras is not None:
                 return blob(self.grid, level.point_ras, _DISC_MM)
-        if term is None or not term.recipe:
-            return Field((0, 0, 0), np.zeros((1, 1, 1), dtype=np.float32))
+        if not term.recipe:
+            return NOWHERE
         field = field_by_recipe(term.recipe, self.grid, self._field, term.side)
         if self.grid.hu is None or term.recipe.split()[0] in ("part", "union"):
             return field
@@ -285,15 +274,8 @@ class PlaceFinder:
             prior = between_bounds(self.grid, prior, self._spine, name[10:])
         if self._atlas.weights_hash == self.embedding.provenance.weights_hash:
             prior = weighed(self.grid, prior, self.embedding, occupancy.discriminant)
-        term = self._terms.by_name.get(name)
-        tissue = "any" if term is None else term.tissue
+        tissue = self._terms[name].tissue
         return sharpened(self.grid, prior, tissue, self._field_alone(_AORTA) if tissue == "artery" else None)
-
-    def _occupancy(self, name: str) -> Occupancy | None:
-        """Of a place that is read from the atlas."""
-        occupancy = self._atlas.occupancies.get(name)
-        used = occupancy is not None and uses_atlas(self._terms.by_name.get(name), occupancy.real)
-        return occupancy if used else None
 
     def _blurred(self, field: Field) -> Field:
         """The chance of each cell, as far as places are known."""
@@ -313,11 +295,9 @@ class PlaceFinder:
         stem, number = name.rsplit("_", 1)
         total = prior.values + 0.03
         for other in (f"{stem}_{int(number) - 1}", f"{stem}_{int(number) + 1}"):
-            occupancy = self._atlas.occupancies.get(other)
-            if occupancy is not None:
-                total = total + self.grid.values_over(
-                    read_occupancy(self.grid, occupancy, self._shift(other), True), prior
-                )
+            if other in self._atlas.occupancies:
+                field = read_occupancy(self.grid, self._atlas.occupancies[other], self._shift(other), True)
+                total = total + self.grid.values_over(field, prior)
         return self.grid.with_values(prior, prior.values * prior.values / total)
 
     def _bone_near(self, field: Field, point: np.ndarray) -> np.ndarray:
@@ -337,10 +317,10 @@ class PlaceFinder:
         hu = self.grid.fine_hu[tuple(slice(a, b) for a, b in zip(low[::-1], high[::-1], strict=True))]
         if not hu.size:  # a level of the spine beyond the grid
             return point
-        places = first + step * (np.stack(np.indices(hu.shape)[::-1], axis=-1) + low)
-        square = np.square(places - point).sum(axis=-1)
-        firmness = np.where(square <= _CELL_MM**2, hu.clip(-200, 700) - _FIRMER_HU * square, -np.inf)
-        return places[np.unravel_index(int(firmness.argmax()), hu.shape)]
+        places = first + step * (np.indices(hu.shape)[::-1].reshape(3, -1).T + low)
+        square = np.square(places - point).sum(axis=1)
+        firmness = np.where(square <= _CELL_MM**2, hu.ravel().clip(-200, 700) - _FIRMER_HU * square, -np.inf)
+        return places[int(firmness.argmax())]
 
     def _best_point(self, field: Field) -> tuple[np.ndarray | None, float]:
         """The place (3,) RAS mm where the chance, averaged a little, is largest; and that chance."""

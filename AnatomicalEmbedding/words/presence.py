@@ -7,14 +7,13 @@ from functools import lru_cache
 import numpy as np
 import torch
 
-from ..anatomy.terms import Term, load_terms
+from ..anatomy.terms import load_terms
 from ..embedding.coverage import body_points, robust_affine
 from ..embedding.map import EmbeddingMap
-from .atlas import LOW_MM, SHAPE, STEP_MM, Atlas
+from .atlas import LOW_MM, SHAPE, STEP_MM, Atlas, Occupancy
 from .derived_places import field_by_recipe
-from .grid_weights import Field, Grid
+from .grid_weights import NOWHERE, Field, Grid, make_frame_grid
 from .occupancy import faded
-from .scan_grid import make_frame_grid
 
 _EVERY = 3  # one cell of so many of the frame is placed in the scan
 _BLOCK = 2  # cells of the map whose mean says where the frame's cells are
@@ -38,23 +37,19 @@ class FrameFields:
         return self._fields[name]
 
     def _read(self, name: str) -> Field:
-        term, found = load_terms().by_name.get(name), self._atlas.occupancies.get(name)
-        if found is not None and uses_atlas(term, found.real):
+        term, found = load_terms()[name], occupancy_of(name, self._atlas)
+        if found is not None:
             return Field(found.first, found.share.astype(np.float32) / 255)
-        if term is None or not term.recipe:
-            return Field((0, 0, 0), np.zeros((1, 1, 1), dtype=np.float32))
-        return field_by_recipe(term.recipe, self.grid, self.field, term.side)
+        return field_by_recipe(term.recipe, self.grid, self.field, term.side) if term.recipe else NOWHERE
 
 
-def uses_atlas(term: Term | None, real: int) -> bool:
-    """Whether a place is read from the atlas: one with a recipe only where three real patients show it."""
-    return term is None or not term.recipe or real >= 3
+def occupancy_of(name: str, atlas: Atlas) -> Occupancy | None:
+    """A place in an atlas; None for one that its recipe says, as fewer than three real patients show it."""
+    found = atlas.occupancies.get(name)
+    return found if found is not None and (found.real >= 3 or not load_terms()[name].recipe) else None
 
 
-@lru_cache(maxsize=2)
-def frame_fields(atlas: Atlas) -> FrameFields:
-    """The fields of an atlas, shared by all scans."""
-    return FrameFields(atlas)
+frame_fields = lru_cache(maxsize=2)(FrameFields)  # shared by all scans
 
 
 class Presence:
@@ -124,6 +119,7 @@ def _blocks(embedding: EmbeddingMap, ras: np.ndarray, body: np.ndarray) -> tuple
 
 
 def _bounds(embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
+    """Lowest and highest RAS mm (3,) of the centres of a scan's voxels."""
     size = np.array(embedding.scan_shape[::-1])
     corners = np.array(np.meshgrid(*[(0, n - 1) for n in size], indexing="ij")).reshape(3, -1)
     ras = (embedding.scan_to_ras @ np.vstack([corners, np.ones(corners.shape[1])]))[:3]

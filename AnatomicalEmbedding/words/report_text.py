@@ -28,22 +28,17 @@ def read_report(path: str | Path) -> str:
         raise AnatomicalEmbeddingError(f"{path}: cannot be read ({error.strerror}); check its permissions.") from error
     if content[_DICOM_AT : _DICOM_AT + 4] == b"DICM":
         return _sr_text(path)
-    for encoding in ("utf-8-sig", "cp1252"):
-        try:
-            return content.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-    return content.decode("latin-1")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return content.decode("cp1252", "replace")
 
 
 def _sr_text(path: Path) -> str:
+    import pydicom
+
     try:
-        import pydicom
-    except ImportError:
-        raise AnatomicalEmbeddingError(f"{path}: reading DICOM needs pydicom; run: pip install pydicom.") from None
-    try:
-        document = pydicom.dcmread(path, stop_before_pixels=True)
-        pieces = list(_texts(document))
+        pieces = list(_texts(pydicom.dcmread(path, stop_before_pixels=True)))
     except Exception:  # pydicom raises many kinds for damaged files
         raise AnatomicalEmbeddingError(f"{path}: is a damaged DICOM file; export the report again.") from None
     if not pieces:

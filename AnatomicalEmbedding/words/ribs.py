@@ -60,24 +60,24 @@ class Ribs:
         box = grid.around(grid.origin + grid.step * low, grid.origin + grid.step * high)
         at = self.index[own] - box.first
         for offset in _OFFSETS[np.linalg.norm(_OFFSETS * grid.step, axis=1) < _NEXT_CELLS * grid.step.max()]:
-            near = at + offset
-            near = near[((near >= 0) & (near < box.values.shape[::-1])).all(axis=1)]
-            box.values[near[:, 2], near[:, 1], near[:, 0]] = _SURE * _NEXT_TO
-        box.values[at[:, 2], at[:, 1], at[:, 0]] = _SURE
+            _put(box.values, at + offset, _SURE * _NEXT_TO)
+        _put(box.values, at, _SURE)
         expected = grid.values_over(usual, box)
-        expected = np.minimum(expected / max(float(expected[at[:, 2], at[:, 1], at[:, 0]].max()), 0.05), 1)
+        expected = np.minimum(expected / max(float(expected[tuple(at.T[::-1])].max()), 0.05), 1)
         values = box.values * (_ELSEWHERE + (1 - _ELSEWHERE) * expected)
-        others = self.index[~own] - box.first
-        others = others[((others >= 0) & (others < values.shape[::-1])).all(axis=1)]
-        values[others[:, 2], others[:, 1], others[:, 0]] = 0.0
+        _put(values, self.index[~own] - box.first, 0.0)
         return grid.with_values(box, values)
+
+
+def _put(values: np.ndarray, cells: np.ndarray, value: float) -> None:
+    """Set cells (n, 3) i, j, k of an array (k, j, i); cells beyond it are left out."""
+    inside = ((cells >= 0) & (cells < values.shape[::-1])).all(axis=1)
+    values[tuple(cells[inside].T[::-1])] = value
 
 
 def find_ribs(grid: Grid, atlas: Atlas, spine: Spine | None) -> Ribs | None:
     """The ribs of a scan; None without a spine, without CT numbers, or with weights whose atlas has no ribs."""
-    if spine is None or grid.hu is None:
-        return None
-    usual = _usual_ribs(atlas)
+    usual = None if spine is None or grid.hu is None else _usual_ribs(atlas)
     if usual is None:
         return None
     index, body, among = _bone_of_ribs(grid, usual)
@@ -86,8 +86,7 @@ def find_ribs(grid: Grid, atlas: Atlas, spine: Spine | None) -> Ribs | None:
         place[:, axis] - np.interp(place[:, 2], spine.course[:, 2], spine.course[:, axis]) for axis in (0, 1)
     )
     kept = (np.abs(aside) > _VERTEBRA_MM[0]) | (ahead > _VERTEBRA_MM[1])
-    index, body, place, aside, ahead = index[kept], body[kept], place[kept], aside[kept], ahead[kept]
-    among = among[kept]
+    index, body, place, aside, ahead, among = (of[kept] for of in (index, body, place, aside, ahead, among))
     if len(index) < FEWEST:
         return None
     side = (aside > 0).astype(int)
@@ -139,7 +138,7 @@ def _usual_ribs(atlas: Atlas) -> _Usual | None:
         box = tuple(slice(a, a + n) for a, n in zip(found.first[::-1], found.share.shape, strict=True))
         if name in numbered:
             ribs[box] += found.share
-            points, weight = found.points_mm(20_000)
+            points, weight = found.points_mm()
             sector = _sectors(points)
             total = np.bincount(sector, weight, SECTORS)
             mean = np.bincount(sector, weight * points[:, 2], SECTORS) / np.maximum(total, 1e-9)
@@ -216,14 +215,12 @@ def _levels(heights: np.ndarray, spine: Spine) -> list[int]:
     usual = np.array([spine.bounds_s[spine.names.index(name)].mean() + _ABOVE_MM[name] for name in names])
     if not names or not len(heights):
         return [-1] * len(heights)
-    best = None
+    alignments = []
     for common in np.arange(-2 * _COMMON_MM, 2 * _COMMON_MM + 1, 2.0):
         cost, pairs = _aligned(np.square((heights[:, None] - usual - common) / _ERROR_MM) / 2)
-        cost += (common / _COMMON_MM) ** 2 / 2
-        if best is None or cost < best[0]:
-            best = cost, pairs
+        alignments.append((cost + (common / _COMMON_MM) ** 2 / 2, pairs))
     levels = [-1] * len(heights)
-    for a, b in best[1]:
+    for a, b in min(alignments, key=lambda each: each[0])[1]:
         levels[a] = int(names[b][1:]) if names[b][0] == "T" else 0
     return levels
 

@@ -101,8 +101,7 @@ class Level:
 
 def numbered_place(spine: Spine, name: str) -> Level | None:
     """Where a term's vertebra or disc is; None for another term, and for levels that the fit does not number."""
-    kind, _, level = name.partition("_")
-    first = level.split("_")[0]
+    kind, first, *_ = *name.split("_"), ""
     if kind not in ("vertebrae", "disc") or first in VERTEBRAE[:1] + VERTEBRAE[-1:]:
         return None
     if first not in spine.names:
@@ -209,8 +208,7 @@ def _discness(volume: Volume, heights: np.ndarray, path: np.ndarray) -> tuple[np
     """World heights every 1.5 mm, and how much darker than the plates on both sides it is there."""
     at = np.arange(heights[0] - 2, heights[-1] + 2, _STEP_MM)
     centre = np.stack([np.interp(at, heights, path[:, 0]), np.interp(at, heights, path[:, 1]), at], axis=1)
-    tangent = np.gradient(centre, axis=0)
-    tangent = _smoothed(tangent, 8.0)
+    tangent = _smoothed(np.gradient(centre, axis=0), 8.0)
     tangent /= np.linalg.norm(tangent, axis=1, keepdims=True)
     across = np.cross(tangent, [1.0, 0.0, 0.0])
     across /= np.linalg.norm(across, axis=1, keepdims=True)
@@ -227,11 +225,9 @@ def _discness(volume: Volume, heights: np.ndarray, path: np.ndarray) -> tuple[np
         low, high = np.roll(mean, n), np.roll(mean, -n)
         low[:n], high[-n:] = mean[0], mean[-1]
         plates = np.maximum(plates, np.minimum(low, high))
-    dark = plates - mean
-    inside = np.zeros(len(dark), dtype=bool)
-    inside[4:-4] = True
-    scale = max(float(np.percentile(np.abs(dark[inside]), 75)), 8.0)
-    return at, np.where(inside, np.clip(dark / scale, -_DISC_LIMIT, _DISC_LIMIT), 0.0)
+    dark = plates[4:-4] - mean[4:-4]
+    scale = max(float(np.percentile(np.abs(dark), 75)), 8.0)
+    return at, np.pad(np.clip(dark / scale, -_DISC_LIMIT, _DISC_LIMIT), 4)
 
 
 def _fitted(
@@ -242,8 +238,7 @@ def _fitted(
     body_z: np.ndarray,
     disc: tuple[np.ndarray, np.ndarray],
 ) -> Spine | None:
-    slope = max(float(np.polyfit(heights, body_z, 1)[0]), 0.3)  # body mm a world mm
-    slope = float(np.clip(slope, 0.75, 1.35))
+    slope = float(np.clip(np.polyfit(heights, body_z, 1)[0], 0.75, 1.35))  # body mm a world mm
     bounds = (frame[:-1, 2] + frame[1:, 2]) / 2  # head first
     top = heights[-1] + max(bounds[0] - body_z[-1], 0) / slope + 90
     bottom = heights[0] - max(body_z[0] - bounds[-1], 0) / slope - 90
@@ -257,36 +252,30 @@ def _fitted(
     unary = np.square((z[None] - bounds[:, None]) / errors[:, None]) * (held / 2 * _COORDINATE_WORTH)
     unary = unary - _DISC_WORTH * evidence[None]
     sizes = np.array([_HEIGHT_MM[name] for name in names[1:-1]])
-    best = None
+    fits = []
     for scale in _SCALES:
         down, up = _best_paths(unary, scale * sizes)
         cost = float(down[-1].min()) + ((scale - 1) / _SCALE_SPREAD) ** 2 / 2
-        if best is None or cost < best[0]:
-            best = cost, down + up - unary, _traced(down, scale * sizes)
-    _, marginal, chosen = best
+        fits.append((cost, down + up - unary, down, scale * sizes))
+    _, marginal, down, usual = min(fits, key=lambda fit: fit[0])
+    chosen = _traced(down, usual)
+    upper, lower = at[chosen[:-1]], at[chosen[1:]]  # of all vertebrae but the first and the last
     low, high = heights[0], heights[-1]
-    found = []
-    for n in range(1, len(names) - 1):
-        upper, lower = at[chosen[n - 1]], at[chosen[n]]
-        middle = (upper + lower) / 2
-        if min(upper, high) - max(lower, low) < _LEAST_SHOWN_MM:
-            continue
-        usual = frame[n, 2] - np.interp(np.clip(middle, low, high), heights, body_z)
-        found.append((names[n], np.clip(middle, low, high), lower, upper, _chance(marginal, chosen, n), usual, middle))
-    if not found:
+    shown = np.flatnonzero(np.minimum(upper, high) - np.maximum(lower, low) >= _LEAST_SHOWN_MM)
+    if not len(shown):
         return None
-    columns = [np.array(column) for column in list(zip(*found, strict=True))[1:]]
-    middles, lower, upper, chance, shift, meant = columns
-    course = np.column_stack([path, heights])
-    centres = np.stack([np.interp(middles, heights, course[:, axis]) for axis in range(3)], axis=1)
+    upper, lower = upper[shown], lower[shown]
+    middle = (upper + lower) / 2
+    within, whole = np.clip(middle, low, high), (middle >= low) & (middle <= high)
+    shift = frame[shown + 1, 2] - np.interp(within, heights, body_z)
     return Spine(
-        tuple(each[0] for each in found),
-        centres,
+        tuple(names[n + 1] for n in shown),
+        np.column_stack([*(np.interp(within, heights, side) for side in path.T), within]),
         np.stack([lower, upper], axis=1),
-        (meant >= low) & (meant <= high),
-        chance,
-        _steadied(shift, (meant >= low) & (meant <= high)),
-        course,
+        whole,
+        np.array([_chance(marginal, chosen, n + 1) for n in shown]),
+        _steadied(shift, whole),
+        np.column_stack([path, heights]),
     )
 
 
@@ -336,11 +325,7 @@ def _chance(marginal: np.ndarray, chosen: list[int], n: int) -> float:
     """That a vertebra is not the one above or below it: by the costs of its boundaries one level off."""
     costs = []
     for step in (-1, 0, 1):
-        total = 0.0
-        for bound in (n - 1, n):
-            at = chosen[int(np.clip(bound + step, 0, len(chosen) - 1))]
-            near = marginal[bound][max(at - 2, 0) : at + 3]
-            total += float(near.min()) / 2
-        costs.append(total)
+        places = [(bound, chosen[int(np.clip(bound + step, 0, len(chosen) - 1))]) for bound in (n - 1, n)]
+        costs.append(sum(float(marginal[bound][max(at - 2, 0) : at + 3].min()) / 2 for bound, at in places))
     weight = np.exp(-np.clip((np.array(costs) - min(costs)) / _CORRELATED, 0, 50))
     return float(weight[1] / weight.sum())

@@ -26,8 +26,8 @@ _NODE = {
 }  # fmt: skip
 _SAME = {
     "oesophagus": "esophagus", "oesophageal": "esophageal", "caecum": "cecum", "coeliac": "celiac", "rt": "right",
-    "lt": "left", "vertebra": "vertebra", "hemi": "hemi", "abdominopelvic": "abdomen", "hepatis": "hepatis",
-    "hiler": "hilar", "seg": "segment", "sg": "segment", "segments": "segment", "stations": "station",
+    "lt": "left", "abdominopelvic": "abdomen", "hiler": "hilar",
+    "seg": "segment", "sg": "segment", "segments": "segment", "stations": "station",
     "levels": "level", "ribs": "rib", "vertebrae": "vertebra", "vertebras": "vertebra", "bilaterally": "bilateral",
     "dextra": "right", "dexter": "right", "dextrum": "right", "sinistra": "left", "sinister": "left",
     "sinistrum": "left", "lobi": "lobe", "lobus": "lobe", "lobes": "lobe",

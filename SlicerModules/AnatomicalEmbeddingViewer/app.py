@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import webbrowser
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from AnatomicalEmbedding.cli.console import ending_signals
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
@@ -50,31 +50,28 @@ async def _serve(options: argparse.Namespace, report: Callable[[str], None]) -> 
         with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C ends the loop by KeyboardInterrupt
             loop.add_signal_handler(number, stop.set)
     viewer = Viewer(options, report)
-    tasks: Sequence[asyncio.Task] = ()
+    serving = loop.create_task(viewer.start())
+    others = loop.create_task(_poll(viewer)), loop.create_task(stop.wait())
     try:
-        serving = loop.create_task(viewer.start())
-        tasks = (serving, loop.create_task(_poll(viewer)), loop.create_task(stop.wait()))
         await asyncio.wait((viewer.server.ready, serving), return_when=asyncio.FIRST_COMPLETED)
         if serving.done():
             _check_address(serving, options)
-        url = viewer.url
-        report(f"The viewer is at {url}")
+        report(f"The viewer is at {viewer.url}")
         report("Press Ctrl-C here to end it.")
         if not options.no_browser:
-            await asyncio.to_thread(webbrowser.open, url)
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.to_thread(webbrowser.open, viewer.url)
+        done, _ = await asyncio.wait((serving, *others), return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             await task
     finally:
-        for task in tasks[1:]:  # no poll while the page closes
+        for task in others:  # no poll while the page closes
             task.cancel()
-        await asyncio.gather(*tasks[1:], return_exceptions=True)
+        await asyncio.gather(*others, return_exceptions=True)
         if viewer.server.running:
             await viewer.server.stop()
         viewer.session.close()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
 
 
 def _on_loop_error(loop: asyncio.AbstractEventLoop, context: dict) -> None:

@@ -21,19 +21,16 @@ from AnatomicalEmbeddingLib.shared.CtWindow import PRESETS
 from AnatomicalEmbeddingLib.shared.maps.Engine import Choice
 
 from .logic.boxes import Boxes
-from .logic.crosshair import Crosshair
-from .logic.demo import patient_readers
 from .logic.exports import Exports
 from .logic.gallery import Gallery
 from .logic.landmarks import Landmarks
-from .logic.linking import Linking
+from .logic.linking import Crosshair, Linking
 from .logic.scans import Scans
 from .logic.session import Session
 from .logic.views import Views
 from .logic.words import Words
-from .web.gallery import GALLERY_PAGE, add_gallery
 from .web.guard import Guard
-from .web.routes import add_routes
+from .web.routes import GALLERY_PAGE, add_gallery, add_routes
 
 _TEMPLATES = Path(__file__).parent / "ui"
 _PART = re.compile(r"<!-- part: (\w+) -->")
@@ -64,15 +61,8 @@ class Viewer:
         self._words = Words(session, self._crosshair)
         self._boxes = Boxes(session)
         self._exports = Exports(session, self._landmarks)
-        self._features = (
-            self._scans,
-            self._views,
-            self._linking,
-            self._landmarks,
-            self._crosshair,
-            self._words,
-            self._boxes,
-        )
+        self._features = (self._scans, self._views, self._linking, self._landmarks, self._crosshair, self._words)
+        self._features += (self._boxes,)
         self._gallery = Gallery(options.cohort, session, self._scans) if options.cohort else None
         self._guard = Guard(options.host, options.token, GALLERY_PAGE if options.cohort else "/index.html")
         self._published = 0.0
@@ -85,8 +75,8 @@ class Viewer:
         with DivLayout(self.server, classes="viewer") as layout:
             layout.root.add_child(_template("page"))
         self.server.controller.on_server_bind.add(self._bind)
-        for name, reader in patient_readers() if options.demo else ():
-            self._scans.read(name, reader)
+        if options.demo:
+            self._scans.read_demo()
         for name, source in find_scans(options.scans, report, options.series).items():
             self._scans.read(name, partial(_read_source, name, source))
 
@@ -154,7 +144,7 @@ class Viewer:
             "words_find": words.find,
             "report_read": words.read_report,
             "report_sentence": words.find_sentence,
-            "dismiss": self.session.dismiss,
+            "dismiss": self.session.withdraw,
         }
         for name, action in actions.items():
             self.server.trigger(name)(self._reporting(action))

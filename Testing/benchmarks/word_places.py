@@ -17,11 +17,10 @@ from pathlib import Path
 import numpy as np
 
 from AnatomicalEmbedding import load_model
-from AnatomicalEmbedding.anatomy.names import SIDES, VERTEBRAE
+from AnatomicalEmbedding.anatomy.names import SIDES, VERTEBRAE, whole_name
 from AnatomicalEmbedding.anatomy.terms import load_terms
 from AnatomicalEmbedding.structures.labelled_scans import LabelMap, load_cases
 from AnatomicalEmbedding.words import PlaceFinder, parse
-from AnatomicalEmbedding.words.organ_parts import whole_name
 
 GROUPS = ("organs", "vessels", "muscles", "bones", "vertebrae", "ribs", "all")
 _LEAST_ML = 0.1

@@ -3,11 +3,11 @@
 import numpy as np
 import torch
 
+from AnatomicalEmbedding.anatomy.names import whole_name
 from AnatomicalEmbedding.embedding.map import EmbeddingMap, Provenance
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.scan.volume import transform_points
 from AnatomicalEmbedding.words.atlas_building import SampledBody
-from AnatomicalEmbedding.words.organ_parts import whole_name
 
 SPACING = (4.0, 4.0, 4.0)
 RANGE = (60.0, 480.0)

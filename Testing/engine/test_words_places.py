@@ -9,7 +9,7 @@ import SimpleITK as sitk
 import torch
 from exact_patients import exact_map, labelled, patient
 
-from AnatomicalEmbedding.anatomy.names import VERTEBRAE
+from AnatomicalEmbedding.anatomy.names import VERTEBRAE, whole_name
 from AnatomicalEmbedding.embedding.inference import load_model
 from AnatomicalEmbedding.embedding.map import EmbeddingMap
 from AnatomicalEmbedding.errors import MapError, PointsError, WeightsError
@@ -30,10 +30,8 @@ from AnatomicalEmbedding.words import (
 )
 from AnatomicalEmbedding.words.atlas_building import SampledBody, build_atlas, count_occupancy, with_discriminants
 from AnatomicalEmbedding.words.derived_places import surety
-from AnatomicalEmbedding.words.exclusion import among_others, odds, total_odds
 from AnatomicalEmbedding.words.grid_weights import Field, Grid
-from AnatomicalEmbedding.words.occupancy import sharpened
-from AnatomicalEmbedding.words.organ_parts import whole_name
+from AnatomicalEmbedding.words.occupancy import among_others, odds, sharpened, total_odds
 from AnatomicalEmbedding.words.spine import _HEIGHT_MM, _fitted
 
 
@@ -317,7 +315,7 @@ def test_an_atlas_is_built_of_scans_and_of_label_maps_alone(tmp_path):
     atlas = build_atlas([tmp_path], load_model("auto", "cpu"), phantoms=0)
     assert atlas.about["bodies"] == {"real": ["scan"], "drawn": ["map"], "synthetic": []}
     for name in ("liver", "spleen", "vertebrae_L2"):
-        usual = shipped_atlas("").occupancies[name].centre_mm
-        assert np.linalg.norm(atlas.occupancies[name].centre_mm - usual) < 40
+        (points, weight), (usual, often) = (each.occupancies[name].points_mm() for each in (atlas, shipped_atlas("")))
+        assert np.linalg.norm(weight @ points - often @ usual) < 40
     with pytest.raises(PointsError, match="holds no label map"):
         build_atlas([tmp_path / ".."], load_model("auto", "cpu"))

@@ -10,8 +10,7 @@ pytest.importorskip("trame_slicer", reason="runs in an environment with trame-sl
 import slicer
 import slicer.util
 import vtk
-from AnatomicalEmbeddingViewer.logic.scan_view import ScanView
-from AnatomicalEmbeddingViewer.logic.upright_cut import cut_upright
+from AnatomicalEmbeddingViewer.logic.scan_view import ScanView, cut_upright
 from trame_slicer.core import SlicerApp
 from trame_slicer.views import NoScheduleRendering, ViewProps
 from vtk.util.numpy_support import vtk_to_numpy

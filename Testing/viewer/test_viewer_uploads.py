@@ -11,7 +11,7 @@ pytest.importorskip("trame_slicer", reason="runs in an environment with trame-sl
 from aiohttp import FormData, web
 from aiohttp.test_utils import TestClient, TestServer
 from AnatomicalEmbeddingViewer.web.guard import Guard
-from AnatomicalEmbeddingViewer.web.uploads import UploadLimits, make_reader, readable_name, receive, unzip
+from AnatomicalEmbeddingViewer.web.uploads import read_files, readable_name, receive, unzip
 from scan_files import stack_positions, write_linear_series
 
 from AnatomicalEmbedding.errors import VolumeError
@@ -47,7 +47,7 @@ def target(tmp_path):
 
 def test_a_zip_stays_in_its_folder(tmp_path, target):
     names = ["../a.nii", "/etc/a.nii", "x/../../a.nii", "c:/a.nii", "x\\a.nii", ".hidden", "__MACOSX/._a.nii"]
-    unzip(zipped(tmp_path / "a.zip", dict.fromkeys(names, b"x")), target, UploadLimits())
+    unzip(zipped(tmp_path / "a.zip", dict.fromkeys(names, b"x")), target)
     assert sorted(path.name for path in tmp_path.rglob("*.nii")) == [f"{n:05d}.nii" for n in range(1, 6)]
     assert {path.parent for path in tmp_path.rglob("*.nii")} == {target}
 
@@ -56,9 +56,9 @@ def test_a_zip_that_is_too_large_unpacked_is_refused(tmp_path, target):
     bomb = zipped(tmp_path / "a.zip", {"a.nii": b"\0" * 5_000_000})
     assert bomb.stat().st_size < 10_000
     with pytest.raises(VolumeError, match="larger"):
-        unzip(bomb, target, UploadLimits(bytes=1_000_000))
+        unzip(bomb, target, bytes_limit=1_000_000)
     with pytest.raises(VolumeError, match="files"):
-        unzip(zipped(tmp_path / "b.zip", {f"{n}": b"x" for n in range(9)}), target, UploadLimits(files=8))
+        unzip(zipped(tmp_path / "b.zip", {f"{n}": b"x" for n in range(9)}), target, files_limit=8)
 
 
 def test_an_image_that_claims_too_many_voxels_is_refused(target):
@@ -67,15 +67,14 @@ def test_an_image_that_claims_too_many_voxels_is_refused(target):
         b"ElementSpacing = 1 1 1\nElementDataFile = LOCAL\n"
     )
     with pytest.raises(VolumeError, match=r"large\.mha: its header claims"):
-        make_reader(target, ["large.mha"])(lambda: False)
-    assert not target.exists()
+        read_files(target, ["large.mha"], lambda: False)
 
 
 def test_dicom_that_claims_too_many_pixels_is_refused(target):
     paths = write_linear_series(target, stack_positions((-40, -42, -35), (0, 0, 3.5), range(20)), Rows=65_000)
     names = [path.rename(target / f"{number:05d}.dcm").name for number, path in enumerate(paths, 1)]
     with pytest.raises(VolumeError) as caught:
-        make_reader(target, names)(lambda: False)
+        read_files(target, names, lambda: False)
     assert str(target) not in str(caught.value)
 
 
@@ -86,7 +85,7 @@ def test_a_ct_is_read_with_a_scout_or_another_modality_next_to_it(target, slices
         positions = stack_positions((-40, -42, -35), (0, 0, 3.5), range(count))
         paths += write_linear_series(target, positions, Modality=kind)
     names = [path.rename(target / f"{number:05d}.dcm").name for number, path in enumerate(paths, 1)]
-    (volume,) = make_reader(target, names)(lambda: False)
+    (volume,) = read_files(target, names, lambda: False)
     assert volume.shape == (20, 26, 28)
 
 
@@ -98,13 +97,13 @@ def test_a_full_disk_is_a_sentence_and_leaves_nothing(tmp_path, target):
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
     try:
         with pytest.raises(VolumeError, match="no room"):
-            unzip(path, target, UploadLimits())
+            unzip(path, target)
         with ThreadPoolExecutor() as apart:  # a browser of another test may have its event loop in this thread
             answer = apart.submit(asyncio.run, _post(target, bytes(100_000))).result()
         assert answer.startswith("There is no room for these files")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert [each.name for each in target.iterdir()] == ["00001.nii"]  # of the zip; the reader removes its folder
+    assert [each.name for each in target.iterdir()] == ["00001.nii"]  # of the zip; removed with the upload
 
 
 async def _post(folder, content: bytes) -> str:

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 _RECALLS = (0.9, 0.95, 0.99)
 _MARGIN_LIMIT_MM = 100.0
-_TEXTS = {ABSENT: "not in scan", CUT: "cut", UNCERTAIN: "perhaps cut"}  # by status of a structure; others: "found"
-_COLOURS = {ABSENT: "absent", CUT: "uncertain", UNCERTAIN: "uncertain"}  # class of the page's style; others: "matched"
+# Text and class of the page's style, by status of a structure; others: _FOUND
+_SHOWN = {ABSENT: ("not in scan", "absent"), CUT: ("cut", "uncertain"), UNCERTAIN: ("perhaps cut", "uncertain")}
+_FOUND = "found", "matched"
 
 
 class Boxes:
@@ -102,13 +103,10 @@ class Boxes:
             {"name": name, "title": titled(name), "cells": [_shown(cells.get(scan.GetID()), scan) for scan in scans]}
             for name, cells in self._logic.table(scans).items()
         ]
+        sizes = [" × ".join(map(str, crop.GetImageData().GetDimensions())) for crop in self._crops]
         state.crops = [
-            {
-                "id": crop.GetID(),
-                "name": crop.GetName(),
-                "size": " × ".join(map(str, crop.GetImageData().GetDimensions())),
-            }
-            for crop in self._crops
+            {"id": crop.GetID(), "name": crop.GetName(), "size": size}
+            for crop, size in zip(self._crops, sizes, strict=True)
         ]
         rows = {scan.GetID(): self._coverage.row(scan) for scan in scans}
         state.coverage = {key: row.holds for key, row in rows.items() if row.known}
@@ -122,7 +120,7 @@ def _shown(cell: Cell | None, scan) -> dict:
     about = {"scan": scan.GetID(), "name": scan.GetName(), "boxed": bool(cell and cell.boxed)}
     if cell is None or cell.found is None:
         return {**about, "status": "", "text": "–", "tip": "Not searched in this scan."}
-    text, tip = _TEXTS.get(cell.found.status, "found"), cell.found.text
+    (text, colour), tip = _SHOWN.get(cell.found.status, _FOUND), cell.found.text
     if cell.edited:
         return {**about, "status": "moved", "text": f"{text}, edited", "tip": f"{tip}; changed by hand"}
-    return {**about, "status": _COLOURS.get(cell.found.status, "matched"), "text": text, "tip": tip}
+    return {**about, "status": colour, "text": text, "tip": tip}

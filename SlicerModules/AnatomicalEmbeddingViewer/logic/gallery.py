@@ -101,8 +101,7 @@ class Gallery:
     def _middle(self, row: Row) -> list[float]:
         """Return the mean of a scan's body cells, RAS mm."""
         cells = self._search.index.cells(row)
-        middle = cells.index.mean(axis=0) @ cells.cell_to_ras[:3, :3].T + cells.cell_to_ras[:3, 3]
-        return [round(float(x), 1) for x in middle]
+        return _rounded(cells.cell_to_ras[:3, :3] @ cells.index.mean(axis=0) + cells.cell_to_ras[:3, 3])
 
     def _card(self, row: Row) -> dict:
         facts = self._rows[row.id][1]
@@ -118,7 +117,11 @@ class Gallery:
                 "probability": each.probability,
                 "similarity": each.similarity,
                 "error_mm": each.expected_error_mm,
-                "place": None if each.point_ras is None else [round(float(x), 1) for x in each.point_ras],
+                "place": None if each.point_ras is None else _rounded(each.point_ras),
             }
             for each in found
         ]
+
+
+def _rounded(point_ras: np.ndarray) -> list[float]:
+    return np.round(point_ras, 1).tolist()

@@ -1,16 +1,21 @@
-"""Linked views: scrolling in one scan moves the others to the same part of the body."""
+"""Other scans follow one scan: linked views show the same part of the body, the crosshair the place under the mouse."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from AnatomicalEmbedding.matching.status import ABSENT
+from AnatomicalEmbeddingLib.landmarks.AnatomicalCrosshair import AnatomicalCrosshair
+from AnatomicalEmbeddingLib.shared import Views as SliceViews
 from AnatomicalEmbeddingLib.shared.VolumeNodes import fromWorld, toWorld
+
+from .views import Views, slice_to_ras
 
 if TYPE_CHECKING:
     from .session import Session
-    from .views import Views
 
 _PLACE_COUNT = 24  # of a slice, matched in each other scan, which moves to the median of the answers
 
@@ -52,7 +57,7 @@ class Linking:
             return
         found = store.engine.match(source, places, [store.map(node) for node, _ in others], "fast")
         for (node, other), matches in zip(others, found, strict=True):
-            shown = slice(None) if matches.status is None else matches.status != "absent"
+            shown = slice(None) if matches.status is None else matches.status != ABSENT
             if len(matches.points_ras[shown]) >= len(places) / 2:  # otherwise the scan does not show that part
                 middle = np.median(toWorld(node, matches.points_ras[shown]), axis=0)
                 other.get_view_node().JumpSliceByOffsetting(*middle)
@@ -60,9 +65,9 @@ class Linking:
 
 def _places_in(slice_node, scan, embedding) -> np.ndarray:
     """Return places of the body in a slice, spread over it: (n, 3) in the scan's own RAS mm."""
-    matrix = slice_node.GetSliceToRAS()
-    origin = fromWorld(scan, [[matrix.GetElement(n, 3) for n in range(3)]])[0]
-    axis = int(np.argmax([abs(matrix.GetElement(n, 2)) for n in range(3)]))
+    matrix = slice_to_ras(slice_node)
+    origin = fromWorld(scan, [matrix[:3, 3]])[0]
+    axis = np.abs(matrix[:3, 2]).argmax()
     cell = np.linalg.inv(embedding.cell_to_ras) @ [*origin, 1.0]
     cells = embedding.body_index.numpy()
     cells = cells[cells[:, axis] == round(cell[axis])]
@@ -70,3 +75,39 @@ def _places_in(slice_node, scan, embedding) -> np.ndarray:
     places = cells @ embedding.cell_to_ras[:3, :3].T + embedding.cell_to_ras[:3, 3]
     places[:, axis] = origin[axis]
     return places[embedding.contains(places)] if len(places) else places
+
+
+class Crosshair(AnatomicalCrosshair):
+    """Shows the latest place once all pictures of the place before are drawn; places in between are left out.
+
+    Publishes `crosshair`: is it on?
+    """
+
+    def __init__(self, session: Session, views: Views) -> None:
+        super().__init__(session.scene, session.store)
+        self._session, self._views, self._source = session, views, None
+        views.painter.idle.connect(self.poll)
+        session.scans_changed.connect(self._follow_scans)
+        session.on_close(self.close)
+
+    def _follow_scans(self) -> None:
+        self.volumes = list(self._session.scans)
+
+    def toggle(self) -> None:
+        self.setEnabled(not self.enabled)
+
+    def poll(self) -> None:
+        if not self._views.painter.busy:
+            super().poll()
+
+    def publish(self, state) -> None:
+        state.crosshair = self.enabled
+
+    def follow(self, volumeNode, pointWorld, sliceNode=None) -> None:
+        # The markers of other scans request a picture of every view. The view under the mouse changes only when the
+        # marker of its own scan disappears.
+        unchanged = sliceNode is not None and volumeNode is self._source
+        self._source = volumeNode
+        with self._views.picture(sliceNode).paused() if unchanged else nullcontext():
+            SliceViews.jump(self.scene, volumeNode, pointWorld, centre=False, without=sliceNode)
+            super().follow(volumeNode, pointWorld, sliceNode)

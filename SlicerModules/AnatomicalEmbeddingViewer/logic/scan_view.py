@@ -8,9 +8,8 @@ import vtk
 from trame_slicer.views import SliceView
 from vtk.util.numpy_support import vtk_to_numpy
 
-from .upright_cut import cut_upright
-
 _OUTSIDE_HU = -32768  # black in every window
+_TOLERANCE = 1e-6  # voxels in one step along a slice: a smaller step counts as zero
 
 
 class ScanView(SliceView):
@@ -82,3 +81,57 @@ class ScanView(SliceView):
         reslice.Update()
         values = vtk_to_numpy(reslice.GetOutput().GetPointData().GetScalars())
         return values.reshape(rows, columns).astype(np.float32)
+
+
+def cut_upright(
+    voxels: np.ndarray, xy_to_ijk: np.ndarray, rows: int, columns: int, outside: float
+) -> np.ndarray | None:
+    """Interpolate a slice of a scan linearly, one axis after the other: faster than VTK's cut pixel by pixel.
+
+    Args:
+        voxels: (k, j, i).
+        xy_to_ijk: (4, 4), pixels (column, row, 0, 1) to continuous voxels (i, j, k, 1).
+        outside: value beyond the outermost voxels.
+
+    Returns:
+        (rows, columns) float32; None for a slice that does not lie along the scan's axes, or that holds more voxels
+        than the picture has pixels: to read them all takes longer than to cut pixel by pixel.
+    """
+    steps, start = xy_to_ijk[:3, :2], xy_to_ijk[:3, 3]
+    moving = np.abs(steps) > _TOLERANCE
+    if not (moving.sum(axis=0) == 1).all() or moving.sum(axis=1).max() > 1:
+        return None
+    column_axis, row_axis = moving.argmax(axis=0)  # 0 to 2 for i, j, k
+    order = 3 - column_axis - row_axis, row_axis, column_axis
+    steps_along = 0.0, steps[row_axis, 1], steps[column_axis, 0]
+    ranges, lows, highs, parts, insides = [], [], [], [], []
+    for axis, step, number in zip(order, steps_along, (1, rows, columns), strict=True):
+        at, last = start[axis] + step * np.arange(number), voxels.shape[2 - axis] - 1
+        within = np.clip(at, 0, last)
+        low = within.astype(np.intp)
+        high = np.minimum(low + 1, last)
+        ranges.append(slice(low.min(), high.max() + 1))
+        lows.append(low - low.min())
+        highs.append(high - low.min())
+        parts.append((within - low).astype(np.float32))
+        insides.append((at >= -0.5) & (at <= last + 0.5))  # a scan ends half a voxel beyond its outermost centres
+    if not insides[0][0]:
+        return np.full((rows, columns), outside, np.float32)
+    needed = np.transpose(voxels, [2 - axis for axis in order])[tuple(ranges)]
+    if needed[0].size > rows * columns:
+        return None
+    near = needed.astype(np.float32)  # in the order of memory, which is read once
+    plane = near[0] * (1 - parts[0][0]) + near[-1] * parts[0][0]
+    plane = _interpolate(plane[lows[1]], plane[highs[1]], parts[1][:, None])
+    picture = _interpolate(plane.take(lows[2], axis=1), plane.take(highs[2], axis=1), parts[2])
+    picture[~insides[1]] = outside
+    picture[:, ~insides[2]] = outside
+    return picture
+
+
+def _interpolate(low: np.ndarray, high: np.ndarray, part: np.ndarray) -> np.ndarray:
+    """Interpolate linearly; overwrites both arrays."""
+    high -= low
+    high *= part
+    high += low
+    return high

@@ -6,6 +6,8 @@ import ctypes
 import gc
 import sys
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 Reader = Callable[[Callable[[], bool]], "list[Volume]"]  # gets a function that is True once reading is cancelled
 _STATUS_TEXTS = {WAITING: "waiting", READY: "ready", FAILED: "cannot be used"}
 _NAME_LIMIT = 80  # characters
+_DEMO_SPACING_MM = (2.0, 2.0, 2.5)
+# Synthetic patients: seed and covered heights, mm: from the sacrum to the neck; from above the iliac crests
+_DEMO = {"Patient A": (20_001, (120.0, 600.0)), "Patient B": (20_002, (190.0, 600.0))}
 
 
 class Scans:
@@ -37,7 +42,6 @@ class Scans:
         self._worker = Worker()
         self._jobs: dict[int, tuple[str, Callable[[], object]]] = {}  # name, and the function to call at the end
         self._job_numbers = count()
-        self._sizes: dict[str, str] = {}  # by node ID
         session.on_close(self._worker.end)
 
     def read(self, name: str, reader: Reader, done: Callable[[], object] = lambda: None) -> None:
@@ -51,16 +55,19 @@ class Scans:
         self._jobs[number] = name, done
         self._worker.submit(number, lambda _progress, cancelled: reader(cancelled))
 
-    def add(self, volume: Volume):
-        """Add a scan as a volume node, and return the node; the first scan becomes the template."""
+    def read_demo(self) -> None:
+        """Add two synthetic patients, so that the viewer can be tried without data."""
+        for name, (seed, heights_mm) in _DEMO.items():
+            self.read(name, partial(_make_patient, name, seed, heights_mm))
+
+    def _add(self, volume: Volume) -> None:
+        """Add a scan as a volume node; the first scan becomes the template."""
         session = self._session
         name = SceneNodes.freeName(session.scene, volume.name or "scan")
         node = slicer.util.addVolumeFromArray(volume.voxels, np.asarray(volume.ijk_to_ras), name=name)
         node.CreateDefaultDisplayNodes()
         node.GetDisplayNode().SetAndObserveColorNodeID("vtkMRMLColorTableNodeGrey")
         node.GetDisplayNode().SetAutoWindowLevel(False)
-        spacing = " × ".join(f"{mm:.3g}" for mm in volume.spacing)
-        self._sizes[node.GetID()] = f"{' × '.join(map(str, volume.shape[::-1]))} voxels of {spacing} mm"
         for note in volume.notes:
             session.report(f"{name}: {note}.")
         session.scans.append(node)
@@ -68,7 +75,6 @@ class Scans:
             session.template = node
         session.scans_changed.emit()
         session.store.request([node])
-        return node
 
     def remove(self, scan_id: str) -> None:
         """Remove a scan; the other features remove what belongs to it."""
@@ -81,7 +87,7 @@ class Scans:
             session.template = session.scans[0] if session.scans else None
         session.scans_changed.emit()
         SceneNodes.removeNode(session.scene, node)
-        del self._sizes[scan_id], node
+        del node
         _release_memory()
 
     def choose_template(self, scan_id: str) -> None:
@@ -117,7 +123,7 @@ class Scans:
                 self._report(event.what)
             try:
                 for volume in event.result or ():
-                    self.add(volume)
+                    self._add(volume)
             finally:
                 done()
         self._session.store.poll()
@@ -131,11 +137,13 @@ class Scans:
 
     def _row(self, node, found) -> dict:
         share = f"{100 * found.share:.0f} %" if found.status == WORKING else "not prepared"
+        size = " × ".join(map(str, node.GetImageData().GetDimensions()))
+        spacing = " × ".join(f"{mm:.3g}" for mm in node.GetSpacing())
         notes = () if found.embedding is None else (*found.embedding.notes, *found.embedding.faults)
         return {
             "id": node.GetID(),
             "name": node.GetName(),
-            "size": self._sizes[node.GetID()],
+            "size": f"{size} voxels of {spacing} mm",
             "template": node is self._session.template,
             "status": found.status,
             "text": _STATUS_TEXTS.get(found.status, share),
@@ -155,6 +163,14 @@ class Scans:
         current = next((node for node in self._session.scans if states[node.GetID()].status == WORKING), None)
         text = "preparing scans" if current is None else f"preparing {current.GetName()}"
         return {"share": round(100 * share), "text": text}
+
+
+def _make_patient(
+    name: str, seed: int, heights_mm: tuple[float, float], _cancelled: Callable[[], bool]
+) -> list[Volume]:
+    from AnatomicalEmbedding.phantom import make_phantom
+
+    return [replace(make_phantom(seed, spacing=_DEMO_SPACING_MM, coverage_mm=heights_mm).volume, name=name)]
 
 
 def _release_memory() -> None:

@@ -6,7 +6,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Callable
-from itertools import count
+from contextlib import ExitStack
 from pathlib import Path
 
 import slicer
@@ -36,6 +36,9 @@ class Session:
     Attributes:
         scans: volume nodes in the order of their rows.
         template: the volume node in which points are placed, or None.
+        folder: for temporary files; removed with its content when the session closes.
+        sentences: shown to the user.
+        on_close: takes a function that is called when the session closes, the last one first.
         scans_changed: emitted after a scan came or left, was renamed, or became the template.
         scan_leaves: emitted with a volume node just before it leaves.
     """
@@ -49,15 +52,11 @@ class Session:
         self.scans_changed, self.scan_leaves = Signal(), Signal()
         self.scans: list = []
         self.template = None
-        self._folder = tempfile.TemporaryDirectory(prefix="anatemb-view-")
-        self._sentences: dict[int, str] = {}
-        self._numbers = count()
-        self._closers: list[Callable[[], object]] = []
-
-    @property
-    def folder(self) -> Path:
-        """Folder for temporary files; removed with its content when the session closes."""
-        return Path(self._folder.name)
+        self.sentences: list[str] = []
+        self._closing = ExitStack()
+        self.on_close = self._closing.callback
+        self.folder = Path(self._closing.enter_context(tempfile.TemporaryDirectory(prefix="anatemb-view-")))
+        self.on_close(self.store.close)
 
     def scan(self, scan_id: object):
         """Return the volume node of an ID that the page sent, or None."""
@@ -65,34 +64,16 @@ class Session:
 
     def report(self, sentence: str) -> None:
         """Show a sentence to the user until it is dismissed; the oldest one leaves when there are too many."""
-        if sentence not in self._sentences.values():
-            self._sentences[next(self._numbers)] = sentence
-        if len(self._sentences) > _SENTENCE_LIMIT:
-            del self._sentences[min(self._sentences)]
+        if sentence not in self.sentences:
+            self.sentences = [*self.sentences, sentence][-_SENTENCE_LIMIT:]
 
     def withdraw(self, sentence: str) -> None:
-        """Remove a sentence that no longer holds."""
-        self._sentences = {number: each for number, each in self._sentences.items() if each != sentence}
-
-    def dismiss(self, number: int) -> None:
-        """Remove the sentence of a number, because the user has read it."""
-        self._sentences.pop(number, None)
-
-    @property
-    def sentences(self) -> list[dict]:
-        return [{"number": number, "text": text} for number, text in self._sentences.items()]
-
-    def on_close(self, close: Callable[[], object]) -> None:
-        """Call a function when the session closes, the last one first."""
-        self._closers.append(close)
+        """Remove a sentence that no longer holds, or that the user has read."""
+        self.sentences = [each for each in self.sentences if each != sentence]
 
     def close(self) -> None:
         """End all work and remove all temporary files."""
-        for close in reversed(self._closers):
-            close()
-        self._closers = []
-        self.store.close()
-        self._folder.cleanup()
+        self._closing.close()
 
 
 def file_content(folder: Path, name: str, write: Callable[[Path], object]) -> bytes:

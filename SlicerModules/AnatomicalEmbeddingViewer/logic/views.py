@@ -5,11 +5,12 @@ Views are made once and used again for the next scan: VTK does not release all m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING
 
+import numpy as np
+import slicer.util
 import vtk
 from trame_slicer.views import ViewLayoutDefinition, ViewProps, ViewType
 
@@ -190,7 +191,7 @@ class Views:
     def publish(self, state) -> None:
         views, rows = self._by_tag(), self._shown_rows()
         for cell in (cell for row in rows for cell in row["cells"]):
-            cell["edges"] = edge_letters(_slice_to_ras(views[cell["tag"]]))
+            cell["edges"] = _edge_letters(views[cell["tag"]])
         state.rows = rows
         state.in_grid = self._in_grid
         state.orientation = self._orientation
@@ -223,21 +224,20 @@ class Views:
         """The rows that the page shows, with the views of each, in the order of the scans."""
         by_scan = {row.scan.GetID(): row for row in self._rows if row.scan is not None}
         rows = []
-        for scan in self._session.scans:
-            row = by_scan[scan.GetID()]
+        for row in [by_scan[scan.GetID()] for scan in self._session.scans]:
             cells = [{"tag": view.get_singleton_tag(), "name": name} for name, view in row.views.items()]
             if self._enlarged:
                 cells = [cell for cell in cells if cell["tag"] == self._enlarged]
             elif self._in_grid:
                 cells = [cell for cell in cells if cell["name"] == self._orientation]
             if cells:
-                rows.append({"scan": scan.GetID(), "number": row.number, "cells": cells})
+                rows.append({"scan": row.scan.GetID(), "number": row.number, "cells": cells})
         return rows
 
     def _by_tag(self) -> dict:
         """The views that have a scan, by tag."""
-        rows = [row for row in self._rows if row.scan is not None]
-        return {view.get_singleton_tag(): view for row in rows for view in row.views.values()}
+        views = [view for row in self._rows if row.scan is not None for view in row.views.values()]
+        return {view.get_singleton_tag(): view for view in views}
 
     def _activate(self) -> None:
         """Let VTK draw the views that the page shows, and no others."""
@@ -245,39 +245,31 @@ class Views:
         self._session.app.view_manager.set_current_view_ids(tags or ["none"])
 
 
+def slice_to_ras(slice_node) -> np.ndarray:
+    """Return the (4, 4) matrix of a slice: right, up, out of the view, and its position in RAS mm."""
+    return slicer.util.arrayFromVTKMatrix(slice_node.GetSliceToRAS())
+
+
 def _slice_of(view) -> dict:
-    """Range, step and position of a view's slice in mm, and its number and height as text."""
+    """Range, step and position of a view's slice in mm; its number and its height along the patient as text."""
     (low, high), step, value = view.get_slice_range(), view.get_slice_step(), view.get_slice_value()
     number, count = (round((end - low) / max(step, 1e-6)) + 1 for end in (value, high))
-    text = f"{number} / {count}  {height_text(_slice_to_ras(view))}"
+    matrix = slice_to_ras(view.get_view_node())
+    axis = np.abs(matrix[:3, 2]).argmax()
+    height = f"{abs(matrix[axis, 3]):.1f} mm {(_POSITIVE if matrix[axis, 3] >= 0 else _NEGATIVE)[axis]}"
+    text = f"{number} / {count}  {height}"
     return {"min": round(low, 2), "max": round(high, 2), "step": step, "value": round(value, 2), "text": text}
 
 
-def _slice_to_ras(view) -> list[list[float]]:
-    matrix = view.get_view_node().GetSliceToRAS()
-    return [[matrix.GetElement(row, column) for column in range(4)] for row in range(4)]
-
-
-def height_text(slice_to_ras: Sequence[Sequence[float]]) -> str:
-    """Return the position of a slice along the patient, such as "123.4 mm S", measured from RAS zero."""
-    axis = max(range(3), key=lambda each: abs(slice_to_ras[each][2]))
-    mm = slice_to_ras[axis][3]
-    return f"{abs(mm):.1f} mm {(_POSITIVE if mm >= 0 else _NEGATIVE)[axis]}"
-
-
-def edge_letters(slice_to_ras: Sequence[Sequence[float]]) -> dict[str, str]:
+def _edge_letters(view) -> dict[str, str]:
     """Return the patient's direction at each edge of a view: one of R L A P S I, the nearest one of an oblique slice.
-
-    Args:
-        slice_to_ras: (4, 4); the first column points to the view's right, the second to its top.
 
     Returns:
         Letters by edge: `left`, `right`, `top` and `bottom`.
     """
-    edges = {}
+    edges, matrix = {}, slice_to_ras(view.get_view_node())
     for column, (start, end) in enumerate((("left", "right"), ("bottom", "top"))):
-        direction = [row[column] for row in slice_to_ras[:3]]
-        axis = max(range(3), key=lambda each: abs(direction[each]))
+        axis = np.abs(matrix[:3, column]).argmax()
         letters = _POSITIVE[axis], _NEGATIVE[axis]
-        edges[end], edges[start] = letters if direction[axis] > 0 else letters[::-1]
+        edges[end], edges[start] = letters if matrix[axis, column] > 0 else letters[::-1]
     return edges

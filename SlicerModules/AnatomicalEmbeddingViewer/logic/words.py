@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from AnatomicalEmbeddingLib.words.WordSearch import WordSearch
 
 if TYPE_CHECKING:
-    from .crosshair import Crosshair
+    from .linking import Crosshair
     from .session import Session
 
 _SENTENCE_LIMIT = 300  # of a report, on the page

@@ -1,10 +1,15 @@
-"""Addresses in addition to trame's: the page, its script and style, uploads and downloads. A request names no path."""
+"""Addresses in addition to trame's: the page, its script and style, uploads, downloads, and the gallery of a cohort.
+
+A request names no path.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import shutil
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 from aiohttp import web
@@ -13,12 +18,14 @@ from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
 from ..logic.boxes import Boxes
 from ..logic.exports import Exports
+from ..logic.gallery import Gallery
 from ..logic.scans import Scans
 from ..logic.session import Session, file_name
-from .uploads import make_reader, receive
+from .uploads import read_files, receive
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 _STATIC = Path(__file__).resolve().parents[1] / "static"
+GALLERY_PAGE = "/gallery.html"
 
 
 def add_routes(app: web.Application, session: Session, scans: Scans, exports: Exports, boxes: Boxes) -> None:
@@ -27,7 +34,7 @@ def add_routes(app: web.Application, session: Session, scans: Scans, exports: Ex
     async def upload(request: web.Request) -> web.Response:
         folder, names = await receive(request, session.folder)
         shown = names[0] if len(names) == 1 else f"{len(names)} files"
-        scans.read(shown, make_reader(folder, names), lambda: shutil.rmtree(folder, True))
+        scans.read(shown, partial(read_files, folder, names), lambda: shutil.rmtree(folder, True))
         return web.Response(text="read in the background")
 
     def download(name: str, make: Callable) -> Handler:
@@ -89,3 +96,44 @@ async def _answer_page(_request: web.Request) -> web.Response:
 
 async def _answer_alive(_request: web.Request) -> web.Response:
     return web.Response(text="yes")
+
+
+def add_gallery(app: web.Application, gallery: Gallery) -> None:
+    """Add /gallery.html and /gallery/...; a refusal is a sentence."""
+
+    async def page(_request: web.Request) -> web.Response:
+        return web.Response(text=(_STATIC / "gallery.html").read_text(encoding="utf-8"), content_type="text/html")
+
+    async def scans(_request: web.Request) -> web.Response:
+        return web.json_response(await asyncio.to_thread(gallery.scans))
+
+    async def find(request: web.Request) -> web.Response:
+        if words := request.query.get("words", "").strip():
+            return web.json_response(await asyncio.to_thread(gallery.find_words, words))
+        return web.json_response(await asyncio.to_thread(gallery.find_point, *_place(request)))
+
+    async def picture(request: web.Request) -> web.Response:
+        made = await asyncio.to_thread(gallery.picture, *_place(request), request.query.get("plane", ""))
+        return web.Response(body=made, content_type="image/jpeg", headers={"Cache-Control": "private, max-age=3600"})
+
+    async def open_scan(request: web.Request) -> web.Response:
+        gallery.open(*_place(request))
+        return web.Response(text="read in the background")
+
+    app.router.add_get(GALLERY_PAGE, page)
+    app.router.add_get("/gallery/scans", refusing(scans))
+    app.router.add_get("/gallery/find", refusing(find))
+    app.router.add_get("/gallery/picture", refusing(picture))
+    app.router.add_post("/gallery/open", refusing(open_scan))
+
+
+def _place(request: web.Request) -> tuple[int, list[float]]:
+    """Return the scan's row and the point, RAS mm, that a request names."""
+    try:
+        point_ras = [float(part) for part in request.query.get("point", "").split(",")]
+        row_id = int(request.query.get("id", ""))
+    except ValueError:
+        point_ras = []
+    if len(point_ras) != 3 or not all(map(math.isfinite, point_ras)):
+        raise web.HTTPBadRequest(text="Name a scan and a point in it.")
+    return row_id, point_ras

@@ -12,35 +12,24 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, VolumeError
 
-from ..logic.scans import Reader
-
 if TYPE_CHECKING:
     from AnatomicalEmbedding.scan.volume import Volume
 
 _SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".mha")  # formats with a whole scan in one file
+_FILES_LIMIT, _BYTES_LIMIT = 6000, 2 * 2**30  # of one upload, packed or unpacked
 _CHUNK_BYTES = 1 << 20
 _HEADER_BYTES = 1 << 16
 _NAME_LIMIT = 120  # characters
 _DISK_FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
-class UploadLimits(NamedTuple):
-    """Limits of one upload. bytes: of its files together, packed or unpacked."""
-
-    bytes: int = 2 * 2**30
-    files: int = 6000
-
-
-USUAL_LIMITS = UploadLimits()
-
-
-async def receive(request: web.Request, folder: Path, limits: UploadLimits = USUAL_LIMITS) -> tuple[Path, list[str]]:
+async def receive(request: web.Request, folder: Path) -> tuple[Path, list[str]]:
     """Write the files of a request into a new folder below `folder`, under numbers.
 
     Returns:
@@ -58,13 +47,13 @@ async def receive(request: web.Request, folder: Path, limits: UploadLimits = USU
         async for part in await request.multipart():
             if part.filename is None:
                 continue
-            if len(names) >= limits.files:
-                raise VolumeError(f"More than {limits.files} files were sent; send them as one zip, or fewer.")
+            if len(names) >= _FILES_LIMIT:
+                raise VolumeError(f"More than {_FILES_LIMIT} files were sent; send them as one zip, or fewer.")
             names.append(readable_name(part.filename))
             with _disk_full_reported(), (target / numbered_name(len(names), names[-1])).open("wb") as file:
                 while chunk := await part.read_chunk(_CHUNK_BYTES):
                     total += len(chunk)
-                    _check_size(total, limits)
+                    _check_size(total, _BYTES_LIMIT)
                     file.write(chunk)
         if not names:
             raise VolumeError("Nothing was sent; choose one or more files.")
@@ -85,22 +74,35 @@ def _disk_full_reported() -> Iterator[None]:
         raise VolumeError("There is no room for these files on the viewer's disk; make room and send again.") from error
 
 
-def _check_size(total: int, limits: UploadLimits) -> None:
-    if total > limits.bytes:
-        size = f"{limits.bytes / 2**30:.1f} GB"
+def _check_size(total: int, limit: int) -> None:
+    if total > limit:
+        size = f"{limit / 2**30:.1f} GB"
         raise VolumeError(f"The files are larger than {size} together; give their paths to `anatemb view`.")
 
 
-def make_reader(folder: Path, names: list[str], limits: UploadLimits = USUAL_LIMITS) -> Reader:
-    """Return a reader of the files that `receive` has written; it removes their folder at its end."""
-
-    def read(cancelled: Callable[[], bool]) -> list[Volume]:
-        try:
-            return _read_all(folder, names, limits, cancelled)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-
-    return read
+def read_files(folder: Path, names: list[str], cancelled: Callable[[], bool]) -> list[Volume]:
+    """Read the files that `receive` has written: each image file as a scan, and all other files as DICOM."""
+    images, dicom = [], folder / "dicom"
+    dicom.mkdir()
+    for number, name in enumerate(names, 1):
+        path = folder / numbered_name(number, name)
+        unpacked = [path]
+        if path.suffix == ".zip":
+            inner = folder / f"{number:05d}"
+            inner.mkdir()
+            unzip(path, inner)
+            unpacked = sorted(inner.iterdir())
+        for each in unpacked:
+            if each.name.endswith(_SUFFIXES):
+                images.append((each, name))
+            else:
+                each.rename(dicom / f"{number:05d}-{each.name}")
+    volumes = [_read_image(path, name) for path, name in images if not cancelled()]
+    if any(dicom.iterdir()) and not cancelled():
+        volumes += _read_dicom(dicom, names)
+    if not volumes and not cancelled():
+        raise VolumeError(_no_scan(names))
+    return volumes
 
 
 def readable_name(name: str) -> str:
@@ -115,20 +117,20 @@ def numbered_name(number: int, name: str) -> str:
     return f"{number:05d}{suffix}"
 
 
-def unzip(archive: Path, target: Path, limits: UploadLimits) -> None:
+def unzip(archive: Path, target: Path, files_limit: int = _FILES_LIMIT, bytes_limit: int = _BYTES_LIMIT) -> None:
     """Unpack the files of a zip into a folder, under numbers. Raises VolumeError for a bad zip or one too large."""
     total = 0
     try:
         with _disk_full_reported(), zipfile.ZipFile(archive) as packed:
             entries = [entry for entry in packed.infolist() if entry.filename and not entry.is_dir()]
             entries = [entry for entry in entries if not PurePosixPath(entry.filename).name.startswith(".")]
-            if len(entries) > limits.files:
-                raise VolumeError(f"The zip holds {len(entries)} files, more than {limits.files}; send a smaller one.")
+            if len(entries) > files_limit:
+                raise VolumeError(f"The zip holds {len(entries)} files, more than {files_limit}; send a smaller one.")
             for number, entry in enumerate(entries, 1):
                 with packed.open(entry) as source, (target / numbered_name(number, entry.filename)).open("wb") as file:
                     while chunk := source.read(_CHUNK_BYTES):  # the sizes that a zip states may be wrong
                         total += len(chunk)
-                        _check_size(total, limits)
+                        _check_size(total, bytes_limit)
                         file.write(chunk)
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError) as error:
         raise VolumeError(
@@ -152,31 +154,6 @@ def check_self_contained(path: Path, name: str) -> None:
         named = data is None or data.group(1).strip() != b"LOCAL"
     if named:
         raise VolumeError(f"{name}: its voxels are in another file; save header and voxels as one file.")
-
-
-def _read_all(folder: Path, names: list[str], limits: UploadLimits, cancelled: Callable[[], bool]) -> list[Volume]:
-    """Read each image file as a scan, and all other files as DICOM."""
-    images, dicom = [], folder / "dicom"
-    dicom.mkdir()
-    for number, name in enumerate(names, 1):
-        path = folder / numbered_name(number, name)
-        unpacked = [path]
-        if path.suffix == ".zip":
-            inner = folder / f"{number:05d}"
-            inner.mkdir()
-            unzip(path, inner, limits)
-            unpacked = sorted(inner.iterdir())
-        for each in unpacked:
-            if each.name.endswith(_SUFFIXES):
-                images.append((each, name))
-            else:
-                each.rename(dicom / f"{number:05d}-{each.name}")
-    volumes = [_read_image(path, name) for path, name in images if not cancelled()]
-    if any(dicom.iterdir()) and not cancelled():
-        volumes += _read_dicom(dicom, names)
-    if not volumes and not cancelled():
-        raise VolumeError(_no_scan(names))
-    return volumes
 
 
 def _read_image(path: Path, name: str) -> Volume:
