@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -22,7 +22,7 @@ from .AxisLines import LONG, SHORT
 from .LesionClicks import LesionClicks
 from .LesionMirror import LesionMirror
 from .Proposer import Proposer
-from .RecordNode import createRecord, findRecord, readRecord, writeRecord
+from .RecordNode import createRecord, findRecord, writeRecord
 from .StudyNodes import inStudies, keyedVolumes, studiesOf
 from .StudyOrder import Patient
 
@@ -34,8 +34,9 @@ class FollowUpLogic(Listener):
     touched(lesion, study): the user acted on it in a view. proposed(lesions): new places of these lesions were found.
 
     volumes: the volume nodes of the patient by study key, in order of time; a study of the record whose volume is gone
-    is not among them. Places are in the RAS mm of the volume. A method that acts on a lesion returns whether it was
-    done, and reports the reason where it was not.
+    is not among them. history: the records to undo and redo. node: the text node that keeps the record in the scene;
+    None before the first lesion. Places are in the RAS mm of the volume. A method that acts on a lesion returns whether
+    it was done, and reports the reason where it was not.
     """
 
     def __init__(self, scene, store: MapStore) -> None:
@@ -45,15 +46,13 @@ class FollowUpLogic(Listener):
         self.volumes: dict[str, object] = {}
         self.placing = LesionClicks(scene)
         self.placing.completed.connect(self._onClicked)
-        self._history = UndoStack(FollowUp())
-        self._node = None
-        self._text = ""  # of the node, when it was last read or written
+        self.history = UndoStack(FollowUp())
+        self.node = None
         self._shown: dict[str, object] = {}
         self._mirror = LesionMirror(scene)
         self._mirror.placed.connect(self._onPlaced)
         self._mirror.measured.connect(self._onMeasured)
         self._mirror.reported.connect(self.reported.emit)
-        self._mirror.renamed.connect(lambda lesion, name: self.describe(lesion, name=name))
         self._proposer = Proposer(store)
         self._proposer.reported.connect(self.reported.emit)
         self.listen(store.changed, self._onMap)
@@ -66,20 +65,7 @@ class FollowUpLogic(Listener):
     @property
     def record(self) -> FollowUp:
         """All studies, lesions and findings of the patient."""
-        return self._history.now
-
-    @property
-    def node(self):
-        """The text node that keeps the record in the scene; None before the first lesion."""
-        return self._node
-
-    @property
-    def canUndo(self) -> bool:
-        return self._history.canUndo
-
-    @property
-    def canRedo(self) -> bool:
-        return self._history.canRedo
+        return self.history.now
 
     def setPatient(self, patient: Patient | None) -> None:
         """Work on the studies of a patient, with the lesions that the scene holds for them; None ends the work."""
@@ -92,24 +78,28 @@ class FollowUpLogic(Listener):
         loaded = studiesOf(self.scene, patient, keyed)
         volumes = {study.key: keyed[study.key] for study in loaded}
         other = self.patient is None or self.patient.key != patient.key or not volumes.keys() & self.volumes.keys()
-        before = self._history
-        if other or (self._node is None and not self.canUndo):  # a loaded scene may have brought a record
-            self._openRecord(patient, volumes, other)
+        before = self.history
+        if other or (self.node is None and not self.history.canUndo):  # a loaded scene may have brought a record
+            node, record, problems = findRecord(self.scene, patient, volumes)
+            if other or node is not None:
+                self._release()
+                self.node, self.history = node, UndoStack(record)
+                for problem in problems:
+                    self.reported.emit(problem)
         self.patient, self.volumes = patient, volumes
         self._shown = {study: node for study, node in self._shown.items() if volumes.get(study) is node}
         record = inStudies(self.record, loaded, self.record.studies)
         if record != self.record:
-            self._history.refresh(record)
+            self.history.refresh(record)
             self._show()
         else:
             self._mirror.show(self.record, self.volumes, self._shown)
-            if self._history is not before:
+            if self.history is not before:
                 self.changed.emit()
 
     def setShown(self, volumeNodes) -> None:
         """Set the volumes that the views show. Axes are lines in these."""
-        ids = [node.GetID() for node in volumeNodes if node is not None]
-        shown = {study: node for study, node in self.volumes.items() if node.GetID() in ids}
+        shown = {study: node for study, node in self.volumes.items() if node in volumeNodes}
         if shown != self._shown:
             self._shown = shown
             self._mirror.show(self.record, self.volumes, shown)
@@ -125,8 +115,6 @@ class FollowUpLogic(Listener):
     def poll(self) -> None:
         """Follow the scene. To be called a few times a second, after the poll of the store."""
         self.placing.poll()
-        if self._node is not None:
-            self._readNode()
         self._mirror.poll()
 
     def openPlaces(self) -> list[tuple[str, str]]:
@@ -177,64 +165,36 @@ class FollowUpLogic(Listener):
                 "you see it."
             )
             return False
-        return self.apply(lambda record: record.confirm(lesion, study))
-
-    def notVisible(self, lesion: str, study: str) -> bool:
-        """State that the scan shows the place, and no lesion there."""
-        return self.apply(lambda record: record.not_visible(lesion, study))
-
-    def outside(self, lesion: str, study: str) -> bool:
-        """State that the scan does not show the place."""
-        return self.apply(lambda record: record.outside(lesion, study))
-
-    def merge(self, lesion: str, study: str, into: str) -> bool:
-        """State that the lesion has merged with another one in this study."""
-        return self.apply(lambda record: record.merge(lesion, study, into))
-
-    def acceptSize(self, lesion: str, study: str) -> bool:
-        """Accept the axes as shown."""
-        return self.apply(lambda record: record.accept_size(lesion, study))
+        return self.apply(FollowUp.confirm, lesion, study)
 
     def measure(self, lesion: str, study: str, longAxis: Axis | None, shortAxis: Axis | None) -> bool:
         """Set the axes. An unreviewed place that lies off them moves to their middle."""
 
-        def step(record: FollowUp) -> FollowUp:
-            record = _placedOn(record, lesion, study, longAxis or shortAxis)
-            return record.measure(lesion, study, longAxis, shortAxis)
+        axis = longAxis or shortAxis
+        return self.apply(lambda r: _placedOn(r, lesion, study, axis).measure(lesion, study, longAxis, shortAxis))
 
-        return self.apply(step)
-
-    def describe(self, lesion: str, **changes: str | bool) -> bool:
-        """Change name, site, target, nodal or split_from of a lesion."""
-        return self.apply(lambda record: record.describe(lesion, **changes))
-
-    def remove(self, lesion: str) -> bool:
-        """Remove a lesion from all studies."""
-        return self.apply(lambda record: record.remove(lesion))
-
-    def apply(self, step: Callable[[FollowUp], FollowUp]) -> bool:
-        """Replace the record by `step(record)`, as one step to undo.
+    def apply(self, step: Callable[..., FollowUp], *arguments: object, **changes: object) -> bool:
+        """Replace the record by `step(record, ...)`, as one step to undo: `apply(FollowUp.remove, "L1")`.
 
         An AnatomicalEmbeddingError of the step is reported, and the record stays.
         """
-        self._readNode()
         try:
-            record = step(self.record)
+            record = step(self.record, *arguments, **changes)
         except AnatomicalEmbeddingError as error:
             self.reported.emit(str(error))
             self._mirror.show(self.record, self.volumes, self._shown)  # a dragged point goes back
             return False
-        self._history.step(record)
+        self.history.step(record)
         self._show()
         return True
 
     def undo(self) -> None:
         """Take back the last step of the user."""
-        self._restore(self._history.undo)
+        self._restore(self.history.undo)
 
     def redo(self) -> None:
         """Repeat the step that was taken back."""
-        self._restore(self._history.redo)
+        self._restore(self.history.redo)
 
     # -- the mouse ---------------------------------------------------------------------------------------------------
 
@@ -265,7 +225,7 @@ class FollowUpLogic(Listener):
         self._touch(self.mark(study, place, lesion), study)
 
     def _onMeasured(self, lesion: str, study: str, longAxis: Axis | None, shortAxis: Axis | None) -> None:
-        if self.apply(lambda record: record.measure(lesion, study, longAxis, shortAxis)):
+        if self.apply(FollowUp.measure, lesion, study, longAxis, shortAxis):
             self._touch(lesion, study)
 
     def _touch(self, lesion: str, study: str) -> None:
@@ -275,23 +235,21 @@ class FollowUpLogic(Listener):
     # -- the scene ---------------------------------------------------------------------------------------------------
 
     def _restore(self, step: Callable[[], bool]) -> None:
-        self._readNode()
         before = self.record.studies
         loaded = [study for study in before if study.key in self.volumes]
         step()
-        self._history.refresh(inStudies(self.record, loaded, (*before, *self.record.studies)))
+        self.history.refresh(inStudies(self.record, loaded, (*before, *self.record.studies)))
         self._show()
 
     def _show(self) -> None:
         """Propose missing places, keep the record in the scene, and show it."""
         known = _placed(self.record)
-        self._history.refresh(self._proposer.propose(self.record, self.volumes))
+        self.history.refresh(self._proposer.propose(self.record, self.volumes))
         new = _placed(self.record) - known
-        if self._node is None and self.record.lesions:
-            self._node = createRecord(self.scene, self.patient)
-        if self._node is not None:
-            writeRecord(self._node, self.record)
-            self._text = self._node.GetText()
+        if self.node is None and self.record.lesions:
+            self.node = createRecord(self.scene, self.patient)
+        if self.node is not None:
+            writeRecord(self.node, self.record)
         self._mirror.show(self.record, self.volumes, self._shown)
         if self.placing.active and self.placing.lesion not in (None, *(each.id for each in self.record.lesions)):
             self.placing.stop()
@@ -299,46 +257,16 @@ class FollowUpLogic(Listener):
         if new:
             self.proposed.emit({lesion for lesion, _study in new})
 
-    def _openRecord(self, patient: Patient, volumes: Mapping[str, object], other: bool) -> None:
-        """Continue the record that the scene holds of a patient. other: whether it is another patient than before."""
-        node, record, problems = findRecord(self.scene, patient, volumes)
-        if node is None and not other:
-            return
-        self._release()
-        self._node, self._history = node, UndoStack(record)
-        self._text = "" if node is None else node.GetText()
-        for problem in problems:
-            self.reported.emit(problem)
-
-    def _readNode(self) -> None:
-        """Read the record that another panel, or a script, has written for this patient."""
-        if self.patient is None or self.scene.IsBatchProcessing():
-            return
-        keep = self._history.step
-        if self._node is None:
-            self._node = findRecord(self.scene, self.patient, self.volumes)[0]
-            keep = self._history.refresh  # not a step of this user
-        if self._node is None or self._node.GetText() == self._text:
-            return
-        try:
-            record = readRecord(self._node)
-        except AnatomicalEmbeddingError as error:
-            self.reported.emit(f"{error} The record before it was put back.")
-        else:
-            loaded = [study for study in self.record.studies if study.key in self.volumes]
-            keep(inStudies(record, loaded, record.studies))
-        self._show()
-
     def _onMap(self, volumeId: str) -> None:
         node = next((node for node in self.volumes.values() if node.GetID() == volumeId), None)
         if node is not None and self.store.state(node).status == READY:
             self._show()
 
     def _onNodeRemoved(self) -> None:
-        if self._node is not None and self._node.GetScene() is not self.scene:
-            self._node = None
+        if self.node is not None and self.node.GetScene() is not self.scene:
+            self.node = None
             if self.record.lesions:
-                self._history.step(replace(self.record, lesions=()))
+                self.history.step(replace(self.record, lesions=()))
                 self.reported.emit("The follow-up was deleted from the scene; Undo brings it back.")
                 self._show()
         here = {study: node for study, node in self.volumes.items() if node.GetScene() is self.scene}
@@ -353,8 +281,8 @@ class FollowUpLogic(Listener):
         self.placing.stop()
         self._mirror.stop()
         self._proposer.forget()
-        self._history = UndoStack(FollowUp())
-        self.patient, self._node, self.volumes, self._shown = None, None, {}, {}
+        self.history = UndoStack(FollowUp())
+        self.patient, self.node, self.volumes, self._shown = None, None, {}, {}
 
 
 def _placed(record: FollowUp) -> set[tuple[str, str]]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.followup.lesions import NOT_VISIBLE, OUTSIDE, WITH_PLACE
+from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.status import ABSENT, status_of
 
 from ..shared.maps.MapStore import FAILED, READY
@@ -73,12 +74,12 @@ class LesionActions(Listener):
             NEW: lambda: logic.placeLesion(),
             CONFIRM: lambda: logic.confirm(*here),
             MOVE: lambda: logic.placeLesion(self.lesion),
-            NOT_VISIBLE: lambda: logic.notVisible(*here),
-            OUTSIDE: lambda: logic.outside(*here),
+            NOT_VISIBLE: lambda: logic.apply(FollowUp.not_visible, *here),
+            OUTSIDE: lambda: logic.apply(FollowUp.outside, *here),
             LONG_AXIS: lambda: logic.drawAxis(self.lesion, LONG),
             SHORT_AXIS: lambda: logic.drawAxis(self.lesion, SHORT),
-            ACCEPT: lambda: logic.acceptSize(*here),
-            REMOVE: lambda: logic.remove(self.lesion),
+            ACCEPT: lambda: logic.apply(FollowUp.accept_size, *here),
+            REMOVE: lambda: logic.apply(FollowUp.remove, self.lesion),
             PREVIOUS: lambda: self.step(-1),
             NEXT: lambda: self.step(1),
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from AnatomicalEmbedding.followup.record import FollowUp
 
@@ -17,13 +18,13 @@ from .LesionPoints import LesionPoints
 
 class LesionMirror:
     """Changes of the user, in a view or in the Markups module: placed(study, place, lesion or None for a new one),
-    renamed(lesion, name), measured(lesion, study, long axis or None, short axis or None). Places are in the RAS mm of
-    the volume. reported(sentence): a deleted point or axis was put back.
+    measured(lesion, study, long axis or None, short axis or None). Places are in the RAS mm of the volume.
+    reported(sentence): a deleted point or axis was put back.
     """
 
     def __init__(self, scene) -> None:
         self.scene = scene
-        self.placed, self.measured, self.renamed, self.reported = Signal(), Signal(), Signal(), Signal()
+        self.placed, self.measured, self.reported = Signal(), Signal(), Signal()
         self._record, self._volumes, self._shown = FollowUp(), {}, {}
         self._points: dict[str, LesionPoints] = {}
         self._lines: list[AxisLine] = []
@@ -63,7 +64,7 @@ class LesionMirror:
                 Views.showOnlyIn(each.node.GetDisplayNode(), self.scene, each.volumeNode)
 
     def poll(self) -> None:
-        """Report additions and new names, put back deleted points, and follow the views. A few times a second."""
+        """Report additions, put back other edits of the lists, and follow the views. A few times a second."""
         if self._inHand():
             return
         self._ownViews.follow()
@@ -85,14 +86,14 @@ class LesionMirror:
         """Report changes from the Markups module, and restore the nodes. A deleted list reports no change."""
         record = self._record
         lists = [(study, points) for study, points in self._points.items() if self._isHere(points.node)]
-        gone = [(_pointBack(lesion),) for study, points in lists for lesion in points.missing(record, study)]
-        gone += [(_axisBack(line),) for line in self._lines if not self._isHere(line.node) or line.axis is None]
-        added = [(study, place, None) for study, points in lists for place in points.unknownPoints()]
-        renamed = [change for study, points in lists for change in points.renamed(record, study)]
+        gone = [_pointBack(lesion) for study, points in lists for lesion in points.missing(record, study)]
+        gone += [_axisBack(line) for line in self._lines if not self._isHere(line.node) or line.axis is None]
+        added = [(study, place) for study, points in lists for place in points.unknownPoints()]
         self.show(record, self._volumes, self._shown)
-        for signal, changes in ((self.reported, gone), (self.placed, added), (self.renamed, renamed)):
-            for change in changes:
-                signal.emit(*change)
+        for sentence in gone:
+            self.reported.emit(sentence)
+        for study, place in added:
+            self.placed.emit(study, place, None)
 
     def _inHand(self) -> bool:
         return any(observer.inHand and self.scene.GetNodeByID(i) for i, observer in self._observers.items())
@@ -103,14 +104,10 @@ class LesionMirror:
             self._observers.pop(nodeId).stop()
         for nodeId in nodes.keys() - self._observers.keys():
             each = nodes[nodeId]
-            moved = self._onLineMoved if isinstance(each, AxisLine) else self._onPointMoved
-            self._observers[nodeId] = self._observer(each, moved)
-
-    def _observer(self, each: LesionPoints | AxisLine, moved) -> ListObserver:
-        def changed(index: int) -> None:
-            moved(each, index)
-
-        return ListObserver(each.node, self._onEdited, changed, None, self._onEdited, lambda: self._writing)
+            moved = partial(self._onLineMoved if isinstance(each, AxisLine) else self._onPointMoved, each)
+            self._observers[nodeId] = ListObserver(
+                each.node, self._onEdited, moved, None, self._onEdited, lambda: self._writing
+            )
 
     def _onEdited(self, index: int | None = None) -> None:
         self._edited = True  # for `poll`: the view that did it still works on the node

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import vtk
 
-from AnatomicalEmbedding.followup.lesions import PROPOSED, Finding, Point
+from AnatomicalEmbedding.followup.lesions import PROPOSED, Point
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.status import ABSENT, UNCERTAIN, status_of
 
@@ -33,7 +32,6 @@ class _Shown:
     place: Point
     reviewed: bool
     text: str
-    suffix: str  # of the label, after number and name
 
 
 class LesionPoints:
@@ -66,11 +64,12 @@ class LesionPoints:
         """Set the points as the record has them, and remove all others."""
         followVolume(self.node, self.volumeNode)
         wanted = [shown for lesion in record.lesions if (shown := _shown(record, lesion.id, study)) is not None]
-        with _oneEvent(self.node):
-            if list(self._lesions().values()) != [each.lesion for each in wanted]:
-                self._begin(wanted)
-            for index, each in enumerate(wanted):
-                self._write(index, each)
+        before = self.node.StartModify()  # one event for all changes
+        if list(self._lesions().values()) != [each.lesion for each in wanted]:
+            self._begin(wanted)
+        for index, each in enumerate(wanted):
+            self._write(index, each)
+        self.node.EndModify(before)
 
     def lesionAt(self, index: int) -> str:
         """The lesion of a control point; "" for a point that the user added."""
@@ -80,24 +79,6 @@ class LesionPoints:
         """Places of the points that the user has added to the list."""
         added = [pointId for pointId, lesion in self._lesions().items() if not lesion]
         return [tuple(float(x) for x in fromNode(self.node, pointId)) for pointId in added]
-
-    def renamed(self, record: FollowUp, study: str) -> list[tuple[str, str]]:
-        """(lesion, name) of points whose labels the user has changed."""
-        return [
-            (shown.lesion, _nameIn(label, shown))
-            for index, shown in self._known(record, study)
-            if (label := self.node.GetNthControlPointLabel(index)) != shown.label
-        ]
-
-    def _known(self, record: FollowUp, study: str) -> list[tuple[int, _Shown]]:
-        """Index and content of each point of a lesion."""
-        lesions = {each.id for each in record.lesions}
-        found = []
-        for pointId, lesion in self._lesions().items():
-            shown = _shown(record, lesion, study) if lesion in lesions else None
-            if shown is not None:
-                found.append((self.node.GetControlPointIndexByID(pointId), shown))
-        return found
 
     def missing(self, record: FollowUp, study: str) -> list[str]:
         """Lesions whose points the user has deleted from the list."""
@@ -147,30 +128,7 @@ def _shown(record: FollowUp, lesionId: str, study: str) -> _Shown | None:
     lengths = [f"{mm:.1f}" for mm in (found.size.long_mm, found.size.short_mm) if mm is not None]
     if lengths:
         suffix += f" {_TIMES.join(lengths)} mm"
-    label = record.lesion(lesionId).label + suffix
-    return _Shown(lesionId, label, found.point_ras, found.reviewed, _text(status, found), suffix)
-
-
-def _nameIn(label: str, shown: _Shown) -> str:
-    """The name in a label that the user wrote: without number, state and lengths."""
-    text = label.strip().removesuffix(shown.suffix)
-    if not shown.reviewed:
-        text = text.removesuffix(UNCERTAIN).removesuffix(PROPOSED).rstrip()
-    number, _, name = text.partition(" ")
-    return name.strip() if number == shown.lesion else text
-
-
-def _text(status: str, found: Finding) -> str:
-    guess = found.guess
-    if found.reviewed or guess is None or guess.error_mm is None:
-        return status
-    return f"{status}: {errorText(guess.error_mm)}"
-
-
-@contextmanager
-def _oneEvent(node):
-    before = node.StartModify()
-    try:
-        yield
-    finally:
-        node.EndModify(before)
+    text = status
+    if not found.reviewed and found.guess is not None and found.guess.error_mm is not None:
+        text = f"{status}: {errorText(found.guess.error_mm)}"
+    return _Shown(lesionId, record.lesion(lesionId).label + suffix, found.point_ras, found.reviewed, text)

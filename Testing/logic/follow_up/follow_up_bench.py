@@ -62,7 +62,7 @@ class FollowUpBench:
     def propose(self, study, source, lesion="L1", place=(1.0, 2.0, 3.0), status="matched", size=NO_SIZE):
         """As matching does, which has no maps here."""
         proposal = Proposal(place, Guess(status, source, 3.2, 0.9), size)
-        self.logic._history.refresh(self.logic.record.propose(study, {lesion: proposal}))
+        self.logic.history.refresh(self.logic.record.propose(study, {lesion: proposal}))
         self.logic._show()
 
     def finding(self, study, lesion="L1"):
