@@ -22,8 +22,7 @@ from .AxisLines import LONG, SHORT
 from .LesionClicks import LesionClicks
 from .LesionMirror import LesionMirror
 from .Proposer import Proposer
-from .RecordNode import createRecord, findRecord, writeRecord
-from .StudyNodes import inStudies, keyedVolumes, studiesOf
+from .StudyNodes import createRecord, findRecord, inStudies, keyedVolumes, studiesOf, writeRecord
 from .StudyOrder import Patient
 
 _LESION_MM = 150.0  # that views show across when they go to a lesion
@@ -75,7 +74,7 @@ class FollowUpLogic(Listener):
                 self.changed.emit()
             return
         keyed = keyedVolumes(self.scene)
-        loaded = studiesOf(self.scene, patient, keyed)
+        loaded = studiesOf(self.scene, patient)
         volumes = {study.key: keyed[study.key] for study in loaded}
         other = self.patient is None or self.patient.key != patient.key or not volumes.keys() & self.volumes.keys()
         before = self.history

@@ -74,9 +74,7 @@ class LesionActionsPanel:
         ui, history = self.ui, self.logic.history
         self._escape.setEnabled(self._keysEnabled and self.logic.placing.active)
         ui.undoButton.enabled, ui.redoButton.enabled = history.canUndo, history.canRedo
-        ui.undoButton.toolTip = (
-            _("Take back the last step.") if history.canUndo else _("No step to take back.")
-        )
+        ui.undoButton.toolTip = _("Take back the last step.") if history.canUndo else _("No step to take back.")
         ui.redoButton.toolTip = _("Repeat the step.") if history.canRedo else _("No step was taken back.")
 
     def run(self, name: str) -> None:
