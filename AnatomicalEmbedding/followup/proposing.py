@@ -12,8 +12,8 @@ import numpy as np
 from ..errors import AnatomicalEmbeddingError
 from ..matching.status import UNCERTAIN
 from ..scan.geometry import transform_points
-from .lesions import Finding, Guess, Measurement, Study, step_to
-from .record import FollowUp, Proposal
+from .lesions import PROPOSED, Finding, Guess, Measurement, Study
+from .record import FollowUp
 
 if TYPE_CHECKING:
     from ..embedding.map import EmbeddingMap
@@ -26,7 +26,7 @@ _NEAR_BODY_MM = 12.0  # a lesion of the skin may lie this far outside the body c
 class Places:
     """proposals: study -> lesion -> its place. reasons: study -> lesion -> why it has no place, in a sentence."""
 
-    proposals: Mapping[str, Mapping[str, Proposal]] = field(default_factory=dict)
+    proposals: Mapping[str, Mapping[str, Finding]] = field(default_factory=dict)
     reasons: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def put_into(self, record: FollowUp) -> FollowUp:
@@ -55,7 +55,7 @@ def find_places(
     studies = list(dict.fromkeys(studies))
     check_prepared(record, studies, maps)
     wanted: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))  # source -> target -> lesions
-    proposals: dict[str, dict[str, Proposal]] = {key: {} for key in studies}
+    proposals: dict[str, dict[str, Finding]] = {key: {} for key in studies}
     reasons: dict[str, dict[str, str]] = {key: {} for key in studies}
     for key in studies:
         for lesion in record.lesions:
@@ -127,7 +127,7 @@ def _nearest_source(
     return min(seen, key=away).key if seen else None
 
 
-def _proposal(seen: Finding, matches: Matches, number: int, source: str) -> Proposal:
+def _proposal(seen: Finding, matches: Matches, number: int, source: str) -> Finding:
     """The proposal of one match, with the axes around the new place. A volume is not carried over."""
     guess = Guess(UNCERTAIN, source)  # for weights without calibration
     if matches.status is not None:
@@ -135,8 +135,8 @@ def _proposal(seen: Finding, matches: Matches, number: int, source: str) -> Prop
         guess = Guess(str(matches.status[number]), source, error, probability)
     x, y, z = matches.points_ras[number].tolist()
     place = (x, y, z)
-    moved = seen.size.shifted(step_to(place, seen.point_ras))
-    return Proposal(place, guess, Measurement(moved.long_axis, moved.short_axis))
+    moved = seen.size.moved(seen.point_ras, place)
+    return Finding(PROPOSED, place, guess, Measurement(moved.long_axis, moved.short_axis))
 
 
 def _on_body(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from record_steps import STUDIES, records, steps, taken
 
 from AnatomicalEmbedding.followup.importing import Added, add_record
-from AnatomicalEmbedding.followup.lesions import Guess, Study
-from AnatomicalEmbedding.followup.record import FollowUp, Proposal
+from AnatomicalEmbedding.followup.lesions import PROPOSED, Finding, Guess, Study
+from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.study_inputs import same_studies
 
 LONG, SHORT = ((0.0, 0.0, 0.0), (0.0, 20.0, 0.0)), ((0.0, 5.0, 0.0), (8.0, 5.0, 0.0))
@@ -23,7 +23,7 @@ LATER = Study("d", "scan d", date(2025, 1, 1))
 def base(empty: FollowUp) -> FollowUp:
     """Two lesions marked in the first study, and proposed in the second."""
     marked = empty.mark("a", (1, 1, 1)).mark("a", (2, 2, 2))
-    return marked.propose("b", {name: Proposal((3, 3, 3), Guess("matched", "a")) for name in ("L1", "L2")})
+    return marked.propose("b", {name: Finding(PROPOSED, (3, 3, 3), Guess("matched", "a")) for name in ("L1", "L2")})
 
 
 @st.composite
@@ -115,7 +115,7 @@ def test_ids_and_keys_follow_the_record(empty, base) -> None:
     other = replace(other, lesions=tuple(
         replace(lesion, findings={f"x{key}": f for key, f in lesion.findings.items()}) for lesion in base.lesions
     ))  # fmt: skip
-    other = other.propose("xc", {"L1": Proposal((3, 3, 3), Guess("matched", "xa"))})
+    other = other.propose("xc", {"L1": Finding(PROPOSED, (3, 3, 3), Guess("matched", "xa"))})
     other = other.confirm("L1", "xb").merge("L2", "xb", "L1").describe("L2", split_from="L1")
     both = add_record(one, other).record
     ids = {lesion.tracking_uid: lesion.id for lesion in both.lesions}

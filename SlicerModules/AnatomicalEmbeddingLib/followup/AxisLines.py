@@ -15,7 +15,6 @@ from ..shared.Colours import AMBER, GREEN
 from ..shared.SceneNodes import nodesOf, removeNode
 from .StudyNodes import VOLUME_ROLE, addStudyNode, followVolume
 
-LONG, SHORT = "long", "short"
 _END_SIZE = 1.4  # percent of the view
 _THICKNESS = 0.5  # of an end: MRML's fifth is less than a pixel in a small view, and nothing is drawn
 _CLASS = "vtkMRMLMarkupsLineNode"
@@ -64,7 +63,13 @@ def axisLines(scene) -> list[AxisLine]:
 
 def showAxes(scene, record: FollowUp, volumes: Mapping[str, object]) -> list[AxisLine]:
     """Show the axes in these volumes, by study key, and remove all other lines. Returns the lines."""
-    wanted = _wanted(record, volumes)
+    wanted = {
+        (volume.GetID(), lesion.id, kind): (axis, lesion.findings[study].size.confirmed)
+        for study, volume in volumes.items()
+        for lesion in record.lesions
+        if study in lesion.findings
+        for kind, axis in lesion.findings[study].size.axes.items()
+    }
     lines = {}
     for line in axisLines(scene):
         key = (line.volumeNode.GetID() if line.volumeNode is not None else "", line.lesion, line.kind)
@@ -77,20 +82,6 @@ def showAxes(scene, record: FollowUp, volumes: Mapping[str, object]) -> list[Axi
             lines[key] = _add(scene, *key)
         lines[key].show(axis, confirmed)
     return list(lines.values())
-
-
-def _wanted(record: FollowUp, volumes: Mapping[str, object]) -> dict[tuple[str, str, str], tuple[Axis, bool]]:
-    """(volume ID, lesion, kind) -> axis and whether it is confirmed."""
-    found = {}
-    for study, volume in volumes.items():
-        for lesion in record.lesions:
-            finding = lesion.findings.get(study)
-            if finding is None:
-                continue
-            for kind, axis in ((LONG, finding.size.long_axis), (SHORT, finding.size.short_axis)):
-                if axis is not None:
-                    found[volume.GetID(), lesion.id, kind] = (axis, finding.size.confirmed)
-    return found
 
 
 def _add(scene, volumeId: str, lesion: str, kind: str) -> AxisLine:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from AnatomicalEmbedding.followup.lesions import PROPOSED, WITH_PLACE, Axis, Point
+from AnatomicalEmbedding.followup.lesions import LONG, PROPOSED, SHORT, WITH_PLACE, Axis, Point
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.status import ABSENT, status_of
 
@@ -18,7 +18,6 @@ from ..shared.maps.MapStore import READY, MapStore
 from ..shared.Signal import Listener, Signal
 from ..shared.UndoStack import UndoStack
 from ..shared.VolumeNodes import fromWorld, toWorld
-from .AxisLines import LONG, SHORT
 from .LesionClicks import LesionClicks
 from .LesionMirror import LesionMirror
 from .Proposer import Proposer
@@ -215,9 +214,9 @@ class FollowUpLogic(Listener):
             self._onPlaced(study, ends[0], lesion)
             return
         found = self.record.finding(lesion, study)
-        kept = found.size if found is not None and found.size.confirmed else None  # a carried axis is not kept
-        axes = {LONG: kept and kept.long_axis, SHORT: kept and kept.short_axis, kind: ends}
-        if self.measure(lesion, study, axes[LONG], axes[SHORT]):
+        kept = found.size.axes if found is not None and found.size.confirmed else {}  # a carried axis is not kept
+        axes = {**kept, kind: ends}
+        if self.measure(lesion, study, axes.get(LONG), axes.get(SHORT)):
             self._touch(lesion, study)
 
     def _onPlaced(self, study: str, place: Point, lesion: str | None = None) -> None:

@@ -6,13 +6,12 @@ from collections.abc import Callable
 
 from slicer.i18n import tr as _
 
-from AnatomicalEmbedding.followup.lesions import NOT_VISIBLE, OUTSIDE, WITH_PLACE
+from AnatomicalEmbedding.followup.lesions import LONG, NOT_VISIBLE, OUTSIDE, SHORT, WITH_PLACE
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.status import ABSENT, status_of
 
 from ..shared.maps.MapStore import FAILED, READY
 from ..shared.Signal import Listener, Signal
-from .AxisLines import LONG, SHORT
 from .FollowUpLogic import FollowUpLogic
 
 NEW, CONFIRM, MOVE = "new", "confirm", "move"  # NOT_VISIBLE and OUTSIDE are named after the states that they lead to
@@ -110,7 +109,7 @@ class LesionActions(Listener):
         if action in (NOT_VISIBLE, OUTSIDE) and found is not None and found.state == action:
             return _("{lesion} is marked so in this study already.").format(lesion=self.lesion)
         if action == ACCEPT:
-            if found is None or (found.size.long_axis is None and found.size.short_axis is None):
+            if found is None or not found.size.axes:
                 return _("{lesion} has no axes here: draw them.").format(lesion=self.lesion)
             return _("The axes are accepted already.") if found.size.confirmed else ""
         if action == MERGE and not self.mergeChoices():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from slicer.i18n import tr as _
@@ -64,10 +65,9 @@ def statusText(status: str) -> str:
 
 def sizeText(size: Measurement) -> str:
     """Long by short axis; in brackets until a person accepts them."""
-    lengths = [f"{length:.0f}" for length in (size.long_mm, size.short_mm) if length is not None]
-    if not lengths:
+    text = "\u2009\u00d7\u2009".join(f"{math.dist(*axis):.0f}" for axis in size.axes.values())
+    if not text:
         return ""
-    text = "\u2009\u00d7\u2009".join(lengths)
     return f"{text} mm" if size.confirmed else f"({text})"
 
 
@@ -121,8 +121,7 @@ def _tip(record: FollowUp, found: Finding, status: str) -> str:
     if not found.reviewed:
         sentences.append(_("No person has reviewed this place."))
         sentences += _guessSentences(record, found, status)
-    axes = [axis for axis in (found.size.long_axis, found.size.short_axis) if axis is not None]
-    if axes and not found.size.confirmed:
+    if found.size.axes and not found.size.confirmed:
         sentences.append(_("The axes are carried over and count only after you accept or draw them."))
     return " ".join(sentences)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from AnatomicalEmbedding.followup.lesions import LONG, SHORT
 from AnatomicalEmbedding.followup.record import FollowUp
 
 from ..landmarks.ListObserver import ListObserver
@@ -12,7 +13,7 @@ from ..shared import Views
 from ..shared.Flag import Flag
 from ..shared.SceneNodes import removeNode
 from ..shared.Signal import Signal
-from .AxisLines import LONG, SHORT, AxisLine, showAxes
+from .AxisLines import AxisLine, showAxes
 from .LesionPoints import LesionPoints
 
 
@@ -123,8 +124,8 @@ class LesionMirror:
         found = self._record.finding(line.lesion, study)
         if line.axis is None or found is None:
             return
-        axes = {LONG: found.size.long_axis, SHORT: found.size.short_axis, line.kind: line.axis}
-        self.measured.emit(line.lesion, study, axes[LONG], axes[SHORT])
+        axes = {**found.size.axes, line.kind: line.axis}
+        self.measured.emit(line.lesion, study, axes.get(LONG), axes.get(SHORT))
 
     def _studyOf(self, volumeNode) -> str:
         return next(study for study, volume in self._volumes.items() if volume is volumeNode)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -125,9 +126,8 @@ def _shown(record: FollowUp, lesionId: str, study: str) -> _Shown | None:
     if found is None or found.point_ras is None or status == ABSENT:
         return None
     suffix = "" if found.reviewed else f" {UNCERTAIN if status == UNCERTAIN else PROPOSED}"
-    lengths = [f"{mm:.1f}" for mm in (found.size.long_mm, found.size.short_mm) if mm is not None]
-    if lengths:
-        suffix += f" {_TIMES.join(lengths)} mm"
+    if found.size.axes:
+        suffix += f" {_TIMES.join(f'{math.dist(*axis):.1f}' for axis in found.size.axes.values())} mm"
     text = status
     if not found.reviewed and found.guess is not None and found.guess.error_mm is not None:
         text = f"{status}: {errorText(found.guess.error_mm)}"
