@@ -80,15 +80,15 @@ def run(options: argparse.Namespace) -> None:
     volumes = dict(zip((prior, *others), scans, strict=True))
     names = [f"lesion {number + 1}" for number in range(len(lesions))]
     console.check_inside(volumes[prior], options.prior, names, np.array([each.point_ras for each in lesions]))
-    marked = mark_lesions(record.with_studies(ordered.studies), prior, lesions)
+    marked, left_out = mark_lesions(record.with_studies(ordered.studies), prior, lesions)
     console.make_folder(options.output)
-    notes = [*_patient_warning(described), *recognized.notes, *ordered.notes, *marked.notes]
+    notes = [*_patient_warning(described), *recognized.notes, *ordered.notes, *left_out]
     for line in notes:
         console.say(line, options.json)
     model = console.open_model(options)
     maps = {key: console.embed(model, volume, options) for key, volume in volumes.items()}
-    found = find_places(marked.record, others, maps, options.effort)
-    record = found.put_into(marked.record)
+    found = find_places(marked, others, maps, options.effort)
+    record = found.put_into(marked)
     kinds = {CSV, RECORD} if options.no_report else {CSV, RECORD, HTML}
     kinds |= {SR} if options.sr else set()
     slices = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -70,18 +70,13 @@ def assign_lesions(earlier: Listed, later: Listed, known: Sequence[tuple[int, in
     partner has a price too, and linear assignment minimises the sum. Then each lesion without partner may be a part of
     a split lesion, or a member of a merged one.
     """
-    count, others = len(earlier.points_ras), len(later.points_ras)
     pairs = _pairs(earlier, later, known)
-    links = set(pairs)
-    for n in sorted(set(range(count)) - {i for i, _ in pairs}):
-        links |= {(n, j) for j in _whole_of(earlier, later, n, pairs)}
     turned = [(j, i) for i, j in pairs]
-    for n in sorted(set(range(others)) - {j for _, j in pairs}):
-        links |= {(i, n) for i in _whole_of(later, earlier, n, turned)}
+    links = {*pairs, *_parts(earlier, later, pairs), *((i, j) for j, i in _parts(later, earlier, turned))}
     return Assignment(
         tuple(sorted(links)),
-        tuple(_word(links, n, 0, DISAPPEARED, earlier.absent) for n in range(count)),
-        tuple(_word(links, n, 1, NEW, later.absent) for n in range(others)),
+        tuple(_word(links, n, 0, DISAPPEARED, earlier.absent) for n in range(len(earlier.points_ras))),
+        tuple(_word(links, n, 1, NEW, later.absent) for n in range(len(later.points_ras))),
         tuple(pairs),
     )
 
@@ -119,19 +114,21 @@ def _error(listed: Listed) -> np.ndarray:
     return np.maximum(known, _LEAST_ERROR_MM)
 
 
-def _whole_of(listed: Listed, others: Listed, n: int, pairs: Sequence[tuple[int, int]]) -> list[int]:
-    """The lesion of the other study that holds lesion n and a paired lesion, if there is one."""
-    found = []
-    for partner, j in pairs:
-        whole = others.radius_mm[j] * _PART_REACH
-        apart = np.linalg.norm(listed.points_ras[n] - listed.points_ras[partner])
-        forth = np.linalg.norm(listed.carried_ras[n] - others.points_ras[j])
-        back = np.linalg.norm(others.carried_ras[j] - listed.points_ras[n])
-        slack = 0.5 * min(_error(listed)[n], _error(others)[j])
-        smaller = max(listed.radius_mm[n], listed.radius_mm[partner]) < others.radius_mm[j]
-        if smaller and apart <= 2 * whole and min(forth, back) <= whole + slack:
-            found.append((min(forth, back) / whole, j))
-    return [min(found)[1]] if found else []
+def _parts(listed: Listed, others: Listed, pairs: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Each lesion without partner, and the lesion of the other study that holds it and a paired lesion."""
+    for n in sorted(set(range(len(listed.points_ras))) - {i for i, _ in pairs}):
+        found = []
+        for partner, j in pairs:
+            whole = others.radius_mm[j] * _PART_REACH
+            apart = np.linalg.norm(listed.points_ras[n] - listed.points_ras[partner])
+            forth = np.linalg.norm(listed.carried_ras[n] - others.points_ras[j])
+            back = np.linalg.norm(others.carried_ras[j] - listed.points_ras[n])
+            slack = 0.5 * min(_error(listed)[n], _error(others)[j])
+            smaller = max(listed.radius_mm[n], listed.radius_mm[partner]) < others.radius_mm[j]
+            if smaller and apart <= 2 * whole and min(forth, back) <= whole + slack:
+                found.append((min(forth, back) / whole, j))
+        if found:
+            yield n, min(found)[1]
 
 
 def _word(links: set[tuple[int, int]], n: int, side: int, alone: str, absent: np.ndarray) -> str:
@@ -149,25 +146,12 @@ def _word(links: set[tuple[int, int]], n: int, side: int, alone: str, absent: np
 
 
 @dataclass(frozen=True)
-class Nearness:
-    """Distance of a lesion from the match of the other, and the distance that errors and sizes explain, in mm."""
-
-    off_mm: float
-    expected_mm: float
-
-    @property
-    def is_likely(self) -> bool:
-        """Whether errors and sizes explain the distance."""
-        return self.off_mm <= self.expected_mm
-
-
-@dataclass(frozen=True)
 class RecordAssignment:
     """Relations between lesions that were marked in one of two studies each.
 
     same: (id in the earlier study, id in the later one) of one lesion. split: (part, whole). merged: (id, id that it
     merged into), after `same` is applied. earlier, later: id -> a word of `Assignment`. unread: id -> why it could not
-    be matched. nearness: of each pair.
+    be matched. distances: pair -> mm from a lesion to the match of the other, and mm that errors and sizes explain.
     """
 
     earlier_study: str
@@ -178,7 +162,7 @@ class RecordAssignment:
     earlier: Mapping[str, str]
     later: Mapping[str, str]
     unread: Mapping[str, str]
-    nearness: Mapping[tuple[str, str], Nearness]
+    distances: Mapping[tuple[str, str], tuple[float, float]]
 
     def put_into(self, record: FollowUp) -> FollowUp:
         """The record with all relations, except the ones that `without_conflicts` leaves out."""
@@ -206,9 +190,8 @@ class RecordAssignment:
             else:
                 same.append((one, other))
         left_out = {lesion for pair in apart for lesion in pair}
-        split, merged = (
-            tuple(pair for pair in pairs if pair[1] not in left_out) for pairs in (self.split, self.merged)
-        )
+        kept = (tuple(pair for pair in pairs if pair[1] not in left_out) for pairs in (self.split, self.merged))
+        split, merged = kept
         return replace(self, same=tuple(same), split=split, merged=merged), tuple(apart)
 
 
@@ -244,7 +227,7 @@ def assign_in_record(
     return RecordAssignment(
         earlier, later, tuple(same.values()), tuple(split.values()), tuple(merged.values()),
         dict(zip(names[0], found.earlier, strict=True)), dict(zip(names[1], found.later, strict=True)), unread,
-        {ids: Nearness(float(distance[at]), float(expected[at])) for at, ids in (same | split | merged).items()},
+        {ids: (float(distance[at]), float(expected[at])) for at, ids in (same | split | merged).items()},
     )  # fmt: skip
 
 

@@ -62,9 +62,8 @@ def importPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
 
     def step(record: FollowUp) -> FollowUp:
         for key, lesions in marked.items():
-            found = mark_lesions(record, key, lesions)
-            record = found.record
-            notes.extend(found.notes)
+            record, kept = mark_lesions(record, key, lesions)
+            notes.extend(kept)
         return record
 
     if not logic.apply(step):

@@ -137,8 +137,8 @@ def _changes(record: FollowUp, found: RecordAssignment) -> Iterator[str]:
     uncertain = _("uncertain, {off:.0f} mm apart after matching where {expected:.0f} mm are to be expected")
     for pairs, sentence in kinds:
         for one, other in pairs:
-            near = found.nearness[one, other]
-            how = (likely if near.is_likely else uncertain).format(off=near.off_mm, expected=near.expected_mm)
+            off, expected = found.distances[one, other]
+            how = (likely if off <= expected else uncertain).format(off=off, expected=expected)
             yield sentence.format(one=one, other=other, earlier=earlier, later=later, how=how)
 
 
