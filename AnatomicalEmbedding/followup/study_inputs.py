@@ -93,14 +93,8 @@ def recognize(
                 notes.append(f"{file}: is another scan than {names[n]} of the record; it becomes {name}.")
             continue
         same = by_key[keys[scan.key]]
-        studies.append(
-            replace(
-                same,
-                date=day or same.date or scan.date,
-                study_uid=same.study_uid or scan.study_uid,
-                series_uid=same.series_uid or scan.series_uid,
-            )
-        )
+        uids = {name: getattr(same, name) or getattr(scan, name) for name in ("study_uid", "series_uid")}
+        studies.append(replace(same, date=day or same.date or scan.date, **uids))
         if day is None and same.date and scan.date and same.date != scan.date:
             dates = f"{scan.date.isoformat()} in its header and {same.date.isoformat()} in the record"
             notes.append(f"{file}: has the date {dates}, which is kept; give --date for each scan to change it.")
@@ -139,31 +133,11 @@ def date_of(text: str) -> date | None:
 def _candidates(here: Sequence[Study], others: Sequence[Study], keys: Mapping[str, str]) -> dict[str, list[Study]]:
     """Key of each other study that is not in `keys` and has no series -> the studies of `here` that it may be."""
     free = [each for each in here if each.key not in keys.values() and not each.series_uid]
-    names = [{each.name for each in studies} for studies in (here, others)]
     sought = [each for each in others if each.key not in keys and not each.series_uid]
     return {
-        each.key: [study for study in free if _is_alike(study, each, *names) and not _contradict(study, each)]
+        each.key: [study for study in free if study.name == each.name and not _contradict(study, each)]
         for each in sought
     }
-
-
-def _is_alike(study: Study, other: Study, names: set[str], other_names: set[str]) -> bool:
-    """Whether two names may be of one file. Two files CT are CT and CT_1 in Slicer, and named by folder elsewhere."""
-    if study.name == other.name:
-        return True
-    mine, theirs = _stems(study.name, names), _stems(other.name, other_names)
-    return bool(mine & theirs) and study.name not in other_names
-
-
-def _stems(name: str, names: set[str]) -> set[str]:
-    """The name, and the part of it that another name of the record shares: CT of CT_1, and of A_CT next to B_CT."""
-    parts = name.split("_")
-    stems = {name}
-    if parts[-1].isdigit() and (stem := "_".join(parts[:-1])) in names:
-        stems.add(stem)
-    ends = ("_".join(parts[n:]) for n in range(1, len(parts)))
-    ends = (end for end in ends if not end.isdigit())
-    return stems | {end for end in ends if any(each != name and each.endswith(f"_{end}") for each in names)}
 
 
 def _contradict(one: Study, other: Study) -> bool:

@@ -152,14 +152,6 @@ def test_studies_stay_in_order_and_get_dates() -> None:
 
 HERE = (Study("k1", "prior"), Study("k2", "renamed", series_uid="1.2"), Study("k3", "else", date(2024, 5, 1)))
 THERE = Study("x", "prior", date(2024, 1, 1))
-DAYS = date(2024, 1, 1), date(2024, 7, 1)
-
-
-def files(*names: str, content: bool = False) -> list[Study]:
-    return [
-        Study(f"{n:040x}" if content else f"{name} {n}", name, day)
-        for n, (name, day) in enumerate(zip(names, DAYS, strict=True))
-    ]
 
 
 @pytest.mark.parametrize(
@@ -174,13 +166,10 @@ def files(*names: str, content: bool = False) -> list[Study]:
         ((replace(HERE[0], study_uid="2.1"),), (replace(THERE, study_uid="2.2"),), {}),
         ((Study("x", "scan_1"),), (Study("y", "scan_2"),), {}),
         ((Study("x", "xs"),), (Study("y", "yt"),), {}),
-        (files("ct", "ct_1"), files("ct", "ct_2", content=True), {f"{0:040x}": "ct 0", f"{1:040x}": "ct_1 1"}),
-        (files("ct", "ct_1"), files("a_ct", "b_ct", content=True), {f"{0:040x}": "ct 0", f"{1:040x}": "ct_1 1"}),
     ],
     ids=[
         "by name and by series", "by key before name", "two here of a name", "the date tells two apart",
         "two there of a name", "another day", "another DICOM study", "a number that belongs to the name", "other names",
-        "numbered here and there", "numbered here and named by folder there",
     ],
 )  # fmt: skip
 def test_studies_are_the_same_by_key_or_series_or_by_a_name_without_doubt(here, there, same) -> None:
