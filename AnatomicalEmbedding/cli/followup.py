@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> None:
     from ..followup.export import CSV, HTML, RECORD, SR, export
     from ..followup.lesion_lists import mark_lesions, read_lesions
     from ..followup.proposing import find_places
-    from ..followup.record_file import read_record
+    from ..followup.record_file import read_record, to_json
     from ..followup.study_inputs import in_order, recognize
 
     paths = [options.prior, *options.current]
@@ -74,15 +74,15 @@ def run(options: argparse.Namespace) -> None:
     console.check_report(options)
     scans = [console.read_scan(path, options.series) for path in paths]
     described = [_study(*each, options.series) for each in zip(paths, scans, dates, strict=True)]
-    recognized = recognize(record.studies, [study for study, _ in described], list(map(str, paths)), dates)
-    ordered = in_order(record.studies, recognized.studies)
-    prior, *others = (study.key for study in recognized.studies)
+    studies, notes = recognize(record.studies, [study for study, _ in described], list(map(str, paths)), dates)
+    ordered, undated = in_order(record.studies, studies)
+    prior, *others = (study.key for study in studies)
     volumes = dict(zip((prior, *others), scans, strict=True))
     names = [f"lesion {number + 1}" for number in range(len(lesions))]
     console.check_inside(volumes[prior], options.prior, names, np.array([each.point_ras for each in lesions]))
-    marked, left_out = mark_lesions(record.with_studies(ordered.studies), prior, lesions)
+    marked, left_out = mark_lesions(record.with_studies(ordered), prior, lesions)
     console.make_folder(options.output)
-    notes = [*_patient_warning(described), *recognized.notes, *ordered.notes, *left_out]
+    notes = [*_patient_warning(described), *notes, *undated, *left_out]
     for line in notes:
         console.say(line, options.json)
     model = console.open_model(options)
@@ -91,21 +91,20 @@ def run(options: argparse.Namespace) -> None:
     record = found.put_into(marked)
     kinds = {CSV, RECORD} if options.no_report else {CSV, RECORD, HTML}
     kinds |= {SR} if options.sr else set()
-    slices = {
-        study.key: path if path.is_dir() else path.parent
-        for study, path in zip(recognized.studies, paths, strict=True)
-        if study.series_uid
-    }
-    exported = export(record, options.output, volumes, slices, _NAME, kinds)
+    folders = [path if path.is_dir() else path.parent for path in paths]
+    slices = {study.key: folder for study, folder in zip(studies, folders, strict=True) if study.series_uid}
+    written, not_written = export(record, options.output, volumes, slices, _NAME, kinds)
     reasons = [why for of_study in found.reasons.values() for why in of_study.values()]
     if options.json:
-        console.print_json(_as_json(record, reasons, [*notes, *exported.notes], exported.written))
+        notes += not_written
+        files = [str(path) for path in written]
+        console.print_json({"record": to_json(record), "without_a_place": reasons, "notes": notes, "files": files})
         return
     _print_cells(record)
-    for line in (*reasons, *exported.notes):
+    for line in (*reasons, *not_written):
         console.say(line)
     console.say(f"{len(record.unreviewed())} places are proposals: a proposal counts only after a person confirms it.")
-    for path in exported.written:
+    for path in written:
         console.say(f"wrote {path}")
 
 
@@ -165,12 +164,3 @@ def _print_cells(record: FollowUp) -> None:
         error = found.guess.error_mm if found.guess is not None and found.state == PROPOSED else None
         shown.append([row.lesion.label, row.study.label, *place, row.status, "" if error is None else f"{error:.0f}"])
     console.print_table(["lesion", "study", "R mm", "A mm", "S mm", "status", "error mm"], shown)
-
-
-def _as_json(
-    record: FollowUp, reasons: Sequence[str], notes: Sequence[str], written: Sequence[Path]
-) -> dict[str, object]:
-    from ..followup.record_file import to_json
-
-    files = [str(path) for path in written]
-    return {"record": to_json(record), "without_a_place": reasons, "notes": notes, "files": files}

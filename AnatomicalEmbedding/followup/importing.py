@@ -51,7 +51,7 @@ def add_record(here: FollowUp, other: FollowUp) -> Added:
 def _with_studies(here: FollowUp, other: FollowUp, keys: Mapping[str, str]) -> FollowUp:
     dates = {keys[study.key]: study.date for study in other.studies if study.key in keys}
     studies = [replace(study, date=study.date or dates.get(study.key)) for study in here.studies]
-    return here.with_studies(in_order(studies, (each for each in other.studies if each.key not in keys)).studies)
+    return here.with_studies(in_order(studies, (each for each in other.studies if each.key not in keys))[0])
 
 
 def _ids(here: FollowUp, other: FollowUp) -> dict[str, str]:

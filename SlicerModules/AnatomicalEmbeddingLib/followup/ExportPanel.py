@@ -12,7 +12,7 @@ from ..shared.panels import ModuleSettings
 from ..shared.panels.PackageSetup import InstallError, install, missingForReport
 from ..shared.panels.Widgets import GOOD, WARNING, coloured, showText
 from ..shared.Signal import Listener
-from .FollowUpExport import exportFollowUp, instanceFiles, whyNoReports
+from .FollowUpExport import exportFollowUp, whyNoReports
 from .FollowUpLogic import FollowUpLogic
 
 _FOLDER = "followUpFolder"  # setting: the folder of the last files
@@ -91,13 +91,12 @@ class ExportPanel(Listener):
 
     def _written(self, folder: str, kinds: list[str]) -> list[str]:
         """Write the files. Returns a sentence for each, and for each that could not be written."""
-        files = {study: instanceFiles(volume) for study, volume in self.logic.volumes.items()}
         try:
             with slicer.util.WaitCursor():
-                done = exportFollowUp(self.logic, folder, kinds, files)
+                written, notes = exportFollowUp(self.logic, folder, kinds)
         except AnatomicalEmbeddingError as error:
             return [str(error)]
-        return [_("Written: {path}").format(path=path) for path in done.written] + list(done.notes)
+        return [_("Written: {path}").format(path=path) for path in written] + notes
 
     def _say(self, sentences: list[str]) -> None:
         showText(self.ui.exportedLabel, "\n".join(sentences))

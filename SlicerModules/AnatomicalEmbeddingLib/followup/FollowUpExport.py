@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import slicer
 from slicer.i18n import tr as _
@@ -13,35 +12,21 @@ from slicer.i18n import tr as _
 from ..shared.VolumeNodes import snapshot
 from .FollowUpLogic import FollowUpLogic
 
-if TYPE_CHECKING:
-    from AnatomicalEmbedding.followup.export import Exported
+_ATTRIBUTE = "DICOM.instanceUIDs"  # of the volume node, by the DICOM module
 
 
-def exportFollowUp(
-    logic: FollowUpLogic, folder: str | Path, kinds: Iterable[str], instanceFiles: Mapping[str, list[str]]
-) -> Exported:
-    """Write files of some kinds (see `AnatomicalEmbedding.followup.export`), named after the patient.
-
-    instanceFiles: by study key, the DICOM files that structured reports refer to. Raises AnatomicalEmbeddingError where
-    nothing could be written.
-    """
+def exportFollowUp(logic: FollowUpLogic, folder: str | Path, kinds: Iterable[str]) -> tuple[list[Path], list[str]]:
+    """Write files of some kinds, named after the patient: see `AnatomicalEmbedding.followup.export.export`."""
     from AnatomicalEmbedding.followup.export import HTML, export
 
     pictured = logic.volumes.items() if HTML in kinds else ()
     volumes = {study: snapshot(node).volume() for study, node in pictured}
-    return export(logic.record, folder, volumes, instanceFiles, fileName(logic), kinds)
+    sources = {study: _instanceFiles(node) for study, node in logic.volumes.items()}
+    name = re.sub(r"[^\w.-]+", "-", f"follow-up {logic.patient.name}".strip()).strip(".-")
+    return export(logic.record, folder, volumes, sources, name, kinds)
 
 
-def fileName(logic: FollowUpLogic) -> str:
-    """The name of the files of the patient, without an ending."""
-    patient = logic.patient.name if logic.patient is not None else ""
-    return re.sub(r"[^\w.-]+", "-", f"follow-up {patient}".strip()).strip(".-")
-
-
-_ATTRIBUTE = "DICOM.instanceUIDs"  # of the volume node, by the DICOM module
-
-
-def instanceFiles(volumeNode) -> list[str]:
+def _instanceFiles(volumeNode) -> list[str]:
     """Paths of the slices of a volume; [] where any of them is unknown or missing."""
     if not _isFromDatabase(volumeNode):
         return []

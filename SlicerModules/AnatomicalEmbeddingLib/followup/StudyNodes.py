@@ -67,7 +67,7 @@ def inStudies(record: FollowUp, loaded: Iterable[RecordStudy], others: Iterable[
     keys = {study.key for study in loaded}
     reviewed = {key for lesion in record.lesions for key, found in lesion.findings.items() if found.reviewed}
     absent = [each for each in others if each.key in reviewed - keys]
-    return record.with_studies(in_order(loaded, absent).studies)
+    return record.with_studies(in_order(loaded, absent)[0])
 
 
 def _seriesUid(scene, volumeNode) -> str:
