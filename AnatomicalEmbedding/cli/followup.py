@@ -87,14 +87,13 @@ def run(options: argparse.Namespace) -> None:
         console.say(line, options.json)
     model = console.open_model(options)
     maps = {key: console.embed(model, volume, options) for key, volume in volumes.items()}
-    found = find_places(marked, others, maps, options.effort)
-    record = found.put_into(marked)
+    record, missing = find_places(marked, others, maps, options.effort)
     kinds = {CSV, RECORD} if options.no_report else {CSV, RECORD, HTML}
     kinds |= {SR} if options.sr else set()
     folders = [path if path.is_dir() else path.parent for path in paths]
     slices = {study.key: folder for study, folder in zip(studies, folders, strict=True) if study.series_uid}
     written, not_written = export(record, options.output, volumes, slices, _NAME, kinds)
-    reasons = [why for of_study in found.reasons.values() for why in of_study.values()]
+    reasons = [why for of_study in missing.values() for why in of_study.values()]
     if options.json:
         notes += not_written
         files = [str(path) for path in written]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +20,6 @@ from ..shared.UndoStack import UndoStack
 from ..shared.VolumeNodes import fromWorld, toWorld
 from .LesionClicks import LesionClicks
 from .LesionMirror import LesionMirror
-from .Proposer import Proposer
 from .StudyNodes import createRecord, findRecord, inStudies, keyedVolumes, studiesOf, writeRecord
 from .StudyOrder import Patient
 
@@ -51,8 +50,7 @@ class FollowUpLogic(Listener):
         self._mirror.placed.connect(self._onPlaced)
         self._mirror.measured.connect(self._onMeasured)
         self._mirror.reported.connect(self.reported.emit)
-        self._proposer = Proposer(store)
-        self._proposer.reported.connect(self.reported.emit)
+        self._asked: dict[str, dict[str, tuple]] = {}  # by study: the questions whose answers the record has
         self.listen(store.changed, self._onMap)
         self.observe(scene, scene.NodeRemovedEvent, lambda *_: self._onNodeRemoved())
         self.observe(scene, scene.StartCloseEvent, lambda *_: self.setPatient(None))
@@ -167,7 +165,6 @@ class FollowUpLogic(Listener):
 
     def measure(self, lesion: str, study: str, longAxis: Axis | None, shortAxis: Axis | None) -> bool:
         """Set the axes. An unreviewed place that lies off them moves to their middle."""
-
         axis = longAxis or shortAxis
         return self.apply(lambda r: _placedOn(r, lesion, study, axis).measure(lesion, study, longAxis, shortAxis))
 
@@ -242,7 +239,7 @@ class FollowUpLogic(Listener):
     def _show(self) -> None:
         """Propose missing places, keep the record in the scene, and show it."""
         known = _placed(self.record)
-        self.history.refresh(self._proposer.propose(self.record, self.volumes))
+        self.history.refresh(self._withProposals(_withoutGroundless(self.record)))
         new = _placed(self.record) - known
         if self.node is None and self.record.lesions:
             self.node = createRecord(self.scene, self.patient)
@@ -254,6 +251,26 @@ class FollowUpLogic(Listener):
         self.changed.emit()
         if new:
             self.proposed.emit({lesion for lesion, _study in new})
+
+    def _withProposals(self, record: FollowUp) -> FollowUp:
+        """Propose places in the studies whose maps are ready, where the lesions or maps have changed since."""
+        maps = {study: found for study, node in self.volumes.items() if (found := self.store.map(node)) is not None}
+        questions = {study: _question(record, study, maps) for study in maps}
+        changed = [study for study, question in questions.items() if question != self._asked.get(study, {})]
+        if changed:
+            from AnatomicalEmbedding.followup.proposing import find_places
+
+            try:
+                record, reasons = find_places(record, changed, maps)
+            except AnatomicalEmbeddingError as error:
+                self.reported.emit(str(error))
+                reasons = {}
+            for study, sentences in reasons.items():
+                for lesion in sentences.keys() & questions[study].keys():
+                    self.reported.emit(sentences[lesion])
+                    record = record.forget(lesion, study)
+        self._asked = {study: _question(record, study, maps) for study in maps}
+        return record
 
     def _onMap(self, volumeId: str) -> None:
         node = next((node for node in self.volumes.values() if node.GetID() == volumeId), None)
@@ -278,7 +295,7 @@ class FollowUpLogic(Listener):
     def _release(self) -> None:
         self.placing.stop()
         self._mirror.stop()
-        self._proposer.forget()
+        self._asked = {}
         self.history = UndoStack(FollowUp())
         self.patient, self.node, self.volumes, self._shown = None, None, {}, {}
 
@@ -299,3 +316,25 @@ def _placedOn(record: FollowUp, lesion: str, study: str, axis: Axis | None) -> F
     if found.state == PROPOSED and math.dist(found.point_ras, middle) <= math.dist(*axis) / 2:
         return record
     return record.move(lesion, study, middle)
+
+
+def _question(record: FollowUp, study: str, maps: Mapping[str, object]) -> dict[str, tuple]:
+    """Unreviewed lesion -> all that its proposal in a study depends on."""
+    question, order = {}, tuple((each.key, each.date) for each in record.studies)
+    for lesion in record.lesions:
+        found = lesion.findings.get(study)
+        seen = {key: each for key, each in lesion.findings.items() if each.visible and key in maps}
+        if seen and (found is None or not found.reviewed):
+            sources = ((key, id(maps[key]), each.point_ras, str(each.size)) for key, each in sorted(seen.items()))
+            question[lesion.id] = (id(maps[study]), order, found is None, *sources)
+    return question
+
+
+def _withoutGroundless(record: FollowUp) -> FollowUp:
+    """The record without proposals whose source has gone."""
+    for lesion, study in record.unreviewed():
+        guess = lesion.findings[study.key].guess
+        source = None if guess is None else lesion.findings.get(guess.source)
+        if guess is not None and (source is None or not source.visible):
+            record = record.forget(lesion.id, study.key)
+    return record

@@ -69,7 +69,12 @@ class LesionPoints:
         if list(self._lesions().values()) != [each.lesion for each in wanted]:
             self._begin(wanted)
         for index, each in enumerate(wanted):
-            self._write(index, each)
+            if tuple(self.node.GetNthControlPointPosition(index)) != each.place:
+                self.node.SetNthControlPointPosition(index, *each.place)
+            self.node.SetNthControlPointLabel(index, each.label)
+            self.node.SetNthControlPointDescription(index, each.text)
+            self.node.SetNthControlPointSelected(index, each.reviewed)
+            self.node.SetNthControlPointAssociatedNodeID(index, self.volumeNode.GetID())
         self.node.EndModify(before)
 
     def lesionAt(self, index: int) -> str:
@@ -99,19 +104,6 @@ class LesionPoints:
         makeIdsUnique(self.node)
         ids = {self.node.GetNthControlPointID(n): each.lesion for n, each in enumerate(wanted)}
         self.node.SetAttribute(_ATTRIBUTE, json.dumps(ids))
-
-    def _write(self, index: int, each: _Shown) -> None:
-        node = self.node
-        if tuple(node.GetNthControlPointPosition(index)) != each.place:
-            node.SetNthControlPointPosition(index, *each.place)
-        if node.GetNthControlPointLabel(index) != each.label:
-            node.SetNthControlPointLabel(index, each.label)
-        if node.GetNthControlPointDescription(index) != each.text:
-            node.SetNthControlPointDescription(index, each.text)
-        if bool(node.GetNthControlPointSelected(index)) != each.reviewed:
-            node.SetNthControlPointSelected(index, each.reviewed)
-        if node.GetNthControlPointAssociatedNodeID(index) != self.volumeNode.GetID():
-            node.SetNthControlPointAssociatedNodeID(index, self.volumeNode.GetID())
 
 
 def isLesionList(node) -> bool:
