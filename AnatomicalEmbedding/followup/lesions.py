@@ -143,6 +143,11 @@ class Lesion:
     tracking_uid: str = field(default_factory=lambda: f"2.25.{uuid.uuid4().int}")
 
     @property
+    def reviewed(self) -> dict[str, Finding]:
+        """The findings that a person has reviewed, by study key."""
+        return {key: found for key, found in self.findings.items() if found.reviewed}
+
+    @property
     def label(self) -> str:
         """Its number, and its name where it has one."""
         return f"{self.id} {self.name}".rstrip()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,6 @@ from slicer.i18n import tr as _
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.followup.importing import add_record
 from AnatomicalEmbedding.followup.lesion_lists import MarkedLesion, mark_lesions
-from AnatomicalEmbedding.followup.lesions import Finding, Lesion
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.record_file import read_record
 from AnatomicalEmbedding.followup.study_inputs import same_studies
@@ -108,8 +107,10 @@ def importFiles(logic: FollowUpLogic, paths: Iterable[str | Path]) -> list[str]:
     logic.prepare()
     sentences = _changes(before, logic.record, name)
     if differing:
+        more = len(differing) - _LISTED
+        listed = [*differing[:_LISTED], *([_("{count} more").format(count=more)] if more > 0 else [])]
         text = _("Kept as entered here, though {name} differs: {differences}.")
-        sentences.append(text.format(name=name, differences=_list(differing)))
+        sentences.append(text.format(name=name, differences=", ".join(listed)))
     return [*sentences, *_setDates(logic)]
 
 
@@ -127,7 +128,7 @@ def _changes(before: FollowUp, after: FollowUp, name: str) -> list[str]:
     """Sentences on the lesions that an import has added or completed."""
     known = {lesion.id: lesion for lesion in before.lesions}
     new = [each.label for each in after.lesions if each.id not in known]
-    grown = [each.label for each in after.lesions if each.id in known and _reviewed(each) != _reviewed(known[each.id])]
+    grown = [each.label for each in after.lesions if each.id in known and each.reviewed != known[each.id].reviewed]
     sentences = [_("{name}: holds no new lesion.").format(name=name)]
     if new:
         sentences = [_("{name}: new lesions: {lesions}.").format(name=name, lesions=", ".join(new))]
@@ -135,10 +136,6 @@ def _changes(before: FollowUp, after: FollowUp, name: str) -> list[str]:
         text = _("Known already, and now with more findings or sizes: {lesions}.")
         sentences.append(text.format(lesions=", ".join(grown)))
     return sentences
-
-
-def _reviewed(lesion: Lesion) -> dict[str, Finding]:
-    return {key: found for key, found in lesion.findings.items() if found.reviewed}
 
 
 def _setDates(logic: FollowUpLogic) -> list[str]:
@@ -151,9 +148,3 @@ def _setDates(logic: FollowUpLogic) -> list[str]:
             setDate(study.volume, day.isoformat())
             dated.append(f"{study.volume.GetName()} {day.isoformat()}")
     return [_("Dates set, which Undo leaves: {dates}.").format(dates=", ".join(dated))] if dated else []
-
-
-def _list(names: Sequence[str]) -> str:
-    if len(names) <= _LISTED:
-        return ", ".join(names)
-    return _("{names} and {count} more").format(names=", ".join(names[:_LISTED]), count=len(names) - _LISTED)

@@ -30,11 +30,6 @@ class PairingOffer:
     assignment: RecordAssignment
     basis: tuple  # the order of studies and the reviewed findings when the offer was made
 
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        """The changes, or a sentence that there are none."""
-        return self.changes or (_("No two of these lesions are the same."),)
-
 
 class Pairing(Listener):
     """changed(): the offer, or the reason why there can be none, may be another.
@@ -111,18 +106,12 @@ class Pairing(Listener):
 
 def _hasOwn(record: FollowUp, study: str, other: str) -> bool:
     """Whether a person saw a lesion in a study that is not reviewed in the other one."""
-    return any(
-        (here := lesion.findings.get(study)) is not None
-        and here.visible
-        and ((there := lesion.findings.get(other)) is None or not there.reviewed)
-        for lesion in record.lesions
-    )
+    reviewed = [lesion.reviewed for lesion in record.lesions]
+    return any(study in each and each[study].visible and other not in each for each in reviewed)
 
 
 def _basisOf(record: FollowUp) -> tuple:
-    reviewed = {
-        lesion.id: {key: found for key, found in lesion.findings.items() if found.reviewed} for lesion in record.lesions
-    }
+    reviewed = {lesion.id: lesion.reviewed for lesion in record.lesions}
     return tuple(study.key for study in record.studies), reviewed
 
 
@@ -145,11 +134,14 @@ def _changes(record: FollowUp, found: RecordAssignment) -> Iterator[str]:
 def _notes(record: FollowUp, found: RecordAssignment) -> Iterator[str]:
     """Sentences on lesions without partner."""
     earlier, later = (record.study(key).label for key in (found.earlier_study, found.later_study))
-    gone = _("{lesion} in {here} has no partner in {there}: look there, and press Not visible if it has gone.")
-    new = _("{lesion} in {here} is new: no lesion marked in {there} lies at its place.")
-    outside = _("{lesion} in {here} has no partner: {there} does not seem to show its place.")
+    sentences = {
+        DISAPPEARED: _(
+            "{lesion} in {here} has no partner in {there}: look there, and press Not visible if it has gone."
+        ),
+        NEW: _("{lesion} in {here} is new: no lesion marked in {there} lies at its place."),
+        OUTSIDE: _("{lesion} in {here} has no partner: {there} does not seem to show its place."),
+    }
     for words, here, there in ((found.earlier, earlier, later), (found.later, later, earlier)):
         for lesion, word in words.items():
-            sentence = {DISAPPEARED: gone, NEW: new, OUTSIDE: outside}.get(word)
-            if sentence is not None:
-                yield sentence.format(lesion=lesion, here=here, there=there)
+            if word in sentences:
+                yield sentences[word].format(lesion=lesion, here=here, there=there)

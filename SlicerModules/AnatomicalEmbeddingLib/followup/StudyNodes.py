@@ -65,7 +65,7 @@ def inStudies(record: FollowUp, loaded: Iterable[RecordStudy], others: Iterable[
     """The record with the loaded studies, and with each other study that holds a reviewed finding."""
     loaded = list(loaded)
     keys = {study.key for study in loaded}
-    reviewed = {key for lesion in record.lesions for key, found in lesion.findings.items() if found.reviewed}
+    reviewed = {key for lesion in record.lesions for key in lesion.reviewed}
     absent = [each for each in others if each.key in reviewed - keys]
     return record.with_studies(in_order(loaded, absent)[0])
 
