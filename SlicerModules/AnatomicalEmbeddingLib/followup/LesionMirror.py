@@ -13,8 +13,7 @@ from ..shared import Views
 from ..shared.Flag import Flag
 from ..shared.SceneNodes import removeNode
 from ..shared.Signal import Signal
-from .AxisLines import AxisLine, showAxes
-from .LesionPoints import LesionPoints
+from .LesionNodes import AxisLine, LesionPoints, showAxes
 
 
 class LesionMirror:

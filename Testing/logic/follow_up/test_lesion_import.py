@@ -15,9 +15,9 @@ from AnatomicalEmbedding.followup.record_file import write_record
 
 @pytest.fixture
 def importing(scene):
-    from AnatomicalEmbeddingLib.followup import LesionImport
+    from AnatomicalEmbeddingLib.followup import FollowUpFiles
 
-    return LesionImport
+    return FollowUpFiles
 
 
 def add_list(bench, points, name="Points", volume=None):

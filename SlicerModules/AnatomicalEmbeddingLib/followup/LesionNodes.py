@@ -1,27 +1,34 @@
-"""The lesions of one study as a point list of the scene: reviewed ones green, proposals amber."""
+"""Nodes that show lesions: a point list for each study, and a line for each axis in the studies that are shown.
+
+Reviewed lesions and confirmed axes are green, others amber.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import vtk
 
-from AnatomicalEmbedding.followup.lesions import PROPOSED, Point
+from AnatomicalEmbedding.followup.lesions import PROPOSED, Axis, Point
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.status import ABSENT, UNCERTAIN, status_of
 
 from ..landmarks.ControlPoints import definedIds, fromNode, makeIdsUnique
 from ..shared.Colours import AMBER, GREEN
 from ..shared.MatchWords import errorText
-from ..shared.SceneNodes import nodesOf
+from ..shared.SceneNodes import nodesOf, removeNode
 from .StudyNodes import VOLUME_ROLE, addStudyNode, followVolume
 
-_CLASS = "vtkMRMLMarkupsFiducialNode"
+_LISTS = "vtkMRMLMarkupsFiducialNode"
 _TIMES = " \u00d7 "
-_ATTRIBUTE = "AnatomicalEmbedding.Lesions"  # of the list: JSON, control point ID -> lesion
+_LESIONS_ATTRIBUTE = "AnatomicalEmbedding.Lesions"  # of the list: JSON, control point ID -> lesion
+_END_SIZE = 1.4  # percent of the view
+_THICKNESS = 0.5  # of an end: MRML's fifth is less than a pixel in a small view, and nothing is drawn
+_LINES = "vtkMRMLMarkupsLineNode"
+_AXIS_ATTRIBUTE = "AnatomicalEmbedding.Axis"  # of the line: JSON [lesion, LONG or SHORT]
 
 
 @dataclass(frozen=True)
@@ -44,11 +51,11 @@ class LesionPoints:
     @classmethod
     def of(cls, scene, volumeNode) -> LesionPoints:
         """The list that the scene holds for a volume, or a new one."""
-        for node in nodesOf(scene, _CLASS):
+        for node in nodesOf(scene, _LISTS):
             if isLesionList(node) and node.GetNodeReference(VOLUME_ROLE) is volumeNode:
                 return cls(node, volumeNode)
-        node = addStudyNode(scene, _CLASS, f"Lesions in {volumeNode.GetName()}", volumeNode)
-        node.SetAttribute(_ATTRIBUTE, "{}")
+        node = addStudyNode(scene, _LISTS, f"Lesions in {volumeNode.GetName()}", volumeNode)
+        node.SetAttribute(_LESIONS_ATTRIBUTE, "{}")
         display = node.GetDisplayNode()
         display.SetSelectedColor(*GREEN)
         display.SetColor(*AMBER)
@@ -58,7 +65,7 @@ class LesionPoints:
     @staticmethod
     def leftovers(scene) -> list:
         """Lists whose volumes are gone."""
-        lists = [node for node in nodesOf(scene, _CLASS) if isLesionList(node)]
+        lists = [node for node in nodesOf(scene, _LISTS) if isLesionList(node)]
         return [node for node in lists if node.GetNodeReference(VOLUME_ROLE) is None]
 
     def show(self, record: FollowUp, study: str) -> None:
@@ -93,7 +100,7 @@ class LesionPoints:
 
     def _lesions(self) -> dict[str, str]:
         """Point ID -> lesion of the points that have a place, in order; "" for points that the user added."""
-        lesions = json.loads(self.node.GetAttribute(_ATTRIBUTE))
+        lesions = json.loads(self.node.GetAttribute(_LESIONS_ATTRIBUTE))
         return {pointId: lesions.get(pointId, "") for pointId in definedIds(self.node)}
 
     def _begin(self, wanted: Iterable[_Shown]) -> None:
@@ -103,12 +110,12 @@ class LesionPoints:
             self.node.AddControlPoint(vtk.vtkVector3d(*each.place), each.label)
         makeIdsUnique(self.node)
         ids = {self.node.GetNthControlPointID(n): each.lesion for n, each in enumerate(wanted)}
-        self.node.SetAttribute(_ATTRIBUTE, json.dumps(ids))
+        self.node.SetAttribute(_LESIONS_ATTRIBUTE, json.dumps(ids))
 
 
 def isLesionList(node) -> bool:
     """Whether a point list shows lesions of a follow-up."""
-    return node.GetAttribute(_ATTRIBUTE) is not None
+    return node.GetAttribute(_LESIONS_ATTRIBUTE) is not None
 
 
 def _shown(record: FollowUp, lesionId: str, study: str) -> _Shown | None:
@@ -124,3 +131,78 @@ def _shown(record: FollowUp, lesionId: str, study: str) -> _Shown | None:
     if not found.reviewed and found.guess is not None and found.guess.error_mm is not None:
         text = f"{status}: {errorText(found.guess.error_mm)}"
     return _Shown(lesionId, record.lesion(lesionId).label + suffix, found.point_ras, found.reviewed, text)
+
+
+@dataclass(frozen=True)
+class AxisLine:
+    """A line of the scene, and the axis that it shows."""
+
+    node: object
+    volumeNode: object
+    lesion: str
+    kind: str
+
+    @property
+    def axis(self) -> Axis | None:
+        """Its ends in the scene, in the RAS mm of the volume; None where an end was deleted."""
+        if self.node.GetNumberOfDefinedControlPoints() != 2:
+            return None
+        one, other = (tuple(self.node.GetNthControlPointPosition(n)) for n in range(2))
+        return one, other
+
+    def show(self, axis: Axis, confirmed: bool) -> None:
+        """Set the ends, and the colour: green for a confirmed axis, amber for another."""
+        followVolume(self.node, self.volumeNode)
+        if self.axis != axis:
+            self.node.RemoveAllControlPoints()
+            for end in axis:
+                self.node.AddControlPoint(vtk.vtkVector3d(*end))
+        display, colour = self.node.GetDisplayNode(), GREEN if confirmed else AMBER
+        display.SetColor(*colour)
+        display.SetSelectedColor(*colour)
+        display.SetPointLabelsVisibility(False)  # the lesion's own label states the lengths
+        self.node.SetDescription("measured" if confirmed else "carried over, not accepted")
+
+
+def axisLines(scene) -> list[AxisLine]:
+    """All lines that show axes."""
+    return [
+        AxisLine(node, node.GetNodeReference(VOLUME_ROLE), *json.loads(node.GetAttribute(_AXIS_ATTRIBUTE)))
+        for node in nodesOf(scene, _LINES)
+        if node.GetAttribute(_AXIS_ATTRIBUTE) is not None
+    ]
+
+
+def showAxes(scene, record: FollowUp, volumes: Mapping[str, object]) -> list[AxisLine]:
+    """Show the axes in these volumes, by study key, and remove all other lines. Returns the lines."""
+    wanted = {
+        (volume.GetID(), lesion.id, kind): (axis, lesion.findings[study].size.confirmed)
+        for study, volume in volumes.items()
+        for lesion in record.lesions
+        if study in lesion.findings
+        for kind, axis in lesion.findings[study].size.axes.items()
+    }
+    lines = {}
+    for line in axisLines(scene):
+        key = (line.volumeNode.GetID() if line.volumeNode is not None else "", line.lesion, line.kind)
+        if key in wanted and key not in lines:
+            lines[key] = line
+        else:
+            removeNode(scene, line.node)
+    for key, (axis, confirmed) in wanted.items():
+        if key not in lines:
+            lines[key] = _addLine(scene, *key)
+        lines[key].show(axis, confirmed)
+    return list(lines.values())
+
+
+def _addLine(scene, volumeId: str, lesion: str, kind: str) -> AxisLine:
+    volume = scene.GetNodeByID(volumeId)
+    node = addStudyNode(scene, _LINES, f"{lesion} {kind}", volume)
+    node.SetAttribute(_AXIS_ATTRIBUTE, json.dumps([lesion, kind]))
+    node.GetMeasurement("length").SetPrintFormat("%.1f %s")
+    display = node.GetDisplayNode()
+    display.SetPropertiesLabelVisibility(False)  # MRML writes name and length across the lesion
+    display.SetGlyphScale(_END_SIZE)  # the lesion below stays in sight
+    display.SetLineThickness(_THICKNESS)
+    return AxisLine(node, volume, lesion, kind)
