@@ -39,12 +39,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )
     add("current", type=Path, nargs="+", metavar="CURRENT", help="the patient's other scans, earlier ones too")
     add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the results")
-    add(
-        "--record",
-        type=Path,
-        metavar="FILE",
-        help="patient.followup.json to continue; all entries of a person stay",
-    )
+    add("--record", type=Path, metavar="FILE", help="patient.followup.json to continue; all entries of a person stay")
     add(
         "--date",
         action="append",
@@ -62,13 +57,19 @@ def run(options: argparse.Namespace) -> None:
     from ..followup.export import CSV, HTML, RECORD, SR, export
     from ..followup.lesion_lists import mark_lesions, read_lesions
     from ..followup.proposing import find_places
-    from ..followup.record_file import read_record, to_json
+    from ..followup.record_file import SUFFIX, read_record, to_json
     from ..followup.study_inputs import in_order, recognize
 
     paths = [options.prior, *options.current]
     dates = _dates(options.date, len(paths))
     console.check_kept([options.lesions], [options.output / f"{_NAME}.csv"])
-    _check_record_kept(options)
+    kept = options.output / f"{_NAME}{SUFFIX}"
+    is_continued = options.record is not None and options.record.exists() and kept.exists()
+    if kept.exists() and not (is_continued and kept.samefile(options.record)):
+        raise AnatomicalEmbeddingError(
+            f"{kept}: holds a follow-up and would be replaced; add --record {kept} to continue it, or choose another"
+            " output folder."
+        )
     lesions = read_lesions(options.lesions)
     record = read_record(options.record) if options.record is not None else FollowUp()
     console.check_report(options)
@@ -82,14 +83,17 @@ def run(options: argparse.Namespace) -> None:
     console.check_inside(volumes[prior], options.prior, names, np.array([each.point_ras for each in lesions]))
     marked, left_out = mark_lesions(record.with_studies(ordered), prior, lesions)
     console.make_folder(options.output)
-    notes = [*_patient_warning(described), *notes, *undated, *left_out]
+    patients = list(dict.fromkeys(patient for _, patient in described if patient))
+    if len(patients) > 1:  # anonymising may be the cause
+        given = ", ".join(patients)
+        notes = [f"WARNING: by their Patient IDs these are scans of {len(patients)} patients ({given}).", *notes]
+    notes += [*undated, *left_out]
     for line in notes:
         console.say(line, options.json)
     model = console.open_model(options)
     maps = {key: console.embed(model, volume, options) for key, volume in volumes.items()}
     record, missing = find_places(marked, others, maps, options.effort)
-    kinds = {CSV, RECORD} if options.no_report else {CSV, RECORD, HTML}
-    kinds |= {SR} if options.sr else set()
+    kinds = {CSV, RECORD, *([] if options.no_report else [HTML]), *([SR] if options.sr else [])}
     folders = [path if path.is_dir() else path.parent for path in paths]
     slices = {study.key: folder for study, folder in zip(studies, folders, strict=True) if study.series_uid}
     written, not_written = export(record, options.output, volumes, slices, _NAME, kinds)
@@ -105,18 +109,6 @@ def run(options: argparse.Namespace) -> None:
     console.say(f"{len(record.unreviewed())} places are proposals: a proposal counts only after a person confirms it.")
     for path in written:
         console.say(f"wrote {path}")
-
-
-def _check_record_kept(options: argparse.Namespace) -> None:
-    """Raise AnatomicalEmbeddingError where the results would replace a record that is not continued."""
-    from ..followup.record_file import SUFFIX
-
-    path = options.output / f"{_NAME}{SUFFIX}"
-    if path.exists() and not (options.record is not None and options.record.exists() and path.samefile(options.record)):
-        raise AnatomicalEmbeddingError(
-            f"{path}: holds a follow-up and would be replaced; add --record {path} to continue it, or choose another"
-            " output folder."
-        )
 
 
 def _dates(given: Sequence[str], count: int) -> list[date | None]:
@@ -141,14 +133,6 @@ def _study(path: Path, volume: Volume, day: date | None, series: Sequence[str]) 
     day = day or date_of(about.date)
     name = about.description or volume.name
     return Study(about.uid or volume_hash(volume), name, day, about.study_uid, about.uid), about.patient
-
-
-def _patient_warning(described: Sequence[tuple[Study, str]]) -> list[str]:
-    """A warning where the scans have several Patient IDs; anonymising may be the cause."""
-    patients = dict.fromkeys(patient for _, patient in described if patient)
-    if len(patients) < 2:
-        return []
-    return [f"WARNING: by their Patient IDs these are scans of {len(patients)} patients ({', '.join(patients)})."]
 
 
 def _print_cells(record: FollowUp) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -149,14 +149,16 @@ def _word(links: set[tuple[int, int]], n: int, side: int, alone: str, absent: np
 class RecordAssignment:
     """Relations between lesions that were marked in one of two studies each.
 
-    same: (id in the earlier study, id in the later one) of one lesion. split: (part, whole). merged: (id, id that it
-    merged into), after `same` is applied. earlier, later: id -> a word of `Assignment`. unread: id -> why it could not
+    same: (id in the earlier study, id in the later one) of one lesion. apart: pairs that look the same, but that a
+    person reviewed as two lesions in a third study. split: (part, whole). merged: (id, id that it merged into), after
+    `same` is applied. earlier, later: id -> a word of `Assignment`. unread: id -> why it could not
     be matched. distances: pair -> mm from a lesion to the match of the other, and mm that errors and sizes explain.
     """
 
     earlier_study: str
     later_study: str
     same: tuple[tuple[str, str], ...]
+    apart: tuple[tuple[str, str], ...]
     split: tuple[tuple[str, str], ...]
     merged: tuple[tuple[str, str], ...]
     earlier: Mapping[str, str]
@@ -165,34 +167,14 @@ class RecordAssignment:
     distances: Mapping[tuple[str, str], tuple[float, float]]
 
     def put_into(self, record: FollowUp) -> FollowUp:
-        """The record with all relations, except the ones that `without_conflicts` leaves out."""
-        found, _ = self.without_conflicts(record)
-        for one, other in found.same:
+        """The record with all relations. Raises AnatomicalEmbeddingError for a lesion that the record lacks."""
+        for one, other in self.same:
             record = record.unite(one, other)
-        for part, whole in found.split:
+        for part, whole in self.split:
             record = record.describe(part, split_from=whole)
-        for one, into in found.merged:
+        for one, into in self.merged:
             record = record.merge(one, self.later_study, into)
         return record
-
-    def without_conflicts(self, record: FollowUp) -> tuple[RecordAssignment, tuple[tuple[str, str], ...]]:
-        """Leave out the pairs that a person reviewed as two lesions in a third study, and their parts.
-
-        Returns the rest and the pairs left out. Raises AnatomicalEmbeddingError for a lesion that the record lacks.
-        """
-        same, apart = [], []
-        for one, other in self.same:
-            record.lesion(one), record.lesion(other)
-            try:
-                record = record.unite(one, other)
-            except AnatomicalEmbeddingError:
-                apart.append((one, other))
-            else:
-                same.append((one, other))
-        left_out = {lesion for pair in apart for lesion in pair}
-        kept = (tuple(pair for pair in pairs if pair[1] not in left_out) for pairs in (self.split, self.merged))
-        split, merged = kept
-        return replace(self, same=tuple(same), split=split, merged=merged), tuple(apart)
 
 
 def assign_in_record(
@@ -224,8 +206,17 @@ def assign_in_record(
     split = {(i, j): (names[1][j], names[0][i]) for i, j in rest if j not in paired_later}
     merged = {(i, j): (names[0][i], kept.get(names[1][j], names[1][j])) for i, j in rest if j in paired_later}
     distance, expected = _distances(*listed)
+    united, apart = record, []
+    for pair in same.values():
+        try:
+            united = united.unite(*pair)
+        except AnatomicalEmbeddingError:
+            apart.append(pair)
+    left_out = {lesion for pair in apart for lesion in pair}
     return RecordAssignment(
-        earlier, later, tuple(same.values()), tuple(split.values()), tuple(merged.values()),
+        earlier, later, tuple(pair for pair in same.values() if pair not in apart), tuple(apart),
+        tuple(pair for pair in split.values() if pair[1] not in left_out),
+        tuple(pair for pair in merged.values() if pair[1] not in left_out),
         dict(zip(names[0], found.earlier, strict=True)), dict(zip(names[1], found.later, strict=True)), unread,
         {ids: (float(distance[at]), float(expected[at])) for at, ids in (same | split | merged).items()},
     )  # fmt: skip

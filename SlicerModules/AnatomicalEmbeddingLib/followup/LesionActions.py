@@ -40,7 +40,10 @@ class LesionActions(Listener):
 
     def choose(self, lesion: str, study: str = "") -> None:
         """Choose a lesion in a study, by default the usual one."""
-        self._set(lesion, study or self.usual)
+        before = self.lesion, self.study
+        self.lesion, self.study = lesion, study or self.usual
+        if (self.lesion, self.study) != before:
+            self.changed.emit()
 
     def step(self, by: int) -> None:
         """Choose the next (1) or the previous (-1) unreviewed proposal, study by study; after the last the first."""
@@ -56,13 +59,7 @@ class LesionActions(Listener):
         """Give up a lesion or a study that the record has no longer."""
         record = self.logic.record
         lesion = self.lesion if self.lesion in {each.id for each in record.lesions} else ""
-        study = self.study if self.study in {each.key for each in record.studies} else self.usual
-        self._set(lesion, study)
-
-    def _set(self, lesion: str, study: str) -> None:
-        if (lesion, study) != (self.lesion, self.study):
-            self.lesion, self.study = lesion, study
-            self.changed.emit()
+        self.choose(lesion, self.study if self.study in {each.key for each in record.studies} else "")
 
     # -- the actions -------------------------------------------------------------------------------------------------
 

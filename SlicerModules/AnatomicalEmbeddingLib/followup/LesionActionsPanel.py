@@ -9,6 +9,7 @@ from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.followup.record import FollowUp
 
+from ..shared.Signal import Listener
 from . import LesionActions as actions
 from .LesionActions import LesionActions
 
@@ -20,7 +21,7 @@ _BUTTONS = {
 }  # fmt: skip
 
 
-class LesionActionsPanel:
+class LesionActionsPanel(Listener):
     """ui: holds the buttons. say(sentence): why a key did nothing.
 
     Keys act in the window of `keyParent` while `setKeysEnabled`; in text fields the letters are text.
@@ -45,14 +46,12 @@ class LesionActionsPanel:
         ui.undoButton.connect("clicked(bool)", lambda: logic.undo())
         ui.redoButton.connect("clicked(bool)", lambda: logic.redo())
         self.setKeysEnabled(False)
+        self.atEnd(self._giveKeysBack)
         for signal in (logic.changed, logic.placing.changed, choice.changed):
-            signal.connect(self.update)
+            self.listen(signal, self.update)
         self.update()
 
-    def close(self) -> None:
-        """Stop listening, and give the keys back."""
-        for signal in (self.logic.changed, self.logic.placing.changed, self.choice.changed):
-            signal.disconnect(self.update)
+    def _giveKeysBack(self) -> None:
         for key in self._keys:
             key.setEnabled(False)
             key.deleteLater()

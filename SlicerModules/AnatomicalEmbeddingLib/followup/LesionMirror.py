@@ -11,7 +11,6 @@ from AnatomicalEmbedding.followup.record import FollowUp
 from ..landmarks.ListObserver import ListObserver
 from ..shared import Views
 from ..shared.Flag import Flag
-from ..shared.SceneNodes import removeNode
 from ..shared.Signal import Signal
 from .LesionNodes import AxisLine, LesionPoints, showAxes
 
@@ -42,15 +41,11 @@ class LesionMirror:
             self._edited = True
             return
         with self._writing:
-            known = {study: each for study, each in self._points.items() if self._isHere(each.node)}
-            self._points = {}
-            for leftover in LesionPoints.leftovers(self.scene):
-                removeNode(self.scene, leftover)
-            for study, volume in self._volumes.items():
-                if study in known and known[study].volumeNode is volume:
-                    self._points[study] = known[study]
-                elif any(study in lesion.findings for lesion in record.lesions):
-                    self._points[study] = LesionPoints.of(self.scene, volume)
+            LesionPoints.removeLeftovers(self.scene)
+            needed = {*self._points, *(study for lesion in record.lesions for study in lesion.findings)}
+            self._points = {
+                key: LesionPoints.of(self.scene, node) for key, node in self._volumes.items() if key in needed
+            }
             for study, points in self._points.items():
                 points.show(record, study)
             self._lines = showAxes(self.scene, record, self._shown)
@@ -86,8 +81,16 @@ class LesionMirror:
         """Report changes from the Markups module, and restore the nodes. A deleted list reports no change."""
         record = self._record
         lists = [(study, points) for study, points in self._points.items() if self._isHere(points.node)]
-        gone = [_pointBack(lesion) for study, points in lists for lesion in points.missing(record, study)]
-        gone += [_axisBack(line) for line in self._lines if not self._isHere(line.node) or line.axis is None]
+        gone = [
+            f"{lesion}: its point was put back. Press Not visible or Outside where the scan does not show the lesion, "
+            "or Remove to take it out of all studies."
+            for study, points in lists
+            for lesion in points.missing(record, study)
+        ] + [
+            f"{line.lesion}: its {line.kind} axis was put back. Draw it anew, or press Undo if you drew it last."
+            for line in self._lines
+            if not self._isHere(line.node) or line.axis is None
+        ]
         added = [(study, place) for study, points in lists for place in points.unknownPoints()]
         self.show(record, self._volumes, self._shown)
         for sentence in gone:
@@ -131,14 +134,3 @@ class LesionMirror:
 
     def _isHere(self, node) -> bool:
         return node.GetScene() is self.scene
-
-
-def _pointBack(lesion: str) -> str:
-    return (
-        f"{lesion}: its point was put back. Press Not visible or Outside where the scan does not show the lesion, or "
-        "Remove to take it out of all studies."
-    )
-
-
-def _axisBack(line: AxisLine) -> str:
-    return f"{line.lesion}: its {line.kind} axis was put back. Draw it anew, or press Undo if you drew it last."

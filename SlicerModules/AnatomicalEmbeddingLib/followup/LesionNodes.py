@@ -63,10 +63,11 @@ class LesionPoints:
         return cls(node, volumeNode)
 
     @staticmethod
-    def leftovers(scene) -> list:
-        """Lists whose volumes are gone."""
-        lists = [node for node in nodesOf(scene, _LISTS) if isLesionList(node)]
-        return [node for node in lists if node.GetNodeReference(VOLUME_ROLE) is None]
+    def removeLeftovers(scene) -> None:
+        """Remove the lists whose volumes are gone."""
+        for node in nodesOf(scene, _LISTS):
+            if isLesionList(node) and node.GetNodeReference(VOLUME_ROLE) is None:
+                removeNode(scene, node)
 
     def show(self, record: FollowUp, study: str) -> None:
         """Set the points as the record has them, and remove all others."""

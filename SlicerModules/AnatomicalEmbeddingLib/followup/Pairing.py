@@ -78,9 +78,9 @@ class Pairing(Listener):
         record = self.logic.record
         earlier, later = (study.key for study in record.studies if study.key in self._studies)
         maps = {study: self.logic.store.map(self.logic.volumes[study]) for study in (earlier, later)}
-        found, apart = assign_in_record(record, earlier, later, maps).without_conflicts(record)
+        found = assign_in_record(record, earlier, later, maps)
         text = _("{one} and {other} look like one lesion, but a third study shows both, so they stay apart.")
-        conflicts = (text.format(one=one, other=other) for one, other in apart)
+        conflicts = (text.format(one=one, other=other) for one, other in found.apart)
         notes = (*conflicts, *_notes(record, found), *found.unread.values())
         self._set(PairingOffer(tuple(_changes(record, found)), notes, found, _basisOf(record)))
 
