@@ -214,17 +214,14 @@ class FollowUpLogic(Listener):
         kept = found.size.axes if found is not None and found.size.confirmed else {}  # a carried axis is not kept
         axes = {**kept, kind: ends}
         if self.measure(lesion, study, axes.get(LONG), axes.get(SHORT)):
-            self._touch(lesion, study)
+            self.touched.emit(lesion, study)
 
     def _onPlaced(self, study: str, place: Point, lesion: str | None = None) -> None:
-        self._touch(self.mark(study, place, lesion), study)
+        if marked := self.mark(study, place, lesion):
+            self.touched.emit(marked, study)
 
     def _onMeasured(self, lesion: str, study: str, longAxis: Axis | None, shortAxis: Axis | None) -> None:
         if self.apply(FollowUp.measure, lesion, study, longAxis, shortAxis):
-            self._touch(lesion, study)
-
-    def _touch(self, lesion: str, study: str) -> None:
-        if lesion:
             self.touched.emit(lesion, study)
 
     # -- the scene ---------------------------------------------------------------------------------------------------

@@ -102,7 +102,13 @@ class LesionActions(Listener):
             return _("This study is not loaded: load its scan, or choose a cell of another study.")
         found = self.logic.record.finding(self.lesion, self.study)
         if action == CONFIRM:
-            return self._whyNotConfirm()
+            if found is None:
+                return _("No place is proposed here: prepare the scans, or press Move and click on the lesion.")
+            if found.reviewed:
+                return _("{lesion} has been reviewed here already.").format(lesion=self.lesion)
+            if status_of(self.logic.record, self.lesion, self.study) == ABSENT:
+                text = _("The scan does not seem to show {lesion}: press Outside or Not visible, or Move it.")
+                return text.format(lesion=self.lesion)
         if action in (NOT_VISIBLE, OUTSIDE) and found is not None and found.state == action:
             return _("{lesion} is marked so in this study already.").format(lesion=self.lesion)
         if action == ACCEPT:
@@ -111,17 +117,6 @@ class LesionActions(Listener):
             return _("The axes are accepted already.") if found.size.confirmed else ""
         if action == MERGE and not self.mergeChoices():
             return _("No other lesion has a place in this study.")
-        return ""
-
-    def _whyNotConfirm(self) -> str:
-        found = self.logic.record.finding(self.lesion, self.study)
-        if found is None:
-            return _("No place is proposed here: prepare the scans, or press Move and click on the lesion.")
-        if found.reviewed:
-            return _("{lesion} has been reviewed here already.").format(lesion=self.lesion)
-        if status_of(self.logic.record, self.lesion, self.study) == ABSENT:
-            text = _("The scan does not seem to show {lesion}: press Outside or Not visible, or Move it.")
-            return text.format(lesion=self.lesion)
         return ""
 
 

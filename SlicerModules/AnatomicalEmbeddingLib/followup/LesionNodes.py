@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import vtk
@@ -75,7 +75,12 @@ class LesionPoints:
         wanted = [shown for lesion in record.lesions if (shown := _shown(record, lesion.id, study)) is not None]
         before = self.node.StartModify()  # one event for all changes
         if list(self._lesions().values()) != [each.lesion for each in wanted]:
-            self._begin(wanted)
+            self.node.RemoveAllControlPoints()
+            for each in wanted:
+                self.node.AddControlPoint(vtk.vtkVector3d(*each.place), each.label)
+            makeIdsUnique(self.node)
+            ids = {self.node.GetNthControlPointID(n): each.lesion for n, each in enumerate(wanted)}
+            self.node.SetAttribute(_LESIONS_ATTRIBUTE, json.dumps(ids))
         for index, each in enumerate(wanted):
             if tuple(self.node.GetNthControlPointPosition(index)) != each.place:
                 self.node.SetNthControlPointPosition(index, *each.place)
@@ -103,15 +108,6 @@ class LesionPoints:
         """Point ID -> lesion of the points that have a place, in order; "" for points that the user added."""
         lesions = json.loads(self.node.GetAttribute(_LESIONS_ATTRIBUTE))
         return {pointId: lesions.get(pointId, "") for pointId in definedIds(self.node)}
-
-    def _begin(self, wanted: Iterable[_Shown]) -> None:
-        """Replace all points."""
-        self.node.RemoveAllControlPoints()
-        for each in wanted:
-            self.node.AddControlPoint(vtk.vtkVector3d(*each.place), each.label)
-        makeIdsUnique(self.node)
-        ids = {self.node.GetNthControlPointID(n): each.lesion for n, each in enumerate(wanted)}
-        self.node.SetAttribute(_LESIONS_ATTRIBUTE, json.dumps(ids))
 
 
 def isLesionList(node) -> bool:
