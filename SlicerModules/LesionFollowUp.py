@@ -14,9 +14,8 @@ from slicer.ScriptedLoadableModule import (
     ScriptedLoadableModuleWidget,
 )
 
-from AnatomicalEmbeddingLib.followup.ExportPanel import ExportPanel
+from AnatomicalEmbeddingLib.followup.FilesPanel import ExportPanel, ImportPanel
 from AnatomicalEmbeddingLib.followup.FollowUpLogic import FollowUpLogic
-from AnatomicalEmbeddingLib.followup.ImportPanel import ImportPanel
 from AnatomicalEmbeddingLib.followup.LesionActions import LesionActions, nextStep
 from AnatomicalEmbeddingLib.followup.LesionActionsPanel import LesionActionsPanel
 from AnatomicalEmbeddingLib.followup.LesionForm import LesionForm

@@ -39,12 +39,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )
     add("current", type=Path, nargs="+", metavar="CURRENT", help="the patient's other scans, earlier ones too")
     add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the results")
-    add(
-        "--record",
-        type=Path,
-        metavar="FILE",
-        help="patient.followup.json to continue; all entries of a person stay",
-    )
+    add("--record", type=Path, metavar="FILE", help="patient.followup.json to continue; all entries of a person stay")
     add(
         "--date",
         action="append",
@@ -62,63 +57,58 @@ def run(options: argparse.Namespace) -> None:
     from ..followup.export import CSV, HTML, RECORD, SR, export
     from ..followup.lesion_lists import mark_lesions, read_lesions
     from ..followup.proposing import find_places
-    from ..followup.record_file import read_record
+    from ..followup.record_file import SUFFIX, read_record, to_json
     from ..followup.study_inputs import in_order, recognize
 
     paths = [options.prior, *options.current]
     dates = _dates(options.date, len(paths))
     console.check_kept([options.lesions], [options.output / f"{_NAME}.csv"])
-    _check_record_kept(options)
+    kept = options.output / f"{_NAME}{SUFFIX}"
+    is_continued = options.record is not None and options.record.exists() and kept.exists()
+    if kept.exists() and not (is_continued and kept.samefile(options.record)):
+        raise AnatomicalEmbeddingError(
+            f"{kept}: holds a follow-up and would be replaced; add --record {kept} to continue it, or choose another"
+            " output folder."
+        )
     lesions = read_lesions(options.lesions)
     record = read_record(options.record) if options.record is not None else FollowUp()
     console.check_report(options)
     scans = [console.read_scan(path, options.series) for path in paths]
     described = [_study(*each, options.series) for each in zip(paths, scans, dates, strict=True)]
-    recognized = recognize(record.studies, [study for study, _ in described], list(map(str, paths)), dates)
-    ordered = in_order(record.studies, recognized.studies)
-    prior, *others = (study.key for study in recognized.studies)
+    studies, notes = recognize(record.studies, [study for study, _ in described], list(map(str, paths)), dates)
+    ordered, undated = in_order(record.studies, studies)
+    prior, *others = (study.key for study in studies)
     volumes = dict(zip((prior, *others), scans, strict=True))
     names = [f"lesion {number + 1}" for number in range(len(lesions))]
     console.check_inside(volumes[prior], options.prior, names, np.array([each.point_ras for each in lesions]))
-    marked = mark_lesions(record.with_studies(ordered.studies), prior, lesions)
+    marked, left_out = mark_lesions(record.with_studies(ordered), prior, lesions)
     console.make_folder(options.output)
-    notes = [*_patient_warning(described), *recognized.notes, *ordered.notes, *marked.notes]
+    patients = list(dict.fromkeys(patient for _, patient in described if patient))
+    if len(patients) > 1:  # anonymising may be the cause
+        given = ", ".join(patients)
+        notes = [f"WARNING: by their Patient IDs these are scans of {len(patients)} patients ({given}).", *notes]
+    notes += [*undated, *left_out]
     for line in notes:
         console.say(line, options.json)
     model = console.open_model(options)
     maps = {key: console.embed(model, volume, options) for key, volume in volumes.items()}
-    found = find_places(marked.record, others, maps, options.effort)
-    record = found.put_into(marked.record)
-    kinds = {CSV, RECORD} if options.no_report else {CSV, RECORD, HTML}
-    kinds |= {SR} if options.sr else set()
-    slices = {
-        study.key: path if path.is_dir() else path.parent
-        for study, path in zip(recognized.studies, paths, strict=True)
-        if study.series_uid
-    }
-    exported = export(record, options.output, volumes, slices, _NAME, kinds)
-    reasons = [why for of_study in found.reasons.values() for why in of_study.values()]
+    record, missing = find_places(marked, others, maps, options.effort)
+    kinds = {CSV, RECORD, *([] if options.no_report else [HTML]), *([SR] if options.sr else [])}
+    folders = [path if path.is_dir() else path.parent for path in paths]
+    slices = {study.key: folder for study, folder in zip(studies, folders, strict=True) if study.series_uid}
+    written, not_written = export(record, options.output, volumes, slices, _NAME, kinds)
+    reasons = [why for of_study in missing.values() for why in of_study.values()]
     if options.json:
-        console.print_json(_as_json(record, reasons, [*notes, *exported.notes], exported.written))
+        notes += not_written
+        files = [str(path) for path in written]
+        console.print_json({"record": to_json(record), "without_a_place": reasons, "notes": notes, "files": files})
         return
     _print_cells(record)
-    for line in (*reasons, *exported.notes):
+    for line in (*reasons, *not_written):
         console.say(line)
     console.say(f"{len(record.unreviewed())} places are proposals: a proposal counts only after a person confirms it.")
-    for path in exported.written:
+    for path in written:
         console.say(f"wrote {path}")
-
-
-def _check_record_kept(options: argparse.Namespace) -> None:
-    """Raise AnatomicalEmbeddingError where the results would replace a record that is not continued."""
-    from ..followup.record_file import SUFFIX
-
-    path = options.output / f"{_NAME}{SUFFIX}"
-    if path.exists() and not (options.record is not None and options.record.exists() and path.samefile(options.record)):
-        raise AnatomicalEmbeddingError(
-            f"{path}: holds a follow-up and would be replaced; add --record {path} to continue it, or choose another"
-            " output folder."
-        )
 
 
 def _dates(given: Sequence[str], count: int) -> list[date | None]:
@@ -145,14 +135,6 @@ def _study(path: Path, volume: Volume, day: date | None, series: Sequence[str]) 
     return Study(about.uid or volume_hash(volume), name, day, about.study_uid, about.uid), about.patient
 
 
-def _patient_warning(described: Sequence[tuple[Study, str]]) -> list[str]:
-    """A warning where the scans have several Patient IDs; anonymising may be the cause."""
-    patients = dict.fromkeys(patient for _, patient in described if patient)
-    if len(patients) < 2:
-        return []
-    return [f"WARNING: by their Patient IDs these are scans of {len(patients)} patients ({', '.join(patients)})."]
-
-
 def _print_cells(record: FollowUp) -> None:
     from ..followup.table import rows
 
@@ -165,12 +147,3 @@ def _print_cells(record: FollowUp) -> None:
         error = found.guess.error_mm if found.guess is not None and found.state == PROPOSED else None
         shown.append([row.lesion.label, row.study.label, *place, row.status, "" if error is None else f"{error:.0f}"])
     console.print_table(["lesion", "study", "R mm", "A mm", "S mm", "status", "error mm"], shown)
-
-
-def _as_json(
-    record: FollowUp, reasons: Sequence[str], notes: Sequence[str], written: Sequence[Path]
-) -> dict[str, object]:
-    from ..followup.record_file import to_json
-
-    files = [str(path) for path in written]
-    return {"record": to_json(record), "without_a_place": reasons, "notes": notes, "files": files}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -70,18 +70,13 @@ def assign_lesions(earlier: Listed, later: Listed, known: Sequence[tuple[int, in
     partner has a price too, and linear assignment minimises the sum. Then each lesion without partner may be a part of
     a split lesion, or a member of a merged one.
     """
-    count, others = len(earlier.points_ras), len(later.points_ras)
     pairs = _pairs(earlier, later, known)
-    links = set(pairs)
-    for n in sorted(set(range(count)) - {i for i, _ in pairs}):
-        links |= {(n, j) for j in _whole_of(earlier, later, n, pairs)}
     turned = [(j, i) for i, j in pairs]
-    for n in sorted(set(range(others)) - {j for _, j in pairs}):
-        links |= {(i, n) for i in _whole_of(later, earlier, n, turned)}
+    links = {*pairs, *_parts(earlier, later, pairs), *((i, j) for j, i in _parts(later, earlier, turned))}
     return Assignment(
         tuple(sorted(links)),
-        tuple(_word(links, n, 0, DISAPPEARED, earlier.absent) for n in range(count)),
-        tuple(_word(links, n, 1, NEW, later.absent) for n in range(others)),
+        tuple(_word(links, n, 0, DISAPPEARED, earlier.absent) for n in range(len(earlier.points_ras))),
+        tuple(_word(links, n, 1, NEW, later.absent) for n in range(len(later.points_ras))),
         tuple(pairs),
     )
 
@@ -119,19 +114,21 @@ def _error(listed: Listed) -> np.ndarray:
     return np.maximum(known, _LEAST_ERROR_MM)
 
 
-def _whole_of(listed: Listed, others: Listed, n: int, pairs: Sequence[tuple[int, int]]) -> list[int]:
-    """The lesion of the other study that holds lesion n and a paired lesion, if there is one."""
-    found = []
-    for partner, j in pairs:
-        whole = others.radius_mm[j] * _PART_REACH
-        apart = np.linalg.norm(listed.points_ras[n] - listed.points_ras[partner])
-        forth = np.linalg.norm(listed.carried_ras[n] - others.points_ras[j])
-        back = np.linalg.norm(others.carried_ras[j] - listed.points_ras[n])
-        slack = 0.5 * min(_error(listed)[n], _error(others)[j])
-        smaller = max(listed.radius_mm[n], listed.radius_mm[partner]) < others.radius_mm[j]
-        if smaller and apart <= 2 * whole and min(forth, back) <= whole + slack:
-            found.append((min(forth, back) / whole, j))
-    return [min(found)[1]] if found else []
+def _parts(listed: Listed, others: Listed, pairs: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Each lesion without partner, and the lesion of the other study that holds it and a paired lesion."""
+    for n in sorted(set(range(len(listed.points_ras))) - {i for i, _ in pairs}):
+        found = []
+        for partner, j in pairs:
+            whole = others.radius_mm[j] * _PART_REACH
+            apart = np.linalg.norm(listed.points_ras[n] - listed.points_ras[partner])
+            forth = np.linalg.norm(listed.carried_ras[n] - others.points_ras[j])
+            back = np.linalg.norm(others.carried_ras[j] - listed.points_ras[n])
+            slack = 0.5 * min(_error(listed)[n], _error(others)[j])
+            smaller = max(listed.radius_mm[n], listed.radius_mm[partner]) < others.radius_mm[j]
+            if smaller and apart <= 2 * whole and min(forth, back) <= whole + slack:
+                found.append((min(forth, back) / whole, j))
+        if found:
+            yield n, min(found)[1]
 
 
 def _word(links: set[tuple[int, int]], n: int, side: int, alone: str, absent: np.ndarray) -> str:
@@ -149,67 +146,35 @@ def _word(links: set[tuple[int, int]], n: int, side: int, alone: str, absent: np
 
 
 @dataclass(frozen=True)
-class Nearness:
-    """Distance of a lesion from the match of the other, and the distance that errors and sizes explain, in mm."""
-
-    off_mm: float
-    expected_mm: float
-
-    @property
-    def is_likely(self) -> bool:
-        """Whether errors and sizes explain the distance."""
-        return self.off_mm <= self.expected_mm
-
-
-@dataclass(frozen=True)
 class RecordAssignment:
     """Relations between lesions that were marked in one of two studies each.
 
-    same: (id in the earlier study, id in the later one) of one lesion. split: (part, whole). merged: (id, id that it
-    merged into), after `same` is applied. earlier, later: id -> a word of `Assignment`. unread: id -> why it could not
-    be matched. nearness: of each pair.
+    same: (id in the earlier study, id in the later one) of one lesion. apart: pairs that look the same, but that a
+    person reviewed as two lesions in a third study. split: (part, whole). merged: (id, id that it merged into), after
+    `same` is applied. earlier, later: id -> a word of `Assignment`. unread: id -> why it could not
+    be matched. distances: pair -> mm from a lesion to the match of the other, and mm that errors and sizes explain.
     """
 
     earlier_study: str
     later_study: str
     same: tuple[tuple[str, str], ...]
+    apart: tuple[tuple[str, str], ...]
     split: tuple[tuple[str, str], ...]
     merged: tuple[tuple[str, str], ...]
     earlier: Mapping[str, str]
     later: Mapping[str, str]
     unread: Mapping[str, str]
-    nearness: Mapping[tuple[str, str], Nearness]
+    distances: Mapping[tuple[str, str], tuple[float, float]]
 
     def put_into(self, record: FollowUp) -> FollowUp:
-        """The record with all relations, except the ones that `without_conflicts` leaves out."""
-        found, _ = self.without_conflicts(record)
-        for one, other in found.same:
+        """The record with all relations. Raises AnatomicalEmbeddingError for a lesion that the record lacks."""
+        for one, other in self.same:
             record = record.unite(one, other)
-        for part, whole in found.split:
+        for part, whole in self.split:
             record = record.describe(part, split_from=whole)
-        for one, into in found.merged:
+        for one, into in self.merged:
             record = record.merge(one, self.later_study, into)
         return record
-
-    def without_conflicts(self, record: FollowUp) -> tuple[RecordAssignment, tuple[tuple[str, str], ...]]:
-        """Leave out the pairs that a person reviewed as two lesions in a third study, and their parts.
-
-        Returns the rest and the pairs left out. Raises AnatomicalEmbeddingError for a lesion that the record lacks.
-        """
-        same, apart = [], []
-        for one, other in self.same:
-            record.lesion(one), record.lesion(other)
-            try:
-                record = record.unite(one, other)
-            except AnatomicalEmbeddingError:
-                apart.append((one, other))
-            else:
-                same.append((one, other))
-        left_out = {lesion for pair in apart for lesion in pair}
-        split, merged = (
-            tuple(pair for pair in pairs if pair[1] not in left_out) for pairs in (self.split, self.merged)
-        )
-        return replace(self, same=tuple(same), split=split, merged=merged), tuple(apart)
 
 
 def assign_in_record(
@@ -241,10 +206,19 @@ def assign_in_record(
     split = {(i, j): (names[1][j], names[0][i]) for i, j in rest if j not in paired_later}
     merged = {(i, j): (names[0][i], kept.get(names[1][j], names[1][j])) for i, j in rest if j in paired_later}
     distance, expected = _distances(*listed)
+    united, apart = record, []
+    for pair in same.values():
+        try:
+            united = united.unite(*pair)
+        except AnatomicalEmbeddingError:
+            apart.append(pair)
+    left_out = {lesion for pair in apart for lesion in pair}
     return RecordAssignment(
-        earlier, later, tuple(same.values()), tuple(split.values()), tuple(merged.values()),
+        earlier, later, tuple(pair for pair in same.values() if pair not in apart), tuple(apart),
+        tuple(pair for pair in split.values() if pair[1] not in left_out),
+        tuple(pair for pair in merged.values() if pair[1] not in left_out),
         dict(zip(names[0], found.earlier, strict=True)), dict(zip(names[1], found.later, strict=True)), unread,
-        {ids: Nearness(float(distance[at]), float(expected[at])) for at, ids in (same | split | merged).items()},
+        {ids: (float(distance[at]), float(expected[at])) for at, ids in (same | split | merged).items()},
     )  # fmt: skip
 
 

@@ -7,10 +7,11 @@ studies. The place of a lesion and the ends of its axes are 3-D coordinates in t
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from importlib import metadata
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from ..errors import AnatomicalEmbeddingError, require
 from ..files import atomic_path
 from ..scan.dicom import group_series, is_dicom_file
 from . import sr_codes as codes
-from .lesions import MERGED, Axis, Finding, Lesion, Point, Study
+from .lesions import Lesion, Study
 from .record import FollowUp
 
 if TYPE_CHECKING:
@@ -37,34 +38,19 @@ _MAY_BE_EMPTY = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class _SourceSeries:
-    """Headers of the slices of one series, without pixels."""
-
-    slices: tuple[Dataset, ...]
-
-    @property
-    def frame_of_reference(self) -> str:
-        return str(self.slices[0].FrameOfReferenceUID)
-
-    def nearest(self, point_ras: Point) -> Dataset:
-        """The slice nearest to a place."""
-        row, column = np.array(self.slices[0].ImageOrientationPatient, dtype=np.float64).reshape(2, 3)
-        origins = np.array([each.ImagePositionPatient for each in self.slices], dtype=np.float64)
-        return self.slices[int(np.argmin(np.abs((origins - _lps(point_ras)) @ np.cross(row, column))))]
-
-
-def _read_source(study: Study, files: str | Path | Iterable[str | Path]) -> _SourceSeries:
-    """Read the headers of the series of a study. files: its slices, or a folder that holds them.
+def _read_source(study: Study, files: str | Path | Iterable[str | Path]) -> list[Dataset]:
+    """Read the headers of the slices of a study, without pixels. files: its slices, or a folder that holds them.
 
     Raises AnatomicalEmbeddingError, naming the study, where the files hold no slices of the study.
     """
     import pydicom
 
-    series, _damaged = group_series(filter(is_dicom_file, _paths(files)))
-    placed = {}
-    for uid, (paths, _unfit) in series.items():
-        headers = [pydicom.dcmread(path, stop_before_pixels=True) for path in paths]
+    paths = [Path(files)] if isinstance(files, str | Path) else [Path(file) for file in files]
+    every = chain.from_iterable(sorted(path.rglob("*")) if path.is_dir() else [path] for path in paths)
+    series, _damaged = group_series(path for path in every if path.is_file() and is_dicom_file(path))
+    placed: dict[str, list[Dataset]] = {}
+    for uid, (slice_paths, _unfit) in series.items():
+        headers: list[Dataset] = [pydicom.dcmread(path, stop_before_pixels=True) for path in slice_paths]
         if slices := [header for header in headers if all(map(header.get, _GEOMETRY))]:
             placed[uid] = slices
     if not placed:
@@ -88,21 +74,11 @@ def _read_source(study: Study, files: str | Path | Iterable[str | Path]) -> _Sou
     for keyword in _MAY_BE_EMPTY:
         if keyword not in slices[0]:
             setattr(slices[0], keyword, "")
-    return _SourceSeries(tuple(slices))
-
-
-def _paths(files: str | Path | Iterable[str | Path]) -> list[Path]:
-    if not isinstance(files, str | Path):
-        return [Path(file) for file in files]
-    path = Path(files)
-    return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+    return slices
 
 
 def write_sr(
-    record: FollowUp,
-    study_key: str,
-    source_files: str | Path | Iterable[str | Path],
-    path: str | Path,
+    record: FollowUp, study_key: str, source_files: str | Path | Iterable[str | Path], path: str | Path
 ) -> tuple[str, ...]:
     """Write the findings of one study as a structured report.
 
@@ -132,7 +108,7 @@ def write_sr(
         elif not found.reviewed:
             left_out.append(f"{lesion.id}: its place in {study.label} is not confirmed, so the report leaves it out.")
         else:
-            group = _LesionGroup(hd, record, lesion, found, source, study)
+            group = _LesionGroup(hd, record, lesion, study, source)
             groups.append(group.content())
             images.update(group.images)
             left_out += group.left_out
@@ -140,11 +116,9 @@ def write_sr(
         raise AnatomicalEmbeddingError(
             f"{study.label}: no lesion was confirmed in it, so there is nothing to report; confirm or mark one first."
         )
-    findings = [lesion.findings.get(study_key) for lesion in record.lesions]
-    is_complete = all(found is not None and found.reviewed for found in findings)
-    evidence = [source.slices[0], *(each for each in images.values() if each is not source.slices[0])]
+    evidence = [source[0], *(each for each in images.values() if each is not source[0])]
     try:
-        document = _document(hd, groups, evidence, is_complete)
+        document = _document(hd, groups, evidence, len(groups) == len(record.lesions))
         with atomic_path(path) as temporary:
             document.save_as(temporary)
     except OSError as error:
@@ -159,69 +133,63 @@ def write_sr(
 class _LesionGroup:
     """The measurement group of one lesion. images: slices that it refers to, by UID. left_out: sentences."""
 
-    def __init__(
-        self, hd: Any, record: FollowUp, lesion: Lesion, found: Finding, source: _SourceSeries, study: Study
-    ) -> None:
-        self.hd, self.record, self.lesion, self.found, self.source = hd, record, lesion, found, source
-        self.study = study
+    def __init__(self, hd: Any, record: FollowUp, lesion: Lesion, study: Study, source: list[Dataset]) -> None:
+        self.hd, self.record, self.lesion, self.study, self.source = hd, record, lesion, study, source
+        self.found = lesion.findings[study.key]
+        self.frame = str(source[0].FrameOfReferenceUID)
         self.images: dict[str, Dataset] = {}
         self.left_out: list[str] = []
 
     def content(self) -> Any:
-        sr, lesion, found = self.hd.sr, self.lesion, self.found
-        evaluations = [
-            sr.QualitativeEvaluation(self._code(codes.STATE), self._code(codes.STATE_CODES[found.state])),
-            sr.QualitativeEvaluation(self._code(codes.ROLE), self._code(codes.ROLE_CODES[lesion.target, lesion.nodal])),
-        ]
-        source_images = None
-        if found.point_ras is not None:
-            source_images = [sr.SourceImageForMeasurementGroup(*self._image(found.point_ras))]
+        sr, code, lesion, found = self.hd.sr, self._code, self.lesion, self.found
+        place = found.point_ras
         group = sr.MeasurementsAndQualitativeEvaluations(
             tracking_identifier=sr.TrackingIdentifier(uid=lesion.tracking_uid, identifier=lesion.label),
-            finding_type=self._code(codes.LESION),
+            finding_type=code(codes.LESION),
             finding_sites=self._site(),
             measurements=self._measurements(),
-            qualitative_evaluations=evaluations,
-            source_images=source_images,
+            qualitative_evaluations=[
+                sr.QualitativeEvaluation(code(codes.STATE), code(codes.STATE_CODES[found.state])),
+                sr.QualitativeEvaluation(code(codes.ROLE), code(codes.ROLE_CODES[lesion.target, lesion.nodal])),
+            ],
+            source_images=None if place is None else [sr.SourceImageForMeasurementGroup(*self._image(place))],
         )
         items = group[0].ContentSequence
         contains = sr.RelationshipTypeValues.CONTAINS
-        if found.point_ras is not None:
-            place = sr.Scoord3DContentItem(
-                self._code(codes.CENTER), "POINT", _lps([found.point_ras]), self.source.frame_of_reference,
-                relationship_type=contains,
-            )  # fmt: skip
-            items.append(place)
-        merged_with = found.into if found.state == MERGED else ""
-        for name, other in ((codes.MERGED_WITH, merged_with), (codes.SPLIT_FROM, lesion.split_from)):
+        if place is not None:
+            items.append(
+                sr.Scoord3DContentItem(
+                    code(codes.CENTER), "POINT", _lps([place]), self.frame, relationship_type=contains
+                )
+            )
+        for name, other in ((codes.MERGED_WITH, found.into), (codes.SPLIT_FROM, lesion.split_from)):
             if other:
                 uid = self.record.lesion(other).tracking_uid
-                items.append(sr.UIDRefContentItem(self._code(name), uid, relationship_type=contains))
+                items.append(sr.UIDRefContentItem(code(name), uid, relationship_type=contains))
         return group
 
     def _measurements(self) -> list[Any]:
-        size = self.found.size
-        drawn = [(codes.LONG_AXIS, size.long_axis, size.long_mm), (codes.SHORT_AXIS, size.short_axis, size.short_mm)]
-        if not (self.found.visible and size.confirmed):
-            if self.found.visible and any(axis is not None for _, axis, _ in drawn):
+        found, size = self.found, self.found.size
+        if not (found.visible and size.confirmed):
+            if found.visible and size.axes:
                 self.left_out.append(
                     f"{self.lesion.id}: its axes in {self.study.label} are not confirmed, so they are left out."
                 )
             return []
-        written = [self._axis(name, axis, mm) for name, axis, mm in drawn if axis is not None]
+        sr, code = self.hd.sr, self._code
+        written = []
+        for kind, axis in size.axes.items():
+            image = sr.SourceImageForMeasurement(*self._image(np.mean(axis, axis=0)))
+            ends = sr.CoordinatesForMeasurement3D("POLYLINE", _lps(axis), self.frame)
+            name, length_mm = code(codes.AXES[kind]), round(math.dist(*axis), 3)
+            written.append(
+                sr.Measurement(
+                    name, length_mm, code(codes.MM), referenced_images=[image], referenced_coordinates=[ends]
+                )
+            )
         if size.volume_ml is not None:
-            name, unit = self._code(codes.VOLUME), self._code(codes.ML)
-            written.append(self.hd.sr.Measurement(name, round(size.volume_ml, 4), unit))
+            written.append(sr.Measurement(code(codes.VOLUME), round(size.volume_ml, 4), code(codes.ML)))
         return written
-
-    def _axis(self, name: codes.Code, axis: Axis, mm: float) -> Any:
-        middle = tuple(np.mean(axis, axis=0))
-        ends = self.hd.sr.CoordinatesForMeasurement3D("POLYLINE", _lps(axis), self.source.frame_of_reference)
-        image = self.hd.sr.SourceImageForMeasurement(*self._image(middle))
-        return self.hd.sr.Measurement(
-            self._code(name), round(mm, 3), self._code(codes.MM), referenced_images=[image],
-            referenced_coordinates=[ends],
-        )  # fmt: skip
 
     def _site(self) -> list[Any] | None:
         if not self.lesion.site:
@@ -233,8 +201,11 @@ class _LesionGroup:
         organ, side = found
         return [self.hd.sr.FindingSite(self._code(organ), None if side is None else self._code(side))]
 
-    def _image(self, point_ras: Point) -> tuple[str, str]:
-        header = self.source.nearest(point_ras)
+    def _image(self, point_ras: Iterable[float]) -> tuple[str, str]:
+        """Class and UID of the slice nearest to a place."""
+        row, column = np.array(self.source[0].ImageOrientationPatient, dtype=np.float64).reshape(2, 3)
+        origins = np.array([each.ImagePositionPatient for each in self.source], dtype=np.float64)
+        header = self.source[int(np.argmin(np.abs((origins - _lps(point_ras)) @ np.cross(row, column))))]
         self.images[header.SOPInstanceUID] = header
         return header.SOPClassUID, header.SOPInstanceUID
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -15,15 +14,7 @@ from .record_file import SUFFIX, write_record
 from .report_page import write_page
 from .table import write_csv
 
-CSV, HTML, SR, RECORD = KINDS = ("csv", "html", "sr", "record")
-
-
-@dataclass(frozen=True)
-class Exported:
-    """written: files. notes: sentences on findings left out of them, and on files that could not be written."""
-
-    written: tuple[Path, ...]
-    notes: tuple[str, ...]
+CSV, HTML, SR, RECORD = "csv", "html", "sr", "record"
 
 
 def export(
@@ -32,8 +23,8 @@ def export(
     volumes: Mapping[str, Volume] | None = None,
     sources: Mapping[str, str | Path | Iterable[str | Path]] | None = None,
     name: str = "follow-up",
-    kinds: Iterable[str] = KINDS,
-) -> Exported:
+    kinds: Iterable[str] = (CSV, HTML, SR, RECORD),
+) -> tuple[list[Path], list[str]]:
     """Write NAME.csv, NAME.html, NAME.followup.json, and NAME-STUDY.sr.dcm for each study; existing files are replaced.
 
     A file that cannot be written does not stop the others.
@@ -41,40 +32,41 @@ def export(
     Args:
         volumes: scans by study key, for pictures.
         sources: the DICOM slices, or a folder that holds them, by study key.
-        kinds: some of KINDS.
+        kinds: CSV, HTML, SR or RECORD each.
+
+    Returns:
+        The files, and sentences on findings left out of them and on files that could not be written.
 
     Raises:
         AnatomicalEmbeddingError: there is no lesion, or no file could be written.
     """
     if not record.lesions:
         raise AnatomicalEmbeddingError("there is no lesion in this follow-up yet; mark one before exporting.")
-    folder, kinds, sources = Path(folder), set(kinds), sources or {}
-    if unknown := kinds - set(KINDS):
-        raise AnatomicalEmbeddingError(f"{', '.join(sorted(unknown))}: cannot be exported; choose {', '.join(KINDS)}.")
+    kinds, sources = set(kinds), sources or {}
     written: list[Path] = []
     notes: list[str] = []
 
-    def attempt(path: Path, write: Callable[[Path], object]) -> None:
+    def attempt(file_name: str, write: Callable[[Path], object]) -> None:
         try:
-            left_out = write(path)
+            left_out = write(Path(folder, file_name))
         except AnatomicalEmbeddingError as error:
-            notes.append(f"{path.name} was not written: {error}")
+            notes.append(f"{file_name} was not written: {error}")
         else:
-            written.append(path)
+            written.append(Path(folder, file_name))
             notes.extend(left_out if isinstance(left_out, tuple) else ())
 
     if CSV in kinds:
-        attempt(folder / f"{name}.csv", lambda path: write_csv(path, record))
+        attempt(f"{name}.csv", lambda path: write_csv(path, record))
     if HTML in kinds:
-        attempt(folder / f"{name}.html", lambda path: write_page(path, record, volumes))
+        attempt(f"{name}.html", lambda path: write_page(path, record, volumes))
     if RECORD in kinds:
-        attempt(folder / f"{name}{SUFFIX}", lambda path: write_record(path, record))
+        attempt(f"{name}{SUFFIX}", lambda path: write_record(path, record))
     if SR in kinds:
         for key, file_name in sr_names(record, name).items():
-            attempt(folder / file_name, partial(write_sr, record, key, sources.get(key, ())))
+            attempt(file_name, partial(write_sr, record, key, sources.get(key, ())))
     if not written:
         raise AnatomicalEmbeddingError(notes[0] if notes else "nothing was chosen for export; choose a kind of file.")
-    return Exported(tuple(written), tuple(notes))
+    return written, notes
 
 
 def sr_names(record: FollowUp, name: str) -> dict[str, str]:

@@ -51,7 +51,7 @@ def add_record(here: FollowUp, other: FollowUp) -> Added:
 def _with_studies(here: FollowUp, other: FollowUp, keys: Mapping[str, str]) -> FollowUp:
     dates = {keys[study.key]: study.date for study in other.studies if study.key in keys}
     studies = [replace(study, date=study.date or dates.get(study.key)) for study in here.studies]
-    return here.with_studies(in_order(studies, (each for each in other.studies if each.key not in keys)).studies)
+    return here.with_studies(in_order(studies, (each for each in other.studies if each.key not in keys))[0])
 
 
 def _ids(here: FollowUp, other: FollowUp) -> dict[str, str]:
@@ -113,9 +113,9 @@ def _agree(one: Finding, other: Finding) -> bool:
 def _pairs(one: Finding, other: Finding) -> Iterator[tuple]:
     yield one.point_ras, other.point_ras
     if one.size.confirmed and other.size.confirmed:
-        for mine, theirs in ((one.size.long_axis, other.size.long_axis), (one.size.short_axis, other.size.short_axis)):
-            if mine is not None and theirs is not None:
-                yield from zip(mine, theirs, strict=True)
+        mine, theirs = one.size.axes, other.size.axes
+        for kind in mine.keys() & theirs.keys():
+            yield from zip(mine[kind], theirs[kind], strict=True)
 
 
 def _differs_in_kind(mine: Lesion, other: Lesion) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from ..errors import PointsError
 from ..files import parse_json
 from ..scan.points import read_points
-from .lesions import MARKED, Axis, Finding, Lesion, Point
+from .lesions import MARKED, Axis, Lesion, Point
 from .record import FollowUp
 
 _SAME_MM = 1.0  # two marks of one lesion in one scan
@@ -33,78 +33,59 @@ def read_lesions(path: str | Path) -> list[MarkedLesion]:
     Raises PointsError for a file that `read_points` refuses, and for a line without two ends.
     """
     points = read_points(path)
-    places = [tuple(place) for place in points.points_ras.tolist()]
-    lines = _lines(Path(path))
-    if lines is None:
-        return [MarkedLesion(label, place) for label, place in zip(points.labels, places, strict=True)]
-    found, at = [], 0
-    for name, is_line, count in lines:
-        labels, group = points.labels[at : at + count], places[at : at + count]
-        at += count
-        if not is_line:
-            found += [MarkedLesion(label, place) for label, place in zip(labels, group, strict=True)]
+    places = zip(points.labels, points.points_ras.tolist(), strict=True)
+    left = [MarkedLesion(label, (x, y, z)) for label, (x, y, z) in places]
+    if Path(path).suffix.lower() != ".json":
+        return left
+    found: list[MarkedLesion] = []
+    for markup in parse_json(Path(path).read_text(encoding="utf-8-sig"))["markups"]:
+        name, placed = str(markup.get("name") or ""), markup.get("controlPoints") or ()
+        count = sum(point.get("positionStatus", "defined") == "defined" for point in placed)
+        mine, left = left[:count], left[count:]
+        if markup.get("type") != "Line":
+            found += mine
         elif count == 2:
-            middle = tuple((a + b) / 2 for a, b in zip(*group, strict=True))
-            found.append(MarkedLesion(name, middle, (group[0], group[1])))
+            (a, b, c), (d, e, f) = axis = mine[0].point_ras, mine[1].point_ras
+            found.append(MarkedLesion(name, ((a + d) / 2, (b + e) / 2, (c + f) / 2), axis))
         elif count:
             raise PointsError(f"{path}: line {name!r} has one end only; place the other, or delete the line.")
     return found
 
 
-def _lines(path: Path) -> list[tuple[str, bool, int]] | None:
-    """Name, whether it is a line, and the count of placed points of each markup in a file; None for a .csv file."""
-    if path.suffix.lower() != ".json":
-        return None
-    markups = parse_json(path.read_text(encoding="utf-8-sig"))["markups"]
-
-    def placed(markup: dict) -> int:
-        points = markup.get("controlPoints") or ()
-        return sum(point.get("positionStatus", "defined") == "defined" for point in points)
-
-    return [(str(m.get("name") or ""), m.get("type") == "Line", placed(m)) for m in markups]
-
-
-@dataclass(frozen=True)
-class Marked:
-    """record: with the lesions of a list. notes: sentences on lesions of the list that change nothing."""
-
-    record: FollowUp
-    notes: tuple[str, ...]
-
-
-def mark_lesions(record: FollowUp, study: str, lesions: Sequence[MarkedLesion]) -> Marked:
+def mark_lesions(record: FollowUp, study: str, lesions: Sequence[MarkedLesion]) -> tuple[FollowUp, list[str]]:
     """Mark the lesions of a list in a study.
 
     A lesion that is already marked there, at this place or by this name, stays; it receives the line where it has no
     measurement. A lesion with the name of a single one known from other studies is that one, unless programs assign
     such names (F-1, L1, 3). Findings reviewed as not visible or outside stay too.
+
+    Returns:
+        The record, and sentences on lesions of the list that change nothing.
     """
     label, notes = record.study(study).label, []
     for marked, match in zip(lesions, _same_lesions(record, study, lesions), strict=True):
         lesion_id = match or _seen_at(record, study, marked.point_ras)  # a lesion may be twice in the list
         if lesion_id is not None:
-            found = record.lesion(lesion_id).findings[study]
-            away = math.dist(found.point_ras, marked.point_ras)
+            lesion = record.lesion(lesion_id)
+            away = math.dist(lesion.findings[study].point_ras, marked.point_ras)
             if away >= _SAME_MM:
                 there = f"{away:.0f} mm from its place in the list"
-                notes.append(
-                    f"{record.lesion(lesion_id).label}: is marked in {label} already, {there}, and stays there."
-                )
-            elif marked.long_axis is not None and not found.size.confirmed:
-                record = record.measure(lesion_id, study, marked.long_axis, None)
-            continue
-        lesion = _namesake(record, study, marked)
-        if lesion is not None and study in lesion.findings and lesion.findings[study].reviewed:
-            reason = f"{lesion.label}: was reviewed as {lesion.findings[study].state} in {label}"
-            notes.append(f"{reason}; its place in the list was left out.")
-            continue
-        lesion_id = record.free_id() if lesion is None else lesion.id
-        record = record.mark(study, marked.point_ras, None if lesion is None else lesion_id)
-        if lesion is None:
-            record = record.describe(lesion_id, name=marked.name)
-        if marked.long_axis is not None:
+                notes.append(f"{lesion.label}: is marked in {label} already, {there}, and stays there.")
+                continue
+        else:
+            namesake = _namesake(record, study, marked)
+            found = None if namesake is None else namesake.findings.get(study)
+            if found is not None and found.reviewed:
+                reason = f"{namesake.label}: was reviewed as {found.state} in {label}"
+                notes.append(f"{reason}; its place in the list was left out.")
+                continue
+            lesion_id = record.free_id() if namesake is None else namesake.id
+            record = record.mark(study, marked.point_ras, None if namesake is None else lesion_id)
+            if namesake is None:
+                record = record.describe(lesion_id, name=marked.name)
+        if marked.long_axis is not None and not record.finding(lesion_id, study).size.confirmed:
             record = record.measure(lesion_id, study, marked.long_axis, None)
-    return Marked(record, tuple(notes))
+    return record, notes
 
 
 def is_automatic(name: str) -> bool:
@@ -118,35 +99,28 @@ def _same_lesions(record: FollowUp, study: str, lesions: Sequence[MarkedLesion])
     for n, marked in enumerate(lesions):
         if same[n] is not None or not marked.name:
             continue
-        named = [
-            each
-            for each in record.lesions
-            if each.name == marked.name
-            and each.id not in same
-            and _is_visible(each, study)
-            and not (is_automatic(marked.name) and _is_carried(each.findings[study]))
-        ]
-        if named:
-            same[n] = min(named, key=lambda each: math.dist(each.findings[study].point_ras, marked.point_ras)).id
+        places = {}
+        for each in record.lesions:
+            found = each.findings.get(study)
+            if each.name != marked.name or each.id in same or found is None or not found.visible:
+                continue
+            is_carried = found.state != MARKED or found.guess is not None
+            if not (is_automatic(marked.name) and is_carried):
+                places[each.id] = math.dist(found.point_ras, marked.point_ras)
+        same[n] = min(places, key=places.__getitem__, default=None)
     return same
 
 
 def _seen_at(record: FollowUp, study: str, point_ras: Point) -> str | None:
     for each in record.lesions:
-        if _is_visible(each, study) and math.dist(each.findings[study].point_ras, point_ras) < _SAME_MM:
+        found = each.findings.get(study)
+        if found is not None and found.visible and math.dist(found.point_ras, point_ras) < _SAME_MM:
             return each.id
     return None
 
 
 def _namesake(record: FollowUp, study: str, marked: MarkedLesion) -> Lesion | None:
     """The only lesion of this name that is not visible in this study; None for a name that programs assign."""
-    named = [each for each in record.lesions if each.name == marked.name and not _is_visible(each, study)]
+    named = [lesion for lesion in record.lesions if lesion.name == marked.name]
+    named = [each for each in named if study not in each.findings or not each.findings[study].visible]
     return named[0] if marked.name and not is_automatic(marked.name) and len(named) == 1 else None
-
-
-def _is_visible(lesion: Lesion, study: str) -> bool:
-    return study in lesion.findings and lesion.findings[study].visible
-
-
-def _is_carried(found: Finding) -> bool:
-    return found.state != MARKED or found.guess is not None

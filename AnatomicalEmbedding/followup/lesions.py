@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 
 Point = tuple[float, float, float]
@@ -21,6 +21,7 @@ MERGED = "merged"  # reviewed: merged with another lesion, which is measured for
 STATES = (MARKED, PROPOSED, CONFIRMED, MOVED, NOT_VISIBLE, OUTSIDE, MERGED)
 WITH_PLACE = (MARKED, PROPOSED, CONFIRMED, MOVED)
 VISIBLE = (MARKED, CONFIRMED, MOVED)  # a person saw the lesion here
+LONG, SHORT = "long", "short"  # axes
 LEAST_AXIS_MM = 0.1  # shorter ones are drawing mistakes
 
 
@@ -72,6 +73,11 @@ class Measurement:
     confirmed: bool = False
 
     @property
+    def axes(self) -> dict[str, Axis]:
+        """The axes that there are: LONG or SHORT -> its ends."""
+        return {kind: axis for kind, axis in ((LONG, self.long_axis), (SHORT, self.short_axis)) if axis is not None}
+
+    @property
     def long_mm(self) -> float | None:
         """Length of the long axis."""
         return None if self.long_axis is None else math.dist(*self.long_axis)
@@ -81,9 +87,17 @@ class Measurement:
         """Length of the short axis."""
         return None if self.short_axis is None else math.dist(*self.short_axis)
 
-    def shifted(self, step: Point) -> Measurement:
-        """The same sizes, `step` mm farther."""
-        return Measurement(_moved(self.long_axis, step), _moved(self.short_axis, step), self.volume_ml, self.confirmed)
+    def moved(self, start: Point, place: Point) -> Measurement:
+        """The same sizes, moved as far as from `start` to `place`."""
+        dx, dy, dz = (to - at for at, to in zip(start, place, strict=True))
+
+        def there(axis: Axis | None) -> Axis | None:
+            if axis is None:
+                return None
+            (a, b, c), (d, e, f) = axis
+            return (a + dx, b + dy, c + dz), (d + dx, e + dy, f + dz)
+
+        return replace(self, long_axis=there(self.long_axis), short_axis=there(self.short_axis))
 
 
 NO_SIZE = Measurement()
@@ -129,19 +143,11 @@ class Lesion:
     tracking_uid: str = field(default_factory=lambda: f"2.25.{uuid.uuid4().int}")
 
     @property
+    def reviewed(self) -> dict[str, Finding]:
+        """The findings that a person has reviewed, by study key."""
+        return {key: found for key, found in self.findings.items() if found.reviewed}
+
+    @property
     def label(self) -> str:
         """Its number, and its name where it has one."""
         return f"{self.id} {self.name}".rstrip()
-
-
-def step_to(place: Point, start: Point) -> Point:
-    """The vector from `start` to `place`, mm."""
-    return place[0] - start[0], place[1] - start[1], place[2] - start[2]
-
-
-def _moved(axis: Axis | None, step: Point) -> Axis | None:
-    if axis is None:
-        return None
-    x, y, z = step
-    (a, b, c), (d, e, f) = axis
-    return (a + x, b + y, c + z), (d + x, e + y, f + z)

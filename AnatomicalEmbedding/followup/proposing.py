@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,8 +11,8 @@ import numpy as np
 from ..errors import AnatomicalEmbeddingError
 from ..matching.status import UNCERTAIN
 from ..scan.geometry import transform_points
-from .lesions import Finding, Guess, Measurement, Study, step_to
-from .record import FollowUp, Proposal
+from .lesions import PROPOSED, Finding, Guess, Measurement, Study
+from .record import FollowUp
 
 if TYPE_CHECKING:
     from ..embedding.map import EmbeddingMap
@@ -22,24 +21,10 @@ if TYPE_CHECKING:
 _NEAR_BODY_MM = 12.0  # a lesion of the skin may lie this far outside the body cells
 
 
-@dataclass(frozen=True)
-class Places:
-    """proposals: study -> lesion -> its place. reasons: study -> lesion -> why it has no place, in a sentence."""
-
-    proposals: Mapping[str, Mapping[str, Proposal]] = field(default_factory=dict)
-    reasons: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-
-    def put_into(self, record: FollowUp) -> FollowUp:
-        """The record with these proposals; reviewed findings stay."""
-        for study, proposals in self.proposals.items():
-            record = record.propose(study, proposals)
-        return record
-
-
 def find_places(
     record: FollowUp, studies: Iterable[str], maps: Mapping[str, EmbeddingMap], effort: str = "standard"
-) -> Places:
-    """Find the places of lesions in the studies where they are not reviewed.
+) -> tuple[FollowUp, dict[str, dict[str, str]]]:
+    """Propose the places of lesions in the studies where they are not reviewed.
 
     A lesion is carried over, with its axes, from the study nearest in time that has a map and in which a person saw it.
 
@@ -48,6 +33,9 @@ def find_places(
         maps: by study key.
         effort: see `matching.match.match_all`.
 
+    Returns:
+        The record with the proposals; and study -> lesion -> why it has no place, in a sentence.
+
     Raises:
         AnatomicalEmbeddingError: a study is not in the record or has no map.
         MapError: the maps are of different weights.
@@ -55,7 +43,7 @@ def find_places(
     studies = list(dict.fromkeys(studies))
     check_prepared(record, studies, maps)
     wanted: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))  # source -> target -> lesions
-    proposals: dict[str, dict[str, Proposal]] = {key: {} for key in studies}
+    proposals: dict[str, dict[str, Finding]] = {key: {} for key in studies}
     reasons: dict[str, dict[str, str]] = {key: {} for key in studies}
     for key in studies:
         for lesion in record.lesions:
@@ -70,15 +58,17 @@ def find_places(
     for source, targets in wanted.items():
         names = list(dict.fromkeys(name for lesions in targets.values() for name in lesions))
         points = np.array([record.finding(name, source).point_ras for name in names])
-        found, readable = carry_points(maps[source], points, [maps[key] for key in targets], effort)
+        matched, readable = carry_points(maps[source], points, [maps[key] for key in targets], effort)
         row = {name: n for n, name in enumerate(np.array(names)[readable])}
-        for (key, lesions), matches in zip(targets.items(), found, strict=True):
+        for (key, lesions), matches in zip(targets.items(), matched, strict=True):
             for name in lesions:
                 if name in row:
                     proposals[key][name] = _proposal(record.finding(name, source), matches, row[name], source)
                 else:
                     reasons[key][name] = outside_patient(name, record.study(source).label)
-    return Places(proposals, reasons)
+    for key, found in proposals.items():
+        record = record.propose(key, found)
+    return record, reasons
 
 
 def check_prepared(record: FollowUp, studies: Iterable[str], maps: Mapping[str, EmbeddingMap]) -> None:
@@ -127,7 +117,7 @@ def _nearest_source(
     return min(seen, key=away).key if seen else None
 
 
-def _proposal(seen: Finding, matches: Matches, number: int, source: str) -> Proposal:
+def _proposal(seen: Finding, matches: Matches, number: int, source: str) -> Finding:
     """The proposal of one match, with the axes around the new place. A volume is not carried over."""
     guess = Guess(UNCERTAIN, source)  # for weights without calibration
     if matches.status is not None:
@@ -135,8 +125,8 @@ def _proposal(seen: Finding, matches: Matches, number: int, source: str) -> Prop
         guess = Guess(str(matches.status[number]), source, error, probability)
     x, y, z = matches.points_ras[number].tolist()
     place = (x, y, z)
-    moved = seen.size.shifted(step_to(place, seen.point_ras))
-    return Proposal(place, guess, Measurement(moved.long_axis, moved.short_axis))
+    moved = seen.size.moved(seen.point_ras, place)
+    return Finding(PROPOSED, place, guess, Measurement(moved.long_axis, moved.short_axis))
 
 
 def _on_body(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:

@@ -18,29 +18,17 @@ from .lesions import (
     MARKED,
     MERGED,
     MOVED,
-    NO_SIZE,
     NOT_VISIBLE,
     OUTSIDE,
     PROPOSED,
     WITH_PLACE,
     Axis,
     Finding,
-    Guess,
     Lesion,
     Measurement,
     Point,
     Study,
-    step_to,
 )
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """A place where a lesion may be in a study, and the axes carried over with it."""
-
-    point_ras: Point
-    guess: Guess
-    size: Measurement = NO_SIZE
 
 
 @dataclass(frozen=True)
@@ -115,14 +103,7 @@ class FollowUp:
     def remove(self, lesion_id: str) -> FollowUp:
         """Remove a lesion. Its parts, and lesions merged with it, become independent again."""
         self.lesion(lesion_id)
-        kept = []
-        for lesion in self.lesions:
-            if lesion.id == lesion_id:
-                continue
-            findings = {k: f for k, f in lesion.findings.items() if not (f.state == MERGED and f.into == lesion_id)}
-            split_from = "" if lesion.split_from == lesion_id else lesion.split_from
-            kept.append(replace(lesion, findings=findings, split_from=split_from))
-        return replace(self, lesions=tuple(kept))
+        return self._without(lesion_id, "")
 
     def unite(self, lesion_id: str, other_id: str) -> FollowUp:
         """Make two lesions one: the first keeps its name and identifiers and receives the other's findings.
@@ -146,32 +127,15 @@ class FollowUp:
             if known is None or not known.reviewed:
                 findings[key] = found
         split_from = one.split_from or other.split_from
-        one = replace(
-            one,
-            findings=findings,
-            name=one.name or other.name,
-            site=one.site or other.site,
-            split_from="" if split_from in both else split_from,
-        )
-
-        def renamed(lesion: Lesion) -> Lesion:
-            changed = {
-                key: replace(found, into=lesion_id) if found.into == other_id else found
-                for key, found in lesion.findings.items()
-            }
-            split = lesion_id if lesion.split_from == other_id else lesion.split_from
-            return replace(lesion, findings=changed, split_from=split)
-
-        kept = [one if each.id == lesion_id else renamed(each) for each in self.lesions if each.id != other_id]
-        return replace(self, lesions=tuple(kept))
+        split_from = "" if split_from in both else split_from
+        name, site = one.name or other.name, one.site or other.site
+        one = replace(one, findings=findings, name=name, site=site, split_from=split_from)
+        return self._with(one)._without(other_id, lesion_id)
 
     def describe(self, lesion_id: str, **changes: Any) -> FollowUp:
         """Change name, site, target, nodal or split_from of a lesion. A part of a node becomes a node, and a part of a
         non-target a non-target, unless these are given.
         """
-        unknown = set(changes) - {"name", "site", "target", "nodal", "split_from"}
-        if unknown:
-            raise AnatomicalEmbeddingError(f"{', '.join(sorted(unknown))}: is no property of a lesion.")
         if changes.get("split_from"):
             part, whole = self.lesion(lesion_id), self.lesion(str(changes["split_from"]))
             if whole is part:
@@ -182,14 +146,13 @@ class FollowUp:
 
     # -- proposals ---------------------------------------------------------------------------------------------------
 
-    def propose(self, study: str, proposals: Mapping[str, Proposal]) -> FollowUp:
-        """Propose places of lesions, by id, in a study. Reviewed findings stay; sizes are not confirmed."""
+    def propose(self, study: str, proposals: Mapping[str, Finding]) -> FollowUp:
+        """Propose findings of lesions, by id, in a study. Reviewed findings stay; sizes are not confirmed."""
         for lesion_id, proposal in proposals.items():
             known = self.finding(lesion_id, study)
             if known is None or not known.reviewed:
                 size = replace(proposal.size, confirmed=False)
-                found = Finding(PROPOSED, _point(proposal.point_ras), proposal.guess, size)
-                self = self._set(lesion_id, study, found)
+                self = self._set(lesion_id, study, replace(proposal, point_ras=_point(proposal.point_ras), size=size))
         return self
 
     def forget(self, lesion_id: str, study: str) -> FollowUp:
@@ -248,17 +211,14 @@ class FollowUp:
         found = self._known(lesion_id, study)
         if found.state not in WITH_PLACE:
             raise AnatomicalEmbeddingError(f"{lesion_id}: is {found.state} in this study; place it there first.")
-        long_axis, short_axis = (
-            None if axis is None else (_point(axis[0]), _point(axis[1])) for axis in (long_axis, short_axis)
-        )
-        for kind, axis in (("long", long_axis), ("short", short_axis)):
-            if axis is not None and math.dist(*axis) < LEAST_AXIS_MM:
+        volume_ml = found.size.volume_ml if volume_ml is None else volume_ml
+        size = Measurement(_axis(long_axis), _axis(short_axis), volume_ml, confirmed=True)
+        for kind, axis in size.axes.items():
+            if math.dist(*axis) < LEAST_AXIS_MM:
                 raise AnatomicalEmbeddingError(
                     f"{lesion_id}: its {kind} axis is shorter than {LEAST_AXIS_MM} mm; draw it from edge to edge, or "
                     "mark the lesion as not visible."
                 )
-        volume_ml = found.size.volume_ml if volume_ml is None else volume_ml
-        size = Measurement(long_axis, short_axis, volume_ml, confirmed=True)
         return self._set(lesion_id, study, replace(found, size=size)).confirm(lesion_id, study)
 
     def accept_size(self, lesion_id: str, study: str) -> FollowUp:
@@ -284,6 +244,19 @@ class FollowUp:
         lesion = self.lesion(lesion_id)
         return self._with(replace(lesion, findings={**lesion.findings, study: finding}))
 
+    def _without(self, lesion_id: str, instead: str) -> FollowUp:
+        """The record without a lesion; parts and merged lesions belong to `instead` then, or to no lesion for ""."""
+        kept = []
+        for lesion in (each for each in self.lesions if each.id != lesion_id):
+            findings = {
+                key: replace(found, into=instead) if found.into == lesion_id else found
+                for key, found in lesion.findings.items()
+                if instead or found.into != lesion_id
+            }
+            split_from = instead if lesion.split_from == lesion_id else lesion.split_from
+            kept.append(replace(lesion, findings=findings, split_from=split_from))
+        return replace(self, lesions=tuple(kept))
+
     def _with(self, lesion: Lesion) -> FollowUp:
         return replace(self, lesions=tuple(lesion if each.id == lesion.id else each for each in self.lesions))
 
@@ -292,8 +265,12 @@ def _placed(found: Finding, state: str, place: Point) -> Finding:
     """The finding at another place; unconfirmed axes move along."""
     size = found.size
     if found.point_ras is not None and not size.confirmed:
-        size = size.shifted(step_to(place, found.point_ras))
+        size = size.moved(found.point_ras, place)
     return Finding(state, place, found.guess, size)
+
+
+def _axis(axis: Axis | None) -> Axis | None:
+    return None if axis is None else (_point(axis[0]), _point(axis[1]))
 
 
 def _point(point: Iterable[float]) -> Point:

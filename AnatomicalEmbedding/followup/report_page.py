@@ -93,27 +93,21 @@ def write_page(
 
 
 def _strip(record: FollowUp, lesion: Lesion, cells: list[Row], volumes: Mapping[str, Volume]) -> _Strip:
-    side_mm = max(_LEAST_SIDE_MM, _SIDE * _longest_mm(cells))
+    axes = [axis for row in cells if row.finding for axis in row.finding.size.axes.values()]
+    side_mm = max([_LEAST_SIDE_MM, *(_SIDE * math.dist(*axis) for axis in axes)])
     half_mm = pictures.pixels_across(side_mm, side_mm / _PIXELS) * side_mm / _PIXELS / 2  # to the pixels' outer edges
     window = _window(cells, volumes)
     shown = [_cell(row, volumes.get(row.study.key), side_mm, window, record) for row in cells]
     return _Strip(lesion, shown, half_mm, window)
 
 
-def _longest_mm(cells: list[Row]) -> float:
-    axes = [axis for row in cells if row.finding for axis in (row.finding.size.long_axis, row.finding.size.short_axis)]
-    return max((math.dist(*axis) for axis in axes if axis is not None), default=0.0)
-
-
 def _window(cells: list[Row], volumes: Mapping[str, Volume]) -> Window:
     """The window for the first place where a person saw the lesion, else for the first proposal."""
     placed = [row for row in cells if row.finding and row.finding.point_ras and row.study.key in volumes]
     best = next((row for row in placed if row.finding.visible), placed[0] if placed else None)
-    return (
-        SOFT_TISSUE
-        if best is None
-        else pictures.choose_window(volumes[best.study.key], np.array(best.finding.point_ras))
-    )
+    if best is None:
+        return SOFT_TISSUE
+    return pictures.choose_window(volumes[best.study.key], np.array(best.finding.point_ras))
 
 
 def _cell(row: Row, volume: Volume | None, side_mm: float, window: Window, record: FollowUp) -> _Cell:
@@ -126,15 +120,14 @@ def _cell(row: Row, volume: Volume | None, side_mm: float, window: Window, recor
         return _Cell(row, why=_WHY_NO_PICTURE[found.state])
     if volume is None:
         return _Cell(row, why="no picture: the scan was not loaded")
-    axes = {"long": found.size.long_axis, "short": found.size.short_axis}
     middle = np.array(found.point_ras)
-    if axes["long"] is not None:  # the slice of the measurement
-        middle[2] = np.mean(axes["long"], axis=0)[2]
+    if found.size.long_axis is not None:  # the slice of the measurement
+        middle[2] = np.mean(found.size.long_axis, axis=0)[2]
     if not volume.contains(middle[None])[0]:
         return _Cell(row, why="no picture: the place is outside the scan that was loaded")
     hu = pictures.slice_hu(volume, middle, AXIAL, side_mm, side_mm / _PIXELS)
     source = pictures.data_uri(window.to_grey(hu))
-    drawn = tuple((kind, tuple(_place(end, middle) for end in axis)) for kind, axis in axes.items() if axis is not None)
+    drawn = tuple((kind, tuple(_place(end, middle) for end in axis)) for kind, axis in found.size.axes.items())
     return _Cell(row, source, "", drawn, _place(found.point_ras, middle), abs(found.point_ras[2] - middle[2]))
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from .lesions import NOT_VISIBLE, Lesion, Study
+from .lesions import NOT_VISIBLE, Lesion
 from .record import FollowUp
 from .sizes import Measured, diameter_mm, is_normal, measured, sentences
 from .sr_codes import organ_of
@@ -63,7 +63,9 @@ def responses(record: FollowUp) -> list[Response]:
     answers = []
     for study in record.studies:
         number = timeline.visits.number_of(study.key)
-        notes = (*found[number].notes, *_visit_notes(timeline.visits.scans[number]))
+        notes, scans = found[number].notes, timeline.visits.scans[number]
+        if len(scans) > 1:
+            notes += (f"{' and '.join(scan.name for scan in scans)}: one visit, by date or by study in DICOM.",)
         answers.append(replace(found[number], study=study.key, notes=notes))
     return answers
 
@@ -156,12 +158,6 @@ def _others_left(timeline: Timeline, number: int) -> Iterator[tuple[str, str]]:
         gone = found is not None and (found.state == NOT_VISIBLE or is_normal(lesion, diameter_mm(lesion, found)))
         if lesion_id not in in_sum and not gone:
             yield lesion_id, "is not in the sum and not marked as gone; without it the response would be complete."
-
-
-def _visit_notes(scans: tuple[Study, ...]) -> Iterator[str]:
-    if len(scans) > 1:
-        names = " and ".join(scan.name for scan in scans)
-        yield f"{names}: one visit, by date or by study in DICOM."
 
 
 def _choice_notes(sizes: Measured, targets: list[Lesion]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .lesions import LEAST_AXIS_MM, NOT_VISIBLE, OUTSIDE, PROPOSED, Finding, Lesion, Study
+from .lesions import LEAST_AXIS_MM, LONG, NOT_VISIBLE, OUTSIDE, PROPOSED, SHORT, Finding, Lesion, Study
 from .record import FollowUp
 
 NORMAL_NODE_MM = 10.0  # a node with a shorter short axis is normal
@@ -82,8 +82,7 @@ def why_unknown(lesion: Lesion, found: Finding | None, study: Study) -> str:
         return f"only proposed in {study.label}; confirm it, or place the lesion."
     if found.state == OUTSIDE:
         return f"not in the scan of {study.label}."
-    drawn = found.size.short_axis if lesion.nodal else found.size.long_axis
-    if drawn is not None and not found.size.confirmed:
+    if (SHORT if lesion.nodal else LONG) in found.size.axes and not found.size.confirmed:
         return f"axes in {study.label} are carried over from another study; accept or draw them."
     return f"not measured in {study.label}; draw the {axis}."
 

@@ -5,13 +5,12 @@ Codes of organs come from `anatomy`.
 
 from ..anatomy.codes import Code, code_of, name_of_code
 from ..anatomy.names import SIDES, spelling_key
-from .lesions import CONFIRMED, MARKED, MERGED, MOVED, NOT_VISIBLE, OUTSIDE, PROPOSED
+from .lesions import CONFIRMED, LONG, MARKED, MERGED, MOVED, NOT_VISIBLE, OUTSIDE, PROPOSED, SHORT
 
 SCHEME = "99ANATEMB"  # 99: local, DICOM PS3.16 section 8.2
 UNCONFIRMED = " (UNCONFIRMED)"  # ends the identifier of an unreviewed lesion
 LESION: Code = ("52988006", "SCT", "Lesion")
-LONG_AXIS: Code = ("103339001", "SCT", "Long axis")
-SHORT_AXIS: Code = ("103340004", "SCT", "Short axis")
+AXES: dict[str, Code] = {LONG: ("103339001", "SCT", "Long axis"), SHORT: ("103340004", "SCT", "Short axis")}
 VOLUME: Code = ("118565006", "SCT", "Volume")
 MM: Code = ("mm", "UCUM", "mm")
 ML: Code = ("mL", "UCUM", "mL")

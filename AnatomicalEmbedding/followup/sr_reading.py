@@ -20,7 +20,21 @@ from typing import TYPE_CHECKING
 from ..errors import AnatomicalEmbeddingError, require
 from . import sr_codes as codes
 from .importing import add_record
-from .lesions import MARKED, MERGED, NO_SIZE, VISIBLE, WITH_PLACE, Axis, Finding, Lesion, Measurement, Point, Study
+from .lesions import (
+    LONG,
+    MARKED,
+    MERGED,
+    NO_SIZE,
+    SHORT,
+    VISIBLE,
+    WITH_PLACE,
+    Axis,
+    Finding,
+    Lesion,
+    Measurement,
+    Point,
+    Study,
+)
 from .record import FollowUp
 from .study_inputs import date_of
 
@@ -168,14 +182,14 @@ def _numbered(lesions: Iterable[Lesion]) -> Iterator[Lesion]:
 
 def _size(items: list[Dataset]) -> Measurement:
     """The measurements of a group; NO_SIZE where it has no measurement in the patient."""
-    long_axis, short_axis = (_axis(items, code) for code in (codes.LONG_AXIS, codes.SHORT_AXIS))
+    long_axis, short_axis = (_axis(items, codes.AXES[kind]) for kind in (LONG, SHORT))
     volume_ml = None
     for item in _named(items, codes.VOLUME):
         value = item.MeasuredValueSequence[0]
         factor = _ML.get(str(value.MeasurementUnitsCodeSequence[0].CodeValue))
         volume_ml = None if factor is None else float(value.NumericValue) * factor
-    is_empty = long_axis is None and short_axis is None and volume_ml is None
-    return NO_SIZE if is_empty else Measurement(long_axis, short_axis, volume_ml, confirmed=True)
+    size = Measurement(long_axis, short_axis, volume_ml)
+    return replace(size, confirmed=size != NO_SIZE)
 
 
 def _axis(items: list[Dataset], code: codes.Code) -> Axis | None:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 
 from ..errors import AnatomicalEmbeddingError
@@ -11,22 +11,6 @@ from .lesions import Study
 
 _CONTENT = re.compile(r"[0-9a-f]{40}")  # as of `inference.volume_hash`
 _DATE = re.compile(r"(\d{4})([.-]?)(\d{2})\2(\d{2})")  # YYYYMMDD; in older files YYYY.MM.DD, in some YYYY-MM-DD
-
-
-@dataclass(frozen=True)
-class Recognized:
-    """The studies of input scans, in that order, with the keys of the record. notes: sentences for the user."""
-
-    studies: tuple[Study, ...]
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class InOrder:
-    """Studies in order of time. notes: a sentence on each study whose place in time is unknown."""
-
-    studies: tuple[Study, ...]
-    notes: tuple[str, ...]
 
 
 def same_studies(here: Sequence[Study], others: Sequence[Study]) -> dict[str, str]:
@@ -51,7 +35,7 @@ def same_studies(here: Sequence[Study], others: Sequence[Study]) -> dict[str, st
 
 def recognize(
     known: Sequence[Study], scans: Sequence[Study], files: Sequence[str], by_hand: Sequence[date | None] = ()
-) -> Recognized:
+) -> tuple[list[Study], list[str]]:
     """Find the studies of a record that input scans belong to.
 
     A study that is new gets the name of its file, and of the folders above where several files have one name.
@@ -61,6 +45,9 @@ def recognize(
         scans: keyed by DICOM series or content.
         files: paths of the scans.
         by_hand: dates entered now. They count before the dates of the record, and these before the dates of the scans.
+
+    Returns:
+        The studies of the scans, in that order, with the keys of the record, and sentences for the user.
 
     Raises:
         AnatomicalEmbeddingError: a scan occurs twice, or its name fits several studies of the record.
@@ -93,29 +80,26 @@ def recognize(
                 notes.append(f"{file}: is another scan than {names[n]} of the record; it becomes {name}.")
             continue
         same = by_key[keys[scan.key]]
-        studies.append(
-            replace(
-                same,
-                date=day or same.date or scan.date,
-                study_uid=same.study_uid or scan.study_uid,
-                series_uid=same.series_uid or scan.series_uid,
-            )
-        )
+        uids = {name: getattr(same, name) or getattr(scan, name) for name in ("study_uid", "series_uid")}
+        studies.append(replace(same, date=day or same.date or scan.date, **uids))
         if day is None and same.date and scan.date and same.date != scan.date:
             dates = f"{scan.date.isoformat()} in its header and {same.date.isoformat()} in the record"
             notes.append(f"{file}: has the date {dates}, which is kept; give --date for each scan to change it.")
         if same.key != scan.key and not same.series_uid:
             notes.append(f"{file}: is taken for {_shown(same)} of the record, by its name.")
-    return Recognized(tuple(studies), tuple(notes))
+    return studies, notes
 
 
-def in_order(known: Iterable[Study], others: Iterable[Study]) -> InOrder:
-    """All studies by date; one without a date follows its predecessor in `known`, then `others`."""
+def in_order(known: Iterable[Study], others: Iterable[Study]) -> tuple[list[Study], list[str]]:
+    """All studies by date; one without a date follows its predecessor in `known`, then `others`.
+
+    Returns the studies, and a sentence on each whose place in time is unknown.
+    """
     studies = {study.key: study for study in (*known, *others)}
     ordered = sorted((each for each in studies.values() if each.date is not None), key=lambda each: each.date)
     if not ordered:
         note = "No scan has a date, so their order is taken as the order in time; give --date for each."
-        return InOrder(tuple(studies.values()), (note,) if len(studies) > 1 else ())
+        return list(studies.values()), [note] if len(studies) > 1 else []
     notes: list[str] = []
     before: Study | None = None
     for study in studies.values():
@@ -124,7 +108,7 @@ def in_order(known: Iterable[Study], others: Iterable[Study]) -> InOrder:
             where = "first, as listed" if before is None else f"after {_shown(before)}, as listed"
             notes.append(f"{study.name}: has no date, so it comes {where}; give --date for each scan to change that.")
         before = study
-    return InOrder(tuple(ordered), tuple(notes))
+    return ordered, notes
 
 
 def date_of(text: str) -> date | None:
@@ -139,31 +123,11 @@ def date_of(text: str) -> date | None:
 def _candidates(here: Sequence[Study], others: Sequence[Study], keys: Mapping[str, str]) -> dict[str, list[Study]]:
     """Key of each other study that is not in `keys` and has no series -> the studies of `here` that it may be."""
     free = [each for each in here if each.key not in keys.values() and not each.series_uid]
-    names = [{each.name for each in studies} for studies in (here, others)]
     sought = [each for each in others if each.key not in keys and not each.series_uid]
     return {
-        each.key: [study for study in free if _is_alike(study, each, *names) and not _contradict(study, each)]
+        each.key: [study for study in free if study.name == each.name and not _contradict(study, each)]
         for each in sought
     }
-
-
-def _is_alike(study: Study, other: Study, names: set[str], other_names: set[str]) -> bool:
-    """Whether two names may be of one file. Two files CT are CT and CT_1 in Slicer, and named by folder elsewhere."""
-    if study.name == other.name:
-        return True
-    mine, theirs = _stems(study.name, names), _stems(other.name, other_names)
-    return bool(mine & theirs) and study.name not in other_names
-
-
-def _stems(name: str, names: set[str]) -> set[str]:
-    """The name, and the part of it that another name of the record shares: CT of CT_1, and of A_CT next to B_CT."""
-    parts = name.split("_")
-    stems = {name}
-    if parts[-1].isdigit() and (stem := "_".join(parts[:-1])) in names:
-        stems.add(stem)
-    ends = ("_".join(parts[n:]) for n in range(1, len(parts)))
-    ends = (end for end in ends if not end.isdigit())
-    return stems | {end for end in ends if any(each != name and each.endswith(f"_{end}") for each in names)}
 
 
 def _contradict(one: Study, other: Study) -> bool:

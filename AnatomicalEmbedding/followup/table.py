@@ -57,9 +57,9 @@ class Row:
             return (NOT_ASSESSED,)
         if not self.finding.reviewed:
             return (UNCONFIRMED,)
-        carried = self.finding.size
-        sized = any(value is not None for value in (carried.long_axis, carried.short_axis, carried.volume_ml))
-        return (SIZE_UNCONFIRMED,) if self.finding.visible and sized and not carried.confirmed else ()
+        size = self.finding.size
+        is_carried = not size.confirmed and (size.axes or size.volume_ml is not None)
+        return (SIZE_UNCONFIRMED,) if self.finding.visible and is_carried else ()
 
 
 def rows(record: FollowUp) -> list[Row]:

@@ -59,7 +59,7 @@ class Timeline:
 
     visits: Visits
     start: int | None
-    baseline: int | None
+    baseline: int | None = None
 
     @property
     def record(self) -> FollowUp:
@@ -150,14 +150,12 @@ class Timeline:
 def timeline_of(record: FollowUp) -> Timeline:
     """The timeline of a follow-up."""
     visits = visits_of(record)
-    record = visits.record
-    with_disease = (
-        number
-        for number, study in enumerate(record.studies)
-        if any(_is_seen(lesion.findings.get(study.key)) for lesion in record.lesions)
-    )
-    timeline = Timeline(visits, next(with_disease, None), None)
-    return timeline if timeline.start is None else replace(timeline, baseline=_find_baseline(timeline))
+    lesions = visits.record.lesions
+    for number, study in enumerate(visits.record.studies):
+        if any(_is_seen(lesion.findings.get(study.key)) for lesion in lesions):
+            timeline = Timeline(visits, number)
+            return replace(timeline, baseline=_find_baseline(timeline))
+    return Timeline(visits, None)
 
 
 def visits_of(record: FollowUp) -> Visits:

@@ -40,7 +40,7 @@ def reviewed_record(patient: PhantomFollowUp, maps: list) -> FollowUp:
         record = measured(record, record.lesions[-1].id, lesion, 0, keys[0])
     every = dict(zip(keys, maps, strict=True))
     for number, key in enumerate(keys[1:], start=1):
-        record = find_places(record, [key], every).put_into(record)
+        record = find_places(record, [key], every)[0]
         for n, lesion in enumerate(known, start=1):
             if number == len(keys) - 1 and n == len(known):
                 continue

@@ -18,7 +18,7 @@ PLACES = MIDDLE + np.array([[0.0, 0.0, 0.0], [20.0, -15.0, 25.0], [-30.0, 10.0, 
 
 def propose_places(record, study, maps):
     """The record with what `find_places` finds for one study."""
-    return find_places(record, [study], maps).put_into(record)
+    return find_places(record, [study], maps)[0]
 
 
 def _marked(study: str = "a") -> FollowUp:
@@ -57,10 +57,7 @@ def test_a_lesion_comes_from_the_study_nearest_in_time_in_which_it_was_seen() ->
 
 def test_what_a_person_entered_is_not_asked_again() -> None:
     record = propose_places(_marked(), "b", MAPS).confirm("L1", "b").move("L2", "b", MIDDLE).not_visible("L3", "b")
-    again = find_places(record, ["b"], MAPS)
-    assert again.proposals == {"b": {}}
-    assert again.reasons == {"b": {}}
-    assert again.put_into(record) == record
+    assert find_places(record, ["b"], MAPS) == (record, {"b": {}})
     assert [record.finding(f"L{n}", "b").state for n in (1, 2)] == [CONFIRMED, MOVED]
 
 
@@ -69,14 +66,10 @@ def test_a_lesion_outside_the_patient_has_a_reason_instead_of_a_place() -> None:
     body[:, :, 18:] = False  # air from R = 54 mm on
     maps = {"a": moved_map("a", body), "b": MAPS["b"]}
     record = EMPTY.mark("a", (60.0, 5.0, 396.0)).mark("a", (90.0, 5.0, 396.0)).mark("a", (500.0, 5.0, 396.0))
-    found = find_places(record, ["b"], maps)
-    assert list(found.proposals["b"]) == ["L1"]  # on the skin
-    assert set(found.reasons["b"]) == {"L2", "L3"}
-    assert (
-        found.reasons["b"]["L2"]
-        == "L2: its place in 2024-01-01 is outside the patient; correct it there, and try again."
-    )
-    assert found.put_into(record).finding("L2", "b") is None
+    found, reasons = find_places(record, ["b"], maps)
+    assert [lesion.id for lesion in found.lesions if "b" in lesion.findings] == ["L1"]  # on the skin
+    assert set(reasons["b"]) == {"L2", "L3"}
+    assert reasons["b"]["L2"] == "L2: its place in 2024-01-01 is outside the patient; correct it there, and try again."
 
 
 def test_axes_keep_their_lengths_and_go_along_unconfirmed() -> None:

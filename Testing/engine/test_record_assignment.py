@@ -29,9 +29,9 @@ def test_the_same_lesions_become_one_and_keep_the_earlier_name() -> None:
     assert told.same == (("L2", "L3"),)
     assert told.earlier == {"L1": "disappeared", "L2": "same"}
     assert told.later == {"L3": "same", "L4": "new"}
-    near = told.nearness["L2", "L3"]
-    assert near.off_mm == pytest.approx(1.0, abs=0.5)  # it was marked 1 mm farther to the right
-    assert near.is_likely
+    off_mm, expected_mm = told.distances["L2", "L3"]
+    assert off_mm == pytest.approx(1.0, abs=0.5)  # it was marked 1 mm farther to the right
+    assert off_mm <= expected_mm
     after = told.put_into(record)
     assert [lesion.id for lesion in after.lesions] == ["L1", "L2", "L4"]
     assert after.finding("L2", "b") == record.finding("L3", "b")
@@ -46,10 +46,7 @@ def test_pairs_that_were_distinguished_in_a_third_study_stay_apart_and_the_other
 
     apart = record.mark("c", MIDDLE + STEPS["c"], "L2").not_visible("L4", "c")  # a person: L2 is not L4
     told = assign_in_record(apart, "a", "b", MAPS)
-    assert set(told.same) == {("L1", "L3"), ("L2", "L4")}
-    found, kept_apart = told.without_conflicts(apart)
-    assert (found.same, found.split) == ((("L1", "L3"),), ())
-    assert kept_apart == (("L2", "L4"),)
+    assert (told.same, told.apart, told.split) == ((("L1", "L3"),), (("L2", "L4"),), ())
     after = told.put_into(apart)
     assert [lesion.id for lesion in after.lesions] == ["L1", "L2", "L4", "L5"]
     assert not any(lesion.split_from for lesion in after.lesions)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import date
 
-from AnatomicalEmbedding.followup.lesions import Guess, Measurement, Study
-from AnatomicalEmbedding.followup.record import FollowUp, Proposal
+from AnatomicalEmbedding.followup.lesions import PROPOSED, Finding, Guess, Measurement, Study
+from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.response import Response, responses
 
-GONE, OUT, SEEN, PROPOSED = "gone", "out", "seen", "proposed"  # seen: and not measured
+GONE, OUT, SEEN = "gone", "out", "seen"  # seen: and not measured
 Said = float | str | None
 
 
@@ -45,7 +45,7 @@ def said(record: FollowUp, lesion_id: str, study: str, what: Said) -> FollowUp:
         return record.outside(lesion_id, study)
     if what == PROPOSED:
         guess = Guess("matched", record.studies[0].key, 2.0, 0.99)
-        return record.propose(study, {lesion_id: Proposal((0, 0, 0), guess, Measurement(axis(10), axis(5)))})
+        return record.propose(study, {lesion_id: Finding(PROPOSED, (0, 0, 0), guess, Measurement(axis(10), axis(5)))})
     record = record.mark(study, (0, 0, 0), lesion_id)
     return record if what == SEEN else record.measure(lesion_id, study, axis(what), axis(what / 2))
 

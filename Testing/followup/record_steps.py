@@ -7,8 +7,8 @@ from datetime import date, timedelta
 from hypothesis import strategies as st
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from AnatomicalEmbedding.followup.lesions import Guess, Measurement, Study
-from AnatomicalEmbedding.followup.record import FollowUp, Proposal
+from AnatomicalEmbedding.followup.lesions import PROPOSED, Finding, Guess, Measurement, Study
+from AnatomicalEmbedding.followup.record import FollowUp
 
 KEYS = ("a", "b", "c")
 IDS = ("L1", "L2", "L3")
@@ -25,7 +25,7 @@ _guesses = st.builds(
     st.none() | st.floats(0, 1),
 )
 _sizes = st.builds(Measurement, axes, axes, st.none() | st.floats(0, 1000), st.booleans())
-proposals = st.dictionaries(st.sampled_from(IDS), st.builds(Proposal, points, _guesses, _sizes))
+proposals = st.dictionaries(st.sampled_from(IDS), st.builds(Finding, st.just(PROPOSED), points, _guesses, _sizes))
 
 _ids, _keys = st.sampled_from(IDS), st.sampled_from(KEYS)
 steps = st.one_of(

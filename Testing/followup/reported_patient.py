@@ -7,8 +7,8 @@ from datetime import date
 
 import numpy as np
 
-from AnatomicalEmbedding.followup.lesions import Axis, Guess, Measurement, Point, Study
-from AnatomicalEmbedding.followup.record import FollowUp, Proposal
+from AnatomicalEmbedding.followup.lesions import PROPOSED, Axis, Finding, Guess, Measurement, Point, Study
+from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.scan.volume import Volume
 
 PRIOR = Study("prior", "CT before", date(2024, 1, 15))
@@ -43,7 +43,9 @@ def patient_record(prior: Volume, current: Volume, studies: tuple[Study, Study] 
         record = record.measure(f"L{n}", before, *axes_at(point, 20.0 + n, 12.0 + n))
         guess = Guess("matched", before, 3.0 + n, 0.9)
         there = place_in(current, share)
-        record = record.propose(after, {f"L{n}": Proposal(there, guess, Measurement(*axes_at(there, 20 + n, 12 + n)))})
+        record = record.propose(
+            after, {f"L{n}": Finding(PROPOSED, there, guess, Measurement(*axes_at(there, 20 + n, 12 + n)))}
+        )
     record = record.describe("L1", name="dome", site="liver")
     record = record.describe("L2", name="hilar node", site="left lung", nodal=True)
     record = record.measure("L1", after, *axes_at(place_in(current, SHARES[0]), 15.5, 9.25), volume_ml=2.345)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from record_steps import STUDIES
 
-from AnatomicalEmbedding.followup.lesions import Guess, Measurement
-from AnatomicalEmbedding.followup.record import FollowUp, Proposal
+from AnatomicalEmbedding.followup.lesions import PROPOSED, Finding, Guess, Measurement
+from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.report_page import write_page
 from AnatomicalEmbedding.scan.volume import Volume
 
@@ -44,7 +44,7 @@ def upright(mm: float, at=PLACE):
 def record(empty: FollowUp) -> FollowUp:
     """Measured in a, proposed in b, nothing in c."""
     record = empty.mark("a", PLACE).measure("L1", "a", across(24), upright(16))
-    return record.propose("b", {"L1": Proposal(PLACE, GUESS, Measurement(across(24), upright(16)))})
+    return record.propose("b", {"L1": Finding(PROPOSED, PLACE, GUESS, Measurement(across(24), upright(16)))})
 
 
 @pytest.fixture

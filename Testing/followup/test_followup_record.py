@@ -7,8 +7,8 @@ from hypothesis import given
 from record_steps import IDS, STUDIES, cell_of, proposals, records, steps, taken
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from AnatomicalEmbedding.followup.lesions import MARKED, NO_SIZE, NOT_VISIBLE, PROPOSED, Guess, Measurement
-from AnatomicalEmbedding.followup.record import FollowUp, Proposal
+from AnatomicalEmbedding.followup.lesions import MARKED, NO_SIZE, NOT_VISIBLE, PROPOSED, Finding, Guess, Measurement
+from AnatomicalEmbedding.followup.record import FollowUp
 
 GUESS = Guess("matched", "a", 4.0, 0.9)
 AXIS = ((0.0, 0.0, 0.0), (10.0, 0.0, 0.0))
@@ -16,7 +16,7 @@ SHORT = ((0.0, -3.0, 0.0), (0.0, 3.0, 0.0))
 
 
 def _proposed(empty: FollowUp, size: Measurement = NO_SIZE) -> FollowUp:
-    return empty.mark("a", (1, 2, 3)).propose("b", {"L1": Proposal((5, 5, 5), GUESS, size)})
+    return empty.mark("a", (1, 2, 3)).propose("b", {"L1": Finding(PROPOSED, (5, 5, 5), GUESS, size)})
 
 
 @given(records(), steps)
@@ -65,7 +65,6 @@ def test_merged_lesions_are_measured_by_the_one_that_they_went_into(empty: Follo
         (lambda r: r.mark("z", (0, 0, 0)), "'z'"),
         (lambda r: r.mark("a", (0, 0, 0), "L9"), "'L9'"),
         (lambda r: r.confirm("L1", "c"), "no place in 2024"),
-        (lambda r: r.describe("L1", colour="red"), "colour"),
         (lambda r: r.describe("L1", split_from="L1"), "part of itself"),
         (
             lambda r: r.measure("L1", "a", ((1, 2, 3), (1, 2, 3)), None),

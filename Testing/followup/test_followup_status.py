@@ -1,7 +1,7 @@
 """One word for each cell of the table."""
 
-from AnatomicalEmbedding.followup.lesions import CONFIRMED, MERGED, PROPOSED, Guess
-from AnatomicalEmbedding.followup.record import FollowUp, Proposal
+from AnatomicalEmbedding.followup.lesions import CONFIRMED, MERGED, PROPOSED, Finding, Guess
+from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.status import ABSENT, BASELINE, DISAPPEARED, SPLIT, UNCERTAIN, status_of
 
 
@@ -10,7 +10,7 @@ def _words(record: FollowUp, lesion_id: str) -> list[str]:
 
 
 def test_a_lesion_that_goes_away(empty: FollowUp) -> None:
-    record = empty.mark("a", (0, 0, 0)).propose("b", {"L1": Proposal((1, 0, 0), Guess("matched", "a"))})
+    record = empty.mark("a", (0, 0, 0)).propose("b", {"L1": Finding(PROPOSED, (1, 0, 0), Guess("matched", "a"))})
     assert _words(record, "L1") == [BASELINE, PROPOSED, ""]
     record = record.confirm("L1", "b").not_visible("L1", "c")
     assert _words(record, "L1") == [BASELINE, CONFIRMED, DISAPPEARED]
@@ -26,5 +26,5 @@ def test_parts_and_unions(empty: FollowUp) -> None:
 def test_doubtful_proposals(empty: FollowUp) -> None:
     record = empty.mark("a", (0, 0, 0))
     for doubt in (UNCERTAIN, ABSENT):
-        told = record.propose("b", {"L1": Proposal((1, 0, 0), Guess(doubt, "a"))})
+        told = record.propose("b", {"L1": Finding(PROPOSED, (1, 0, 0), Guess(doubt, "a"))})
         assert status_of(told, "L1", "b") == doubt

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from record_steps import records
 
-from AnatomicalEmbedding.followup.lesions import PROPOSED, Guess, Measurement
-from AnatomicalEmbedding.followup.record import FollowUp, Proposal
+from AnatomicalEmbedding.followup.lesions import PROPOSED, Finding, Guess, Measurement
+from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.table import COLUMNS, SUM_LABEL, rows, write_csv
 
 LONG, SHORT = ((0, 0, 0), (20, 0, 0)), ((0, 0, 0), (0, 12, 0))
@@ -29,7 +29,7 @@ def read(path) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
 @pytest.fixture
 def measured(empty: FollowUp) -> FollowUp:
     record = empty.mark("a", (-10.5, 20.25, -30)).measure("L1", "a", LONG, SHORT, 3.5)
-    return record.propose("b", {"L1": Proposal((1, 2, 3), GUESS, Measurement(LONG, SHORT))})
+    return record.propose("b", {"L1": Finding(PROPOSED, (1, 2, 3), GUESS, Measurement(LONG, SHORT))})
 
 
 def test_a_proposal_is_flagged_and_its_carried_sizes_are_not_in_the_table(measured, tmp_path):

@@ -3,8 +3,7 @@
 import pytest
 from measured_patient import GONE, OUT, axis, categories, last, patient
 
-from AnatomicalEmbedding.followup.lesions import Guess, Measurement
-from AnatomicalEmbedding.followup.record import Proposal
+from AnatomicalEmbedding.followup.lesions import PROPOSED, Finding, Guess, Measurement
 from AnatomicalEmbedding.followup.response import BASELINE, NOT_EVALUABLE, responses
 
 
@@ -81,7 +80,9 @@ def test_a_new_lesion_is_progress_once_somebody_has_looked_back() -> None:  # 4.
 def test_proposals_and_carried_over_axes_count_for_nothing() -> None:
     record = patient((50, None), (30, 20))
     assert last(record).missing == ("L1: not assessed in 2024-03-01; find or mark it there.",)
-    carried = Proposal((0, 0, 0), Guess("matched", "a", 2.0, 0.99), Measurement(axis(10), axis(5), confirmed=True))
+    carried = Finding(
+        PROPOSED, (0, 0, 0), Guess("matched", "a", 2.0, 0.99), Measurement(axis(10), axis(5), confirmed=True)
+    )
     record = record.propose("b", {"L1": carried})
     now = last(record)
     assert (now.sum_mm, now.from_baseline, now.category) == (None, None, NOT_EVALUABLE)

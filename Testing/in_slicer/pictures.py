@@ -82,6 +82,8 @@ def run_outlines(user):
 
 
 def run_follow_up(user):
+    from AnatomicalEmbedding.followup.record import FollowUp
+
     scans = _two_scans()
     for scan, day in zip(scans, ("2024-03-01", "2025-01-10"), strict=True):
         scan.SetAttribute("AnatomicalEmbedding.StudyDate", day)
@@ -90,7 +92,7 @@ def run_follow_up(user):
     for place, sizes in SIZES.items():
         lesion = panel.logic.mark(studies[0], tuple(float(x) for x in _patient(0).points_ras[place]))
         user.wait(lambda lesion=lesion: panel.logic.record.finding(lesion, studies[1]) is not None, 30)
-        panel.logic.describe(lesion, name=place.split("_")[0])
+        panel.logic.apply(FollowUp.describe, lesion, name=place.split("_")[0])
         for number, size in enumerate(sizes):
             measure(user, panel, lesion, number, *size)
     assert volumes(panel) == scans

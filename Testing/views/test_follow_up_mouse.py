@@ -8,9 +8,9 @@ pytest.importorskip("trame_slicer", reason="runs in an environment with trame-sl
 from mouse_views import MouseView
 from scans import add_patient, finish, make_store, patient
 
-from AnatomicalEmbedding.followup.lesions import CONFIRMED, MARKED, MOVED, PROPOSED
-from AnatomicalEmbeddingLib.followup.AxisLines import LONG, axisLines
+from AnatomicalEmbedding.followup.lesions import CONFIRMED, LONG, MARKED, MOVED, PROPOSED
 from AnatomicalEmbeddingLib.followup.FollowUpLogic import FollowUpLogic
+from AnatomicalEmbeddingLib.followup.LesionNodes import axisLines
 from AnatomicalEmbeddingLib.followup.StudyOrder import patients, setDate
 from AnatomicalEmbeddingLib.shared.Views import isPlacing
 

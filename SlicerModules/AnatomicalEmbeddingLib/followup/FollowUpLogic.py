@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from AnatomicalEmbedding.followup.lesions import PROPOSED, WITH_PLACE, Axis, Point
+from AnatomicalEmbedding.followup.lesions import LONG, PROPOSED, SHORT, WITH_PLACE, Axis, Point
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.status import ABSENT, status_of
 
@@ -18,12 +18,9 @@ from ..shared.maps.MapStore import READY, MapStore
 from ..shared.Signal import Listener, Signal
 from ..shared.UndoStack import UndoStack
 from ..shared.VolumeNodes import fromWorld, toWorld
-from .AxisLines import LONG, SHORT
 from .LesionClicks import LesionClicks
 from .LesionMirror import LesionMirror
-from .Proposer import Proposer
-from .RecordNode import createRecord, findRecord, readRecord, writeRecord
-from .StudyNodes import inStudies, keyedVolumes, studiesOf
+from .StudyNodes import createRecord, findRecord, inStudies, keyedVolumes, studiesOf, writeRecord
 from .StudyOrder import Patient
 
 _LESION_MM = 150.0  # that views show across when they go to a lesion
@@ -34,8 +31,9 @@ class FollowUpLogic(Listener):
     touched(lesion, study): the user acted on it in a view. proposed(lesions): new places of these lesions were found.
 
     volumes: the volume nodes of the patient by study key, in order of time; a study of the record whose volume is gone
-    is not among them. Places are in the RAS mm of the volume. A method that acts on a lesion returns whether it was
-    done, and reports the reason where it was not.
+    is not among them. history: the records to undo and redo. node: the text node that keeps the record in the scene;
+    None before the first lesion. Places are in the RAS mm of the volume. A method that acts on a lesion returns whether
+    it was done, and reports the reason where it was not.
     """
 
     def __init__(self, scene, store: MapStore) -> None:
@@ -45,17 +43,14 @@ class FollowUpLogic(Listener):
         self.volumes: dict[str, object] = {}
         self.placing = LesionClicks(scene)
         self.placing.completed.connect(self._onClicked)
-        self._history = UndoStack(FollowUp())
-        self._node = None
-        self._text = ""  # of the node, when it was last read or written
+        self.history = UndoStack(FollowUp())
+        self.node = None
         self._shown: dict[str, object] = {}
         self._mirror = LesionMirror(scene)
         self._mirror.placed.connect(self._onPlaced)
         self._mirror.measured.connect(self._onMeasured)
         self._mirror.reported.connect(self.reported.emit)
-        self._mirror.renamed.connect(lambda lesion, name: self.describe(lesion, name=name))
-        self._proposer = Proposer(store)
-        self._proposer.reported.connect(self.reported.emit)
+        self._asked: dict[str, dict[str, tuple]] = {}  # by study: the questions whose answers the record has
         self.listen(store.changed, self._onMap)
         self.observe(scene, scene.NodeRemovedEvent, lambda *_: self._onNodeRemoved())
         self.observe(scene, scene.StartCloseEvent, lambda *_: self.setPatient(None))
@@ -66,20 +61,7 @@ class FollowUpLogic(Listener):
     @property
     def record(self) -> FollowUp:
         """All studies, lesions and findings of the patient."""
-        return self._history.now
-
-    @property
-    def node(self):
-        """The text node that keeps the record in the scene; None before the first lesion."""
-        return self._node
-
-    @property
-    def canUndo(self) -> bool:
-        return self._history.canUndo
-
-    @property
-    def canRedo(self) -> bool:
-        return self._history.canRedo
+        return self.history.now
 
     def setPatient(self, patient: Patient | None) -> None:
         """Work on the studies of a patient, with the lesions that the scene holds for them; None ends the work."""
@@ -89,27 +71,31 @@ class FollowUpLogic(Listener):
                 self.changed.emit()
             return
         keyed = keyedVolumes(self.scene)
-        loaded = studiesOf(self.scene, patient, keyed)
+        loaded = studiesOf(self.scene, patient)
         volumes = {study.key: keyed[study.key] for study in loaded}
         other = self.patient is None or self.patient.key != patient.key or not volumes.keys() & self.volumes.keys()
-        before = self._history
-        if other or (self._node is None and not self.canUndo):  # a loaded scene may have brought a record
-            self._openRecord(patient, volumes, other)
+        before = self.history
+        if other or (self.node is None and not self.history.canUndo):  # a loaded scene may have brought a record
+            node, record, problems = findRecord(self.scene, patient, volumes)
+            if other or node is not None:
+                self._release()
+                self.node, self.history = node, UndoStack(record)
+                for problem in problems:
+                    self.reported.emit(problem)
         self.patient, self.volumes = patient, volumes
         self._shown = {study: node for study, node in self._shown.items() if volumes.get(study) is node}
         record = inStudies(self.record, loaded, self.record.studies)
         if record != self.record:
-            self._history.refresh(record)
+            self.history.refresh(record)
             self._show()
         else:
             self._mirror.show(self.record, self.volumes, self._shown)
-            if self._history is not before:
+            if self.history is not before:
                 self.changed.emit()
 
     def setShown(self, volumeNodes) -> None:
         """Set the volumes that the views show. Axes are lines in these."""
-        ids = [node.GetID() for node in volumeNodes if node is not None]
-        shown = {study: node for study, node in self.volumes.items() if node.GetID() in ids}
+        shown = {study: node for study, node in self.volumes.items() if node in volumeNodes}
         if shown != self._shown:
             self._shown = shown
             self._mirror.show(self.record, self.volumes, shown)
@@ -125,8 +111,6 @@ class FollowUpLogic(Listener):
     def poll(self) -> None:
         """Follow the scene. To be called a few times a second, after the poll of the store."""
         self.placing.poll()
-        if self._node is not None:
-            self._readNode()
         self._mirror.poll()
 
     def openPlaces(self) -> list[tuple[str, str]]:
@@ -177,64 +161,35 @@ class FollowUpLogic(Listener):
                 "you see it."
             )
             return False
-        return self.apply(lambda record: record.confirm(lesion, study))
-
-    def notVisible(self, lesion: str, study: str) -> bool:
-        """State that the scan shows the place, and no lesion there."""
-        return self.apply(lambda record: record.not_visible(lesion, study))
-
-    def outside(self, lesion: str, study: str) -> bool:
-        """State that the scan does not show the place."""
-        return self.apply(lambda record: record.outside(lesion, study))
-
-    def merge(self, lesion: str, study: str, into: str) -> bool:
-        """State that the lesion has merged with another one in this study."""
-        return self.apply(lambda record: record.merge(lesion, study, into))
-
-    def acceptSize(self, lesion: str, study: str) -> bool:
-        """Accept the axes as shown."""
-        return self.apply(lambda record: record.accept_size(lesion, study))
+        return self.apply(FollowUp.confirm, lesion, study)
 
     def measure(self, lesion: str, study: str, longAxis: Axis | None, shortAxis: Axis | None) -> bool:
         """Set the axes. An unreviewed place that lies off them moves to their middle."""
+        axis = longAxis or shortAxis
+        return self.apply(lambda r: _placedOn(r, lesion, study, axis).measure(lesion, study, longAxis, shortAxis))
 
-        def step(record: FollowUp) -> FollowUp:
-            record = _placedOn(record, lesion, study, longAxis or shortAxis)
-            return record.measure(lesion, study, longAxis, shortAxis)
-
-        return self.apply(step)
-
-    def describe(self, lesion: str, **changes: str | bool) -> bool:
-        """Change name, site, target, nodal or split_from of a lesion."""
-        return self.apply(lambda record: record.describe(lesion, **changes))
-
-    def remove(self, lesion: str) -> bool:
-        """Remove a lesion from all studies."""
-        return self.apply(lambda record: record.remove(lesion))
-
-    def apply(self, step: Callable[[FollowUp], FollowUp]) -> bool:
-        """Replace the record by `step(record)`, as one step to undo.
+    def apply(self, step: Callable[..., FollowUp], *arguments: object, **changes: object) -> bool:
+        """Replace the record by `step(record, ...)`, as one step to undo: `apply(FollowUp.remove, "L1")`.
 
         An AnatomicalEmbeddingError of the step is reported, and the record stays.
         """
-        self._readNode()
         try:
-            record = step(self.record)
+            record = step(self.record, *arguments, **changes)
         except AnatomicalEmbeddingError as error:
             self.reported.emit(str(error))
             self._mirror.show(self.record, self.volumes, self._shown)  # a dragged point goes back
             return False
-        self._history.step(record)
+        self.history.step(record)
         self._show()
         return True
 
     def undo(self) -> None:
         """Take back the last step of the user."""
-        self._restore(self._history.undo)
+        self._restore(self.history.undo)
 
     def redo(self) -> None:
         """Repeat the step that was taken back."""
-        self._restore(self._history.redo)
+        self._restore(self.history.redo)
 
     # -- the mouse ---------------------------------------------------------------------------------------------------
 
@@ -256,42 +211,37 @@ class FollowUpLogic(Listener):
             self._onPlaced(study, ends[0], lesion)
             return
         found = self.record.finding(lesion, study)
-        kept = found.size if found is not None and found.size.confirmed else None  # a carried axis is not kept
-        axes = {LONG: kept and kept.long_axis, SHORT: kept and kept.short_axis, kind: ends}
-        if self.measure(lesion, study, axes[LONG], axes[SHORT]):
-            self._touch(lesion, study)
+        kept = found.size.axes if found is not None and found.size.confirmed else {}  # a carried axis is not kept
+        axes = {**kept, kind: ends}
+        if self.measure(lesion, study, axes.get(LONG), axes.get(SHORT)):
+            self.touched.emit(lesion, study)
 
     def _onPlaced(self, study: str, place: Point, lesion: str | None = None) -> None:
-        self._touch(self.mark(study, place, lesion), study)
+        if marked := self.mark(study, place, lesion):
+            self.touched.emit(marked, study)
 
     def _onMeasured(self, lesion: str, study: str, longAxis: Axis | None, shortAxis: Axis | None) -> None:
-        if self.apply(lambda record: record.measure(lesion, study, longAxis, shortAxis)):
-            self._touch(lesion, study)
-
-    def _touch(self, lesion: str, study: str) -> None:
-        if lesion:
+        if self.apply(FollowUp.measure, lesion, study, longAxis, shortAxis):
             self.touched.emit(lesion, study)
 
     # -- the scene ---------------------------------------------------------------------------------------------------
 
     def _restore(self, step: Callable[[], bool]) -> None:
-        self._readNode()
         before = self.record.studies
         loaded = [study for study in before if study.key in self.volumes]
         step()
-        self._history.refresh(inStudies(self.record, loaded, (*before, *self.record.studies)))
+        self.history.refresh(inStudies(self.record, loaded, (*before, *self.record.studies)))
         self._show()
 
     def _show(self) -> None:
         """Propose missing places, keep the record in the scene, and show it."""
         known = _placed(self.record)
-        self._history.refresh(self._proposer.propose(self.record, self.volumes))
+        self.history.refresh(self._withProposals(_withoutGroundless(self.record)))
         new = _placed(self.record) - known
-        if self._node is None and self.record.lesions:
-            self._node = createRecord(self.scene, self.patient)
-        if self._node is not None:
-            writeRecord(self._node, self.record)
-            self._text = self._node.GetText()
+        if self.node is None and self.record.lesions:
+            self.node = createRecord(self.scene, self.patient)
+        if self.node is not None:
+            writeRecord(self.node, self.record)
         self._mirror.show(self.record, self.volumes, self._shown)
         if self.placing.active and self.placing.lesion not in (None, *(each.id for each in self.record.lesions)):
             self.placing.stop()
@@ -299,35 +249,25 @@ class FollowUpLogic(Listener):
         if new:
             self.proposed.emit({lesion for lesion, _study in new})
 
-    def _openRecord(self, patient: Patient, volumes: Mapping[str, object], other: bool) -> None:
-        """Continue the record that the scene holds of a patient. other: whether it is another patient than before."""
-        node, record, problems = findRecord(self.scene, patient, volumes)
-        if node is None and not other:
-            return
-        self._release()
-        self._node, self._history = node, UndoStack(record)
-        self._text = "" if node is None else node.GetText()
-        for problem in problems:
-            self.reported.emit(problem)
+    def _withProposals(self, record: FollowUp) -> FollowUp:
+        """Propose places in the studies whose maps are ready, where the lesions or maps have changed since."""
+        maps = {study: found for study, node in self.volumes.items() if (found := self.store.map(node)) is not None}
+        questions = {study: _question(record, study, maps) for study in maps}
+        changed = [study for study, question in questions.items() if question != self._asked.get(study, {})]
+        if changed:
+            from AnatomicalEmbedding.followup.proposing import find_places
 
-    def _readNode(self) -> None:
-        """Read the record that another panel, or a script, has written for this patient."""
-        if self.patient is None or self.scene.IsBatchProcessing():
-            return
-        keep = self._history.step
-        if self._node is None:
-            self._node = findRecord(self.scene, self.patient, self.volumes)[0]
-            keep = self._history.refresh  # not a step of this user
-        if self._node is None or self._node.GetText() == self._text:
-            return
-        try:
-            record = readRecord(self._node)
-        except AnatomicalEmbeddingError as error:
-            self.reported.emit(f"{error} The record before it was put back.")
-        else:
-            loaded = [study for study in self.record.studies if study.key in self.volumes]
-            keep(inStudies(record, loaded, record.studies))
-        self._show()
+            try:
+                record, reasons = find_places(record, changed, maps)
+            except AnatomicalEmbeddingError as error:
+                self.reported.emit(str(error))
+                reasons = {}
+            for study, sentences in reasons.items():
+                for lesion in sentences.keys() & questions[study].keys():
+                    self.reported.emit(sentences[lesion])
+                    record = record.forget(lesion, study)
+        self._asked = {study: _question(record, study, maps) for study in maps}
+        return record
 
     def _onMap(self, volumeId: str) -> None:
         node = next((node for node in self.volumes.values() if node.GetID() == volumeId), None)
@@ -335,10 +275,10 @@ class FollowUpLogic(Listener):
             self._show()
 
     def _onNodeRemoved(self) -> None:
-        if self._node is not None and self._node.GetScene() is not self.scene:
-            self._node = None
+        if self.node is not None and self.node.GetScene() is not self.scene:
+            self.node = None
             if self.record.lesions:
-                self._history.step(replace(self.record, lesions=()))
+                self.history.step(replace(self.record, lesions=()))
                 self.reported.emit("The follow-up was deleted from the scene; Undo brings it back.")
                 self._show()
         here = {study: node for study, node in self.volumes.items() if node.GetScene() is self.scene}
@@ -352,9 +292,9 @@ class FollowUpLogic(Listener):
     def _release(self) -> None:
         self.placing.stop()
         self._mirror.stop()
-        self._proposer.forget()
-        self._history = UndoStack(FollowUp())
-        self.patient, self._node, self.volumes, self._shown = None, None, {}, {}
+        self._asked = {}
+        self.history = UndoStack(FollowUp())
+        self.patient, self.node, self.volumes, self._shown = None, None, {}, {}
 
 
 def _placed(record: FollowUp) -> set[tuple[str, str]]:
@@ -373,3 +313,25 @@ def _placedOn(record: FollowUp, lesion: str, study: str, axis: Axis | None) -> F
     if found.state == PROPOSED and math.dist(found.point_ras, middle) <= math.dist(*axis) / 2:
         return record
     return record.move(lesion, study, middle)
+
+
+def _question(record: FollowUp, study: str, maps: Mapping[str, object]) -> dict[str, tuple]:
+    """Unreviewed lesion -> all that its proposal in a study depends on."""
+    question, order = {}, tuple((each.key, each.date) for each in record.studies)
+    for lesion in record.lesions:
+        found = lesion.findings.get(study)
+        seen = {key: each for key, each in lesion.findings.items() if each.visible and key in maps}
+        if seen and (found is None or not found.reviewed):
+            sources = ((key, id(maps[key]), each.point_ras, str(each.size)) for key, each in sorted(seen.items()))
+            question[lesion.id] = (id(maps[study]), order, found is None, *sources)
+    return question
+
+
+def _withoutGroundless(record: FollowUp) -> FollowUp:
+    """The record without proposals whose source has gone."""
+    for lesion, study in record.unreviewed():
+        guess = lesion.findings[study.key].guess
+        source = None if guess is None else lesion.findings.get(guess.source)
+        if guess is not None and (source is None or not source.visible):
+            record = record.forget(lesion.id, study.key)
+    return record

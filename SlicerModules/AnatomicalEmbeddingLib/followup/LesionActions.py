@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from slicer.i18n import tr as _
 
-from AnatomicalEmbedding.followup.lesions import NOT_VISIBLE, OUTSIDE, WITH_PLACE
+from AnatomicalEmbedding.followup.lesions import LONG, NOT_VISIBLE, OUTSIDE, SHORT, WITH_PLACE
+from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.status import ABSENT, status_of
 
 from ..shared.maps.MapStore import FAILED, READY
 from ..shared.Signal import Listener, Signal
-from .AxisLines import LONG, SHORT
 from .FollowUpLogic import FollowUpLogic
 
 NEW, CONFIRM, MOVE = "new", "confirm", "move"  # NOT_VISIBLE and OUTSIDE are named after the states that they lead to
@@ -40,7 +40,10 @@ class LesionActions(Listener):
 
     def choose(self, lesion: str, study: str = "") -> None:
         """Choose a lesion in a study, by default the usual one."""
-        self._set(lesion, study or self.usual)
+        before = self.lesion, self.study
+        self.lesion, self.study = lesion, study or self.usual
+        if (self.lesion, self.study) != before:
+            self.changed.emit()
 
     def step(self, by: int) -> None:
         """Choose the next (1) or the previous (-1) unreviewed proposal, study by study; after the last the first."""
@@ -56,13 +59,7 @@ class LesionActions(Listener):
         """Give up a lesion or a study that the record has no longer."""
         record = self.logic.record
         lesion = self.lesion if self.lesion in {each.id for each in record.lesions} else ""
-        study = self.study if self.study in {each.key for each in record.studies} else self.usual
-        self._set(lesion, study)
-
-    def _set(self, lesion: str, study: str) -> None:
-        if (lesion, study) != (self.lesion, self.study):
-            self.lesion, self.study = lesion, study
-            self.changed.emit()
+        self.choose(lesion, self.study if self.study in {each.key for each in record.studies} else "")
 
     # -- the actions -------------------------------------------------------------------------------------------------
 
@@ -73,12 +70,12 @@ class LesionActions(Listener):
             NEW: lambda: logic.placeLesion(),
             CONFIRM: lambda: logic.confirm(*here),
             MOVE: lambda: logic.placeLesion(self.lesion),
-            NOT_VISIBLE: lambda: logic.notVisible(*here),
-            OUTSIDE: lambda: logic.outside(*here),
+            NOT_VISIBLE: lambda: logic.apply(FollowUp.not_visible, *here),
+            OUTSIDE: lambda: logic.apply(FollowUp.outside, *here),
             LONG_AXIS: lambda: logic.drawAxis(self.lesion, LONG),
             SHORT_AXIS: lambda: logic.drawAxis(self.lesion, SHORT),
-            ACCEPT: lambda: logic.acceptSize(*here),
-            REMOVE: lambda: logic.remove(self.lesion),
+            ACCEPT: lambda: logic.apply(FollowUp.accept_size, *here),
+            REMOVE: lambda: logic.apply(FollowUp.remove, self.lesion),
             PREVIOUS: lambda: self.step(-1),
             NEXT: lambda: self.step(1),
         }
@@ -105,26 +102,21 @@ class LesionActions(Listener):
             return _("This study is not loaded: load its scan, or choose a cell of another study.")
         found = self.logic.record.finding(self.lesion, self.study)
         if action == CONFIRM:
-            return self._whyNotConfirm()
+            if found is None:
+                return _("No place is proposed here: prepare the scans, or press Move and click on the lesion.")
+            if found.reviewed:
+                return _("{lesion} has been reviewed here already.").format(lesion=self.lesion)
+            if status_of(self.logic.record, self.lesion, self.study) == ABSENT:
+                text = _("The scan does not seem to show {lesion}: press Outside or Not visible, or Move it.")
+                return text.format(lesion=self.lesion)
         if action in (NOT_VISIBLE, OUTSIDE) and found is not None and found.state == action:
             return _("{lesion} is marked so in this study already.").format(lesion=self.lesion)
         if action == ACCEPT:
-            if found is None or (found.size.long_axis is None and found.size.short_axis is None):
+            if found is None or not found.size.axes:
                 return _("{lesion} has no axes here: draw them.").format(lesion=self.lesion)
             return _("The axes are accepted already.") if found.size.confirmed else ""
         if action == MERGE and not self.mergeChoices():
             return _("No other lesion has a place in this study.")
-        return ""
-
-    def _whyNotConfirm(self) -> str:
-        found = self.logic.record.finding(self.lesion, self.study)
-        if found is None:
-            return _("No place is proposed here: prepare the scans, or press Move and click on the lesion.")
-        if found.reviewed:
-            return _("{lesion} has been reviewed here already.").format(lesion=self.lesion)
-        if status_of(self.logic.record, self.lesion, self.study) == ABSENT:
-            text = _("The scan does not seem to show {lesion}: press Outside or Not visible, or Move it.")
-            return text.format(lesion=self.lesion)
         return ""
 
 

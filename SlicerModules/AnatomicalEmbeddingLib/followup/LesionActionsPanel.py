@@ -7,6 +7,9 @@ from collections.abc import Callable
 import qt
 from slicer.i18n import tr as _
 
+from AnatomicalEmbedding.followup.record import FollowUp
+
+from ..shared.Signal import Listener
 from . import LesionActions as actions
 from .LesionActions import LesionActions
 
@@ -18,7 +21,7 @@ _BUTTONS = {
 }  # fmt: skip
 
 
-class LesionActionsPanel:
+class LesionActionsPanel(Listener):
     """ui: holds the buttons. say(sentence): why a key did nothing.
 
     Keys act in the window of `keyParent` while `setKeysEnabled`; in text fields the letters are text.
@@ -43,14 +46,12 @@ class LesionActionsPanel:
         ui.undoButton.connect("clicked(bool)", lambda: logic.undo())
         ui.redoButton.connect("clicked(bool)", lambda: logic.redo())
         self.setKeysEnabled(False)
+        self.atEnd(self._giveKeysBack)
         for signal in (logic.changed, logic.placing.changed, choice.changed):
-            signal.connect(self.update)
+            self.listen(signal, self.update)
         self.update()
 
-    def close(self) -> None:
-        """Stop listening, and give the keys back."""
-        for signal in (self.logic.changed, self.logic.placing.changed, self.choice.changed):
-            signal.disconnect(self.update)
+    def _giveKeysBack(self) -> None:
         for key in self._keys:
             key.setEnabled(False)
             key.deleteLater()
@@ -69,11 +70,11 @@ class LesionActionsPanel:
             reason = self.choice.whyNot(name)
             button.enabled = not reason
             button.toolTip = reason or actions.tipOf(name)
-        ui, logic = self.ui, self.logic
-        self._escape.setEnabled(self._keysEnabled and logic.placing.active)
-        ui.undoButton.enabled, ui.redoButton.enabled = logic.canUndo, logic.canRedo
-        ui.undoButton.toolTip = _("Take back the last step.") if logic.canUndo else _("There is no step to take back.")
-        ui.redoButton.toolTip = _("Repeat the step.") if logic.canRedo else _("No step was taken back.")
+        ui, history = self.ui, self.logic.history
+        self._escape.setEnabled(self._keysEnabled and self.logic.placing.active)
+        ui.undoButton.enabled, ui.redoButton.enabled = history.canUndo, history.canRedo
+        ui.undoButton.toolTip = _("Take back the last step.") if history.canUndo else _("No step to take back.")
+        ui.redoButton.toolTip = _("Repeat the step.") if history.canRedo else _("No step was taken back.")
 
     def run(self, name: str) -> None:
         """Do an action, or say why it cannot be done."""
@@ -92,7 +93,7 @@ class LesionActionsPanel:
         menu.clear()
         for other in self.choice.mergeChoices():
             entry = menu.addAction(self.logic.record.lesion(other).label)
-            entry.connect("triggered()", lambda other=other: self.logic.merge(lesion, study, other))
+            entry.connect("triggered()", lambda other=other: self.logic.apply(FollowUp.merge, lesion, study, other))
         return menu
 
     def _slot(self, name: str) -> Callable[[], None]:

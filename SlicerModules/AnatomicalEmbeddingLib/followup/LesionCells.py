@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from slicer.i18n import tr as _
@@ -37,8 +38,10 @@ def cellOf(record: FollowUp, lesion: str, study: str) -> Cell:
     first = f"{sign} {statusText(status)}"
     if found.state == MERGED:
         first = _("{sign} merged with {lesion}").format(sign=sign, lesion=found.into)
+    error = None if found.guess is None or found.reviewed else found.guess.error_mm
+    place = "" if error is None else f"\u00b1{error:.0f} mm"
     # the error is the place's: behind the size it would read as the size's
-    second = " ".join(text for text in (_errorText(found), sizeText(found.size)) if text)
+    second = f"{place} {sizeText(found.size)}".strip()
     return Cell(f"{first}\n{second}" if second else first, _tip(record, found, status), colour)
 
 
@@ -64,10 +67,9 @@ def statusText(status: str) -> str:
 
 def sizeText(size: Measurement) -> str:
     """Long by short axis; in brackets until a person accepts them."""
-    lengths = [f"{length:.0f}" for length in (size.long_mm, size.short_mm) if length is not None]
-    if not lengths:
+    text = "\u2009\u00d7\u2009".join(f"{math.dist(*axis):.0f}" for axis in size.axes.values())
+    if not text:
         return ""
-    text = "\u2009\u00d7\u2009".join(lengths)
     return f"{text} mm" if size.confirmed else f"({text})"
 
 
@@ -103,11 +105,6 @@ def numberText(value: float | None, form: str) -> str:
     return "\u2013" if value is None else form.format(value)
 
 
-def _errorText(found: Finding) -> str:
-    error = None if found.guess is None or found.reviewed else found.guess.error_mm
-    return "" if error is None else f"\u00b1{error:.0f} mm"
-
-
 def _signAndColour(found: Finding, status: str) -> tuple[str, str | None]:
     if not found.reviewed:
         return {words.UNCERTAIN: ("?", DOUBTFUL), words.ABSENT: ("?", NOTHING)}.get(status, (_OPEN, None))
@@ -117,23 +114,15 @@ def _signAndColour(found: Finding, status: str) -> tuple[str, str | None]:
 
 
 def _tip(record: FollowUp, found: Finding, status: str) -> str:
-    sentences = []
+    guess, sentences = found.guess, []
     if not found.reviewed:
         sentences.append(_("No person has reviewed this place."))
-        sentences += _guessSentences(record, found, status)
-    axes = [axis for axis in (found.size.long_axis, found.size.short_axis) if axis is not None]
-    if axes and not found.size.confirmed:
+        if guess is not None:
+            source = next((study.label for study in record.studies if study.key == guess.source), "")
+            sentences += [_("It was found from {study}.").format(study=source)] if source else []
+            error = errorText(guess.expected_error_mm, guess.probability)
+            absent = _("The scan does not seem to show it: press Outside, or Move it to where you see it.")
+            sentences.append(absent if status == words.ABSENT else f"{error[0].upper()}{error[1:]}.")
+    if found.size.axes and not found.size.confirmed:
         sentences.append(_("The axes are carried over and count only after you accept or draw them."))
     return " ".join(sentences)
-
-
-def _guessSentences(record: FollowUp, found: Finding, status: str) -> list[str]:
-    guess = found.guess
-    if guess is None:
-        return []
-    source = next((study.label for study in record.studies if study.key == guess.source), "")
-    sentences = [_("It was found from {study}.").format(study=source)] if source else []
-    if status == words.ABSENT:
-        return [*sentences, _("The scan does not seem to show it: press Outside, or Move it to where you see it.")]
-    error = errorText(guess.expected_error_mm, guess.probability)
-    return [*sentences, f"{error[0].upper()}{error[1:]}."]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..landmarks.ControlPoints import definedIds, worldOf
 from ..shared import Views
 from ..shared.SceneNodes import removeNode
 from ..shared.Signal import Signal
@@ -92,13 +93,10 @@ class LesionClicks:
             if node.GetScene() is self.scene:
                 Views.takeClicksIn(self.scene, node, ())
                 removeNode(self.scene, node)
-        if self._node is not None and not self._isOurs():
-            self.stop()
-
-    def _isOurs(self) -> bool:
         mouse, selection = (self.scene.GetNodeByID(nodeId) for nodeId in (_INTERACTION, _SELECTION))
-        placing = mouse.GetCurrentInteractionMode() == mouse.Place
-        return placing and selection.GetActivePlaceNodeID() == self._node.GetID()
+        isPlacing = mouse.GetCurrentInteractionMode() == mouse.Place
+        if self._node is not None and not (isPlacing and selection.GetActivePlaceNodeID() == self._node.GetID()):
+            self.stop()
 
     def _showOverItsScan(self, caller, event: str) -> None:
         """Draw the point under the mouse, or an axis with one end, over its own scan only."""
@@ -110,11 +108,11 @@ class LesionClicks:
 
     def _onPlaced(self, caller, event: str) -> None:
         node, lesion, kind = self._node, self.lesion, self.kind
-        if node.GetNumberOfDefinedControlPoints() < (2 if kind else 1):
+        defined = definedIds(node)
+        if len(defined) < (2 if kind else 1):
             return
-        count = range(node.GetNumberOfControlPoints())
-        defined = [n for n in count if node.GetNthControlPointPositionStatus(n) == node.PositionDefined]
-        places = np.array([node.GetNthControlPointPositionWorld(n) for n in defined])
-        volume = self.scene.GetNodeByID(node.GetNthControlPointAssociatedNodeID(defined[0]) or "")
+        places = np.array([worldOf(node, pointId) for pointId in defined])
+        first = node.GetControlPointIndexByID(defined[0])
+        volume = self.scene.GetNodeByID(node.GetNthControlPointAssociatedNodeID(first) or "")
         self.stop()
         self.completed.emit(lesion, kind, volume, places)

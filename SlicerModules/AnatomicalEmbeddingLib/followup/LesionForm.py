@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from slicer.i18n import tr as _
 
+from AnatomicalEmbedding.followup.record import FollowUp
+
 from ..shared.Flag import Flag
 from ..shared.panels.Widgets import fillComboBox
 from ..shared.Signal import Listener
@@ -55,4 +57,4 @@ class LesionForm(Listener):
 
     def _describe(self, **changes) -> None:
         if not self._filling and self.choice.lesion:
-            self.logic.describe(self.choice.lesion, **changes)
+            self.logic.apply(FollowUp.describe, self.choice.lesion, **changes)

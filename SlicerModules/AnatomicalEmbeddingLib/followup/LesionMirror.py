@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
+from AnatomicalEmbedding.followup.lesions import LONG, SHORT
 from AnatomicalEmbedding.followup.record import FollowUp
 
 from ..landmarks.ListObserver import ListObserver
 from ..shared import Views
 from ..shared.Flag import Flag
-from ..shared.SceneNodes import removeNode
 from ..shared.Signal import Signal
-from .AxisLines import LONG, SHORT, AxisLine, showAxes
-from .LesionPoints import LesionPoints
+from .LesionNodes import AxisLine, LesionPoints, showAxes
 
 
 class LesionMirror:
     """Changes of the user, in a view or in the Markups module: placed(study, place, lesion or None for a new one),
-    renamed(lesion, name), measured(lesion, study, long axis or None, short axis or None). Places are in the RAS mm of
-    the volume. reported(sentence): a deleted point or axis was put back.
+    measured(lesion, study, long axis or None, short axis or None). Places are in the RAS mm of the volume.
+    reported(sentence): a deleted point or axis was put back.
     """
 
     def __init__(self, scene) -> None:
         self.scene = scene
-        self.placed, self.measured, self.renamed, self.reported = Signal(), Signal(), Signal(), Signal()
+        self.placed, self.measured, self.reported = Signal(), Signal(), Signal()
         self._record, self._volumes, self._shown = FollowUp(), {}, {}
         self._points: dict[str, LesionPoints] = {}
         self._lines: list[AxisLine] = []
@@ -41,15 +41,11 @@ class LesionMirror:
             self._edited = True
             return
         with self._writing:
-            known = {study: each for study, each in self._points.items() if self._isHere(each.node)}
-            self._points = {}
-            for leftover in LesionPoints.leftovers(self.scene):
-                removeNode(self.scene, leftover)
-            for study, volume in self._volumes.items():
-                if study in known and known[study].volumeNode is volume:
-                    self._points[study] = known[study]
-                elif any(study in lesion.findings for lesion in record.lesions):
-                    self._points[study] = LesionPoints.of(self.scene, volume)
+            LesionPoints.removeLeftovers(self.scene)
+            needed = {*self._points, *(study for lesion in record.lesions for study in lesion.findings)}
+            self._points = {
+                key: LesionPoints.of(self.scene, node) for key, node in self._volumes.items() if key in needed
+            }
             for study, points in self._points.items():
                 points.show(record, study)
             self._lines = showAxes(self.scene, record, self._shown)
@@ -63,7 +59,7 @@ class LesionMirror:
                 Views.showOnlyIn(each.node.GetDisplayNode(), self.scene, each.volumeNode)
 
     def poll(self) -> None:
-        """Report additions and new names, put back deleted points, and follow the views. A few times a second."""
+        """Report additions, put back other edits of the lists, and follow the views. A few times a second."""
         if self._inHand():
             return
         self._ownViews.follow()
@@ -85,14 +81,22 @@ class LesionMirror:
         """Report changes from the Markups module, and restore the nodes. A deleted list reports no change."""
         record = self._record
         lists = [(study, points) for study, points in self._points.items() if self._isHere(points.node)]
-        gone = [(_pointBack(lesion),) for study, points in lists for lesion in points.missing(record, study)]
-        gone += [(_axisBack(line),) for line in self._lines if not self._isHere(line.node) or line.axis is None]
-        added = [(study, place, None) for study, points in lists for place in points.unknownPoints()]
-        renamed = [change for study, points in lists for change in points.renamed(record, study)]
+        gone = [
+            f"{lesion}: its point was put back. Press Not visible or Outside where the scan does not show the lesion, "
+            "or Remove to take it out of all studies."
+            for study, points in lists
+            for lesion in points.missing(record, study)
+        ] + [
+            f"{line.lesion}: its {line.kind} axis was put back. Draw it anew, or press Undo if you drew it last."
+            for line in self._lines
+            if not self._isHere(line.node) or line.axis is None
+        ]
+        added = [(study, place) for study, points in lists for place in points.unknownPoints()]
         self.show(record, self._volumes, self._shown)
-        for signal, changes in ((self.reported, gone), (self.placed, added), (self.renamed, renamed)):
-            for change in changes:
-                signal.emit(*change)
+        for sentence in gone:
+            self.reported.emit(sentence)
+        for study, place in added:
+            self.placed.emit(study, place, None)
 
     def _inHand(self) -> bool:
         return any(observer.inHand and self.scene.GetNodeByID(i) for i, observer in self._observers.items())
@@ -103,14 +107,10 @@ class LesionMirror:
             self._observers.pop(nodeId).stop()
         for nodeId in nodes.keys() - self._observers.keys():
             each = nodes[nodeId]
-            moved = self._onLineMoved if isinstance(each, AxisLine) else self._onPointMoved
-            self._observers[nodeId] = self._observer(each, moved)
-
-    def _observer(self, each: LesionPoints | AxisLine, moved) -> ListObserver:
-        def changed(index: int) -> None:
-            moved(each, index)
-
-        return ListObserver(each.node, self._onEdited, changed, None, self._onEdited, lambda: self._writing)
+            moved = partial(self._onLineMoved if isinstance(each, AxisLine) else self._onPointMoved, each)
+            self._observers[nodeId] = ListObserver(
+                each.node, self._onEdited, moved, None, self._onEdited, lambda: self._writing
+            )
 
     def _onEdited(self, index: int | None = None) -> None:
         self._edited = True  # for `poll`: the view that did it still works on the node
@@ -126,22 +126,11 @@ class LesionMirror:
         found = self._record.finding(line.lesion, study)
         if line.axis is None or found is None:
             return
-        axes = {LONG: found.size.long_axis, SHORT: found.size.short_axis, line.kind: line.axis}
-        self.measured.emit(line.lesion, study, axes[LONG], axes[SHORT])
+        axes = {**found.size.axes, line.kind: line.axis}
+        self.measured.emit(line.lesion, study, axes.get(LONG), axes.get(SHORT))
 
     def _studyOf(self, volumeNode) -> str:
         return next(study for study, volume in self._volumes.items() if volume is volumeNode)
 
     def _isHere(self, node) -> bool:
         return node.GetScene() is self.scene
-
-
-def _pointBack(lesion: str) -> str:
-    return (
-        f"{lesion}: its point was put back. Press Not visible or Outside where the scan does not show the lesion, or "
-        "Remove to take it out of all studies."
-    )
-
-
-def _axisBack(line: AxisLine) -> str:
-    return f"{line.lesion}: its {line.kind} axis was put back. Draw it anew, or press Undo if you drew it last."

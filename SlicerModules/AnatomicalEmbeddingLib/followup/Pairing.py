@@ -30,11 +30,6 @@ class PairingOffer:
     assignment: RecordAssignment
     basis: tuple  # the order of studies and the reviewed findings when the offer was made
 
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        """The changes, or a sentence that there are none."""
-        return self.changes or (_("No two of these lesions are the same."),)
-
 
 class Pairing(Listener):
     """changed(): the offer, or the reason why there can be none, may be another.
@@ -83,9 +78,9 @@ class Pairing(Listener):
         record = self.logic.record
         earlier, later = (study.key for study in record.studies if study.key in self._studies)
         maps = {study: self.logic.store.map(self.logic.volumes[study]) for study in (earlier, later)}
-        found, apart = assign_in_record(record, earlier, later, maps).without_conflicts(record)
+        found = assign_in_record(record, earlier, later, maps)
         text = _("{one} and {other} look like one lesion, but a third study shows both, so they stay apart.")
-        conflicts = (text.format(one=one, other=other) for one, other in apart)
+        conflicts = (text.format(one=one, other=other) for one, other in found.apart)
         notes = (*conflicts, *_notes(record, found), *found.unread.values())
         self._set(PairingOffer(tuple(_changes(record, found)), notes, found, _basisOf(record)))
 
@@ -111,18 +106,12 @@ class Pairing(Listener):
 
 def _hasOwn(record: FollowUp, study: str, other: str) -> bool:
     """Whether a person saw a lesion in a study that is not reviewed in the other one."""
-    return any(
-        (here := lesion.findings.get(study)) is not None
-        and here.visible
-        and ((there := lesion.findings.get(other)) is None or not there.reviewed)
-        for lesion in record.lesions
-    )
+    reviewed = [lesion.reviewed for lesion in record.lesions]
+    return any(study in each and each[study].visible and other not in each for each in reviewed)
 
 
 def _basisOf(record: FollowUp) -> tuple:
-    reviewed = {
-        lesion.id: {key: found for key, found in lesion.findings.items() if found.reviewed} for lesion in record.lesions
-    }
+    reviewed = {lesion.id: lesion.reviewed for lesion in record.lesions}
     return tuple(study.key for study in record.studies), reviewed
 
 
@@ -137,19 +126,22 @@ def _changes(record: FollowUp, found: RecordAssignment) -> Iterator[str]:
     uncertain = _("uncertain, {off:.0f} mm apart after matching where {expected:.0f} mm are to be expected")
     for pairs, sentence in kinds:
         for one, other in pairs:
-            near = found.nearness[one, other]
-            how = (likely if near.is_likely else uncertain).format(off=near.off_mm, expected=near.expected_mm)
+            off, expected = found.distances[one, other]
+            how = (likely if off <= expected else uncertain).format(off=off, expected=expected)
             yield sentence.format(one=one, other=other, earlier=earlier, later=later, how=how)
 
 
 def _notes(record: FollowUp, found: RecordAssignment) -> Iterator[str]:
     """Sentences on lesions without partner."""
     earlier, later = (record.study(key).label for key in (found.earlier_study, found.later_study))
-    gone = _("{lesion} in {here} has no partner in {there}: look there, and press Not visible if it has gone.")
-    new = _("{lesion} in {here} is new: no lesion marked in {there} lies at its place.")
-    outside = _("{lesion} in {here} has no partner: {there} does not seem to show its place.")
+    sentences = {
+        DISAPPEARED: _(
+            "{lesion} in {here} has no partner in {there}: look there, and press Not visible if it has gone."
+        ),
+        NEW: _("{lesion} in {here} is new: no lesion marked in {there} lies at its place."),
+        OUTSIDE: _("{lesion} in {here} has no partner: {there} does not seem to show its place."),
+    }
     for words, here, there in ((found.earlier, earlier, later), (found.later, later, earlier)):
         for lesion, word in words.items():
-            sentence = {DISAPPEARED: gone, NEW: new, OUTSIDE: outside}.get(word)
-            if sentence is not None:
-                yield sentence.format(lesion=lesion, here=here, there=there)
+            if word in sentences:
+                yield sentences[word].format(lesion=lesion, here=here, there=there)

@@ -33,7 +33,9 @@ class PairingPanel(Pairing):
         ui, offer = self.ui, self.offer
         ui.pairArea.visible = offer is not None
         if offer is not None:
-            ui.pairLabel.text = "\n".join((*offer.sentences, *offer.notes))
+            ui.pairLabel.text = "\n".join(
+                (*(offer.changes or [_("No two of these lesions are the same.")]), *offer.notes)
+            )
             ui.agreeButton.visible = bool(offer.changes)
             ui.cancelPairButton.text = _("Cancel") if offer.changes else _("Close")
         ui.pairButton.enabled = not self.reason

@@ -36,8 +36,8 @@ class ResponsePanel(Listener):
         self.missing.objectName = "missingLabel"
         self.missing.wordWrap = True
         self.missing.setTextFormat(qt.Qt.RichText)
-        for widget in (self.table, self.missing):
-            parentLayout.addWidget(widget)
+        parentLayout.addWidget(self.table)
+        parentLayout.addWidget(self.missing)
         self.listen(self.logic.changed, self.update)
         self.listen(choice.changed, self.update)
         self.update()
@@ -46,11 +46,6 @@ class ResponsePanel(Listener):
         """Show the record as it is now."""
         record = self.logic.record
         found = recist.responses(record) if record.lesions else []
-        self._fill(found)
-        self.table.visible = bool(found)
-        showText(self.missing, self._sentences(found))
-
-    def _fill(self, found: list[recist.Response]) -> None:
         table = self.table
         names = (_("Sum of targets"), _("From baseline"), _("From nadir"), _("Response"))
         table.setColumnCount(len(found) + 1)
@@ -67,6 +62,8 @@ class ResponsePanel(Listener):
         fitColumns(table)
         table.resizeRowsToContents()
         table.setFixedHeight(sum(table.rowHeight(row) for row in range(len(names))) + 4)
+        table.visible = bool(found)
+        showText(self.missing, self._sentences(found))
 
     def _sentences(self, found: list[recist.Response]) -> str:
         """Missing entries and remarks for the chosen study."""

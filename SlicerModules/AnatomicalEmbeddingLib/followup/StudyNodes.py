@@ -1,25 +1,36 @@
-"""Studies of a follow-up and their nodes: the key of each volume, and the markups that belong to it."""
+"""Nodes of a follow-up in the scene: the key of each volume, markups in its studies, and the text node of the record.
+
+A text node keeps the record as JSON, so that the scene saves and restores it.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from uuid import uuid4
 
 import slicer
 
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.followup.lesions import Study as RecordStudy
 from AnatomicalEmbedding.followup.record import FollowUp
+from AnatomicalEmbedding.followup.record_file import from_json, to_json
 from AnatomicalEmbedding.followup.study_inputs import in_order
 
-from ..shared.SceneNodes import placeInFolder
+from ..shared.SceneNodes import itemOf, nodesOf, placeInFolder
 from ..shared.Views import keepingPlaceNode
 from ..shared.VolumeNodes import scans
-from .StudyOrder import Patient
+from .StudyOrder import PATIENT, STUDY, UID, Patient, ancestorOf
 
-KEY_ATTRIBUTE = "AnatomicalEmbedding.StudyKey"
 VOLUME_ROLE = "AnatomicalEmbedding.Volume"
-FOLDER = "Lesions"
-_UID = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMUIDName()
+_KEY_ATTRIBUTE = "AnatomicalEmbedding.StudyKey"
+_FOLDER = "Lesions"
+_RECORD_CLASS = "vtkMRMLTextNode"
+_RECORD_ATTRIBUTE = "AnatomicalEmbedding.FollowUp"  # of the text node: the UID of the patient, or
+_NOBODY = "-"
+
+
+# -- studies -----------------------------------------------------------------------------------------------------------
 
 
 def keyedVolumes(scene) -> dict[str, object]:
@@ -30,53 +41,43 @@ def keyedVolumes(scene) -> dict[str, object]:
     """
     found: dict[str, object] = {}
     for volume in scans(scene):
-        key = volume.GetAttribute(KEY_ATTRIBUTE) or seriesUid(scene, volume)
+        key = volume.GetAttribute(_KEY_ATTRIBUTE) or _seriesUid(scene, volume)
         if not key or key in found:
             key = uuid4().hex
-        if volume.GetAttribute(KEY_ATTRIBUTE) != key:
-            volume.SetAttribute(KEY_ATTRIBUTE, key)
+        volume.SetAttribute(_KEY_ATTRIBUTE, key)
         found[key] = volume
     return found
 
 
-def studiesOf(scene, patient: Patient, keyed: dict[str, object]) -> list[RecordStudy]:
-    """The studies of a patient for the record, in order. keyed: see `keyedVolumes`."""
-    keys = {volume.GetID(): key for key, volume in keyed.items()}
-    return [
-        RecordStudy(
-            keys[study.volume.GetID()],
-            study.volume.GetName(),
-            study.date,
-            studyUid(scene, study.volume),
-            seriesUid(scene, study.volume),
-        )
-        for study in patient.studies
-    ]
+def studiesOf(scene, patient: Patient) -> list[RecordStudy]:
+    """The studies of a patient for the record, in order. The volumes must have keys: see `keyedVolumes`."""
+    hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
+    studies = []
+    for study in patient.studies:
+        key, name = study.volume.GetAttribute(_KEY_ATTRIBUTE), study.volume.GetName()
+        item = ancestorOf(scene, study.volume, STUDY)
+        studyUid = hierarchy.GetItemUID(item, UID) if item else ""
+        studies.append(RecordStudy(key, name, study.date, studyUid, _seriesUid(scene, study.volume)))
+    return studies
 
 
 def inStudies(record: FollowUp, loaded: Iterable[RecordStudy], others: Iterable[RecordStudy]) -> FollowUp:
     """The record with the loaded studies, and with each other study that holds a reviewed finding."""
     loaded = list(loaded)
     keys = {study.key for study in loaded}
-    reviewed = {key for lesion in record.lesions for key, found in lesion.findings.items() if found.reviewed}
+    reviewed = {key for lesion in record.lesions for key in lesion.reviewed}
     absent = [each for each in others if each.key in reviewed - keys]
-    return record.with_studies(in_order(loaded, absent).studies)
+    return record.with_studies(in_order(loaded, absent)[0])
 
 
-def seriesUid(scene, volumeNode) -> str:
+def _seriesUid(scene, volumeNode) -> str:
     """DICOM series instance UID of a volume; "" without one."""
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
     item = hierarchy.GetItemByDataNode(volumeNode)
-    return hierarchy.GetItemUID(item, _UID) if item else ""
+    return hierarchy.GetItemUID(item, UID) if item else ""
 
 
-def studyUid(scene, volumeNode) -> str:
-    """DICOM study instance UID of a volume; "" without one."""
-    hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
-    item = hierarchy.GetItemByDataNode(volumeNode)
-    level = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMLevelStudy()
-    study = hierarchy.GetItemAncestorAtLevel(item, level) if item else 0
-    return hierarchy.GetItemUID(study, _UID) if study else ""
+# -- markups -----------------------------------------------------------------------------------------------------------
 
 
 def addStudyNode(scene, className: str, name: str, volumeNode):
@@ -85,12 +86,54 @@ def addStudyNode(scene, className: str, name: str, volumeNode):
         node = scene.AddNewNodeByClass(className, name)
     node.CreateDefaultDisplayNodes()
     node.SetNodeReferenceID(VOLUME_ROLE, volumeNode.GetID())
-    placeInFolder(scene, node, volumeNode, FOLDER)
+    placeInFolder(scene, node, volumeNode, _FOLDER)
     return node
 
 
 def followVolume(node, volumeNode) -> None:
     """Put a node below the transform of the volume, so that its coordinates are the RAS mm of the volume."""
-    wanted = volumeNode.GetTransformNodeID()
-    if node.GetTransformNodeID() != wanted:
-        node.SetAndObserveTransformNodeID(wanted)
+    if node.GetTransformNodeID() != volumeNode.GetTransformNodeID():
+        node.SetAndObserveTransformNodeID(volumeNode.GetTransformNodeID())
+
+
+# -- the record --------------------------------------------------------------------------------------------------------
+
+
+def findRecord(scene, patient: Patient, keys: Iterable[str]) -> tuple[object | None, FollowUp, list[str]]:
+    """Find the node with the follow-up of a patient.
+
+    The node has the UID of the patient, or else shares the most studies with `keys`.
+
+    Returns:
+        The node, its record, and sentences on nodes that cannot be read; (None, empty record, ...) without such a node.
+    """
+    most, best, problems = 0, (None, FollowUp()), []
+    for node in nodesOf(scene, _RECORD_CLASS):
+        owner = node.GetAttribute(_RECORD_ATTRIBUTE)
+        if owner is None:
+            continue
+        try:
+            record = from_json(json.loads(node.GetText() or "null"))
+        except (AnatomicalEmbeddingError, ValueError) as error:  # ValueError: no JSON
+            problems.append(f"{node.GetName()}: {error} It stays in the scene, and a new follow-up begins.")
+            continue
+        studies = {study.key for study in record.studies} | {key for each in record.lesions for key in each.findings}
+        shared = 10**6 if patient.uid and owner == patient.uid else len(studies.intersection(keys))
+        if shared > most:
+            most, best = shared, (node, record)
+    return *best, problems
+
+
+def createRecord(scene, patient: Patient):
+    """Add a node for the follow-up of a patient, below the patient in the subject hierarchy."""
+    node = scene.AddNewNodeByClass(_RECORD_CLASS, f"Follow-up of {patient.name}" if patient.name else "Follow-up")
+    node.SetAttribute(_RECORD_ATTRIBUTE, patient.uid or _NOBODY)
+    hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
+    person = ancestorOf(scene, patient.volumes[0], PATIENT) if patient.volumes else 0
+    hierarchy.SetItemParent(itemOf(scene, node), person or hierarchy.GetSceneItemID())
+    return node
+
+
+def writeRecord(node, record: FollowUp) -> None:
+    """Write a record into its node."""
+    node.SetText(json.dumps(to_json(record), ensure_ascii=False, allow_nan=False))

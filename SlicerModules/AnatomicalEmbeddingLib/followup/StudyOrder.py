@@ -17,6 +17,9 @@ from AnatomicalEmbedding.followup.study_inputs import date_of
 from ..shared.VolumeNodes import scans
 
 DATE_ATTRIBUTE = "AnatomicalEmbedding.StudyDate"
+PATIENT = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMLevelPatient()
+STUDY = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMLevelStudy()
+UID = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMUIDName()
 _HAND_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -68,32 +71,38 @@ class Patient:
     @property
     def usualPair(self) -> tuple:
         """Prior and current until the user chooses: the first and the last study."""
-        return self.studies[0].volume, self.lastAfter(self.studies[0].volume)
+        return self.volumes[0], self.lastAfter(self.volumes[0])
 
 
 def patients(scene) -> list[Patient]:
     """The patients of all CTs, in the order of the scene; the volumes without a patient come last, together."""
-    names: dict[str, tuple[str, str]] = {}
-    volumes: dict[str, list] = {}
+    hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
+    volumes: dict[int, list] = {}
     for volume in scans(scene):
-        key, name, uid = _patientOf(scene, volume)
-        names.setdefault(key, (name, uid))
-        volumes.setdefault(key, []).append(volume)
-    known = sorted(volumes, key=lambda key: not key)
-    return [Patient(key, names[key][0], _ordered(scene, volumes[key]), names[key][1]) for key in known]
+        volumes.setdefault(ancestorOf(scene, volume, PATIENT), []).append(volume)
+    found = []
+    for item in sorted(volumes, key=lambda item: not item):
+        name, uid = (hierarchy.GetItemName(item), hierarchy.GetItemUID(item, UID)) if item else ("", "")
+        studies = sorted((studyOf(scene, volume) for volume in volumes[item]), key=lambda each: each.date or date.max)
+        found.append(Patient(uid or (f"item {item}" if item else ""), name, tuple(studies), uid))
+    return found
+
+
+def ancestorOf(scene, volumeNode, level: str) -> int:
+    """The item of PATIENT or STUDY that a volume belongs to; 0 without one."""
+    hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
+    item = hierarchy.GetItemByDataNode(volumeNode)
+    return hierarchy.GetItemAncestorAtLevel(item, level) if item else 0
 
 
 def studyOf(scene, volumeNode) -> Study:
     """The study of a volume."""
-    hand = volumeNode.GetAttribute(DATE_ATTRIBUTE) or ""
-    given = _handDate(hand)
+    given = date_of(volumeNode.GetAttribute(DATE_ATTRIBUTE) or "")
     if given is not None:
         return Study(volumeNode, given, True, "")
     stored = _storedDate(scene, volumeNode)
     name, found, note = volumeNode.GetName(), date_of(stored), ""
-    if hand:
-        note = f'{name}: "{hand}" is no date; write it as YYYY-MM-DD.'
-    elif found is None and stored:
+    if found is None and stored:
         note = f'{name}: its DICOM study date "{stored}" cannot be read; write the date as YYYY-MM-DD.'
     elif found is None:
         note = f"{name}: has no study date, so it comes last; write the date as YYYY-MM-DD."
@@ -105,27 +114,10 @@ def setDate(volumeNode, text: str) -> None:
     text = text.strip()
     if not text:
         volumeNode.RemoveAttribute(DATE_ATTRIBUTE)
-    elif _handDate(text) is None:
+    elif date_of(text) is None or not _HAND_DATE.fullmatch(text):
         raise ValueError(f'{volumeNode.GetName()}: "{text}" is no date; write it as YYYY-MM-DD, such as 2024-01-31.')
     else:
         volumeNode.SetAttribute(DATE_ATTRIBUTE, text)
-
-
-def _ordered(scene, volumes: list) -> tuple[Study, ...]:
-    studies = [studyOf(scene, volume) for volume in volumes]
-    return tuple(sorted(studies, key=lambda study: study.date or date.max))
-
-
-def _patientOf(scene, volumeNode) -> tuple[str, str, str]:
-    """Key, name and UID of the patient; all "" where the volume has no patient."""
-    hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
-    level = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMLevelPatient()
-    item = hierarchy.GetItemByDataNode(volumeNode)
-    patient = hierarchy.GetItemAncestorAtLevel(item, level) if item else hierarchy.GetInvalidItemID()
-    if patient == hierarchy.GetInvalidItemID():
-        return "", "", ""
-    uid = hierarchy.GetItemUID(patient, slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMUIDName())
-    return uid or f"item {patient}", hierarchy.GetItemName(patient), uid
 
 
 def _storedDate(scene, volumeNode) -> str:
@@ -138,7 +130,3 @@ def _storedDate(scene, volumeNode) -> str:
             return hierarchy.GetItemAttribute(item, name)
         item = hierarchy.GetItemParent(item)
     return ""
-
-
-def _handDate(text: str) -> date | None:
-    return date_of(text) if _HAND_DATE.fullmatch(text.strip()) else None

@@ -29,11 +29,15 @@ class StudyPanel:
         """Show the patients, the chosen one (None: no patient is chosen), and the two studies."""
         ui, self._prior, self._current = self.ui, prior, current
         names = [(each.key, each.name or _("(no patient in the subject hierarchy)")) for each in found]
-        fillComboBox(ui.patientSelector, names, patient.key if patient is not None else None)
-        fillComboBox(ui.priorSelector, _studyEntries(patient.studies if patient is not None else []), _idOf(prior))
-        others = patient.after(prior) if patient is not None else []
-        fillComboBox(ui.currentSelector, _studyEntries(others), _idOf(current))
-        notes = _notesOn(patient)
+        fillComboBox(ui.patientSelector, names, patient and patient.key)
+        fillComboBox(ui.priorSelector, _entries(patient.studies if patient else []), prior and prior.GetID())
+        fillComboBox(ui.currentSelector, _entries(patient.after(prior) if patient else []), current and current.GetID())
+        notes = [_("Load CTs of a patient: two studies or more.")]
+        if patient is not None:
+            notes = [study.note for study in patient.studies if study.note]
+            if len(patient.studies) < 2:
+                text = _("Load another study of this patient, or move its volume to the patient in the Data module.")
+                notes.append(text)
         ui.noteLabel.text = coloured("\n".join(notes), WARNING).replace("\n", "<br>")
         ui.noteLabel.visible = bool(notes)
         ui.showButton.enabled = None not in (prior, current)
@@ -49,30 +53,12 @@ class StudyPanel:
         self.chosen.emit(None if patient is None else patient.volumes[0], None)
 
     def _onPrior(self, index: int) -> None:
-        self.chosen.emit(self._volumeAt(self.ui.priorSelector, index), self._current)
+        self.chosen.emit(self.scene.GetNodeByID(self.ui.priorSelector.itemData(index)), self._current)
 
     def _onCurrent(self, index: int) -> None:
-        self.chosen.emit(self._prior, self._volumeAt(self.ui.currentSelector, index))
-
-    def _volumeAt(self, selector, index: int):
-        """The volume of an entry; None where it has left the scene."""
-        return self.scene.GetNodeByID(selector.itemData(index))
+        self.chosen.emit(self._prior, self.scene.GetNodeByID(self.ui.currentSelector.itemData(index)))
 
 
-def _studyEntries(studies: Sequence[Study]) -> list[tuple[str, str]]:
+def _entries(studies: Sequence[Study]) -> list[tuple[str, str]]:
     """Entries of a combo box: the ID of the volume, and date and name."""
     return [(s.volume.GetID(), f"{s.dateText or _('no date')}   {s.volume.GetName()}") for s in studies]
-
-
-def _notesOn(patient: Patient | None) -> list[str]:
-    """Sentences on studies that the user should correct or load."""
-    if patient is None:
-        return [_("Load CTs of a patient: two studies or more.")]
-    notes = [study.note for study in patient.studies if study.note]
-    if len(patient.studies) < 2:
-        notes.append(_("Load another study of this patient, or move its volume to the patient in the Data module."))
-    return notes
-
-
-def _idOf(volumeNode) -> str | None:
-    return None if volumeNode is None else volumeNode.GetID()

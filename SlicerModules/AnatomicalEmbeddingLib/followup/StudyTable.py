@@ -75,18 +75,11 @@ class StudyTable(Listener):
 
 
 def _dateTip(study: Study) -> str:
-    if study.note:
-        return study.note
-    if study.byHand:
-        return _("Set by hand. Clear the cell to go back to the date in DICOM.")
-    return _("From DICOM. Double click to set another date.")
+    byHand = _("Set by hand. Clear the cell to go back to the date in DICOM.")
+    return study.note or (byHand if study.byHand else _("From DICOM. Double click to set another date."))
 
 
 def _progressText(state: MapState) -> str:
-    if state.status == READY:
-        return _("ready")
-    if state.status == FAILED:
-        return _("failed")
     if state.status in (WAITING, WORKING):
         return _("{percent} %").format(percent=round(100 * state.share))
-    return _("not prepared")
+    return {READY: _("ready"), FAILED: _("failed")}.get(state.status, _("not prepared"))

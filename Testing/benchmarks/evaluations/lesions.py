@@ -138,7 +138,8 @@ def _places(
     other = 1 - one
     record = FollowUp().with_studies([Study(_KEYS[one], ""), Study(_KEYS[other], "")])
     record, names = _mark_all(record, _KEYS[one], marks)
-    found = find_places(record, [_KEYS[other]], maps, effort).proposals[_KEYS[other]]
+    proposed, _reasons = find_places(record, [_KEYS[other]], maps, effort)
+    found = {each.id: each.findings[_KEYS[other]] for each in proposed.lesions if _KEYS[other] in each.findings}
     lesions = {lesion.id: lesion for lesion in patient.lesions}
     reshaped = Counter(name for link in _true_links(patient) for name in set(link))
     rows = []

@@ -70,6 +70,6 @@ def point_list(panel, volume):
     """The list that shows the lesions of a study."""
     import slicer
 
-    from AnatomicalEmbeddingLib.followup.LesionPoints import LesionPoints
+    from AnatomicalEmbeddingLib.followup.LesionNodes import LesionPoints
 
     return LesionPoints.of(slicer.mrmlScene, volume).node

@@ -5,8 +5,7 @@ import slicer
 import slicer.util
 import vtk
 
-from AnatomicalEmbedding.followup.lesions import NO_SIZE, Guess
-from AnatomicalEmbedding.followup.record import Proposal
+from AnatomicalEmbedding.followup.lesions import NO_SIZE, PROPOSED, Finding, Guess
 from AnatomicalEmbeddingLib.followup.FollowUpLogic import FollowUpLogic
 from AnatomicalEmbeddingLib.followup.StudyOrder import patients
 from AnatomicalEmbeddingLib.shared.maps.Engine import Engine
@@ -61,8 +60,8 @@ class FollowUpBench:
 
     def propose(self, study, source, lesion="L1", place=(1.0, 2.0, 3.0), status="matched", size=NO_SIZE):
         """As matching does, which has no maps here."""
-        proposal = Proposal(place, Guess(status, source, 3.2, 0.9), size)
-        self.logic._history.refresh(self.logic.record.propose(study, {lesion: proposal}))
+        proposal = Finding(PROPOSED, place, Guess(status, source, 3.2, 0.9), size)
+        self.logic.history.refresh(self.logic.record.propose(study, {lesion: proposal}))
         self.logic._show()
 
     def finding(self, study, lesion="L1"):

@@ -6,6 +6,7 @@ from follow_up_bench import LINES, LONG, SHORT
 from scans import add_transform, turned
 
 from AnatomicalEmbedding.followup.lesions import MARKED
+from AnatomicalEmbedding.followup.record import FollowUp
 
 
 def test_states_are_reported_by_label_colour_and_description(bench, pair):
@@ -47,7 +48,7 @@ def test_lines_are_there_for_the_studies_that_are_shown(bench, pair):
     bench.logic.setShown([bench.logic.volumes[pair[1]]])
     shown = {node.GetNodeReference("AnatomicalEmbedding.Volume") for node in bench.nodes(LINES)}
     assert shown == {bench.logic.volumes[pair[1]]}
-    bench.logic.remove("L1")
+    bench.logic.apply(FollowUp.remove, "L1")
     assert not bench.nodes(LINES)
 
 
@@ -81,7 +82,7 @@ def test_name_and_lengths_of_a_lesion_are_one_text(bench, pair):
     """Texts of the lesion and of its axes would lie over each other, and over the lesion."""
     prior, _current = pair
     bench.logic.mark(prior, (0.0, 0.0, 0.0))
-    bench.logic.describe("L1", name="hilar")
+    bench.logic.apply(FollowUp.describe, "L1", name="hilar")
     bench.logic.measure("L1", prior, LONG, None)
     assert bench.labels(prior) == ["L1 hilar 20.0 mm"]
     bench.logic.measure("L1", prior, LONG, SHORT)

@@ -6,6 +6,7 @@ from follow_up_bench import FollowUpBench
 from scans import add_patient, finish, make_store, patient
 
 from AnatomicalEmbedding.followup.lesions import CONFIRMED, MOVED, PROPOSED
+from AnatomicalEmbedding.followup.record import FollowUp
 
 DAYS = ("20230101", "20230601", "20240101")
 
@@ -38,7 +39,7 @@ def test_a_lesion_marked_anywhere_is_proposed_everywhere_else(reading):
         assert found.state == PROPOSED
         assert found.guess.source == reading.keys[1]
         assert off_mm(reading, number) < 10
-    assert reading.logic.canUndo
+    assert reading.logic.history.canUndo
     reading.logic.undo()
     assert reading.logic.record.lesions == (), "proposals are no step of their own"
 
@@ -61,7 +62,7 @@ def test_moving_the_source_moves_only_what_nobody_has_looked_at(reading):
 def test_a_proposal_falls_with_its_ground(reading):
     first, second, _third = reading.keys
     reading.logic.mark(first, place(0))
-    reading.logic.notVisible("L1", first)
+    reading.logic.apply(FollowUp.not_visible, "L1", first)
     assert reading.finding(second) is None, "nobody sees the lesion anywhere"
     reading.logic.undo()
     assert reading.finding(second).state == PROPOSED

@@ -3,6 +3,7 @@
 from follow_up_bench import LINES, LISTS, LONG, SHORT, FollowUpBench
 
 from AnatomicalEmbedding.followup.lesions import CONFIRMED, NOT_VISIBLE
+from AnatomicalEmbedding.followup.record import FollowUp
 from slicer_kit.scene import read_mrb, write_mrb
 
 TEXTS = "vtkMRMLTextNode"
@@ -18,7 +19,7 @@ def reopened(scene, path):
 def test_everything_is_there_again_after_saving(bench, pair, tmp_path):
     prior, current = pair
     bench.logic.mark(prior, (1.0, 2.0, 3.0))
-    bench.logic.describe("L1", name="apex", site="lung", nodal=True)
+    bench.logic.apply(FollowUp.describe, "L1", name="apex", site="lung", nodal=True)
     bench.logic.measure("L1", prior, LONG, SHORT)
     bench.propose(current, prior)
     before = bench.logic.record
@@ -62,7 +63,7 @@ def test_patients_are_kept_apart_and_found_again(bench, tmp_path):
 def test_a_study_whose_volume_goes_keeps_what_was_entered(bench, pair, tmp_path):
     prior, current = pair
     bench.logic.mark(current, (1.0, 2.0, 3.0))
-    bench.logic.notVisible("L1", prior)
+    bench.logic.apply(FollowUp.not_visible, "L1", prior)
     bench.delete(bench.logic.volumes[prior])
     assert list(bench.logic.volumes) == [current]
     assert bench.open() == [current]
@@ -98,11 +99,11 @@ def test_undo_and_redo_of_each_thing_the_user_says(bench, pair):
         lambda: logic.measure("L1", prior, LONG, None),
         lambda: logic.mark(current, (0.0, 0.0, 1.0), "L1"),
         lambda: logic.mark(current, (0.0, 0.0, 2.0)),
-        lambda: logic.merge("L2", current, "L1"),
-        lambda: logic.outside("L1", current),
-        lambda: logic.notVisible("L1", current),
-        lambda: logic.describe("L1", name="apex"),
-        lambda: logic.remove("L1"),
+        lambda: logic.apply(FollowUp.merge, "L2", current, "L1"),
+        lambda: logic.apply(FollowUp.outside, "L1", current),
+        lambda: logic.apply(FollowUp.not_visible, "L1", current),
+        lambda: logic.apply(FollowUp.describe, "L1", name="apex"),
+        lambda: logic.apply(FollowUp.remove, "L1"),
     ]
     states = [logic.record]
     for step in steps:
@@ -112,14 +113,14 @@ def test_undo_and_redo_of_each_thing_the_user_says(bench, pair):
     for expected in reversed(states[:-1]):
         logic.undo()
         assert logic.record == expected
-    assert not logic.canUndo
+    assert not logic.history.canUndo
     for expected in states[1:]:
         logic.redo()
         assert logic.record == expected
-    assert not logic.canRedo
+    assert not logic.history.canRedo
     logic.undo()
-    logic.describe("L1", site="lung")
-    assert not logic.canRedo, "what was undone is not mixed with what came after"
+    logic.apply(FollowUp.describe, "L1", site="lung")
+    assert not logic.history.canRedo, "what was undone is not mixed with what came after"
 
 
 def test_closing_the_scene_empties_the_logic(bench, pair):

@@ -1,14 +1,8 @@
-"""What can come in an odd order: undo and deleted studies, two panels, Slicer's own tools, drags and new places."""
+"""What can come in an odd order: undo and deleted studies, Slicer's own tools, drags and new places."""
 
-import json
+from follow_up_bench import LONG, SHORT
 
-import pytest
-from follow_up_bench import LISTS, LONG, SHORT, FollowUpBench
-
-from AnatomicalEmbedding.followup.lesions import MARKED
-
-TEXTS = "vtkMRMLTextNode"
-
+from AnatomicalEmbedding.followup.record import FollowUp
 
 # -- studies that go
 
@@ -19,7 +13,7 @@ def test_a_proposal_in_a_study_that_is_gone_is_nothing_to_look_at(bench, pair):
     prior, current = pair
     for place in ((1.0, 2.0, 3.0), (4.0, 5.0, 6.0)):
         bench.logic.mark(prior, place)
-    bench.logic.notVisible("L1", current)
+    bench.logic.apply(FollowUp.not_visible, "L1", current)
     bench.propose(current, prior, "L2")
     assert bench.logic.openPlaces() == [("L2", current)]
     bench.delete(bench.logic.volumes[current])
@@ -32,60 +26,7 @@ def test_a_proposal_in_a_study_that_is_gone_is_nothing_to_look_at(bench, pair):
     assert "Still to review" not in nextStep(bench.logic)
 
 
-# -- two panels, and scripts
-
-
-@pytest.fixture
-def other(bench, pair):
-    """A second panel at the same patient, over the same maps."""
-    made = FollowUpBench(bench.scene, bench.store)
-    made.open()
-    yield made
-    made.logic.close()
-
-
-def test_two_panels_work_on_one_follow_up(bench, other, pair):
-    bench.logic.mark(pair[0], (1.0, 1.0, 1.0))
-    other.logic.mark(pair[0], (2.0, 2.0, 2.0))
-    bench.logic.describe("L1", name="apex")
-    for each in (bench, other):
-        each.logic.poll()
-        assert [lesion.label for lesion in each.logic.record.lesions] == ["L1 apex", "L2"]
-    assert len(bench.nodes(TEXTS)) == 1
-    assert len(bench.nodes(LISTS)) == 1
-    assert bench.labels(pair[0]) == ["L1 apex", "L2"]
-    other.logic.undo()
-    bench.logic.poll()
-    assert bench.logic.record.lesion("L1").name == ""
-    assert bench.reported == other.reported == []
-
-
-def test_a_follow_up_that_a_script_spoils_is_put_back(bench, pair):
-    bench.logic.mark(pair[0], (1.0, 1.0, 1.0))
-    (node,) = bench.nodes(TEXTS)
-    node.SetText("{}")
-    bench.logic.poll()
-    assert bench.reported[-1].endswith("The record before it was put back.")
-    assert json.loads(node.GetText())["lesions"][0]["id"] == "L1"
-    assert bench.finding(pair[0]).state == MARKED
-
-
 # -- Slicer's own tools
-
-
-@pytest.mark.parametrize(
-    ("label", "name"),
-    [("apex", "apex"), ("L1 apex", "apex"), ("L1", ""), ("", ""), ("L12", "L12"), ("left lung", "left lung")],
-)
-def test_a_label_that_is_edited_renames_the_lesion(bench, pair, label, name):
-    bench.logic.mark(pair[0], (1.0, 1.0, 1.0))
-    bench.logic.describe("L1", name="old")
-    bench.list_in(pair[0]).SetNthControlPointLabel(0, label)
-    bench.logic.poll()
-    assert bench.logic.record.lesion("L1").name == name
-    assert bench.labels(pair[0]) == [f"L1 {name}".strip()]
-    bench.logic.undo()
-    assert bench.labels(pair[0]) == ["L1 old"]
 
 
 def test_an_axis_that_is_deleted_is_put_back_with_a_sentence(bench, pair):

@@ -15,9 +15,9 @@ from AnatomicalEmbedding.followup.record_file import write_record
 
 @pytest.fixture
 def importing(scene):
-    from AnatomicalEmbeddingLib.followup import LesionImport
+    from AnatomicalEmbeddingLib.followup import FollowUpFiles
 
-    return LesionImport
+    return FollowUpFiles
 
 
 def add_list(bench, points, name="Points", volume=None):
@@ -103,8 +103,8 @@ def test_a_record_of_an_earlier_session_is_matched_by_series(bench, dicom, impor
 
 def test_entries_here_stay_and_additions_and_differences_are_named(bench, dicom, load):
     load(earlier_session("1.2.1"))
-    bench.logic.notVisible("L1", dicom[1])
-    bench.logic.describe("L1", name="hilar", nodal=True)
+    bench.logic.apply(FollowUp.not_visible, "L1", dicom[1])
+    bench.logic.apply(FollowUp.describe, "L1", name="hilar", nodal=True)
     before = bench.logic.record
     lesion = replace(before.lesion("L1"), findings={}, name="apex", nodal=False)
     old = replace(earlier_session("1.2.1", "1.2.2"), lesions=(lesion,))

@@ -5,6 +5,7 @@ from follow_up_bench import FollowUpBench
 from scans import add_patient, finish, make_store, patient
 
 from AnatomicalEmbedding.followup.lesions import MERGED
+from AnatomicalEmbedding.followup.record import FollowUp
 
 
 @pytest.fixture
@@ -55,9 +56,9 @@ def test_the_offer_changes_nothing_and_agreeing_is_one_step(apart):
 
 def test_an_offer_is_withdrawn_when_its_findings_change(apart):
     apart.pairing.begin()
-    apart.logic.describe("L1", name="hilar")
+    apart.logic.apply(FollowUp.describe, "L1", name="hilar")
     assert apart.pairing.offer is not None, "a name changes no pair"
-    apart.logic.notVisible("L1", apart.keys[1])
+    apart.logic.apply(FollowUp.not_visible, "L1", apart.keys[1])
     before = apart.logic.record
     assert not apart.pairing.agree()
     assert apart.logic.record == before
@@ -65,7 +66,7 @@ def test_an_offer_is_withdrawn_when_its_findings_change(apart):
 
 def test_splits_and_mergers_are_offered(apart):
     for lesion in ("L1", "L2", "L3", "L4"):
-        apart.logic.remove(lesion)
+        apart.logic.apply(FollowUp.remove, lesion)
     mark(apart, 0, "carina", radius=16)  # L1 splits
     for off in (-9.0, 9.0):
         mark(apart, 1, "carina", (0.0, off, 0.0), radius=6)

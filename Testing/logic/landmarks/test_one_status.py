@@ -100,7 +100,7 @@ def test_follow_up(patients, maps, by_engine):
     record = FollowUp().with_studies([Study("a", "first"), Study("b", "second")])
     for place in patients[2].values():
         record = record.mark("a", place)
-    record = find_places(record, ["b"], dict(zip("ab", maps[1], strict=True))).put_into(record)
+    record = find_places(record, ["b"], dict(zip("ab", maps[1], strict=True)))[0]
     guesses = [record.finding(f"L{number + 1}", "b").guess for number in range(len(patients[2]))]
     found = {name: (each.status, each.expected_error_mm) for name, each in zip(patients[2], guesses, strict=True)}
     assert_same(found, by_engine)

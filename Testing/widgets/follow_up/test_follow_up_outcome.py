@@ -37,7 +37,7 @@ def test_sums_and_response_come_from_what_was_confirmed(prepared):
 
 
 def test_a_missing_package_is_installed_on_agreement_or_reported(prepared, tmp_path, monkeypatch):
-    from AnatomicalEmbeddingLib.followup import ExportPanel
+    from AnatomicalEmbeddingLib.followup import FilesPanel
     from AnatomicalEmbeddingLib.shared.panels.PackageSetup import InstallError
 
     missing, asked = {"html": ["jinja2"]}, []
@@ -46,14 +46,14 @@ def test_a_missing_package_is_installed_on_agreement_or_reported(prepared, tmp_p
         asked.append(names)
         raise InstallError("You declined.")
 
-    monkeypatch.setattr(ExportPanel, "missingForReport", lambda kind: missing.get(kind, []))
-    monkeypatch.setattr(ExportPanel, "install", refuse)
+    monkeypatch.setattr(FilesPanel, "missingForReport", lambda kind: missing.get(kind, []))
+    monkeypatch.setattr(FilesPanel, "install", refuse)
     prepared.kit.dialogs.answer("directory", str(tmp_path))
     prepared.export()
     assert asked == [["jinja2"]]
     assert "HTML report was not written: it needs jinja2. You declined." in prepared.ui.exportedLabel.text
     assert [path.name for path in tmp_path.glob("follow-up*")] == ["follow-up-Miller.csv"]
-    monkeypatch.setattr(ExportPanel, "install", lambda names, _folder: missing.clear())
+    monkeypatch.setattr(FilesPanel, "install", lambda names, _folder: missing.clear())
     prepared.export()
     assert (tmp_path / "follow-up-Miller.html").is_file()
 

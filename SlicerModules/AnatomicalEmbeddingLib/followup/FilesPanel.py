@@ -1,6 +1,8 @@
-"""The files of a follow-up to write, and how many of its proposals are unreviewed."""
+"""The menu of lesions to import, and the choice of files to write with the count of unreviewed proposals."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import qt
 import slicer
@@ -12,10 +14,68 @@ from ..shared.panels import ModuleSettings
 from ..shared.panels.PackageSetup import InstallError, install, missingForReport
 from ..shared.panels.Widgets import GOOD, WARNING, coloured, showText
 from ..shared.Signal import Listener
-from .FollowUpExport import exportFollowUp, instanceFiles, whyNoReports
+from .FollowUpFiles import exportFollowUp, importFiles, importPoints, pointLists, studiesOfPoints, whyNoReports
 from .FollowUpLogic import FollowUpLogic
+from .LesionActions import LesionActions
 
 _FOLDER = "followUpFolder"  # setting: the folder of the last files
+
+
+class ImportPanel(Listener):
+    """ui: holds importButton. say(sentence): the result of an import."""
+
+    def __init__(self, ui, choice: LesionActions, say: Callable[[str], None]) -> None:
+        self.ui, self.logic, self.choice, self._say = ui, choice.logic, choice, say
+        self._menu = qt.QMenu(ui.importButton)
+        ui.importButton.connect("clicked(bool)", self._onClicked)
+        self.listen(self.logic.changed, self.update)
+        self.update()
+
+    def update(self) -> None:
+        """Enable the button where a patient is loaded."""
+        self.ui.importButton.enabled = bool(self.logic.volumes)
+        self.ui.importButton.toolTip = (
+            _("Lesions from point lists of the scene, DICOM structured reports, or a record of an earlier session.")
+            if self.logic.volumes
+            else _("Load CTs of a patient first.")
+        )
+
+    def menu(self):
+        """A menu of the files and point lists that can be imported now."""
+        logic, study = self.logic, self.choice.study
+        study = study if study in logic.volumes else self.choice.usual
+        self._menu.clear()
+        self._add(_("Files (DICOM SR, .followup.json)..."), self._importFiles)
+        for node in pointLists(logic.scene):
+            labels = [logic.record.study(key).label for key in studiesOfPoints(logic, node, study)]
+            text = _("Points of {name} as lesions in {studies}").format(name=node.GetName(), studies=", ".join(labels))
+            self._add(text, lambda node=node: self._run(lambda: importPoints(logic, node, study)))
+        return self._menu
+
+    def _add(self, text: str, run: Callable[[], None]) -> None:
+        self._menu.addAction(text.replace("&", "&&")).connect("triggered()", run)
+
+    def _onClicked(self) -> None:
+        self.menu().popup(self.ui.importButton.mapToGlobal(qt.QPoint(0, self.ui.importButton.height)))
+
+    def _importFiles(self) -> None:
+        paths = qt.QFileDialog.getOpenFileNames(
+            self.ui.importButton,
+            _("Lesions of an earlier session"),
+            ModuleSettings.value(_FOLDER, ""),
+            _("Structured reports and records (*.dcm *.followup.json)") + ";;" + _("All files (*)"),
+        )
+        if paths:
+            self._run(lambda: importFiles(self.logic, paths))
+
+    def _run(self, load: Callable[[], list[str]]) -> None:
+        try:
+            with slicer.util.WaitCursor():
+                sentences = load()
+        except AnatomicalEmbeddingError as error:
+            sentences = [str(error)]
+        if sentences:
+            self._say("\n".join(sentences))
 
 
 class ExportPanel(Listener):
@@ -74,30 +134,28 @@ class ExportPanel(Listener):
 
     def _installed(self, kinds: list[str]) -> tuple[list[str], list[str]]:
         """Offer to install missing packages. Returns the kinds that can be written, and sentences on the others."""
-        notes = []
-        for kind in kinds:
-            if not (missing := missingForReport(kind)):
-                continue
-            reason = ""
+        reason = ""
+        if missing := [name for kind in kinds for name in missingForReport(kind)]:
             try:
                 install(missing, ModuleSettings.wheelFolder())
             except InstallError as error:
                 reason = str(error)
-            if missing := missingForReport(kind):
-                text = _("{kind} was not written: it needs {names}. {reason}")
-                names = ", ".join(missing)
-                notes.append(text.format(kind=self._boxes[kind].text, names=names, reason=reason).rstrip())
-        return [kind for kind in kinds if not missingForReport(kind)], notes
+        lacking = {kind: missing for kind in kinds if (missing := missingForReport(kind))}
+        text = _("{kind} was not written: it needs {names}. {reason}")
+        notes = [
+            text.format(kind=self._boxes[kind].text, names=", ".join(names), reason=reason).rstrip()
+            for kind, names in lacking.items()
+        ]
+        return [kind for kind in kinds if kind not in lacking], notes
 
     def _written(self, folder: str, kinds: list[str]) -> list[str]:
         """Write the files. Returns a sentence for each, and for each that could not be written."""
-        files = {study: instanceFiles(volume) for study, volume in self.logic.volumes.items()}
         try:
             with slicer.util.WaitCursor():
-                done = exportFollowUp(self.logic, folder, kinds, files)
+                written, notes = exportFollowUp(self.logic, folder, kinds)
         except AnatomicalEmbeddingError as error:
             return [str(error)]
-        return [_("Written: {path}").format(path=path) for path in done.written] + list(done.notes)
+        return [_("Written: {path}").format(path=path) for path in written] + notes
 
     def _say(self, sentences: list[str]) -> None:
         showText(self.ui.exportedLabel, "\n".join(sentences))

@@ -1,17 +1,18 @@
-"""Import of known lesions: point lists of the scene, structured reports, and records of earlier sessions."""
+"""Files of a follow-up: import of known lesions, also from point lists of the scene, and export."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
+import slicer
 from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.followup.importing import add_record
 from AnatomicalEmbedding.followup.lesion_lists import MarkedLesion, mark_lesions
-from AnatomicalEmbedding.followup.lesions import Finding, Lesion
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.record_file import read_record
 from AnatomicalEmbedding.followup.study_inputs import same_studies
@@ -19,12 +20,13 @@ from AnatomicalEmbedding.followup.study_inputs import same_studies
 from ..landmarks.AnswerList import isAnswers
 from ..landmarks.ControlPoints import definedIds, labelOf, worldOf
 from ..shared.SceneNodes import nodesOf
-from ..shared.VolumeNodes import fromWorld, holds
+from ..shared.VolumeNodes import fromWorld, holds, snapshot
 from .FollowUpLogic import FollowUpLogic
-from .LesionPoints import isLesionList
+from .LesionNodes import isLesionList
 from .StudyOrder import setDate
 
 _LISTED = 3  # names in one sentence
+_ATTRIBUTE = "DICOM.instanceUIDs"  # of the volume node, by the DICOM module
 
 
 def pointLists(scene) -> list:
@@ -62,9 +64,8 @@ def importPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
 
     def step(record: FollowUp) -> FollowUp:
         for key, lesions in marked.items():
-            found = mark_lesions(record, key, lesions)
-            record = found.record
-            notes.extend(found.notes)
+            record, kept = mark_lesions(record, key, lesions)
+            notes.extend(kept)
         return record
 
     if not logic.apply(step):
@@ -109,8 +110,10 @@ def importFiles(logic: FollowUpLogic, paths: Iterable[str | Path]) -> list[str]:
     logic.prepare()
     sentences = _changes(before, logic.record, name)
     if differing:
+        more = len(differing) - _LISTED
+        listed = [*differing[:_LISTED], *([_("{count} more").format(count=more)] if more > 0 else [])]
         text = _("Kept as entered here, though {name} differs: {differences}.")
-        sentences.append(text.format(name=name, differences=_list(differing)))
+        sentences.append(text.format(name=name, differences=", ".join(listed)))
     return [*sentences, *_setDates(logic)]
 
 
@@ -128,7 +131,7 @@ def _changes(before: FollowUp, after: FollowUp, name: str) -> list[str]:
     """Sentences on the lesions that an import has added or completed."""
     known = {lesion.id: lesion for lesion in before.lesions}
     new = [each.label for each in after.lesions if each.id not in known]
-    grown = [each.label for each in after.lesions if each.id in known and _reviewed(each) != _reviewed(known[each.id])]
+    grown = [each.label for each in after.lesions if each.id in known and each.reviewed != known[each.id].reviewed]
     sentences = [_("{name}: holds no new lesion.").format(name=name)]
     if new:
         sentences = [_("{name}: new lesions: {lesions}.").format(name=name, lesions=", ".join(new))]
@@ -136,10 +139,6 @@ def _changes(before: FollowUp, after: FollowUp, name: str) -> list[str]:
         text = _("Known already, and now with more findings or sizes: {lesions}.")
         sentences.append(text.format(lesions=", ".join(grown)))
     return sentences
-
-
-def _reviewed(lesion: Lesion) -> dict[str, Finding]:
-    return {key: found for key, found in lesion.findings.items() if found.reviewed}
 
 
 def _setDates(logic: FollowUpLogic) -> list[str]:
@@ -154,7 +153,35 @@ def _setDates(logic: FollowUpLogic) -> list[str]:
     return [_("Dates set, which Undo leaves: {dates}.").format(dates=", ".join(dated))] if dated else []
 
 
-def _list(names: Sequence[str]) -> str:
-    if len(names) <= _LISTED:
-        return ", ".join(names)
-    return _("{names} and {count} more").format(names=", ".join(names[:_LISTED]), count=len(names) - _LISTED)
+def exportFollowUp(logic: FollowUpLogic, folder: str | Path, kinds: Iterable[str]) -> tuple[list[Path], list[str]]:
+    """Write files of some kinds, named after the patient: see `AnatomicalEmbedding.followup.export.export`."""
+    from AnatomicalEmbedding.followup.export import HTML, export
+
+    pictured = logic.volumes.items() if HTML in kinds else ()
+    volumes = {study: snapshot(node).volume() for study, node in pictured}
+    sources = {study: _instanceFiles(node) for study, node in logic.volumes.items()}
+    name = re.sub(r"[^\w.-]+", "-", f"follow-up {logic.patient.name}".strip()).strip(".-")
+    return export(logic.record, folder, volumes, sources, name, kinds)
+
+
+def _instanceFiles(volumeNode) -> list[str]:
+    """Paths of the slices of a volume; [] where any of them is unknown or missing."""
+    if not _isFromDatabase(volumeNode):
+        return []
+    files = [slicer.dicomDatabase.fileForInstance(uid) for uid in volumeNode.GetAttribute(_ATTRIBUTE).split()]
+    return files if all(file and Path(file).is_file() for file in files) else []
+
+
+def whyNoReports(volumeNodes) -> str:
+    """Why no volume can have a structured report, as a sentence; "" where one may have it. Looks up no file."""
+    if any(_isFromDatabase(node) for node in volumeNodes):
+        return ""
+    return _(
+        "A structured report refers to DICOM images, and no scan here was loaded from the DICOM database: "
+        "import the series in the DICOM module and load them from there."
+    )
+
+
+def _isFromDatabase(volumeNode) -> bool:
+    database = getattr(slicer, "dicomDatabase", None)
+    return database is not None and database.isOpen and bool(volumeNode.GetAttribute(_ATTRIBUTE))

@@ -1,0 +1,205 @@
+"""Nodes that show lesions: a point list for each study, and a line for each axis in the studies that are shown.
+
+Reviewed lesions and confirmed axes are green, others amber.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import vtk
+
+from AnatomicalEmbedding.followup.lesions import PROPOSED, Axis, Point
+from AnatomicalEmbedding.followup.record import FollowUp
+from AnatomicalEmbedding.followup.status import ABSENT, UNCERTAIN, status_of
+
+from ..landmarks.ControlPoints import definedIds, fromNode, makeIdsUnique
+from ..shared.Colours import AMBER, GREEN
+from ..shared.MatchWords import errorText
+from ..shared.SceneNodes import nodesOf, removeNode
+from .StudyNodes import VOLUME_ROLE, addStudyNode, followVolume
+
+_LISTS = "vtkMRMLMarkupsFiducialNode"
+_TIMES = " \u00d7 "
+_LESIONS_ATTRIBUTE = "AnatomicalEmbedding.Lesions"  # of the list: JSON, control point ID -> lesion
+_END_SIZE = 1.4  # percent of the view
+_THICKNESS = 0.5  # of an end: MRML's fifth is less than a pixel in a small view, and nothing is drawn
+_LINES = "vtkMRMLMarkupsLineNode"
+_AXIS_ATTRIBUTE = "AnatomicalEmbedding.Axis"  # of the line: JSON [lesion, LONG or SHORT]
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """The point of a lesion in a study."""
+
+    lesion: str
+    label: str
+    place: Point
+    reviewed: bool
+    text: str
+
+
+class LesionPoints:
+    """The point list `node` of the lesions in the study of `volumeNode`."""
+
+    def __init__(self, node, volumeNode) -> None:
+        self.node, self.volumeNode = node, volumeNode
+
+    @classmethod
+    def of(cls, scene, volumeNode) -> LesionPoints:
+        """The list that the scene holds for a volume, or a new one."""
+        for node in nodesOf(scene, _LISTS):
+            if isLesionList(node) and node.GetNodeReference(VOLUME_ROLE) is volumeNode:
+                return cls(node, volumeNode)
+        node = addStudyNode(scene, _LISTS, f"Lesions in {volumeNode.GetName()}", volumeNode)
+        node.SetAttribute(_LESIONS_ATTRIBUTE, "{}")
+        display = node.GetDisplayNode()
+        display.SetSelectedColor(*GREEN)
+        display.SetColor(*AMBER)
+        display.SetGlyphTypeFromString("Cross2D")  # the lesion below stays in sight
+        return cls(node, volumeNode)
+
+    @staticmethod
+    def removeLeftovers(scene) -> None:
+        """Remove the lists whose volumes are gone."""
+        for node in nodesOf(scene, _LISTS):
+            if isLesionList(node) and node.GetNodeReference(VOLUME_ROLE) is None:
+                removeNode(scene, node)
+
+    def show(self, record: FollowUp, study: str) -> None:
+        """Set the points as the record has them, and remove all others."""
+        followVolume(self.node, self.volumeNode)
+        wanted = [shown for lesion in record.lesions if (shown := _shown(record, lesion.id, study)) is not None]
+        before = self.node.StartModify()  # one event for all changes
+        if list(self._lesions().values()) != [each.lesion for each in wanted]:
+            self.node.RemoveAllControlPoints()
+            for each in wanted:
+                self.node.AddControlPoint(vtk.vtkVector3d(*each.place), each.label)
+            makeIdsUnique(self.node)
+            ids = {self.node.GetNthControlPointID(n): each.lesion for n, each in enumerate(wanted)}
+            self.node.SetAttribute(_LESIONS_ATTRIBUTE, json.dumps(ids))
+        for index, each in enumerate(wanted):
+            if tuple(self.node.GetNthControlPointPosition(index)) != each.place:
+                self.node.SetNthControlPointPosition(index, *each.place)
+            self.node.SetNthControlPointLabel(index, each.label)
+            self.node.SetNthControlPointDescription(index, each.text)
+            self.node.SetNthControlPointSelected(index, each.reviewed)
+            self.node.SetNthControlPointAssociatedNodeID(index, self.volumeNode.GetID())
+        self.node.EndModify(before)
+
+    def lesionAt(self, index: int) -> str:
+        """The lesion of a control point; "" for a point that the user added."""
+        return self._lesions().get(self.node.GetNthControlPointID(index), "")
+
+    def unknownPoints(self) -> list[Point]:
+        """Places of the points that the user has added to the list."""
+        added = [pointId for pointId, lesion in self._lesions().items() if not lesion]
+        return [tuple(float(x) for x in fromNode(self.node, pointId)) for pointId in added]
+
+    def missing(self, record: FollowUp, study: str) -> list[str]:
+        """Lesions whose points the user has deleted from the list."""
+        here = set(self._lesions().values())
+        return [each.id for each in record.lesions if each.id not in here and _shown(record, each.id, study)]
+
+    def _lesions(self) -> dict[str, str]:
+        """Point ID -> lesion of the points that have a place, in order; "" for points that the user added."""
+        lesions = json.loads(self.node.GetAttribute(_LESIONS_ATTRIBUTE))
+        return {pointId: lesions.get(pointId, "") for pointId in definedIds(self.node)}
+
+
+def isLesionList(node) -> bool:
+    """Whether a point list shows lesions of a follow-up."""
+    return node.GetAttribute(_LESIONS_ATTRIBUTE) is not None
+
+
+def _shown(record: FollowUp, lesionId: str, study: str) -> _Shown | None:
+    """The point of a lesion; None where it has no place, or the scan does not seem to show it."""
+    found = record.finding(lesionId, study)
+    status = status_of(record, lesionId, study)
+    if found is None or found.point_ras is None or status == ABSENT:
+        return None
+    suffix = "" if found.reviewed else f" {UNCERTAIN if status == UNCERTAIN else PROPOSED}"
+    if found.size.axes:
+        suffix += f" {_TIMES.join(f'{math.dist(*axis):.1f}' for axis in found.size.axes.values())} mm"
+    text = status
+    if not found.reviewed and found.guess is not None and found.guess.error_mm is not None:
+        text = f"{status}: {errorText(found.guess.error_mm)}"
+    return _Shown(lesionId, record.lesion(lesionId).label + suffix, found.point_ras, found.reviewed, text)
+
+
+@dataclass(frozen=True)
+class AxisLine:
+    """A line of the scene, and the axis that it shows."""
+
+    node: object
+    volumeNode: object
+    lesion: str
+    kind: str
+
+    @property
+    def axis(self) -> Axis | None:
+        """Its ends in the scene, in the RAS mm of the volume; None where an end was deleted."""
+        if self.node.GetNumberOfDefinedControlPoints() != 2:
+            return None
+        one, other = (tuple(self.node.GetNthControlPointPosition(n)) for n in range(2))
+        return one, other
+
+    def show(self, axis: Axis, confirmed: bool) -> None:
+        """Set the ends, and the colour: green for a confirmed axis, amber for another."""
+        followVolume(self.node, self.volumeNode)
+        if self.axis != axis:
+            self.node.RemoveAllControlPoints()
+            for end in axis:
+                self.node.AddControlPoint(vtk.vtkVector3d(*end))
+        display, colour = self.node.GetDisplayNode(), GREEN if confirmed else AMBER
+        display.SetColor(*colour)
+        display.SetSelectedColor(*colour)
+        display.SetPointLabelsVisibility(False)  # the lesion's own label states the lengths
+        self.node.SetDescription("measured" if confirmed else "carried over, not accepted")
+
+
+def axisLines(scene) -> list[AxisLine]:
+    """All lines that show axes."""
+    return [
+        AxisLine(node, node.GetNodeReference(VOLUME_ROLE), *json.loads(node.GetAttribute(_AXIS_ATTRIBUTE)))
+        for node in nodesOf(scene, _LINES)
+        if node.GetAttribute(_AXIS_ATTRIBUTE) is not None
+    ]
+
+
+def showAxes(scene, record: FollowUp, volumes: Mapping[str, object]) -> list[AxisLine]:
+    """Show the axes in these volumes, by study key, and remove all other lines. Returns the lines."""
+    wanted = {
+        (volume.GetID(), lesion.id, kind): (axis, lesion.findings[study].size.confirmed)
+        for study, volume in volumes.items()
+        for lesion in record.lesions
+        if study in lesion.findings
+        for kind, axis in lesion.findings[study].size.axes.items()
+    }
+    lines = {}
+    for line in axisLines(scene):
+        key = (line.volumeNode.GetID() if line.volumeNode is not None else "", line.lesion, line.kind)
+        if key in wanted and key not in lines:
+            lines[key] = line
+        else:
+            removeNode(scene, line.node)
+    for key, (axis, confirmed) in wanted.items():
+        if key not in lines:
+            lines[key] = _addLine(scene, *key)
+        lines[key].show(axis, confirmed)
+    return list(lines.values())
+
+
+def _addLine(scene, volumeId: str, lesion: str, kind: str) -> AxisLine:
+    volume = scene.GetNodeByID(volumeId)
+    node = addStudyNode(scene, _LINES, f"{lesion} {kind}", volume)
+    node.SetAttribute(_AXIS_ATTRIBUTE, json.dumps([lesion, kind]))
+    node.GetMeasurement("length").SetPrintFormat("%.1f %s")
+    display = node.GetDisplayNode()
+    display.SetPropertiesLabelVisibility(False)  # MRML writes name and length across the lesion
+    display.SetGlyphScale(_END_SIZE)  # the lesion below stays in sight
+    display.SetLineThickness(_THICKNESS)
+    return AxisLine(node, volume, lesion, kind)
