@@ -1,7 +1,5 @@
 """The command that trains a paper's recipes: `python -m AnatomicalEmbedding.papers.NAME DATA... -o RUN`."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

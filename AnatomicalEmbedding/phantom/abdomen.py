@@ -72,13 +72,12 @@ def _draw_spleen(canvas: Canvas) -> None:
 
 def _under_diaphragm(solid: Ellipsoid, gap: float = 4.0, inset: float = 2.0) -> Piece:
     """The part of a solid under the diaphragm and inside the body wall."""
-    (piece,) = solid.pieces()
 
     def inside(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
         roof = diaphragm_z(x, y).astype(np.float32) - gap
-        return piece.inside(x, y, z) & (z < roof) & CAVITY.inside(x, y, z, inset)
+        return solid.inside(x, y, z) & (z < roof) & CAVITY.inside(x, y, z, inset)
 
-    return Piece(piece.low, piece.high, inside)
+    return Piece(solid.low, solid.high, inside)
 
 
 def _draw_liver(canvas: Canvas) -> None:

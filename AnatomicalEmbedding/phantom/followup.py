@@ -11,11 +11,10 @@ import numpy as np
 
 from ..scan.volume import Volume
 from .anatomy import canonical_anatomy
-from .deformation import Deformation
+from .deformation import Deformation, Rescan
 from .lesions import Shape, draw_lesion
 from .patient import grid_about
 from .render import add_noise, render
-from .rescan import Rescan
 from .tissues import LABEL_ID, PHASES, hu_table
 
 VISIBLE, NOT_THERE, OUTSIDE, MERGED = "visible", "not there", "outside", "merged"
@@ -24,7 +23,7 @@ _COVERAGE_MM = ((150.0, 565.0), (60.0, 565.0), (230.0, 565.0), (60.0, 430.0))
 _SPACINGS = ((2.0, 2.0, 3.0), (1.6, 1.6, 2.5), (1.8, 1.8, 5.0))
 _EDGE_MM = 10.0  # a lesion lies this far inside a scan, or outside
 _SMALLEST_RADIUS_MM, _LARGEST_RADIUS_MM = 3.5, 20.0  # that can be marked
-_FATES = (("same", 0.68), ("vanish", 0.16), ("split", 0.16))
+_FATES = {"same": 0.68, "vanish": 0.16, "split": 0.16}
 _SPLIT_FROM_MM = 8.0  # smaller lesions do not split
 
 # Kind: labels that it lies in, its odds, radii in mm.
@@ -36,7 +35,7 @@ _SITES = {
     "sclerotic bone metastasis": (("vertebrae_", "sacrum", "hip_"), 0.06, (5, 11)),
     "spleen metastasis": (("spleen",), 0.04, (5, 11)),
     "kidney metastasis": (("kidney_left", "kidney_right"), 0.04, (5, 10)),
-    "muscle metastasis": (("muscle", "autochthon_", "iliopsoas_", "gluteus_"), 0.04, (6, 12)),
+    "muscle metastasis": (("muscle", "autochthon_", "iliopsoas_", "gluteal_muscles_"), 0.04, (6, 12)),
 }
 
 
@@ -115,7 +114,7 @@ def make_follow_up(seed: int, studies: int = 2) -> PhantomFollowUp:
         grid = grid_about(day, _SPACINGS[rng.integers(len(_SPACINGS))], low, high)
         image_rng.bit_generator.state = texture
         hu = hu_table(phase, np.random.default_rng(tissue_seed))
-        voxels = render(day, grid, hu, 0.0, True, image_rng)[0].astype(np.float32)
+        voxels = render(day.to_body, grid, hu, 0.0, True, image_rng)[0].astype(np.float32)
         for lesion in course[number]:
             if lesion.blobs:
                 blobs = [(day.from_body(place)[0], radius) for place, radius in lesion.blobs]
@@ -182,8 +181,7 @@ def _next(lesions: list[_Lesion], rng: np.random.Generator, pairs: dict[str, str
             into = next(one for one, other in pairs.items() if other == lesion.id)
             later.append(replace(lesion, blobs=(), into=into, is_final=True))
             continue
-        names, odds = zip(*_FATES, strict=True)
-        fate = "same" if lesion.is_final else rng.choice(names, p=odds)
+        fate = "same" if lesion.is_final else rng.choice(list(_FATES), p=list(_FATES.values()))
         if fate == "vanish":
             later.append(replace(lesion, blobs=(), is_final=True))
         elif fate == "split" and lesion.radius >= _SPLIT_FROM_MM:
@@ -263,12 +261,10 @@ def _add_touching_pair(present: list[_Lesion], rng: np.random.Generator) -> dict
 
 
 def _somewhere(labels: tuple[str, ...], rng: np.random.Generator) -> np.ndarray:
-    anatomy = canonical_anatomy()
-    numbers = [number for name, number in LABEL_ID.items() if name.startswith(labels)]
     low, high = np.array([-170.0, -110.0, 70.0]), np.array([170.0, 130.0, 555.0])
     while True:
         places = rng.uniform(low, high, (2000, 3))
-        found = np.flatnonzero(np.isin(anatomy.label_at(places), numbers))
+        found = np.flatnonzero(_is_in(places, labels))
         if len(found):
             return places[found[0]]
 
@@ -276,8 +272,14 @@ def _somewhere(labels: tuple[str, ...], rng: np.random.Generator) -> np.ndarray:
 def _fits(place: np.ndarray, margin_mm: float, labels: tuple[str, ...]) -> bool:
     corners = np.array([[x, y, z] for x in (-1, 0, 1) for y in (-1, 0, 1) for z in (-1, 0, 1)], float)
     corners /= np.maximum(np.linalg.norm(corners, axis=1, keepdims=True), 1)
+    return bool(_is_in(place + margin_mm * corners, labels).all())
+
+
+def _is_in(points_body: np.ndarray, labels: tuple[str, ...]) -> np.ndarray:
+    """Which points (N, 3) of the body frame lie in structures whose labels begin so."""
+    anatomy = canonical_anatomy()
     numbers = [number for name, number in LABEL_ID.items() if name.startswith(labels)]
-    return bool(np.isin(canonical_anatomy().label_at(place + margin_mm * corners), numbers).all())
+    return np.isin(anatomy.nearest(anatomy.label, anatomy.index(points_body)), numbers)
 
 
 def _history(states: list[_Lesion], volumes: Sequence[Volume], days: Sequence[Deformation | Rescan]) -> LesionHistory:

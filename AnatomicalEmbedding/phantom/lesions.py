@@ -1,9 +1,8 @@
 """Lesions drawn into the voxels of a scan: nodules, metastases and nodes, with soft and lobulated edges."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -36,7 +35,7 @@ class Shape:
     texture: int
 
     @classmethod
-    def random(cls, rng: np.random.Generator) -> Shape:
+    def random(cls, rng: np.random.Generator) -> Self:
         axes = np.linalg.qr(rng.normal(size=(3, 3)))[0]
         stretch = (1.0, float(rng.uniform(0.8, 1.0)), float(rng.uniform(0.7, 0.95)))
         waves = np.column_stack([rng.normal(0, 2.2, (3, 3)), rng.uniform(0, 2 * np.pi, 3)])

@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import VolumeError
 from ..scan.volume import Volume
 from .anatomy import canonical_anatomy
-from .deformation import Deformation
+from .deformation import Deformation, Rescan
 from .landmarks import LANDMARKS
 from .render import Grid, render
 from .tissues import LABEL_ID, PHASES, hu_table
@@ -24,15 +24,13 @@ class Phantom:
     """A synthetic CT with its exact truth.
 
     volume: int16 HU. labels: (k, j, i) uint8, on the volume's grid. label_names: number -> TotalSegmentator-like name.
-    points_ras: name -> (3,) RAS mm of the named points that lie inside the volume.
-    contrast: the contrast phase. deformation: the patient's map.
+    points_ras: name -> (3,) RAS mm of the named points that lie inside the volume. deformation: the patient's map.
     """
 
     volume: Volume
     labels: np.ndarray = field(repr=False)
     label_names: Mapping[int, str] = field(repr=False)
     points_ras: Mapping[str, np.ndarray] = field(repr=False)
-    contrast: str
     deformation: Deformation = field(repr=False)
 
     def to_body(self, points_ras: np.ndarray) -> np.ndarray:
@@ -82,12 +80,12 @@ def make_phantom(
     deformation = Deformation.random(shape_rng)
     phase = contrast or str(phase_rng.choice(PHASES, p=_PHASE_ODDS))
     grid = grid_about(deformation, spacing, low, high)
-    voxels, labels = render(deformation, grid, hu_table(phase, hu_rng), noise_hu, table, image_rng)
+    voxels, labels = render(deformation.to_body, grid, hu_table(phase, hu_rng), noise_hu, table, image_rng)
     volume = Volume(voxels, grid.ijk_to_ras, name=f"phantom-{seed}")
     places = deformation.from_body(np.stack(list(LANDMARKS.values())))
     shown = {name: place for name, place, ok in zip(LANDMARKS, places, volume.contains(places), strict=True) if ok}
     names = {number: name for name, number in LABEL_ID.items()}
-    return Phantom(volume, labels, MappingProxyType(names), MappingProxyType(shown), phase, deformation)
+    return Phantom(volume, labels, MappingProxyType(names), MappingProxyType(shown), deformation)
 
 
 def _check(
@@ -107,16 +105,16 @@ def _check(
     return float(low), float(high)
 
 
-def grid_about(deformation: Deformation, spacing: tuple[float, float, float], low: float, high: float) -> Grid:
+def grid_about(deformation: Deformation | Rescan, spacing: tuple[float, float, float], low: float, high: float) -> Grid:
     """Voxels about the part of the body between two body heights."""
     bottom, top = deformation.from_body(np.array([[0, 0, low], [0, 0, high]]))[:, 2]
     outline = deformation.from_body(_body_points(low, high))
     left, right = outline[:, 0].min() - _MARGIN_MM[0], outline[:, 0].max() + _MARGIN_MM[0]
     front, back = outline[:, 1].max() + _MARGIN_MM[1], outline[:, 1].min() - _MARGIN_MM[2]
     size = np.array([top - bottom, front - back, right - left])
-    shape = tuple(int(n) for n in np.maximum(np.rint(size / np.array(spacing)[::-1]), 2))
+    k, j, i = np.maximum(np.rint(size / np.array(spacing)[::-1]), 2).astype(int).tolist()
     first = np.array([right - spacing[0] / 2, front - spacing[1] / 2, bottom + spacing[2] / 2])
-    return Grid(first, tuple(float(s) for s in spacing), shape)
+    return Grid(first, spacing, (k, j, i))
 
 
 def _body_points(low: float, high: float, every: int = 7) -> np.ndarray:

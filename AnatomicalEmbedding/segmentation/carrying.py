@@ -1,7 +1,5 @@
 """Labels carried over from examples by registration of the embedding maps: an answer that needs no training."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

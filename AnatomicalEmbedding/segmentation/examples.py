@@ -1,7 +1,5 @@
 """Outlined scans as examples: read from a folder, grouped by voxel size, cut to their part of the body."""
 
-from __future__ import annotations
-
 import glob
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Segmentations as files: .seg.nrrd of 3D Slicer, with names and colours, and NIfTI label maps with their names."""
 
-from __future__ import annotations
-
 import colorsys
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Structures of one scan: network and carried labels joined, cleaned, on the scan's own voxels, with their doubt."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

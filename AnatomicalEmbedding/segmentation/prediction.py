@@ -1,7 +1,5 @@
 """Probabilities of a group's structures in a scan: windows over its part of the scan, averaged over changed inputs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import product
 

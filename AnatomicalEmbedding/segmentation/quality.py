@@ -1,7 +1,5 @@
 """Which outlines deserve a look first, judged without truth: by certainty, steadiness, and the carried labels."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

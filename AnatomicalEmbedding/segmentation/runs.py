@@ -1,7 +1,5 @@
 """Training a segmenter in a folder: number of steps, time left, and how a stopped run continues."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import time

@@ -1,7 +1,5 @@
 """A trained segmenter: networks, groups, and the examples that labels are carried from, in one folder."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path

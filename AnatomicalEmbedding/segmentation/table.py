@@ -1,7 +1,5 @@
 """The table of outlines, volumes.csv: one row for each scan and structure, with the order in which to look at them."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ It reads the voxel's surroundings in the image, its body coordinate, the carried
 embedding. Single voxels of a few scans are enough, so it learns within a minute on a CPU.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import product
 

@@ -52,7 +52,7 @@ def _level_table(spec: AugmentationSpec, network: NetworkSpec, rng: np.random.Ge
     if rng.random() < spec.hu_remap_probability:
         hu = np.interp(hu, _REMAP_HU, _REMAP_HU + rng.uniform(_REMAP_LOW, _REMAP_HIGH))
     if rng.random() < spec.window_probability:
-        low, high = rng.uniform(*spec.window_low), rng.uniform(*spec.window_high)
+        low, high = (rng.uniform(ends[0], ends[1]) for ends in (spec.window_low, spec.window_high))
         if network.normalise_output:  # the paper stretches the random window over the whole input range
             level = (hu.clip(low, high) - low) / (high - low)
         else:
@@ -60,7 +60,7 @@ def _level_table(spec: AugmentationSpec, network: NetworkSpec, rng: np.random.Ge
     else:
         level = np.interp(hu, network.hu_knots, network.level_knots)
     if rng.random() < spec.gamma_probability:
-        level = level ** rng.uniform(*spec.gamma)
+        level = level ** rng.uniform(spec.gamma[0], spec.gamma[1])
     return level.astype(np.float32)
 
 

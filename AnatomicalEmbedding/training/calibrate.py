@@ -1,10 +1,9 @@
 """Learning a calibration: a forest over the evidence of many matches with known truth, for each effort."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
@@ -40,7 +39,7 @@ class Outcomes:
     errors_mm: np.ndarray
 
     @classmethod
-    def joined(cls, parts: Iterable[Outcomes]) -> Outcomes:
+    def joined(cls, parts: Iterable[Self]) -> Self:
         """Join several, one after the other."""
         parts = list(parts)
         evidence = np.concatenate([np.empty((0, len(EVIDENCE)), np.float32), *(p.evidence for p in parts)])

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from ..embedding.models.network import STRIDE
+from ..scan.geometry import rotations
 from .recipes import AugmentationSpec
 from .scans import FIELD_STEP, PreparedScan
 from .warp import Warp
@@ -33,8 +34,10 @@ def draw_geometry(
         step = rng.uniform(spec.spacing_mm_low, spec.spacing_mm_high)
     else:
         scale = np.exp(rng.uniform(*np.log(spec.spacing_scale)))
-        step = spacing_mm * scale * rng.uniform(*spec.axis_scale, size=3)
-    rotation = _rotation(rng.uniform(-spec.rotation_rad, spec.rotation_rad, size=3))
+        step = spacing_mm * scale * rng.uniform(spec.axis_scale[0], spec.axis_scale[1], size=3)
+    a, b, c = rng.uniform(-spec.rotation_rad, spec.rotation_rad, size=3)
+    about_x, about_y, about_z = rotations(np.array([a, -b, c]))
+    rotation = about_x @ about_y @ about_z
     axes = [
         np.linspace(-0.5, 0.5, n) * (size - 1) * s for n, size, s in zip(_LATTICE[::-1], size_ijk, step, strict=True)
     ]
@@ -75,14 +78,3 @@ def body_coordinates(scan: PreparedScan, voxel_ijk: torch.Tensor) -> torch.Tenso
     scale = torch.from_numpy(np.diag(scan.grid_to_ras)[:3] * scan.frame.scale).float().to(device)
     shift = torch.from_numpy(scan.frame.apply(scan.grid_to_ras[:3, 3])).float().to(device)
     return voxel_ijk * scale + shift
-
-
-def _rotation(angles: np.ndarray) -> np.ndarray:
-    matrix = np.eye(3)
-    for (a, b), angle in zip(((1, 2), (0, 2), (0, 1)), angles, strict=True):
-        turn = np.eye(3)
-        turn[a, a] = turn[b, b] = np.cos(angle)
-        turn[b, a] = np.sin(angle)
-        turn[a, b] = -turn[b, a]
-        matrix = matrix @ turn
-    return matrix

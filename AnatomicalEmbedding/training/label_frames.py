@@ -9,8 +9,6 @@ The canonical body was drawn by hand: its spine lies two centimetres off its org
 and the mean of the patients.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -111,8 +109,11 @@ def place(structures: Mapping[str, Points]) -> Placement:
             )
         frames = {m: fit_frame(of, mean) for m, of in points.items()}
         placed = {m: {n: p for n, p in structures[m].items() if n in known} for m in points}
-        mean = _hold_to_canonical(mean_shape(placed, frames), count)
-        known = {name for name, mm in spread(placed, frames).items() if mm <= _MOST_SPREAD_MM}
+        places = _in_body(placed, frames)
+        means = {name: of.mean(axis=0) for name, of in places.items()}
+        mean = _hold_to_canonical(means, count)
+        away_mm2 = {name: np.square(of[:, 0] - means[name][0]).sum(axis=1) for name, of in places.items()}
+        known = {name for name, of in away_mm2.items() if np.sqrt(of.mean()) <= _MOST_SPREAD_MM}
         mean = {name: p for name, p in mean.items() if name in known}
     points = {m: {n: p for n, p in of.items() if n in mean} for m, of in structures.items() if m in frames}
     points = {m: of for m, of in points.items() if len(of) >= FEWEST_STRUCTURES}
@@ -134,23 +135,13 @@ def fit_frame(points: Points, mean: Points) -> FrameGuess:
     return FrameGuess(scale, goal - scale * centre, SETTLED_SCALE_SD, SETTLED_SHIFT_SD_MM)
 
 
-def mean_shape(points: Mapping[str, Points], frames: Mapping[str, FrameGuess]) -> Points:
-    """Mean over maps of each structure's points in the body frame, (7, 3) mm."""
+def _in_body(points: Mapping[str, Points], frames: Mapping[str, FrameGuess]) -> dict[str, np.ndarray]:
+    """(maps, 7, 3) body mm of each structure, in the maps that hold it."""
     found: dict[str, list[np.ndarray]] = {}
     for name, structures in points.items():
         for structure, p in structures.items():
             found.setdefault(structure, []).append(frames[name].apply(p))
-    return {structure: np.mean(p, axis=0) for structure, p in found.items()}
-
-
-def spread(points: Mapping[str, Points], frames: Mapping[str, FrameGuess]) -> dict[str, float]:
-    """Root mean square distance in mm of each structure's centres from their mean."""
-    mean = mean_shape(points, frames)
-    found: dict[str, list[float]] = {}
-    for name, structures in points.items():
-        for structure, p in structures.items():
-            found.setdefault(structure, []).append(((frames[name].apply(p[:1]) - mean[structure][:1]) ** 2).sum())
-    return {structure: float(np.sqrt(np.mean(squares))) for structure, squares in found.items()}
+    return {structure: np.array(of) for structure, of in found.items()}
 
 
 def _hold_to_canonical(mean: Points, count: Mapping[str, int]) -> Points:

@@ -5,13 +5,12 @@ moved to the label map, without its own organs of the labelled kinds. Bones have
 random contents.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Self
 from zlib import crc32
 
 import numpy as np
@@ -89,7 +88,7 @@ class LabelledBody:
     points: Points = field(repr=False)
 
     @classmethod
-    def read(cls, path: Path) -> LabelledBody:
+    def read(cls, path: Path) -> Self:
         """Read `NAME.seg.nii.gz` with `NAME.labels.json` next to it; parts of one structure (lobes) become one.
 
         The tilt of the map's axes is ignored. Raises VolumeError for files that are missing or damaged.
@@ -151,12 +150,9 @@ def make_label_image(body: LabelledBody, placement: Placement, seed: int) -> Lab
 
     anatomy = canonical_anatomy()
     lookup = BodyIndex(lambda points_ras: placement.to_canonical.to_body(to_body(points_ras)), body.grid, anatomy)
-    index = np.rint(lookup.at(np.arange(len(body.labels), dtype=float))).astype(np.int32)
-    k, j, i = index[..., 2], index[..., 1], index[..., 0]
-    held = (index >= 0).all(-1) & (index < anatomy.label.shape[::-1]).all(-1)
-    flat = np.where(held, (k * anatomy.label.shape[1] + j) * anatomy.label.shape[2] + i, 0)
-    tissue = np.where(held, anatomy.tissue.ravel()[flat], TISSUE_ID["air"])
-    theirs = np.where(held, _number_canonical_labels(body.names)[anatomy.label.ravel()[flat]], 0)
+    index = lookup.at(np.arange(len(body.labels), dtype=float))
+    tissue = anatomy.nearest(anatomy.tissue, index, TISSUE_ID["air"])
+    theirs = _number_canonical_labels(body.names)[anatomy.nearest(anatomy.label, index)]
     tissue = _draw_tissue(body, tissue, theirs, rng)
     table = _densities(phase, rng)
     values = table[tissue] + _texture(tissue, rng)

@@ -1,8 +1,13 @@
 """The log of a run: CSV files, and TensorBoard's where that package is installed."""
 
+from __future__ import annotations
+
 import csv
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
 
 _COLUMNS = ("step", "loss", "learning_rate", "minutes")
 
@@ -24,9 +29,9 @@ class StepLog:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for writer in (self._file, self._board):
-            if writer is not None:
-                writer.close()
+        self._file.close()
+        if self._board is not None:
+            self._board.close()
 
     def write(self, step: int, loss: float, learning_rate: float, minutes: float) -> None:
         values = (step, f"{loss:.5f}", f"{learning_rate:.2e}", f"{minutes:.2f}")
@@ -58,7 +63,7 @@ def _rows_until(path: Path, step: int) -> list[dict[str, str]]:
         return [row for row in csv.DictReader(file) if int(row["step"]) <= step]
 
 
-def _tensorboard(folder: Path, steps_kept: int) -> object | None:
+def _tensorboard(folder: Path, steps_kept: int) -> SummaryWriter | None:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:

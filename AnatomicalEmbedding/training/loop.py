@@ -5,8 +5,6 @@ caller computes the loss of a batch. A batch depends on (seed, step) alone, so t
 weights.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 import pickle
@@ -15,6 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -103,16 +102,15 @@ class TrainingLoop:
         self.network, self.spec, self.steps, self.identity = network, spec, steps, identity
         others = dict(others or {})
         self._parts = {"network": network, **{name: module for name, (module, _) in others.items()}}
-        groups = [{"params": list(network.parameters()), "lr": spec.learning_rate}]
-        groups += [
-            {"params": list(part.parameters()), "lr": rate, "weight_decay": 0.0} for part, rate in others.values()
-        ]
-        make = ALGORITHMS[spec.algorithm]
-        self.optimiser = make(groups, weight_decay=spec.weight_decay, eps=spec.epsilon)
-        self._rates = [group["lr"] for group in groups]
+        self._rates = [spec.learning_rate, *(rate for _, rate in others.values())]
+        groups = [{"params": list(network.parameters())}]
+        groups += [{"params": list(part.parameters()), "weight_decay": 0.0} for part, _ in others.values()]
+        self.optimiser = ALGORITHMS[spec.algorithm](
+            groups, spec.learning_rate, weight_decay=spec.weight_decay, eps=spec.epsilon
+        )
         self.averaged = copy.deepcopy(network).requires_grad_(False)
         self.step, self.minutes, self.mean_loss = 0, 0.0, float("nan")
-        self.extra: dict[str, object] = {}
+        self.extra: dict[str, Any] = {}
 
     def rate(self) -> float:
         """Share of the highest learning rate at the step to come."""
@@ -166,7 +164,6 @@ class TrainingLoop:
         progress: Callable[[Progress], None] | None = None,
         cancelled: Callable[[], bool] | None = None,
         after_step: Callable[[StepLog, bool], None] | None = None,
-        checkpoint: str = CHECKPOINT,
     ) -> None:
         """Continue to the last step, or until `minutes` of training are over; at least one step of a new run is done.
 
@@ -177,7 +174,6 @@ class TrainingLoop:
             progress: called after each step.
             cancelled: asked after each step; once it is true, the checkpoint is written and CancelledError is raised.
             after_step: called with the log, and whether this was the last step.
-            checkpoint: name of the file.
 
         Raises:
             CancelledError: stopped, with all work saved.
@@ -198,7 +194,7 @@ class TrainingLoop:
                 if after_step is not None and not stop:
                     after_step(log, last)
                 if folder is not None and (stop or last or (now - saved) / 60 > _CHECKPOINT_MINUTES):
-                    self.save(folder / checkpoint)
+                    self.save(folder / CHECKPOINT)
                     log.flush()
                     saved = now
                 if stop:

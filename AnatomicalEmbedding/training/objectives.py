@@ -1,7 +1,5 @@
 """The objectives of our recipes: the batches each needs, and the loss of a batch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -73,35 +71,22 @@ def _middle(scan: PreparedScan) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Objective:
-    """The task that a recipe's network learns.
-
-    Args:
-        sampler: makes its batches.
-        loss: of a batch, a scalar; the network runs under the precision of the caller's `LossContext`.
-        in_frame: whether the scans' frames are corrected while it learns.
-    """
-
-    sampler: type[BatchSampler]
-    loss: Callable[[EmbeddingNetwork, Any, LossContext], torch.Tensor]
-    in_frame: bool = False
-
-
-@dataclass(frozen=True)
 class LossContext:
-    """Arguments of a loss besides the batch.
-
-    Args:
-        recipe: of the run.
-        frames: corrections of the scans' body frames.
-        precision: that the network runs under.
-        generator: of random negatives.
-    """
+    """Arguments of a loss besides the batch. precision: that the network runs under. generator: of random negatives."""
 
     recipe: Recipe
     frames: FrameCorrections
     precision: torch.autocast
     generator: torch.Generator
+
+
+@dataclass(frozen=True)
+class Objective:
+    """The task of a recipe: its batches, their loss, and whether the scans' frames are corrected in training."""
+
+    sampler: type[BatchSampler]
+    loss: Callable[[EmbeddingNetwork, Any, LossContext], torch.Tensor]
+    in_frame: bool = False
 
 
 def _coordinates(network: EmbeddingNetwork, batch: CoordinateBatch, context: LossContext) -> torch.Tensor:

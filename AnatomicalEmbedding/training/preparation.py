@@ -1,7 +1,5 @@
 """Preparing folders of scans for training: each CT once, and aligned to the map of a model where wanted."""
 
-from __future__ import annotations
-
 import csv
 import multiprocessing
 import os

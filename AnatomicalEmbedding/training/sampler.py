@@ -28,8 +28,8 @@ class CoordinateBatch:
 class BatchSampler(Dataset):
     """Common part of all samplers: the choice of a scan and of a place in it."""
 
-    def __init__(self, scans: list[PreparedScan], recipe: Recipe, seed: int, steps: int):
-        self.scans, self.recipe, self.seed, self.steps = scans, recipe, seed, steps
+    def __init__(self, scans: list[PreparedScan], recipe: Recipe, seed: int):
+        self.scans, self.recipe, self.seed = scans, recipe, seed
         self.ranges = np.array([s.height_range_mm for s in scans])
         self.origin = np.array([ORIGINS.index(s.origin) for s in scans])
         shares = np.array([0.0, recipe.batch.label_image_share, recipe.batch.phantom_share])
@@ -40,9 +40,6 @@ class BatchSampler(Dataset):
         self.rows = [torch.nonzero(s.body.flatten(1).any(1)).flatten().cpu().numpy() for s in scans]
         self.spacing = np.array(recipe.network.spacing_mm)
         self._check_heights()
-
-    def __len__(self) -> int:
-        return self.steps
 
     def _check_heights(self) -> None:
         low, high = np.array([b[:2] for b in self.recipe.batch.height_bands if b[2] > 0]).T
@@ -61,7 +58,8 @@ class BatchSampler(Dataset):
     def crop_size(self, step: int) -> tuple[int, int, int]:
         """(i, j, k) voxels of the crops of a batch."""
         sizes = self.recipe.batch.crop_sizes
-        return tuple(sizes[int(self.rng(step).integers(len(sizes)))])
+        i, j, k = sizes[int(self.rng(step).integers(len(sizes)))]
+        return i, j, k
 
     def aim(self, rng: np.random.Generator) -> tuple[int, np.ndarray]:
         """A scan and a body voxel (i, j, k) of it, even over body height rather than over scans."""

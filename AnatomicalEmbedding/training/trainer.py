@@ -1,7 +1,5 @@
 """Training of the embedding network on prepared scans: batches from the sampler, the recipe's loss, the one loop."""
 
-from __future__ import annotations
-
 import copy
 import json
 import signal
@@ -12,7 +10,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, Subset
+from torch.utils.data import DataLoader
 
 from ..embedding.device import fast_dtype, memory_budget
 from ..embedding.models.network import DESCRIPTOR_HEADS, OPTIONAL_HEADS, EmbeddingNetwork
@@ -29,8 +27,7 @@ _RESIDENT_SHARE = 0.4  # of the memory that may be used
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """network: the best validated weights, else the averaged ones, on the CPU, in eval mode. steps: how many were done.
-    minutes: time spent in all."""
+    """network: the best validated weights, else the averaged ones, on the CPU, in eval mode. steps: done, of `minutes`."""
 
     network: EmbeddingNetwork
     steps: int
@@ -91,8 +88,9 @@ def train(
         scans, workers = [scan.to(place) for scan in scans], 0
     per_step = recipe.optimiser.accumulate
     loader = DataLoader(
-        Subset(objective.sampler(scans, recipe, seed, steps * per_step), range(loop.step * per_step, steps * per_step)),
+        objective.sampler(scans, recipe, seed),
         batch_size=None,
+        sampler=range(loop.step * per_step, steps * per_step),
         num_workers=workers,
         prefetch_factor=3 if workers else None,
         worker_init_fn=_start_worker,

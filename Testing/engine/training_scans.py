@@ -97,7 +97,7 @@ def tiny_recipe(objective: str = "coordinates", **changes: dict) -> Recipe:
 
 def make_sampler(scans: list[PreparedScan], recipe: Recipe, seed: int, steps: int):
     """The batches of a recipe's objective."""
-    return LEARNT[recipe.objective].sampler(scans, recipe, seed, steps)
+    return LEARNT[recipe.objective].sampler(scans, recipe, seed)
 
 
 def with_field(scan: PreparedScan, to_body) -> PreparedScan:

@@ -1,7 +1,5 @@
 """Distances between points, the loss of the paper: equations 1 and 2."""
 
-from __future__ import annotations
-
 import torch
 
 from ...embedding.grid_reading import read_linear

@@ -1,7 +1,5 @@
 """Overlapping pairs of upright crops of one scan, and points that both show (Goncharov 2024, section 2.1)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The level of each slice: body part regression (Yan et al. 2018; Schuhegger 2021, bpreg)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

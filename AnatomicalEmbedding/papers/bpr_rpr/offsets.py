@@ -1,7 +1,5 @@
 """Offsets between points of a scan: relative position regression (Lei et al., MICCAI 2021)."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 

@@ -1,7 +1,5 @@
 """Global and local descriptors, the loss of the paper: Algorithm 1."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch
