@@ -103,7 +103,7 @@ class TrainingLoop:
         others = dict(others or {})
         self._parts = {"network": network, **{name: module for name, (module, _) in others.items()}}
         self._rates = [spec.learning_rate, *(rate for _, rate in others.values())]
-        groups = [{"params": list(network.parameters())}]
+        groups: list[dict[str, Any]] = [{"params": list(network.parameters())}]
         groups += [{"params": list(part.parameters()), "weight_decay": 0.0} for part, _ in others.values()]
         self.optimiser = ALGORITHMS[spec.algorithm](
             groups, spec.learning_rate, weight_decay=spec.weight_decay, eps=spec.epsilon

@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -83,7 +83,10 @@ class Recipe:
         return asdict(self)
 
 
-_SECTIONS = {of.name: of.type for of in fields(Recipe) if is_dataclass(of.type)}
+_SECTIONS = {
+    "network": NetworkSpec, "batch": BatchSpec, "augmentation": AugmentationSpec, "loss": LossSpec,
+    "optimiser": OptimiserSpec,
+}  # fmt: skip
 
 Rules = Callable[[Recipe], list[tuple[bool, str]]]
 

@@ -68,7 +68,7 @@ class PreparedScan:
         return float(low), float(high)
 
     def numbers_among(self, organs: Sequence[str]) -> torch.Tensor:
-        """(1 + len(label_names),) uint8: for each value of `labels`, 1 + the index of its structure in `organs`, or 0."""
+        """For each value of `labels`, uint8: 1 + the index of its structure among organs, 0 for another structure."""
         numbers = {name: n for n, name in enumerate(organs, 1)}
         return torch.tensor([0, *(numbers.get(name, 0) for name in self.label_names)], dtype=torch.uint8)
 

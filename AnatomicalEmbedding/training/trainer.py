@@ -27,7 +27,7 @@ _RESIDENT_SHARE = 0.4  # of the memory that may be used
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """network: the best validated weights, else the averaged ones, on the CPU, in eval mode. steps: done, of `minutes`."""
+    """network: with the best validated weights, else the averaged ones; on the CPU. steps, minutes: of the run."""
 
     network: EmbeddingNetwork
     steps: int

@@ -68,11 +68,11 @@ class ViewSampler(BatchSampler):
             aims = first, self._partner(*first, rng)
             for _ in range(_TRIES):
                 crops = self._crops(aims, size, rng)
-                positions = [
+                one, other = positions = [
                     _positions(self.scans[index], crop, in_body=aims[0][0] != aims[1][0])
                     for (index, _), crop in zip(aims, crops, strict=True)
                 ]
-                found = matching_cells(crops[0].hu, *positions, count * _CANDIDATES, rng)
+                found = matching_cells(crops[0].hu, one, other, count * _CANDIDATES, rng)
                 if len(found[0]) >= _FEWEST:
                     chosen = torch.arange(count) % len(found[0])
                     views = [

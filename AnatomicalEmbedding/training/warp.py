@@ -40,8 +40,8 @@ class Warp:
             at = (slice(None), *column)
             for axis, values in enumerate((x, y)):
                 in_plane[axis][at] = _line(slices, depth[at], values[at])
-        tensors = (torch.from_numpy(v.astype(np.float32)).to(device) for v in (depth, in_plane))
-        return cls(*tensors, first, shape)
+        depth_, in_plane_ = (torch.from_numpy(v.astype(np.float32)).to(device) for v in (depth, in_plane))
+        return cls(depth_, in_plane_, first, shape)
 
     def sample(self, hu: torch.Tensor) -> torch.Tensor:
         """The crop (k, j, i), float HU, of a scan's int16 HU (k, j, i); air beyond the scan."""

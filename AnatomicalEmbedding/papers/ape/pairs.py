@@ -1,6 +1,6 @@
 """Overlapping pairs of upright crops of one scan, and points that both show (Goncharov 2024, section 2.1)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
@@ -32,12 +32,13 @@ class PairSampler(BatchSampler):
     def __getitem__(self, step: int) -> PairBatch:
         rng = self.rng(step)
         batch, spec = self.recipe.batch, self.recipe.augmentation
-        size = tuple(batch.crop_sizes[0])
+        i, j, k = batch.crop_sizes[0]
+        size = i, j, k
         index, _ = self.aim(rng)
         scan = self.scans[index]
         spacing = np.diag(scan.grid_to_ras)[:3]
         shape_ijk = np.array(scan.hu.shape[::-1])
-        rows = {name: [] for name in ("first", "second", "first_ijk", "second_ijk", "position_mm")}
+        rows: dict[str, list[torch.Tensor]] = {field.name: [] for field in fields(PairBatch)}
         while len(rows["first"]) < batch.pairs:
             k = int(rng.choice(self.rows[index]))
             in_slice = torch.nonzero(scan.body[k])
