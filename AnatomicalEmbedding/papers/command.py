@@ -14,14 +14,9 @@ from ..training.recipes import Recipe, Rules, load_recipe
 
 @dataclass(frozen=True)
 class PaperRecipe:
-    """A recipe of a paper.
+    """A recipe of a paper. name: of its objective, as its file says it. rules: conditions between its entries.
 
-    Args:
-        path: its file, next to the code.
-        name: of its objective, as the file says it.
-        rules: conditions between its entries.
-        objective: what its network learns.
-        is_validated: whether points can be matched by its weights, which validation needs.
+    is_validated: whether points can be matched by its weights, which validation needs.
     """
 
     path: Path

@@ -1,6 +1,6 @@
 """Voxels of one patient: the canonical body looked up through the patient's map, with CT numbers, noise and a table."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -14,7 +14,7 @@ from .tissues import TEXTURE_HU
 _AIR_HU = -1000.0
 _LATTICE_MM = 8.0  # the map is exact here and linear in between; its curvature keeps the error below 0.3 mm
 _SLAB = 24  # slices handled at a time, bounds the memory
-_TEXTURE_SIZE = 96
+TEXTURE_SIZE = 96
 
 ToBody = Callable[[np.ndarray], np.ndarray]  # patient RAS (N, 3) -> canonical body frame (N, 3), mm
 
@@ -98,10 +98,7 @@ def _hounsfield(
     first = int(np.clip(np.floor(heights.min()) - 2, 0, anatomy.tissue.shape[0] - 2))
     last = int(np.clip(np.ceil(heights.max()) + 3, first + 2, anatomy.tissue.shape[0]))
     tissue = anatomy.tissue[first:last]
-    tile = texture_tile()
-    starts = rng.integers(0, _TEXTURE_SIZE, 3) + np.array([first, 0, 0])
-    axes = [(np.arange(n) + start) % _TEXTURE_SIZE for n, start in zip(tissue.shape, starts, strict=True)]
-    values = TEXTURE_HU[tissue] * tile[axes[0]][:, axes[1]][:, :, axes[2]]
+    values = texture(tissue, rng.integers(0, TEXTURE_SIZE, 3) + np.array([first, 0, 0]))
     values += (hu - np.float32(_AIR_HU))[tissue]
     soft = torch.from_numpy(values)[None, None]
     for axis in range(3):
@@ -121,15 +118,21 @@ def soften(volume: torch.Tensor, axis: int) -> torch.Tensor:
     return out
 
 
+def texture(tissue: np.ndarray, starts: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Texture, HU, of tissues (k, j, i); starts: (3,) where in the periodic field the first voxel lies."""
+    k, j, i = ((np.arange(n) + start) % TEXTURE_SIZE for n, start in zip(tissue.shape, starts, strict=True))
+    return TEXTURE_HU[tissue] * _texture_tile()[k][:, j][:, :, i]
+
+
 @lru_cache(maxsize=1)
-def texture_tile() -> np.ndarray:
+def _texture_tile() -> np.ndarray:
     """A periodic random field of unit variance, fine and coarse grain mixed."""
     rng = np.random.default_rng(77)
-    noise = np.fft.rfftn(rng.standard_normal((_TEXTURE_SIZE,) * 3))
-    f = np.fft.fftfreq(_TEXTURE_SIZE)
-    squared = f[:, None, None] ** 2 + f[None, :, None] ** 2 + np.fft.rfftfreq(_TEXTURE_SIZE)[None, None, :] ** 2
+    noise = np.fft.rfftn(rng.standard_normal((TEXTURE_SIZE,) * 3))
+    f = np.fft.fftfreq(TEXTURE_SIZE)
+    squared = f[:, None, None] ** 2 + f[None, :, None] ** 2 + np.fft.rfftfreq(TEXTURE_SIZE)[None, None, :] ** 2
     fields = [
-        np.fft.irfftn(noise * np.exp(-2 * np.pi**2 * sigma**2 * squared), s=(_TEXTURE_SIZE,) * 3, axes=(0, 1, 2))
+        np.fft.irfftn(noise * np.exp(-2 * np.pi**2 * sigma**2 * squared), s=(TEXTURE_SIZE,) * 3, axes=(0, 1, 2))
         for sigma in (0.9, 2.5)
     ]
     mixed = sum(w * (field - field.mean()) / field.std() for w, field in zip((0.75, 0.6), fields, strict=True))

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -107,9 +108,8 @@ def load_segmenter(folder: Path, device: torch.device) -> Segmenter:
         about, weights = read_tensor_file(path, _METADATA_KEY, FORMAT_VERSION)
         networks = []
         for n, values in enumerate(about["networks"]):
-            size = int(values["outputs"]), int(values["features"])
             own = {k.removeprefix(f"{n}."): tensor for k, tensor in weights.items() if k.startswith(f"{n}.")}
-            network = made_for(lambda size=size: VoxelNet(*size), own)
+            network = made_for(partial(VoxelNet, int(values["outputs"]), int(values["features"])), own)
             network.load_state_dict(own)
             networks.append(network.to(device).eval())
         groups = tuple(Group.from_dict(group) for group in about["groups"])
@@ -132,7 +132,7 @@ def _choose_examples(groups: tuple[Group, ...], prepared: list[PreparedExample])
     def gain(example: PreparedExample) -> float:
         return sum(1 / (1 + 4 * count[name]) for name in example.volumes_ml)
 
-    left, chosen = list(prepared), []
+    left, chosen = list(prepared), list[PreparedExample]()
     while left and (len(chosen) < CARRIED or not all(count.values())):
         best = max(left, key=gain)
         left.remove(best)

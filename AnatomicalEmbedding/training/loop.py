@@ -44,7 +44,6 @@ class OptimiserSpec:
         ema: most weight, 0 to 1, that the mean over steps keeps at a step; 0: the last weights count.
         epsilon: of the optimiser.
         algorithm: "adamw" or "radam".
-        accumulate: batches whose mean gradient makes one step, where memory holds no larger batch.
         frame_learning_rate: of the corrections of the scans' body frames.
         descriptors_only: only the heads of the descriptors learn.
         frozen_statistics: batch normalisation keeps the statistics of the weights that training starts from: statistics
@@ -59,7 +58,6 @@ class OptimiserSpec:
     ema: float = 0.0
     epsilon: float = 1e-8
     algorithm: str = "adamw"
-    accumulate: int = 1
     frame_learning_rate: float = 0.0
     descriptors_only: bool = False
     frozen_statistics: bool = False
@@ -121,20 +119,17 @@ class TrainingLoop:
         return self.spec.final + (1 - self.spec.final) * falling
 
     def update(self, loss_of: Callable[[int], torch.Tensor]) -> float:
-        """Do one step on the mean loss of its batches; returns that loss.
+        """Do one step on a batch; returns its loss.
 
-        loss_of: the loss of a batch by its number, from 0 over the whole run. Raises AnatomicalEmbeddingError where the
-        loss is not a number.
+        loss_of: the loss of a batch by its number, from 0. Raises AnatomicalEmbeddingError where it is not a number.
         """
         share = self.rate()
         for group, highest in zip(self.optimiser.param_groups, self._rates, strict=True):
             group["lr"] = highest * share
         self.optimiser.zero_grad(set_to_none=True)
-        count, total = self.spec.accumulate, 0.0
-        for part in range(count):
-            loss = loss_of(self.step * count + part) / count
-            loss.backward()
-            total += float(loss.detach())
+        loss = loss_of(self.step)
+        loss.backward()
+        total = float(loss.detach())
         if not math.isfinite(total):
             raise AnatomicalEmbeddingError(
                 f"training: the loss of step {self.step + 1} is not a number; the last checkpoint is kept. "

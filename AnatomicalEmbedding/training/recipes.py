@@ -173,7 +173,6 @@ def recipe_from_dict(values: dict, source: str, objectives: Mapping[str, Rules] 
     recipe = Recipe(name, objective, **sections)
     rules = [
         (objective in objectives, "objective must be one of " + ", ".join(f'"{each}"' for each in objectives)),
-        (recipe.optimiser.accumulate >= 1, "optimiser.accumulate must be 1 or more"),
         (recipe.optimiser.algorithm in ALGORITHMS, 'optimiser.algorithm must be "adamw" or "radam"'),
         *(objectives[objective](recipe) if objective in objectives else []),
     ]

@@ -86,11 +86,10 @@ def train(
     loop.resume(folder / CHECKPOINT)
     if _resident(scans, place):
         scans, workers = [scan.to(place) for scan in scans], 0
-    per_step = recipe.optimiser.accumulate
     loader = DataLoader(
         objective.sampler(scans, recipe, seed),
         batch_size=None,
-        sampler=range(loop.step * per_step, steps * per_step),
+        sampler=range(loop.step, steps),
         num_workers=workers,
         prefetch_factor=3 if workers else None,
         worker_init_fn=_start_worker,
