@@ -6,15 +6,15 @@ scans differ in field of view, slices, noise and contrast phase. The history of 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 
 from ..scan.volume import Volume
 from .anatomy import canonical_anatomy
 from .deformation import Deformation, Rescan
-from .lesions import Shape, draw_lesion
 from .patient import grid_about
-from .render import add_noise, render
+from .render import Grid, add_noise, render
 from .tissues import LABEL_ID, PHASES, hu_table
 
 VISIBLE, NOT_THERE, OUTSIDE, MERGED = "visible", "not there", "outside", "merged"
@@ -26,17 +26,87 @@ _SMALLEST_RADIUS_MM, _LARGEST_RADIUS_MM = 3.5, 20.0  # that can be marked
 _FATES = {"same": 0.68, "vanish": 0.16, "split": 0.16}
 _SPLIT_FROM_MM = 8.0  # smaller lesions do not split
 
-# Kind: labels that it lies in, its odds, radii in mm.
-_SITES = {
-    "lung nodule": (("lung_left", "lung_right"), 0.3, (4, 13)),
-    "liver metastasis": (("liver",), 0.25, (5, 16)),
-    "lymph node": (("visceral_fat",), 0.2, (5, 12)),
-    "lytic bone metastasis": (("vertebrae_", "sacrum", "hip_"), 0.07, (5, 11)),
-    "sclerotic bone metastasis": (("vertebrae_", "sacrum", "hip_"), 0.06, (5, 11)),
-    "spleen metastasis": (("spleen",), 0.04, (5, 11)),
-    "kidney metastasis": (("kidney_left", "kidney_right"), 0.04, (5, 10)),
-    "muscle metastasis": (("muscle", "autochthon_", "iliopsoas_", "gluteal_muscles_"), 0.04, (6, 12)),
+_SOFT_MM = 0.8  # over which a lesion passes into its organ
+_LOBES = 0.12  # of the radius
+_TEXTURE_HU = 7.0
+_FINE_MM = 1.5  # a voxel averages points this far apart
+
+# Kind: labels that it lies in, its odds, radii in mm, CT number by contrast phase.
+_BONES = ("vertebrae_", "sacrum", "hip_")
+_MUSCLES = ("muscle", "autochthon_", "iliopsoas_", "gluteal_muscles_")
+KINDS: dict[str, tuple[tuple[str, ...], float, tuple[float, float], tuple[float, float, float, float]]] = {
+    "lung nodule": (("lung_left", "lung_right"), 0.3, (4, 13), (35, 55, 50, 45)),
+    "liver metastasis": (("liver",), 0.25, (5, 16), (32, 40, 52, 50)),
+    "lymph node": (("visceral_fat",), 0.2, (5, 12), (40, 75, 80, 70)),
+    "lytic bone metastasis": (_BONES, 0.07, (5, 11), (50, 70, 65, 60)),
+    "sclerotic bone metastasis": (_BONES, 0.06, (5, 11), (780, 780, 780, 780)),
+    "spleen metastasis": (("spleen",), 0.04, (5, 11), (25, 45, 55, 50)),
+    "kidney metastasis": (("kidney_left", "kidney_right"), 0.04, (5, 10), (40, 65, 70, 60)),
+    "muscle metastasis": (_MUSCLES, 0.04, (6, 12), (30, 100, 95, 85)),
 }
+
+
+@dataclass(frozen=True)
+class Shape:
+    """axes: rows, orthonormal; stretch: relative length of the half axes, the longest 1. waves: (3, 4) directions and
+    phases of the lobes. texture: seed.
+    """
+
+    axes: np.ndarray
+    stretch: tuple[float, float, float]
+    waves: np.ndarray
+    texture: int
+
+    @classmethod
+    def random(cls, rng: np.random.Generator) -> Self:
+        axes = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+        stretch = (1.0, float(rng.uniform(0.8, 1.0)), float(rng.uniform(0.7, 0.95)))
+        waves = np.column_stack([rng.normal(0, 2.2, (3, 3)), rng.uniform(0, 2 * np.pi, 3)])
+        return cls(axes, stretch, waves, int(rng.integers(2**31)))
+
+    def outside_mm(self, offset: np.ndarray, radius_mm: float) -> np.ndarray:
+        """About how far points at offsets (..., 3) mm from the middle lie outside; negative inside."""
+        scaled = offset @ self.axes.T / (radius_mm * np.array(self.stretch))
+        away = np.linalg.norm(scaled, axis=-1)
+        direction = scaled / np.maximum(away, 1e-6)[..., None]
+        lobes = np.cos(direction @ self.waves[:, :3].T + self.waves[:, 3]).mean(axis=-1)
+        return (away - 1 - _LOBES * lobes) * radius_mm * float(np.mean(self.stretch))
+
+
+def draw_lesion(
+    voxels: np.ndarray, grid: Grid, kind: str, phase: str, blobs: Sequence[tuple[np.ndarray, float]], shape: Shape
+) -> None:
+    """Draw one lesion into voxels (k, j, i), float HU: the union of blobs, each (RAS mm of its middle, radius mm)."""
+    middles = np.array([middle for middle, _ in blobs])
+    reach = max(radius for _, radius in blobs) * (1 + _LOBES) + 4 * _SOFT_MM
+    to_ijk = np.linalg.inv(grid.ijk_to_ras)
+    corners = np.concatenate([middles - reach, middles + reach]) @ to_ijk[:3, :3].T + to_ijk[:3, 3]
+    size = np.array(grid.shape[::-1])
+    low = np.clip(np.floor(corners.min(0)).astype(int), 0, size)
+    high = np.clip(np.ceil(corners.max(0)).astype(int) + 1, 0, size)
+    if (high <= low).any():
+        return
+    share = _share(grid, low, high, blobs, shape)
+    part = voxels[tuple(slice(a, b) for a, b in zip(low[::-1], high[::-1], strict=True))]
+    rng = np.random.default_rng(shape.texture)
+    hu = KINDS[kind][3][PHASES.index(phase)] + rng.normal(0, _TEXTURE_HU, part.shape)
+    part += share * (hu - part)
+
+
+def _share(
+    grid: Grid, low: np.ndarray, high: np.ndarray, blobs: Sequence[tuple[np.ndarray, float]], shape: Shape
+) -> np.ndarray:
+    """(k, j, i) share of each voxel of a box that is lesion: large voxels average their contents."""
+    counts = [max(round(spacing / _FINE_MM), 1) for spacing in grid.spacing]
+    steps = [(np.arange(count) + 0.5) / count - 0.5 for count in counts]
+    total = np.zeros((high - low)[::-1])
+    for shift in np.stack(np.meshgrid(*steps, indexing="ij"), axis=-1).reshape(-1, 3):
+        i, j, k = (np.arange(a, b) + s for a, b, s in zip(low, high, shift, strict=True))
+        k, j, i = np.meshgrid(k, j, i, indexing="ij")
+        places = np.stack([i, j, k], axis=-1) @ grid.ijk_to_ras[:3, :3].T + grid.ijk_to_ras[:3, 3]
+        outside = np.min([shape.outside_mm(places - middle, radius) for middle, radius in blobs], axis=0)
+        total += 1 / (1 + np.exp(np.clip(outside / (_SOFT_MM / 2), -40, 40)))
+    return total / np.prod(counts)
 
 
 @dataclass(frozen=True)
@@ -229,11 +299,11 @@ def _add_lesion(
     gap: tuple[float, float] | None = None,
 ) -> bool:
     """Add one lesion at a free place, `near` another of its kind; gap: least and most distance in sums of radii."""
-    kinds = list(_SITES)
-    odds = np.array([share for _, share, _ in _SITES.values()])
+    kinds = list(KINDS)
+    odds = np.array([share for _, share, *_ in KINDS.values()])
     for _ in range(300):
         kind = near.kind if near is not None else str(rng.choice(kinds, p=odds / odds.sum()))
-        labels, _, (least, most) = _SITES[kind]
+        labels, _, (least, most), _ = KINDS[kind]
         radius = float(rng.uniform(least, most))
         if near is None:
             place = _somewhere(labels, rng)

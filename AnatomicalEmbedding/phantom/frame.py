@@ -14,14 +14,6 @@ from .tissues import VERTEBRAE
 
 LOW, HIGH = (-232.0, -148.0, -130.0), (232.0, 172.0, 836.0)  # the drawn region
 
-LEVELS = MappingProxyType(
-    {
-        "symphysis": -33.0, "femoral_head": 0.0, "sacral_promontory": 102.0, "iliac_crest": 152.0,
-        "kidney_centre": 257.0, "diaphragm_dome": 378.0, "carina": 469.0, "lung_apex": 555.0, "larynx": 590.0,
-        "chin": 613.0, "brainstem": 665.0, "skull_base": 677.0, "skull_vertex": 819.0,
-    }
-)  # fmt: skip
-
 # Height of the centre of each vertebral body, from C1 down to L5.
 _HEIGHTS = (
     *(652, 633, 614, 597, 580, 563, 547),

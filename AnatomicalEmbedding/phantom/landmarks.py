@@ -5,7 +5,7 @@ from types import MappingProxyType
 import numpy as np
 
 from .abdomen import BLADDER, GALLBLADDER_FUNDUS, KIDNEY, SPLEEN_CENTRE, kidney_axis
-from .frame import LEVELS, VERTEBRA_Z, diaphragm_z, spine_y
+from .frame import VERTEBRA_Z, diaphragm_z, spine_y
 from .head import BRAINSTEM, CHIN, CRANIUM, EYE
 from .skeleton import FEMORAL_HEAD, ILIAC_CREST, PROMONTORY, STERNAL_NOTCH, SYMPHYSIS, XIPHOID
 from .thorax import CARINA, HEART_APEX, LV_CENTRE
@@ -32,10 +32,10 @@ def _table() -> dict[str, tuple[Point, str]]:
         "pancreas_head": ((26, 42, 248), "pancreas"), "urinary_bladder_centre": (tuple(BLADDER), "urinary_bladder"),
         "sacral_promontory": (tuple(PROMONTORY), "sacrum"), "symphysis": (tuple(SYMPHYSIS), "body_other"),
         "xiphoid": (tuple(XIPHOID), "sternum"), "sternal_notch": (tuple(STERNAL_NOTCH), "sternum"),
-        "larynx": ((0, 40, LEVELS["larynx"]), "larynx"), "chin": (tuple(CHIN), "mandible"),
-        "brainstem": (tuple(BRAINSTEM), "brain"), "skull_base": ((0, 46, LEVELS["skull_base"]), "skull"),
-        "skull_vertex": ((0, CRANIUM[1], LEVELS["skull_vertex"] - 2.5), "skull"),
-        **_sided("eye", tuple(EYE), "eye_{}"), **_sided("lung_apex", (46, -10, LEVELS["lung_apex"] - 4), "lung_{}"),
+        "larynx": ((0, 40, 590), "larynx"), "chin": (tuple(CHIN), "mandible"),
+        "brainstem": (tuple(BRAINSTEM), "brain"), "skull_base": ((0, 46, 677), "skull"),
+        "skull_vertex": ((0, CRANIUM[1], 816.5), "skull"),
+        **_sided("eye", tuple(EYE), "eye_{}"), **_sided("lung_apex", (46, -10, 551), "lung_{}"),
         **_sided("femoral_head", tuple(FEMORAL_HEAD), "femur_{}"),
         **_sided("iliac_crest", tuple(ILIAC_CREST - [0, 0, 2]), "hip_{}"),
         **_sided("humeral_head", (161, -16, 508), "humerus_{}"),

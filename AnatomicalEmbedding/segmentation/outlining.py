@@ -15,8 +15,8 @@ from ..scan.geometry import to_image, transform_points
 from ..scan.volume import Volume
 from .carrying import blend, carry, mean_guess
 from .grids import MARGIN_MM, UNIT_MM, Crop, Group, make_crop, region
-from .prediction import predict
 from .segmenter import Segmenter
+from .voxels import predict
 
 ABSENT, CUT, WHOLE = "absent", "cut", "whole"
 _LEAST_SHARE = 0.15  # of the largest component, that a further one needs to stay

@@ -15,8 +15,7 @@ from torch.utils.data import DataLoader
 from ..embedding.device import fast_dtype, memory_budget
 from ..embedding.models.network import DESCRIPTOR_HEADS, OPTIONAL_HEADS, EmbeddingNetwork
 from ..errors import AnatomicalEmbeddingError
-from .log import StepLog
-from .loop import CHECKPOINT, Progress, TrainingLoop
+from .loop import CHECKPOINT, Progress, StepLog, TrainingLoop
 from .objectives import OBJECTIVES, FrameCorrections, LossContext, Objective
 from .recipes import Recipe
 from .scans import PreparedScan

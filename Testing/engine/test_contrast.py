@@ -11,7 +11,7 @@ from training_scans import linear_scan, make_sampler, tiny_recipe
 
 from AnatomicalEmbedding.embedding.models.network import Features
 from AnatomicalEmbedding.papers.sam.descriptors import sam_loss
-from AnatomicalEmbedding.training.contrast import near_loss, read_cells
+from AnatomicalEmbedding.training.objectives import near_loss, read_cells
 from AnatomicalEmbedding.training.recipes import LossSpec
 from AnatomicalEmbedding.training.views import ViewBatch
 

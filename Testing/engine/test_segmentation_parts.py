@@ -19,11 +19,11 @@ from AnatomicalEmbedding.segmentation.files import colour, read_segments, write_
 from AnatomicalEmbedding.segmentation.grids import Crop, Group, group_structures, occupancy
 from AnatomicalEmbedding.segmentation.outlining import choose_answer, clean, doubt, signs
 from AnatomicalEmbedding.segmentation.patches import INPUTS, PatchSampler, TrainingCrop
-from AnatomicalEmbedding.segmentation.prediction import predict
 from AnatomicalEmbedding.segmentation.voxels import (
     OPTIMISER,
     VoxelNet,
     block_means,
+    predict,
     read_context,
     voxel_loss,
     voxel_losses,

@@ -5,8 +5,8 @@ import pytest
 import torch
 from training_scans import SPACING_MM, linear_scan, make_sampler, scan_hu, tiny_recipe
 
-from AnatomicalEmbedding.training.contrast import read_cells
 from AnatomicalEmbedding.training.crops import cut_crop, draw_geometry
+from AnatomicalEmbedding.training.objectives import read_cells
 from AnatomicalEmbedding.training.recipes import AugmentationSpec
 from AnatomicalEmbedding.training.scans import prepare_phantom
 from AnatomicalEmbedding.training.views import counterpart, matching_cells

@@ -5,8 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from ..command import PaperRecipe, run_paper
-from .distances import DISTANCES
-from .pairs import upright
+from .distances import DISTANCES, upright
 
 RECIPES = {"ape-paper": PaperRecipe(Path(__file__).with_name("recipe.toml"), "distances", upright, DISTANCES)}
 

@@ -6,8 +6,7 @@ import torch.nn.functional as F
 from ...embedding.models.network import EmbeddingNetwork
 from ...training.objectives import LossContext, Objective
 from ...training.recipes import Recipe, frame_rules
-from ..ape.distances import read_pairs
-from ..ape.pairs import PairBatch, PairSampler, upright
+from ..ape.distances import PairBatch, PairSampler, read_pairs, upright
 
 
 def offset_loss(first: torch.Tensor, second: torch.Tensor, position: torch.Tensor, reach_mm: float) -> torch.Tensor:

@@ -6,8 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from ...embedding.models.network import GLOBAL_STRIDE, LOCAL_STRIDE, EmbeddingNetwork, Features
-from ...training.contrast import info_nce, read_cells
-from ...training.objectives import LossContext, Objective
+from ...training.objectives import LossContext, Objective, info_nce, read_cells
 from ...training.recipes import LossSpec, Recipe
 from ...training.views import ViewBatch, ViewSampler
 
