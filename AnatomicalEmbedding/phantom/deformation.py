@@ -144,10 +144,6 @@ class FatLayer:
     change: float
     softness: float = 0.05
 
-    def _amount(self, z: np.ndarray) -> np.ndarray:
-        fade = 1 / (1 + np.exp(np.clip((z - 545) / 12, -60, 60)))  # neck and head keep their thin layer
-        return self.change * fade
-
     def _ellipse(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """y of the section's middle, its radius here relative to the muscle wall, and the amount of change."""
         z = points[:, 2]
@@ -155,7 +151,8 @@ class FatLayer:
         inset = fat_mm(z)
         dy = points[:, 1] - middle
         depth = np.where(dy > 0, front, back) - inset
-        return middle, np.hypot(points[:, 0] / (half - inset), dy / depth), self._amount(z)
+        fade = 1 / (1 + np.exp(np.clip((z - 545) / 12, -60, 60)))  # neck and head keep their thin layer
+        return middle, np.hypot(points[:, 0] / (half - inset), dy / depth), self.change * fade
 
     def _profile(self, radius: np.ndarray, amount: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """New radius and its derivative."""
@@ -228,7 +225,7 @@ class Deformation:
 
     def to_body(self, points_ras: np.ndarray) -> np.ndarray:
         """Patient RAS (N, 3) -> canonical body frame (N, 3), mm."""
-        p = (_points(points_ras) - self.position_ras) @ self.rotation.T
+        p = (np.atleast_2d(points_ras) - self.position_ras) @ self.rotation.T
         z = self.height_scale * p[:, 2] + self.heights(p[:, 2])
         across = (p[:, 0] - self.lateral(z)) * self.width_scale * np.exp(self.widths(z))
         ahead = (p[:, 1] - self.depth(z)) * self.thickness_scale * np.exp(self.thickness(z))
@@ -237,17 +234,13 @@ class Deformation:
 
     def from_body(self, points_body: np.ndarray) -> np.ndarray:
         """Canonical body frame (N, 3) -> patient RAS (N, 3), mm; inverse of `to_body`."""
-        body = _points(points_body)
+        body = np.atleast_2d(np.asarray(points_body, np.float64))
         p = self.fat.invert(solve_displacement(body, self.bumps))
         z = p[:, 2]
         low = _solve_height(z, self.height_scale, self.heights)
         across = p[:, 0] / (self.width_scale * np.exp(self.widths(z))) + self.lateral(z)
         ahead = p[:, 1] / (self.thickness_scale * np.exp(self.thickness(z))) + self.depth(z)
         return np.stack([across, ahead, low], axis=1) @ self.rotation + self.position_ras
-
-
-def _points(points: np.ndarray) -> np.ndarray:
-    return np.atleast_2d(np.asarray(points, np.float64))
 
 
 def solve_displacement(goal: np.ndarray, displacement: Bumps) -> np.ndarray:

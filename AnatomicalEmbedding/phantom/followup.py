@@ -192,10 +192,8 @@ def make_follow_up(seed: int, studies: int = 2) -> PhantomFollowUp:
         add_noise(voxels, rng.uniform(8, 18), rng)
         voxels = np.clip(np.rint(voxels), -1024, 3071).astype(np.int16)
         volumes.append(Volume(voxels, grid.ijk_to_ras, name=f"patient-{seed}-study-{number + 1}"))
-    histories = [
-        _history([{each.id: each for each in lesions}.get(lesion.id) for lesions in course], volumes, days)
-        for lesion in course[-1]
-    ]
+    by_id = [{lesion.id: lesion for lesion in lesions} for lesions in course]
+    histories = [_history([lesions[name] for lesions in by_id], volumes, days) for name in by_id[-1]]
     seen = [each for each in histories if any(state.state == VISIBLE for state in each.states)]
     return PhantomFollowUp(tuple(volumes), tuple(seen), tuple(days))
 
@@ -222,7 +220,9 @@ def _draw_course(studies: int, rng: np.random.Generator) -> list[list[_Lesion]]:
     present: list[_Lesion] = []
     for _ in range(int(rng.integers(5, 10))):
         _add_lesion(present, rng, near=present[-1] if present and rng.uniform() < 0.25 else None)
-    pairs = _add_touching_pair(present, rng) if rng.uniform() < 0.6 else {}
+    pairs = {}
+    if rng.uniform() < 0.6 and _add_lesion(present, rng) and _add_lesion(present, rng, present[-1], gap=(1.2, 1.4)):
+        pairs = {present[-2].id: present[-1].id}  # they touch, and merge later
     course = [present]
     for number in range(1, studies):
         later = _next(course[-1], rng, pairs if number == 1 else {})
@@ -241,18 +241,17 @@ def _next(lesions: list[_Lesion], rng: np.random.Generator, pairs: dict[str, str
     parts: list[_Lesion] = []
     by_id = {lesion.id: lesion for lesion in lesions}
     for lesion in lesions:
+        fate = ""
+        if lesion.blobs and lesion.id not in {*pairs, *pairs.values()}:
+            fate = "same" if lesion.is_final else str(rng.choice(list(_FATES), p=list(_FATES.values())))
         if not lesion.blobs:
             later.append(lesion)
-            continue
-        if lesion.id in pairs:
+        elif lesion.id in pairs:
             later.append(_merged(lesion, by_id[pairs[lesion.id]]))
-            continue
-        if lesion.id in pairs.values():
+        elif not fate:
             into = next(one for one, other in pairs.items() if other == lesion.id)
             later.append(replace(lesion, blobs=(), into=into, is_final=True))
-            continue
-        fate = "same" if lesion.is_final else rng.choice(list(_FATES), p=list(_FATES.values()))
-        if fate == "vanish":
+        elif fate == "vanish":
             later.append(replace(lesion, blobs=(), is_final=True))
         elif fate == "split" and lesion.radius >= _SPLIT_FROM_MM:
             one, other = _split(lesion, f"{lesion.id}b", rng)
@@ -317,17 +316,9 @@ def _add_lesion(
         # lesions may grow, and two that touch are one
         if all(np.linalg.norm(place - each.place) > 1.7 * (radius + each.radius) for each in others):
             number = sum(not each.split_from for each in present) + 1
-            shape = Shape.random(rng)
-            present.append(_Lesion(f"{number}", kind, shape, place, ((place, radius),)))
+            present.append(_Lesion(f"{number}", kind, Shape.random(rng), place, ((place, radius),)))
             return True
     return False
-
-
-def _add_touching_pair(present: list[_Lesion], rng: np.random.Generator) -> dict[str, str]:
-    """Two more lesions close together, to merge later: the first's id -> the second's."""
-    if _add_lesion(present, rng) and _add_lesion(present, rng, near=present[-1], gap=(1.2, 1.4)):
-        return {present[-2].id: present[-1].id}
-    return {}
 
 
 def _somewhere(labels: tuple[str, ...], rng: np.random.Generator) -> np.ndarray:

@@ -58,15 +58,7 @@ LABEL_ID = MappingProxyType({name: index for index, name in enumerate(_LABELS)})
 
 
 def hu_table(phase: str, rng: np.random.Generator) -> np.ndarray:
-    """CT number of every tissue in one patient.
-
-    Args:
-        phase: one of `PHASES`.
-        rng: draws the patient's deviation from the usual value, one normal number per tissue.
-
-    Returns:
-        (number of tissues,) float32, HU, indexed by `TISSUE_ID`.
-    """
+    """HU of every tissue in one patient, float32, indexed by `TISSUE_ID`. phase: one of `PHASES`."""
     column = PHASES.index(phase)
     deviation = rng.standard_normal(len(_TISSUES))
     usual = [hu[column] if isinstance(hu, tuple) else hu for hu, _, _ in _TISSUES.values()]

@@ -29,13 +29,7 @@ _POINTS = 3000
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """One outlined scan.
-
-    Args:
-        id: its name without the ending of the file.
-        path: of the scan.
-        outlined: names of its structures.
-    """
+    """One outlined scan. id: the name of its file without the ending. outlined: names of its structures."""
 
     id: str
     path: Path
@@ -125,7 +119,8 @@ def prepare(
         for name in example.outlined:
             mask = labels.voxels == labels.values[name]
             spacings.setdefault(name, []).append(spacing_for(mask, size))
-            points = _points(mask, labels.ijk_to_ras)
+            ijk = np.argwhere(mask)[:, ::-1]
+            points = transform_points(labels.ijk_to_ras, ijk[:: max(1, len(ijk) // _POINTS)])
             points = points[embedding.contains(points)]  # outlines may have a larger grid than their scan
             if not len(points):
                 raise PointsError(f"{example.path}: {name} is outlined outside this scan; outline it there.")
@@ -166,9 +161,3 @@ def _cut_to_groups(example: Example, embedding: EmbeddingMap, groups: Sequence[G
                 contrast[name] = contrast_of(crop, share[row])
         crops[number] = TrainingCrop(crop, share, torch.tensor([name in held for name in group.names]))
     return PreparedExample(example.id, embedding, crops, volumes, contrast)
-
-
-def _points(mask: np.ndarray, ijk_to_ras: np.ndarray) -> np.ndarray:
-    """RAS mm (n, 3) of some voxels of a mask, evenly thinned."""
-    ijk = np.argwhere(mask)[:, ::-1]
-    return transform_points(ijk_to_ras, ijk[:: max(1, len(ijk) // _POINTS)])

@@ -73,7 +73,10 @@ class PatchSampler:
         labels = torch.where(outside, torch.tensor(0.0), labels)
         features = self._features(example.crop, where)
         guess = self._guess(n, where)
-        return Patch(network_input(hu, self._misplaced(coordinate), guess), features, labels[None], example.known)
+        shift = torch.from_numpy(self._rng.normal(0, _MISPLACED_MM / UNIT_MM, 3)).float()
+        scale = torch.from_numpy(np.exp(self._rng.normal(0, 0.04, 3))).float()
+        coordinate = coordinate * scale[:, None, None, None] + shift[:, None, None, None]
+        return Patch(network_input(hu, coordinate, guess), features, labels[None], example.known)
 
     def _guess(self, n: int, where: torch.Tensor) -> torch.Tensor:
         """(s, k, j, i) labels carried from other examples, or the example's own labels displaced as far."""
@@ -129,11 +132,6 @@ class PatchSampler:
         hu = hu + soft * ((contrast - 1) * (hu - 50) + float(rng.normal(0, _SHIFT_HU)))
         noise = torch.from_numpy(rng.standard_normal(hu.shape, dtype=np.float32))
         return hu + noise * float(rng.uniform(0, _NOISE_HU))
-
-    def _misplaced(self, coordinate: torch.Tensor) -> torch.Tensor:
-        shift = torch.from_numpy(self._rng.normal(0, _MISPLACED_MM / UNIT_MM, 3)).float()
-        scale = torch.from_numpy(np.exp(self._rng.normal(0, 0.04, 3))).float()
-        return coordinate * scale[:, None, None, None] + shift[:, None, None, None]
 
     def _features(self, crop: Crop, where: torch.Tensor) -> torch.Tensor | None:
         if crop.features is None:

@@ -35,10 +35,8 @@ class Segmenter:
     """A trained segmenter.
 
     Args:
-        weights: name or file of the embedding's weights.
-        weights_hash: SHA-256 of that file.
-        groups: structures that are outlined together.
-        networks: one for each group.
+        weights, weights_hash: name or file of the embedding's weights, and the file's SHA-256.
+        groups, networks: structures that are outlined together, each with a network.
         volumes_ml: of each structure, its volumes in the examples.
         guess_shares: of each structure, how much carried labels count, see `carrying.guess_share`.
         outlined: of each group, the examples that its labels are carried from.

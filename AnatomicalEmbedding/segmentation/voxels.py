@@ -39,14 +39,9 @@ CHANGES = ((0.0, (0.0, 0.0, 0.0)), (15.0, (4.0, -4.0, 4.0)), (-15.0, (-4.0, 4.0,
 
 
 class VoxelNet(nn.Module):
-    """Logits of structures.
+    """Logits of so many structures. descriptors: channels of the embedding's descriptor; 0 for weights without.
 
-    Args:
-        structures: how many it outlines.
-        descriptors: channels of the embedding's descriptor that it reads; 0 for weights without descriptors.
-
-    Raises:
-        ValueError: a number that no network has.
+    Raises ValueError for a number that no network has.
     """
 
     def __init__(self, structures: int, descriptors: int):
@@ -232,7 +227,10 @@ def predict(
     windows = list(product(*starts))
     for number, first in enumerate(windows):
         block = tuple(slice(a, a + n) for a, n in zip(first, size, strict=True))
-        features = None if crop.features is None else _window_features(crop, first, size).to(device)
+        features = None
+        if crop.features is not None:
+            axes = [a + 2 * torch.arange(n // 2) + 0.5 for a, n in zip(first, size, strict=True)]
+            features = read_features(crop, torch.stack(torch.meshgrid(*axes, indexing="ij")[::-1], dim=-1)).to(device)
         total[block] += weight
         for change, (shift_hu, moved) in enumerate(CHANGES):
             soft = (1 - ((hu[block] - 50) / 250).abs()).clamp(0, 1)
@@ -256,9 +254,3 @@ def _window_weight(size: tuple[int, int, int]) -> torch.Tensor:
     """(k, j, i) weight of a window's voxels, highest in its middle."""
     k, j, i = (torch.exp(-(torch.linspace(-2, 2, n) ** 2) / 2) + 0.01 for n in size)
     return k[:, None, None] * j[None, :, None] * i
-
-
-def _window_features(crop: Crop, first: tuple[int, ...], size: tuple[int, int, int]) -> torch.Tensor:
-    axes = [a + 2 * torch.arange(n // 2) + 0.5 for a, n in zip(first, size, strict=True)]
-    k, j, i = torch.meshgrid(*axes, indexing="ij")
-    return read_features(crop, torch.stack([i, j, k], dim=-1))

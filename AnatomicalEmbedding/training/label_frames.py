@@ -51,10 +51,6 @@ class BodyMap:
         points = np.atleast_2d(np.asarray(points_ras, np.float64))
         return self.frame.apply(points) + _gaussian(points, self.centres_ras) @ self.weights
 
-    def from_frame(self, points_body: np.ndarray) -> np.ndarray:
-        """(N, 3) body mm -> RAS mm by the scale and shift alone."""
-        return (points_body - self.frame.shift_mm) / self.frame.scale
-
 
 @lru_cache(maxsize=1)
 def canonical_structures() -> Points:
@@ -161,9 +157,8 @@ def _body_map(points: Points, mean: Points, frame: FrameGuess) -> BodyMap:
     source = np.concatenate([points[name] for name in names])
     left = np.concatenate([mean[name] for name in names]) - frame.apply(source)
     noise = np.tile([_CENTRE_NOISE] + [_EXTREME_NOISE] * 6, len(names))
-    bare = BodyMap(frame, np.empty((0, 3)), np.empty((0, 3)))
     if not any(name.startswith("vertebrae_") for name in names):
-        still = bare.from_frame(_spine_and_wall(frame.apply(source)[:, 2]))
+        still = (_spine_and_wall(frame.apply(source)[:, 2]) - frame.shift_mm) / frame.scale
         source, left = np.concatenate([source, still]), np.concatenate([left, np.zeros_like(still)])
         noise = np.append(noise, np.full(len(still), _EXTREME_NOISE))
     kernel = _gaussian(source, source)

@@ -73,12 +73,9 @@ _FAT = (-0.5, 0.6)
 
 @dataclass(frozen=True, eq=False)
 class LabelledBody:
-    """A label map without an image.
+    """A label map without an image. labels: uint8 (k, j, i), numbers into `names`; 0: background.
 
-    Args:
-        labels: uint8 (k, j, i), numbers into `names`; 0: background.
-        names: structure of each number.
-        points: of its whole structures, centre and extremes, (7, 3) RAS mm.
+    points: of its whole structures, centre and extremes, (7, 3) RAS mm.
     """
 
     name: str

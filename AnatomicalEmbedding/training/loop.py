@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import torch
 from torch import nn
@@ -31,9 +31,6 @@ ALGORITHMS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adamw": torch.optim.AdamW,
     "radam": torch.optim.RAdam,
 }
-if TYPE_CHECKING:
-    from torch.utils.tensorboard import SummaryWriter
-
 _COLUMNS = ("step", "loss", "learning_rate", "minutes")
 
 
@@ -84,8 +81,6 @@ class TrainingLoop:
 
     Args:
         network: is trained in place, on its device.
-        spec: how weights are changed.
-        steps: of the whole run.
         identity: text that tells runs apart; a checkpoint with another identity is refused.
         others: name -> (module, learning rate) of further modules that learn, without decay of their weights.
 
@@ -144,17 +139,14 @@ class TrainingLoop:
         nn.utils.clip_grad_norm_(self.network.parameters(), self.spec.gradient_clip)
         self.optimiser.step()
         self.step += 1
-        self._average()
-        self.mean_loss = total if self.step == 1 else 0.98 * self.mean_loss + 0.02 * total
-        return total
-
-    @torch.no_grad()
-    def _average(self) -> None:
-        """Exponential mean of the weights; early on over fewer steps, so that the start is forgotten."""
+        # exponential mean of the weights; early on over fewer steps, so that the start is forgotten
         keep = min(self.spec.ema, (self.step - 1) / (self.step + 9))
-        torch._foreach_lerp_(list(self.averaged.parameters()), list(self.network.parameters()), 1 - keep)
+        with torch.no_grad():
+            torch._foreach_lerp_(list(self.averaged.parameters()), list(self.network.parameters()), 1 - keep)
         for mean, value in zip(self.averaged.buffers(), self.network.buffers(), strict=True):
             mean.copy_(value)
+        self.mean_loss = total if self.step == 1 else 0.98 * self.mean_loss + 0.02 * total
+        return total
 
     def run(
         self,
@@ -172,13 +164,10 @@ class TrainingLoop:
             loss_of: see `update`.
             folder: where the checkpoint and loss.csv are kept; None: nowhere.
             minutes: of the whole run, those before a resume included.
-            progress: called after each step.
             cancelled: asked after each step; once it is true, the checkpoint is written and CancelledError is raised.
             after_step: called with the log, and whether this was the last step.
 
-        Raises:
-            CancelledError: stopped, with all work saved.
-            AnatomicalEmbeddingError: the loss is not a number, or the disk is full.
+        Raises AnatomicalEmbeddingError where the loss is not a number or the disk is full.
         """
         begun, saved, before, first = time.monotonic(), time.monotonic(), self.minutes, self.step
         with nullcontext() if folder is None else StepLog(folder, self.step) as log:
@@ -196,7 +185,7 @@ class TrainingLoop:
                     after_step(log, last)
                 if folder is not None and (stop or last or (now - saved) / 60 > _CHECKPOINT_MINUTES):
                     self.save(folder / CHECKPOINT)
-                    log.flush()
+                    log.file.flush()
                     saved = now
                 if stop:
                     where = "" if folder is None else f"{folder}: "
@@ -245,17 +234,22 @@ class StepLog:
         self._folder = folder
         path = folder / "loss.csv"
         rows = _rows_until(path, steps_kept)
-        self._file = path.open("w", newline="")
-        self._table = csv.DictWriter(self._file, _COLUMNS)
+        self.file = path.open("w", newline="")
+        self._table = csv.DictWriter(self.file, _COLUMNS)
         self._table.writeheader()
         self._table.writerows(rows)
-        self._board = _tensorboard(folder / "tensorboard", steps_kept)
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            self._board = None
+        else:
+            self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=steps_kept + 1)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
+        self.file.close()
         if self._board is not None:
             self._board.close()
 
@@ -277,9 +271,6 @@ class StepLog:
         if self._board is not None:
             self._board.add_scalars("median error in mm", errors_mm, step)
 
-    def flush(self) -> None:
-        self._file.flush()
-
 
 def _rows_until(path: Path, step: int) -> list[dict[str, str]]:
     """The rows of a CSV up to a step; [] for a missing file."""
@@ -287,11 +278,3 @@ def _rows_until(path: Path, step: int) -> list[dict[str, str]]:
         return []
     with path.open(newline="") as file:
         return [row for row in csv.DictReader(file) if int(row["step"]) <= step]
-
-
-def _tensorboard(folder: Path, steps_kept: int) -> SummaryWriter | None:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        return None
-    return SummaryWriter(str(folder), purge_step=steps_kept + 1)

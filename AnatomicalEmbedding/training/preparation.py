@@ -92,14 +92,8 @@ def prepare_set(
         levels: readings that place scans in the common body frame.
         model: name or file of weights that place scans without readings; None: such scans are left out.
         align: weights whose map of a scan becomes its body coordinates, see `align_scan`.
-        jobs: processes at work.
-        report: receives a line for each scan.
 
-    Returns:
-        The prepared files by name.
-
-    Raises:
-        AnatomicalEmbeddingError: no scan can be used.
+    Returns the prepared files by name. Raises AnatomicalEmbeddingError where no scan can be used.
     """
     destination.mkdir(parents=True, exist_ok=True)
     for folder in folders:
@@ -118,7 +112,11 @@ def prepare_set(
     finally:
         for half_written in destination.glob(TEMPORARY.format(name="*.safetensors")):  # by a process that was killed
             half_written.unlink(missing_ok=True)
-    _write_report(outcomes, destination / REPORT)
+    with atomic_path(destination / REPORT) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file)
+        table.writerow(["name", "path", "series", "used", "reason"])
+        for one in outcomes:
+            table.writerow([one.name, one.source.path, one.source.series, "yes" if one.prepared else "no", one.reason])
     prepared = [outcome.prepared for outcome in outcomes if outcome.prepared is not None]
     if not prepared:
         where = ", ".join(map(str, folders))
@@ -204,11 +202,3 @@ def _prepare(
 def _model(name: str) -> Model:
     """One model of a name for all scans of a process."""
     return load_model(name, "cpu")
-
-
-def _write_report(outcomes: list[Outcome], path: Path) -> None:
-    with atomic_path(path) as temporary, Path(temporary).open("w", newline="", encoding="utf-8") as file:
-        table = csv.writer(file)
-        table.writerow(["name", "path", "series", "used", "reason"])
-        for one in outcomes:
-            table.writerow([one.name, one.source.path, one.source.series, "yes" if one.prepared else "no", one.reason])

@@ -39,15 +39,12 @@ class BatchSampler(Dataset):
         self.shares = chances / chances.sum()
         self.rows = [torch.nonzero(s.body.flatten(1).any(1)).flatten().cpu().numpy() for s in scans]
         self.spacing = np.array(recipe.network.spacing_mm)
-        self._check_heights()
-
-    def _check_heights(self) -> None:
-        low, high = np.array([b[:2] for b in self.recipe.batch.height_bands if b[2] > 0]).T
+        low, high = np.array([b[:2] for b in recipe.batch.height_bands if b[2] > 0]).T
         reached = ((self.ranges[:, :1] <= high) & (low <= self.ranges[:, 1:])).any(axis=1)
         for origin in set(self.origin):
             if not reached[self.origin == origin].any():
                 raise AnatomicalEmbeddingError(
-                    f"training {ORIGINS[origin]}s: no scan reaches a height band of recipe {self.recipe.name}; "
+                    f"training {ORIGINS[origin]}s: no scan reaches a height band of recipe {recipe.name}; "
                     "check the level readings, or change batch.height_bands."
                 )
 

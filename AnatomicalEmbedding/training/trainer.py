@@ -63,9 +63,7 @@ def train(
         validate: errors in mm of a network, by kind; called every `validate_every` steps and at the end, and the
             weights with the least mean error are the run's. Without it, the last ones.
 
-    Raises:
-        AnatomicalEmbeddingError: the checkpoint belongs to another run.
-        CancelledError: cancelled, after saving.
+    Raises AnatomicalEmbeddingError where the checkpoint belongs to another run, CancelledError after saving.
     """
     folder.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(seed)
@@ -83,7 +81,7 @@ def train(
         others={"frames": (frames, recipe.optimiser.frame_learning_rate)},
     )
     loop.resume(folder / CHECKPOINT)
-    if _resident(scans, place):
+    if place.type != "cpu" and sum(scan.nbytes for scan in scans) < _RESIDENT_SHARE * memory_budget(place):
         scans, workers = [scan.to(place) for scan in scans], 0
     loader = DataLoader(
         objective.sampler(scans, recipe, seed),
@@ -154,14 +152,8 @@ def _copy_weights(source: nn.Module, target: EmbeddingNetwork) -> None:
         unlike = target.load_state_dict(source.state_dict(), strict=False)
     except RuntimeError:
         raise AnatomicalEmbeddingError(fault) from None
-    unlike_keys = [*unlike.unexpected_keys, *unlike.missing_keys]
-    if any(key.split(".")[0] not in OPTIONAL_HEADS for key in unlike_keys):
+    if any(key.split(".")[0] not in OPTIONAL_HEADS for key in (*unlike.unexpected_keys, *unlike.missing_keys)):
         raise AnatomicalEmbeddingError(fault)
-
-
-def _resident(scans: list[PreparedScan], device: torch.device) -> bool:
-    """Whether a device of its own memory holds all scans and leaves most of it to the network."""
-    return device.type != "cpu" and sum(scan.nbytes for scan in scans) < _RESIDENT_SHARE * memory_budget(device)
 
 
 def _start_worker(_: int) -> None:

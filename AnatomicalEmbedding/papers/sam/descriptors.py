@@ -34,7 +34,11 @@ def sam_loss(found: Features, batch: ViewBatch, spec: LossSpec, generator: torch
     local_maps, global_maps = found.local.unbind(), found.global_.unbind()  # once, as in near_loss
     losses = []
     for pair in range(pairs):
-        views = [_view(local_maps[n], global_maps[n], batch.position_mm[n]) for n in (pair, pairs + pair)]
+        views = []
+        for n in (pair, pairs + pair):
+            coarse_mm = F.avg_pool3d(batch.position_mm[n], _PER_GLOBAL, ceil_mode=True, count_include_pad=False)
+            local_mm, global_mm = (of.flatten(1).T for of in (batch.position_mm[n], coarse_mm))
+            views.append(_View(local_maps[n], local_mm, global_maps[n], global_mm))
         cells = batch.first_cells[pair], batch.second_cells[pair]
         place = read_cells(batch.position_mm[pair], cells[0], unit=False)
         local = [read_cells(view.local, c) for view, c in zip(views, cells, strict=True)]
@@ -43,11 +47,6 @@ def sam_loss(found: Features, batch: ViewBatch, spec: LossSpec, generator: torch
         losses.append(_global_loss(coarse, place, views, others, spec, generator))
         losses.append(_local_loss(local, coarse[0], place, views, spec, generator))
     return torch.stack(losses).sum() / pairs
-
-
-def _view(local: torch.Tensor, global_: torch.Tensor, position: torch.Tensor) -> _View:
-    coarse = F.avg_pool3d(position, _PER_GLOBAL, ceil_mode=True, count_include_pad=False)
-    return _View(local, position.flatten(1).T, global_, coarse.flatten(1).T)
 
 
 def _global_cells(local_cells: torch.Tensor) -> torch.Tensor:
