@@ -31,6 +31,7 @@ _SCALE = 0.07
 _SHIFT_MM = 15.0
 _SPACING_MM = (2.0, 4.0)  # slices of the copy
 _NOISE_HU = 15.0
+_UPRIGHT = 0.999  # cosine of the tilt
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +80,6 @@ def warp_scan(volume: Volume, seed: int) -> WarpedScan:
     return WarpedScan(Volume.from_sitk(result, name=f"{volume.name} bent"), transform)
 
 
-_UPRIGHT = 0.999  # cosine of the tilt
 _INSIDE_MM = 2.0
 _OUTSIDE_MM = 10.0
 _CUT_SHARE = 0.6  # of a labelled scan's height that is left

@@ -9,7 +9,7 @@ The canonical body was drawn by hand: its spine lies two centimetres off its org
 and the mean of the patients.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -69,13 +69,10 @@ def canonical_structures() -> Points:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where label maps lie in the body frame.
+    """Where label maps lie in the body frame. mean: (7, 3) body mm of each structure.
 
-    Args:
-        maps: of each label map that can be placed.
-        to_canonical: mean body mm -> canonical body mm.
-        from_canonical: back; each of the two is a smooth fit, so both together are a few mm off.
-        mean: (7, 3) body mm of each structure.
+    to_canonical, from_canonical: mean body mm -> canonical body mm, and back; each of the two is a smooth fit, so both
+    together are a few mm off.
     """
 
     maps: dict[str, BodyMap]
@@ -96,9 +93,14 @@ def place(structures: Mapping[str, Points]) -> Placement:
     known = {name for name in names if name in canonical or count[name] >= _SHARED_BY}
     frames: dict[str, FrameGuess] = {}
     mean = canonical
+
+    def held(names: Container[str]) -> dict[str, Points]:
+        """The structures of these names in the maps that hold enough of them."""
+        kept = {m: {n: p for n, p in of.items() if n in names} for m, of in structures.items()}
+        return {m: of for m, of in kept.items() if len(of) >= FEWEST_STRUCTURES}
+
     for _ in range(_ROUNDS):
-        points = {m: {n: p for n, p in of.items() if n in known and n in mean} for m, of in structures.items()}
-        points = {m: of for m, of in points.items() if len(of) >= FEWEST_STRUCTURES}
+        points = held(known & mean.keys())
         if not points:
             raise AnatomicalEmbeddingError(
                 f"label maps: no map holds {FEWEST_STRUCTURES} whole structures of the body; give others."
@@ -111,11 +113,9 @@ def place(structures: Mapping[str, Points]) -> Placement:
         away_mm2 = {name: np.square(of[:, 0] - means[name][0]).sum(axis=1) for name, of in places.items()}
         known = {name for name, of in away_mm2.items() if np.sqrt(of.mean()) <= _MOST_SPREAD_MM}
         mean = {name: p for name, p in mean.items() if name in known}
-    points = {m: {n: p for n, p in of.items() if n in mean} for m, of in structures.items() if m in frames}
-    points = {m: of for m, of in points.items() if len(of) >= FEWEST_STRUCTURES}
     shared = {name: p for name, p in canonical.items() if name in mean}
     ours = {name: mean[name] for name in shared}
-    maps = {m: _body_map(of, mean, fit_frame(of, mean)) for m, of in points.items()}
+    maps = {m: _body_map(of, mean, fit_frame(of, mean)) for m, of in held(mean).items() if m in frames}
     return Placement(maps, _body_map(ours, shared, STILL), _body_map(shared, ours, STILL), mean)
 
 

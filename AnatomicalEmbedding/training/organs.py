@@ -57,10 +57,9 @@ def organ_loss(logits: torch.Tensor, share: torch.Tensor, body: torch.Tensor, kn
 
 @dataclass(frozen=True, eq=False)
 class LabelledCells:
-    """A labelled scan in cells of stride 4.
+    """A labelled scan in cells of stride 4. coordinate: (3, k, j, i) in units of the network. body: bool (k, j, i).
 
-    coordinate: (3, k, j, i) in units of the network. share: (1 + n, k, j, i) of each cell, everything else first. body:
-    bool (k, j, i). known: classes that the scan labels. cell_ml: volume of a cell.
+    share: (1 + n, k, j, i) of each cell, everything else first. known: classes that the scan labels.
     """
 
     coordinate: torch.Tensor

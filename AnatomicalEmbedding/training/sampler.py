@@ -65,9 +65,8 @@ class BatchSampler(Dataset):
         while True:
             band = bands[rng.choice(len(bands), p=bands[:, 2] / bands[:, 2].sum())]
             height = rng.uniform(band[0], band[1])
-            candidates = np.flatnonzero(
-                (self.ranges[:, 0] <= height) & (height <= self.ranges[:, 1]) & (self.origin == origin)
-            )
+            shown = (self.ranges[:, 0] <= height) & (height <= self.ranges[:, 1])
+            candidates = np.flatnonzero(shown & (self.origin == origin))
             if len(candidates):
                 break
         index = int(rng.choice(candidates))

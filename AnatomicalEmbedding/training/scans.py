@@ -62,8 +62,7 @@ class PreparedScan:
     @property
     def height_range_mm(self) -> tuple[float, float]:
         """Lowest and highest body height inside the scan."""
-        k = self.hu.shape[0]
-        ends = transform_points(self.grid_to_ras, np.array([[0, 0, 0], [0, 0, k - 1]]))
+        ends = transform_points(self.grid_to_ras, np.array([[0, 0, 0], [0, 0, self.hu.shape[0] - 1]]))
         low, high = self.frame.apply(ends)[:, 2]
         return float(low), float(high)
 
