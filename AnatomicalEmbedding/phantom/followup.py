@@ -348,12 +348,9 @@ def _history(states: list[_Lesion], volumes: Sequence[Volume], days: Sequence[De
     for lesion, volume, day in zip(states, volumes, days, strict=True):
         place = lesion.place if not lesion.blobs else np.mean([p for p, _ in lesion.blobs], axis=0)
         point = day.from_body(place)[0]
+        state = MERGED if lesion.into else VISIBLE if lesion.blobs else NOT_THERE
         if not volume.contains(point[None])[0]:
-            found.append(LesionState(OUTSIDE, point))
-        elif lesion.into:
-            found.append(LesionState(MERGED, point, into=lesion.into))
-        elif lesion.blobs:
-            found.append(LesionState(VISIBLE, point, lesion.radius))
-        else:
-            found.append(LesionState(NOT_THERE, point))
+            state = OUTSIDE
+        radius_mm, into = lesion.radius if state == VISIBLE else 0.0, lesion.into if state == MERGED else ""
+        found.append(LesionState(state, point, radius_mm, into))
     return LesionHistory(states[-1].id, states[-1].kind, tuple(found), states[-1].split_from)

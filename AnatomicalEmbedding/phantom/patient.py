@@ -8,15 +8,67 @@ import numpy as np
 
 from ..errors import VolumeError
 from ..scan.volume import Volume
+from .abdomen import BLADDER, GALLBLADDER_FUNDUS, KIDNEY, SPLEEN_CENTRE, kidney_axis
 from .anatomy import canonical_anatomy
 from .deformation import Deformation, Rescan
-from .landmarks import LANDMARKS
+from .frame import VERTEBRA_Z, diaphragm_z, spine_y
+from .head import BRAINSTEM, CHIN, CRANIUM, EYE
 from .render import Grid, render
+from .skeleton import FEMORAL_HEAD, ILIAC_CREST, PROMONTORY, STERNAL_NOTCH, SYMPHYSIS, XIPHOID
+from .thorax import CARINA, HEART_APEX, LV_CENTRE
 from .tissues import LABEL_ID, PHASES, hu_table
+from .vessels import AORTIC_ARCH_TOP, AORTIC_BIFURCATION
 
 BODY_RANGE_MM = (-115.0, 828.0)  # body heights that can be shown
 _PHASE_ODDS = (0.3, 0.18, 0.38, 0.14)
 _MARGIN_MM = (12.0, 12.0, 40.0)  # air at the sides, in front, and behind (room for the couch)
+Point = tuple[float, float, float]
+
+
+def _sided(name: str, right: Point, label: str = "{}") -> dict[str, tuple[Point, str]]:
+    """The same point on both sides; `{}` in the label becomes the side."""
+    x, y, z = right
+    return {f"{name}_{side}": ((sign * x, y, z), label.format(side)) for side, sign in (("left", -1), ("right", 1))}
+
+
+def _table() -> dict[str, tuple[Point, str]]:
+    points: dict[str, tuple[Point, str]] = {
+        "carina": (tuple(np.add(CARINA, (0, 0, 1))), "trachea"), "aortic_arch_top": (AORTIC_ARCH_TOP, "aorta"),
+        "aortic_bifurcation": (AORTIC_BIFURCATION, "aorta"),
+        "heart_apex": (tuple(HEART_APEX - [-3, 2, -2]), "heart_myocardium"),
+        "left_ventricle_centre": (tuple(LV_CENTRE), "heart_ventricle_left"), "liver_dome": ((72, 14, 374), "liver"),
+        "liver_tip": ((104, 8, 212), "liver"), "gallbladder_fundus": (tuple(GALLBLADDER_FUNDUS), "gallbladder"),
+        "spleen_centre": (tuple(SPLEEN_CENTRE), "spleen"),
+        "portal_vein_bifurcation": ((40, 41, 310), "portal_vein_and_splenic_vein"),
+        "pancreas_head": ((26, 42, 248), "pancreas"), "urinary_bladder_centre": (tuple(BLADDER), "urinary_bladder"),
+        "sacral_promontory": (tuple(PROMONTORY), "sacrum"), "symphysis": (tuple(SYMPHYSIS), "body_other"),
+        "xiphoid": (tuple(XIPHOID), "sternum"), "sternal_notch": (tuple(STERNAL_NOTCH), "sternum"),
+        "larynx": ((0, 40, 590), "larynx"), "chin": (tuple(CHIN), "mandible"),
+        "brainstem": (tuple(BRAINSTEM), "brain"), "skull_base": ((0, 46, 677), "skull"),
+        "skull_vertex": ((0, CRANIUM[1], 816.5), "skull"),
+        **_sided("eye", tuple(EYE), "eye_{}"), **_sided("lung_apex", (46, -10, 551), "lung_{}"),
+        **_sided("femoral_head", tuple(FEMORAL_HEAD), "femur_{}"),
+        **_sided("iliac_crest", tuple(ILIAC_CREST - [0, 0, 2]), "hip_{}"),
+        **_sided("humeral_head", (161, -16, 508), "humerus_{}"),
+        **_sided("parotid_gland", (55, 24, 646), "parotid_gland_{}"),
+        **_sided("ischial_tuberosity", (58, -26, -62), "hip_{}"),
+    }  # fmt: skip
+    for side, (x, y) in (("right", (72, 14)), ("left", (-76, 10))):
+        points[f"diaphragm_dome_{side}"] = ((x, y, float(diaphragm_z(np.array(x), np.array(y))) - 2), "muscle")
+        centre, axis = KIDNEY[side], kidney_axis(side)
+        lateral = np.array([1.0 if side == "right" else -1.0, 0, 0])
+        points[f"kidney_{side}_centre"] = (tuple(centre + 11 * lateral), f"kidney_{side}")
+        points[f"kidney_{side}_upper_pole"] = (tuple(centre + 51 * axis), f"kidney_{side}")
+        points[f"kidney_{side}_lower_pole"] = (tuple(centre - 51 * axis), f"kidney_{side}")
+    for name in (v for v in VERTEBRA_Z if v not in ("C1", "C2")):
+        z = VERTEBRA_Z[name]
+        points[f"vertebrae_{name}"] = ((0, float(spine_y(z)), z), f"vertebrae_{name}")
+    return points
+
+
+_POINTS = _table()
+LANDMARKS = MappingProxyType({name: np.array(point, float) for name, (point, _) in _POINTS.items()})
+LANDMARK_LABEL = MappingProxyType({name: label for name, (_, label) in _POINTS.items()})
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,10 +30,8 @@ _TISSUES: dict[str, tuple[float | tuple[float, float, float, float], float, floa
 TISSUE_ID = MappingProxyType({name: index for index, name in enumerate(_TISSUES)})
 TEXTURE_HU = np.array([texture for _, _, texture in _TISSUES.values()], np.float32)
 
-CERVICAL, THORACIC, LUMBAR = (
-    tuple(f"{region}{n}" for n in range(1, count + 1)) for region, count in (("C", 7), ("T", 12), ("L", 5))
-)
-VERTEBRAE = CERVICAL + THORACIC + LUMBAR  # from the head down
+_REGIONS = (("C", 7), ("T", 12), ("L", 5))
+VERTEBRAE = tuple(f"{region}{n}" for region, count in _REGIONS for n in range(1, count + 1))  # from the head down
 
 _LABELS = [
     "background", "body_other", "subcutaneous_fat", "visceral_fat", "muscle", "lung_left", "lung_right", "trachea",

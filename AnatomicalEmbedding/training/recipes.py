@@ -101,13 +101,26 @@ def frame_rules(recipe: Recipe, frame: str) -> list[tuple[bool, str]]:
     ]
 
 
-def _of_hybrid(recipe: Recipe) -> list[tuple[bool, str]]:
+def pair_rules(recipe: Recipe) -> list[tuple[bool, str]]:
+    """Conditions on a recipe that learns from the same points in two crops."""
     paired = recipe.batch.pairs > 0 and recipe.batch.points_per_pair > 0
-    return [
-        *frame_rules(recipe, "body"),
-        (recipe.network.local_channels > 0, 'objective "hybrid" needs network.local_channels'),
-        (paired, 'objective "hybrid" needs batch.pairs and batch.points_per_pair'),
-    ]
+    return [(paired, f'objective "{recipe.objective}" needs batch.pairs and batch.points_per_pair')]
+
+
+def upright_rules(recipe: Recipe) -> list[tuple[bool, str]]:
+    """Conditions on a recipe whose crops stay along the axes of the scan."""
+    upright = recipe.augmentation.rotation_rad == 0 and recipe.augmentation.elastic_probability == 0
+    return [(upright, f'objective "{recipe.objective}" cannot rotate or warp crops; leave those entries out')]
+
+
+def descriptor_rules(recipe: Recipe) -> list[tuple[bool, str]]:
+    """Conditions on a recipe that learns local descriptors from pairs of crops."""
+    described = recipe.network.local_channels > 0
+    return [(described, f'objective "{recipe.objective}" needs network.local_channels'), *pair_rules(recipe)]
+
+
+def _of_hybrid(recipe: Recipe) -> list[tuple[bool, str]]:
+    return frame_rules(recipe, "body") + descriptor_rules(recipe)
 
 
 OBJECTIVES: Mapping[str, Rules] = {"coordinates": partial(frame_rules, frame="body"), "hybrid": _of_hybrid}

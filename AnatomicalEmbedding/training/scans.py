@@ -82,7 +82,7 @@ class PreparedScan:
         return replace(self, **{name: grid.to(device) for name, grid in grids.items() if grid is not None})
 
     def save(self, path: Path) -> None:
-        frame = {k: getattr(self.frame, k).tolist() for k in ("scale", "shift_mm", "scale_sd", "shift_sd_mm")}
+        frame = {name: values.tolist() for name, values in vars(self.frame).items()}
         tensors = {"hu": self.hu, "body": self.body, "grid_to_ras": torch.from_numpy(self.grid_to_ras)}
         tensors |= {n: grid for n in ("body_field", "labels") if (grid := getattr(self, n)) is not None}
         metadata = {"name": self.name, "frame": json.dumps(frame), "origin": self.origin}

@@ -5,9 +5,9 @@ from functools import partial
 from pathlib import Path
 
 from ..command import PaperRecipe, run_paper
-from .distances import DISTANCES, upright
+from .distances import DISTANCES, rules
 
-RECIPES = {"ape-paper": PaperRecipe(Path(__file__).with_name("recipe.toml"), "distances", upright, DISTANCES)}
+RECIPES = {"ape-paper": PaperRecipe(Path(__file__).with_name("recipe.toml"), "distances", rules, DISTANCES)}
 
 main = partial(run_paper, "ape", "Train the recipe of Goncharov 2024.", RECIPES)
 

@@ -10,7 +10,7 @@ from ...embedding.models.network import STRIDE, EmbeddingNetwork
 from ...training.augmentation import augment
 from ...training.crops import cut_crop, draw_geometry
 from ...training.objectives import LossContext, Objective
-from ...training.recipes import Recipe
+from ...training.recipes import Recipe, pair_rules, upright_rules
 from ...training.sampler import BatchSampler
 
 _FEWEST_POINTS = 32  # body voxels drawn from an overlap, below which the pair is redrawn
@@ -75,17 +75,9 @@ def in_cells(voxel_ijk: torch.Tensor) -> torch.Tensor:
     return (voxel_ijk + 0.5) / STRIDE - 0.5
 
 
-def upright(recipe: Recipe) -> list[tuple[bool, str]]:
+def rules(recipe: Recipe) -> list[tuple[bool, str]]:
     """Conditions on a recipe whose positives are found by the crops' boxes, each with its error message."""
-    batch, change = recipe.batch, recipe.augmentation
-    paired = batch.pairs > 0 and batch.points_per_pair > 0
-    return [
-        (paired, f'objective "{recipe.objective}" needs batch.pairs and batch.points_per_pair'),
-        (
-            change.rotation_rad == 0 and change.elastic_probability == 0,
-            f'objective "{recipe.objective}" cannot rotate or warp crops; leave those entries out',
-        ),
-    ]
+    return pair_rules(recipe) + upright_rules(recipe)
 
 
 def distance_loss(

@@ -11,7 +11,7 @@ from ...embedding.models.network import EmbeddingNetwork
 from ...training.crops import draw_geometry
 from ...training.frames import STILL
 from ...training.objectives import LossContext, Objective
-from ...training.recipes import Recipe, frame_rules
+from ...training.recipes import Recipe, frame_rules, upright_rules
 from ...training.sampler import BatchSampler, CoordinateBatch, coordinate_row
 
 SLICES_PER_SCAN = 4
@@ -64,14 +64,7 @@ def level_loss(score: torch.Tensor, height: torch.Tensor, seen: torch.Tensor) ->
 
 def rules(recipe: Recipe) -> list[tuple[bool, str]]:
     """Conditions on a recipe, each with its error message."""
-    change = recipe.augmentation
-    return [
-        *frame_rules(recipe, "scan"),
-        (
-            change.rotation_rad == 0 and change.elastic_probability == 0,
-            'objective "levels" cannot rotate or warp crops; leave those entries out',
-        ),
-    ]
+    return frame_rules(recipe, "scan") + upright_rules(recipe)
 
 
 def _loss(network: EmbeddingNetwork, batch: CoordinateBatch, context: LossContext) -> torch.Tensor:

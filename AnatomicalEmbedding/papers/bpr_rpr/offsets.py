@@ -6,7 +6,8 @@ import torch.nn.functional as F
 from ...embedding.models.network import EmbeddingNetwork
 from ...training.objectives import LossContext, Objective
 from ...training.recipes import Recipe, frame_rules
-from ..ape.distances import PairBatch, PairSampler, read_pairs, upright
+from ..ape import distances
+from ..ape.distances import PairBatch, PairSampler, read_pairs
 
 
 def offset_loss(first: torch.Tensor, second: torch.Tensor, position: torch.Tensor, reach_mm: float) -> torch.Tensor:
@@ -21,7 +22,7 @@ def offset_loss(first: torch.Tensor, second: torch.Tensor, position: torch.Tenso
 
 def rules(recipe: Recipe) -> list[tuple[bool, str]]:
     """Conditions on a recipe, each with its error message."""
-    return frame_rules(recipe, "scan") + upright(recipe)
+    return frame_rules(recipe, "scan") + distances.rules(recipe)
 
 
 def _loss(network: EmbeddingNetwork, batch: PairBatch, context: LossContext) -> torch.Tensor:

@@ -4,10 +4,13 @@ import sys
 from functools import partial
 from pathlib import Path
 
+from ...training.recipes import descriptor_rules
 from ..command import PaperRecipe, run_paper
-from .descriptors import DESCRIPTORS, rules
+from .descriptors import DESCRIPTORS
 
-RECIPES = {"sam-paper": PaperRecipe(Path(__file__).with_name("recipe.toml"), "descriptors", rules, DESCRIPTORS)}
+RECIPES = {
+    "sam-paper": PaperRecipe(Path(__file__).with_name("recipe.toml"), "descriptors", descriptor_rules, DESCRIPTORS)
+}
 
 main = partial(run_paper, "sam", "Train the recipe of Yan 2022.", RECIPES)
 

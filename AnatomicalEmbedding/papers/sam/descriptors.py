@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 from ...embedding.models.network import GLOBAL_STRIDE, LOCAL_STRIDE, EmbeddingNetwork, Features
 from ...training.objectives import LossContext, Objective, info_nce, read_cells
-from ...training.recipes import LossSpec, Recipe
+from ...training.recipes import LossSpec
 from ...training.views import ViewBatch, ViewSampler
 
 _PER_GLOBAL = GLOBAL_STRIDE // LOCAL_STRIDE
@@ -112,15 +112,6 @@ def _upsampled(anchor: torch.Tensor, view: _View, cells: torch.Tensor) -> torch.
 
 def _close(place: torch.Tensor, cells_mm: torch.Tensor, exclude_mm: float) -> torch.Tensor:
     return torch.cdist(place, cells_mm, compute_mode="donot_use_mm_for_euclid_dist") < exclude_mm
-
-
-def rules(recipe: Recipe) -> list[tuple[bool, str]]:
-    """Conditions on a recipe, each with its error message."""
-    paired = recipe.batch.pairs > 0 and recipe.batch.points_per_pair > 0
-    return [
-        (recipe.network.local_channels > 0, 'objective "descriptors" needs network.local_channels'),
-        (paired, 'objective "descriptors" needs batch.pairs and batch.points_per_pair'),
-    ]
 
 
 def _loss(network: EmbeddingNetwork, batch: ViewBatch, context: LossContext) -> torch.Tensor:
