@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..errors import VolumeError
 from ..scan.volume import Volume
@@ -22,33 +23,30 @@ from .vessels import AORTIC_ARCH_TOP, AORTIC_BIFURCATION
 BODY_RANGE_MM = (-115.0, 828.0)  # body heights that can be shown
 _PHASE_ODDS = (0.3, 0.18, 0.38, 0.14)
 _MARGIN_MM = (12.0, 12.0, 40.0)  # air at the sides, in front, and behind (room for the couch)
-Point = tuple[float, float, float]
 
 
-def _sided(name: str, right: Point, label: str = "{}") -> dict[str, tuple[Point, str]]:
+def _sided(name: str, right: ArrayLike, label: str) -> dict[str, tuple[ArrayLike, str]]:
     """The same point on both sides; `{}` in the label becomes the side."""
-    x, y, z = right
-    return {f"{name}_{side}": ((sign * x, y, z), label.format(side)) for side, sign in (("left", -1), ("right", 1))}
+    sides = (("left", (-1, 1, 1)), ("right", (1, 1, 1)))
+    return {f"{name}_{side}": (np.multiply(right, flip), label.format(side)) for side, flip in sides}
 
 
-def _table() -> dict[str, tuple[Point, str]]:
-    points: dict[str, tuple[Point, str]] = {
-        "carina": (tuple(np.add(CARINA, (0, 0, 1))), "trachea"), "aortic_arch_top": (AORTIC_ARCH_TOP, "aorta"),
+def _table() -> dict[str, tuple[ArrayLike, str]]:
+    points: dict[str, tuple[ArrayLike, str]] = {
+        "carina": (np.add(CARINA, (0, 0, 1)), "trachea"), "aortic_arch_top": (AORTIC_ARCH_TOP, "aorta"),
         "aortic_bifurcation": (AORTIC_BIFURCATION, "aorta"),
-        "heart_apex": (tuple(HEART_APEX - [-3, 2, -2]), "heart_myocardium"),
-        "left_ventricle_centre": (tuple(LV_CENTRE), "heart_ventricle_left"), "liver_dome": ((72, 14, 374), "liver"),
-        "liver_tip": ((104, 8, 212), "liver"), "gallbladder_fundus": (tuple(GALLBLADDER_FUNDUS), "gallbladder"),
-        "spleen_centre": (tuple(SPLEEN_CENTRE), "spleen"),
+        "heart_apex": (HEART_APEX - [-3, 2, -2], "heart_myocardium"),
+        "left_ventricle_centre": (LV_CENTRE, "heart_ventricle_left"), "liver_dome": ((72, 14, 374), "liver"),
+        "liver_tip": ((104, 8, 212), "liver"), "gallbladder_fundus": (GALLBLADDER_FUNDUS, "gallbladder"),
+        "spleen_centre": (SPLEEN_CENTRE, "spleen"), "pancreas_head": ((26, 42, 248), "pancreas"),
         "portal_vein_bifurcation": ((40, 41, 310), "portal_vein_and_splenic_vein"),
-        "pancreas_head": ((26, 42, 248), "pancreas"), "urinary_bladder_centre": (tuple(BLADDER), "urinary_bladder"),
-        "sacral_promontory": (tuple(PROMONTORY), "sacrum"), "symphysis": (tuple(SYMPHYSIS), "body_other"),
-        "xiphoid": (tuple(XIPHOID), "sternum"), "sternal_notch": (tuple(STERNAL_NOTCH), "sternum"),
-        "larynx": ((0, 40, 590), "larynx"), "chin": (tuple(CHIN), "mandible"),
-        "brainstem": (tuple(BRAINSTEM), "brain"), "skull_base": ((0, 46, 677), "skull"),
-        "skull_vertex": ((0, CRANIUM[1], 816.5), "skull"),
-        **_sided("eye", tuple(EYE), "eye_{}"), **_sided("lung_apex", (46, -10, 551), "lung_{}"),
-        **_sided("femoral_head", tuple(FEMORAL_HEAD), "femur_{}"),
-        **_sided("iliac_crest", tuple(ILIAC_CREST - [0, 0, 2]), "hip_{}"),
+        "urinary_bladder_centre": (BLADDER, "urinary_bladder"), "sacral_promontory": (PROMONTORY, "sacrum"),
+        "symphysis": (SYMPHYSIS, "body_other"), "xiphoid": (XIPHOID, "sternum"),
+        "sternal_notch": (STERNAL_NOTCH, "sternum"), "larynx": ((0, 40, 590), "larynx"), "chin": (CHIN, "mandible"),
+        "brainstem": (BRAINSTEM, "brain"), "skull_base": ((0, 46, 677), "skull"),
+        "skull_vertex": ((0, CRANIUM[1], 816.5), "skull"), **_sided("eye", EYE, "eye_{}"),
+        **_sided("lung_apex", (46, -10, 551), "lung_{}"), **_sided("femoral_head", FEMORAL_HEAD, "femur_{}"),
+        **_sided("iliac_crest", ILIAC_CREST - [0, 0, 2], "hip_{}"),
         **_sided("humeral_head", (161, -16, 508), "humerus_{}"),
         **_sided("parotid_gland", (55, 24, 646), "parotid_gland_{}"),
         **_sided("ischial_tuberosity", (58, -26, -62), "hip_{}"),
@@ -57,12 +55,12 @@ def _table() -> dict[str, tuple[Point, str]]:
         points[f"diaphragm_dome_{side}"] = ((x, y, float(diaphragm_z(np.array(x), np.array(y))) - 2), "muscle")
         centre, axis = KIDNEY[side], kidney_axis(side)
         lateral = np.array([1.0 if side == "right" else -1.0, 0, 0])
-        points[f"kidney_{side}_centre"] = (tuple(centre + 11 * lateral), f"kidney_{side}")
-        points[f"kidney_{side}_upper_pole"] = (tuple(centre + 51 * axis), f"kidney_{side}")
-        points[f"kidney_{side}_lower_pole"] = (tuple(centre - 51 * axis), f"kidney_{side}")
-    for name in (v for v in VERTEBRA_Z if v not in ("C1", "C2")):
-        z = VERTEBRA_Z[name]
-        points[f"vertebrae_{name}"] = ((0, float(spine_y(z)), z), f"vertebrae_{name}")
+        points[f"kidney_{side}_centre"] = (centre + 11 * lateral, f"kidney_{side}")
+        points[f"kidney_{side}_upper_pole"] = (centre + 51 * axis, f"kidney_{side}")
+        points[f"kidney_{side}_lower_pole"] = (centre - 51 * axis, f"kidney_{side}")
+    for name, z in VERTEBRA_Z.items():
+        if name not in ("C1", "C2"):
+            points[f"vertebrae_{name}"] = ((0, float(spine_y(z)), z), f"vertebrae_{name}")
     return points
 
 
