@@ -90,9 +90,8 @@ def run_run(options: argparse.Namespace) -> None:
 
     from ..embedding.device import choose_device
     from ..reports.outlines import make_card, write_page
-    from ..segmentation.outlining import outline
+    from ..segmentation.outlining import COLUMNS, TABLE_NAME, outline, read_table, table_rows
     from ..segmentation.segmenter import load_segmenter
-    from ..segmentation.table import COLUMNS, TABLE_NAME, read_table, table_rows
 
     console.check_report(options)
     console.check_folder(options.output)

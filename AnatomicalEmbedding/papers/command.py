@@ -1,7 +1,5 @@
 """The command that trains a paper's recipes: `python -m AnatomicalEmbedding.papers.NAME DATA... -o RUN`."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,14 +14,9 @@ from ..training.recipes import Recipe, Rules, load_recipe
 
 @dataclass(frozen=True)
 class PaperRecipe:
-    """A recipe of a paper.
+    """A recipe of a paper. name: of its objective, as its file says it. rules: conditions between its entries.
 
-    Args:
-        path: its file, next to the code.
-        name: of its objective, as the file says it.
-        rules: conditions between its entries.
-        objective: what its network learns.
-        is_validated: whether points can be matched by its weights, which validation needs.
+    is_validated: whether points can be matched by its weights, which validation needs.
     """
 
     path: Path

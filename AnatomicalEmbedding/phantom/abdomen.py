@@ -8,8 +8,6 @@ from .solids import Canvas, Ellipsoid, Piece, Tube, axes_along, branching, curve
 KIDNEY = {"right": np.array([65.0, -6.0, 251.0]), "left": np.array([-66.0, -8.0, 263.0])}
 KIDNEY_RADII = (27.0, 25.0, 56.0)
 SPLEEN_CENTRE = np.array([-103.0, -28.0, 318.0])
-_SPLEEN_AXES = axes_along((-0.25, 0.55, -0.78), roll=0.35)
-SPLEEN_RADII = (24.0, 40.0, 58.0)
 GALLBLADDER = np.array([56.0, 74.0, 262.0])
 _GALLBLADDER_AXIS = np.array([0.15, 0.55, -0.80])
 GALLBLADDER_FUNDUS = GALLBLADDER + 24 * _GALLBLADDER_AXIS
@@ -29,7 +27,8 @@ def draw_abdomen(canvas: Canvas) -> None:
     _draw_bowel(canvas)
     for side in KIDNEY:
         _draw_kidney(canvas, side)
-    _draw_spleen(canvas)
+    spleen = Ellipsoid(SPLEEN_CENTRE, (24.0, 40.0, 58.0), axes_along((-0.25, 0.55, -0.78), roll=0.35))
+    canvas.paint(_under_diaphragm(spleen), "spleen", "spleen", over=_INSIDE)
     _draw_liver(canvas)
     _draw_stomach(canvas)
     _draw_pancreas(canvas)
@@ -65,20 +64,14 @@ def _draw_kidney(canvas: Canvas, side: str) -> None:
     canvas.paint(curve(ureter, [5, 3, 2.4, 2.4, 2.4]), "urine_pelvis", "body_other", over=_INSIDE)
 
 
-def _draw_spleen(canvas: Canvas) -> None:
-    solid = Ellipsoid(SPLEEN_CENTRE, SPLEEN_RADII, _SPLEEN_AXES)
-    canvas.paint(_under_diaphragm(solid), "spleen", "spleen", over=_INSIDE)
-
-
-def _under_diaphragm(solid: Ellipsoid, gap: float = 4.0, inset: float = 2.0) -> Piece:
+def _under_diaphragm(solid: Ellipsoid) -> Piece:
     """The part of a solid under the diaphragm and inside the body wall."""
-    (piece,) = solid.pieces()
 
     def inside(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-        roof = diaphragm_z(x, y).astype(np.float32) - gap
-        return piece.inside(x, y, z) & (z < roof) & CAVITY.inside(x, y, z, inset)
+        roof = diaphragm_z(x, y).astype(np.float32) - 4.0
+        return solid.inside(x, y, z) & (z < roof) & CAVITY.inside(x, y, z, 2.0)
 
-    return Piece(piece.low, piece.high, inside)
+    return Piece(solid.low, solid.high, inside)
 
 
 def _draw_liver(canvas: Canvas) -> None:
@@ -118,11 +111,9 @@ def _draw_stomach(canvas: Canvas) -> None:
     inner = tube.shrunk(4.5)
     canvas.paint(inner, "stomach_fluid", "stomach", over=("gut_wall",))
     low, high = np.array([-100, 50, 220]), np.array([40, 120, 380])
-
-    def bubble(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-        return y > 51 + 0.03 * (x + 60)
-
-    canvas.paint(Piece(low, high, bubble), "gut_gas", "stomach", over=("stomach_fluid",))
+    canvas.paint(
+        Piece(low, high, lambda x, y, z: y > 51 + 0.03 * (x + 60)), "gut_gas", "stomach", over=("stomach_fluid",)
+    )
     path = [(22, 68, 262), (42, 44, 266), (46, 34, 240), (38, 36, 206), (4, 42, 200), (-30, 46, 226)]
     canvas.paint(curve(path, [11, 13, 13, 12, 11, 11]), "gut_wall", "duodenum", over=(*over[:5], "liver"))
     canvas.paint(curve(path[1:], [8, 8, 8, 7, 7]), "gut_fluid", "duodenum", over=("gut_wall",))

@@ -34,13 +34,14 @@ class Anatomy:
         """Continuous indices (..., 3) in order i, j, k of points in the body frame."""
         return (points_body - self.low) / self.step
 
-    def label_at(self, points_body: np.ndarray) -> np.ndarray:
-        """Read the labels (N,) of the grid points nearest to `points_body` (N, 3) mm; background outside the grid."""
-        index = np.rint(self.index(np.asarray(points_body, float))).astype(int)
-        size = np.array(self.label.shape[::-1])
-        known = ((index >= 0) & (index < size)).all(axis=1)
-        i, j, k = np.clip(index, 0, size - 1).T
-        return np.where(known, self.label[k, j, i], 0)
+    @staticmethod
+    def nearest(grid: np.ndarray, index: np.ndarray, beyond: int = 0) -> np.ndarray:
+        """Read `label` or `tissue` (k, j, i) at the voxels nearest to indices (..., 3); `beyond` outside the grid."""
+        nk, nj, ni = grid.shape
+        i, j, k = np.moveaxis(np.rint(index).astype(np.int32), -1, 0)
+        held = (i >= 0) & (i < ni) & (j >= 0) & (j < nj) & (k >= 0) & (k < nk)
+        flat = np.where(held, (k * nj + j) * ni + i, 0)
+        return np.where(held, grid.ravel()[flat], grid.dtype.type(beyond))
 
 
 @lru_cache(maxsize=1)

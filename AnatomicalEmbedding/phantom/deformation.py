@@ -1,4 +1,4 @@
-"""The smooth, invertible map between one patient and the canonical body.
+"""The smooth, invertible maps between a patient, in one scan or in another, and the canonical body.
 
 `to_body` is a composition of five steps, each with a known inverse:
 
@@ -11,12 +11,12 @@
    bijection (Banach), inverted by fixed-point iteration.
 """
 
-from __future__ import annotations
-
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
+from ..scan.geometry import rotations
 from .frame import BODY, fat_mm
 
 _TOLERANCE_MM = 1e-9
@@ -43,6 +43,19 @@ _ORGAN_SHIFTS = (
     ((0, 110, 640), 110, 8),  # jaw
     ((0, 40, 740), 160, 7),  # head
 )
+_BREATH_MM = 12.0  # standard deviation of the diaphragm's height
+_MOST_BREATH_MM = 22.0
+_TURN_DEG = 2.5
+# Where breathing moves the body: centre (body frame, mm), reach (mm), share of the diaphragm's move.
+_BREATH = (
+    ((75, 10, 390), 150, 0.75),
+    ((-78, 10, 385), 150, 0.75),
+    ((70, 25, 300), 150, 0.45),
+    ((-90, -15, 300), 130, 0.35),
+    ((-22, 45, 405), 120, 0.15),
+)
+# Random changes of position: number of places, their reach (mm) and move (mm, standard deviation along each axis).
+_LIMP = ((10, (90.0, 150.0), 4.5), (4, (230.0, 320.0), 9.0))
 
 
 @dataclass(frozen=True)
@@ -54,7 +67,7 @@ class Waves:
     phase: np.ndarray
 
     @classmethod
-    def random(cls, rng: np.random.Generator, amplitudes: tuple[float, ...], wavelengths: tuple[float, ...]) -> Waves:
+    def random(cls, rng: np.random.Generator, amplitudes: tuple[float, ...], wavelengths: tuple[float, ...]) -> Self:
         size = rng.uniform(-1, 1, len(amplitudes)) * amplitudes
         stretch = rng.uniform(0.85, 1.2, len(wavelengths))
         return cls(size, np.asarray(wavelengths) * stretch, rng.uniform(0, 2 * np.pi, len(amplitudes)))
@@ -72,7 +85,7 @@ class Bumps:
     shift_mm: np.ndarray  # (n, 3)
 
     @classmethod
-    def random(cls, rng: np.random.Generator, scattered: int = 14) -> Bumps:
+    def random(cls, rng: np.random.Generator, scattered: int = 14) -> Self:
         """One bump per organ plus `scattered` ones anywhere in the trunk, scaled so that the slope bound holds."""
         organs = [(np.asarray(c, float), float(r), float(s)) for c, r, s in _ORGAN_SHIFTS]
         center = np.array([c for c, _, _ in organs]) + rng.normal(0, 8, (len(organs), 3))
@@ -131,10 +144,6 @@ class FatLayer:
     change: float
     softness: float = 0.05
 
-    def _amount(self, z: np.ndarray) -> np.ndarray:
-        fade = 1 / (1 + np.exp(np.clip((z - 545) / 12, -60, 60)))  # neck and head keep their thin layer
-        return self.change * fade
-
     def _ellipse(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """y of the section's middle, its radius here relative to the muscle wall, and the amount of change."""
         z = points[:, 2]
@@ -142,7 +151,8 @@ class FatLayer:
         inset = fat_mm(z)
         dy = points[:, 1] - middle
         depth = np.where(dy > 0, front, back) - inset
-        return middle, np.hypot(points[:, 0] / (half - inset), dy / depth), self._amount(z)
+        fade = 1 / (1 + np.exp(np.clip((z - 545) / 12, -60, 60)))  # neck and head keep their thin layer
+        return middle, np.hypot(points[:, 0] / (half - inset), dy / depth), self.change * fade
 
     def _profile(self, radius: np.ndarray, amount: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """New radius and its derivative."""
@@ -194,12 +204,12 @@ class Deformation:
     bumps: Bumps
 
     @classmethod
-    def random(cls, rng: np.random.Generator) -> Deformation:
+    def random(cls, rng: np.random.Generator) -> Self:
         """A random patient of the family."""
         angles = np.deg2rad(rng.normal(0, 1, 3) * (3.0, 2.0, 3.0)).clip(-0.12, 0.12)
         size = rng.uniform(0.91, 1.11)
         return cls(
-            rotation=rotation_by(angles),
+            rotation=_rotation(angles),
             position_ras=rng.uniform((-60, -220, -900), (60, 120, 400)),
             height_scale=1 / size,
             heights=Waves.random(rng, (10.0, 6.0), (520.0, 330.0)),
@@ -215,7 +225,7 @@ class Deformation:
 
     def to_body(self, points_ras: np.ndarray) -> np.ndarray:
         """Patient RAS (N, 3) -> canonical body frame (N, 3), mm."""
-        p = (_points(points_ras) - self.position_ras) @ self.rotation.T
+        p = (np.atleast_2d(points_ras) - self.position_ras) @ self.rotation.T
         z = self.height_scale * p[:, 2] + self.heights(p[:, 2])
         across = (p[:, 0] - self.lateral(z)) * self.width_scale * np.exp(self.widths(z))
         ahead = (p[:, 1] - self.depth(z)) * self.thickness_scale * np.exp(self.thickness(z))
@@ -224,17 +234,13 @@ class Deformation:
 
     def from_body(self, points_body: np.ndarray) -> np.ndarray:
         """Canonical body frame (N, 3) -> patient RAS (N, 3), mm; inverse of `to_body`."""
-        body = _points(points_body)
+        body = np.atleast_2d(np.asarray(points_body, np.float64))
         p = self.fat.invert(solve_displacement(body, self.bumps))
         z = p[:, 2]
         low = _solve_height(z, self.height_scale, self.heights)
         across = p[:, 0] / (self.width_scale * np.exp(self.widths(z))) + self.lateral(z)
         ahead = p[:, 1] / (self.thickness_scale * np.exp(self.thickness(z))) + self.depth(z)
         return np.stack([across, ahead, low], axis=1) @ self.rotation + self.position_ras
-
-
-def _points(points: np.ndarray) -> np.ndarray:
-    return np.atleast_2d(np.asarray(points, np.float64))
 
 
 def solve_displacement(goal: np.ndarray, displacement: Bumps) -> np.ndarray:
@@ -260,10 +266,53 @@ def _solve_height(goal: np.ndarray, scale: float, heights: Waves) -> np.ndarray:
     return z
 
 
-def rotation_by(angles: np.ndarray) -> np.ndarray:
-    """Rotation matrix from angles about x, y, z (radians)."""
-    (cx, cy, cz), (sx, sy, sz) = np.cos(angles), np.sin(angles)
-    about_x = np.array([[1, 0, 0], [0, cx, -sx], [0, sx, cx]])
-    about_y = np.array([[cy, 0, sy], [0, 1, 0], [-sy, 0, cy]])
-    about_z = np.array([[cz, -sz, 0], [sz, cz, 0], [0, 0, 1]])
+def _rotation(angles: np.ndarray) -> np.ndarray:
+    about_x, about_y, about_z = rotations(angles)
     return about_z @ about_y @ about_x
+
+
+@dataclass(frozen=True)
+class Rescan:
+    """A patient's map at another time: p -> turn and shift back onto the table -> p + moves(p) -> the patient's map.
+
+    All points (N, 3), mm.
+    """
+
+    patient: Deformation
+    rotation: np.ndarray
+    middle: np.ndarray
+    shift: np.ndarray
+    moves: Bumps
+
+    @classmethod
+    def random(cls, patient: Deformation, rng: np.random.Generator) -> Self:
+        """A random rescan of a patient."""
+        breath = float(np.clip(rng.normal(0, _BREATH_MM), -_MOST_BREATH_MM, _MOST_BREATH_MM))
+        fat = replace(patient.fat, change=float(np.clip(patient.fat.change + rng.uniform(-0.3, 0.3), -0.6, 0.65)))
+        patient = replace(patient, fat=fat, thickness_scale=patient.thickness_scale * (1 - 0.002 * breath))
+        center = [np.array(c, float) for c, _, _ in _BREATH]
+        reach = [float(r) for _, r, _ in _BREATH]
+        move = [share * breath * np.array([0.0, 0.2, -1.0]) for _, _, share in _BREATH]
+        for count, reaches, size in _LIMP:
+            center += list(rng.uniform((-140, -80, -40), (140, 110, 580), (count, 3)))
+            reach += list(rng.uniform(*reaches, count))
+            move += list(rng.normal(0, size, (count, 3)))
+        moves = Bumps(patient.from_body(np.array(center)), np.array(reach), np.array(move))
+        moves = Bumps(moves.center, moves.reach_mm, moves.shift_mm / max(moves.slope_bound / _MAX_BUMP_SLOPE, 1.0))
+        return cls(
+            patient,
+            _rotation(np.deg2rad(rng.normal(0, _TURN_DEG, 3)).clip(-0.1, 0.1)),
+            patient.from_body(np.array([[0.0, 0.0, 300.0]]))[0],
+            rng.uniform((-40, -40, -300), (40, 40, 300)),
+            moves,
+        )
+
+    def to_body(self, points_ras: np.ndarray) -> np.ndarray:
+        """Patient RAS of the rescan (N, 3) -> canonical body frame (N, 3)."""
+        points = (np.atleast_2d(points_ras) - self.shift - self.middle) @ self.rotation.T + self.middle
+        return self.patient.to_body(points + self.moves(points))
+
+    def from_body(self, points_body: np.ndarray) -> np.ndarray:
+        """Canonical body frame (N, 3) -> patient RAS of the rescan (N, 3); inverse of `to_body`."""
+        points = solve_displacement(self.patient.from_body(points_body), self.moves)
+        return (points - self.middle) @ self.rotation + self.middle + self.shift

@@ -6,16 +6,15 @@ scans differ in field of view, slices, noise and contrast phase. The history of 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 
 from ..scan.volume import Volume
 from .anatomy import canonical_anatomy
-from .deformation import Deformation
-from .lesions import Shape, draw_lesion
+from .deformation import Deformation, Rescan
 from .patient import grid_about
-from .render import add_noise, render
-from .rescan import Rescan
+from .render import Grid, add_noise, render
 from .tissues import LABEL_ID, PHASES, hu_table
 
 VISIBLE, NOT_THERE, OUTSIDE, MERGED = "visible", "not there", "outside", "merged"
@@ -24,20 +23,90 @@ _COVERAGE_MM = ((150.0, 565.0), (60.0, 565.0), (230.0, 565.0), (60.0, 430.0))
 _SPACINGS = ((2.0, 2.0, 3.0), (1.6, 1.6, 2.5), (1.8, 1.8, 5.0))
 _EDGE_MM = 10.0  # a lesion lies this far inside a scan, or outside
 _SMALLEST_RADIUS_MM, _LARGEST_RADIUS_MM = 3.5, 20.0  # that can be marked
-_FATES = (("same", 0.68), ("vanish", 0.16), ("split", 0.16))
+_FATES = {"same": 0.68, "vanish": 0.16, "split": 0.16}
 _SPLIT_FROM_MM = 8.0  # smaller lesions do not split
 
-# Kind: labels that it lies in, its odds, radii in mm.
-_SITES = {
-    "lung nodule": (("lung_left", "lung_right"), 0.3, (4, 13)),
-    "liver metastasis": (("liver",), 0.25, (5, 16)),
-    "lymph node": (("visceral_fat",), 0.2, (5, 12)),
-    "lytic bone metastasis": (("vertebrae_", "sacrum", "hip_"), 0.07, (5, 11)),
-    "sclerotic bone metastasis": (("vertebrae_", "sacrum", "hip_"), 0.06, (5, 11)),
-    "spleen metastasis": (("spleen",), 0.04, (5, 11)),
-    "kidney metastasis": (("kidney_left", "kidney_right"), 0.04, (5, 10)),
-    "muscle metastasis": (("muscle", "autochthon_", "iliopsoas_", "gluteus_"), 0.04, (6, 12)),
+_SOFT_MM = 0.8  # over which a lesion passes into its organ
+_LOBES = 0.12  # of the radius
+_TEXTURE_HU = 7.0
+_FINE_MM = 1.5  # a voxel averages points this far apart
+
+# Kind: labels that it lies in, its odds, radii in mm, CT number by contrast phase.
+_BONES = ("vertebrae_", "sacrum", "hip_")
+_MUSCLES = ("muscle", "autochthon_", "iliopsoas_", "gluteal_muscles_")
+KINDS: dict[str, tuple[tuple[str, ...], float, tuple[float, float], tuple[float, float, float, float]]] = {
+    "lung nodule": (("lung_left", "lung_right"), 0.3, (4, 13), (35, 55, 50, 45)),
+    "liver metastasis": (("liver",), 0.25, (5, 16), (32, 40, 52, 50)),
+    "lymph node": (("visceral_fat",), 0.2, (5, 12), (40, 75, 80, 70)),
+    "lytic bone metastasis": (_BONES, 0.07, (5, 11), (50, 70, 65, 60)),
+    "sclerotic bone metastasis": (_BONES, 0.06, (5, 11), (780, 780, 780, 780)),
+    "spleen metastasis": (("spleen",), 0.04, (5, 11), (25, 45, 55, 50)),
+    "kidney metastasis": (("kidney_left", "kidney_right"), 0.04, (5, 10), (40, 65, 70, 60)),
+    "muscle metastasis": (_MUSCLES, 0.04, (6, 12), (30, 100, 95, 85)),
 }
+
+
+@dataclass(frozen=True)
+class Shape:
+    """axes: rows, orthonormal; stretch: relative length of the half axes, the longest 1. waves: (3, 4) directions and
+    phases of the lobes. texture: seed.
+    """
+
+    axes: np.ndarray
+    stretch: tuple[float, float, float]
+    waves: np.ndarray
+    texture: int
+
+    @classmethod
+    def random(cls, rng: np.random.Generator) -> Self:
+        axes = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+        stretch = (1.0, float(rng.uniform(0.8, 1.0)), float(rng.uniform(0.7, 0.95)))
+        waves = np.column_stack([rng.normal(0, 2.2, (3, 3)), rng.uniform(0, 2 * np.pi, 3)])
+        return cls(axes, stretch, waves, int(rng.integers(2**31)))
+
+    def outside_mm(self, offset: np.ndarray, radius_mm: float) -> np.ndarray:
+        """About how far points at offsets (..., 3) mm from the middle lie outside; negative inside."""
+        scaled = offset @ self.axes.T / (radius_mm * np.array(self.stretch))
+        away = np.linalg.norm(scaled, axis=-1)
+        direction = scaled / np.maximum(away, 1e-6)[..., None]
+        lobes = np.cos(direction @ self.waves[:, :3].T + self.waves[:, 3]).mean(axis=-1)
+        return (away - 1 - _LOBES * lobes) * radius_mm * float(np.mean(self.stretch))
+
+
+def draw_lesion(
+    voxels: np.ndarray, grid: Grid, kind: str, phase: str, blobs: Sequence[tuple[np.ndarray, float]], shape: Shape
+) -> None:
+    """Draw one lesion into voxels (k, j, i), float HU: the union of blobs, each (RAS mm of its middle, radius mm)."""
+    middles = np.array([middle for middle, _ in blobs])
+    reach = max(radius for _, radius in blobs) * (1 + _LOBES) + 4 * _SOFT_MM
+    to_ijk = np.linalg.inv(grid.ijk_to_ras)
+    corners = np.concatenate([middles - reach, middles + reach]) @ to_ijk[:3, :3].T + to_ijk[:3, 3]
+    size = np.array(grid.shape[::-1])
+    low = np.clip(np.floor(corners.min(0)).astype(int), 0, size)
+    high = np.clip(np.ceil(corners.max(0)).astype(int) + 1, 0, size)
+    if (high <= low).any():
+        return
+    share = _share(grid, low, high, blobs, shape)
+    part = voxels[tuple(slice(a, b) for a, b in zip(low[::-1], high[::-1], strict=True))]
+    rng = np.random.default_rng(shape.texture)
+    hu = KINDS[kind][3][PHASES.index(phase)] + rng.normal(0, _TEXTURE_HU, part.shape)
+    part += share * (hu - part)
+
+
+def _share(
+    grid: Grid, low: np.ndarray, high: np.ndarray, blobs: Sequence[tuple[np.ndarray, float]], shape: Shape
+) -> np.ndarray:
+    """(k, j, i) share of each voxel of a box that is lesion: large voxels average their contents."""
+    counts = [max(round(spacing / _FINE_MM), 1) for spacing in grid.spacing]
+    steps = [(np.arange(count) + 0.5) / count - 0.5 for count in counts]
+    total = np.zeros((high - low)[::-1])
+    for shift in np.stack(np.meshgrid(*steps, indexing="ij"), axis=-1).reshape(-1, 3):
+        i, j, k = (np.arange(a, b) + s for a, b, s in zip(low, high, shift, strict=True))
+        k, j, i = np.meshgrid(k, j, i, indexing="ij")
+        places = np.stack([i, j, k], axis=-1) @ grid.ijk_to_ras[:3, :3].T + grid.ijk_to_ras[:3, 3]
+        outside = np.min([shape.outside_mm(places - middle, radius) for middle, radius in blobs], axis=0)
+        total += 1 / (1 + np.exp(np.clip(outside / (_SOFT_MM / 2), -40, 40)))
+    return total / np.prod(counts)
 
 
 @dataclass(frozen=True)
@@ -115,7 +184,7 @@ def make_follow_up(seed: int, studies: int = 2) -> PhantomFollowUp:
         grid = grid_about(day, _SPACINGS[rng.integers(len(_SPACINGS))], low, high)
         image_rng.bit_generator.state = texture
         hu = hu_table(phase, np.random.default_rng(tissue_seed))
-        voxels = render(day, grid, hu, 0.0, True, image_rng)[0].astype(np.float32)
+        voxels = render(day.to_body, grid, hu, 0.0, True, image_rng)[0].astype(np.float32)
         for lesion in course[number]:
             if lesion.blobs:
                 blobs = [(day.from_body(place)[0], radius) for place, radius in lesion.blobs]
@@ -123,10 +192,8 @@ def make_follow_up(seed: int, studies: int = 2) -> PhantomFollowUp:
         add_noise(voxels, rng.uniform(8, 18), rng)
         voxels = np.clip(np.rint(voxels), -1024, 3071).astype(np.int16)
         volumes.append(Volume(voxels, grid.ijk_to_ras, name=f"patient-{seed}-study-{number + 1}"))
-    histories = [
-        _history([{each.id: each for each in lesions}.get(lesion.id) for lesions in course], volumes, days)
-        for lesion in course[-1]
-    ]
+    by_id = [{lesion.id: lesion for lesion in lesions} for lesions in course]
+    histories = [_history([lesions[name] for lesions in by_id], volumes, days) for name in by_id[-1]]
     seen = [each for each in histories if any(state.state == VISIBLE for state in each.states)]
     return PhantomFollowUp(tuple(volumes), tuple(seen), tuple(days))
 
@@ -153,7 +220,9 @@ def _draw_course(studies: int, rng: np.random.Generator) -> list[list[_Lesion]]:
     present: list[_Lesion] = []
     for _ in range(int(rng.integers(5, 10))):
         _add_lesion(present, rng, near=present[-1] if present and rng.uniform() < 0.25 else None)
-    pairs = _add_touching_pair(present, rng) if rng.uniform() < 0.6 else {}
+    pairs = {}
+    if rng.uniform() < 0.6 and _add_lesion(present, rng) and _add_lesion(present, rng, present[-1], gap=(1.2, 1.4)):
+        pairs = {present[-2].id: present[-1].id}  # they touch, and merge later
     course = [present]
     for number in range(1, studies):
         later = _next(course[-1], rng, pairs if number == 1 else {})
@@ -172,19 +241,17 @@ def _next(lesions: list[_Lesion], rng: np.random.Generator, pairs: dict[str, str
     parts: list[_Lesion] = []
     by_id = {lesion.id: lesion for lesion in lesions}
     for lesion in lesions:
+        fate = ""
+        if lesion.blobs and lesion.id not in {*pairs, *pairs.values()}:
+            fate = "same" if lesion.is_final else str(rng.choice(list(_FATES), p=list(_FATES.values())))
         if not lesion.blobs:
             later.append(lesion)
-            continue
-        if lesion.id in pairs:
+        elif lesion.id in pairs:
             later.append(_merged(lesion, by_id[pairs[lesion.id]]))
-            continue
-        if lesion.id in pairs.values():
+        elif not fate:
             into = next(one for one, other in pairs.items() if other == lesion.id)
             later.append(replace(lesion, blobs=(), into=into, is_final=True))
-            continue
-        names, odds = zip(*_FATES, strict=True)
-        fate = "same" if lesion.is_final else rng.choice(names, p=odds)
-        if fate == "vanish":
+        elif fate == "vanish":
             later.append(replace(lesion, blobs=(), is_final=True))
         elif fate == "split" and lesion.radius >= _SPLIT_FROM_MM:
             one, other = _split(lesion, f"{lesion.id}b", rng)
@@ -231,11 +298,11 @@ def _add_lesion(
     gap: tuple[float, float] | None = None,
 ) -> bool:
     """Add one lesion at a free place, `near` another of its kind; gap: least and most distance in sums of radii."""
-    kinds = list(_SITES)
-    odds = np.array([share for _, share, _ in _SITES.values()])
+    kinds = list(KINDS)
+    odds = np.array([share for _, share, *_ in KINDS.values()])
     for _ in range(300):
         kind = near.kind if near is not None else str(rng.choice(kinds, p=odds / odds.sum()))
-        labels, _, (least, most) = _SITES[kind]
+        labels, _, (least, most), _ = KINDS[kind]
         radius = float(rng.uniform(least, most))
         if near is None:
             place = _somewhere(labels, rng)
@@ -249,26 +316,16 @@ def _add_lesion(
         # lesions may grow, and two that touch are one
         if all(np.linalg.norm(place - each.place) > 1.7 * (radius + each.radius) for each in others):
             number = sum(not each.split_from for each in present) + 1
-            shape = Shape.random(rng)
-            present.append(_Lesion(f"{number}", kind, shape, place, ((place, radius),)))
+            present.append(_Lesion(f"{number}", kind, Shape.random(rng), place, ((place, radius),)))
             return True
     return False
 
 
-def _add_touching_pair(present: list[_Lesion], rng: np.random.Generator) -> dict[str, str]:
-    """Two more lesions close together, to merge later: the first's id -> the second's."""
-    if _add_lesion(present, rng) and _add_lesion(present, rng, near=present[-1], gap=(1.2, 1.4)):
-        return {present[-2].id: present[-1].id}
-    return {}
-
-
 def _somewhere(labels: tuple[str, ...], rng: np.random.Generator) -> np.ndarray:
-    anatomy = canonical_anatomy()
-    numbers = [number for name, number in LABEL_ID.items() if name.startswith(labels)]
     low, high = np.array([-170.0, -110.0, 70.0]), np.array([170.0, 130.0, 555.0])
     while True:
         places = rng.uniform(low, high, (2000, 3))
-        found = np.flatnonzero(np.isin(anatomy.label_at(places), numbers))
+        found = np.flatnonzero(_is_in(places, labels))
         if len(found):
             return places[found[0]]
 
@@ -276,8 +333,14 @@ def _somewhere(labels: tuple[str, ...], rng: np.random.Generator) -> np.ndarray:
 def _fits(place: np.ndarray, margin_mm: float, labels: tuple[str, ...]) -> bool:
     corners = np.array([[x, y, z] for x in (-1, 0, 1) for y in (-1, 0, 1) for z in (-1, 0, 1)], float)
     corners /= np.maximum(np.linalg.norm(corners, axis=1, keepdims=True), 1)
+    return bool(_is_in(place + margin_mm * corners, labels).all())
+
+
+def _is_in(points_body: np.ndarray, labels: tuple[str, ...]) -> np.ndarray:
+    """Which points (N, 3) of the body frame lie in structures whose labels begin so."""
+    anatomy = canonical_anatomy()
     numbers = [number for name, number in LABEL_ID.items() if name.startswith(labels)]
-    return bool(np.isin(canonical_anatomy().label_at(place + margin_mm * corners), numbers).all())
+    return np.isin(anatomy.nearest(anatomy.label, anatomy.index(points_body)), numbers)
 
 
 def _history(states: list[_Lesion], volumes: Sequence[Volume], days: Sequence[Deformation | Rescan]) -> LesionHistory:
@@ -285,12 +348,9 @@ def _history(states: list[_Lesion], volumes: Sequence[Volume], days: Sequence[De
     for lesion, volume, day in zip(states, volumes, days, strict=True):
         place = lesion.place if not lesion.blobs else np.mean([p for p, _ in lesion.blobs], axis=0)
         point = day.from_body(place)[0]
+        state = MERGED if lesion.into else VISIBLE if lesion.blobs else NOT_THERE
         if not volume.contains(point[None])[0]:
-            found.append(LesionState(OUTSIDE, point))
-        elif lesion.into:
-            found.append(LesionState(MERGED, point, into=lesion.into))
-        elif lesion.blobs:
-            found.append(LesionState(VISIBLE, point, lesion.radius))
-        else:
-            found.append(LesionState(NOT_THERE, point))
+            state = OUTSIDE
+        radius_mm, into = lesion.radius if state == VISIBLE else 0.0, lesion.into if state == MERGED else ""
+        found.append(LesionState(state, point, radius_mm, into))
     return LesionHistory(states[-1].id, states[-1].kind, tuple(found), states[-1].split_from)

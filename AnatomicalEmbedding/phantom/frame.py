@@ -14,14 +14,6 @@ from .tissues import VERTEBRAE
 
 LOW, HIGH = (-232.0, -148.0, -130.0), (232.0, 172.0, 836.0)  # the drawn region
 
-LEVELS = MappingProxyType(
-    {
-        "symphysis": -33.0, "femoral_head": 0.0, "sacral_promontory": 102.0, "iliac_crest": 152.0,
-        "kidney_centre": 257.0, "diaphragm_dome": 378.0, "carina": 469.0, "lung_apex": 555.0, "larynx": 590.0,
-        "chin": 613.0, "brainstem": 665.0, "skull_base": 677.0, "skull_vertex": 819.0,
-    }
-)  # fmt: skip
-
 # Height of the centre of each vertebral body, from C1 down to L5.
 _HEIGHTS = (
     *(652, 633, 614, 597, 580, 563, 547),
@@ -30,14 +22,11 @@ _HEIGHTS = (
 )
 VERTEBRA_Z = MappingProxyType(dict(zip(VERTEBRAE, map(float, _HEIGHTS), strict=True)))
 
-# z and y of the middle of the vertebral bodies.
-_SPINE = Spline(
-    *zip(
-        (-20, -60), (25, -58), (60, -36), (95, -8), (118, 7), (152, 14), (187, 13), (221, 6), (254, -3), (285, -11),
-        (339, -24), (388, -32), (433, -34), (474, -28), (512, -15), (547, 3), (580, 15), (614, 20), (652, 22),
-        strict=True,
-    )
-)  # fmt: skip
+# y of the middle of the vertebral bodies, mm, at height z.
+spine_y = Spline(
+    (-20, 25, 60, 95, 118, 152, 187, 221, 254, 285, 339, 388, 433, 474, 512, 547, 580, 614, 652),
+    (-60, -58, -36, -8, 7, 14, 13, 6, -3, -11, -24, -32, -34, -28, -15, 3, 15, 20, 22),
+)
 
 # z, half width, front, back of the skin of trunk and neck.
 BODY = Loft(
@@ -62,22 +51,8 @@ CAVITY = Loft(
     squareness=0.25,
 )  # fmt: skip
 
-_FAT = Spline(
-    *zip(
-        (-130, 20), (0, 24), (80, 23), (150, 19), (257, 16), (378, 14), (469, 13), (520, 10), (555, 7), (590, 4),
-        strict=True,
-    )
-)  # fmt: skip
-
-
-def fat_mm(z: np.ndarray) -> np.ndarray:
-    """Thickness of skin and subcutaneous fat at height z in the canonical body, mm."""
-    return _FAT(z)
-
-
-def spine_y(z: np.ndarray | float) -> np.ndarray:
-    """y of the centre of the vertebral bodies at height z, mm."""
-    return _SPINE(z)
+# Thickness of skin and subcutaneous fat, mm, at height z.
+fat_mm = Spline((-130, 0, 80, 150, 257, 378, 469, 520, 555, 590), (20, 24, 23, 19, 16, 14, 13, 10, 7, 4))
 
 
 def spine_axes(z: float) -> np.ndarray:

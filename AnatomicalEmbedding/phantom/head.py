@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .solids import Canvas, Ellipsoid, Piece, curve, mirrored, sheet
+from .solids import SIDES, Canvas, Ellipsoid, Piece, curve, mirrored, sheet
 
 CRANIUM = np.array([0.0, 36.0, 736.0])
 CRANIUM_RADII = (73.0, 93.0, 83.0)
@@ -24,8 +24,7 @@ def draw_head(canvas: Canvas) -> None:
 
 def _cut_below(solid: Ellipsoid, slope: float, height: float) -> Piece:
     """The part of a solid above the sloping plane z = height + slope * (y - 36)."""
-    (piece,) = solid.pieces()
-    return Piece(piece.low, piece.high, lambda x, y, z: piece.inside(x, y, z) & (z > height + slope * (y - 36)))
+    return Piece(solid.low, solid.high, lambda x, y, z: solid.inside(x, y, z) & (z > height + slope * (y - 36)))
 
 
 def _draw_skull(canvas: Canvas) -> None:
@@ -46,9 +45,9 @@ def _draw_skull(canvas: Canvas) -> None:
         canvas.paint(curve([(side * 80, 18, 688), (side * 46, 16, 688)], 3.5), "air", "body_other")
     canvas.paint(curve([(0, 52, 694), (0, 42, 670)], [10, 7]), "cortical_bone", "skull")  # clivus
     cheek = [(36, 92, 676), (58, 76, 676), (66, 40, 682)]
-    cheeks = [curve(flip(cheek), [6, 5.5, 4.5]) for flip in (np.asarray, mirrored)]
+    cheeks = [curve(flip(cheek), [6, 5.5, 4.5]) for _, flip in SIDES]
     rim = [(12, 112, 704), (34, 118, 722), (56, 98, 704), (40, 106, 682), (16, 108, 688)]
-    orbits = [curve(flip(rim), 4.2) for flip in (np.asarray, mirrored)]
+    orbits = [curve(flip(rim), 4.2) for _, flip in SIDES]
     canvas.paint([*cheeks, *orbits], "cortical_bone", "skull")
     palate = sheet([(-24, 108, 655), (-26, 62, 657)], [(24, 108, 655), (26, 62, 657)], 3.0)
     arch = curve([(-27, 78, 650), (-20, 104, 650), (0, 116, 650), (20, 104, 650), (27, 78, 650)], 6)
@@ -56,7 +55,7 @@ def _draw_skull(canvas: Canvas) -> None:
 
 
 def _draw_brain(canvas: Canvas) -> None:
-    inner = Ellipsoid(np.add(CRANIUM, (0, 0, 1)), tuple(r - _SKULL_MM for r in CRANIUM_RADII))
+    inner = Ellipsoid(np.add(CRANIUM, (0, 0, 1)), np.subtract(CRANIUM_RADII, _SKULL_MM))
     canvas.paint(_cut_below(inner, 0.32, 679), "csf", "brain")
     canvas.paint(_cut_below(inner.shrunk(3.5), 0.32, 682), "grey_matter", "brain")
     canvas.paint(Ellipsoid((0, -6, 689), (45, 38, 28)), "grey_matter", "brain")
@@ -77,9 +76,9 @@ def _draw_brain(canvas: Canvas) -> None:
 def _draw_eyes(canvas: Canvas) -> None:
     for name, side in (("right", 1), ("left", -1)):
         eye = EYE * [side, 1, 1]
-        cone = curve([eye, (side * 24, 74, 702), (side * 14, 58, 704)], [16, 11, 3])
+        cone = curve([tuple(eye), (side * 24, 74, 702), (side * 14, 58, 704)], [16, 11, 3])
         canvas.paint(cone, "fat", "body_other")
-        canvas.paint(curve([eye, (side * 12, 56, 706)], 2.2), "soft", "body_other")
+        canvas.paint(curve([tuple(eye), (side * 12, 56, 706)], 2.2), "soft", "body_other")
         for dx in (-10, 10):
             canvas.paint(curve([np.add(eye, (dx, -4, 0)), (side * 14, 60, 704)], 2.0), "muscle", "body_other")
         canvas.paint(Ellipsoid(eye, (12.5, 12.5, 12.5)), "muscle", f"eye_{name}")
@@ -108,10 +107,9 @@ def _draw_face(canvas: Canvas) -> None:
 def _draw_jaw(canvas: Canvas) -> None:
     half = [(52, 34, 682), (51, 40, 655), (48, 52, 634), (36, 82, 626), (20, 104, 623), (0, 111, 622)]
     low = [(50, 32, 672), (49, 36, 650), (45, 50, 626), (35, 80, 619), (20, 102, 617), (0, 109, 617)]
-    bone = [t for flip in (np.asarray, mirrored) for t in sheet(flip(half), flip(low), 4.6)]
+    bone = [t for _, flip in SIDES for t in sheet(flip(half), flip(low), 4.6)]
     bone += [curve([(side * 52, 34, 684), (side * 51, 37, 668)], 6) for side in (1, -1)]
-    bone.append(Ellipsoid(CHIN, (13, 6.5, 9)))
-    canvas.bone(bone, "mandible", shell=1.9, cortex="dense_bone")
+    canvas.bone([*bone, Ellipsoid(CHIN, (13, 6.5, 9))], "mandible", shell=1.9, cortex="dense_bone")
     for z, arch in ((644, [(27, 76), (21, 100), (10, 111)]), (634, [(27, 76), (21, 98), (10, 108)])):
         knots = np.array([(x, y, z) for x, y in arch], float)
         for points in (knots, mirrored(knots)):

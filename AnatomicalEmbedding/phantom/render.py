@@ -1,21 +1,22 @@
 """Voxels of one patient: the canonical body looked up through the patient's map, with CT numbers, noise and a table."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import torch
-import torch.nn.functional as functional
+import torch.nn.functional as F
 
 from .anatomy import Anatomy, canonical_anatomy
-from .deformation import Deformation
 from .tissues import TEXTURE_HU
 
 _AIR_HU = -1000.0
 _LATTICE_MM = 8.0  # the map is exact here and linear in between; its curvature keeps the error below 0.3 mm
 _SLAB = 24  # slices handled at a time, bounds the memory
-_TEXTURE_SIZE = 96
+TEXTURE_SIZE = 96
+
+ToBody = Callable[[np.ndarray], np.ndarray]  # patient RAS (N, 3) -> canonical body frame (N, 3), mm
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Grid:
 
 
 def render(
-    deformation: Deformation, grid: Grid, hu: np.ndarray, noise_hu: float, table: bool, rng: np.random.Generator
+    to_body: ToBody, grid: Grid, hu: np.ndarray, noise_hu: float, table: bool, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw one scan: voxels int16 (k, j, i) in HU and labels uint8 (k, j, i).
 
@@ -42,8 +43,8 @@ def render(
     the texture and of the noise.
     """
     anatomy = canonical_anatomy()
-    body_index = BodyIndex(deformation.to_body, grid, anatomy)
-    source, first_k = _hounsfield(anatomy, hu, body_index.height_range(), rng)
+    body_index = BodyIndex(to_body, grid, anatomy)
+    source, first_k = _hounsfield(anatomy, hu, body_index.coarse[..., 2], rng)
     voxels = np.empty(grid.shape, np.float32)
     labels = np.empty(grid.shape, np.uint8)
     sub = max(round(grid.spacing[2] / 2.5), 1)  # thick slices average what they contain
@@ -53,7 +54,7 @@ def render(
         for shift in (np.arange(sub) + 0.5) / sub - 0.5:
             index = body_index.at(rows + shift)
             voxels[k : k + _SLAB] += _linear(source, index, first_k) / sub
-        labels[k : k + _SLAB] = _nearest(anatomy.label, index if sub == 1 else body_index.at(rows))
+        labels[k : k + _SLAB] = anatomy.nearest(anatomy.label, index if sub == 1 else body_index.at(rows))
     if table:
         draw_table(voxels, labels, grid)
     if noise_hu > 0:
@@ -64,7 +65,7 @@ def render(
 class BodyIndex:
     """Continuous indices into the canonical volume for the voxels of a grid, interpolated from a coarse lattice."""
 
-    def __init__(self, to_body: Callable[[np.ndarray], np.ndarray], grid: Grid, anatomy: Anatomy) -> None:
+    def __init__(self, to_body: ToBody, grid: Grid, anatomy: Anatomy) -> None:
         self._lattice = [
             np.linspace(-1, n, max(int(np.ceil((n + 1) * s / _LATTICE_MM)) + 1, 2))
             for n, s in zip(grid.shape[::-1], grid.spacing, strict=True)
@@ -72,20 +73,14 @@ class BodyIndex:
         i, j, k = np.meshgrid(*self._lattice, indexing="ij")
         ijk = np.stack([i, j, k, np.ones_like(i)], axis=-1).reshape(-1, 4)
         index = anatomy.index(to_body(ijk @ grid.ijk_to_ras[:3].T))
-        coarse = index.reshape(*i.shape, 3).transpose(2, 1, 0, 3).astype(np.float32)  # (K, J, I, 3)
-        self._heights = coarse[..., 2]
+        self.coarse = index.reshape(*i.shape, 3).transpose(2, 1, 0, 3).astype(np.float32)  # (K, J, I, 3)
         nj, ni = grid.shape[1:]
         self._across = _hat_weights(np.arange(ni), self._lattice[0])
         self._down = _hat_weights(np.arange(nj), self._lattice[1])
-        self._coarse = coarse
-
-    def height_range(self) -> tuple[float, float]:
-        """Lowest and highest index k of the canonical volume that is looked up."""
-        return float(self._heights.min()), float(self._heights.max())
 
     def at(self, rows: np.ndarray) -> np.ndarray:
         """(len(rows), nj, ni, 3) float32 indices i, j, k for slices at the (fractional) rows."""
-        planes = np.tensordot(_hat_weights(rows, self._lattice[2]), self._coarse, axes=(1, 0))
+        planes = np.tensordot(_hat_weights(rows, self._lattice[2]), self.coarse, axes=(1, 0))
         lines = np.matmul(self._down, planes.transpose(0, 3, 1, 2))  # (rows, 3, nj, I)
         return np.matmul(lines, self._across.T).transpose(0, 2, 3, 1)
 
@@ -97,16 +92,13 @@ def _hat_weights(at: np.ndarray, knots: np.ndarray) -> np.ndarray:
 
 
 def _hounsfield(
-    anatomy: Anatomy, hu: np.ndarray, heights: tuple[float, float], rng: np.random.Generator
+    anatomy: Anatomy, hu: np.ndarray, heights: np.ndarray, rng: np.random.Generator
 ) -> tuple[torch.Tensor, int]:
-    """CT numbers above air of the canonical body between two heights, with partial volume; and the first slice."""
-    first = int(np.clip(np.floor(heights[0]) - 2, 0, anatomy.tissue.shape[0] - 2))
-    last = int(np.clip(np.ceil(heights[1]) + 3, first + 2, anatomy.tissue.shape[0]))
+    """CT numbers above air of the canonical body about indices k, with partial volume; and the first slice."""
+    first = int(np.clip(np.floor(heights.min()) - 2, 0, anatomy.tissue.shape[0] - 2))
+    last = int(np.clip(np.ceil(heights.max()) + 3, first + 2, anatomy.tissue.shape[0]))
     tissue = anatomy.tissue[first:last]
-    tile = texture_tile()
-    starts = rng.integers(0, _TEXTURE_SIZE, 3) + np.array([first, 0, 0])
-    axes = [(np.arange(n) + start) % _TEXTURE_SIZE for n, start in zip(tissue.shape, starts, strict=True)]
-    values = TEXTURE_HU[tissue] * tile[axes[0]][:, axes[1]][:, :, axes[2]]
+    values = texture(tissue, rng.integers(0, TEXTURE_SIZE, 3) + np.array([first, 0, 0]))
     values += (hu - np.float32(_AIR_HU))[tissue]
     soft = torch.from_numpy(values)[None, None]
     for axis in range(3):
@@ -126,15 +118,21 @@ def soften(volume: torch.Tensor, axis: int) -> torch.Tensor:
     return out
 
 
+def texture(tissue: np.ndarray, starts: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Texture, HU, of tissues (k, j, i); starts: (3,) where in the periodic field the first voxel lies."""
+    k, j, i = ((np.arange(n) + start) % TEXTURE_SIZE for n, start in zip(tissue.shape, starts, strict=True))
+    return TEXTURE_HU[tissue] * _texture_tile()[k][:, j][:, :, i]
+
+
 @lru_cache(maxsize=1)
-def texture_tile() -> np.ndarray:
+def _texture_tile() -> np.ndarray:
     """A periodic random field of unit variance, fine and coarse grain mixed."""
     rng = np.random.default_rng(77)
-    noise = np.fft.rfftn(rng.standard_normal((_TEXTURE_SIZE,) * 3))
-    f = np.fft.fftfreq(_TEXTURE_SIZE)
-    squared = f[:, None, None] ** 2 + f[None, :, None] ** 2 + np.fft.rfftfreq(_TEXTURE_SIZE)[None, None, :] ** 2
+    noise = np.fft.rfftn(rng.standard_normal((TEXTURE_SIZE,) * 3))
+    f = np.fft.fftfreq(TEXTURE_SIZE)
+    squared = f[:, None, None] ** 2 + f[None, :, None] ** 2 + np.fft.rfftfreq(TEXTURE_SIZE)[None, None, :] ** 2
     fields = [
-        np.fft.irfftn(noise * np.exp(-2 * np.pi**2 * sigma**2 * squared), s=(_TEXTURE_SIZE,) * 3, axes=(0, 1, 2))
+        np.fft.irfftn(noise * np.exp(-2 * np.pi**2 * sigma**2 * squared), s=(TEXTURE_SIZE,) * 3, axes=(0, 1, 2))
         for sigma in (0.9, 2.5)
     ]
     mixed = sum(w * (field - field.mean()) / field.std() for w, field in zip((0.75, 0.6), fields, strict=True))
@@ -146,23 +144,14 @@ def _linear(source: torch.Tensor, index: np.ndarray, first_k: int) -> np.ndarray
     size = np.array(source.shape[:1:-1], np.float32)
     shifted = (index - np.array([0, 0, first_k], np.float32)) * (2 / (size - 1)) - 1
     where = torch.from_numpy(shifted.astype(np.float32))[None]
-    sampled = functional.grid_sample(source, where, mode="bilinear", padding_mode="zeros", align_corners=True)
+    sampled = F.grid_sample(source, where, mode="bilinear", padding_mode="zeros", align_corners=True)
     return sampled[0, 0].numpy() + np.float32(_AIR_HU)
-
-
-def _nearest(labels: np.ndarray, index: np.ndarray) -> np.ndarray:
-    nk, nj, ni = labels.shape
-    whole = np.rint(index).astype(np.int32)
-    i, j, k = whole[..., 0], whole[..., 1], whole[..., 2]
-    known = (i >= 0) & (i < ni) & (j >= 0) & (j < nj) & (k >= 0) & (k < nk)
-    flat = np.where(known, (k * nj + j) * ni + i, 0)
-    return np.where(known, labels.ravel()[flat], np.uint8(0))
 
 
 def draw_table(voxels: np.ndarray, labels: np.ndarray, grid: Grid) -> None:
     """A curved couch: a thin shell filled with foam, touching the lowest point of the back."""
     nj, ni = labels.shape[1:]
-    covered = (labels > 0).any(axis=0)
+    covered = labels.max(axis=0) > 0
     if not covered.any():
         return
     deepest = nj - 1 - covered[::-1].argmax(axis=0)  # last covered row of each column

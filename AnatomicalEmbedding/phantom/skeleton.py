@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .frame import CAVITY, VERTEBRA_Z, spine_axes, spine_y
-from .solids import Canvas, Ellipsoid, Piece, Tube, curve, mirrored, sheet
+from .solids import SIDES, Canvas, Ellipsoid, Piece, Tube, curve, mirrored, sheet
 from .tissues import VERTEBRAE
 
 FEMORAL_HEAD = np.array([89.0, 16.0, 0.0])
@@ -16,7 +16,6 @@ PROMONTORY = np.array([0.0, 3.0, 101.0])
 XIPHOID = np.array([0.0, 108.0, 352.0])
 STERNAL_NOTCH = np.array([0.0, 64.0, 514.0])
 
-_SIDES = (("right", 1), ("left", -1))
 # Ribs 1-12: how far around the chest they reach (0 back to 1 sternum), how much they fall (mm) over that way.
 _RIB_END = (0.93, 0.95, 0.95, 0.95, 0.94, 0.92, 0.90, 0.84, 0.77, 0.68, 0.46, 0.30)
 _RIB_FALL = (30, 52, 68, 82, 96, 106, 112, 108, 100, 88, 58, 40)
@@ -27,7 +26,7 @@ def draw_skeleton(canvas: Canvas) -> None:
     """Spine, thorax, shoulders and pelvis."""
     _draw_spine(canvas)
     _draw_thorax(canvas)
-    for name, flip in (("right", np.asarray), ("left", mirrored)):
+    for name, flip in SIDES:
         _draw_shoulder(canvas, name, flip)
         _draw_hip(canvas, name, flip)
     canvas.paint(Ellipsoid(SYMPHYSIS, (4, 9, 18)), "cartilage", "body_other")
@@ -110,7 +109,7 @@ def _draw_sacrum(canvas: Canvas) -> None:
     path = [(0, -6, 93), (0, -24, 68), (0, -44, 44), (0, -57, 15), (0, -56, -12)]
     middle = curve(path, [15, 13, 11, 9, 5], squash=(1.6, 1, 1))
     inner, outer = [(14, -12, 90), (12, -40, 45)], [(48, -34, 84), (30, -52, 40)]
-    wings = [tube for flip in (np.asarray, mirrored) for tube in sheet(flip(inner), flip(outer), 9)]
+    wings = [tube for _, flip in SIDES for tube in sheet(flip(inner), flip(outer), 9)]
     canvas.bone([middle, *wings], "sacrum")
     canvas.paint(curve([(0, -30, 92), (0, -50, 55), (0, -66, 25)], [8, 7, 4]), "csf", "sacrum")
     for z, y in ((70, -30), (48, -46)):
@@ -135,7 +134,7 @@ def rib_point(number: int, way: float, side: int, outward: float = 4.5) -> np.nd
 def _draw_thorax(canvas: Canvas) -> None:
     for number in range(1, 13):
         end = _RIB_END[number - 1]
-        for name, side in _SIDES:
+        for name, side in (("right", 1), ("left", -1)):
             vertebra = f"T{number}"
             rx, ry = vertebra_radii(vertebra)
             ends = (side * (rx + 1), -ry * 0.7, 7), (side * (rx + 16), -ry - 12, 6)
@@ -185,5 +184,5 @@ def _draw_hip(canvas: Canvas, name: str, flip: Callable) -> None:
     trochanter = curve(flip([(136, -6, -4), (134, -2, -26)]), [13, 18])
     canvas.bone([Ellipsoid(head, np.full(3, ACETABULUM_MM - 1)), neck, trochanter], f"femur_{name}", shell=2.0)
     canvas.bone(shaft, f"femur_{name}", shell=4.5, cortex="dense_bone", core="fatty_marrow")
-    core = [Ellipsoid(head, np.full(3, ACETABULUM_MM - 3)), neck.shrunk(2.5), trochanter.shrunk(2.5)]
-    canvas.paint(core, "marrow", f"femur_{name}")
+    for core in (Ellipsoid(head, np.full(3, ACETABULUM_MM - 3)), neck.shrunk(2.5), trochanter.shrunk(2.5)):
+        canvas.paint(core, "marrow", f"femur_{name}")

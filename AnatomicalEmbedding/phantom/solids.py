@@ -1,57 +1,61 @@
 """Analytic solids and the canvas they are drawn on (canonical body frame, mm)."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .tissues import LABEL_ID, TISSUE_ID
 
 _BATCH = 120_000  # grid points handled at a time when tubes are drawn
 
-Inside = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
-
 
 @dataclass(frozen=True)
 class Piece:
-    """A bounded region: `inside(x, y, z)` takes broadcastable mm coordinates and returns a boolean array."""
+    """A region in a box: `inside(x, y, z)` takes broadcastable mm coordinates and returns a boolean array."""
 
     low: np.ndarray
     high: np.ndarray
-    inside: Inside
+    inside: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
 class Ellipsoid:
     """An ellipsoid; `axes` holds the directions (rows, orthonormal) of the three radii."""
 
-    center: Sequence[float]
-    radii: Sequence[float]
+    center: ArrayLike
+    radii: ArrayLike
     axes: np.ndarray = field(default_factory=lambda: np.eye(3))
 
-    def shrunk(self, mm: float) -> Ellipsoid:
-        return replace(self, radii=tuple(max(r - mm, 0.1) for r in self.radii))
+    def shrunk(self, mm: float) -> Self:
+        return replace(self, radii=np.maximum(np.asarray(self.radii, float) - mm, 0.1))
 
-    def pieces(self) -> Iterator[Piece]:
-        center = np.asarray(self.center, float)
+    @property
+    def _reach(self) -> np.ndarray:
+        return np.sqrt(np.square(self.axes * np.asarray(self.radii, float)[:, None]).sum(0))
+
+    @property
+    def low(self) -> np.ndarray:
+        return np.asarray(self.center, float) - self._reach
+
+    @property
+    def high(self) -> np.ndarray:
+        return np.asarray(self.center, float) + self._reach
+
+    def inside(self, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
         matrix = self.axes / np.asarray(self.radii, float)[:, None]
-        reach = np.sqrt(np.square(self.axes * np.asarray(self.radii, float)[:, None]).sum(0))
-
-        def inside(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-            dx, dy, dz = (v - np.float32(c) for v, c in zip((x, y, z), center, strict=True))
-            total = np.zeros((1, 1, 1), np.float32)
-            for row in matrix.astype(np.float32):
-                total = total + np.square(row[0] * dx + row[1] * dy + row[2] * dz)
-            return total < 1
-
-        yield Piece(center - reach, center + reach, inside)
+        dx, dy, dz = (v - np.float32(c) for v, c in zip((x, y, z), np.asarray(self.center, float), strict=True))
+        total = np.zeros((1, 1, 1), np.float32)
+        for row in matrix.astype(np.float32):
+            total = total + np.square(row[0] * dx + row[1] * dy + row[2] * dz)
+        return total < 1
 
 
 @dataclass(frozen=True)
 class Tube:
-    """A chain of capsules along a polyline.
+    """A chain of capsules along a polyline (n, 3), with radii (n,).
 
     `squash` divides the distance along x, y, z before it is compared with the radius: (3, 1, 1) makes the tube three
     times as wide in x.
@@ -61,14 +65,8 @@ class Tube:
     radii: np.ndarray
     squash: tuple[float, float, float] = (1.0, 1.0, 1.0)
 
-    def shrunk(self, mm: float) -> Tube:
-        return replace(self, radii=np.maximum(np.asarray(self.radii, float) - mm, 0.1))
-
-    def segments(self) -> tuple[np.ndarray, ...]:
-        """Start and end points (n, 3), start and end radii (n,), and the squash (n, 3) of the capsules."""
-        points, radii = np.asarray(self.points, float), np.asarray(self.radii, float)
-        squash = np.broadcast_to(np.asarray(self.squash, float), (len(points) - 1, 3))
-        return points[:-1], points[1:], radii[:-1], radii[1:], squash
+    def shrunk(self, mm: float) -> Self:
+        return replace(self, radii=np.maximum(self.radii - mm, 0.1))
 
 
 class Spline:
@@ -77,7 +75,7 @@ class Spline:
     flat: whether the slope is zero at the ends.
     """
 
-    def __init__(self, knots: Sequence[float], values: Sequence, flat: bool = True) -> None:
+    def __init__(self, knots: ArrayLike, values: ArrayLike, flat: bool = True) -> None:
         self.knots, self.values = np.asarray(knots, float), np.asarray(values, float)
         self._slopes = np.gradient(self.values, self.knots, axis=0)
         if flat:
@@ -99,20 +97,19 @@ class Spline:
 class Loft:
     """A stack of rounded cross-sections given by a table over height.
 
-    Columns of `table`: z, half width (x), front (y), back (y). Cross-sections are two half-ellipses that meet at
-    `middle` of the way from back to front, squared off by `squareness` in [0, 1).
+    Columns of `table`: z, half width (x), front (y), back (y). Cross-sections are two half-ellipses that meet 0.45 of
+    the way from back to front, squared off by `squareness` in [0, 1).
     """
 
-    def __init__(self, table: Sequence[Sequence[float]], squareness: float = 0.0, middle: float = 0.45) -> None:
+    def __init__(self, table: ArrayLike, squareness: float) -> None:
         self.table = np.asarray(table, float)
         self.squareness = squareness
-        self.middle = middle
         self._profile = Spline(self.table[:, 0], self.table[:, 1:])
 
     def section(self, z: np.ndarray | float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Half width, y of the widest level, front and back half depth at the heights `z` (mm)."""
         half, front, back = np.moveaxis(self._profile(z), -1, 0)
-        center = back + self.middle * (front - back)
+        center = back + 0.45 * (front - back)
         return half, center, front - center, center - back
 
     def inside(self, x: np.ndarray, y: np.ndarray, z: np.ndarray, inset: np.ndarray | float = 0.0) -> np.ndarray:
@@ -125,26 +122,27 @@ class Loft:
         u = np.maximum(1 - v, 0) / (1 - self.squareness * np.minimum(v, 1))
         return np.abs(x) < np.maximum(half - inset, 1) * np.sqrt(u)
 
-    def pieces(self) -> Iterator[Piece]:
-        knots = self.table
-        half = knots[:, 1].max() + 4
-        low = np.array([-half, knots[:, 3].min() - 4, knots[0, 0]])
-        high = np.array([half, knots[:, 2].max() + 4, knots[-1, 0]])
-        yield Piece(low, high, self.inside)
+    @property
+    def low(self) -> np.ndarray:
+        return np.array([-self.table[:, 1].max() - 4, self.table[:, 3].min() - 4, self.table[0, 0]])
+
+    @property
+    def high(self) -> np.ndarray:
+        return np.array([self.table[:, 1].max() + 4, self.table[:, 2].max() + 4, self.table[-1, 0]])
 
 
-Solid = Ellipsoid | Tube | Loft
+Solid = Ellipsoid | Tube | Loft | Piece
 
 
 def curve(
-    points: Sequence[Sequence[float]],
-    radii: Sequence[float] | float,
+    points: ArrayLike,
+    radii: ArrayLike,
     step: float | None = None,
     squash: tuple[float, float, float] = (1.0, 1.0, 1.0),
 ) -> Tube:
     """A tube along a smooth curve through `points`, in capsules of `step` mm (None: as fine as the radius asks for)."""
     if step is None:
-        step = max(5.0, 0.6 * float(np.median(radii)))
+        step = max(5.0, 0.6 * float(np.median(np.asarray(radii, float))))
     knots = np.asarray(points, float)
     along = np.concatenate([[0], np.cumsum(np.linalg.norm(np.diff(knots, axis=0), axis=1))])
     at = np.linspace(0, along[-1], max(int(np.ceil(along[-1] / step)) + 1, 2))
@@ -153,7 +151,7 @@ def curve(
     return Tube(path, radius, squash)
 
 
-def sheet(first: Sequence[Sequence[float]], second: Sequence[Sequence[float]], radius: float) -> list[Tube]:
+def sheet(first: ArrayLike, second: ArrayLike, radius: float) -> list[Tube]:
     """A curved plate of thickness 2 `radius` spanned between two curves (given by equally many points)."""
     a, b = np.asarray(first, float), np.asarray(second, float)
     span = np.linalg.norm(a - b, axis=1).max()
@@ -161,7 +159,7 @@ def sheet(first: Sequence[Sequence[float]], second: Sequence[Sequence[float]], r
     return [curve(a + (b - a) * t, radius, step=8.0) for t in np.linspace(0, 1, count + 1)]
 
 
-def axes_along(direction: Sequence[float], roll: float = 0.0) -> np.ndarray:
+def axes_along(direction: ArrayLike, roll: float = 0.0) -> np.ndarray:
     """Orthonormal rows whose third points along `direction`; the first is as close to +x as it can be."""
     third = np.asarray(direction, float) / np.linalg.norm(direction)
     reference = np.array([1.0, 0, 0]) if abs(third[0]) < 0.9 else np.array([0, 1.0, 0])
@@ -172,18 +170,16 @@ def axes_along(direction: Sequence[float], roll: float = 0.0) -> np.ndarray:
     return np.stack([c * first + s * second, c * second - s * first, third])
 
 
-def mirrored(points: Sequence[Sequence[float]]) -> np.ndarray:
+def mirrored(points: ArrayLike) -> np.ndarray:
     """The points on the other side of the mid-sagittal plane."""
     return np.asarray(points, float) * [-1, 1, 1]
 
 
+SIDES: tuple[tuple[str, Callable[[ArrayLike], np.ndarray]], ...] = (("right", np.asarray), ("left", mirrored))
+
+
 def branching(
-    start: Sequence[float],
-    step: Sequence[float],
-    radius: float,
-    depth: int,
-    rng: np.random.Generator,
-    taper: float = 0.76,
+    start: ArrayLike, step: ArrayLike, radius: float, depth: int, rng: np.random.Generator, taper: float = 0.76
 ) -> list[Tube]:
     """A tree of straight vessels from `start`, first along `step`; children turn by 20 to 40 degrees and shrink."""
     begin, along = np.asarray(start, float), np.asarray(step, float)
@@ -204,9 +200,8 @@ class Canvas:
     Index (k, j, i) sits at `low + step * (i, j, k)` in the body frame; +i is the patient's right, +j anterior, +k up.
     """
 
-    def __init__(self, low: Sequence[float], high: Sequence[float], step: float) -> None:
-        self.low = np.asarray(low, float)
-        self.step = float(step)
+    def __init__(self, low: ArrayLike, high: ArrayLike, step: float) -> None:
+        self.low, self.step = np.asarray(low, float), step
         count = np.floor((np.asarray(high, float) - self.low) / step).astype(int) + 1
         self.label = np.zeros(count[::-1], np.uint8)
         self.tissue = np.zeros(count[::-1], np.uint8)
@@ -221,15 +216,18 @@ class Canvas:
         return cut[::-1], (x[None, None, :], y[None, :, None], z[:, None, None])
 
     def paint(
-        self, solids: Solid | Piece | Iterable, tissue: str, label: str | None = None, over: Iterable[str] | None = None
+        self, solids: Solid | Iterable[Solid], tissue: str, label: str | None = None, over: Iterable[str] | None = None
     ) -> None:
         """Fill solids with a tissue, and a label if given; only where the tissue so far is one of `over`, if given."""
         allowed = None
         if over is not None:
             allowed = np.zeros(256, bool)
             allowed[[TISSUE_ID[name] for name in over]] = True
-        tubes, pieces = _sort(solids)
-        for piece in pieces:
+        every = [solids] if isinstance(solids, Solid) else list(solids)
+        tubes = [solid for solid in every if isinstance(solid, Tube)]
+        for piece in every:
+            if isinstance(piece, Tube):  # drawn below, many at a time
+                continue
             cut, (x, y, z) = self.region(piece.low, piece.high)
             target = self.tissue[cut]
             if not target.size:
@@ -248,9 +246,11 @@ class Canvas:
             if label is not None:
                 self.label.ravel()[flat] = LABEL_ID[label]
 
-    def _tube_indices(self, tubes: Sequence[Tube]) -> np.ndarray:
+    def _tube_indices(self, tubes: list[Tube]) -> np.ndarray:
         """Flat indices (with repeats) of the grid points in any of the tubes, many capsules at a time."""
-        start, end, r0, r1, squash = (np.concatenate(part) for part in zip(*(t.segments() for t in tubes), strict=True))
+        start, end = np.concatenate([t.points[:-1] for t in tubes]), np.concatenate([t.points[1:] for t in tubes])
+        r0, r1 = np.concatenate([t.radii[:-1] for t in tubes]), np.concatenate([t.radii[1:] for t in tubes])
+        squash = np.repeat([t.squash for t in tubes], [len(t.radii) - 1 for t in tubes], axis=0)
         reach = np.maximum(r0, r1)[:, None] * squash
         size = np.array(self.label.shape[::-1])
         first = np.ceil((np.minimum(start, end) - reach - self.low) / self.step).astype(int)
@@ -268,40 +268,15 @@ class Canvas:
             span = box[batch].max(axis=0)
             i, j, k = (first[batch, a, None] + np.arange(span[a]) for a in range(3))
             i, j, k = i[:, None, None, :], j[:, None, :, None], k[:, :, None, None]
-            inside = self._in_capsules((i, j, k), start[batch], end[batch], r0[batch], r1[batch], squash[batch])
+            places = [n * self.step + low for n, low in zip((i, j, k), self.low, strict=True)]
+            inside = _in_capsules(places, start[batch], end[batch], r0[batch], r1[batch], squash[batch])
             inside &= (i < size[0]) & (j < size[1]) & (k < size[2])
             found.append(np.broadcast_to((k * size[1] + j) * size[0] + i, inside.shape)[inside])
         return np.concatenate(found)
 
-    def _in_capsules(
-        self,
-        index: tuple[np.ndarray, ...],
-        start: np.ndarray,
-        end: np.ndarray,
-        r0: np.ndarray,
-        r1: np.ndarray,
-        squash: np.ndarray,
-    ) -> np.ndarray:
-        """Which grid points (n, k, j, i) lie in the n-th of n capsules."""
-        wide = (slice(None), None, None, None)
-
-        def column(values: np.ndarray) -> np.ndarray:
-            return values.astype(np.float32)[wide]
-
-        axis = (end - start) / squash
-        length2 = np.maximum(np.square(axis).sum(axis=1), 1e-6)
-        away = [
-            ((index[a] * self.step + self.low[a] - start[:, a][wide]) / squash[:, a][wide]).astype(np.float32)
-            for a in range(3)
-        ]
-        along = sum(away[a] * column(axis[:, a] / length2) for a in range(3))
-        np.clip(along, 0, 1, out=along)
-        gap = sum(np.square(away[a] - along * column(axis[:, a])) for a in range(3))
-        return gap < np.square(column(r0) + along * column(r1 - r0))
-
     def bone(
         self,
-        solids: Solid | Sequence[Solid],
+        solids: Ellipsoid | Tube | Iterable[Ellipsoid | Tube],
         label: str,
         shell: float = 2.0,
         cortex: str = "cortical_bone",
@@ -313,17 +288,21 @@ class Canvas:
         self.paint([part.shrunk(shell) for part in parts], core, label)
 
 
-def _sort(solids: Solid | Piece | Iterable) -> tuple[list[Tube], list[Piece]]:
-    """Split solids into tubes, which are drawn many at a time, and pieces of all other solids."""
-    if isinstance(solids, Tube):
-        return [solids], []
-    if isinstance(solids, Piece):
-        return [], [solids]
-    if isinstance(solids, Ellipsoid | Loft):
-        return [], list(solids.pieces())
-    tubes, pieces = [], []
-    for solid in solids:
-        more_tubes, more_pieces = _sort(solid)
-        tubes += more_tubes
-        pieces += more_pieces
-    return tubes, pieces
+def _in_capsules(
+    places: list[np.ndarray], start: np.ndarray, end: np.ndarray, r0: np.ndarray, r1: np.ndarray, squash: np.ndarray
+) -> np.ndarray:
+    """Which points (n, k, j, i), given by x, y and z, lie in the n-th of n capsules."""
+
+    def column(values: np.ndarray) -> np.ndarray:
+        return values[:, None, None, None]
+
+    axis = ((end - start) / squash).T
+    length2 = np.maximum(np.square(axis).sum(axis=0), 1e-6)
+    away = [
+        ((place - column(first)) / column(flat)).astype(np.float32)
+        for place, first, flat in zip(places, start.T, squash.T, strict=True)
+    ]
+    along = sum(a * column((b / length2).astype(np.float32)) for a, b in zip(away, axis, strict=True))
+    along = np.clip(along, 0, 1)
+    gap = sum(np.square(a - along * column(b.astype(np.float32))) for a, b in zip(away, axis, strict=True))
+    return gap < np.square(column(r0.astype(np.float32)) + along * column((r1 - r0).astype(np.float32)))

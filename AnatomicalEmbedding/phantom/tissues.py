@@ -30,10 +30,8 @@ _TISSUES: dict[str, tuple[float | tuple[float, float, float, float], float, floa
 TISSUE_ID = MappingProxyType({name: index for index, name in enumerate(_TISSUES)})
 TEXTURE_HU = np.array([texture for _, _, texture in _TISSUES.values()], np.float32)
 
-CERVICAL, THORACIC, LUMBAR = (
-    tuple(f"{region}{n}" for n in range(1, count + 1)) for region, count in (("C", 7), ("T", 12), ("L", 5))
-)
-VERTEBRAE = CERVICAL + THORACIC + LUMBAR  # from the head down
+_REGIONS = (("C", 7), ("T", 12), ("L", 5))
+VERTEBRAE = tuple(f"{region}{n}" for region, count in _REGIONS for n in range(1, count + 1))  # from the head down
 
 _LABELS = [
     "background", "body_other", "subcutaneous_fat", "visceral_fat", "muscle", "lung_left", "lung_right", "trachea",
@@ -58,15 +56,7 @@ LABEL_ID = MappingProxyType({name: index for index, name in enumerate(_LABELS)})
 
 
 def hu_table(phase: str, rng: np.random.Generator) -> np.ndarray:
-    """CT number of every tissue in one patient.
-
-    Args:
-        phase: one of `PHASES`.
-        rng: draws the patient's deviation from the usual value, one normal number per tissue.
-
-    Returns:
-        (number of tissues,) float32, HU, indexed by `TISSUE_ID`.
-    """
+    """HU of every tissue in one patient, float32, indexed by `TISSUE_ID`. phase: one of `PHASES`."""
     column = PHASES.index(phase)
     deviation = rng.standard_normal(len(_TISSUES))
     usual = [hu[column] if isinstance(hu, tuple) else hu for hu, _, _ in _TISSUES.values()]

@@ -1,6 +1,6 @@
 """Great vessels of the canonical body."""
 
-from .solids import Canvas, curve, mirrored
+from .solids import SIDES, Canvas, curve
 
 AORTIC_ARCH_TOP = (-6.0, 14.0, 499.0)
 AORTIC_BIFURCATION = (-2.0, 41.0, 156.0)
@@ -27,7 +27,7 @@ def _draw_arteries(canvas: Canvas) -> None:
         (70, 62, -130),
     ]  # fmt: skip
     inner = [(38, 20, 100), (44, -6, 76), (46, -22, 50)]
-    for side, flip in (("right", lambda p: p), ("left", mirrored)):
+    for side, flip in SIDES:
         canvas.paint(curve(flip(iliac), [7, 6.5, 6, 5.5, 5, 5, 4.5, 4]), "artery", f"iliac_artery_{side}")
         canvas.paint(curve(flip(inner), [4.5, 4, 3]), "artery", f"iliac_artery_{side}")
     branches = (
@@ -62,24 +62,25 @@ def _draw_veins(canvas: Canvas) -> None:
     canvas.paint(curve(superior, [8.5, 10, 10.5, 10]), "heart_blood_right", "superior_vena_cava")
     iliac = [(14, 34, 138), (38, 14, 104), (46, 16, 76), (54, 36, 40), (52, 64, 8), (51, 68, -30), (60, 54, -130)]
     jugular = [(36, 34, 532), (36, 36, 565), (38, 30, 610), (36, 22, 655)]
-    for side, flip in (("right", lambda p: p), ("left", mirrored)):
+    for side, flip in SIDES:
         path = [iliac[0], *flip(iliac)[1:]]
         canvas.paint(curve(path, [8.5, 8, 7, 6.5, 6, 6, 5.5]), "vein", f"iliac_vena_{side}")
         canvas.paint(curve(flip(jugular), [6, 6.5, 5.5, 4]), "vein", f"internal_jugular_vein_{side}")
-    right = curve([(36, 34, 532), (28, 36, 520), (20, 33, 508)], [7, 7.5, 8])
-    left = curve([(-36, 34, 532), (-20, 44, 518), (4, 44, 512), (20, 33, 508)], [7, 7, 7.5, 8])
-    canvas.paint(right, "vein", "brachiocephalic_vein_right")
-    canvas.paint(left, "vein", "brachiocephalic_vein_left")
+    neck = curve([(36, 34, 532), (28, 36, 520), (20, 33, 508)], [7, 7.5, 8])
+    canvas.paint(neck, "vein", "brachiocephalic_vein_right")
+    neck = curve([(-36, 34, 532), (-20, 44, 518), (4, 44, 512), (20, 33, 508)], [7, 7, 7.5, 8])
+    canvas.paint(neck, "vein", "brachiocephalic_vein_left")
     portal = [(6, 48, 258), (16, 46, 280), (30, 42, 300), (42, 40, 312)]
     over = ("visceral_fat", "pancreas", "liver", "gut_wall")
     canvas.paint(curve(portal, [7, 7.5, 7.5, 7]), "portal_vein", "portal_vein_and_splenic_vein")
     splenic = [(8, 46, 264), (-26, 32, 280), (-54, 12, 292), (-80, -10, 306)]
     canvas.paint(curve(splenic, [5.5, 5, 4.5, 4]), "portal_vein", "portal_vein_and_splenic_vein", over=over)
     canvas.paint(curve([(6, 50, 258), (8, 56, 220), (12, 60, 170)], [5, 5, 3.5]), "portal_vein", None, over=over)
-    right = [(50, -2, 248), (36, 10, 250), (24, 26, 254)]
-    left = [(-46, -2, 262), (-26, 30, 258), (4, 40, 254), (22, 30, 252)]
-    for path in (right, left):
-        canvas.paint(curve(path, 5), "vein", None, over=over)
+    for renal in (
+        [(50, -2, 248), (36, 10, 250), (24, 26, 254)],
+        [(-46, -2, 262), (-26, 30, 258), (4, 40, 254), (22, 30, 252)],
+    ):
+        canvas.paint(curve(renal, 5), "vein", None, over=over)
 
 
 def _draw_pulmonary(canvas: Canvas) -> None:

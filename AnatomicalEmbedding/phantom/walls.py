@@ -3,14 +3,14 @@
 import numpy as np
 
 from .frame import BODY, CAVITY, VERTEBRA_Z, diaphragm_z, fat_mm, spine_y
-from .solids import Canvas, Ellipsoid, Loft, Piece, axes_along, curve, mirrored, sheet
+from .solids import Canvas, Ellipsoid, Loft, Piece, Tube, axes_along, curve, mirrored, sheet
 
 _SKIN_MM = 2.0
 THIGHS = tuple(
     curve([(side * 92, -8, -20), (side * 93, -6, -70), (side * 94, -2, -150)], [82, 84, 82]) for side in (1, -1)
 )
 _JAW = ((-46, 36, 676), (-46, 42, 646), (-34, 82, 636), (0, 104, 630), (34, 82, 636), (46, 42, 646), (46, 36, 676))
-HEAD = (
+HEAD: tuple[Ellipsoid | Tube, ...] = (
     Ellipsoid((0, 36, 738), (79, 99, 88)),  # scalp
     Ellipsoid((0, 72, 682), (64, 62, 76)),  # face
     curve(_JAW, [25, 26, 25, 23, 25, 26, 25]),
@@ -34,7 +34,7 @@ def draw_walls(canvas: Canvas) -> None:
 
 
 def _draw_outline(canvas: Canvas) -> None:
-    low, high = next(BODY.pieces()).low, next(BODY.pieces()).high
+    low, high = BODY.low, BODY.high
     low[2] = -78
     _, (_, _, z) = canvas.region(low, high)
     rows = z.ravel()
@@ -57,7 +57,7 @@ def _draw_outline(canvas: Canvas) -> None:
 
 
 def _draw_cavities(canvas: Canvas) -> None:
-    low, high = next(CAVITY.pieces()).low, next(CAVITY.pieces()).high
+    low, high = CAVITY.low, CAVITY.high
     _, (x, y, z) = canvas.region(low, high)
     inside = CAVITY.inside(x, y, z)
     dome = diaphragm_z(x, y).astype(np.float32)
@@ -98,7 +98,7 @@ def _draw_muscles(canvas: Canvas) -> None:
     _draw_septa(canvas)
     heights = [VERTEBRA_Z[v] for v in ("L5", "L4", "L3", "L2", "L1", "T11", "T9", "T7", "T5", "T3")]
     for name, side in (("right", 1), ("left", -1)):
-        back = [(side * 30, spine_y(z) - 48, z) for z in heights]
+        back = [(side * 30, float(spine_y(z)) - 48, z) for z in heights]
         erector = curve([(side * 22, -68, 70), *back], [14, 22, 24, 24, 24, 22, 20, 17, 15, 14, 14])
         canvas.paint(erector, "muscle", f"autochthon_{name}", over=("muscle",))
         psoas = [

@@ -104,3 +104,12 @@ def _set_geometry(target: sitk.Image | sitk.ResampleImageFilter, ijk_to_lps: np.
     getattr(target, prefix + "Origin")(ijk_to_lps[:3, 3].tolist())
     getattr(target, prefix + "Spacing")(spacing.tolist())
     getattr(target, prefix + "Direction")((ijk_to_lps[:3, :3] / spacing).ravel().tolist())
+
+
+def rotations(angles: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(3, 3) rotations about x, about y and about z by three angles, radians."""
+    (cx, cy, cz), (sx, sy, sz) = np.cos(angles), np.sin(angles)
+    about_x = np.array([[1, 0, 0], [0, cx, -sx], [0, sx, cx]])
+    about_y = np.array([[cy, 0, sy], [0, 1, 0], [-sy, 0, cy]])
+    about_z = np.array([[cz, -sz, 0], [sz, cz, 0], [0, 0, 1]])
+    return about_x, about_y, about_z

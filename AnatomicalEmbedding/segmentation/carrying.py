@@ -1,7 +1,5 @@
 """Labels carried over from examples by registration of the embedding maps: an answer that needs no training."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -107,13 +105,3 @@ def contrast_of(crop: Crop, labels: torch.Tensor) -> float:
     counts = [torch.histc(crop.hu[mask].clamp(*_GREY_HU), _BINS, *_GREY_HU) for mask in (inside, around)]
     shares = [count / count.sum() for count in counts]
     return float(1 - torch.minimum(*shares).sum())
-
-
-def carry_among(crops: Sequence[tuple[Crop, Outlined]], most: int) -> list[torch.Tensor | None]:
-    """For each example, the labels that up to `most` others carry to it (s, k, j, i) float16; None without others."""
-    result: list[torch.Tensor | None] = []
-    for n, (crop, own) in enumerate(crops):
-        others = [outlined for _, outlined in (*crops[n + 1 :], *crops[:n])][:most]
-        found = mean_guess(carry(own.embedding, crop, others)).half() if others else None
-        result.append(found)
-    return result

@@ -1,7 +1,5 @@
 """Outlined scans as examples: read from a folder, grouped by voxel size, cut to their part of the body."""
 
-from __future__ import annotations
-
 import glob
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +17,7 @@ from ..scan.image_files import display_name, is_label_map
 from ..scan.volume import Volume
 from ..structures.label_names import MIN_VOXELS
 from ..structures.labelled_scans import LabelMap, list_scans, load_case, patient_of
-from .carrying import CARRIED, Outlined, carry_among, contrast_of
+from .carrying import CARRIED, Outlined, carry, contrast_of, mean_guess
 from .files import read_segments
 from .grids import Group, group_structures, make_crop, occupancy, region, spacing_for
 from .patches import TrainingCrop
@@ -31,13 +29,7 @@ _POINTS = 3000
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """One outlined scan.
-
-    Args:
-        id: its name without the ending of the file.
-        path: of the scan.
-        outlined: names of its structures.
-    """
+    """One outlined scan. id: the name of its file without the ending. outlined: names of its structures."""
 
     id: str
     path: Path
@@ -56,11 +48,8 @@ class Example:
     @property
     def files(self) -> list[Path]:
         """The scan, its outlines and their names."""
-        return sorted(p for p in self.path.parent.glob(f"{glob.escape(self.id)}.*") if p == self.path or _belongs(p))
-
-
-def _belongs(path: Path) -> bool:
-    return path.name.endswith(".labels.json") or is_label_map(path)
+        beside = sorted(self.path.parent.glob(f"{glob.escape(self.id)}.*"))
+        return [p for p in beside if p == self.path or p.name.endswith(".labels.json") or is_label_map(p)]
 
 
 def read_examples(folder: Path, names: Sequence[str] | None = None) -> list[Example]:
@@ -119,7 +108,9 @@ def prepare(
     step: Callable[[float, str], None] = lambda share, text: None,
 ) -> tuple[list[Group], list[PreparedExample]]:
     """Group the structures and cut the examples to each group. Raises PointsError where an outline misses its scan."""
-    maps, spacings, ranges = {}, {}, {}
+    maps: dict[str, EmbeddingMap] = {}
+    spacings: dict[str, list[float]] = {}
+    ranges: dict[str, list[np.ndarray]] = {}
     for n, example in enumerate(examples):
         step(n / len(examples) / 2, example.id)
         volume, labels = Volume.read(example.path), example.labels
@@ -128,15 +119,14 @@ def prepare(
         for name in example.outlined:
             mask = labels.voxels == labels.values[name]
             spacings.setdefault(name, []).append(spacing_for(mask, size))
-            points = _points(mask, labels.ijk_to_ras)
+            ijk = np.argwhere(mask)[:, ::-1]
+            points = transform_points(labels.ijk_to_ras, ijk[:: max(1, len(ijk) // _POINTS)])
             points = points[embedding.contains(points)]  # outlines may have a larger grid than their scan
             if not len(points):
                 raise PointsError(f"{example.path}: {name} is outlined outside this scan; outline it there.")
-            ranges.setdefault(name, []).append(_range(points, embedding))
-    extent = {
-        name: (np.min([low for low, _ in of], axis=0), np.max([high for _, high in of], axis=0))
-        for name, of in ranges.items()
-    }
+            body = embedding.sample(points)
+            ranges.setdefault(name, []).append(np.quantile(body, [_SHARE, 1 - _SHARE], axis=0))
+    extent = {name: (np.min(of, axis=0)[0], np.max(of, axis=0)[1]) for name, of in ranges.items()}
     groups = group_structures({name: float(np.median(of)) for name, of in spacings.items()}, extent)
     prepared = []
     for n, example in enumerate(examples):
@@ -144,9 +134,11 @@ def prepare(
         prepared.append(_cut_to_groups(example, maps[example.id], groups))
     for number in range(len(groups)):
         held = [p for p in prepared if number in p.crops]
-        carried = carry_among([(p.crops[number].crop, p.outlined(number)) for p in held], CARRIED)
-        for one, guess in zip(held, carried, strict=True):
-            one.crops[number] = replace(one.crops[number], carried=guess)
+        for n, one in enumerate(held):
+            others = [p.outlined(number) for p in (*held[n + 1 :], *held[:n])][:CARRIED]
+            if others:
+                carried = mean_guess(carry(one.embedding, one.crops[number].crop, others)).half()
+                one.crops[number] = replace(one.crops[number], carried=carried)
     return groups, prepared
 
 
@@ -169,15 +161,3 @@ def _cut_to_groups(example: Example, embedding: EmbeddingMap, groups: Sequence[G
                 contrast[name] = contrast_of(crop, share[row])
         crops[number] = TrainingCrop(crop, share, torch.tensor([name in held for name in group.names]))
     return PreparedExample(example.id, embedding, crops, volumes, contrast)
-
-
-def _points(mask: np.ndarray, ijk_to_ras: np.ndarray) -> np.ndarray:
-    """RAS mm (n, 3) of some voxels of a mask, evenly thinned."""
-    ijk = np.argwhere(mask)[:, ::-1]
-    return transform_points(ijk_to_ras, ijk[:: max(1, len(ijk) // _POINTS)])
-
-
-def _range(points_ras: np.ndarray, embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
-    """Lowest and highest body coordinate (3,) of a structure's points, but for a few."""
-    body = embedding.sample(points_ras)
-    return np.quantile(body, _SHARE, axis=0), np.quantile(body, 1 - _SHARE, axis=0)

@@ -5,10 +5,9 @@ read off the body coordinates: cells whose coordinate is among those that the st
 margin for the error of the coordinates.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import torch
@@ -50,7 +49,7 @@ class Group:
         return values | {"low": np.round(self.low, 2).tolist(), "high": np.round(self.high, 2).tolist()}
 
     @classmethod
-    def from_dict(cls, values: dict) -> Group:
+    def from_dict(cls, values: dict) -> Self:
         low, high = (np.array(values[key], dtype=np.float64) for key in ("low", "high"))
         names, spacing_mm = tuple(values["names"]), float(values["spacing_mm"])
         whole = low.shape == high.shape == (len(names), 3) and bool(np.isfinite([low, high]).all())

@@ -1,9 +1,9 @@
-"""Structures of one scan: network and carried labels joined, cleaned, on the scan's own voxels, with their doubt."""
+"""Structures of one scan: network and carried labels joined, cleaned, on the scan's voxels; their doubt and table."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
+import csv
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import SimpleITK as sitk
@@ -15,21 +15,25 @@ from ..scan.geometry import to_image, transform_points
 from ..scan.volume import Volume
 from .carrying import blend, carry, mean_guess
 from .grids import MARGIN_MM, UNIT_MM, Crop, Group, make_crop, region
-from .prediction import predict
-from .quality import doubt, signs
 from .segmenter import Segmenter
+from .voxels import predict
 
 ABSENT, CUT, WHOLE = "absent", "cut", "whole"
 _LEAST_SHARE = 0.15  # of the largest component, that a further one needs to stay
 _LEAST_KEPT = 0.4  # of the volume of carried labels: below, the network has failed; 0.6 or more in 300 outlines
 _LEAST_VOLUME = 0.03  # of the structure in the examples, below which nothing was found
+# Fitted to the true Dice of 324 outlines of development scans, see RESULTS.md: what each sign adds to its logit.
+_WEIGHTS = np.array([2.10, 11.84, 1.74, 0.23, -0.57])
+_LEAST_STEADY = 0.85  # of the outlines it was fitted to
+COLUMNS = ("scan", "structure", "status", "volume_ml", "look", "doubt", "remark")
+TABLE_NAME = "volumes.csv"
 
 
 @dataclass(frozen=True)
 class Outline:
     """One structure in one scan. status: whole, cut by the scan's border, or absent: then it has no voxels.
 
-    doubt: see `quality.doubt`; None where absent. remark: why it is absent, or deserves a look.
+    doubt: of `doubt`; None where absent. remark: why it is absent, or deserves a look.
     """
 
     name: str
@@ -157,3 +161,65 @@ def _measured(number: int, found: Outline, labels: np.ndarray, volume: Volume) -
     cut = any(mask.take(end, axis).any() for axis in range(3) for end in (0, -1))
     millilitres = voxels * abs(np.linalg.det(volume.ijk_to_ras[:3, :3])) / 1000
     return Outline(found.name, CUT if cut else WHOLE, float(millilitres), found.doubt, found.remark)
+
+
+def signs(guess: torch.Tensor, tried: torch.Tensor, kept: torch.Tensor, spacing_mm: float, examples: int) -> np.ndarray:
+    """(5,): the Dice that the probabilities themselves expect; the overlap with the outlines of changed inputs; the
+    Dice that the carried labels expect of themselves, which falls where the examples disagree; the logarithm of the
+    thickness in mm; 1 where there is one example only.
+
+    guess: (k, j, i) mean of the carried labels. tried: (changes, k, j, i) probabilities for changed inputs. kept:
+    (k, j, i) the probability that the outline is made of.
+    """
+    mask = kept > 0.5
+    steady = float(np.mean([_dice(each > 0.5, mask) for each in tried]))
+    faces = sum(float((mask != mask.roll(1, axis)).sum()) for axis in range(3))
+    thickness = 6 * float(mask.sum()) / max(faces, 1.0) * spacing_mm
+    return np.array([
+        _expected(kept, mask), max(steady, _LEAST_STEADY), _expected(guess, guess > 0.5), np.log(max(thickness, 1.0)),
+        float(examples == 1),
+    ])  # fmt: skip
+
+
+def doubt(of: np.ndarray) -> float:
+    """A number that sorts outlines by their `signs`: of two, the one with the larger number deserves a look first.
+
+    It states no overlap with the truth: in scans of other sources than the examples, that would be too sure.
+    """
+    return float(-_WEIGHTS @ of)
+
+
+def _expected(probability: torch.Tensor, mask: torch.Tensor) -> float:
+    """The Dice of a mask with the truth, were the probabilities right."""
+    return float(2 * probability[mask].sum() / (probability.sum() + mask.sum()).clamp(min=1e-6))
+
+
+def _dice(one: torch.Tensor, other: torch.Tensor) -> float:
+    return float(2 * (one & other).sum() / (one.sum() + other.sum()).clamp(min=1))
+
+
+def table_rows(done: Sequence[tuple[str, Sequence[Outline]]]) -> list[list[object]]:
+    """Rows of COLUMNS for the outlines of each scan. look: 1 for the outline that most deserves one, then 2 ..., by
+    their doubt; both empty where a structure is absent.
+    """
+    every = [(path, one) for path, outlines in done for one in outlines]
+    doubts = {n: round(one.doubt, 3) for n, (_, one) in enumerate(every) if one.doubt is not None}
+    places = {n: place for place, n in enumerate(sorted(doubts, key=lambda n: -doubts[n]), 1)}
+    return [
+        [path, one.name, one.status, round(one.volume_ml, 2), places.get(n, ""), doubts.get(n, ""), one.remark]
+        for n, (path, one) in enumerate(every)
+    ]
+
+
+def read_table(path: Path) -> dict[str, tuple[Outline, ...]]:
+    """Read the outlines of each scan from a volumes.csv; {} where it is missing or damaged."""
+    found: dict[str, list[Outline]] = {}
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                sign = float(row["doubt"]) if row["doubt"] else None
+                one = Outline(row["structure"], row["status"], float(row["volume_ml"]), sign, row["remark"])
+                found.setdefault(row["scan"], []).append(one)
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return {scan: tuple(outlines) for scan, outlines in found.items()}

@@ -1,7 +1,5 @@
 """Random patches of examples for training: turned, scaled, bent, with other grey values and displaced coordinates."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from ..embedding.working_grid import AIR_HU
+from ..scan.geometry import rotations
 from .grids import UNIT_MM, Crop
 
 WINDOWS = ((-150.0, 250.0), (-1000.0, 200.0), (50.0, 1250.0))  # HU: soft tissue, lung, bone; an input channel each
@@ -74,7 +73,10 @@ class PatchSampler:
         labels = torch.where(outside, torch.tensor(0.0), labels)
         features = self._features(example.crop, where)
         guess = self._guess(n, where)
-        return Patch(network_input(hu, self._misplaced(coordinate), guess), features, labels[None], example.known)
+        shift = torch.from_numpy(self._rng.normal(0, _MISPLACED_MM / UNIT_MM, 3)).float()
+        scale = torch.from_numpy(np.exp(self._rng.normal(0, 0.04, 3))).float()
+        coordinate = coordinate * scale[:, None, None, None] + shift[:, None, None, None]
+        return Patch(network_input(hu, coordinate, guess), features, labels[None], example.known)
 
     def _guess(self, n: int, where: torch.Tensor) -> torch.Tensor:
         """(s, k, j, i) labels carried from other examples, or the example's own labels displaced as far."""
@@ -113,8 +115,10 @@ class PatchSampler:
         axes = [torch.arange(n) - (n - 1) / 2 for n in self._size]
         k, j, i = torch.meshgrid(*axes, indexing="ij")
         offset = torch.stack([i, j, k], dim=-1).float()
-        turn = np.radians(rng.normal(0, _TURN_DEG / 2, 3))
-        matrix = _rotation(turn) @ np.diag(np.exp(rng.uniform(-_SCALE, _SCALE) + rng.normal(0, _SCALE / 4, 3)))
+        about_i, about_j, about_k = rotations(np.radians(rng.normal(0, _TURN_DEG / 2, 3)))
+        matrix = (
+            about_i @ about_j @ about_k @ np.diag(np.exp(rng.uniform(-_SCALE, _SCALE) + rng.normal(0, _SCALE / 4, 3)))
+        )
         knots = torch.from_numpy(rng.normal(0, _BEND_MM / spacing_mm, (1, 3, _KNOTS, _KNOTS, _KNOTS))).float()
         bent = F.interpolate(knots, self._size, mode="trilinear", align_corners=True)[0].movedim(0, -1)
         return offset @ torch.from_numpy(matrix.T).float() + bent + torch.from_numpy(centre.copy()).float()
@@ -128,11 +132,6 @@ class PatchSampler:
         hu = hu + soft * ((contrast - 1) * (hu - 50) + float(rng.normal(0, _SHIFT_HU)))
         noise = torch.from_numpy(rng.standard_normal(hu.shape, dtype=np.float32))
         return hu + noise * float(rng.uniform(0, _NOISE_HU))
-
-    def _misplaced(self, coordinate: torch.Tensor) -> torch.Tensor:
-        shift = torch.from_numpy(self._rng.normal(0, _MISPLACED_MM / UNIT_MM, 3)).float()
-        scale = torch.from_numpy(np.exp(self._rng.normal(0, 0.04, 3))).float()
-        return coordinate * scale[:, None, None, None] + shift[:, None, None, None]
 
     def _features(self, crop: Crop, where: torch.Tensor) -> torch.Tensor | None:
         if crop.features is None:
@@ -155,12 +154,3 @@ def read_features(crop: Crop, where: torch.Tensor) -> torch.Tensor:
 def _normalised(where: torch.Tensor, shape: torch.Size) -> torch.Tensor:
     """(1, k, j, i, 3) for grid_sample, of voxels (k, j, i, 3) with axes i, j, k of a source (1, c, k, j, i)."""
     return ((where + 0.5) * 2 / torch.tensor(shape[:1:-1]) - 1)[None]
-
-
-def _rotation(angles: np.ndarray) -> np.ndarray:
-    """(3, 3) rotation by three angles about i, j, k."""
-    (ca, cb, cc), (sa, sb, sc) = np.cos(angles), np.sin(angles)
-    about_i = np.array([[1, 0, 0], [0, ca, -sa], [0, sa, ca]])
-    about_j = np.array([[cb, 0, sb], [0, 1, 0], [-sb, 0, cb]])
-    about_k = np.array([[cc, -sc, 0], [sc, cc, 0], [0, 0, 1]])
-    return about_i @ about_j @ about_k

@@ -1,7 +1,5 @@
 """Training a segmenter in a folder: number of steps, time left, and how a stopped run continues."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import time
@@ -17,8 +15,7 @@ from ..errors import AnatomicalEmbeddingError, WeightsError
 from ..files import parse_json, write_text
 from ..training.loop import CHECKPOINT, Progress, TrainingLoop
 from .carrying import guess_share
-from .examples import Example, PreparedExample, prepare
-from .grids import Group
+from .examples import Example, prepare
 from .patches import TrainingCrop
 from .segmenter import Segmenter, load_segmenter, save_segmenter, segmenter_file
 from .voxels import OPTIMISER, VoxelNet, voxel_losses
@@ -56,12 +53,8 @@ def train_segmenter(
 ) -> Segmenter:
     """Train a segmenter on outlined scans and save it in a folder; a stopped run continues.
 
-    Args:
-        minutes: most time for training; None: 600 steps for each network.
-        weights: file by which the embedding is loaded again; "": by the model's name.
-        planned: called before training.
-        step: called with the share done, 0..1, and a text.
-        cancelled: asked between steps.
+    minutes: most time for training; None: 600 steps for each network. weights: file by which the embedding is loaded
+    again; "": by the model's name. planned: called before training.
 
     Raises:
         CancelledError: once `cancelled` is true, with all work saved.
@@ -70,7 +63,11 @@ def train_segmenter(
     """
     if not model.network.metric:
         raise WeightsError(f"{model.name}: has no common body frame in mm, which outlining needs; choose others.")
-    identity = _identity(examples, model, seed, minutes)
+    files = {of.id: [[p.name, p.stat().st_size, p.stat().st_mtime_ns] for p in of.files] for of in examples}
+    identity = {
+        "files": files, "structures": sorted({name for example in examples for name in example.outlined}),
+        "weights": model.weights_hash, "seed": seed, "minutes": minutes,
+    }  # fmt: skip
     record = _read_record(folder, identity)
     if record is not None and segmenter_file(folder).is_file():
         return load_segmenter(folder, model.device)
@@ -105,26 +102,17 @@ def train_segmenter(
         losses = voxel_losses(loop.network, crops, steps, seed, cancelled)
         loop.run(losses, _group_folder(folder, n), progress=shown, cancelled=cancelled)
     networks = [loop.averaged.eval() for loop in loops]
-    save_segmenter(folder, _new_segmenter(weights or model.name, model, groups, networks, prepared), prepared)
+    names = [name for group in groups for name in group.names]
+    volumes = {name: tuple(round(p.volumes_ml[name], 3) for p in prepared if name in p.volumes_ml) for name in names}
+    contrast = {name: [p.contrast[name] for p in prepared if name in p.contrast] for name in names}
+    shares = {name: round(guess_share(float(np.median(of))), 3) for name, of in contrast.items()}
+    segmenter = Segmenter(
+        weights or model.name, model.weights_hash, tuple(groups), tuple(networks), volumes, shares, ()
+    )
+    save_segmenter(folder, segmenter, prepared)
     for n in range(len(groups)):
         shutil.rmtree(_group_folder(folder, n), ignore_errors=True)
     return load_segmenter(folder, model.device)
-
-
-def _new_segmenter(
-    weights: str, model: Model, groups: list[Group], networks: list[VoxelNet], prepared: list[PreparedExample]
-) -> Segmenter:
-    volumes: dict[str, list[float]] = {}
-    contrast: dict[str, list[float]] = {}
-    for example in prepared:
-        for name, volume in example.volumes_ml.items():
-            volumes.setdefault(name, []).append(round(volume, 3))
-            contrast.setdefault(name, []).append(example.contrast[name])
-    return Segmenter(
-        weights, model.weights_hash, tuple(groups), tuple(networks),
-        {name: tuple(of) for name, of in volumes.items()},
-        {name: round(guess_share(float(np.median(of))), 3) for name, of in contrast.items()}, (),
-    )  # fmt: skip
 
 
 def _new_loop(size: tuple[int, int], seed: int, steps: int, device: torch.device) -> TrainingLoop:
@@ -140,17 +128,6 @@ def _seconds_a_step(size: tuple[int, int], crops: Sequence[TrainingCrop], device
     for _ in range(counted):
         loop.update(losses)
     return (time.monotonic() - began) / counted
-
-
-def _identity(examples: Sequence[Example], model: Model, seed: int, minutes: float | None) -> dict[str, object]:
-    files = {
-        example.id: [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in example.files]
-        for example in examples
-    }
-    structures = sorted({name for example in examples for name in example.outlined})
-    return {
-        "files": files, "structures": structures, "weights": model.weights_hash, "seed": seed, "minutes": minutes,
-    }  # fmt: skip
 
 
 def _read_record(folder: Path, identity: dict[str, object]) -> dict | None:

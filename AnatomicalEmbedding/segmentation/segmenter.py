@@ -1,9 +1,8 @@
 """A trained segmenter: networks, groups, and the examples that labels are carried from, in one folder."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -36,10 +35,8 @@ class Segmenter:
     """A trained segmenter.
 
     Args:
-        weights: name or file of the embedding's weights.
-        weights_hash: SHA-256 of that file.
-        groups: structures that are outlined together.
-        networks: one for each group.
+        weights, weights_hash: name or file of the embedding's weights, and the file's SHA-256.
+        groups, networks: structures that are outlined together, each with a network.
         volumes_ml: of each structure, its volumes in the examples.
         guess_shares: of each structure, how much carried labels count, see `carrying.guess_share`.
         outlined: of each group, the examples that its labels are carried from.
@@ -109,9 +106,8 @@ def load_segmenter(folder: Path, device: torch.device) -> Segmenter:
         about, weights = read_tensor_file(path, _METADATA_KEY, FORMAT_VERSION)
         networks = []
         for n, values in enumerate(about["networks"]):
-            size = int(values["outputs"]), int(values["features"])
             own = {k.removeprefix(f"{n}."): tensor for k, tensor in weights.items() if k.startswith(f"{n}.")}
-            network = made_for(lambda size=size: VoxelNet(*size), own)
+            network = made_for(partial(VoxelNet, int(values["outputs"]), int(values["features"])), own)
             network.load_state_dict(own)
             networks.append(network.to(device).eval())
         groups = tuple(Group.from_dict(group) for group in about["groups"])
@@ -134,7 +130,7 @@ def _choose_examples(groups: tuple[Group, ...], prepared: list[PreparedExample])
     def gain(example: PreparedExample) -> float:
         return sum(1 / (1 + 4 * count[name]) for name in example.volumes_ml)
 
-    left, chosen = list(prepared), []
+    left, chosen = list(prepared), list[PreparedExample]()
     while left and (len(chosen) < CARRIED or not all(count.values())):
         best = max(left, key=gain)
         left.remove(best)

@@ -29,9 +29,15 @@ def augment(hu: torch.Tensor, spec: AugmentationSpec, network: NetworkSpec, rng:
         noise = torch.randn(x.shape, generator=generator, device=x.device)
         x = noise.mul_(rng.uniform(0, spec.noise_level)).add_(x)
     if rng.random() < spec.block_probability:
-        _mask_blocks(x, rng)
+        for _ in range(rng.integers(1, _BLOCKS + 1)):
+            block = rng.integers(*_BLOCK_SIZE, size=3)
+            start = [int(rng.integers(0, max(n - 8, 1))) for n in x.shape]
+            x[tuple(slice(a, a + int(n)) for a, n in zip(start, block, strict=True))] = float(rng.random())
     if rng.random() < spec.cut_probability:
-        _cut_field_of_view(x, rng)
+        # everything beyond a random plane is air: first or last slices, or one side
+        axis = int(rng.choice(3, p=[0.6, 0.2, 0.2]))
+        depth = int(rng.integers(0, max(int(x.shape[axis] * _CUT_SHARE), 1)))
+        x.narrow(axis, 0 if rng.random() < 0.5 else x.shape[axis] - depth, depth).zero_()
     return x
 
 
@@ -52,7 +58,7 @@ def _level_table(spec: AugmentationSpec, network: NetworkSpec, rng: np.random.Ge
     if rng.random() < spec.hu_remap_probability:
         hu = np.interp(hu, _REMAP_HU, _REMAP_HU + rng.uniform(_REMAP_LOW, _REMAP_HIGH))
     if rng.random() < spec.window_probability:
-        low, high = rng.uniform(*spec.window_low), rng.uniform(*spec.window_high)
+        low, high = (rng.uniform(ends[0], ends[1]) for ends in (spec.window_low, spec.window_high))
         if network.normalise_output:  # the paper stretches the random window over the whole input range
             level = (hu.clip(low, high) - low) / (high - low)
         else:
@@ -60,22 +66,5 @@ def _level_table(spec: AugmentationSpec, network: NetworkSpec, rng: np.random.Ge
     else:
         level = np.interp(hu, network.hu_knots, network.level_knots)
     if rng.random() < spec.gamma_probability:
-        level = level ** rng.uniform(*spec.gamma)
+        level = level ** rng.uniform(spec.gamma[0], spec.gamma[1])
     return level.astype(np.float32)
-
-
-def _mask_blocks(x: torch.Tensor, rng: np.random.Generator) -> None:
-    for _ in range(rng.integers(1, _BLOCKS + 1)):
-        size = rng.integers(*_BLOCK_SIZE, size=3)
-        start = [int(rng.integers(0, max(n - 8, 1))) for n in x.shape]
-        x[tuple(slice(a, a + int(s)) for a, s in zip(start, size, strict=True))] = float(rng.random())
-
-
-def _cut_field_of_view(x: torch.Tensor, rng: np.random.Generator) -> None:
-    """Blank everything beyond a random plane: first or last slices, or one side."""
-    axis = int(rng.choice(3, p=[0.6, 0.2, 0.2]))
-    depth = int(rng.integers(0, max(int(x.shape[axis] * _CUT_SHARE), 1)))
-    where = slice(0, depth) if rng.random() < 0.5 else slice(x.shape[axis] - depth, None)
-    index = [slice(None)] * 3
-    index[axis] = where
-    x[tuple(index)] = 0.0

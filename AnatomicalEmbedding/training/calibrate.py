@@ -1,10 +1,9 @@
 """Learning a calibration: a forest over the evidence of many matches with known truth, for each effort."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from ..errors import AnatomicalEmbeddingError, PointsError, VolumeError, require
 from ..matching import EFFORTS
 from ..matching.confidence import EVIDENCE
 from ..matching.match import match
-from ..scan.sources import Source, find_scans
+from ..scan.sources import find_scans
 from ..scan.volume import Volume
 from ..structures.labelled_scans import load_case, refuse_twins
 from .known_matches import Trial, bent_trials, labelled_trials, phantom_trials
@@ -40,7 +39,7 @@ class Outcomes:
     errors_mm: np.ndarray
 
     @classmethod
-    def joined(cls, parts: Iterable[Outcomes]) -> Outcomes:
+    def joined(cls, parts: Iterable[Self]) -> Self:
         """Join several, one after the other."""
         parts = list(parts)
         evidence = np.concatenate([np.empty((0, len(EVIDENCE)), np.float32), *(p.evidence for p in parts)])
@@ -102,15 +101,6 @@ def _targets(errors_mm: np.ndarray) -> np.ndarray:
     return np.stack(columns, axis=1).astype(np.float64)
 
 
-def _readable(scans: Iterable[Source], skipped: list[str]) -> Iterator[Volume]:
-    """Yield the readable scans; a sentence for each other scan is added to `skipped`."""
-    for source in scans:
-        try:
-            yield source.read()
-        except VolumeError as error:
-            skipped.append(str(error))
-
-
 def _forest_class() -> type:
     return require("sklearn.ensemble", "scikit-learn", "calibrating needs", "train").RandomForestRegressor
 
@@ -136,9 +126,17 @@ def collect(
         raise PointsError(f"{folders[0]}: holds no scan; give folders of CTs.")
     cases = [case for case in map(load_case, filter(Path.is_file, files)) if case is not None]
     refuse_twins(cases)
+
+    def readable() -> Iterator[Volume]:
+        for source in scans.values():
+            try:
+                yield source.read()
+            except VolumeError as error:
+                skipped.append(str(error))
+
     trials = {
         LABELLED: labelled_trials(cases, model.embed),
-        BENT: bent_trials(_readable(scans.values(), skipped), model.embed),
+        BENT: bent_trials(readable(), model.embed),
         PHANTOMS: phantom_trials(phantom_seeds, model.embed),
     }
     expected = 3 * len(cases) * max(len(cases) - 1, 0) + 2 * len(scans) + 3 * len(phantom_seeds)
@@ -159,10 +157,5 @@ def collect(
     forests = {effort: grow_forest(found, WEIGHTS) for effort, found in outcomes.items()}
     if not forests:
         grow_forest({}, WEIGHTS)
-    about = {
-        "weights": model.name,
-        "scans": list(scans),
-        "skipped": skipped,
-        "matches": counts,
-    }
+    about = {"weights": model.name, "scans": list(scans), "skipped": skipped, "matches": counts}
     return Calibration(model.weights_hash, EVIDENCE, forests, about)

@@ -42,6 +42,13 @@ class LevelTable:
                 f"{path}: not a table of level readings ({error}); it needs body_height_mm and scans."
             ) from None
 
+    def of(self, scan: str) -> dict[float, float]:
+        """The readings of a scan, {body height mm: world z mm}; empty where the table has no reading of it."""
+        named = self.readings.get(scan, {})
+        if unknown := set(named) - set(self.body_height_mm):
+            raise AnatomicalEmbeddingError(f"{scan}: the level table has no body_height_mm for {min(unknown)}; add it.")
+        return {self.body_height_mm[level]: z for level, z in named.items()}
+
 
 @dataclass(frozen=True)
 class FrameGuess:
@@ -68,16 +75,9 @@ def guess_frame(hu: np.ndarray, body: np.ndarray, grid_to_ras: np.ndarray, readi
     """
     x_mm, y_mm, cropped = _skeleton_axes(hu, body, grid_to_ras)
     scale_z, shift_z = fit_heights(readings)
-    scale = np.array([1.0, 1.0, scale_z])
-    shift = np.array([-x_mm, -y_mm, shift_z])
-    few = len(readings) < 3
-    wide = 100.0 if cropped else None
-    return FrameGuess(
-        scale,
-        shift,
-        scale_sd=np.array([0.08, 0.08, 0.06 if few else 0.03]),
-        shift_sd_mm=np.array([wide or 8.0, wide or 30.0, 10.0]),
-    )
+    scale_sd = np.array([0.08, 0.08, 0.06 if len(readings) < 3 else 0.03])
+    shift_sd_mm = np.array([100.0, 100.0, 10.0] if cropped else [8.0, 30.0, 10.0])
+    return FrameGuess(np.array([1.0, 1.0, scale_z]), np.array([-x_mm, -y_mm, shift_z]), scale_sd, shift_sd_mm)
 
 
 def frame_from_map(embedding: EmbeddingMap) -> FrameGuess:
@@ -86,8 +86,7 @@ def frame_from_map(embedding: EmbeddingMap) -> FrameGuess:
     Raises AnatomicalEmbeddingError for a map whose coordinates are not mm of the body frame.
     """
     ras, body = body_points(embedding)
-    fits = [_robust_line(ras[:, axis], body[:, axis]) for axis in range(3)]
-    scale, shift = np.array(fits).T
+    scale, shift = np.transpose([_robust_line(ras[:, axis], body[:, axis]) for axis in range(3)])
     return FrameGuess(scale, shift, scale_sd=np.full(3, 0.05), shift_sd_mm=np.full(3, 12.0))
 
 

@@ -31,6 +31,7 @@ _SCALE = 0.07
 _SHIFT_MM = 15.0
 _SPACING_MM = (2.0, 4.0)  # slices of the copy
 _NOISE_HU = 15.0
+_UPRIGHT = 0.999  # cosine of the tilt
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +80,6 @@ def warp_scan(volume: Volume, seed: int) -> WarpedScan:
     return WarpedScan(Volume.from_sitk(result, name=f"{volume.name} bent"), transform)
 
 
-_UPRIGHT = 0.999  # cosine of the tilt
 _INSIDE_MM = 2.0
 _OUTSIDE_MM = 10.0
 _CUT_SHARE = 0.6  # of a labelled scan's height that is left
@@ -203,7 +203,11 @@ def bent_trials(volumes: Iterable[Volume], embed: Embed) -> Iterator[Trial]:
         yield Trial(template, points, whole, truth, True, (LANDMARK,) * len(points))
         if not _upright(copy.volume):
             continue
-        yield _without_between(Trial(template, points, embed(cut_scan(copy.volume, *cut)), truth, False, ()), cut)
+        placed = _placed(truth, cut)
+        kept = placed != 0
+        there = np.where(placed[kept, None] > 0, truth[kept], np.nan)
+        part = embed(cut_scan(copy.volume, *cut))
+        yield Trial(template, points[kept], part, there, False, (LANDMARK,) * int(kept.sum()))
 
 
 def phantom_trials(seeds: Iterable[int], embed: Embed) -> Iterator[Trial]:
@@ -260,11 +264,3 @@ def named_point_errors(
 def _phantom_case(phantom: Phantom) -> Case:
     structures, left_out = find_structures(phantom.labels, phantom.volume.ijk_to_ras, structure_names(phantom))
     return Case(phantom.volume.name, Path(), structures, {}, left_out)
-
-
-def _without_between(trial: Trial, cut: tuple[float, float]) -> Trial:
-    """Leave out the points that are neither in the cut target nor well outside; absent points have no truth."""
-    placed = _placed(trial.target_ras, cut)
-    kept = placed != 0
-    truth = np.where(placed[kept, None] > 0, trial.target_ras[kept], np.nan)
-    return Trial(trial.template, trial.template_ras[kept], trial.target, truth, False, (LANDMARK,) * int(kept.sum()))

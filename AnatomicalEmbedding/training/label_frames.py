@@ -9,9 +9,7 @@ The canonical body was drawn by hand: its spine lies two centimetres off its org
 and the mean of the patients.
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -53,10 +51,6 @@ class BodyMap:
         points = np.atleast_2d(np.asarray(points_ras, np.float64))
         return self.frame.apply(points) + _gaussian(points, self.centres_ras) @ self.weights
 
-    def from_frame(self, points_body: np.ndarray) -> np.ndarray:
-        """(N, 3) body mm -> RAS mm by the scale and shift alone."""
-        return (points_body - self.frame.shift_mm) / self.frame.scale
-
 
 @lru_cache(maxsize=1)
 def canonical_structures() -> Points:
@@ -75,13 +69,10 @@ def canonical_structures() -> Points:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where label maps lie in the body frame.
+    """Where label maps lie in the body frame. mean: (7, 3) body mm of each structure.
 
-    Args:
-        maps: of each label map that can be placed.
-        to_canonical: mean body mm -> canonical body mm.
-        from_canonical: back; each of the two is a smooth fit, so both together are a few mm off.
-        mean: (7, 3) body mm of each structure.
+    to_canonical, from_canonical: mean body mm -> canonical body mm, and back; each of the two is a smooth fit, so both
+    together are a few mm off.
     """
 
     maps: dict[str, BodyMap]
@@ -102,23 +93,29 @@ def place(structures: Mapping[str, Points]) -> Placement:
     known = {name for name in names if name in canonical or count[name] >= _SHARED_BY}
     frames: dict[str, FrameGuess] = {}
     mean = canonical
+
+    def held(names: Container[str]) -> dict[str, Points]:
+        """The structures of these names in the maps that hold enough of them."""
+        kept = {m: {n: p for n, p in of.items() if n in names} for m, of in structures.items()}
+        return {m: of for m, of in kept.items() if len(of) >= FEWEST_STRUCTURES}
+
     for _ in range(_ROUNDS):
-        points = {m: {n: p for n, p in of.items() if n in known and n in mean} for m, of in structures.items()}
-        points = {m: of for m, of in points.items() if len(of) >= FEWEST_STRUCTURES}
+        points = held(known & mean.keys())
         if not points:
             raise AnatomicalEmbeddingError(
                 f"label maps: no map holds {FEWEST_STRUCTURES} whole structures of the body; give others."
             )
         frames = {m: fit_frame(of, mean) for m, of in points.items()}
         placed = {m: {n: p for n, p in structures[m].items() if n in known} for m in points}
-        mean = _hold_to_canonical(mean_shape(placed, frames), count)
-        known = {name for name, mm in spread(placed, frames).items() if mm <= _MOST_SPREAD_MM}
+        places = _in_body(placed, frames)
+        means = {name: of.mean(axis=0) for name, of in places.items()}
+        mean = _hold_to_canonical(means, count)
+        away_mm2 = {name: np.square(of[:, 0] - means[name][0]).sum(axis=1) for name, of in places.items()}
+        known = {name for name, of in away_mm2.items() if np.sqrt(of.mean()) <= _MOST_SPREAD_MM}
         mean = {name: p for name, p in mean.items() if name in known}
-    points = {m: {n: p for n, p in of.items() if n in mean} for m, of in structures.items() if m in frames}
-    points = {m: of for m, of in points.items() if len(of) >= FEWEST_STRUCTURES}
     shared = {name: p for name, p in canonical.items() if name in mean}
     ours = {name: mean[name] for name in shared}
-    maps = {m: _body_map(of, mean, fit_frame(of, mean)) for m, of in points.items()}
+    maps = {m: _body_map(of, mean, fit_frame(of, mean)) for m, of in held(mean).items() if m in frames}
     return Placement(maps, _body_map(ours, shared, STILL), _body_map(shared, ours, STILL), mean)
 
 
@@ -134,23 +131,13 @@ def fit_frame(points: Points, mean: Points) -> FrameGuess:
     return FrameGuess(scale, goal - scale * centre, SETTLED_SCALE_SD, SETTLED_SHIFT_SD_MM)
 
 
-def mean_shape(points: Mapping[str, Points], frames: Mapping[str, FrameGuess]) -> Points:
-    """Mean over maps of each structure's points in the body frame, (7, 3) mm."""
+def _in_body(points: Mapping[str, Points], frames: Mapping[str, FrameGuess]) -> dict[str, np.ndarray]:
+    """(maps, 7, 3) body mm of each structure, in the maps that hold it."""
     found: dict[str, list[np.ndarray]] = {}
     for name, structures in points.items():
         for structure, p in structures.items():
             found.setdefault(structure, []).append(frames[name].apply(p))
-    return {structure: np.mean(p, axis=0) for structure, p in found.items()}
-
-
-def spread(points: Mapping[str, Points], frames: Mapping[str, FrameGuess]) -> dict[str, float]:
-    """Root mean square distance in mm of each structure's centres from their mean."""
-    mean = mean_shape(points, frames)
-    found: dict[str, list[float]] = {}
-    for name, structures in points.items():
-        for structure, p in structures.items():
-            found.setdefault(structure, []).append(((frames[name].apply(p[:1]) - mean[structure][:1]) ** 2).sum())
-    return {structure: float(np.sqrt(np.mean(squares))) for structure, squares in found.items()}
+    return {structure: np.array(of) for structure, of in found.items()}
 
 
 def _hold_to_canonical(mean: Points, count: Mapping[str, int]) -> Points:
@@ -170,9 +157,8 @@ def _body_map(points: Points, mean: Points, frame: FrameGuess) -> BodyMap:
     source = np.concatenate([points[name] for name in names])
     left = np.concatenate([mean[name] for name in names]) - frame.apply(source)
     noise = np.tile([_CENTRE_NOISE] + [_EXTREME_NOISE] * 6, len(names))
-    bare = BodyMap(frame, np.empty((0, 3)), np.empty((0, 3)))
     if not any(name.startswith("vertebrae_") for name in names):
-        still = bare.from_frame(_spine_and_wall(frame.apply(source)[:, 2]))
+        still = (_spine_and_wall(frame.apply(source)[:, 2]) - frame.shift_mm) / frame.scale
         source, left = np.concatenate([source, still]), np.concatenate([left, np.zeros_like(still)])
         noise = np.append(noise, np.full(len(still), _EXTREME_NOISE))
     kernel = _gaussian(source, source)

@@ -5,13 +5,12 @@ moved to the label map, without its own organs of the labelled kinds. Bones have
 random contents.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Self
 from zlib import crc32
 
 import numpy as np
@@ -22,8 +21,8 @@ from ..errors import VolumeError
 from ..files import parse_json
 from ..phantom.anatomy import canonical_anatomy
 from ..phantom.deformation import FatLayer
-from ..phantom.render import BodyIndex, Grid, add_noise, draw_table, soften, texture_tile
-from ..phantom.tissues import LABEL_ID, PHASES, TEXTURE_HU, TISSUE_ID, hu_table
+from ..phantom.render import TEXTURE_SIZE, BodyIndex, Grid, add_noise, draw_table, soften, texture
+from ..phantom.tissues import LABEL_ID, PHASES, TISSUE_ID, hu_table
 from ..scan.volume import Volume
 from ..structures.label_names import find_structures, structure_name
 from ..structures.labelled_scans import LabelMap
@@ -74,12 +73,9 @@ _FAT = (-0.5, 0.6)
 
 @dataclass(frozen=True, eq=False)
 class LabelledBody:
-    """A label map without an image.
+    """A label map without an image. labels: uint8 (k, j, i), numbers into `names`; 0: background.
 
-    Args:
-        labels: uint8 (k, j, i), numbers into `names`; 0: background.
-        names: structure of each number.
-        points: of its whole structures, centre and extremes, (7, 3) RAS mm.
+    points: of its whole structures, centre and extremes, (7, 3) RAS mm.
     """
 
     name: str
@@ -89,7 +85,7 @@ class LabelledBody:
     points: Points = field(repr=False)
 
     @classmethod
-    def read(cls, path: Path) -> LabelledBody:
+    def read(cls, path: Path) -> Self:
         """Read `NAME.seg.nii.gz` with `NAME.labels.json` next to it; parts of one structure (lobes) become one.
 
         The tilt of the map's axes is ignored. Raises VolumeError for files that are missing or damaged.
@@ -151,15 +147,15 @@ def make_label_image(body: LabelledBody, placement: Placement, seed: int) -> Lab
 
     anatomy = canonical_anatomy()
     lookup = BodyIndex(lambda points_ras: placement.to_canonical.to_body(to_body(points_ras)), body.grid, anatomy)
-    index = np.rint(lookup.at(np.arange(len(body.labels), dtype=float))).astype(np.int32)
-    k, j, i = index[..., 2], index[..., 1], index[..., 0]
-    held = (index >= 0).all(-1) & (index < anatomy.label.shape[::-1]).all(-1)
-    flat = np.where(held, (k * anatomy.label.shape[1] + j) * anatomy.label.shape[2] + i, 0)
-    tissue = np.where(held, anatomy.tissue.ravel()[flat], TISSUE_ID["air"])
-    theirs = np.where(held, _number_canonical_labels(body.names)[anatomy.label.ravel()[flat]], 0)
+    index = lookup.at(np.arange(len(body.labels), dtype=float))
+    tissue = anatomy.nearest(anatomy.tissue, index, TISSUE_ID["air"])
+    theirs = _number_canonical_labels(body.names)[anatomy.nearest(anatomy.label, index)]
     tissue = _draw_tissue(body, tissue, theirs, rng)
-    table = _densities(phase, rng)
-    values = table[tissue] + _texture(tissue, rng)
+    table = hu_table(phase, rng)
+    if rng.random() < _ORAL_CONTRAST:
+        for name in ("stomach_fluid", "gut_fluid"):
+            table[TISSUE_ID[name]] = rng.uniform(*_ORAL_HU)
+    values = table[tissue] + texture(tissue, [int(rng.integers(TEXTURE_SIZE)) for _ in range(3)])
     voxels = torch.from_numpy(values.astype(np.float32))[None, None]
     for axis in range(3):
         if body.grid.spacing[2 - axis] < 3.5:  # thick slices hold no more blur than they average
@@ -199,18 +195,12 @@ def _draw_tissue(body: LabelledBody, tissue: np.ndarray, theirs: np.ndarray, rng
     keeps = (labels > 0) & (theirs == labels) & solid[labels]
     drawn = np.where((labels > 0) & ~keeps, np.where(shell, outside[labels], inside[labels]), drawn)
     for number, name in enumerate(body.names):
-        if name in _FILLED:
-            _fill(drawn, (labels == number) & ~shell, rng)
+        where = (labels == number) & ~shell
+        if name in _FILLED and where.any():  # gas in front: the patient lies on the back, rows run from front to back
+            level = np.quantile(np.nonzero(where)[1], rng.uniform(*_GAS_SHARE))
+            front = np.arange(where.shape[1]) < level
+            drawn[where & front[:, None]] = TISSUE_ID["gut_gas"]
     return drawn
-
-
-def _fill(tissue: np.ndarray, where: np.ndarray, rng: np.random.Generator) -> None:
-    """Fill the front of a hollow organ with gas: the patient lies on the back, rows run from front to back."""
-    rows = np.nonzero(where)[1]
-    if len(rows):
-        level = np.quantile(rows, rng.uniform(*_GAS_SHARE))
-        front = np.arange(where.shape[1]) < level
-        tissue[where & front[:, None]] = TISSUE_ID["gut_gas"]
 
 
 def _outer_layer(labels: np.ndarray) -> np.ndarray:
@@ -223,21 +213,6 @@ def _outer_layer(labels: np.ndarray) -> np.ndarray:
         outer[tuple(low)] |= differ
         outer[tuple(high)] |= differ
     return outer & (labels > 0)
-
-
-def _densities(phase: str, rng: np.random.Generator) -> np.ndarray:
-    """HU of every tissue; some patients drank contrast."""
-    table = hu_table(phase, rng)
-    if rng.random() < _ORAL_CONTRAST:
-        for name in ("stomach_fluid", "gut_fluid"):
-            table[TISSUE_ID[name]] = rng.uniform(*_ORAL_HU)
-    return table
-
-
-def _texture(tissue: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    tile = texture_tile()
-    axes = [(np.arange(n) + rng.integers(len(tile))) % len(tile) for n in tissue.shape]
-    return TEXTURE_HU[tissue] * tile[axes[0]][:, axes[1]][:, :, axes[2]]
 
 
 def prepare_label_images(

@@ -8,6 +8,7 @@ weights.
 from __future__ import annotations
 
 import copy
+import csv
 import math
 import pickle
 import time
@@ -15,13 +16,13 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Self
 
 import torch
 from torch import nn
 
 from ..embedding.tensor_files import write_checkpoint
 from ..errors import AnatomicalEmbeddingError, CancelledError
-from .log import StepLog
 
 CHECKPOINT = "checkpoint.pt"
 _CHECKPOINT_MINUTES = 5.0
@@ -30,6 +31,7 @@ ALGORITHMS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adamw": torch.optim.AdamW,
     "radam": torch.optim.RAdam,
 }
+_COLUMNS = ("step", "loss", "learning_rate", "minutes")
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,6 @@ class OptimiserSpec:
         ema: most weight, 0 to 1, that the mean over steps keeps at a step; 0: the last weights count.
         epsilon: of the optimiser.
         algorithm: "adamw" or "radam".
-        accumulate: batches whose mean gradient makes one step, where memory holds no larger batch.
         frame_learning_rate: of the corrections of the scans' body frames.
         descriptors_only: only the heads of the descriptors learn.
         frozen_statistics: batch normalisation keeps the statistics of the weights that training starts from: statistics
@@ -60,7 +61,6 @@ class OptimiserSpec:
     ema: float = 0.0
     epsilon: float = 1e-8
     algorithm: str = "adamw"
-    accumulate: int = 1
     frame_learning_rate: float = 0.0
     descriptors_only: bool = False
     frozen_statistics: bool = False
@@ -81,8 +81,6 @@ class TrainingLoop:
 
     Args:
         network: is trained in place, on its device.
-        spec: how weights are changed.
-        steps: of the whole run.
         identity: text that tells runs apart; a checkpoint with another identity is refused.
         others: name -> (module, learning rate) of further modules that learn, without decay of their weights.
 
@@ -103,16 +101,15 @@ class TrainingLoop:
         self.network, self.spec, self.steps, self.identity = network, spec, steps, identity
         others = dict(others or {})
         self._parts = {"network": network, **{name: module for name, (module, _) in others.items()}}
-        groups = [{"params": list(network.parameters()), "lr": spec.learning_rate}]
-        groups += [
-            {"params": list(part.parameters()), "lr": rate, "weight_decay": 0.0} for part, rate in others.values()
-        ]
-        make = ALGORITHMS[spec.algorithm]
-        self.optimiser = make(groups, weight_decay=spec.weight_decay, eps=spec.epsilon)
-        self._rates = [group["lr"] for group in groups]
+        self._rates = [spec.learning_rate, *(rate for _, rate in others.values())]
+        groups: list[dict[str, Any]] = [{"params": list(network.parameters())}]
+        groups += [{"params": list(part.parameters()), "weight_decay": 0.0} for part, _ in others.values()]
+        self.optimiser = ALGORITHMS[spec.algorithm](
+            groups, spec.learning_rate, weight_decay=spec.weight_decay, eps=spec.epsilon
+        )
         self.averaged = copy.deepcopy(network).requires_grad_(False)
         self.step, self.minutes, self.mean_loss = 0, 0.0, float("nan")
-        self.extra: dict[str, object] = {}
+        self.extra: dict[str, Any] = {}
 
     def rate(self) -> float:
         """Share of the highest learning rate at the step to come."""
@@ -123,20 +120,17 @@ class TrainingLoop:
         return self.spec.final + (1 - self.spec.final) * falling
 
     def update(self, loss_of: Callable[[int], torch.Tensor]) -> float:
-        """Do one step on the mean loss of its batches; returns that loss.
+        """Do one step on a batch; returns its loss.
 
-        loss_of: the loss of a batch by its number, from 0 over the whole run. Raises AnatomicalEmbeddingError where the
-        loss is not a number.
+        loss_of: the loss of a batch by its number, from 0. Raises AnatomicalEmbeddingError where it is not a number.
         """
         share = self.rate()
         for group, highest in zip(self.optimiser.param_groups, self._rates, strict=True):
             group["lr"] = highest * share
         self.optimiser.zero_grad(set_to_none=True)
-        count, total = self.spec.accumulate, 0.0
-        for part in range(count):
-            loss = loss_of(self.step * count + part) / count
-            loss.backward()
-            total += float(loss.detach())
+        loss = loss_of(self.step)
+        loss.backward()
+        total = float(loss.detach())
         if not math.isfinite(total):
             raise AnatomicalEmbeddingError(
                 f"training: the loss of step {self.step + 1} is not a number; the last checkpoint is kept. "
@@ -145,17 +139,14 @@ class TrainingLoop:
         nn.utils.clip_grad_norm_(self.network.parameters(), self.spec.gradient_clip)
         self.optimiser.step()
         self.step += 1
-        self._average()
-        self.mean_loss = total if self.step == 1 else 0.98 * self.mean_loss + 0.02 * total
-        return total
-
-    @torch.no_grad()
-    def _average(self) -> None:
-        """Exponential mean of the weights; early on over fewer steps, so that the start is forgotten."""
+        # exponential mean of the weights; early on over fewer steps, so that the start is forgotten
         keep = min(self.spec.ema, (self.step - 1) / (self.step + 9))
-        torch._foreach_lerp_(list(self.averaged.parameters()), list(self.network.parameters()), 1 - keep)
+        with torch.no_grad():
+            torch._foreach_lerp_(list(self.averaged.parameters()), list(self.network.parameters()), 1 - keep)
         for mean, value in zip(self.averaged.buffers(), self.network.buffers(), strict=True):
             mean.copy_(value)
+        self.mean_loss = total if self.step == 1 else 0.98 * self.mean_loss + 0.02 * total
+        return total
 
     def run(
         self,
@@ -166,7 +157,6 @@ class TrainingLoop:
         progress: Callable[[Progress], None] | None = None,
         cancelled: Callable[[], bool] | None = None,
         after_step: Callable[[StepLog, bool], None] | None = None,
-        checkpoint: str = CHECKPOINT,
     ) -> None:
         """Continue to the last step, or until `minutes` of training are over; at least one step of a new run is done.
 
@@ -174,14 +164,10 @@ class TrainingLoop:
             loss_of: see `update`.
             folder: where the checkpoint and loss.csv are kept; None: nowhere.
             minutes: of the whole run, those before a resume included.
-            progress: called after each step.
             cancelled: asked after each step; once it is true, the checkpoint is written and CancelledError is raised.
             after_step: called with the log, and whether this was the last step.
-            checkpoint: name of the file.
 
-        Raises:
-            CancelledError: stopped, with all work saved.
-            AnatomicalEmbeddingError: the loss is not a number, or the disk is full.
+        Raises AnatomicalEmbeddingError where the loss is not a number or the disk is full.
         """
         begun, saved, before, first = time.monotonic(), time.monotonic(), self.minutes, self.step
         with nullcontext() if folder is None else StepLog(folder, self.step) as log:
@@ -198,8 +184,8 @@ class TrainingLoop:
                 if after_step is not None and not stop:
                     after_step(log, last)
                 if folder is not None and (stop or last or (now - saved) / 60 > _CHECKPOINT_MINUTES):
-                    self.save(folder / checkpoint)
-                    log.flush()
+                    self.save(folder / CHECKPOINT)
+                    log.file.flush()
                     saved = now
                 if stop:
                     where = "" if folder is None else f"{folder}: "
@@ -239,3 +225,56 @@ class TrainingLoop:
             torch.set_rng_state(state["random"])
         except (RuntimeError, LookupError, TypeError, ValueError):
             raise AnatomicalEmbeddingError(f"{path}: is damaged; delete it to start this run over.") from None
+
+
+class StepLog:
+    """Use as a context. `folder`/loss.csv continues after `steps_kept`: later rows, lost by a kill, are dropped."""
+
+    def __init__(self, folder: Path, steps_kept: int):
+        self._folder = folder
+        path = folder / "loss.csv"
+        rows = _rows_until(path, steps_kept)
+        self.file = path.open("w", newline="")
+        self._table = csv.DictWriter(self.file, _COLUMNS)
+        self._table.writeheader()
+        self._table.writerows(rows)
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            self._board = None
+        else:
+            self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=steps_kept + 1)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.file.close()
+        if self._board is not None:
+            self._board.close()
+
+    def write(self, step: int, loss: float, learning_rate: float, minutes: float) -> None:
+        values = (step, f"{loss:.5f}", f"{learning_rate:.2e}", f"{minutes:.2f}")
+        self._table.writerow(dict(zip(_COLUMNS, values, strict=True)))
+        if self._board is not None:
+            self._board.add_scalar("loss", loss, step)
+            self._board.add_scalar("learning rate", learning_rate, step)
+
+    def validation(self, step: int, errors_mm: dict[str, float]) -> None:
+        """A row of `folder`/validation.csv."""
+        path = self._folder / "validation.csv"
+        rows = _rows_until(path, step - 1)
+        with path.open("w", newline="") as file:
+            table = csv.DictWriter(file, ("step", *errors_mm))
+            table.writeheader()
+            table.writerows([*rows, {"step": step} | {kind: f"{value:.2f}" for kind, value in errors_mm.items()}])
+        if self._board is not None:
+            self._board.add_scalars("median error in mm", errors_mm, step)
+
+
+def _rows_until(path: Path, step: int) -> list[dict[str, str]]:
+    """The rows of a CSV up to a step; [] for a missing file."""
+    if not path.exists():
+        return []
+    with path.open(newline="") as file:
+        return [row for row in csv.DictReader(file) if int(row["step"]) <= step]

@@ -3,8 +3,6 @@
 Usual places and codes are read from labelled scans when the network is trained (`with_organ_knowledge`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -59,10 +57,9 @@ def organ_loss(logits: torch.Tensor, share: torch.Tensor, body: torch.Tensor, kn
 
 @dataclass(frozen=True, eq=False)
 class LabelledCells:
-    """A labelled scan in cells of stride 4.
+    """A labelled scan in cells of stride 4. coordinate: (3, k, j, i) in units of the network. body: bool (k, j, i).
 
-    coordinate: (3, k, j, i) in units of the network. share: (1 + n, k, j, i) of each cell, everything else first. body:
-    bool (k, j, i). known: classes that the scan labels. cell_ml: volume of a cell.
+    share: (1 + n, k, j, i) of each cell, everything else first. known: classes that the scan labels.
     """
 
     coordinate: torch.Tensor
@@ -84,8 +81,7 @@ def read_cells_of(network: EmbeddingNetwork, scans: Sequence[PreparedScan]) -> I
         x = network.prepare(F.pad(scan.hu.float(), pad, value=-1000.0))[None]
         fine = network.fine(x)
         up = network.finish_body(network.coarse(network.pool(fine)), fine)
-        numbers = {name: n for n, name in enumerate(organs, 1)}
-        table = torch.tensor([0, *(numbers.get(name, 0) for name in scan.label_names)])
+        table = scan.numbers_among(organs)
         yield LabelledCells(
             network.coordinate(up)[0],
             share_of_cells(F.pad(table[scan.labels.long()], pad), 1 + len(organs), STRIDE),

@@ -1,7 +1,5 @@
 """Preparing folders of scans for training: each CT once, and aligned to the map of a model where wanted."""
 
-from __future__ import annotations
-
 import csv
 import multiprocessing
 import os
@@ -28,8 +26,12 @@ from ..structures.labelled_scans import load_case
 from .frames import SETTLED_SCALE_SD, SETTLED_SHIFT_SD_MM, FrameGuess, LevelTable, frame_from_map
 from .scans import PreparedScan, Spacing, as_field, prepare_volume, with_labels
 
+REPORT = "report.csv"
 _SIGMA_MM = 30.0
 _PRIOR_CELLS = 4.0  # weight of no departure from the affine map, in cells of full weight
+_THUMBNAIL = 6  # voxels a side of the blocks by which scans are compared
+_SAME_HU = 0.5  # largest difference of block means that rounding explains
+_Scan = tuple[str, Source]  # with its name
 
 
 def align_scan(scan: PreparedScan, embedding: EmbeddingMap) -> PreparedScan:
@@ -42,8 +44,7 @@ def align_scan(scan: PreparedScan, embedding: EmbeddingMap) -> PreparedScan:
     nodes = scan.field_nodes_ras()
     left = body - apply_affine(affine, ras)
     field = apply_affine(affine, nodes.reshape(-1, 3)).reshape(nodes.shape) + _smooth(embedding, left, weight, nodes)
-    lines = [np.polyfit(ras[:, axis], body[:, axis], 1, w=np.sqrt(weight)) for axis in range(3)]
-    scale, shift = np.array(lines).T
+    scale, shift = np.transpose([np.polyfit(ras[:, a], body[:, a], 1, w=np.sqrt(weight)) for a in range(3)])
     frame = FrameGuess(scale, shift, SETTLED_SCALE_SD, SETTLED_SHIFT_SD_MM)
     return replace(scan, frame=frame, body_field=as_field(field))
 
@@ -61,21 +62,9 @@ def _smooth(embedding: EmbeddingMap, left: np.ndarray, weight: np.ndarray, nodes
     return summed[..., :3] / (summed[..., 3:] + _PRIOR_CELLS)
 
 
-REPORT = "report.csv"
-_THUMBNAIL = 6  # voxels a side of the blocks by which scans are compared
-_SAME_HU = 0.5  # largest difference of block means that rounding explains
-
-
 @dataclass(frozen=True)
 class Outcome:
-    """The result for a source.
-
-    Args:
-        name: unique in the set.
-        prepared: the file; None where the scan is left out.
-        thumbnail: HU means of blocks of voxels.
-        reason: why the scan is left out.
-    """
+    """A scan of the set: its file, or None and the reason why it is left out. thumbnail: HU means of blocks."""
 
     name: str
     source: Source
@@ -103,14 +92,8 @@ def prepare_set(
         levels: readings that place scans in the common body frame.
         model: name or file of weights that place scans without readings; None: such scans are left out.
         align: weights whose map of a scan becomes its body coordinates, see `align_scan`.
-        jobs: processes at work.
-        report: receives a line for each scan.
 
-    Returns:
-        The prepared files by name.
-
-    Raises:
-        AnatomicalEmbeddingError: no scan can be used.
+    Returns the prepared files by name. Raises AnatomicalEmbeddingError where no scan can be used.
     """
     destination.mkdir(parents=True, exist_ok=True)
     for folder in folders:
@@ -129,7 +112,11 @@ def prepare_set(
     finally:
         for half_written in destination.glob(TEMPORARY.format(name="*.safetensors")):  # by a process that was killed
             half_written.unlink(missing_ok=True)
-    _write_report(outcomes, destination / REPORT)
+    with atomic_path(destination / REPORT) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file)
+        table.writerow(["name", "path", "series", "used", "reason"])
+        for one in outcomes:
+            table.writerow([one.name, one.source.path, one.source.series, "yes" if one.prepared else "no", one.reason])
     prepared = [outcome.prepared for outcome in outcomes if outcome.prepared is not None]
     if not prepared:
         where = ", ".join(map(str, folders))
@@ -142,9 +129,6 @@ def _same_scan(one: Outcome, other: Outcome) -> bool:
     if one.prepared is None or other.prepared is None or one.thumbnail.shape != other.thumbnail.shape:
         return False
     return bool((one.thumbnail - other.thumbnail).abs().max() < _SAME_HU)
-
-
-_Scan = tuple[str, Source]  # with its name
 
 
 def _in_processes(work: Callable[[_Scan], Outcome], scans: list[_Scan], jobs: int) -> Iterator[Outcome]:
@@ -194,52 +178,27 @@ def _prepare(
         if target.exists():
             scan = PreparedScan.load(target)
         else:
-            scan = _prepared(name, source, spacing_mm, levels, model, align)
+            readings = {} if levels is None else levels.of(name)
+            if not readings and model is None:
+                raise VolumeError(f"{source.label}: has no level reading; add one for it to the level table.")
+            volume = source.read()
+            seen_by = cache(lambda name: _model(name).embed(volume))  # the same weights often place and align
+            scan = replace(prepare_volume(volume, readings or frame_from_map(seen_by(model)), spacing_mm), name=name)
+            case = None if source.series else load_case(Path(source.path))
+            if case is not None and case.labels is not None:
+                scan = with_labels(scan, case.label_map)
+            if align is not None:
+                scan = align_scan(scan, seen_by(align))
             scan.save(target)
     except AnatomicalEmbeddingError as error:
         return Outcome(name, source, None, reason=str(error))
     except (MemoryError, RuntimeError, OSError) as error:  # one unreadable scan must not end a long run
-        return Outcome(
-            name, source, None, reason=f"{source.label}: cannot be prepared ({type(error).__name__}: {error})."
-        )
+        reason = f"{source.label}: cannot be prepared ({type(error).__name__}: {error})."
+        return Outcome(name, source, None, reason=reason)
     return Outcome(name, source, target, F.avg_pool3d(scan.hu[None].float(), _THUMBNAIL, ceil_mode=True)[0])
-
-
-def _prepared(
-    name: str, source: Source, spacing_mm: Spacing, levels: LevelTable | None, model: str | None, align: str | None
-) -> PreparedScan:
-    path = Path(source.path)
-    readings = _readings(name, levels) if levels is not None else {}
-    if not readings and model is None:
-        raise VolumeError(f"{source.label}: has no level reading; add one for it to the level table.")
-    volume = source.read()
-    seen_by = cache(lambda name: _model(name).embed(volume))  # the same weights often place and align
-    frame = readings or frame_from_map(seen_by(model))
-    case = None if source.series else load_case(path)
-    scan = replace(prepare_volume(volume, frame, spacing_mm), name=name)
-    if case is not None and case.labels is not None:
-        scan = with_labels(scan, case.label_map)
-    return scan if align is None else align_scan(scan, seen_by(align))
 
 
 @cache
 def _model(name: str) -> Model:
     """One model of a name for all scans of a process."""
     return load_model(name, "cpu")
-
-
-def _write_report(outcomes: list[Outcome], path: Path) -> None:
-    with atomic_path(path) as temporary, Path(temporary).open("w", newline="", encoding="utf-8") as file:
-        table = csv.writer(file)
-        table.writerow(["name", "path", "series", "used", "reason"])
-        for outcome in outcomes:
-            used = "yes" if outcome.prepared is not None else "no"
-            table.writerow([outcome.name, outcome.source.path, outcome.source.series, used, outcome.reason])
-
-
-def _readings(name: str, levels: LevelTable) -> dict[float, float]:
-    """The readings of a scan, {body height mm: world z mm}; empty where the table has no reading of it."""
-    named = levels.readings.get(name, {})
-    if unknown := set(named) - set(levels.body_height_mm):
-        raise AnatomicalEmbeddingError(f"{name}: the level table has no body_height_mm for {min(unknown)}; add it.")
-    return {levels.body_height_mm[level]: z for level, z in named.items()}

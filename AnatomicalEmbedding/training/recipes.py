@@ -3,7 +3,9 @@
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ..embedding.models.network import NetworkSpec
 from ..embedding.tensor_files import check_fields
@@ -82,13 +84,9 @@ class Recipe:
 
 
 _SECTIONS = {
-    "network": NetworkSpec,
-    "batch": BatchSpec,
-    "augmentation": AugmentationSpec,
-    "loss": LossSpec,
+    "network": NetworkSpec, "batch": BatchSpec, "augmentation": AugmentationSpec, "loss": LossSpec,
     "optimiser": OptimiserSpec,
-}
-
+}  # fmt: skip
 
 Rules = Callable[[Recipe], list[tuple[bool, str]]]
 
@@ -103,20 +101,29 @@ def frame_rules(recipe: Recipe, frame: str) -> list[tuple[bool, str]]:
     ]
 
 
-def _of_coordinates(recipe: Recipe) -> list[tuple[bool, str]]:
-    return frame_rules(recipe, "body")
+def pair_rules(recipe: Recipe) -> list[tuple[bool, str]]:
+    """Conditions on a recipe that learns from the same points in two crops."""
+    paired = recipe.batch.pairs > 0 and recipe.batch.points_per_pair > 0
+    return [(paired, f'objective "{recipe.objective}" needs batch.pairs and batch.points_per_pair')]
+
+
+def upright_rules(recipe: Recipe) -> list[tuple[bool, str]]:
+    """Conditions on a recipe whose crops stay along the axes of the scan."""
+    upright = recipe.augmentation.rotation_rad == 0 and recipe.augmentation.elastic_probability == 0
+    return [(upright, f'objective "{recipe.objective}" cannot rotate or warp crops; leave those entries out')]
+
+
+def descriptor_rules(recipe: Recipe) -> list[tuple[bool, str]]:
+    """Conditions on a recipe that learns local descriptors from pairs of crops."""
+    described = recipe.network.local_channels > 0
+    return [(described, f'objective "{recipe.objective}" needs network.local_channels'), *pair_rules(recipe)]
 
 
 def _of_hybrid(recipe: Recipe) -> list[tuple[bool, str]]:
-    paired = recipe.batch.pairs > 0 and recipe.batch.points_per_pair > 0
-    return [
-        *frame_rules(recipe, "body"),
-        (recipe.network.local_channels > 0, 'objective "hybrid" needs network.local_channels'),
-        (paired, 'objective "hybrid" needs batch.pairs and batch.points_per_pair'),
-    ]
+    return frame_rules(recipe, "body") + descriptor_rules(recipe)
 
 
-OBJECTIVES: Mapping[str, Rules] = {"coordinates": _of_coordinates, "hybrid": _of_hybrid}
+OBJECTIVES: Mapping[str, Rules] = {"coordinates": partial(frame_rules, frame="body"), "hybrid": _of_hybrid}
 
 
 def load_recipe(
@@ -134,8 +141,8 @@ def load_recipe(
     if path.suffix != ".toml":
         path = resource("Recipes") / f"{name_or_path}.toml"
     if not path.is_file():
-        known = ", ".join(sorted(p.stem for p in resource("Recipes").glob("*.toml")))
-        raise AnatomicalEmbeddingError(f"{name_or_path}: no such recipe; give a .toml file or one of: {known}.")
+        names = ", ".join(sorted(p.stem for p in resource("Recipes").glob("*.toml")))
+        raise AnatomicalEmbeddingError(f"{name_or_path}: no such recipe; give a .toml file or one of: {names}.")
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -154,22 +161,18 @@ def recipe_from_dict(values: dict, source: str, objectives: Mapping[str, Rules] 
 
     Raises AnatomicalEmbeddingError for unknown, missing or inconsistent entries.
     """
-    unknown = set(values) - set(_SECTIONS) - {"name", "objective"}
-    if unknown:
+    if unknown := set(values) - set(_SECTIONS) - {"name", "objective"}:
         raise AnatomicalEmbeddingError(f"{source}: unknown entry {min(unknown)}; remove it.")
-    sections = {}
+    sections: dict[str, Any] = {}
     for section, kind in _SECTIONS.items():
-        if not isinstance(values.get(section, {}), dict):
+        entries = values.get(section, {})
+        if not isinstance(entries, dict):
             raise AnatomicalEmbeddingError(f"{source}: {section} must be a section [{section}] with entries.")
-        entries = dict(values.get(section, {}))
-        unknown = set(entries) - {f.name for f in fields(kind)}
-        if unknown:
+        if unknown := set(entries) - {f.name for f in fields(kind)}:
             raise AnatomicalEmbeddingError(f"{source}: unknown entry {section}.{min(unknown)}; remove it.")
-        if kind is NetworkSpec:
-            entries.setdefault("unit_mm", None)
         try:
             if kind is NetworkSpec:
-                sections[section] = NetworkSpec.from_dict(entries)
+                sections[section] = NetworkSpec.from_dict({"unit_mm": None} | entries)
             else:
                 check_fields(kind, entries)
                 sections[section] = kind(**entries)
@@ -177,21 +180,16 @@ def recipe_from_dict(values: dict, source: str, objectives: Mapping[str, Rules] 
             raise AnatomicalEmbeddingError(f"{source}: section [{section}] is incomplete ({error}).") from None
         except ValueError as error:
             raise AnatomicalEmbeddingError(f"{source}: section [{section}]: {error}; correct that entry.") from None
-    if not all(isinstance(values.get(name, ""), str) for name in ("name", "objective")):
+    name, objective = values.get("name", Path(source).stem), values.get("objective", "")
+    if not isinstance(name, str) or not isinstance(objective, str):
         raise AnatomicalEmbeddingError(f"{source}: name and objective must be words in quotes.")
-    recipe = Recipe(name=values.get("name", Path(source).stem), objective=values.get("objective", ""), **sections)
-    for fits, rule in _rules(recipe, objectives):
+    recipe = Recipe(name, objective, **sections)
+    rules = [
+        (objective in objectives, "objective must be one of " + ", ".join(f'"{each}"' for each in objectives)),
+        (recipe.optimiser.algorithm in ALGORITHMS, 'optimiser.algorithm must be "adamw" or "radam"'),
+        *(objectives[objective](recipe) if objective in objectives else []),
+    ]
+    for fits, rule in rules:
         if not fits:
             raise AnatomicalEmbeddingError(f"{source}: {rule}.")
     return recipe
-
-
-def _rules(recipe: Recipe, objectives: Mapping[str, Rules]) -> list[tuple[bool, str]]:
-    """Conditions between entries, each with its error message."""
-    known = recipe.objective in objectives
-    return [
-        (known, "objective must be one of " + ", ".join(f'"{name}"' for name in objectives)),
-        (recipe.optimiser.accumulate >= 1, "optimiser.accumulate must be 1 or more"),
-        (recipe.optimiser.algorithm in ALGORITHMS, 'optimiser.algorithm must be "adamw" or "radam"'),
-        *(objectives[recipe.objective](recipe) if known else []),
-    ]

@@ -28,8 +28,8 @@ class CoordinateBatch:
 class BatchSampler(Dataset):
     """Common part of all samplers: the choice of a scan and of a place in it."""
 
-    def __init__(self, scans: list[PreparedScan], recipe: Recipe, seed: int, steps: int):
-        self.scans, self.recipe, self.seed, self.steps = scans, recipe, seed, steps
+    def __init__(self, scans: list[PreparedScan], recipe: Recipe, seed: int):
+        self.scans, self.recipe, self.seed = scans, recipe, seed
         self.ranges = np.array([s.height_range_mm for s in scans])
         self.origin = np.array([ORIGINS.index(s.origin) for s in scans])
         shares = np.array([0.0, recipe.batch.label_image_share, recipe.batch.phantom_share])
@@ -39,18 +39,12 @@ class BatchSampler(Dataset):
         self.shares = chances / chances.sum()
         self.rows = [torch.nonzero(s.body.flatten(1).any(1)).flatten().cpu().numpy() for s in scans]
         self.spacing = np.array(recipe.network.spacing_mm)
-        self._check_heights()
-
-    def __len__(self) -> int:
-        return self.steps
-
-    def _check_heights(self) -> None:
-        low, high = np.array([b[:2] for b in self.recipe.batch.height_bands if b[2] > 0]).T
+        low, high = np.array([b[:2] for b in recipe.batch.height_bands if b[2] > 0]).T
         reached = ((self.ranges[:, :1] <= high) & (low <= self.ranges[:, 1:])).any(axis=1)
         for origin in set(self.origin):
             if not reached[self.origin == origin].any():
                 raise AnatomicalEmbeddingError(
-                    f"training {ORIGINS[origin]}s: no scan reaches a height band of recipe {self.recipe.name}; "
+                    f"training {ORIGINS[origin]}s: no scan reaches a height band of recipe {recipe.name}; "
                     "check the level readings, or change batch.height_bands."
                 )
 
@@ -61,7 +55,8 @@ class BatchSampler(Dataset):
     def crop_size(self, step: int) -> tuple[int, int, int]:
         """(i, j, k) voxels of the crops of a batch."""
         sizes = self.recipe.batch.crop_sizes
-        return tuple(sizes[int(self.rng(step).integers(len(sizes)))])
+        i, j, k = sizes[int(self.rng(step).integers(len(sizes)))]
+        return i, j, k
 
     def aim(self, rng: np.random.Generator) -> tuple[int, np.ndarray]:
         """A scan and a body voxel (i, j, k) of it, even over body height rather than over scans."""
@@ -70,9 +65,8 @@ class BatchSampler(Dataset):
         while True:
             band = bands[rng.choice(len(bands), p=bands[:, 2] / bands[:, 2].sum())]
             height = rng.uniform(band[0], band[1])
-            candidates = np.flatnonzero(
-                (self.ranges[:, 0] <= height) & (height <= self.ranges[:, 1]) & (self.origin == origin)
-            )
+            shown = (self.ranges[:, 0] <= height) & (height <= self.ranges[:, 1])
+            candidates = np.flatnonzero(shown & (self.origin == origin))
             if len(candidates):
                 break
         index = int(rng.choice(candidates))

@@ -11,7 +11,6 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from ..embedding.body import patient_on_grid
-from ..embedding.working_grid import WorkingGrid
 from ..errors import AnatomicalEmbeddingError
 from ..files import atomic_path
 from ..phantom import Phantom, make_phantom
@@ -63,10 +62,14 @@ class PreparedScan:
     @property
     def height_range_mm(self) -> tuple[float, float]:
         """Lowest and highest body height inside the scan."""
-        k = self.hu.shape[0]
-        ends = transform_points(self.grid_to_ras, np.array([[0, 0, 0], [0, 0, k - 1]]))
+        ends = transform_points(self.grid_to_ras, np.array([[0, 0, 0], [0, 0, self.hu.shape[0] - 1]]))
         low, high = self.frame.apply(ends)[:, 2]
         return float(low), float(high)
+
+    def numbers_among(self, organs: Sequence[str]) -> torch.Tensor:
+        """For each value of `labels`, uint8: 1 + the index of its structure among organs, 0 for another structure."""
+        numbers = {name: n for n, name in enumerate(organs, 1)}
+        return torch.tensor([0, *(numbers.get(name, 0) for name in self.label_names)], dtype=torch.uint8)
 
     @property
     def nbytes(self) -> int:
@@ -79,7 +82,7 @@ class PreparedScan:
         return replace(self, **{name: grid.to(device) for name, grid in grids.items() if grid is not None})
 
     def save(self, path: Path) -> None:
-        frame = {k: getattr(self.frame, k).tolist() for k in ("scale", "shift_mm", "scale_sd", "shift_sd_mm")}
+        frame = {name: values.tolist() for name, values in vars(self.frame).items()}
         tensors = {"hu": self.hu, "body": self.body, "grid_to_ras": torch.from_numpy(self.grid_to_ras)}
         tensors |= {n: grid for n in ("body_field", "labels") if (grid := getattr(self, n)) is not None}
         metadata = {"name": self.name, "frame": json.dumps(frame), "origin": self.origin}
@@ -113,7 +116,7 @@ def prepare_volume(volume: Volume, frame: dict[float, float] | FrameGuess, spaci
     Raises VolumeError when no patient is seen in the scan.
     """
     grid, body = patient_on_grid(volume, spacing_mm, _EVEN, _EVEN)
-    hu = _whole_hu(grid)
+    hu = grid.hu.round().to(torch.int16)  # half the memory; training adds more noise than the rounding
     if not isinstance(frame, FrameGuess):
         frame = guess_frame(hu.numpy(), body, grid.grid_to_ras, frame)
     return PreparedScan(volume.name, hu, torch.from_numpy(body), grid.grid_to_ras, frame)
@@ -121,24 +124,17 @@ def prepare_volume(volume: Volume, frame: dict[float, float] | FrameGuess, spaci
 
 def prepare_phantom(phantom: Phantom, name: str, spacing_mm: Spacing) -> PreparedScan:
     """Working grid of a phantom, with its exact body coordinates at every FIELD_STEP-th voxel."""
-    grid, body = patient_on_grid(phantom.volume, spacing_mm, _EVEN, _EVEN)
-    hu = _whole_hu(grid)
-    scan = PreparedScan(name, hu, torch.from_numpy(body), grid.grid_to_ras, STILL, origin="phantom")
+    scan = replace(prepare_volume(phantom.volume, STILL, spacing_mm), name=name, origin="phantom")
     labels = LabelMap(phantom.labels, phantom.volume.ijk_to_ras, {n: v for v, n in phantom.label_names.items() if v})
     return with_exact_body(with_labels(scan, labels), phantom.to_body)
 
 
-def with_labels(scan: PreparedScan, label_map: LabelMap, without: Sequence[str] = ()) -> PreparedScan:
-    """The scan with the labels at its voxels, parts of one structure (lobes of a lung) as one.
-
-    without: structures whose labels in this scan are not of the whole structure.
-    """
+def with_labels(scan: PreparedScan, label_map: LabelMap) -> PreparedScan:
+    """The scan with the labels at its voxels, parts of one structure (lobes of a lung) as one."""
     known: dict[str, int] = {}
     table = np.zeros(int(max(label_map.voxels.max(), *label_map.values.values())) + 1, np.uint8)
     for name, value in label_map.values.items():
-        structure = structure_name(name)
-        if structure not in without:
-            table[value] = known.setdefault(structure, len(known) + 1)
+        table[value] = known.setdefault(structure_name(name), len(known) + 1)
     renamed = replace(label_map, voxels=table[label_map.voxels])
     k, j, i = scan.hu.shape
     layer = np.stack(np.meshgrid(np.arange(i), np.arange(j), [0.0]), axis=-1).reshape(-1, 3)
@@ -171,8 +167,3 @@ def prepare_phantoms(count: int, spacing_mm: Spacing, destination: Path, report:
             report(f"prepared {path.stem}")
         paths.append(path)
     return paths
-
-
-def _whole_hu(grid: WorkingGrid) -> torch.Tensor:
-    """int16 HU of a working grid: half the memory; training adds more noise than the rounding."""
-    return grid.hu.round().to(torch.int16)

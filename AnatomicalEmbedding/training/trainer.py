@@ -1,7 +1,5 @@
 """Training of the embedding network on prepared scans: batches from the sampler, the recipe's loss, the one loop."""
 
-from __future__ import annotations
-
 import copy
 import json
 import signal
@@ -12,13 +10,12 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, Subset
+from torch.utils.data import DataLoader
 
 from ..embedding.device import fast_dtype, memory_budget
 from ..embedding.models.network import DESCRIPTOR_HEADS, OPTIONAL_HEADS, EmbeddingNetwork
 from ..errors import AnatomicalEmbeddingError
-from .log import StepLog
-from .loop import CHECKPOINT, Progress, TrainingLoop
+from .loop import CHECKPOINT, Progress, StepLog, TrainingLoop
 from .objectives import OBJECTIVES, FrameCorrections, LossContext, Objective
 from .recipes import Recipe
 from .scans import PreparedScan
@@ -29,8 +26,7 @@ _RESIDENT_SHARE = 0.4  # of the memory that may be used
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """network: the best validated weights, else the averaged ones, on the CPU, in eval mode. steps: how many were done.
-    minutes: time spent in all."""
+    """network: with the best validated weights, else the averaged ones; on the CPU. steps, minutes: of the run."""
 
     network: EmbeddingNetwork
     steps: int
@@ -67,9 +63,7 @@ def train(
         validate: errors in mm of a network, by kind; called every `validate_every` steps and at the end, and the
             weights with the least mean error are the run's. Without it, the last ones.
 
-    Raises:
-        AnatomicalEmbeddingError: the checkpoint belongs to another run.
-        CancelledError: cancelled, after saving.
+    Raises AnatomicalEmbeddingError where the checkpoint belongs to another run, CancelledError after saving.
     """
     folder.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(seed)
@@ -87,12 +81,12 @@ def train(
         others={"frames": (frames, recipe.optimiser.frame_learning_rate)},
     )
     loop.resume(folder / CHECKPOINT)
-    if _resident(scans, place):
+    if place.type != "cpu" and sum(scan.nbytes for scan in scans) < _RESIDENT_SHARE * memory_budget(place):
         scans, workers = [scan.to(place) for scan in scans], 0
-    per_step = recipe.optimiser.accumulate
     loader = DataLoader(
-        Subset(objective.sampler(scans, recipe, seed, steps * per_step), range(loop.step * per_step, steps * per_step)),
+        objective.sampler(scans, recipe, seed),
         batch_size=None,
+        sampler=range(loop.step, steps),
         num_workers=workers,
         prefetch_factor=3 if workers else None,
         worker_init_fn=_start_worker,
@@ -158,14 +152,8 @@ def _copy_weights(source: nn.Module, target: EmbeddingNetwork) -> None:
         unlike = target.load_state_dict(source.state_dict(), strict=False)
     except RuntimeError:
         raise AnatomicalEmbeddingError(fault) from None
-    unlike_keys = [*unlike.unexpected_keys, *unlike.missing_keys]
-    if any(key.split(".")[0] not in OPTIONAL_HEADS for key in unlike_keys):
+    if any(key.split(".")[0] not in OPTIONAL_HEADS for key in (*unlike.unexpected_keys, *unlike.missing_keys)):
         raise AnatomicalEmbeddingError(fault)
-
-
-def _resident(scans: list[PreparedScan], device: torch.device) -> bool:
-    """Whether a device of its own memory holds all scans and leaves most of it to the network."""
-    return device.type != "cpu" and sum(scan.nbytes for scan in scans) < _RESIDENT_SHARE * memory_budget(device)
 
 
 def _start_worker(_: int) -> None:

@@ -43,17 +43,13 @@ class Validation:
         """Median error in mm by kind: "phantom", and of labelled scans "centre", "extreme" and "landmark"."""
         model = Model(network, "validated", "0" * 64, choose_device(self.device))
         errors = named_point_errors(model, _PHANTOM_SEEDS, self._phantoms)
-        found = {"phantom": np.concatenate(list(errors.values())).tolist(), **self._labelled_errors(model)}
-        return {kind: float(np.nanmedian(errors)) for kind, errors in found.items()}
-
-    def _labelled_errors(self, model: Model) -> dict[str, list[float]]:
+        found: dict[str, list[float]] = {"phantom": np.concatenate(list(errors.values())).tolist()}
         maps = {case.id: model.embed(case.volume) for case in self._cases}
-        found: dict[str, list[float]] = {}
         for pair in find_pairs(self._cases):
             answers = match(maps[pair.template.id], pair.template_ras, maps[pair.target.id]).points_ras
             for kind, error in zip(pair.kinds, np.linalg.norm(answers - pair.target_ras, axis=1), strict=True):
                 found.setdefault(group_of(kind), []).append(float(error))
-        return found
+        return {kind: float(np.nanmedian(errors)) for kind, errors in found.items()}
 
 
 def score(errors: dict[str, float]) -> float:

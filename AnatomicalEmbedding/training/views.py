@@ -68,11 +68,11 @@ class ViewSampler(BatchSampler):
             aims = first, self._partner(*first, rng)
             for _ in range(_TRIES):
                 crops = self._crops(aims, size, rng)
-                positions = [
+                one, other = positions = [
                     _positions(self.scans[index], crop, in_body=aims[0][0] != aims[1][0])
                     for (index, _), crop in zip(aims, crops, strict=True)
                 ]
-                found = matching_cells(crops[0].hu, *positions, count * _CANDIDATES, rng)
+                found = matching_cells(crops[0].hu, one, other, count * _CANDIDATES, rng)
                 if len(found[0]) >= _FEWEST:
                     chosen = torch.arange(count) % len(found[0])
                     views = [
@@ -133,13 +133,11 @@ class ViewSampler(BatchSampler):
         known = torch.tensor([name in scan.label_names for name in organs], dtype=torch.bool)
         if scan.labels is None or not known.any():
             return torch.zeros([n // LOCAL_STRIDE for n in crop.hu.shape], dtype=torch.uint8), known & False
-        numbers = {name: n for n, name in enumerate(organs, 1)}
-        table = torch.tensor([0, *(numbers.get(name, 0) for name in scan.label_names)], dtype=torch.uint8)
         voxel = crop.warp.voxel_ijk(LOCAL_STRIDE).round().long()
         shape = torch.tensor(scan.labels.shape[::-1], device=voxel.device)
         inside = ((voxel >= 0) & (voxel < shape)).all(-1)
         i, j, k = torch.minimum(voxel.clamp(min=0), shape - 1).unbind(-1)
-        return table.to(voxel.device)[scan.labels[k, j, i].long()] * inside, known.to(voxel.device)
+        return scan.numbers_among(organs).to(voxel.device)[scan.labels[k, j, i].long()] * inside, known.to(voxel.device)
 
 
 def counterpart(scan: PreparedScan, voxel_ijk: np.ndarray, other: PreparedScan) -> np.ndarray | None:

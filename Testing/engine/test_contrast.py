@@ -11,7 +11,7 @@ from training_scans import linear_scan, make_sampler, tiny_recipe
 
 from AnatomicalEmbedding.embedding.models.network import Features
 from AnatomicalEmbedding.papers.sam.descriptors import sam_loss
-from AnatomicalEmbedding.training.contrast import near_loss, read_cells
+from AnatomicalEmbedding.training.objectives import near_loss, read_cells
 from AnatomicalEmbedding.training.recipes import LossSpec
 from AnatomicalEmbedding.training.views import ViewBatch
 
@@ -109,7 +109,7 @@ def placed(position_mm, length_mm, channels=64):
 @pytest.fixture(scope="module")
 def views():
     recipe = tiny_recipe("hybrid", augmentation={"spacing_scale": [0.8, 1.2], "rotation_rad": 0.15})
-    return make_sampler([linear_scan()], recipe, 1, 4)[2], recipe.loss
+    return make_sampler([linear_scan()], recipe, 1)[2], recipe.loss
 
 
 def test_near_loss_tells_descriptors_of_places_from_others(views):

@@ -24,17 +24,6 @@ def pull(loop: TrainingLoop, goals):
     return lambda number: (loop.network.weight - goals[number % len(goals)]).square().sum()
 
 
-def test_batches_of_one_step_count_by_their_mean():
-    goals = (0.0, 5.0)
-    loop = line(accumulate=2)
-    value = loop.update(pull(loop, goals))
-    assert value == pytest.approx((1 + 16) / 2)
-    assert float(loop.network.weight.grad) == pytest.approx((2 * 1 + 2 * -4) / 2)
-    asked = []
-    loop.update(lambda number: asked.append(number) or pull(loop, goals)(number))
-    assert asked == [2, 3]
-
-
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 200), st.floats(0, 0.5), st.floats(0, 1))
 def test_the_rate_rises_and_comes_down_to_its_end(steps, warm_up, final):

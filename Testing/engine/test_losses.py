@@ -8,7 +8,7 @@ from training_scans import SHAPE, SPACING_MM, frame, linear_scan
 from AnatomicalEmbedding.papers.ape.distances import distance_loss
 from AnatomicalEmbedding.papers.bpr_rpr.levels import level_loss
 from AnatomicalEmbedding.papers.bpr_rpr.offsets import offset_loss
-from AnatomicalEmbedding.papers.pcl.contrast import position_contrast
+from AnatomicalEmbedding.papers.pcl.__main__ import position_contrast
 from AnatomicalEmbedding.training.objectives import FrameCorrections, coordinate_loss
 
 

@@ -8,8 +8,7 @@ from small_models import small_network
 from training_scans import linear_scan
 
 from AnatomicalEmbedding.papers.ape.distances import distance_loss
-from AnatomicalEmbedding.training.contrast import info_nce
-from AnatomicalEmbedding.training.objectives import FrameCorrections, coordinate_loss
+from AnatomicalEmbedding.training.objectives import FrameCorrections, coordinate_loss, info_nce
 
 META = torch.device("meta")
 SHAPE = (2, 1, 16, 24, 32)

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from orientation import train_mirror_network
 from small_models import analytic_map
 
 from AnatomicalEmbedding import Volume, load_model
@@ -19,7 +20,6 @@ from AnatomicalEmbedding.embedding.orientation import (
 )
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.training.known_matches import cut_scan
-from AnatomicalEmbedding.training.mirrors import train_mirror_network
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from AnatomicalEmbedding.phantom.followup import MERGED, NOT_THERE, OUTSIDE, VISIBLE, PhantomFollowUp, make_follow_up
-from AnatomicalEmbedding.phantom.lesions import KINDS, Shape, draw_lesion
+from AnatomicalEmbedding.phantom.followup import (
+    KINDS,
+    MERGED,
+    NOT_THERE,
+    OUTSIDE,
+    VISIBLE,
+    PhantomFollowUp,
+    Shape,
+    draw_lesion,
+    make_follow_up,
+)
 from AnatomicalEmbedding.phantom.render import Grid
 from AnatomicalEmbedding.phantom.tissues import PHASES
 from AnatomicalEmbedding.scan.geometry import transform_points
@@ -81,7 +90,7 @@ def test_a_ball_has_its_volume_its_place_and_its_number(spacing: tuple[float, fl
     grid, middle = _grid(spacing), np.array([1.3, -2.7, 0.9])
     voxels = np.full(grid.shape, -850.0, np.float32)
     draw_lesion(voxels, grid, "lung nodule", "portal", [(middle, RADIUS)], _ball())
-    hu = KINDS["lung nodule"][PHASES.index("portal")]
+    hu = KINDS["lung nodule"][3][PHASES.index("portal")]
     share = (voxels + 850) / (hu + 850)
     assert share.sum() * np.prod(spacing) == pytest.approx(4 / 3 * np.pi * RADIUS**3, rel=0.04)
     k, j, i = np.indices(grid.shape).reshape(3, -1)

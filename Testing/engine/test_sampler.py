@@ -24,20 +24,19 @@ def equal(a, b):
 def test_batch_depends_on_seed_and_step_alone(objective):
     recipe = tiny_recipe(objective, augmentation={"noise_probability": 1.0, "noise_level": 0.05})
     scans = scans_of_two_patients()
-    one, other = (make_sampler(scans, recipe, 5, steps=9) for _ in range(2))
-    assert len(one) == 9
+    one, other = (make_sampler(scans, recipe, 5) for _ in range(2))
     _ = other[7], other[2]  # order of asking does not matter
     batch = one[3]
     assert equal(batch, other[3])
     assert not equal(batch, one[4])
-    assert not equal(batch, make_sampler(scans, recipe, 6, steps=9)[3])
+    assert not equal(batch, make_sampler(scans, recipe, 6)[3])
 
 
 def test_image_and_coordinates_of_a_batch_agree():
     """What a crop of the linear scan shows says where it is; that must be where its coordinates say."""
     scan = linear_scan(guess=frame(shift_mm=(7.0, -3.0, 250.0)))
     recipe = tiny_recipe(augmentation={"spacing_scale": [0.6, 0.9], "rotation_rad": 0.1})
-    batch = make_sampler([scan], recipe, 0, 4)[1]
+    batch = make_sampler([scan], recipe, 0)[1]
     hu = F.avg_pool3d(batch.image, 4)[:, 0] * 2000 - 1000
     ras = batch.body_mm.movedim(1, -1).double() - torch.from_numpy(scan.frame.shift_mm)
     voxel = (ras - torch.from_numpy(scan.grid_to_ras[:3, 3])) / torch.tensor(SPACING_MM)
@@ -46,14 +45,14 @@ def test_image_and_coordinates_of_a_batch_agree():
 
 
 def drawn_scans(scans, recipe, steps=30):
-    sampler = make_sampler(scans, recipe, 0, steps)
+    sampler = make_sampler(scans, recipe, 0)
     return torch.cat([sampler[step].scan for step in range(steps)]).numpy()
 
 
 def test_slices_of_a_scan_are_equally_far_apart():
     """In RAS mm of the scan, whatever its frame says; what a crop shows is what lies there."""
     scan = linear_scan(guess=frame(scale=(1.0, 1.0, 1.3), shift_mm=(7.0, -3.0, 250.0)))
-    sampler = make_sampler([scan], tiny_recipe("levels"), 0, 9)
+    sampler = make_sampler([scan], tiny_recipe("levels"), 0)
     gaps = []
     for step in range(8):
         batch = sampler[step]
@@ -81,13 +80,13 @@ def test_crops_are_aimed_by_body_height_not_by_scan():
 def test_scans_outside_every_height_band_are_refused_rather_than_waited_for():
     recipe = tiny_recipe(batch={"height_bands": [[2000, 3000, 1.0]]})
     with pytest.raises(AnatomicalEmbeddingError, match="height band of recipe tiny"):
-        make_sampler([linear_scan()], recipe, 0, 1)
+        make_sampler([linear_scan()], recipe, 0)
 
 
 def pair_batch(scan):
     spacing = {"spacing_mm_low": [1.0, 1.0, 1.5], "spacing_mm_high": [2.0, 2.0, 3.0]}
     recipe = tiny_recipe("distances", augmentation=spacing)
-    return make_sampler([scan], recipe, 3, 4)[2]
+    return make_sampler([scan], recipe, 3)[2]
 
 
 def image_at(images, voxel_ijk):

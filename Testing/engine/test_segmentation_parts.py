@@ -17,14 +17,13 @@ from AnatomicalEmbedding.scan.geometry import to_image
 from AnatomicalEmbedding.segmentation.carrying import blend, contrast_of, guess_share
 from AnatomicalEmbedding.segmentation.files import colour, read_segments, write_segments
 from AnatomicalEmbedding.segmentation.grids import Crop, Group, group_structures, occupancy
-from AnatomicalEmbedding.segmentation.outlining import choose_answer, clean
+from AnatomicalEmbedding.segmentation.outlining import choose_answer, clean, doubt, signs
 from AnatomicalEmbedding.segmentation.patches import INPUTS, PatchSampler, TrainingCrop
-from AnatomicalEmbedding.segmentation.prediction import predict
-from AnatomicalEmbedding.segmentation.quality import doubt, signs
 from AnatomicalEmbedding.segmentation.voxels import (
     OPTIMISER,
     VoxelNet,
     block_means,
+    predict,
     read_context,
     voxel_loss,
     voxel_losses,

@@ -11,14 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from AnatomicalEmbedding.papers.text2atlas.losses import (
-    mean_square,
-    minimum_distance,
-    organ_entropy,
-    soft_organ_distance,
-)
-
-POINT_LOSSES = [soft_organ_distance, minimum_distance, mean_square]
+from AnatomicalEmbedding.papers.text2atlas.run import soft_organ_distance
 
 
 def batch(seed: int, size: int = 3, organs: int = 4, points: int = 5):
@@ -46,40 +39,18 @@ def literal_sod(predicted, points, named, gamma_p=0.1, gamma_o=1.0):
     return total / len(predicted)
 
 
-def literal_minimum(predicted, points, named):
-    best = [
-        min(math.dist(y_hat, y) for organ, there in zip(organs, of, strict=True) if there for y in organ)
-        for y_hat, organs, of in zip(predicted, points, named, strict=True)
-    ]
-    return sum(best) / len(best)
-
-
-def literal_square(predicted, points, named):
-    total = 0.0
-    for y_hat, organs, of in zip(predicted, points, named, strict=True):
-        every = [y for organ, there in zip(organs, of, strict=True) if there for y in organ]
-        for axis in range(3):
-            total += (y_hat[axis] - sum(y[axis] for y in every) / len(every)) ** 2
-    return total / (3 * len(predicted))
-
-
-LITERAL = {soft_organ_distance: literal_sod, minimum_distance: literal_minimum, mean_square: literal_square}
-
-
-@pytest.mark.parametrize("loss", POINT_LOSSES)
 @pytest.mark.parametrize("seed", range(3))
-def test_values_are_those_of_the_formulas(loss, seed):
+def test_values_are_those_of_the_formulas(seed):
     predicted, points, named = batch(seed)
-    assert float(loss(predicted, points, named)) == pytest.approx(
-        LITERAL[loss](predicted.tolist(), points.tolist(), named.tolist()), rel=1e-12
+    assert float(soft_organ_distance(predicted, points, named)) == pytest.approx(
+        literal_sod(predicted.tolist(), points.tolist(), named.tolist()), rel=1e-12
     )
 
 
-@pytest.mark.parametrize("loss", POINT_LOSSES)
-def test_gradients_are_those_of_the_formulas(loss):
+def test_gradients_are_those_of_the_formulas():
     predicted, points, named = batch(7)
     predicted.requires_grad_()
-    loss(predicted, points, named).backward()
+    soft_organ_distance(predicted, points, named).backward()
     step = 1e-6
     for n in range(len(predicted)):
         for axis in range(3):
@@ -87,34 +58,13 @@ def test_gradients_are_those_of_the_formulas(loss):
             for sign in (-1, 1):
                 moved = predicted.detach().clone()
                 moved[n, axis] += sign * step
-                ends.append(LITERAL[loss](moved.tolist(), points.tolist(), named.tolist()))
+                ends.append(literal_sod(moved.tolist(), points.tolist(), named.tolist()))
             assert float(predicted.grad[n, axis]) == pytest.approx((ends[1] - ends[0]) / (2 * step), abs=1e-7)
-
-
-def test_entropy_counts_each_text_the_same():
-    logits = torch.from_numpy(np.random.default_rng(0).normal(size=(2, 4)))
-    organs = torch.tensor([[1.0, 0, 0, 0], [0, 1, 1, 0]], dtype=torch.float64)
-    expected = 0.0
-    for row, of in zip(logits.tolist(), organs.tolist(), strict=True):
-        bottom = sum(map(math.exp, row))
-        expected -= sum(math.log(math.exp(x) / bottom) for x, there in zip(row, of, strict=True) if there) / sum(of) / 2
-    assert float(organ_entropy(logits, organs)) == pytest.approx(expected, rel=1e-12)
-    logits.requires_grad_()
-    assert torch.autograd.gradcheck(lambda x: organ_entropy(x, organs), logits)
 
 
 coordinates = st.floats(-3, 3, width=32)
 clouds = arrays(np.float64, (2, 3, 4, 3), elements=coordinates)
 places = arrays(np.float64, (2, 3), elements=coordinates)
-ALL = torch.ones(2, 3, dtype=torch.bool)
-
-
-@settings(max_examples=60, deadline=None)
-@given(places, clouds)
-def test_sod_becomes_the_minimum_distance_as_its_temperatures_fall(predicted, points):
-    predicted, points = torch.from_numpy(predicted), torch.from_numpy(points)
-    cold = soft_organ_distance(predicted, points, ALL, 1e-6, 1e-6)
-    assert float(cold) == pytest.approx(float(minimum_distance(predicted, points, ALL)), abs=1e-4)
 
 
 @settings(max_examples=60, deadline=None)
@@ -122,6 +72,5 @@ def test_sod_becomes_the_minimum_distance_as_its_temperatures_fall(predicted, po
 def test_organs_that_are_not_named_do_not_count(predicted, points):
     predicted, points = torch.from_numpy(predicted), torch.from_numpy(points)
     named = torch.tensor([[True, True, False]] * 2)
-    for loss in POINT_LOSSES:
-        alone = loss(predicted, points[:, :2], named[:, :2])
-        assert float(loss(predicted, points, named)) == pytest.approx(float(alone), abs=1e-12)
+    alone = soft_organ_distance(predicted, points[:, :2], named[:, :2])
+    assert float(soft_organ_distance(predicted, points, named)) == pytest.approx(float(alone), abs=1e-12)

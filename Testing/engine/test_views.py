@@ -5,8 +5,8 @@ import pytest
 import torch
 from training_scans import SPACING_MM, linear_scan, make_sampler, scan_hu, tiny_recipe
 
-from AnatomicalEmbedding.training.contrast import read_cells
 from AnatomicalEmbedding.training.crops import cut_crop, draw_geometry
+from AnatomicalEmbedding.training.objectives import read_cells
 from AnatomicalEmbedding.training.recipes import AugmentationSpec
 from AnatomicalEmbedding.training.scans import prepare_phantom
 from AnatomicalEmbedding.training.views import counterpart, matching_cells
@@ -51,7 +51,7 @@ def test_matching_cells_show_the_same_point(changes, tolerance, seed):
 @pytest.mark.parametrize("objective", ["descriptors", "hybrid"])
 def test_points_of_a_batch_look_the_same_in_both_views(objective):
     """The linear scan's HU tells a place; without changes of intensity both views must show it."""
-    batch = make_sampler([linear_scan()], tiny_recipe(objective, augmentation=AFFINE), 2, 3)[1]
+    batch = make_sampler([linear_scan()], tiny_recipe(objective, augmentation=AFFINE), 2)[1]
     pairs = len(batch.first_cells)
     assert batch.image.shape[0] == 2 * pairs == 4
     for n in range(pairs):
@@ -92,7 +92,7 @@ def test_counterpart_is_the_same_named_point_of_another_patient(phantoms, phanto
 
 def test_some_pairs_show_two_phantoms_at_the_same_body_places(phantoms):
     batch = {"phantom_share": 1.0, "cross_share": 0.5, "crop_sizes": [[32, 32, 32]]}
-    sampler = make_sampler(phantoms, tiny_recipe("hybrid", batch=batch), 0, 20)
+    sampler = make_sampler(phantoms, tiny_recipe("hybrid", batch=batch), 0)
     kinds = []
     for step in range(8):
         drawn = sampler[step]

@@ -95,9 +95,9 @@ def tiny_recipe(objective: str = "coordinates", **changes: dict) -> Recipe:
     return recipe_from_dict(values, "tiny", RULES)
 
 
-def make_sampler(scans: list[PreparedScan], recipe: Recipe, seed: int, steps: int):
+def make_sampler(scans: list[PreparedScan], recipe: Recipe, seed: int):
     """The batches of a recipe's objective."""
-    return LEARNT[recipe.objective].sampler(scans, recipe, seed, steps)
+    return LEARNT[recipe.objective].sampler(scans, recipe, seed)
 
 
 def with_field(scan: PreparedScan, to_body) -> PreparedScan:

@@ -1,22 +1,15 @@
 """python -m AnatomicalEmbedding.papers.ape: trains the recipe of Goncharov 2024."""
 
 import sys
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from ..command import PaperRecipe, run_paper
-from .distances import DISTANCES
-from .pairs import upright
+from .distances import DISTANCES, rules
 
-RECIPES = {
-    "ape-paper": PaperRecipe(Path(__file__).with_name("recipe.toml"), "distances", upright, DISTANCES),
-}
+RECIPES = {"ape-paper": PaperRecipe(Path(__file__).with_name("recipe.toml"), "distances", rules, DISTANCES)}
 
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit code."""
-    return run_paper("ape", "Train the recipe of Goncharov 2024.", RECIPES, arguments)
-
+main = partial(run_paper, "ape", "Train the recipe of Goncharov 2024.", RECIPES)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,13 +1,83 @@
-"""Distances between points, the loss of the paper: equations 1 and 2."""
+"""Distances between points that two crops of a scan show (Goncharov 2024, section 2.1, equations 1 and 2)."""
 
-from __future__ import annotations
+from dataclasses import dataclass, fields
 
+import numpy as np
 import torch
 
 from ...embedding.grid_reading import read_linear
-from ...embedding.models.network import EmbeddingNetwork
+from ...embedding.models.network import STRIDE, EmbeddingNetwork
+from ...training.augmentation import augment
+from ...training.crops import cut_crop, draw_geometry
 from ...training.objectives import LossContext, Objective
-from .pairs import PairBatch, PairSampler, in_cells
+from ...training.recipes import Recipe, pair_rules, upright_rules
+from ...training.sampler import BatchSampler
+
+_FEWEST_POINTS = 32  # body voxels drawn from an overlap, below which the pair is redrawn
+
+
+@dataclass
+class PairBatch:
+    """first, second: (n, 1, k, j, i). first_ijk, second_ijk: (n, p, 3) continuous crop voxels of the positives.
+    position_mm: (n, p, 3) RAS mm in the one scan."""
+
+    first: torch.Tensor
+    second: torch.Tensor
+    first_ijk: torch.Tensor
+    second_ijk: torch.Tensor
+    position_mm: torch.Tensor
+
+
+class PairSampler(BatchSampler):
+    """Batches for distances and offsets: overlapping pairs of crops, all of one image."""
+
+    def __getitem__(self, step: int) -> PairBatch:
+        rng = self.rng(step)
+        batch, spec = self.recipe.batch, self.recipe.augmentation
+        i, j, k = batch.crop_sizes[0]
+        size = i, j, k
+        index, _ = self.aim(rng)
+        scan = self.scans[index]
+        spacing = np.diag(scan.grid_to_ras)[:3]
+        shape_ijk = np.array(scan.hu.shape[::-1])
+        rows: dict[str, list[torch.Tensor]] = {field.name: [] for field in fields(PairBatch)}
+        while len(rows["first"]) < batch.pairs:
+            k = int(rng.choice(self.rows[index]))
+            in_slice = torch.nonzero(scan.body[k])
+            j, i = in_slice[int(rng.integers(len(in_slice)))].tolist()
+            seed_voxel = np.array([i, j, k], dtype=float)
+            views = []
+            for _ in range(2):
+                lattice = draw_geometry(spec, size, spacing, rng)
+                half = lattice.max((1, 2, 3)) / spacing
+                centre = seed_voxel + rng.uniform(-0.8, 0.8, size=3) * half
+                views.append((lattice, centre, half))
+            low = np.maximum(np.max([c - h for _, c, h in views], axis=0), 0)
+            high = np.minimum(np.min([c + h for _, c, h in views], axis=0), shape_ijk - 1)
+            points = rng.uniform(low, high, size=(batch.points_per_pair * 4, 3))
+            nearest = torch.from_numpy(points.round().astype(int))
+            points = points[scan.body[nearest[:, 2], nearest[:, 1], nearest[:, 0]].cpu().numpy()]
+            if len(points) < min(_FEWEST_POINTS, batch.points_per_pair):
+                continue
+            points = points[np.arange(batch.points_per_pair) % len(points)]
+            for view, (lattice, centre, half) in zip(("first", "second"), views, strict=True):
+                crop = cut_crop(scan, centre, lattice, size)
+                rows[view].append(augment(crop.hu, spec, self.recipe.network, rng))
+                in_crop = ((points - centre) / (2 * half) + 0.5) * (np.array(size) - 1)
+                rows[f"{view}_ijk"].append(torch.from_numpy(in_crop.astype(np.float32)))
+            rows["position_mm"].append(torch.from_numpy((points * spacing).astype(np.float32)))
+        stacked = {name: torch.stack(values) for name, values in rows.items()}
+        return PairBatch(**{n: v[:, None] if n in ("first", "second") else v for n, v in stacked.items()})
+
+
+def in_cells(voxel_ijk: torch.Tensor) -> torch.Tensor:
+    """Continuous stride-4 cells of input voxels."""
+    return (voxel_ijk + 0.5) / STRIDE - 0.5
+
+
+def rules(recipe: Recipe) -> list[tuple[bool, str]]:
+    """Conditions on a recipe whose positives are found by the crops' boxes, each with its error message."""
+    return pair_rules(recipe) + upright_rules(recipe)
 
 
 def distance_loss(

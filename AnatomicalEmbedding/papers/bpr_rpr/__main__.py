@@ -1,7 +1,7 @@
 """python -m AnatomicalEmbedding.papers.bpr_rpr: trains relative position regression or body part regression."""
 
 import sys
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from ..command import PaperRecipe, run_paper
@@ -12,11 +12,7 @@ RECIPES = {
     "bpr-paper": PaperRecipe(Path(__file__).with_name("bpr.toml"), "levels", levels.rules, levels.LEVELS, False),
 }
 
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit code."""
-    return run_paper("bpr_rpr", "Train relative position regression or body part regression.", RECIPES, arguments)
-
+main = partial(run_paper, "bpr_rpr", "Train relative position regression or body part regression.", RECIPES)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,7 +1,5 @@
 """The level of each slice: body part regression (Yan et al. 2018; Schuhegger 2021, bpreg)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +11,7 @@ from ...embedding.models.network import EmbeddingNetwork
 from ...training.crops import draw_geometry
 from ...training.frames import STILL
 from ...training.objectives import LossContext, Objective
-from ...training.recipes import Recipe, frame_rules
+from ...training.recipes import Recipe, frame_rules, upright_rules
 from ...training.sampler import BatchSampler, CoordinateBatch, coordinate_row
 
 SLICES_PER_SCAN = 4
@@ -66,30 +64,18 @@ def level_loss(score: torch.Tensor, height: torch.Tensor, seen: torch.Tensor) ->
 
 def rules(recipe: Recipe) -> list[tuple[bool, str]]:
     """Conditions on a recipe, each with its error message."""
-    change = recipe.augmentation
-    return [
-        *frame_rules(recipe, "scan"),
-        (
-            change.rotation_rad == 0 and change.elastic_probability == 0,
-            'objective "levels" cannot rotate or warp crops; leave those entries out',
-        ),
-    ]
+    return frame_rules(recipe, "scan") + upright_rules(recipe)
 
 
 def _loss(network: EmbeddingNetwork, batch: CoordinateBatch, context: LossContext) -> torch.Tensor:
     with context.precision:
-        found = network(batch.image)
-    return _of_middles(found.coordinate, batch, context.recipe.network.unit_mm)
-
-
-def _of_middles(coordinate: torch.Tensor, batch: CoordinateBatch, unit_mm: float) -> torch.Tensor:
-    """Error of the levels of crops: their scores are the mean over the body cells of their middle slice, or two."""
-    depth = coordinate.shape[2]
+        coordinate = network(batch.image).coordinate
+    depth = coordinate.shape[2]  # the score of a crop is the mean over the body cells of its middle slice, or two
     middle = slice((depth - 1) // 2, depth // 2 + 1)
     inside = batch.inside[:, middle]
     cells = inside.sum((1, 2, 3))
     score = (coordinate[:, 2, middle] * inside).sum((1, 2, 3)) / cells.clamp_min(1)
-    height = batch.body_mm[:, 2, middle].mean((1, 2, 3)) / unit_mm
+    height = batch.body_mm[:, 2, middle].mean((1, 2, 3)) / context.recipe.network.unit_mm
     return level_loss(*(x.unflatten(0, (-1, SLICES_PER_SCAN)) for x in (score, height, cells > 0)))
 
 
@@ -97,12 +83,7 @@ LEVELS = Objective(LevelSampler, _loss)
 
 
 def slice_scores(embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
-    """Read the levels of a scan from its map, whose coordinates along R and A mean nothing.
-
-    Returns:
-        (n,) world z, mm, of the slices that hold body, and (n,) their scores: means over the body cells of two layers,
-        as in training.
-    """
+    """Read (n,) world z, mm, of the slices of a map that hold body, and (n,) their scores, means over two layers."""
     layers = np.arange(0, embedding.body.shape[0], 2)
     cells = np.add.reduceat(embedding.body.sum((1, 2)).numpy(), layers)
     totals = np.add.reduceat((embedding.coordinate[2] * embedding.body).sum((1, 2)).numpy(), layers)

@@ -1,15 +1,13 @@
 """Offsets between points of a scan: relative position regression (Lei et al., MICCAI 2021)."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 
 from ...embedding.models.network import EmbeddingNetwork
 from ...training.objectives import LossContext, Objective
 from ...training.recipes import Recipe, frame_rules
-from ..ape.distances import read_pairs
-from ..ape.pairs import PairBatch, PairSampler, upright
+from ..ape import distances
+from ..ape.distances import PairBatch, PairSampler, read_pairs
 
 
 def offset_loss(first: torch.Tensor, second: torch.Tensor, position: torch.Tensor, reach_mm: float) -> torch.Tensor:
@@ -24,7 +22,7 @@ def offset_loss(first: torch.Tensor, second: torch.Tensor, position: torch.Tenso
 
 def rules(recipe: Recipe) -> list[tuple[bool, str]]:
     """Conditions on a recipe, each with its error message."""
-    return frame_rules(recipe, "scan") + upright(recipe)
+    return frame_rules(recipe, "scan") + distances.rules(recipe)
 
 
 def _loss(network: EmbeddingNetwork, batch: PairBatch, context: LossContext) -> torch.Tensor:

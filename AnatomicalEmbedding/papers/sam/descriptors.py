@@ -1,16 +1,13 @@
 """Global and local descriptors, the loss of the paper: Algorithm 1."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 
 from ...embedding.models.network import GLOBAL_STRIDE, LOCAL_STRIDE, EmbeddingNetwork, Features
-from ...training.contrast import info_nce, read_cells
-from ...training.objectives import LossContext, Objective
-from ...training.recipes import LossSpec, Recipe
+from ...training.objectives import LossContext, Objective, info_nce, read_cells
+from ...training.recipes import LossSpec
 from ...training.views import ViewBatch, ViewSampler
 
 _PER_GLOBAL = GLOBAL_STRIDE // LOCAL_STRIDE
@@ -37,7 +34,11 @@ def sam_loss(found: Features, batch: ViewBatch, spec: LossSpec, generator: torch
     local_maps, global_maps = found.local.unbind(), found.global_.unbind()  # once, as in near_loss
     losses = []
     for pair in range(pairs):
-        views = [_view(local_maps[n], global_maps[n], batch.position_mm[n]) for n in (pair, pairs + pair)]
+        views = []
+        for n in (pair, pairs + pair):
+            coarse_mm = F.avg_pool3d(batch.position_mm[n], _PER_GLOBAL, ceil_mode=True, count_include_pad=False)
+            local_mm, global_mm = (of.flatten(1).T for of in (batch.position_mm[n], coarse_mm))
+            views.append(_View(local_maps[n], local_mm, global_maps[n], global_mm))
         cells = batch.first_cells[pair], batch.second_cells[pair]
         place = read_cells(batch.position_mm[pair], cells[0], unit=False)
         local = [read_cells(view.local, c) for view, c in zip(views, cells, strict=True)]
@@ -46,11 +47,6 @@ def sam_loss(found: Features, batch: ViewBatch, spec: LossSpec, generator: torch
         losses.append(_global_loss(coarse, place, views, others, spec, generator))
         losses.append(_local_loss(local, coarse[0], place, views, spec, generator))
     return torch.stack(losses).sum() / pairs
-
-
-def _view(local: torch.Tensor, global_: torch.Tensor, position: torch.Tensor) -> _View:
-    coarse = F.avg_pool3d(position, _PER_GLOBAL, ceil_mode=True, count_include_pad=False)
-    return _View(local, position.flatten(1).T, global_, coarse.flatten(1).T)
 
 
 def _global_cells(local_cells: torch.Tensor) -> torch.Tensor:
@@ -116,15 +112,6 @@ def _upsampled(anchor: torch.Tensor, view: _View, cells: torch.Tensor) -> torch.
 
 def _close(place: torch.Tensor, cells_mm: torch.Tensor, exclude_mm: float) -> torch.Tensor:
     return torch.cdist(place, cells_mm, compute_mode="donot_use_mm_for_euclid_dist") < exclude_mm
-
-
-def rules(recipe: Recipe) -> list[tuple[bool, str]]:
-    """Conditions on a recipe, each with its error message."""
-    paired = recipe.batch.pairs > 0 and recipe.batch.points_per_pair > 0
-    return [
-        (recipe.network.local_channels > 0, 'objective "descriptors" needs network.local_channels'),
-        (paired, 'objective "descriptors" needs batch.pairs and batch.points_per_pair'),
-    ]
 
 
 def _loss(network: EmbeddingNetwork, batch: ViewBatch, context: LossContext) -> torch.Tensor:

@@ -1,7 +1,5 @@
 """python -m AnatomicalEmbedding.papers.text2atlas: trains the network, and asks it for the places of texts."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence
@@ -10,8 +8,6 @@ from pathlib import Path
 from ...cli import console
 from ...cli.main import run_command
 from ...errors import AnatomicalEmbeddingError
-
-LOSSES = ("sod", "minimum", "mean-square", "cross-entropy")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,20 +18,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     train = parts.add_parser(
         "train",
         help="train on sentences made from the known places, and on reports of yours",
-        description="The recipe of Grujicic 2020 with a small network. An interrupted run continues by the "
-        "same command.",
+        description="The recipe of Grujicic 2020, small. An interrupted run continues by the same command.",
     )
     add = train.add_argument
     add("-o", "--output", type=Path, required=True, metavar="RUN", help="folder of the run")
     add("--reports", type=Path, nargs="+", default=[], metavar="FILE", help="texts, each line a report or part of one")
-    add("--loss", choices=LOSSES, default=LOSSES[0], help=f"default: {LOSSES[0]}, the soft organ distance")
-    add(
-        "--mask",
-        type=_share,
-        default=0.0,
-        metavar="SHARE",
-        help="of names masked (default: 0; the paper: 0.5)",
-    )
+    add("--mask", type=_share, default=0.0, metavar="SHARE", help="of names masked (default: 0; the paper: 0.5)")
     add("--steps", type=console.at_least(1), default=1000, metavar="N", help="optimiser steps (default: 1000)")
     add("--seed", type=console.at_least(0), default=0, help="of the sentences and the first weights (default: 0)")
     console.complete(train, run_train, model=False)
@@ -68,7 +56,7 @@ def run_train(options: argparse.Namespace) -> None:
             raise AnatomicalEmbeddingError(f"{', '.join(map(str, options.reports))}: no place is named that is known.")
         console.say(f"sentences of the reports that name places: {len(examples)}", options.json)
     console.make_folder(options.output)
-    recipe = TextRecipe(options.loss, options.mask, options.steps, options.seed)
+    recipe = TextRecipe(options.mask, options.steps, options.seed)
     with console.progress_lines("training", options.json) as bar:
 
         def show(progress: Progress) -> None:
@@ -84,12 +72,13 @@ def run_train(options: argparse.Namespace) -> None:
 
 
 def run_place(options: argparse.Namespace) -> None:
-    from .run import TextPlacer
+    from .organs import shipped_organs
+    from .run import load_text
 
-    placer = TextPlacer.load(options.model)
+    points = load_text(options.model).place(options.texts)
     rows = [
-        [text, *(round(float(x), 1) for x in point), placer.organs.name_at(point)]
-        for text, point in zip(options.texts, placer.place(options.texts), strict=True)
+        [text, *(round(float(x), 1) for x in point), shipped_organs().name_at(point)]
+        for text, point in zip(options.texts, points, strict=True)
     ]
     columns = ("text", "r", "a", "s", "place")
     if options.json:

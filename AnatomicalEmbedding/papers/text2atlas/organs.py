@@ -1,7 +1,5 @@
 """The organs of the atlas as clouds of points in the body frame: what a text's point is trained and scored against."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -45,13 +43,6 @@ class Organs:
                 points[n, m] = cells[rng.integers(len(cells), size=count)]
                 held[n, m] = True
         return points, held
-
-    def one_hot(self, named: Sequence[Sequence[str]]) -> np.ndarray:
-        """(b, k) float32, 1 where a text names an organ."""
-        found = np.zeros((len(named), len(self.names)), dtype=np.float32)
-        for n, names in enumerate(named):
-            found[n, [self.index[name] for name in names]] = 1
-        return found
 
     def distance(self, point_mm: np.ndarray, names: Sequence[str]) -> float:
         """mm from a point (3,) to the nearest cell of any of some organs; 0 inside."""

@@ -1,7 +1,5 @@
 """Sentences about places, by templates or from reports, with the places that they name."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
