@@ -68,21 +68,21 @@ def _coordinate_and_edges(target: EmbeddingMap, cells: torch.Tensor) -> torch.Te
     return torch.cat([coordinate.double(), torch.from_numpy(ends)], dim=1)
 
 
-@dataclass(frozen=True)
-class Verdicts:
-    """status, expected_error_mm, probability, probability_20: (n,) each; see `matching.match.Matches`."""
+def judge(evidence: np.ndarray, calibration: Calibration | None, effort: str) -> dict[str, np.ndarray]:
+    """Judge rows of evidence (n, len(EVIDENCE)).
 
-    status: np.ndarray
-    expected_error_mm: np.ndarray
-    probability: np.ndarray
-    probability_20: np.ndarray
-
-
-def judge(evidence: np.ndarray, calibration: Calibration | None, effort: str) -> Verdicts | None:
-    """Judge rows of evidence (n, len(EVIDENCE)). Returns None without a calibration for this effort."""
+    Returns status, present, expected_error_mm, probability and probability_20, (n,) each, see `matching.match.Matches`;
+    nothing without a calibration for this effort.
+    """
     if calibration is None or calibration.evidence != EVIDENCE or effort not in calibration.forests:
-        return None
+        return {}
     present, within, near, error = calibration.forests[effort].predict(evidence).T
     within, near = (np.clip(share, 1 - _HIGHEST, _HIGHEST) for share in (within, near))
     expected = error / np.maximum(present, 1e-3)
-    return Verdicts(decide(present, expected), expected, within, near)
+    return {
+        "status": decide(present, expected),
+        "present": present,
+        "expected_error_mm": expected,
+        "probability": within,
+        "probability_20": near,
+    }

@@ -46,6 +46,7 @@ class Matches:
         status: (N,) "matched", "uncertain" or "absent" (not in this scan), see `matching.status`.
         expected_error_mm: (N,) mean error of answers with like evidence whose point is in the scan.
         probability, probability_20: (N,) that the point is in the scan and the answer within 10 mm, or 20 mm, of it.
+        present: (N,) probability that the scan shows the point.
         evidence: (N, len(confidence.EVIDENCE)) numbers that the answers are judged by.
         levels: (N,) "" or, of an answer at the spine that may be one vertebra off, the two levels: "L3 or L4". Such an
             answer is never matched.
@@ -60,6 +61,7 @@ class Matches:
     expected_error_mm: np.ndarray | None = None
     probability: np.ndarray | None = None
     probability_20: np.ndarray | None = None
+    present: np.ndarray | None = None
     evidence: np.ndarray | None = None
     levels: np.ndarray | None = None
 
@@ -227,13 +229,13 @@ def _judged(
 ) -> list[Matches]:
     """The answers of each target: judged at cells (n, 3), and placed at cells `placed` (n, 3) by the image."""
     table = evidence.table(cells, rows)
-    verdicts = judge(table, calibration, effort)
     parts = zip(rows.maps, placed.split(rows.counts), strict=True)
     places = np.concatenate([transform_points(target.cell_to_ras, part.numpy()) for target, part in parts])
     known = {"points_ras": places, "score": score.clamp(0, 1).double().numpy(), "evidence": table}
     known["levels"] = _doubtful_levels(query, places, known["score"], table, rows, effort)
-    if verdicts is not None:
-        known |= vars(verdicts) | {"status": at_most_uncertain(verdicts.status, known["levels"] != "")}
+    known |= judge(table, calibration, effort)
+    if "status" in known:
+        known["status"] = at_most_uncertain(known["status"], known["levels"] != "")
     split = {name: np.split(values, len(rows.maps)) for name, values in known.items()}
     return [Matches(**dict(zip(split, values, strict=True))) for values in zip(*split.values(), strict=True)]
 
