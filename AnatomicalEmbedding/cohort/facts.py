@@ -29,7 +29,7 @@ def make_facts(embedding: EmbeddingMap) -> dict[str, Any]:
         MapError: the map has no coordinates in mm of the common body frame.
     """
     made_by = embedding.provenance
-    if embedding.coordinate is None or not made_by.metric:
+    if not made_by.metric:
         raise MapError(f"{made_by.model}: has no common body frame in mm, which cohorts need.")
     coverage = find_coverage(embedding)
     ras, body = body_points(embedding)

@@ -96,6 +96,24 @@ def _box(reach: tuple[int, int, int]) -> torch.Tensor:
     return torch.tensor(list(product(*(range(-r, r + 1) for r in reach))))
 
 
+def peak_offsets(scores: torch.Tensor, best: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    """Offsets (n, 3) in cells from peaks to the vertices of parabolas through their neighbours on each axis of a box.
+
+    Args:
+        scores: (n, cells) of boxes of this shape, whose last axis is the fastest.
+        best: (n,) cell of each peak.
+    """
+    row, offsets = torch.arange(len(best)), []
+    stride = int(np.prod(shape))
+    for size in shape:
+        stride //= size
+        at = best // stride % size
+        free = (at > 0) & (at < size - 1)
+        low, high = (scores[row, torch.where(free, best + step, best)] for step in (-stride, stride))
+        offsets.append(vertex(low, scores[row, best], high, free))
+    return torch.stack(offsets, dim=1)
+
+
 def vertex(low: torch.Tensor, middle: torch.Tensor, high: torch.Tensor, free: torch.Tensor) -> torch.Tensor:
     """(n,) offset in cells, at most half of one, to the vertex of the parabola through three neighbouring values.
 

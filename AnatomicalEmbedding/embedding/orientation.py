@@ -69,7 +69,7 @@ def doubtful_axes(embedding: EmbeddingMap, log_odds: Sequence[float]) -> tuple[i
     Args:
         log_odds: by `orientation_of`. Without coordinates in mm, maps cannot be compared, and the result is empty.
     """
-    if not _in_body_frame(embedding):
+    if not embedding.provenance.metric:
         return ()
     fit = fit_body(embedding)
     doubts = [odds < -_DOUBTFUL for odds in log_odds]
@@ -91,7 +91,7 @@ def find_faults(
         log_odds: by `orientation_of`.
         mirrored: maps of the scan's mirror images along `doubtful_axes`.
     """
-    if not _in_body_frame(embedding):
+    if not embedding.provenance.metric:
         return tuple(fault for fault, odds in zip(FAULTS, log_odds, strict=True) if odds < -_SURE)
     fit = fit_body(embedding)
     measured = embedding.calibration is not None
@@ -110,11 +110,6 @@ def find_faults(
         (*FAULTS, JOINED, UNLIKE, UNUSUAL_SIZE), (*turned, joined, unlike, odd_size and not unlike), strict=True
     )
     return tuple(fault for fault, is_there in every if is_there)
-
-
-def _in_body_frame(embedding: EmbeddingMap) -> bool:
-    """Whether a map has coordinates in mm of the common body frame."""
-    return embedding.provenance.metric and embedding.coordinate is not None
 
 
 def in_cells(grid: WorkingGrid, body: np.ndarray) -> torch.Tensor:

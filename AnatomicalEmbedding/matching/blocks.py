@@ -15,7 +15,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..embedding.grid_reading import box_offsets, flat_index, reach_of, read_rows, vertex
+from ..embedding.grid_reading import box_offsets, flat_index, peak_offsets, reach_of, read_rows
 from ..embedding.map import EmbeddingMap
 from ..errors import MapError
 from .target_batch import TargetRows
@@ -190,7 +190,7 @@ def _match(
     score = score.masked_fill(~possible, -torch.inf)
     best = (score - prior[:, None]).argmax(2)
     # the prior chooses the cell; within it, it would draw the answer towards the first one
-    step = _peaks(score.flatten(0, 1), best.flatten(), layout).view(*best.shape, 3)
+    step = peak_offsets(score.flatten(0, 1), best.flatten(), layout.shape).flip(1).view(*best.shape, 3)
     # a block's peak lies at the mean of the places where its nodes were read
     offset = layout.block @ (layout.dither * blocks.seen[..., None]) / seen.clamp_min(1e-6)
     displaced = (layout.displacements[best] + step - offset) * local_mm
@@ -242,19 +242,6 @@ def _copy_box(grid: torch.Tensor, corner: list[int], box: torch.Tensor) -> None:
         k, j, i = (f - low for f, low in zip(first, corner, strict=True))
         box = box[k : k + part.shape[0], j : j + part.shape[1], i : i + part.shape[2]]
     box.copy_(part)
-
-
-def _peaks(score: torch.Tensor, best: torch.Tensor, layout: _Layout) -> torch.Tensor:
-    """Offset (n, 3) to the vertex of the parabola through the best displacement and its neighbours on each axis."""
-    k, j, i = layout.shape
-    at = torch.stack([best % i, best // i % j, best // (i * j)], dim=1)
-    offset = torch.zeros(len(best), 3)
-    row = torch.arange(len(best))
-    for axis, (stride, size) in enumerate(((1, i), (i, j), (i * j, k))):
-        free = (at[:, axis] > 0) & (at[:, axis] < size - 1)
-        low, high = (score[row, torch.where(free, best + s, best)] for s in (-stride, stride))
-        offset[:, axis] = vertex(low, score[row, best], high, free)
-    return offset
 
 
 def _agree(place: torch.Tensor, displaced: torch.Tensor, trust: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

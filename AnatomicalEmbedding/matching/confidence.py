@@ -6,8 +6,6 @@ agreement of the tissue around them, the distance from the first answer, the siz
 the body.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 

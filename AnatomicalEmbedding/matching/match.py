@@ -145,8 +145,6 @@ def _match(
     template: EmbeddingMap, points_ras: np.ndarray, targets: Sequence[EmbeddingMap], effort: str, by_image: bool = True
 ) -> list[Matches]:
     """Match in one batch. by_image: whether the image decides last, in efforts that have this step."""
-    if any(target.coordinate is None for target in targets):
-        return [_searched(template, points_ras, target) for target in targets]
     if not len(points_ras):
         return [Matches(np.empty((0, 3)), np.empty(0)) for _ in targets]
     if template.local is None or any(target.local is None for target in targets):
@@ -172,7 +170,7 @@ def match_query(query: Query, targets: Sequence[EmbeddingMap], effort: str = "st
         effort: not "thorough", which needs the template; "fast" where the query holds no blocks.
 
     Raises:
-        MapError: a target is of other weights, or without body or coordinates.
+        MapError: a target is of other weights, or without body.
         AnatomicalEmbeddingError: another effort.
     """
     if effort not in EFFORTS[:-1]:
@@ -183,8 +181,6 @@ def match_query(query: Query, targets: Sequence[EmbeddingMap], effort: str = "st
                 f"the map of {target.provenance.scan!r} was made by other weights ({target.provenance.model}) than the "
                 "examples; embed it with the same."
             )
-        if target.coordinate is None:
-            raise MapError(f"{target.provenance.model}: has no body coordinates, which this needs.")
         check_target(target)
     if not targets or not len(query.coordinates):
         return [Matches(np.empty((0, 3)), np.empty(0)) for _ in targets]
@@ -266,13 +262,6 @@ def check_target(target: EmbeddingMap) -> None:
     """Raise MapError for a map without body, in which no point can be found."""
     if not len(target.body_index):
         raise MapError(f"{target.provenance.scan or 'target'}: holds no body, so nothing can be found in it.")
-
-
-def _searched(template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap) -> Matches:
-    """Search the whole scan by descriptors, for weights without coordinates."""
-    cells, similarity = descriptors.search(*template.describe(points_ras), target)
-    places = transform_points(target.cell_to_ras, into_body(target, cells).numpy())
-    return Matches(places, similarity.clamp(0, 1).double().numpy())
 
 
 def _matched_back(template: EmbeddingMap, cells: torch.Tensor, rows: TargetRows) -> np.ndarray:

@@ -36,7 +36,7 @@ class Query:
     @cached_property
     def descriptors(self) -> torch.Tensor | None:
         """(n, l) descriptors of the points themselves; None for a map without descriptors."""
-        return None if self._template.local is None else self._template.describe(self._points_ras)[0]
+        return None if self._template.local is None else self._template.describe(self._points_ras)
 
     @cached_property
     def blocks(self) -> Blocks | None:

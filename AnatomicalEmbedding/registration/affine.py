@@ -1,7 +1,7 @@
 """The rigid or affine map that a grid of matches over the body describes (SAM-affine of SAME, Liu 2021).
 
-Doubtful matches are left out, so scans may show different parts of the body. The rest is weighted by its depth below the
-skin: the many cells of walls and spine move little, while organs matter most.
+Doubtful matches are left out, so scans may show different parts of the body. The rest is weighted by its depth below
+the skin: the many cells of walls and spine move little, while organs matter most.
 """
 
 from dataclasses import dataclass

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..embedding.levels import doubtful_level, is_counted, level_of, level_sentence, spine_ends
 from ..embedding.map import EmbeddingMap, as_points
-from ..errors import MapError, PointsError
+from ..errors import PointsError
 from ..matching.match import Matches, match_query
 from ..matching.query import Query, StoredQuery
 from ..matching.status import ABSENT
@@ -105,12 +105,9 @@ def make_example(embedding: EmbeddingMap, box_ras: np.ndarray, extremes_ras: np.
 
     Raises:
         PointsError: the box has no volume, or lies mostly outside the scan.
-        MapError: the map has no coordinates.
     """
     box_ras = np.asarray(box_ras, dtype=np.float64)
     name = embedding.provenance.scan or "the scan"
-    if embedding.coordinate is None:
-        raise MapError(f"{embedding.provenance.model}: has no body coordinates, which boxes need.")
     if box_ras.shape != (2, 3) or not (box_ras[1] - box_ras[0] > 0).all():
         raise PointsError(f"{name}: a box needs a lowest and a highest corner in RAS mm, with volume between them.")
     middle, half = box_ras.mean(axis=0), (box_ras[1] - box_ras[0]) / 2

@@ -154,7 +154,7 @@ def _sampled(given: _LabelFile, embedding: EmbeddingMap, kind: str) -> SampledBo
         inside &= (label > 0) | (np.arange(len(label)) % 2 == 0)  # tissue without a name is plenty
     names = {value: whole_name(text) for value, text in given.names.items()}
     names = {value: name for value, name in names.items() if reason_left_out(name) in _KEPT and name not in _SPREAD_OUT}
-    descriptor = embedding.describe(ras[inside])[0].half().numpy() if described else None
+    descriptor = embedding.describe(ras[inside]).half().numpy() if described else None
     return SampledBody(given.name, embedding.sample(ras[inside]), label[inside], names, kind, descriptor)
 
 

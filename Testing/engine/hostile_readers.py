@@ -185,8 +185,7 @@ def _map(number: int = 0) -> EmbeddingMap:
     plain = analytic_map(lambda p: p * 0.9 + number, (6, 8, 8), (16.0, 16.0, 18.0), name=f"scan {number}")
     draw = torch.Generator().manual_seed(number)
     local = torch.nn.functional.normalize(torch.randn(4, 12, 16, 16, generator=draw), dim=0).half()
-    coarse = torch.nn.functional.normalize(torch.randn(4, 3, 4, 4, generator=draw), dim=0).half()
-    return replace(plain, local=local, global_=coarse)
+    return replace(plain, local=local)
 
 
 def _used_map(embedding: EmbeddingMap | None) -> object:
@@ -197,7 +196,7 @@ def _used_map(embedding: EmbeddingMap | None) -> object:
 
 
 def _weights(folder: Path) -> None:
-    network = small_network(widths=(4, 4, 4), spacing_mm=(6.0, 6.0, 6.0), global_channels=4, local_channels=4)
+    network = small_network(widths=(4, 4, 4), spacing_mm=(6.0, 6.0, 6.0), local_channels=4)
     write_weights(network, folder / "own.safetensors", "own", {"recipe": "none"})
 
 

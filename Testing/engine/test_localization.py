@@ -71,8 +71,6 @@ class TestOneExample:
             locate({"liver": [make_example(analytic_map(itself), BOX)]}, other)
         with pytest.raises(PointsError, match="read with different weights"):
             locate({"liver": [make_example(analytic_map(itself), BOX), make_example(other, BOX)]}, other)
-        with pytest.raises(MapError, match="has no body coordinates"):
-            make_example(described(coordinates=False), BOX)
 
     def test_what_cannot_be_an_example_is_refused(self):
         embedding = analytic_map(itself)

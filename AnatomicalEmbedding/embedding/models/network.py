@@ -7,7 +7,7 @@ stride 2 (fine detail with context). The organ head reads all of them.
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -100,9 +100,6 @@ class NetworkSpec:
             raise ValueError("a network cannot be of these sizes, spacings, knots, scales or this frame")
         return spec
 
-    def to_dict(self) -> dict:
-        return asdict(self)
-
 
 class EmbeddingNetwork(nn.Module):
     """Volume -> Features. forward: (b, 1, k, j, i) network input with k, j, i multiples of `size_step`."""
@@ -113,6 +110,7 @@ class EmbeddingNetwork(nn.Module):
     def __init__(self, spec: NetworkSpec):
         super().__init__()
         self.spec = spec
+        self.spacing_mm, self.scales, self.unit_mm = spec.spacing_mm, spec.scales, spec.unit_mm
         widths = spec.widths
         self.stem = Convolution(1, widths[0], STRIDE, stride=STRIDE)
         self.encoder = nn.ModuleList(
@@ -133,18 +131,6 @@ class EmbeddingNetwork(nn.Module):
             self.organs = OrganHead(widths[:2], spec.local_channels, len(spec.organs), spec.organ_channels)
 
     @property
-    def spacing_mm(self) -> tuple[float, float, float]:
-        return self.spec.spacing_mm
-
-    @property
-    def scales(self) -> tuple[float, ...]:
-        return self.spec.scales
-
-    @property
-    def unit_mm(self) -> float | None:
-        return self.spec.unit_mm
-
-    @property
     def metric(self) -> bool:
         """Whether coordinates are mm of a common body frame."""
         return self.spec.coordinates and self.spec.unit_mm is not None and self.spec.frame == "body"
@@ -153,11 +139,6 @@ class EmbeddingNetwork(nn.Module):
     def organ_names(self) -> tuple[str, ...]:
         """Canonical names of the organs, in the order of `Features.organs`."""
         return tuple(map(canonical_name, self.spec.organs))
-
-    @property
-    def organ_places(self) -> torch.Tensor | None:
-        """(n, 7) usual place of each organ, see OrganHead; None without an organ head."""
-        return self.organs.places if self.spec.organs else None
 
     @property
     def lattice(self) -> int:
@@ -170,11 +151,6 @@ class EmbeddingNetwork(nn.Module):
         return 16.0 + 4.0 * 8 * self.spec.widths[1] / (2 * STRIDE) ** 3
 
     @property
-    def fine_bytes_per_voxel(self) -> float:
-        """Memory per input voxel of the finest level's activations, which can be computed in slabs."""
-        return 4.0 * 8 * self.spec.widths[0] / STRIDE**3
-
-    @property
     def descriptor_bytes_per_voxel(self) -> float:
         """Further memory of the local descriptor, in slabs too."""
         channels = self.spec.local_channels
@@ -184,8 +160,11 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def bytes_per_voxel(self) -> float:
-        """Peak memory per input voxel of the coordinates of a whole volume; descriptors need more."""
-        return self.fixed_bytes_per_voxel + self.fine_bytes_per_voxel
+        """Peak memory per input voxel of the coordinates of a whole volume; descriptors need more.
+
+        Beyond the fixed bytes these are the finest level's activations, which can be computed in slabs.
+        """
+        return self.fixed_bytes_per_voxel + 4.0 * 8 * self.spec.widths[0] / STRIDE**3
 
     def prepare(self, hu: torch.Tensor) -> torch.Tensor:
         """HU (k, j, i) -> network input (1, k, j, i); air is 0, so padding with zeros is padding with air."""

@@ -1,20 +1,43 @@
-"""python -m AnatomicalEmbedding.papers.sam: trains the recipe of Yan 2022."""
+"""python -m AnatomicalEmbedding.papers.sam: trains the recipe of Yan 2022, and measures its weights at landmarks."""
 
+import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ...cli.console import complete
+from ...cli.main import run_command
 from ..command import PaperRecipe, run_paper
 from .descriptors import DESCRIPTORS, rules
 
 RECIPES = {
-    "sam-paper": PaperRecipe(Path(__file__).with_name("recipe.toml"), "descriptors", rules, DESCRIPTORS),
+    "sam-paper": PaperRecipe(Path(__file__).with_name("recipe.toml"), "descriptors", rules, DESCRIPTORS, False),
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code."""
-    return run_paper("sam", "Train the recipe of Yan 2022.", RECIPES, arguments)
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments[:1] != ["landmarks"]:
+        return run_paper("sam", "Train the recipe of Yan 2022, or measure: sam landmarks SCANS.", RECIPES, arguments)
+    parser = argparse.ArgumentParser(prog="python -m AnatomicalEmbedding.papers.sam landmarks")
+    parser.add_argument("weights", metavar="WEIGHTS", help="weights of this recipe")
+    parser.add_argument("folder", type=Path, metavar="DIR", help="labelled scans")
+    complete(parser, _measure, json=False, model=False)
+    return run_command(parser.parse_args(arguments[1:]))
+
+
+def _measure(options: argparse.Namespace) -> None:
+    from ...embedding.models.registry import find_weights
+    from ...errors import WeightsError
+    from ...evaluation.protocol import evaluate_landmarks
+    from ...structures.labelled_scans import load_cases
+    from .matching import DescriptorMatcher
+
+    weights = find_weights(options.weights)
+    if not weights.network.spec.global_channels:
+        raise WeightsError(f"{options.weights}: has no global descriptors; give weights of the recipe sam-paper.")
+    print(evaluate_landmarks(load_cases(options.folder), {weights.name: DescriptorMatcher(weights.network)}).table())
 
 
 if __name__ == "__main__":
