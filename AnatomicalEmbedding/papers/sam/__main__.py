@@ -28,16 +28,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measure(options: argparse.Namespace) -> None:
+    import numpy as np
+
     from ...embedding.models.registry import find_weights
     from ...errors import WeightsError
-    from ...evaluation.protocol import evaluate_landmarks
-    from ...structures.labelled_scans import load_cases
+    from ...structures.label_names import GROUPS, group_of
+    from ...structures.labelled_scans import find_pairs, load_cases
     from .matching import DescriptorMatcher
 
     weights = find_weights(options.weights)
     if not weights.network.spec.global_channels:
         raise WeightsError(f"{options.weights}: has no global descriptors; give weights of the recipe sam-paper.")
-    print(evaluate_landmarks(load_cases(options.folder), {weights.name: DescriptorMatcher(weights.network)}).table())
+    matcher, errors = DescriptorMatcher(weights.network), {group: [] for group in GROUPS}
+    for pair in find_pairs(load_cases(options.folder)):
+        found = matcher(pair.template, pair.template_ras, pair.target)
+        for kind, error in zip(pair.kinds, np.linalg.norm(found - pair.target_ras, axis=1), strict=True):
+            errors[group_of(kind)].append(error)
+    for group, every in errors.items():
+        if every:
+            print(f"{GROUPS[group]}: mean {np.mean(every):.1f}, median {np.median(every):.1f} mm")
 
 
 if __name__ == "__main__":

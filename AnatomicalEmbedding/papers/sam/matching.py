@@ -37,7 +37,7 @@ class DescribedScan(NamedTuple):
 
 
 class DescriptorMatcher:
-    """Matches points by a network with global and local descriptors; an `evaluation.protocol.Matcher`."""
+    """Matches points by a network with global and local descriptors; each scan is described once."""
 
     def __init__(self, network: EmbeddingNetwork) -> None:
         self._network = fold_norms(network)
