@@ -111,10 +111,10 @@ def find(store: Store, options: argparse.Namespace, search: Search | None = None
             import numpy as np
 
             return search.box(make_example(template, np.sort(corners, axis=0)), refined, step)
-        from ..matching.query import Query, StoredQuery
+        from ..matching.query import read_query
 
         point = _numbers(options.point, 3, "--point")
-        return search.point(StoredQuery.of(Query(template, point[None])), refined, step)
+        return search.point(read_query(template, point[None]), refined, step)
 
 
 def _template(search: Search, options: argparse.Namespace) -> EmbeddingMap:

@@ -54,15 +54,9 @@ def read_rows(rows: torch.Tensor, shape: torch.Size, cells: torch.Tensor) -> tor
 
 def flat_index(cells: torch.Tensor, shape: torch.Size) -> tuple[torch.Tensor, torch.Tensor]:
     """Row of whole cells (..., 3), moved onto a grid of shape (k, j, i), and which of them lie on it."""
-    on_grid, inside = onto_grid(cells, shape)
-    i, j, k = on_grid.unbind(-1)
-    return (k * shape[1] + j) * shape[2] + i, inside
-
-
-def onto_grid(cells: torch.Tensor, shape: torch.Size) -> tuple[torch.Tensor, torch.Tensor]:
-    """Whole cells (..., 3) moved onto a grid of shape (k, j, i), and which of them were on it."""
     on_grid = torch.minimum(cells.clamp(min=0), _last_cell(tuple(shape), cells.device))
-    return on_grid, (on_grid == cells).all(-1)
+    i, j, k = on_grid.unbind(-1)
+    return (k * shape[1] + j) * shape[2] + i, (on_grid == cells).all(-1)
 
 
 @cache
@@ -76,9 +70,9 @@ def rows_of(grid: torch.Tensor) -> torch.Tensor:
     return grid.movedim(0, -1).reshape(-1, grid.shape[0])
 
 
-def in_rows(grid: torch.Tensor | None) -> torch.Tensor | None:
+def in_rows(grid: torch.Tensor) -> torch.Tensor:
     """The same grid (c, k, j, i), with the values of each cell contiguous in memory, as `read_rows` reads them."""
-    return None if grid is None else grid.movedim(0, -1).contiguous().movedim(-1, 0)
+    return grid.movedim(0, -1).contiguous().movedim(-1, 0)
 
 
 def reach_of(radius_mm: float, cell_mm: np.ndarray) -> np.ndarray:

@@ -27,20 +27,18 @@ _FAR_MM = 60.0  # from the edge; beyond it an edge has no influence
 
 
 class Evidence:
-    """Evidence of n matches, collected while they are made; columns that an effort does not compute stay 0."""
+    """Evidence of n matches, completed while they are made; columns that an effort does not compute stay 0.
+
+    Attributes:
+        first, query, template_size: first answers, and (n, 3) coordinates and (n,) sizes of the template's points.
+        similarity: (n,) of the places.
+        spread_mm: (n,) of the tissue around them.
+        cycle_mm: (n,) distance of each point from its answer matched back to the template.
+    """
 
     def __init__(self, first: CoordinateAnswers, query: torch.Tensor, template_size: torch.Tensor) -> None:
         self.first, self.query, self.template_size = first, query, template_size
         self.similarity = self.spread_mm = self.cycle_mm = torch.zeros(len(query))
-
-    def add_appearance(self, similarity: torch.Tensor, spread_mm: torch.Tensor | None = None) -> None:
-        """Add the similarity (n,) of the places and, where computed, the spread (n,) of the tissue around them, mm."""
-        self.similarity = similarity
-        self.spread_mm = self.spread_mm if spread_mm is None else spread_mm
-
-    def add_cycle(self, cycle_mm: torch.Tensor) -> None:
-        """Add the distance (n,), mm, of each point from its answer matched back to the template."""
-        self.cycle_mm = cycle_mm
 
     def table(self, cells: torch.Tensor, rows: TargetRows) -> np.ndarray:
         """Evidence (n, len(EVIDENCE)), float32, of answers in target cells (n, 3), in the maps' unit or mm."""

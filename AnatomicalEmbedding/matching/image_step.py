@@ -25,6 +25,7 @@ _ALIKE = 0.4  # least correlation
 _FLAT = 1e-4  # variance of a window that shows nothing, of levels 0 to 1
 
 
+@cache
 class _Layout:
     """Fixed tables for voxels of one size: windows and displacements within a ball each, (m, 3) and (d, 3) voxels.
 
@@ -62,20 +63,13 @@ def _ball(mm: torch.Tensor, radius_mm: float) -> torch.Tensor:
     return every[(every * mm).norm(dim=1) <= radius_mm]
 
 
-@cache
-def _layout(voxel_mm: tuple[float, float, float]) -> _Layout:
-    return _Layout(voxel_mm)
-
-
-def read_windows(template: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor | None:
-    """Read windows (n, m) of the template's image around places (n, 3) in its cells; None for a map without image.
+def read_windows(template: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor:
+    """Read windows (n, m) of the template's image around places (n, 3) in its cells.
 
     Of each window: its voxels less their mean, times their weights, over their deviation. The product with another
     window, over the deviation of that one, is the correlation.
     """
-    if template.image is None:
-        return None
-    layout = _layout(_voxel_mm(template))
+    layout = _Layout(_voxel_mm(template))
     shown = _read(template, cells, layout.window)
     shown = shown - (shown @ layout.weight)[:, None]
     return shown * layout.weight / (shown.square() @ layout.weight + _FLAT).sqrt()[:, None]
@@ -83,7 +77,7 @@ def read_windows(template: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor | 
 
 def sharpen(windows: torch.Tensor, rows: TargetRows, cells: torch.Tensor) -> torch.Tensor:
     """Move matches (n, 3), in target cells, to where the images agree best. windows: (n, m) of their points."""
-    layout = _layout(_voxel_mm(rows.maps[0]))
+    layout = _Layout(_voxel_mm(rows.maps[0]))
     correlation = torch.empty(len(cells), len(layout.moves))
     shown = torch.empty(len(layout.cell))
     for n, (target, window, cell) in enumerate(zip(rows, windows, cells.split(1), strict=True)):

@@ -21,8 +21,8 @@ from . import EFFORTS, descriptors
 from .blocks import match_blocks
 from .confidence import PLACE, Evidence, judge
 from .coordinates import find_coordinates, into_body
-from .image_step import sharpen
-from .query import Query
+from .image_step import read_windows, sharpen
+from .query import Query, read_query
 from .status import ABSENT, at_most_uncertain
 from .target_batch import TargetRows
 
@@ -150,16 +150,16 @@ def _match(
     if template.local is None or any(target.local is None for target in targets):
         effort = "coordinates"
     rows = TargetRows.each(targets, len(points_ras))
-    query = Query(template, points_ras)
+    query = read_query(template, points_ras, effort)
     cells, score, evidence = _find(query, rows, effort)
     if effort == "thorough":
         back = _matched_back(template, cells, rows)
-        cells, cycle_mm = _corrected(cells, back - np.tile(points_ras, (len(targets), 1)), rows)
-        evidence.add_cycle(cycle_mm)
+        cells, evidence.cycle_mm = _corrected(cells, back - np.tile(points_ras, (len(targets), 1)), rows)
     placed = cells
     seen = by_image and all(each.image is not None for each in (template, *targets))
     if seen and effort in ("standard", "thorough"):
-        placed = rows.read(into_body, sharpen(query.windows.repeat(len(targets), 1), rows, cells))
+        windows = read_windows(template, torch.from_numpy(transform_points(template.ras_to_cell, points_ras)))
+        placed = rows.read(into_body, sharpen(windows.repeat(len(targets), 1), rows, cells))
     return _judged(query, cells, score, evidence, rows, template.calibration, effort, placed)
 
 
@@ -167,7 +167,7 @@ def match_query(query: Query, targets: Sequence[EmbeddingMap], effort: str = "st
     """Find the points of a query, as `match_all`, where their template is no longer available.
 
     Args:
-        effort: not "thorough", which needs the template; "fast" where the query holds no blocks.
+        effort: not "thorough", which needs the template; a query that was read for less is matched by less.
 
     Raises:
         MapError: a target is of other weights, or without body.
@@ -184,10 +184,12 @@ def match_query(query: Query, targets: Sequence[EmbeddingMap], effort: str = "st
         check_target(target)
     if not targets or not len(query.coordinates):
         return [Matches(np.empty((0, 3)), np.empty(0)) for _ in targets]
-    if query.descriptors is None or any(target.local is None for target in targets):
+    if any(target.local is None for target in targets):
         effort = "coordinates"
-    elif effort == "standard" and query.blocks is None:
+    if effort == "standard" and query.blocks is None:
         effort = "fast"
+    if effort == "fast" and query.descriptors is None:
+        effort = "coordinates"
     rows = TargetRows.each(targets, len(query.coordinates))
     cells, score, evidence = _find(query, rows, effort)
     return _judged(query, cells, score, evidence, rows, targets[0].calibration, effort, cells)
@@ -205,11 +207,10 @@ def _find(query: Query, rows: TargetRows, effort: str) -> tuple[torch.Tensor, to
         return first.cells, torch.exp(-first.residual / scale), evidence
     if effort == "fast":
         cells, score = descriptors.refine(query.descriptors.repeat(times, 1), rows, first.cells)
-        evidence.add_appearance(score)
+        evidence.similarity = score
         return rows.read(into_body, cells), score, evidence
-    blocks = query.blocks.repeat(times)
-    found = match_blocks(blocks, rows, first.cells)
-    evidence.add_appearance(found.similarity, found.spread_mm)
+    found = match_blocks(query.blocks.repeat(times), rows, first.cells)
+    evidence.similarity, evidence.spread_mm = found.similarity, found.spread_mm
     return rows.read(into_body, found.cells), found.similarity, evidence
 
 
@@ -248,7 +249,7 @@ def _doubtful_levels(
     doubtful = near_spine(coordinates) if rows.maps[0].provenance.metric else np.zeros(len(table), dtype=bool)
     if effort not in ("coordinates", "fast"):
         doubtful &= score < _SAME_TISSUE
-    if doubtful.any():
+    if doubtful.any() and query.above_ends_mm is not None:
         heights = np.split(places[:, 2], np.cumsum(rows.counts)[:-1])
         found = [above_ends(part, spine_ends(target)) for part, target in zip(heights, rows.maps, strict=True)]
         wanted = np.tile(query.above_ends_mm, (len(rows.maps), 1))

@@ -8,12 +8,11 @@ Scans of one patient carry names that differ only in a time point at the end: `_
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import permutations, product
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import SimpleITK as sitk
@@ -119,18 +118,11 @@ def load_cases(folder: str | Path) -> list[Case]:
     return cases
 
 
-class _Identified(Protocol):
-    @property
-    def id(self) -> str: ...
-
-
-def refuse_twins(cases: Iterable[_Identified]) -> None:
-    """Raise PointsError where two cases have the same id, as may happen with several folders."""
-    seen: set[str] = set()
-    for case in cases:
-        if case.id in seen:
-            raise PointsError(f"two scans are called {case.id}; rename one, or leave one of the folders out.")
-        seen.add(case.id)
+def refuse_twins(names: Sequence[str]) -> None:
+    """Raise PointsError where two scans have the same name, as may happen with several folders."""
+    for name in names:
+        if names.count(name) > 1:
+            raise PointsError(f"two scans are called {name}; rename one, or leave one of the folders out.")
 
 
 def list_scans(folder: Path) -> list[Path]:
@@ -246,7 +238,7 @@ def find_pairs(cases: Iterable[Case], templates: Iterable[Case] = ()) -> list[Pa
     templates: further cases, used as templates only.
     """
     cases, templates = list(cases), list(templates)
-    refuse_twins([*cases, *templates])
+    refuse_twins([case.id for case in (*cases, *templates)])
     pairs = []
     for template, target in [*permutations(cases, 2), *product(templates, cases)]:
         points = _shared_landmarks if template.patient == target.patient else _shared_structures

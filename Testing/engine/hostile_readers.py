@@ -31,7 +31,7 @@ from AnatomicalEmbedding.followup.record_file import read_record, to_json, write
 from AnatomicalEmbedding.followup.table import rows
 from AnatomicalEmbedding.matching.confidence import EVIDENCE
 from AnatomicalEmbedding.matching.match import match
-from AnatomicalEmbedding.matching.query import Query
+from AnatomicalEmbedding.matching.query import read_query
 from AnatomicalEmbedding.resources import resource
 from AnatomicalEmbedding.scan.boxes import read_rois, write_rois
 from AnatomicalEmbedding.scan.points import PointList, read_points, write_markups
@@ -40,7 +40,7 @@ from AnatomicalEmbedding.segmentation.files import read_segments, write_segments
 from AnatomicalEmbedding.segmentation.segmenter import load_segmenter
 from AnatomicalEmbedding.structures.labelled_scans import load_cases
 from AnatomicalEmbedding.structures.library import StructureLibrary
-from AnatomicalEmbedding.structures.locating import locate, make_example, stored
+from AnatomicalEmbedding.structures.locating import locate, make_example
 from AnatomicalEmbedding.structures.margins import TIMES, Margins
 from AnatomicalEmbedding.training.recipes import load_recipe
 from AnatomicalEmbedding.words import parse_report
@@ -234,7 +234,7 @@ def _use_calibration(folder: Path) -> object:
 
 def _library(folder: Path) -> None:
     box = np.array([[-40.0, -30.0, 330.0], [20.0, 20.0, 380.0]])
-    example = stored(make_example(_map(), box), "fast")
+    example = make_example(_map(), box, effort="fast")
     margins = Margins(np.linspace(0.5, 1.0, len(TIMES)), 100, {"": np.ones(6), "liver": np.full(6, 1.5)})
     examples = {name: [example, example] for name in ("liver", "spleen")}
     own = StructureLibrary(_map().provenance.weights_hash, examples, "fast", margins, margins, {"made": "for a test"})
@@ -316,7 +316,7 @@ def _use_cohort(folder: Path) -> object:
         search = Search(store)
         for row, _ in search.index.scans.values():
             embedding = search.map_of(row)
-            found = search.point(Query(embedding, embedding.body_bounds_ras.mean(axis=0)[None]), 0)
+            found = search.point(read_query(embedding, embedding.body_bounds_ras.mean(axis=0)[None]), 0)
             assert all(each.point_ras is None or np.isfinite(each.point_ras).all() for each in found)
     return counts
 
