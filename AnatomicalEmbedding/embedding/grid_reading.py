@@ -19,14 +19,11 @@ def read_linear(grids: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
     return read[..., 0, 0].transpose(1, 2)
 
 
-def smoothed(grids: torch.Tensor, sigma_cells: Sequence[float], sigmas: float = 2.5) -> torch.Tensor:
-    """Grids (c, k, j, i) smoothed by a Gaussian, zero beyond their border.
-
-    sigma_cells: (3,) along i, j, k. sigmas: after how many of them the Gaussian is cut off.
-    """
+def smoothed(grids: torch.Tensor, sigma_cells: Sequence[float]) -> torch.Tensor:
+    """Grids (c, k, j, i) smoothed by a Gaussian, zero beyond their border. sigma_cells: (3,) along i, j, k."""
     grids = grids[:, None]
     for axis, sigma in zip((2, 3, 4), reversed([float(sigma) for sigma in sigma_cells]), strict=True):
-        reach = int(np.ceil(sigmas * sigma))
+        reach = int(np.ceil(2.5 * sigma))
         kernel = torch.exp(-torch.arange(-reach, reach + 1.0).square() / (2 * sigma**2))
         shape, padding = [1] * 5, [0] * 3
         shape[axis], padding[axis - 2] = len(kernel), reach
@@ -91,28 +88,22 @@ def _box(reach: tuple[int, int, int]) -> torch.Tensor:
 
 
 def peak_offsets(scores: torch.Tensor, best: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
-    """Offsets (n, 3) in cells from peaks to the vertices of parabolas through their neighbours on each axis of a box.
+    """Offsets (n, 3) in cells, at most half of one, from peaks to the vertices of parabolas through their neighbours.
+
+    0 along an axis where the peak is no peak, lies at the border, or has a neighbour that is not finite.
 
     Args:
         scores: (n, cells) of boxes of this shape, whose last axis is the fastest.
         best: (n,) cell of each peak.
     """
-    row, offsets = torch.arange(len(best)), []
-    stride = int(np.prod(shape))
+    row, offsets, stride = torch.arange(len(best)), [], int(np.prod(shape))
+    middle = scores[row, best]
     for size in shape:
         stride //= size
         at = best // stride % size
         free = (at > 0) & (at < size - 1)
         low, high = (scores[row, torch.where(free, best + step, best)] for step in (-stride, stride))
-        offsets.append(vertex(low, scores[row, best], high, free))
+        bend = low + high - 2 * middle
+        usable = free & torch.isfinite(bend) & (bend < -1e-9)
+        offsets.append(torch.where(usable, (0.5 * (low - high) / bend).clamp(-0.5, 0.5), 0.0))
     return torch.stack(offsets, dim=1)
-
-
-def vertex(low: torch.Tensor, middle: torch.Tensor, high: torch.Tensor, free: torch.Tensor) -> torch.Tensor:
-    """(n,) offset in cells, at most half of one, to the vertex of the parabola through three neighbouring values.
-
-    0 where the middle is no peak, a neighbour is not finite, or `free` (n,) is False.
-    """
-    bend = low + high - 2 * middle
-    usable = free & torch.isfinite(bend) & (bend < -1e-9)
-    return torch.where(usable, (0.5 * (low - high) / bend).clamp(-0.5, 0.5), 0.0)

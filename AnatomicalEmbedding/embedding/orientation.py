@@ -98,18 +98,15 @@ def find_faults(
     times = {axis: fit.misfit_mm / max(fit_body(image).misfit_mm, 1e-6) for axis, image in mirrored.items()}
     turned = [times.get(axis, 0.0) > (_MUCH if axis else _BETTER) for axis in range(3)]
     turned[0] |= log_odds[0] < -_SURE and times.get(0, 0.0) > 1 / _MUCH
-    joined, unlike, odd_size = (
-        not any(turned) and fault
-        for fault in (
-            heights_fall(embedding),
-            measured and fit.misfit_mm > _UNLIKE * fit.radius_mm,
-            measured and not all(_SIZES[0] < scale < _SIZES[1] for scale in fit.scales),
-        )
-    )
-    every = zip(
-        (*FAULTS, JOINED, UNLIKE, UNUSUAL_SIZE), (*turned, joined, unlike, odd_size and not unlike), strict=True
-    )
-    return tuple(fault for fault, is_there in every if is_there)
+    found = [fault for fault, is_turned in zip(FAULTS, turned, strict=True) if is_turned]
+    if not found:
+        if heights_fall(embedding):
+            found.append(JOINED)
+        if measured and fit.misfit_mm > _UNLIKE * fit.radius_mm:
+            found.append(UNLIKE)
+        elif measured and not all(_SIZES[0] < scale < _SIZES[1] for scale in fit.scales):
+            found.append(UNUSUAL_SIZE)
+    return tuple(found)
 
 
 def in_cells(grid: WorkingGrid, body: np.ndarray) -> torch.Tensor:

@@ -71,7 +71,7 @@ class BlockAnswers:
     moved_mm: torch.Tensor
 
 
-@dataclass(frozen=True)
+@cache
 class _Layout:
     """Fixed index tables for local cells of one size. Offsets are local cells i, j, k; displacements k slowest.
 
@@ -84,55 +84,37 @@ class _Layout:
     meet. pick: (m * d) the same in the products (cells, nodes) of all groups, laid end to end.
     """
 
-    nodes: torch.Tensor
-    dither: torch.Tensor
-    answering: torch.Tensor
-    block: torch.Tensor
-    low: torch.Tensor
-    size: torch.Tensor
-    displacements: torch.Tensor
-    shape: tuple[int, int, int]
-    groups: tuple[tuple[int, int, int, int], ...]
-    cell: torch.Tensor
-    pick: torch.Tensor
-
-
-@cache
-def _layout(local_mm: tuple[float, float, float]) -> _Layout:
-    cell = torch.tensor(local_mm)
-    nodes = box_offsets(reach_of(_NODE_MM + _BLOCK_MM, np.array(local_mm) * _NODE_STEP)) * _NODE_STEP
-    place = nodes * cell
-    nodes = nodes[place.norm(dim=1) <= _NODE_MM + _BLOCK_MM]
-    nodes = nodes[nodes[:, 2].argsort(stable=True)]
-    place = nodes * cell
-    answering = torch.nonzero(place.norm(dim=1) <= _NODE_MM).flatten()
-    apart = torch.cdist(place[answering], place)
-    block = torch.exp(-apart.square() / (2 * _BLOCK_SIGMA_MM**2)) * (apart <= _BLOCK_MM)
-    reach = torch.from_numpy(reach_of(_SEARCH_MM, np.array(local_mm)))
-    i, j, k = (torch.arange(-int(r), int(r) + 1) for r in reach)
-    displacements = torch.cartesian_prod(k, j, i).flip(1)
-    low = nodes.amin(0) - reach
-    size = nodes.amax(0) + reach - low + 1
-    block = block / block.sum(1, keepdim=True)
-    dither = (torch.arange(1, len(nodes) + 1)[:, None] * _DITHER % 1 - 0.5).float()
-    reached = nodes[:, None] + displacements - low
-    cells = reached[..., 0] + size[0] * (reached[..., 1] + size[1] * reached[..., 2])
-    plane, groups, pick, done = int(size[0] * size[1]), [], torch.empty_like(cells), 0
-    for members in torch.arange(len(nodes)).tensor_split(_GROUPS):
-        first, last = int(members[0]), int(members[-1]) + 1
-        begin, end = int(reached[members, :, 2].min()) * plane, (int(reached[members, :, 2].max()) + 1) * plane
-        pick[members] = done + (cells[members] - begin) * (last - first) + (members - first)[:, None]
-        groups.append((first, last, begin, end))
-        done += (end - begin) * (last - first)
-    return _Layout(
-        nodes, dither, answering, block, low, size, displacements, (len(k), len(j), len(i)),
-        tuple(groups), cells.flatten(), pick.flatten(),
-    )  # fmt: skip
+    def __init__(self, local_mm: tuple[float, float, float]) -> None:
+        mm = torch.tensor(local_mm)
+        nodes = box_offsets(reach_of(_NODE_MM + _BLOCK_MM, np.array(local_mm) * _NODE_STEP)) * _NODE_STEP
+        nodes = nodes[(nodes * mm).norm(dim=1) <= _NODE_MM + _BLOCK_MM]
+        self.nodes = nodes = nodes[nodes[:, 2].argsort(stable=True)]
+        self.dither = (torch.arange(1, len(nodes) + 1)[:, None] * _DITHER % 1 - 0.5).float()
+        place = nodes * mm
+        self.answering = torch.nonzero(place.norm(dim=1) <= _NODE_MM).flatten()
+        apart = torch.cdist(place[self.answering], place)
+        block = torch.exp(-apart.square() / (2 * _BLOCK_SIGMA_MM**2)) * (apart <= _BLOCK_MM)
+        self.block = block / block.sum(1, keepdim=True)
+        reach = torch.from_numpy(reach_of(_SEARCH_MM, np.array(local_mm)))
+        k, j, i = (torch.arange(-int(r), int(r) + 1) for r in reach.flip(0))
+        self.displacements, self.shape = torch.cartesian_prod(k, j, i).flip(1), (len(k), len(j), len(i))
+        self.low = nodes.amin(0) - reach
+        self.size = size = nodes.amax(0) + reach - self.low + 1
+        reached = nodes[:, None] + self.displacements - self.low
+        cells = reached[..., 0] + size[0] * (reached[..., 1] + size[1] * reached[..., 2])
+        plane, self.groups, pick, done = int(size[0] * size[1]), [], torch.empty_like(cells), 0
+        for members in torch.arange(len(nodes)).tensor_split(_GROUPS):
+            first, last = int(members[0]), int(members[-1]) + 1
+            begin, end = int(reached[members, :, 2].min()) * plane, (int(reached[members, :, 2].max()) + 1) * plane
+            pick[members] = done + (cells[members] - begin) * (last - first) + (members - first)[:, None]
+            self.groups.append((first, last, begin, end))
+            done += (end - begin) * (last - first)
+        self.cell, self.pick = cells.flatten(), pick.flatten()
 
 
 def describe_blocks(template: EmbeddingMap, cells: torch.Tensor) -> Blocks:
     """Read the blocks around template places, (n, 3) continuous cells i, j, k."""
-    layout = _layout(_local_mm(template))
+    layout = _Layout(_local_mm(template))
     place = (cells.double() + 0.5) * 2 - 0.5  # in local cells
     around = place[:, None] + layout.nodes + layout.dither
     found = read_rows(template.local_rows, template.local.shape[1:], around)
@@ -142,7 +124,7 @@ def describe_blocks(template: EmbeddingMap, cells: torch.Tensor) -> Blocks:
 
 def match_blocks(blocks: Blocks, rows: TargetRows, first_cells: torch.Tensor) -> BlockAnswers:
     """Find the blocks' points in their targets, near first answers (n, 3) in continuous target cells i, j, k."""
-    layout = _layout(_local_mm(rows.maps[0]))
+    layout = _Layout(_local_mm(rows.maps[0]))
     first = (first_cells.double() + 0.5) * 2 - 0.5
     found = _in_parts(blocks, rows, first, first, layout)
     # far from the first answer the best displacement may lie beyond the box: search again around the answer

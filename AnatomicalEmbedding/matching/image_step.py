@@ -8,11 +8,12 @@ match stays in place.
 
 from __future__ import annotations
 
+import math
 from functools import cache
 
 import torch
 
-from ..embedding.grid_reading import read_linear, vertex
+from ..embedding.grid_reading import peak_offsets, read_linear
 from ..embedding.map import EmbeddingMap
 from .target_batch import TargetRows
 
@@ -30,8 +31,7 @@ class _Layout:
     """Fixed tables for voxels of one size: windows and displacements within a ball each, (m, 3) and (d, 3) voxels.
 
     weight: (m,) of the window, sums to 1. cost: (d,) of a displacement. cell: (d * m,) where both meet in the box of
-    target voxels (`box`: (b, 3)). far: (d, d) bool. beside: (d, 6) numbers of the neighbours along -i, i, -j, j, -k, k;
-    d where there is none.
+    target voxels (`box`: (b, 3)). far: (d, d) bool. place: (d,) cells of the displacements in a box of this shape.
     """
 
     def __init__(self, voxel_mm: tuple[float, float, float]) -> None:
@@ -49,12 +49,10 @@ class _Layout:
         self.box = torch.cartesian_prod(*axes).flip(1)
         at = (self.moves[:, None] + self.window + reach).long()
         self.cell = (at[..., 0] + size[0] * (at[..., 1] + size[1] * at[..., 2])).flatten()
-        number = {tuple(move): n for n, move in enumerate(self.moves.long().tolist())}
-        steps = [(-1, 0, 0), (1, 0, 0), (0, -1, 0), (0, 1, 0), (0, 0, -1), (0, 0, 1)]
-        beside = [
-            [number.get((i + a, j + b, k + c), len(number)) for a, b, c in steps] for i, j, k in self.moves.tolist()
-        ]
-        self.beside = torch.tensor(beside)
+        farthest = self.moves.amax(0).long()
+        self.shape = (2 * farthest + 1).tolist()
+        i, j, k = (self.moves.long() + farthest).unbind(1)
+        self.place = (i * self.shape[1] + j) * self.shape[2] + k
 
 
 def _ball(mm: torch.Tensor, radius_mm: float) -> torch.Tensor:
@@ -92,10 +90,9 @@ def sharpen(windows: torch.Tensor, rows: TargetRows, cells: torch.Tensor) -> tor
     other = judged.masked_fill(~layout.far[best], -torch.inf).amax(1)
     clear = ((judged[row, best] - other - _UNCLEAR) / (_CLEAR - _UNCLEAR)).clamp(0, 1)
     clear = clear * (correlation[row, best] >= _ALIKE)
-    beside = torch.cat([judged, torch.full((len(best), 1), torch.nan)], dim=1)[row[:, None], layout.beside[best]]
-    free = torch.ones(len(best), dtype=torch.bool)
-    step = [vertex(beside[:, 2 * axis], judged[row, best], beside[:, 2 * axis + 1], free) for axis in range(3)]
-    move = (layout.moves[best] + torch.stack(step, dim=1)) * clear[:, None]
+    in_box = torch.full((len(best), math.prod(layout.shape)), -torch.inf)
+    in_box[:, layout.place] = judged
+    move = (layout.moves[best] + peak_offsets(in_box, layout.place[best], layout.shape)) * clear[:, None]
     return cells + move.double() / rows.maps[0].voxels_per_cell
 
 

@@ -241,32 +241,17 @@ def find_pairs(cases: Iterable[Case], templates: Iterable[Case] = ()) -> list[Pa
     refuse_twins([case.id for case in (*cases, *templates)])
     pairs = []
     for template, target in [*permutations(cases, 2), *product(templates, cases)]:
-        points = _shared_landmarks if template.patient == target.patient else _shared_structures
-        names, kinds, template_ras, target_ras = points(template, target)
-        if names:
-            pairs.append(Pair(template, target, names, kinds, template_ras, target_ras))
+        own, other = (_points(case, template.patient == target.patient) for case in (template, target))
+        if shared := [key for key in own if key in other]:
+            names, kinds = zip(*shared, strict=True)
+            places = (np.array([points[key] for key in shared]) for points in (own, other))
+            pairs.append(Pair(template, target, names, kinds, *places))
     return pairs
 
 
-_Shared = tuple[tuple[str, ...], tuple[str, ...], np.ndarray, np.ndarray]
-
-
-def _shared_structures(template: Case, target: Case) -> _Shared:
-    shared = sorted(template.structures.keys() & target.structures.keys())
-    names = tuple(name for name in shared for _ in KINDS)
-    return (
-        names,
-        KINDS * len(shared),
-        np.concatenate([template.structures[name].points_ras for name in shared] or [np.empty((0, 3))]),
-        np.concatenate([target.structures[name].points_ras for name in shared] or [np.empty((0, 3))]),
-    )
-
-
-def _shared_landmarks(template: Case, target: Case) -> _Shared:
-    shared = tuple(sorted(template.landmarks.keys() & target.landmarks.keys()))
-    return (
-        shared,
-        (LANDMARK,) * len(shared),
-        np.array([template.landmarks[name] for name in shared]).reshape(-1, 3),
-        np.array([target.landmarks[name] for name in shared]).reshape(-1, 3),
-    )
+def _points(case: Case, as_landmarks: bool) -> dict[tuple[str, str], np.ndarray]:
+    """(3,) RAS mm of the landmarks of a case, or of the points of its structures, by name and kind."""
+    if as_landmarks:
+        return {(name, LANDMARK): point for name, point in sorted(case.landmarks.items())}
+    structures = sorted(case.structures.items())
+    return {(name, kind): point for name, of in structures for kind, point in zip(KINDS, of.points_ras, strict=True)}
