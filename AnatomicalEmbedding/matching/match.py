@@ -267,14 +267,11 @@ def check_target(target: EmbeddingMap) -> None:
 
 def _matched_back(template: EmbeddingMap, cells: torch.Tensor, rows: TargetRows) -> np.ndarray:
     """Match answers at cells (n, 3) of the targets back to the template: (n, 3) RAS mm."""
-    return np.concatenate(
-        [
-            _match(target, transform_points(target.cell_to_ras, part.numpy()), [template], "standard", False)[
-                0
-            ].points_ras
-            for target, part in zip(rows.maps, cells.split(rows.counts), strict=True)
-        ]
-    )
+    found = []
+    for target, part in zip(rows.maps, cells.split(rows.counts), strict=True):
+        places = transform_points(target.cell_to_ras, part.numpy())
+        found.append(_match(target, places, [template], "standard", by_image=False)[0].points_ras)
+    return np.concatenate(found)
 
 
 def _corrected(cells: torch.Tensor, off_mm: np.ndarray, rows: TargetRows) -> tuple[torch.Tensor, torch.Tensor]:

@@ -132,17 +132,11 @@ def refine(
             field, moved = comparison.improved(field, start, _SMOOTH)
             if moved < _STILL_MM:
                 break
-        field = _unfolded(comparison, field, start, affine)
-    return field
-
-
-def _unfolded(comparison: _Comparison, field: SplineField, start: SplineField, affine: np.ndarray) -> SplineField:
-    """The field, recomputed with increasing smoothing until it no longer folds the body."""
-    smooth = _SMOOTH
-    while smooth < _MOST_SMOOTH and comparison.least_volume(field, affine) < _LEAST_VOLUME:
-        smooth *= 2
-        for _ in range(_UNFOLDING_ROUNDS):
-            field, _moved = comparison.improved(field, start, smooth)
+        smooth = _SMOOTH
+        while smooth < _MOST_SMOOTH and comparison.least_volume(field, affine) < _LEAST_VOLUME:  # it folds the body
+            smooth *= 2
+            for _ in range(_UNFOLDING_ROUNDS):
+                field, _ = comparison.improved(field, start, smooth)
     return field
 
 

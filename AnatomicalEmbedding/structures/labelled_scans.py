@@ -138,15 +138,13 @@ def load_case(scan: Path) -> Case | None:
     landmarks = scan.with_name(f"{case_id}.landmarks.json")
     if labels is None and not landmarks.exists():
         return None
-    structures, left_out = _read_structures(scan, labels, names) if labels else ({}, {})
     points = _read_landmarks(landmarks) if landmarks.exists() else {}
-    return Case(case_id, scan, structures, points, left_out, labels)
-
-
-def _read_structures(scan: Path, labels: Path, names: Path) -> tuple[dict[str, Structure], dict[str, str]]:
+    if labels is None:
+        return Case(case_id, scan, landmarks=points)
     image, _ = read_image(labels)
     _check_same_grid(scan, labels, image)
-    return find_structures(_as_labels(labels, image), image_affine(image), read_names(names))
+    structures, left_out = find_structures(_as_labels(labels, image), image_affine(image), read_names(names))
+    return Case(case_id, scan, structures, points, left_out, labels)
 
 
 @lru_cache(maxsize=2)

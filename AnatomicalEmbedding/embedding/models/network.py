@@ -173,9 +173,7 @@ class EmbeddingNetwork(nn.Module):
     @property
     def reach_cells(self) -> int:
         """How far, in stride-4 cells, the last level and the heads see beyond a cell; even."""
-        if self.spec.organs:
-            return 6
-        return 4 if self.spec.local_channels else 2
+        return 6 if self.spec.organs else 4 if self.spec.local_channels else 2
 
     def forward(self, x: torch.Tensor, descriptors: bool = True) -> Features:
         fine = self.fine(x)
@@ -222,11 +220,13 @@ class EmbeddingNetwork(nn.Module):
             if self.spec.organs and coordinate is not None:
                 logits = self.organs.logits(F.avg_pool3d(x, 2), coordinate.detach(), up, coarse, local)
             return Features(coordinate, None, local, logits)
-        content = _Content.of(x, up)
+        content = _Content(x, up)
         part, fine_part = content.cut(x), content.cut(up)
         local, organs = self.local(part, fine_part), None
         if self.spec.organs and coordinate is not None:
-            organs = self.organs(part, content.cut(coordinate), fine_part, coarse, local, content.first)
+            organs = self.organs(
+                part, content.cut(coordinate), fine_part, coarse, local, [each.start for each in content.cells]
+            )
             if self.spec.organ_channels:
                 local = self.organs.join(local, organs)
             organs = content.placed(organs)
@@ -259,25 +259,16 @@ class _LocalHead(nn.Module):
         return _UnitLength.apply(self.mix(self.stem(x) + self.up(up)).float())
 
 
-@dataclass(frozen=True)
 class _Content:
     """The part of a scan that is not air, and some cells around it, in cells of stride 4.
 
     Up to half of a scan on the lattice is air, where neither descriptors nor organs are needed.
     """
 
-    size: tuple[int, ...]  # of the whole scan: k, j, i
-    cells: tuple[slice, ...]
-
-    @classmethod
-    def of(cls, x: torch.Tensor, up: torch.Tensor) -> "_Content":
+    def __init__(self, x: torch.Tensor, up: torch.Tensor) -> None:
         """x: (b, 1, k, j, i) network input. up: (b, w, k/4, j/4, i/4)."""
-        size = tuple(up.shape[2:])
-        return cls(size, tuple(_filled(x, axis, cells) for axis, cells in enumerate(size, 2)))
-
-    @property
-    def first(self) -> tuple[int, ...]:
-        return tuple(each.start for each in self.cells)
+        self.size = tuple(up.shape[2:])  # of the whole scan: k, j, i
+        self.cells = [_filled(x, axis, cells) for axis, cells in enumerate(self.size, 2)]
 
     def cut(self, whole: torch.Tensor) -> torch.Tensor:
         """Cut this part out of a map of the scan, of any stride."""
