@@ -224,9 +224,7 @@ class EmbeddingNetwork(nn.Module):
         part, fine_part = content.cut(x), content.cut(up)
         local, organs = self.local(part, fine_part), None
         if self.spec.organs and coordinate is not None:
-            organs = self.organs(
-                part, content.cut(coordinate), fine_part, coarse, local, [each.start for each in content.cells]
-            )
+            organs = self.organs(part, content.cut(coordinate), fine_part, coarse, local, content.cells)
             if self.spec.organ_channels:
                 local = self.organs.join(local, organs)
             organs = content.placed(organs)
