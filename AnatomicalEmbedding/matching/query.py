@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from ..embedding.levels import above_ends, spine_ends
+from ..embedding.levels import above_ends, near_spine, spine_ends
 from ..embedding.map import EmbeddingMap
 from ..errors import PointsError
 from ..scan.geometry import transform_points
@@ -25,8 +25,8 @@ class Query:
         sizes: (n,) volume of the body frame in a unit volume of the template.
         descriptors: (n, l) of the points themselves, for effort "fast"; or None.
         blocks: descriptors of the tissue around the points, for further efforts; or None.
-        above_ends_mm: (n, len(ENDS_MM)) mm above each end of the spine, NaN for an end that the template does not show;
-            None if unknown.
+        above_ends_mm: (n, len(ENDS_MM)) of points near the spine, mm above each of its ends; NaN for an end that the
+            template does not show. None if unknown.
     """
 
     weights_hash: str
@@ -49,7 +49,8 @@ def read_query(template: EmbeddingMap, points_ras: np.ndarray, effort: str = "st
         descriptors = template.describe(points_ras)
     elif template.local is not None and effort != "coordinates":
         blocks = describe_blocks(template, torch.from_numpy(transform_points(template.ras_to_cell, points_ras)))
-    above = above_ends(points_ras[:, 2], spine_ends(template))
+    ends = spine_ends(template) if near_spine(coordinates.float().numpy()).any() else {}
+    above = above_ends(points_ras[:, 2], ends)
     return Query(template.provenance.weights_hash, coordinates, sizes, descriptors, blocks, above)
 
 
