@@ -243,7 +243,6 @@ def _library(folder: Path) -> None:
 
 def _use_library(folder: Path) -> object:
     library = StructureLibrary.load(_file(folder))
-    library.check(_map().provenance.weights_hash)
     found = locate(library.examples, _map(), library.effort)
     assert all(np.isfinite(each.box_ras).all() for each in found.values())
     for each in found.values() if library.margins is not None else ():
