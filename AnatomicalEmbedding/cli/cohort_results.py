@@ -100,10 +100,10 @@ def find(search: Search, options: argparse.Namespace) -> list[Found]:
         if options.box:
             corners = parse_point(options.box, 6).reshape(2, 3)
             return search.box(make_example(template, np.sort(corners, axis=0)), options.refine, step)
-        from ..matching.query import Query, StoredQuery
+        from ..matching.query import read_query
 
         point = parse_point(options.point)
-        return search.point(StoredQuery.of(Query(template, point[None])), options.refine, step)
+        return search.point(read_query(template, point[None]), options.refine, step)
 
 
 def _template(search: Search, options: argparse.Namespace) -> EmbeddingMap:

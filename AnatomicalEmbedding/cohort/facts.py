@@ -23,7 +23,7 @@ def make_facts(embedding: EmbeddingMap) -> dict[str, Any]:
     rest is as `EmbeddingMap` has it. Raises MapError for a map without coordinates in mm of the common body frame.
     """
     made_by = embedding.provenance
-    if embedding.coordinate is None or not made_by.metric:
+    if not made_by.metric:
         raise MapError(f"{made_by.model}: has no common body frame in mm, which cohorts need.")
     coverage = find_coverage(embedding)
     ras, body = body_points(embedding)

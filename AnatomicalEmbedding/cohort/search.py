@@ -16,7 +16,7 @@ from ..embedding.inference import volume_hash
 from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError, MapError
 from ..matching.match import Matches, match_query
-from ..matching.query import Query, StoredQuery
+from ..matching.query import Query
 from ..matching.status import ABSENT, MATCHED, UNCERTAIN, decide
 from ..scan.sources import distinct_names
 from ..scan.volume import Volume
@@ -106,7 +106,7 @@ class Search:
         found = [_absent(hit.row) for hit in hits if hit.distance_mm > _FAR_MM]
         first = self._match(query, near, "coordinates", lambda share: None)
         order = sorted(range(len(near)), key=lambda n: _order(first[n]))
-        best = order[: refined if query.descriptors is not None else 0]
+        best = order[: refined if query.blocks is not None else 0]
         better = self._match(query, [near[n] for n in best], "standard", step)
         for n in order[len(best) :]:
             found.append(first[n] if near[n].distance_mm <= _NEAR_MM else _absent(near[n].row))
@@ -128,8 +128,8 @@ class Search:
 
     def box(self, example: Example, refined: int = _REFINED, step: Step = lambda share: None) -> list[Found]:
         """Find a box of a scan in every scan that holds its middle, the most probable first; arguments as `point`."""
-        query = StoredQuery.of(example.query)
-        centre = StoredQuery(query.weights_hash, query.coordinates[6:].mean(0, keepdim=True), query.sizes[6:7])
+        query = example.query
+        centre = Query(query.weights_hash, query.coordinates[6:].mean(0, keepdim=True), query.sizes[6:7])
         found = self.point(centre, 0)
         wanted = [each for each in found if each.status != ABSENT][:refined]
         for number, each in enumerate(wanted):

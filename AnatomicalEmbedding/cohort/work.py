@@ -80,7 +80,7 @@ def _embed(task: Task) -> dict[str, Any]:
         # without the name, equal scans give equal files; cohorts do not compare images
         found = replace(found, provenance=replace(found.provenance, scan=""), image=None)
         if not task.descriptors:
-            found = replace(found, local=None, global_=None)
+            found = replace(found, local=None)
         found.save(path)
         facts = make_facts(EmbeddingMap.load(path))
     size, sha256 = path.stat().st_size, file_sha256(path)

@@ -39,7 +39,7 @@ def patient_on_grid(
     if not body.any():
         raise no_patient(volume)
     grid, body = crop(grid, body, lattice, size_step)
-    return replace(grid, hu=torch.from_numpy(flatten_outside(grid.hu.numpy(), body))), body
+    return replace(grid, hu=torch.where(torch.from_numpy(body), grid.hu, AIR_HU)), body
 
 
 def no_patient(volume: Volume) -> VolumeError:
@@ -83,11 +83,6 @@ def body_on_grid(grid: WorkingGrid) -> np.ndarray:
         found = found.repeat(2, axis)
     mask[box] = found[tuple(slice(0, n) for n in part.shape)]
     return mask
-
-
-def flatten_outside(hu: np.ndarray, body: np.ndarray) -> np.ndarray:
-    """Copy of `hu` with everything outside `body` set to air, as in the training scans."""
-    return np.where(body, hu, np.float32(AIR_HU))
 
 
 def _dilate(mask: np.ndarray, reach: int) -> np.ndarray:

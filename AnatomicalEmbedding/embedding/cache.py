@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from .map import EmbeddingMap, Provenance
 
 DEFAULT_LIMIT_BYTES = 2 * 2**30
-_CLOCKS_AGREE_NS = 60 * 10**9  # this computer and the one that serves the folder
 
 
 def default_folder() -> Path:
@@ -51,21 +49,17 @@ class MapCache:
         return found
 
     def put(self, embedding: EmbeddingMap) -> None:
-        """Keep a map; remove it by older versions, and the oldest beyond the limit. Does nothing on a full disk."""
+        """Keep a map, and remove the least recently used ones beyond the limit. Does nothing on a full disk."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            path = self._path(embedding.provenance)
-            embedding.save(path)
-            for other in self.folder.glob(f"{path.name.partition('.')[0]}.*"):
-                if other != path:  # of an older version
-                    other.unlink(missing_ok=True)
+            embedding.save(self._path(embedding.provenance))
             self.shrink(self.limit_bytes)
         except (MapError, OSError):
             return
 
     def size_bytes(self) -> int:
         """Bytes of all maps."""
-        return sum(_size(path) for path in self._files())
+        return sum(size for _, size, _ in self._files())
 
     def count(self) -> int:
         """How many maps are kept."""
@@ -76,41 +70,26 @@ class MapCache:
 
         Maps that another program holds stay.
         """
-        now = time.time_ns()
-        oldest_first = sorted(self._files(), key=lambda path: _last_used(path, now))
-        excess = self.size_bytes() - limit_bytes
-        removed = 0
-        for path in oldest_first:
-            if excess <= 0:
-                break
-            size = _size(path)
-            with suppress(OSError):
-                path.unlink()
-                excess -= size
-                removed += 1
+        excess, removed = self.size_bytes() - limit_bytes, 0
+        for _, size, path in sorted(self._files()):
+            if excess > 0:
+                with suppress(OSError):
+                    path.unlink()
+                    excess -= size
+                    removed += 1
         return removed
 
-    def _files(self) -> list[Path]:
-        return list(self.folder.glob("*.map.safetensors")) if self.folder.is_dir() else []
+    def _files(self) -> list[tuple[float, int, Path]]:
+        """Time of last use, bytes and path of each map."""
+        found = []
+        for path in self.folder.glob("*.map.safetensors"):
+            with suppress(OSError):  # another program has just removed it
+                about = path.stat()
+                found.append((about.st_mtime, about.st_size, path))
+        return found
 
     def _path(self, provenance: Provenance) -> Path:
         from .map_file import FORMAT_VERSION, SUFFIX  # loads torch
 
         scan, weights = provenance.scan_hash[:24], provenance.weights_hash[:16]
         return self.folder / f"{scan}-{weights}.{FORMAT_VERSION}{SUFFIX}"
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:  # another program has just removed it
-        return 0
-
-
-def _last_used(path: Path, now: int) -> int:
-    """Time of the last use, ns; 0 for a map dated in the future, as after a clock was set back."""
-    try:
-        used = path.stat().st_mtime_ns
-    except OSError:
-        return 0
-    return used if used <= now + _CLOCKS_AGREE_NS else 0

@@ -71,9 +71,9 @@ class Forest:
     def predict(self, evidence: np.ndarray) -> np.ndarray:
         """Mean outcomes over the trees, (n, len(OUTCOMES)), for rows of evidence (n, f)."""
         evidence = np.asarray(evidence, dtype=np.float32)
-        chunks = range(0, len(evidence), _CHUNK)
-        parts = [self._predict(evidence[start : start + _CHUNK]) for start in chunks]
-        return np.concatenate(parts) if parts else np.empty((0, len(OUTCOMES)))
+        return np.concatenate(
+            [self._predict(part) for part in np.split(evidence, range(_CHUNK, len(evidence), _CHUNK))]
+        )
 
     def _predict(self, evidence: np.ndarray) -> np.ndarray:
         width = evidence.shape[1]

@@ -110,7 +110,7 @@ def find_coverage(embedding: EmbeddingMap) -> Coverage:
     Raises MapError for a map without body or without coordinates in mm of the common frame.
     """
     name = embedding.provenance.scan or "the scan"
-    if not embedding.provenance.metric or embedding.coordinate is None:
+    if not embedding.provenance.metric:
         raise MapError(f"{name}: these weights have no common body frame in mm; choose others to see what it holds.")
     if not len(embedding.body_index):
         raise MapError(f"{name}: holds no body, so no part of it can be named.")

@@ -19,14 +19,11 @@ def read_linear(grids: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
     return read[..., 0, 0].transpose(1, 2)
 
 
-def smoothed(grids: torch.Tensor, sigma_cells: Sequence[float], sigmas: float = 2.5) -> torch.Tensor:
-    """Grids (c, k, j, i) smoothed by a Gaussian, zero beyond their border.
-
-    sigma_cells: (3,) along i, j, k. sigmas: after how many of them the Gaussian is cut off.
-    """
+def smoothed(grids: torch.Tensor, sigma_cells: Sequence[float]) -> torch.Tensor:
+    """Grids (c, k, j, i) smoothed by a Gaussian, zero beyond their border. sigma_cells: (3,) along i, j, k."""
     grids = grids[:, None]
     for axis, sigma in zip((2, 3, 4), reversed([float(sigma) for sigma in sigma_cells]), strict=True):
-        reach = int(np.ceil(sigmas * sigma))
+        reach = int(np.ceil(2.5 * sigma))
         kernel = torch.exp(-torch.arange(-reach, reach + 1.0).square() / (2 * sigma**2))
         shape, padding = [1] * 5, [0] * 3
         shape[axis], padding[axis - 2] = len(kernel), reach
@@ -54,15 +51,9 @@ def read_rows(rows: torch.Tensor, shape: torch.Size, cells: torch.Tensor) -> tor
 
 def flat_index(cells: torch.Tensor, shape: torch.Size) -> tuple[torch.Tensor, torch.Tensor]:
     """Row of whole cells (..., 3), moved onto a grid of shape (k, j, i), and which of them lie on it."""
-    on_grid, inside = onto_grid(cells, shape)
-    i, j, k = on_grid.unbind(-1)
-    return (k * shape[1] + j) * shape[2] + i, inside
-
-
-def onto_grid(cells: torch.Tensor, shape: torch.Size) -> tuple[torch.Tensor, torch.Tensor]:
-    """Whole cells (..., 3) moved onto a grid of shape (k, j, i), and which of them were on it."""
     on_grid = torch.minimum(cells.clamp(min=0), _last_cell(tuple(shape), cells.device))
-    return on_grid, (on_grid == cells).all(-1)
+    i, j, k = on_grid.unbind(-1)
+    return (k * shape[1] + j) * shape[2] + i, (on_grid == cells).all(-1)
 
 
 @cache
@@ -76,9 +67,9 @@ def rows_of(grid: torch.Tensor) -> torch.Tensor:
     return grid.movedim(0, -1).reshape(-1, grid.shape[0])
 
 
-def in_rows(grid: torch.Tensor | None) -> torch.Tensor | None:
+def in_rows(grid: torch.Tensor) -> torch.Tensor:
     """The same grid (c, k, j, i), with the values of each cell contiguous in memory, as `read_rows` reads them."""
-    return None if grid is None else grid.movedim(0, -1).contiguous().movedim(-1, 0)
+    return grid.movedim(0, -1).contiguous().movedim(-1, 0)
 
 
 def reach_of(radius_mm: float, cell_mm: np.ndarray) -> np.ndarray:
@@ -96,11 +87,23 @@ def _box(reach: tuple[int, int, int]) -> torch.Tensor:
     return torch.tensor(list(product(*(range(-r, r + 1) for r in reach))))
 
 
-def vertex(low: torch.Tensor, middle: torch.Tensor, high: torch.Tensor, free: torch.Tensor) -> torch.Tensor:
-    """(n,) offset in cells, at most half of one, to the vertex of the parabola through three neighbouring values.
+def peak_offsets(scores: torch.Tensor, best: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    """Offsets (n, 3) in cells, at most half of one, from peaks to the vertices of parabolas through their neighbours.
 
-    0 where the middle is no peak, a neighbour is not finite, or `free` (n,) is False.
+    0 along an axis where the peak is no peak, lies at the border, or has a neighbour that is not finite.
+
+    Args:
+        scores: (n, cells) of boxes of this shape, whose last axis is the fastest.
+        best: (n,) cell of each peak.
     """
-    bend = low + high - 2 * middle
-    usable = free & torch.isfinite(bend) & (bend < -1e-9)
-    return torch.where(usable, (0.5 * (low - high) / bend).clamp(-0.5, 0.5), 0.0)
+    row, offsets, stride = torch.arange(len(best)), [], int(np.prod(shape))
+    middle = scores[row, best]
+    for size in shape:
+        stride //= size
+        at = best // stride % size
+        free = (at > 0) & (at < size - 1)
+        low, high = (scores[row, torch.where(free, best + step, best)] for step in (-stride, stride))
+        bend = low + high - 2 * middle
+        usable = free & torch.isfinite(bend) & (bend < -1e-9)
+        offsets.append(torch.where(usable, (0.5 * (low - high) / bend).clamp(-0.5, 0.5), 0.0))
+    return torch.stack(offsets, dim=1)

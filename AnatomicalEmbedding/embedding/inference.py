@@ -6,13 +6,12 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol, cast
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..errors import CancelledError, MemoryLimitError
+from ..errors import CancelledError, MemoryLimitError, WeightsError
 from ..scan.geometry import transform_points
 from ..scan.volume import Volume, check_voxels
 from .anchoring import anchored
@@ -23,36 +22,14 @@ from .device import choose_device, is_out_of_memory, memory_budget
 from .grid_reading import in_rows
 from .map import EmbeddingMap, Provenance
 from .models.convolution import fold_norms
-from .models.network import Features
+from .models.network import EmbeddingNetwork, Features
 from .models.registry import find_weights
 from .organ_boxes import organ_boxes
 from .orientation import doubtful_axes, find_faults, orientation_of, turn_over
-from .slabs import FINE_REACH_CELLS, SlabNetwork, run_in_slabs
+from .slabs import FINE_REACH_CELLS, run_in_slabs
 from .working_grid import axis_matrix, levels_of
 
 _BODY_SHARE = 0.3  # share of body voxels from which a cell may be an answer
-
-
-class Backbone(Protocol):
-    """The network interface that inference uses; see EmbeddingNetwork for each member."""
-
-    stride: int
-    spacing_mm: tuple[float, float, float]
-    unit_mm: float | None
-    metric: bool
-    lattice: int
-    size_step: int
-    bytes_per_voxel: float
-    descriptor_bytes_per_voxel: float
-    scales: tuple[float, ...]
-    organ_places: torch.Tensor | None
-    organ_names: tuple[str, ...]
-
-    def prepare(self, hu: torch.Tensor) -> torch.Tensor: ...
-
-    def to(self, device: torch.device) -> torch.nn.Module: ...
-
-    def __call__(self, x: torch.Tensor, descriptors: bool = True) -> Features: ...
 
 
 ProgressCallback = Callable[[float, str], None]
@@ -70,10 +47,12 @@ def load_model(name: str = "auto", device: str = "auto", cache: MapCache | None 
         cache: folder where maps are kept and found again, such as `MapCache(Path("maps"))`; default: maps are not kept.
 
     Raises:
-        WeightsError: the weights are unknown or damaged.
+        WeightsError: the weights are unknown, damaged, or without coordinates.
         AnatomicalEmbeddingError: the device is not there.
     """
     found = find_weights(name)
+    if not found.network.spec.coordinates:
+        raise WeightsError(f"{found.name}: has no coordinates, which maps need; choose other weights.")
     network, on = fold_norms(found.network), choose_device(device)
     return Model(network, found.name, found.sha256, on, found.card, cache, calibration=found.calibration)
 
@@ -90,7 +69,7 @@ class Model:
         calibration: of answers by these weights, or None.
     """
 
-    network: Backbone
+    network: EmbeddingNetwork
     name: str
     weights_hash: str
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
@@ -101,15 +80,6 @@ class Model:
 
     def __post_init__(self) -> None:
         self.network.to(self.device).eval()
-
-    def predicted_bytes(self, volume: Volume) -> int:
-        """Estimate the peak memory of embedding a volume in one piece, beyond the volume itself, in bytes."""
-        extent = volume.bounds_ras[1] - volume.bounds_ras[0]
-        voxels = np.prod(extent / self.network.spacing_mm + self.network.lattice + self.network.size_step)
-        return int(voxels * max(scale**3 * self._bytes_per_voxel(scale == 1.0) for scale in self.network.scales))
-
-    def _bytes_per_voxel(self, descriptors: bool) -> float:
-        return self.network.bytes_per_voxel + (self.network.descriptor_bytes_per_voxel if descriptors else 0.0)
 
     def embed(
         self,
@@ -151,12 +121,12 @@ class Model:
         if not volume.path:  # a file was checked when it was read
             check_voxels(volume)
         found, log_odds = self._run_network(volume, provenance, step)
-
-        def check(share: float, what: str) -> None:
-            step(0.95, "checking which way round the scan is stored")
-
         mirrored = {
-            axis: self._run_network(turn_over(volume, axis), provenance, check)[0]
+            axis: self._run_network(
+                turn_over(volume, axis),
+                provenance,
+                lambda share, what: step(0.95, "checking which way round the scan is stored"),
+            )[0]
             for axis in doubtful_axes(found, log_odds)
         }
         return replace(found, faults=find_faults(found, log_odds, mirrored))
@@ -175,8 +145,7 @@ class Model:
             lambda share, what: step(0.05 + 0.45 * share, what),
         )
         step(0.5, "embedding")
-        x = network.prepare(grid.hu)
-        found = self._run_scales(x, lambda share: step(0.5 + 0.45 * share, "embedding"))
+        found = self._run_scales(network.prepare(grid.hu), lambda share: step(0.5 + 0.45 * share, "embedding"))
         cell_mm = np.asarray(grid.spacing_mm) * network.stride
         cell_to_ras = np.diag([*cell_mm, 1.0])
         cell_to_ras[:3, 3] = grid.origin_ras + (network.stride - 1) / 2 * np.asarray(grid.spacing_mm)
@@ -184,16 +153,14 @@ class Model:
         cells = (share >= _BODY_SHARE) & _centres_inside(volume, cell_to_ras, share.shape)
         if not cells.any():
             raise no_patient(volume)
-        coordinate = found.coordinate
-        if coordinate is not None and found.organs is not None and network.organ_places is not None:
-            coordinate = anchored(coordinate, found.organs * cells, network.organ_places, cells, cell_mm)
-        boxes = {}
+        coordinate, boxes = found.coordinate, {}
         if found.organs is not None:
-            boxes = organ_boxes(found.organs * cells, network.organ_names, cell_to_ras)
+            organs = found.organs * cells
+            coordinate = anchored(coordinate, organs, network.organs.places, cells, cell_mm)
+            boxes = organ_boxes(organs, network.organ_names, cell_to_ras)
         found_map = EmbeddingMap(
-            None if coordinate is None else coordinate * (network.unit_mm or 1.0), cells, cell_to_ras,
-            volume.ijk_to_ras, volume.shape, provenance, volume.notes, found.global_, found.local, self.calibration,
-            boxes, image=levels_of(grid.hu),
+            coordinate * (network.unit_mm or 1.0), cells, cell_to_ras, volume.ijk_to_ras, volume.shape, provenance,
+            volume.notes, found.local, self.calibration, boxes, image=levels_of(grid.hu),
         )  # fmt: skip
         return found_map, orientation_of(grid, body)
 
@@ -203,74 +170,60 @@ class Model:
         The network was trained to give the same coordinate at any scale; averaging reduces its error.
         """
         scales, found = self.network.scales, Features()
-        coordinates: list[torch.Tensor] = []
+        coordinates = []
         for number, scale in enumerate(scales):
-            resized = x if scale == 1.0 else _resized(x, scale, self.network.size_step)
 
             def step_of_scale(share: float, done: int = number) -> None:
                 step((done + share) / len(scales))
 
-            part = self._run(resized, scale == 1.0, step_of_scale)
             if scale == 1.0:
-                found = part
-            elif part.coordinate is not None:
-                part = Features(_resampled(part.coordinate, x.shape, scale, self.network.stride))
-            coordinates.append(part.coordinate)
-        return found if found.coordinate is None else found._replace(coordinate=sum(coordinates) / len(scales))
+                found = self._run(x, True, step_of_scale)
+                coordinates.append(found.coordinate)
+            else:
+                part = self._run(_resized(x, scale, self.network.size_step), False, step_of_scale)
+                coordinates.append(_resampled(part.coordinate, x.shape, scale, self.network.stride))
+        return found._replace(coordinate=sum(coordinates) / len(scales))
 
     def _run(self, x: torch.Tensor, descriptors: bool, step: Callable[[float], None]) -> Features:
-        budget = self.budget_bytes if self.budget_bytes is not None else memory_budget(self.device)
-        need = x[0].numel() * self._bytes_per_voxel(descriptors)
+        """Run the network on input (1, k, j, i), in slabs where the whole input exceeds the memory budget."""
+        network, voxels = self.network, x[0].numel()
+        of_voxel = network.bytes_per_voxel + (network.descriptor_bytes_per_voxel if descriptors else 0.0)
+        fixed, need = voxels * network.fixed_bytes_per_voxel, voxels * of_voxel
+        budget = memory_budget(self.device) if self.budget_bytes is None else self.budget_bytes
+        layer = x[0, 0].numel() * network.stride * (of_voxel - network.fixed_bytes_per_voxel)
+        reach = (network.reach_cells if descriptors else FINE_REACH_CELLS) + FINE_REACH_CELLS
         while True:
+            slab_cells = int((budget - fixed) // layer - 2 * reach) // 2 * 2
+            if need > budget and slab_cells < 2:
+                raise MemoryLimitError(
+                    f"embedding needs about {need / 2**20:.0f} MB but {budget / 2**20:.0f} MB are allowed, too few "
+                    "even in slabs; close other programs or raise the limit."
+                )
             try:
-                return self._run_within(budget, x, descriptors, step)
+                # on a CPU, some convolutions choose bfloat16 themselves
+                with torch.autocast(self.device.type, dtype=torch.float16, enabled=self.device.type == "cuda"):
+                    if need > budget:
+                        found = run_in_slabs(network, x, slab_cells, self.device, step, descriptors)
+                    else:
+                        found = network(x[None].to(self.device), descriptors)
+                step(1.0)
+                return _without_batch(found)
             except (MemoryError, RuntimeError) as error:
                 if not is_out_of_memory(error):
                     raise
             # another program took the free memory: slabs of half the size, until MemoryLimitError
-            fixed = int(x[0].numel() * getattr(self.network, "fixed_bytes_per_voxel", 0.0))
-            budget = fixed + (int(min(budget, need)) - fixed) // 2
+            budget = int(fixed + (min(budget, need) - fixed) / 2)
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
 
-    def _run_within(self, budget: int, x: torch.Tensor, descriptors: bool, step: Callable[[float], None]) -> Features:
-        network, voxels = self.network, x[0].numel()
-        need = voxels * self._bytes_per_voxel(descriptors)
-        if need <= budget:
-            with self._precision():
-                found = network(x[None].to(self.device), descriptors)
-            step(1.0)
-            return _without_batch(found)
-        slab_cells = 0
-        slabs = cast(SlabNetwork, network)
-        if hasattr(network, "fine"):
-            left = budget - voxels * slabs.fixed_bytes_per_voxel
-            in_slabs = self._bytes_per_voxel(descriptors) - slabs.fixed_bytes_per_voxel
-            layer = x[0, 0].numel() * network.stride * in_slabs
-            reach = (slabs.reach_cells if descriptors else FINE_REACH_CELLS) + FINE_REACH_CELLS
-            slab_cells = int(left // layer - 2 * reach) // 2 * 2
-        if slab_cells < 2:
-            raise MemoryLimitError(
-                f"embedding needs about {need / 2**20:.0f} MB but "
-                f"{budget / 2**20:.0f} MB are allowed, too few even in slabs; close other programs or raise the limit."
-            )
-        with self._precision():
-            return _without_batch(run_in_slabs(slabs, x, slab_cells, self.device, step, descriptors))
-
-    def _precision(self) -> torch.autocast:
-        # on CUDA only: on a CPU, some convolutions choose bfloat16 themselves
-        return torch.autocast(self.device.type, dtype=torch.float16, enabled=self.device.type == "cuda")
-
 
 def _without_batch(found: Features) -> Features:
-    """Features on the CPU: coordinate and organs in float32, descriptors in float16, exact to a thousandth.
+    """Features on the CPU: coordinate in float32, descriptors in float16, exact to a thousandth.
 
     Each cell's descriptor is contiguous in memory, as matching reads it.
     """
-    coordinate, global_, local, organs = (None if value is None else value[0].cpu() for value in found)
-    coordinate = None if coordinate is None else coordinate.float()
-    global_, local = (in_rows(None if each is None else each.half()) for each in (global_, local))
-    return Features(coordinate, global_, local, organs)
+    coordinate, _, local, organs = (None if value is None else value[0].cpu() for value in found)
+    return Features(coordinate.float(), None, None if local is None else in_rows(local.half()), organs)
 
 
 def _resized(x: torch.Tensor, scale: float, size_step: int) -> torch.Tensor:

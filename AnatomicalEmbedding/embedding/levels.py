@@ -46,7 +46,7 @@ _NUMBERED = re.compile(
 def spine_ends(embedding: EmbeddingMap) -> dict[str, float]:
     """Find the ends of ENDS_MM that a scan shows: name -> world height, S mm."""
     boxes = embedding.organ_boxes
-    if not embedding.provenance.metric or embedding.coordinate is None or not boxes:
+    if not embedding.provenance.metric or not boxes:
         return {}
     low, high = bounds_of(embedding.scan_to_ras, embedding.scan_shape)[:, 2]
     ends = {}

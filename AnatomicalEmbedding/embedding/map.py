@@ -30,11 +30,9 @@ class EmbeddingMap:
 
     Args:
         coordinate: float32 (3, k, j, i), channels towards R, A, S; mm when `provenance.metric`. Only body cells count.
-            None: the weights have descriptors alone.
         body: bool (k, j, i), cells that may be an answer: tissue inside the scan, not air or table.
         cell_to_ras: (4, 4), cell index (i, j, k, 1) -> RAS mm of the cell's centre; along the axes.
         scan_to_ras, scan_shape: voxel matrix and (k, j, i) size of the scan.
-        global_: float16 (g, k/2, j/2, i/2) rounded up, unit descriptors of double cells, or None.
         local: float16 (l, 2k, 2j, 2i), unit descriptors of half cells, or None.
         calibration: of the weights, or None; not stored in the map's file.
         organ_boxes: organ -> (2, 3) lowest and highest corner, RAS mm, of the organs that the network finds.
@@ -43,14 +41,13 @@ class EmbeddingMap:
             or None.
     """
 
-    coordinate: torch.Tensor | None
+    coordinate: torch.Tensor
     body: torch.Tensor
     cell_to_ras: np.ndarray
     scan_to_ras: np.ndarray
     scan_shape: tuple[int, int, int]
     provenance: Provenance
     notes: tuple[str, ...] = field(default=())
-    global_: torch.Tensor | None = None
     local: torch.Tensor | None = None
     calibration: Calibration | None = None
     organ_boxes: Mapping[str, np.ndarray] = field(default_factory=dict)
@@ -136,8 +133,7 @@ class EmbeddingMap:
 
     def precompute(self) -> None:
         """Compute all cached properties that matching reads, so that the first match is as fast as the next."""
-        if self.coordinate is not None:
-            _ = self.centred_cells, self.coordinate_rows
+        _ = self.centred_cells, self.coordinate_rows
         if self.local is not None:
             _ = self.local_rows, self.local_body
         if self.image is not None:
@@ -188,8 +184,8 @@ class EmbeddingMap:
             )
         return points
 
-    def describe(self, points_ras: np.ndarray) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Read local (N, l) and global (N, g) descriptors at points (N, 3) RAS mm, linearly, of unit length.
+    def describe(self, points_ras: np.ndarray) -> torch.Tensor:
+        """Read local descriptors (N, l) at points (N, 3) RAS mm, linearly, of unit length.
 
         Raises PointsError for a point outside the scan, MapError where the map holds no descriptors.
         """
@@ -197,11 +193,7 @@ class EmbeddingMap:
         if self.local is None:
             raise MapError(f"{self.provenance.scan or 'map'}: was made by weights without descriptors.")
         place = torch.from_numpy(transform_points(self.ras_to_cell, points))
-        local = read_rows(self.local_rows, self.local.shape[1:], (place + 0.5) * 2 - 0.5)
-        if self.global_ is None:
-            return F.normalize(local, dim=1), None
-        coarse = read_linear(self.global_[None].float(), ((place + 0.5) / 2 - 0.5)[None].float())[0]
-        return F.normalize(local, dim=1), F.normalize(coarse, dim=1)
+        return F.normalize(read_rows(self.local_rows, self.local.shape[1:], (place + 0.5) * 2 - 0.5), dim=1)
 
     def save(self, path: str | Path) -> None:
         """Write the map as one file, see `map_file`. Raises MapError where it cannot be written."""

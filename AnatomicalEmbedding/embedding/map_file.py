@@ -22,7 +22,6 @@ from safetensors import safe_open
 
 from ..errors import MapError
 from ..scan.boxes import boxes_from_json, boxes_to_json
-from .grid_reading import in_rows
 from .tensor_files import DAMAGED, NewerFormatError, about_in, check_fields, check_size, write_tensor_file
 
 SUFFIX = ".map.safetensors"
@@ -66,7 +65,6 @@ def write_map_file(path: str | Path, fields: Mapping[str, Any]) -> None:
         "body": torch.from_numpy(np.packbits(body.numpy().ravel())),
         "cell_to_ras": torch.from_numpy(np.ascontiguousarray(fields["cell_to_ras"])),
         "scan_to_ras": torch.from_numpy(np.ascontiguousarray(fields["scan_to_ras"])),
-        **{name: fields[name] for name in ("global_", "image") if fields[name] is not None},
     }
     about = {
         "format_version": FORMAT_VERSION,
@@ -77,8 +75,9 @@ def write_map_file(path: str | Path, fields: Mapping[str, Any]) -> None:
         "faults": list(fields["faults"]),
         "organ_boxes": boxes_to_json(fields["organ_boxes"]),
     }
-    if fields["coordinate"] is not None:
-        tensors["coordinate"], about["coordinate_range"] = _encode_coordinates(fields["coordinate"][:, body].T)
+    tensors["coordinate"], about["coordinate_range"] = _encode_coordinates(fields["coordinate"][:, body].T)
+    if fields["image"] is not None:
+        tensors["image"] = fields["image"]
     if fields["local"] is not None:
         tensors |= _encode_descriptors(fields["local"], body)
     write_tensor_file(path, tensors, {_METADATA_KEY: json.dumps(about, sort_keys=True)}, MapError)
@@ -100,9 +99,7 @@ def read_map_file(path: str | Path, descriptors: bool = True) -> dict[str, Any]:
             k, j, i = body.shape
             everywhere = slice(0, k), slice(0, j), slice(0, i)
             found["local"] = _decode_descriptors(file, body, everywhere)
-            found["global_"] = in_rows(_read_optional(file, "global_"))
-            found["image"] = _read_optional(file, "image")
-        _check_grids(found)
+            found["image"] = _read_image(file, body)
         return found
 
 
@@ -145,11 +142,10 @@ def _read_fields(file: Any, about: dict[str, Any], body: torch.Tensor) -> dict[s
     shape = about["scan_shape"]
     if len(shape) != 3 or not all(isinstance(n, int) and 0 < n < _LARGEST_SCAN_VOXELS for n in shape):
         raise ValueError("a scan cannot have this size")
-    coordinate, steps = None, _read_optional(file, "coordinate")
-    if steps is not None:
-        check_size(steps, (int(body.sum()), 3), torch.int16)
-        coordinate = torch.zeros(3, *body.shape)
-        coordinate[:, body] = _decode_coordinates(steps, about["coordinate_range"]).T
+    steps = file.get_tensor("coordinate")
+    check_size(steps, (int(body.sum()), 3), torch.int16)
+    coordinate = torch.zeros(3, *body.shape)
+    coordinate[:, body] = _decode_coordinates(steps, about["coordinate_range"]).T
     return {
         "coordinate": coordinate,
         "body": body,
@@ -163,14 +159,13 @@ def _read_fields(file: Any, about: dict[str, Any], body: torch.Tensor) -> dict[s
     }
 
 
-def _read_optional(file: Any, name: str) -> torch.Tensor | None:
-    """Read a tensor without NaN and infinity, or None where the file has none of this name."""
-    if name not in file.keys():  # noqa: SIM118 - not a dict
+def _read_image(file: Any, body: torch.Tensor) -> torch.Tensor | None:
+    if "image" not in file.keys():  # noqa: SIM118 - not a dict
         return None
-    values = file.get_tensor(name)
-    if values.is_floating_point() and not math.isfinite(values.sum(dtype=torch.float64)):
-        raise ValueError(f"{name} holds NaN or infinity")
-    return values
+    image = file.get_tensor("image")
+    voxels = max(len(image) // len(body), 1)
+    check_size(image, tuple(voxels * n for n in body.shape), torch.uint8)
+    return image
 
 
 def _encode_coordinates(coordinates: torch.Tensor) -> tuple[torch.Tensor, dict[str, Any]]:
@@ -244,18 +239,6 @@ def _unpack(bits: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
     count = math.prod(shape)
     check_size(bits, (-(-count // 8),), torch.uint8)
     return torch.from_numpy(np.unpackbits(bits.numpy(), count=count).astype(bool).reshape(shape))
-
-
-def _check_grids(fields: Mapping[str, Any]) -> None:
-    """Raise ValueError unless the grids of a map fit together."""
-    k, j, i = fields["body"].shape
-    if fields["coordinate"] is None and fields.get("local") is None:
-        raise ValueError("neither coordinates nor descriptors")
-    if (image := fields.get("image")) is not None:
-        voxels = max(len(image) // k, 1)
-        check_size(image, (voxels * k, voxels * j, voxels * i), torch.uint8)
-    if (coarse := fields.get("global_")) is not None:
-        check_size(coarse, (None, -(-k // 2), -(-j // 2), -(-i // 2)), torch.float16)
 
 
 def check_matrices(cell_to_ras: torch.Tensor, scan_to_ras: torch.Tensor) -> None:

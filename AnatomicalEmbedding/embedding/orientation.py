@@ -69,7 +69,7 @@ def doubtful_axes(embedding: EmbeddingMap, log_odds: Sequence[float]) -> tuple[i
     Args:
         log_odds: by `orientation_of`. Without coordinates in mm, maps cannot be compared, and the result is empty.
     """
-    if not _in_body_frame(embedding):
+    if not embedding.provenance.metric:
         return ()
     fit = fit_body(embedding)
     doubts = [odds < -_DOUBTFUL for odds in log_odds]
@@ -91,30 +91,22 @@ def find_faults(
         log_odds: by `orientation_of`.
         mirrored: maps of the scan's mirror images along `doubtful_axes`.
     """
-    if not _in_body_frame(embedding):
+    if not embedding.provenance.metric:
         return tuple(fault for fault, odds in zip(FAULTS, log_odds, strict=True) if odds < -_SURE)
     fit = fit_body(embedding)
     measured = embedding.calibration is not None
     times = {axis: fit.misfit_mm / max(fit_body(image).misfit_mm, 1e-6) for axis, image in mirrored.items()}
     turned = [times.get(axis, 0.0) > (_MUCH if axis else _BETTER) for axis in range(3)]
     turned[0] |= log_odds[0] < -_SURE and times.get(0, 0.0) > 1 / _MUCH
-    joined, unlike, odd_size = (
-        not any(turned) and fault
-        for fault in (
-            heights_fall(embedding),
-            measured and fit.misfit_mm > _UNLIKE * fit.radius_mm,
-            measured and not all(_SIZES[0] < scale < _SIZES[1] for scale in fit.scales),
-        )
-    )
-    every = zip(
-        (*FAULTS, JOINED, UNLIKE, UNUSUAL_SIZE), (*turned, joined, unlike, odd_size and not unlike), strict=True
-    )
-    return tuple(fault for fault, is_there in every if is_there)
-
-
-def _in_body_frame(embedding: EmbeddingMap) -> bool:
-    """Whether a map has coordinates in mm of the common body frame."""
-    return embedding.provenance.metric and embedding.coordinate is not None
+    found = [fault for fault, is_turned in zip(FAULTS, turned, strict=True) if is_turned]
+    if not found:
+        if heights_fall(embedding):
+            found.append(JOINED)
+        if measured and fit.misfit_mm > _UNLIKE * fit.radius_mm:
+            found.append(UNLIKE)
+        elif measured and not all(_SIZES[0] < scale < _SIZES[1] for scale in fit.scales):
+            found.append(UNUSUAL_SIZE)
+    return tuple(found)
 
 
 def in_cells(grid: WorkingGrid, body: np.ndarray) -> torch.Tensor:

@@ -85,7 +85,9 @@ def resample(volume: Volume, spacing_mm: tuple[float, float, float], lattice: in
     grid_to_ras = WorkingGrid(torch.empty(0), origin, spacing_mm).grid_to_ras
     bins = np.floor(spacing / np.linalg.norm(ijk_to_ras[:3, :3], axis=0) + 0.05).astype(int)
     bins = np.clip(bins, 1, array.shape[::-1])
-    grid_to_ijk = np.linalg.inv(_binned(ijk_to_ras, bins)) @ grid_to_ras
+    binned = ijk_to_ras @ np.diag([*bins, 1.0])  # the middle of the first bin lies between its voxels
+    binned[:3, 3] += ijk_to_ras[:3, :3] @ ((bins - 1) / 2)
+    grid_to_ijk = np.linalg.inv(binned) @ grid_to_ras
     tilt = np.abs(grid_to_ijk[:3, :3] * (1 - np.eye(3))) * size_ijk  # voxels that the axes drift over the grid
     sample = _sample_aligned if tilt.max() < _ALIGNED_VOXELS else _sample_oblique
     first = np.maximum(np.ceil((low - origin) / spacing - 1e-6), 0).astype(int)
@@ -122,14 +124,6 @@ def _assign_axes(strength: np.ndarray) -> list[int]:
     return axis_of_world
 
 
-def _binned(ijk_to_ras: np.ndarray, bins: np.ndarray) -> np.ndarray:
-    """Voxel matrix after averaging whole bins of voxels."""
-    matrix = ijk_to_ras.copy()
-    matrix[:3, :3] *= bins
-    matrix[:3, 3] += ijk_to_ras[:3, :3] @ ((bins - 1) / 2)
-    return matrix
-
-
 def _sample_aligned(
     array: np.ndarray, bins: np.ndarray, grid_to_ijk: np.ndarray, size_ijk: np.ndarray, slab: int = 16
 ) -> torch.Tensor:
@@ -142,7 +136,7 @@ def _sample_aligned(
     )
     planes = torch.empty(nk, along_j.shape[0], along_i.shape[0])
     for k in range(0, nk, slab):
-        part = _sum_of_bins(array[k * bk : (k + slab) * bk, : nj * bj, : ni * bi], (bk, bj, bi))
+        part = _sum_of_bins(array[k * bk : (k + slab) * bk], (bk, bj, bi))
         above_air = torch.from_numpy(part).float() / (bi * bj * bk) - AIR_HU
         planes[k : k + slab] = along_j @ (above_air @ along_i.T)
     return torch.tensordot(along_k, planes, dims=1).add_(AIR_HU)
@@ -150,7 +144,7 @@ def _sample_aligned(
 
 def _sum_of_bins(array: np.ndarray, bins: tuple[int, int, int]) -> np.ndarray:
     """Sums over bins (k, j, i) of voxels, the remainder of fewer voxels left out; exact for whole numbers."""
-    array = array[: array.shape[0] // bins[0] * bins[0]]
+    array = array[tuple(slice(n // b * b) for n, b in zip(array.shape, bins, strict=True))]
     # a picture read backwards takes twice as long: whole bins are the same in either direction
     order = tuple(slice(None, None, -1 if step < 0 else 1) for step in array.strides)
     array = array[order]
@@ -178,7 +172,8 @@ def _sample_oblique(
     array: np.ndarray, bins: np.ndarray, grid_to_ijk: np.ndarray, size_ijk: np.ndarray, slab: int = 32
 ) -> torch.Tensor:
     """The same for any header, point by point; slab by slab in k."""
-    source = _average_bins(array, bins)
+    bi, bj, bk = (int(b) for b in bins)
+    source = torch.from_numpy(_sum_of_bins(array, (bk, bj, bi))).float().div_(bi * bj * bk).sub_(AIR_HU)
     ni, nj, nk = (int(n) for n in size_ijk)
     shape_ijk = np.array(source.shape[::-1], dtype=float)
     # grid index -> grid_sample's normalised coordinate of the source (align_corners=False)
@@ -198,13 +193,3 @@ def _sample_oblique(
         ).float()
         out[k0 : k0 + len(k)] = F.grid_sample(source[None, None], points[None], align_corners=False)[0, 0]
     return out.add_(AIR_HU)
-
-
-def _average_bins(array: np.ndarray, bins: np.ndarray) -> torch.Tensor:
-    """HU above air, averaged over bins (i, j, k) of voxels; the float copy never exceeds a few slices."""
-    bi, bj, bk = (int(b) for b in bins)
-    slabs = []
-    for k in range(0, array.shape[0] - bk + 1, bk):
-        slab = torch.from_numpy(np.ascontiguousarray(array[k : k + bk])).float().mean(0) - AIR_HU
-        slabs.append(F.avg_pool2d(slab[None, None], (bj, bi))[0, 0])
-    return torch.stack(slabs)

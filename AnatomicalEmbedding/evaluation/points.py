@@ -80,7 +80,7 @@ def evaluate_points(cases: Sequence[Case], model: Model, progress: Callable[[flo
 
     Raises PointsError if the label maps show no such point.
     """
-    refuse_twins(cases)
+    refuse_twins([case.id for case in cases])
     points = {case.id: derive_landmarks(case.label_map) for case in cases if case.labels is not None}
     cases = [case for case in cases if points.get(case.id)]
     if not cases:

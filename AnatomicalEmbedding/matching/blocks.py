@@ -15,7 +15,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..embedding.grid_reading import box_offsets, flat_index, reach_of, read_rows, vertex
+from ..embedding.grid_reading import box_offsets, flat_index, peak_offsets, reach_of, read_rows
 from ..embedding.map import EmbeddingMap
 from ..errors import MapError
 from .target_batch import TargetRows
@@ -71,7 +71,7 @@ class BlockAnswers:
     moved_mm: torch.Tensor
 
 
-@dataclass(frozen=True)
+@cache
 class _Layout:
     """Fixed index tables for local cells of one size. Offsets are local cells i, j, k; displacements k slowest.
 
@@ -84,55 +84,37 @@ class _Layout:
     meet. pick: (m * d) the same in the products (cells, nodes) of all groups, laid end to end.
     """
 
-    nodes: torch.Tensor
-    dither: torch.Tensor
-    answering: torch.Tensor
-    block: torch.Tensor
-    low: torch.Tensor
-    size: torch.Tensor
-    displacements: torch.Tensor
-    shape: tuple[int, int, int]
-    groups: tuple[tuple[int, int, int, int], ...]
-    cell: torch.Tensor
-    pick: torch.Tensor
-
-
-@cache
-def _layout(local_mm: tuple[float, float, float]) -> _Layout:
-    cell = torch.tensor(local_mm)
-    nodes = box_offsets(reach_of(_NODE_MM + _BLOCK_MM, np.array(local_mm) * _NODE_STEP)) * _NODE_STEP
-    place = nodes * cell
-    nodes = nodes[place.norm(dim=1) <= _NODE_MM + _BLOCK_MM]
-    nodes = nodes[nodes[:, 2].argsort(stable=True)]
-    place = nodes * cell
-    answering = torch.nonzero(place.norm(dim=1) <= _NODE_MM).flatten()
-    apart = torch.cdist(place[answering], place)
-    block = torch.exp(-apart.square() / (2 * _BLOCK_SIGMA_MM**2)) * (apart <= _BLOCK_MM)
-    reach = torch.from_numpy(reach_of(_SEARCH_MM, np.array(local_mm)))
-    i, j, k = (torch.arange(-int(r), int(r) + 1) for r in reach)
-    displacements = torch.cartesian_prod(k, j, i).flip(1)
-    low = nodes.amin(0) - reach
-    size = nodes.amax(0) + reach - low + 1
-    block = block / block.sum(1, keepdim=True)
-    dither = (torch.arange(1, len(nodes) + 1)[:, None] * _DITHER % 1 - 0.5).float()
-    reached = nodes[:, None] + displacements - low
-    cells = reached[..., 0] + size[0] * (reached[..., 1] + size[1] * reached[..., 2])
-    plane, groups, pick, done = int(size[0] * size[1]), [], torch.empty_like(cells), 0
-    for members in torch.arange(len(nodes)).tensor_split(_GROUPS):
-        first, last = int(members[0]), int(members[-1]) + 1
-        begin, end = int(reached[members, :, 2].min()) * plane, (int(reached[members, :, 2].max()) + 1) * plane
-        pick[members] = done + (cells[members] - begin) * (last - first) + (members - first)[:, None]
-        groups.append((first, last, begin, end))
-        done += (end - begin) * (last - first)
-    return _Layout(
-        nodes, dither, answering, block, low, size, displacements, (len(k), len(j), len(i)),
-        tuple(groups), cells.flatten(), pick.flatten(),
-    )  # fmt: skip
+    def __init__(self, local_mm: tuple[float, float, float]) -> None:
+        mm = torch.tensor(local_mm)
+        nodes = box_offsets(reach_of(_NODE_MM + _BLOCK_MM, np.array(local_mm) * _NODE_STEP)) * _NODE_STEP
+        nodes = nodes[(nodes * mm).norm(dim=1) <= _NODE_MM + _BLOCK_MM]
+        self.nodes = nodes = nodes[nodes[:, 2].argsort(stable=True)]
+        self.dither = (torch.arange(1, len(nodes) + 1)[:, None] * _DITHER % 1 - 0.5).float()
+        place = nodes * mm
+        self.answering = torch.nonzero(place.norm(dim=1) <= _NODE_MM).flatten()
+        apart = torch.cdist(place[self.answering], place)
+        block = torch.exp(-apart.square() / (2 * _BLOCK_SIGMA_MM**2)) * (apart <= _BLOCK_MM)
+        self.block = block / block.sum(1, keepdim=True)
+        reach = torch.from_numpy(reach_of(_SEARCH_MM, np.array(local_mm)))
+        k, j, i = (torch.arange(-int(r), int(r) + 1) for r in reach.flip(0))
+        self.displacements, self.shape = torch.cartesian_prod(k, j, i).flip(1), (len(k), len(j), len(i))
+        self.low = nodes.amin(0) - reach
+        self.size = size = nodes.amax(0) + reach - self.low + 1
+        reached = nodes[:, None] + self.displacements - self.low
+        cells = reached[..., 0] + size[0] * (reached[..., 1] + size[1] * reached[..., 2])
+        plane, self.groups, pick, done = int(size[0] * size[1]), [], torch.empty_like(cells), 0
+        for members in torch.arange(len(nodes)).tensor_split(_GROUPS):
+            first, last = int(members[0]), int(members[-1]) + 1
+            begin, end = int(reached[members, :, 2].min()) * plane, (int(reached[members, :, 2].max()) + 1) * plane
+            pick[members] = done + (cells[members] - begin) * (last - first) + (members - first)[:, None]
+            self.groups.append((first, last, begin, end))
+            done += (end - begin) * (last - first)
+        self.cell, self.pick = cells.flatten(), pick.flatten()
 
 
 def describe_blocks(template: EmbeddingMap, cells: torch.Tensor) -> Blocks:
     """Read the blocks around template places, (n, 3) continuous cells i, j, k."""
-    layout = _layout(_local_mm(template))
+    layout = _Layout(_local_mm(template))
     place = (cells.double() + 0.5) * 2 - 0.5  # in local cells
     around = place[:, None] + layout.nodes + layout.dither
     found = read_rows(template.local_rows, template.local.shape[1:], around)
@@ -142,7 +124,7 @@ def describe_blocks(template: EmbeddingMap, cells: torch.Tensor) -> Blocks:
 
 def match_blocks(blocks: Blocks, rows: TargetRows, first_cells: torch.Tensor) -> BlockAnswers:
     """Find the blocks' points in their targets, near first answers (n, 3) in continuous target cells i, j, k."""
-    layout = _layout(_local_mm(rows.maps[0]))
+    layout = _Layout(_local_mm(rows.maps[0]))
     first = (first_cells.double() + 0.5) * 2 - 0.5
     found = _in_parts(blocks, rows, first, first, layout)
     # far from the first answer the best displacement may lie beyond the box: search again around the answer
@@ -190,7 +172,7 @@ def _match(
     score = score.masked_fill(~possible, -torch.inf)
     best = (score - prior[:, None]).argmax(2)
     # the prior chooses the cell; within it, it would draw the answer towards the first one
-    step = _peaks(score.flatten(0, 1), best.flatten(), layout).view(*best.shape, 3)
+    step = peak_offsets(score.flatten(0, 1), best.flatten(), layout.shape).flip(1).view(*best.shape, 3)
     # a block's peak lies at the mean of the places where its nodes were read
     offset = layout.block @ (layout.dither * blocks.seen[..., None]) / seen.clamp_min(1e-6)
     displaced = (layout.displacements[best] + step - offset) * local_mm
@@ -242,19 +224,6 @@ def _copy_box(grid: torch.Tensor, corner: list[int], box: torch.Tensor) -> None:
         k, j, i = (f - low for f, low in zip(first, corner, strict=True))
         box = box[k : k + part.shape[0], j : j + part.shape[1], i : i + part.shape[2]]
     box.copy_(part)
-
-
-def _peaks(score: torch.Tensor, best: torch.Tensor, layout: _Layout) -> torch.Tensor:
-    """Offset (n, 3) to the vertex of the parabola through the best displacement and its neighbours on each axis."""
-    k, j, i = layout.shape
-    at = torch.stack([best % i, best // i % j, best // (i * j)], dim=1)
-    offset = torch.zeros(len(best), 3)
-    row = torch.arange(len(best))
-    for axis, (stride, size) in enumerate(((1, i), (i, j), (i * j, k))):
-        free = (at[:, axis] > 0) & (at[:, axis] < size - 1)
-        low, high = (score[row, torch.where(free, best + s, best)] for s in (-stride, stride))
-        offset[:, axis] = vertex(low, score[row, best], high, free)
-    return offset
 
 
 def _agree(place: torch.Tensor, displaced: torch.Tensor, trust: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

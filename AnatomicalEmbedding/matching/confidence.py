@@ -6,8 +6,6 @@ agreement of the tissue around them, the distance from the first answer, the siz
 the body.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 
@@ -29,20 +27,18 @@ _FAR_MM = 60.0  # from the edge; beyond it an edge has no influence
 
 
 class Evidence:
-    """Evidence of n matches, collected while they are made; columns that an effort does not compute stay 0."""
+    """Evidence of n matches, completed while they are made; columns that an effort does not compute stay 0.
+
+    Attributes:
+        first, query, template_size: first answers, and (n, 3) coordinates and (n,) sizes of the template's points.
+        similarity: (n,) of the places.
+        spread_mm: (n,) of the tissue around them.
+        cycle_mm: (n,) distance of each point from its answer matched back to the template.
+    """
 
     def __init__(self, first: CoordinateAnswers, query: torch.Tensor, template_size: torch.Tensor) -> None:
         self.first, self.query, self.template_size = first, query, template_size
         self.similarity = self.spread_mm = self.cycle_mm = torch.zeros(len(query))
-
-    def add_appearance(self, similarity: torch.Tensor, spread_mm: torch.Tensor | None = None) -> None:
-        """Add the similarity (n,) of the places and, where computed, the spread (n,) of the tissue around them, mm."""
-        self.similarity = similarity
-        self.spread_mm = self.spread_mm if spread_mm is None else spread_mm
-
-    def add_cycle(self, cycle_mm: torch.Tensor) -> None:
-        """Add the distance (n,), mm, of each point from its answer matched back to the template."""
-        self.cycle_mm = cycle_mm
 
     def table(self, cells: torch.Tensor, rows: TargetRows) -> np.ndarray:
         """Evidence (n, len(EVIDENCE)), float32, of answers in target cells (n, 3), in the maps' unit or mm."""
@@ -68,21 +64,21 @@ def _coordinate_and_edges(target: EmbeddingMap, cells: torch.Tensor) -> torch.Te
     return torch.cat([coordinate.double(), torch.from_numpy(ends)], dim=1)
 
 
-@dataclass(frozen=True)
-class Verdicts:
-    """status, expected_error_mm, probability, probability_20: (n,) each; see `matching.match.Matches`."""
+def judge(evidence: np.ndarray, calibration: Calibration | None, effort: str) -> dict[str, np.ndarray]:
+    """Judge rows of evidence (n, len(EVIDENCE)).
 
-    status: np.ndarray
-    expected_error_mm: np.ndarray
-    probability: np.ndarray
-    probability_20: np.ndarray
-
-
-def judge(evidence: np.ndarray, calibration: Calibration | None, effort: str) -> Verdicts | None:
-    """Judge rows of evidence (n, len(EVIDENCE)). Returns None without a calibration for this effort."""
+    Returns status, present, expected_error_mm, probability and probability_20, (n,) each, see `matching.match.Matches`;
+    nothing without a calibration for this effort.
+    """
     if calibration is None or calibration.evidence != EVIDENCE or effort not in calibration.forests:
-        return None
+        return {}
     present, within, near, error = calibration.forests[effort].predict(evidence).T
     within, near = (np.clip(share, 1 - _HIGHEST, _HIGHEST) for share in (within, near))
     expected = error / np.maximum(present, 1e-3)
-    return Verdicts(decide(present, expected), expected, within, near)
+    return {
+        "status": decide(present, expected),
+        "present": present,
+        "expected_error_mm": expected,
+        "probability": within,
+        "probability_20": near,
+    }

@@ -8,11 +8,12 @@ match stays in place.
 
 from __future__ import annotations
 
+import math
 from functools import cache
 
 import torch
 
-from ..embedding.grid_reading import read_linear, vertex
+from ..embedding.grid_reading import peak_offsets, read_linear
 from ..embedding.map import EmbeddingMap
 from .target_batch import TargetRows
 
@@ -25,12 +26,12 @@ _ALIKE = 0.4  # least correlation
 _FLAT = 1e-4  # variance of a window that shows nothing, of levels 0 to 1
 
 
+@cache
 class _Layout:
     """Fixed tables for voxels of one size: windows and displacements within a ball each, (m, 3) and (d, 3) voxels.
 
     weight: (m,) of the window, sums to 1. cost: (d,) of a displacement. cell: (d * m,) where both meet in the box of
-    target voxels (`box`: (b, 3)). far: (d, d) bool. beside: (d, 6) numbers of the neighbours along -i, i, -j, j, -k, k;
-    d where there is none.
+    target voxels (`box`: (b, 3)). far: (d, d) bool. place: (d,) cells of the displacements in a box of this shape.
     """
 
     def __init__(self, voxel_mm: tuple[float, float, float]) -> None:
@@ -48,12 +49,10 @@ class _Layout:
         self.box = torch.cartesian_prod(*axes).flip(1)
         at = (self.moves[:, None] + self.window + reach).long()
         self.cell = (at[..., 0] + size[0] * (at[..., 1] + size[1] * at[..., 2])).flatten()
-        number = {tuple(move): n for n, move in enumerate(self.moves.long().tolist())}
-        steps = [(-1, 0, 0), (1, 0, 0), (0, -1, 0), (0, 1, 0), (0, 0, -1), (0, 0, 1)]
-        beside = [
-            [number.get((i + a, j + b, k + c), len(number)) for a, b, c in steps] for i, j, k in self.moves.tolist()
-        ]
-        self.beside = torch.tensor(beside)
+        farthest = self.moves.amax(0).long()
+        self.shape = (2 * farthest + 1).tolist()
+        i, j, k = (self.moves.long() + farthest).unbind(1)
+        self.place = (i * self.shape[1] + j) * self.shape[2] + k
 
 
 def _ball(mm: torch.Tensor, radius_mm: float) -> torch.Tensor:
@@ -62,20 +61,13 @@ def _ball(mm: torch.Tensor, radius_mm: float) -> torch.Tensor:
     return every[(every * mm).norm(dim=1) <= radius_mm]
 
 
-@cache
-def _layout(voxel_mm: tuple[float, float, float]) -> _Layout:
-    return _Layout(voxel_mm)
-
-
-def read_windows(template: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor | None:
-    """Read windows (n, m) of the template's image around places (n, 3) in its cells; None for a map without image.
+def read_windows(template: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor:
+    """Read windows (n, m) of the template's image around places (n, 3) in its cells.
 
     Of each window: its voxels less their mean, times their weights, over their deviation. The product with another
     window, over the deviation of that one, is the correlation.
     """
-    if template.image is None:
-        return None
-    layout = _layout(_voxel_mm(template))
+    layout = _Layout(_voxel_mm(template))
     shown = _read(template, cells, layout.window)
     shown = shown - (shown @ layout.weight)[:, None]
     return shown * layout.weight / (shown.square() @ layout.weight + _FLAT).sqrt()[:, None]
@@ -83,7 +75,7 @@ def read_windows(template: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor | 
 
 def sharpen(windows: torch.Tensor, rows: TargetRows, cells: torch.Tensor) -> torch.Tensor:
     """Move matches (n, 3), in target cells, to where the images agree best. windows: (n, m) of their points."""
-    layout = _layout(_voxel_mm(rows.maps[0]))
+    layout = _Layout(_voxel_mm(rows.maps[0]))
     correlation = torch.empty(len(cells), len(layout.moves))
     shown = torch.empty(len(layout.cell))
     for n, (target, window, cell) in enumerate(zip(rows, windows, cells.split(1), strict=True)):
@@ -98,10 +90,9 @@ def sharpen(windows: torch.Tensor, rows: TargetRows, cells: torch.Tensor) -> tor
     other = judged.masked_fill(~layout.far[best], -torch.inf).amax(1)
     clear = ((judged[row, best] - other - _UNCLEAR) / (_CLEAR - _UNCLEAR)).clamp(0, 1)
     clear = clear * (correlation[row, best] >= _ALIKE)
-    beside = torch.cat([judged, torch.full((len(best), 1), torch.nan)], dim=1)[row[:, None], layout.beside[best]]
-    free = torch.ones(len(best), dtype=torch.bool)
-    step = [vertex(beside[:, 2 * axis], judged[row, best], beside[:, 2 * axis + 1], free) for axis in range(3)]
-    move = (layout.moves[best] + torch.stack(step, dim=1)) * clear[:, None]
+    in_box = torch.full((len(best), math.prod(layout.shape)), -torch.inf)
+    in_box[:, layout.place] = judged
+    move = (layout.moves[best] + peak_offsets(in_box, layout.place[best], layout.shape)) * clear[:, None]
     return cells + move.double() / rows.maps[0].voxels_per_cell
 
 

@@ -21,8 +21,8 @@ from . import EFFORTS, descriptors
 from .blocks import match_blocks
 from .confidence import PLACE, Evidence, judge
 from .coordinates import find_coordinates, into_body
-from .image_step import sharpen
-from .query import Query
+from .image_step import read_windows, sharpen
+from .query import Query, read_query
 from .status import ABSENT, at_most_uncertain
 from .target_batch import TargetRows
 
@@ -46,6 +46,7 @@ class Matches:
         status: (N,) "matched", "uncertain" or "absent" (not in this scan), see `matching.status`.
         expected_error_mm: (N,) mean error of answers with like evidence whose point is in the scan.
         probability, probability_20: (N,) that the point is in the scan and the answer within 10 mm, or 20 mm, of it.
+        present: (N,) probability that the scan shows the point.
         evidence: (N, len(confidence.EVIDENCE)) numbers that the answers are judged by.
         levels: (N,) "" or, of an answer at the spine that may be one vertebra off, the two levels: "L3 or L4". Such an
             answer is never matched.
@@ -60,6 +61,7 @@ class Matches:
     expected_error_mm: np.ndarray | None = None
     probability: np.ndarray | None = None
     probability_20: np.ndarray | None = None
+    present: np.ndarray | None = None
     evidence: np.ndarray | None = None
     levels: np.ndarray | None = None
 
@@ -143,23 +145,21 @@ def _match(
     template: EmbeddingMap, points_ras: np.ndarray, targets: Sequence[EmbeddingMap], effort: str, by_image: bool = True
 ) -> list[Matches]:
     """Match in one batch. by_image: whether the image decides last, in efforts that have this step."""
-    if any(target.coordinate is None for target in targets):
-        return [_searched(template, points_ras, target) for target in targets]
     if not len(points_ras):
         return [Matches(np.empty((0, 3)), np.empty(0)) for _ in targets]
     if template.local is None or any(target.local is None for target in targets):
         effort = "coordinates"
     rows = TargetRows.each(targets, len(points_ras))
-    query = Query(template, points_ras)
+    query = read_query(template, points_ras, effort)
     cells, score, evidence = _find(query, rows, effort)
     if effort == "thorough":
         back = _matched_back(template, cells, rows)
-        cells, cycle_mm = _corrected(cells, back - np.tile(points_ras, (len(targets), 1)), rows)
-        evidence.add_cycle(cycle_mm)
+        cells, evidence.cycle_mm = _corrected(cells, back - np.tile(points_ras, (len(targets), 1)), rows)
     placed = cells
     seen = by_image and all(each.image is not None for each in (template, *targets))
     if seen and effort in ("standard", "thorough"):
-        placed = rows.read(into_body, sharpen(query.windows.repeat(len(targets), 1), rows, cells))
+        windows = read_windows(template, torch.from_numpy(transform_points(template.ras_to_cell, points_ras)))
+        placed = rows.read(into_body, sharpen(windows.repeat(len(targets), 1), rows, cells))
     return _judged(query, cells, score, evidence, rows, template.calibration, effort, placed)
 
 
@@ -167,10 +167,10 @@ def match_query(query: Query, targets: Sequence[EmbeddingMap], effort: str = "st
     """Find the points of a query, as `match_all`, where their template is no longer available.
 
     Args:
-        effort: not "thorough", which needs the template; "fast" where the query holds no blocks.
+        effort: not "thorough", which needs the template; a query that was read for less is matched by less.
 
     Raises:
-        MapError: a target is of other weights, or without body or coordinates.
+        MapError: a target is of other weights, or without body.
         AnatomicalEmbeddingError: another effort.
     """
     if effort not in EFFORTS[:-1]:
@@ -181,15 +181,15 @@ def match_query(query: Query, targets: Sequence[EmbeddingMap], effort: str = "st
                 f"the map of {target.provenance.scan!r} was made by other weights ({target.provenance.model}) than the "
                 "examples; embed it with the same."
             )
-        if target.coordinate is None:
-            raise MapError(f"{target.provenance.model}: has no body coordinates, which this needs.")
         check_target(target)
     if not targets or not len(query.coordinates):
         return [Matches(np.empty((0, 3)), np.empty(0)) for _ in targets]
-    if query.descriptors is None or any(target.local is None for target in targets):
+    if any(target.local is None for target in targets):
         effort = "coordinates"
-    elif effort == "standard" and query.blocks is None:
+    if effort == "standard" and query.blocks is None:
         effort = "fast"
+    if effort == "fast" and query.descriptors is None:
+        effort = "coordinates"
     rows = TargetRows.each(targets, len(query.coordinates))
     cells, score, evidence = _find(query, rows, effort)
     return _judged(query, cells, score, evidence, rows, targets[0].calibration, effort, cells)
@@ -207,11 +207,10 @@ def _find(query: Query, rows: TargetRows, effort: str) -> tuple[torch.Tensor, to
         return first.cells, torch.exp(-first.residual / scale), evidence
     if effort == "fast":
         cells, score = descriptors.refine(query.descriptors.repeat(times, 1), rows, first.cells)
-        evidence.add_appearance(score)
+        evidence.similarity = score
         return rows.read(into_body, cells), score, evidence
-    blocks = query.blocks.repeat(times)
-    found = match_blocks(blocks, rows, first.cells)
-    evidence.add_appearance(found.similarity, found.spread_mm)
+    found = match_blocks(query.blocks.repeat(times), rows, first.cells)
+    evidence.similarity, evidence.spread_mm = found.similarity, found.spread_mm
     return rows.read(into_body, found.cells), found.similarity, evidence
 
 
@@ -227,13 +226,13 @@ def _judged(
 ) -> list[Matches]:
     """The answers of each target: judged at cells (n, 3), and placed at cells `placed` (n, 3) by the image."""
     table = evidence.table(cells, rows)
-    verdicts = judge(table, calibration, effort)
     parts = zip(rows.maps, placed.split(rows.counts), strict=True)
     places = np.concatenate([transform_points(target.cell_to_ras, part.numpy()) for target, part in parts])
     known = {"points_ras": places, "score": score.clamp(0, 1).double().numpy(), "evidence": table}
     known["levels"] = _doubtful_levels(query, places, known["score"], table, rows, effort)
-    if verdicts is not None:
-        known |= vars(verdicts) | {"status": at_most_uncertain(verdicts.status, known["levels"] != "")}
+    known |= judge(table, calibration, effort)
+    if "status" in known:
+        known["status"] = at_most_uncertain(known["status"], known["levels"] != "")
     split = {name: np.split(values, len(rows.maps)) for name, values in known.items()}
     return [Matches(**dict(zip(split, values, strict=True))) for values in zip(*split.values(), strict=True)]
 
@@ -250,7 +249,7 @@ def _doubtful_levels(
     doubtful = near_spine(coordinates) if rows.maps[0].provenance.metric else np.zeros(len(table), dtype=bool)
     if effort not in ("coordinates", "fast"):
         doubtful &= score < _SAME_TISSUE
-    if doubtful.any():
+    if doubtful.any() and query.above_ends_mm is not None:
         heights = np.split(places[:, 2], np.cumsum(rows.counts)[:-1])
         found = [above_ends(part, spine_ends(target)) for part, target in zip(heights, rows.maps, strict=True)]
         wanted = np.tile(query.above_ends_mm, (len(rows.maps), 1))
@@ -266,23 +265,13 @@ def check_target(target: EmbeddingMap) -> None:
         raise MapError(f"{target.provenance.scan or 'target'}: holds no body, so nothing can be found in it.")
 
 
-def _searched(template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap) -> Matches:
-    """Search the whole scan by descriptors, for weights without coordinates."""
-    cells, similarity = descriptors.search(*template.describe(points_ras), target)
-    places = transform_points(target.cell_to_ras, into_body(target, cells).numpy())
-    return Matches(places, similarity.clamp(0, 1).double().numpy())
-
-
 def _matched_back(template: EmbeddingMap, cells: torch.Tensor, rows: TargetRows) -> np.ndarray:
     """Match answers at cells (n, 3) of the targets back to the template: (n, 3) RAS mm."""
-    return np.concatenate(
-        [
-            _match(target, transform_points(target.cell_to_ras, part.numpy()), [template], "standard", False)[
-                0
-            ].points_ras
-            for target, part in zip(rows.maps, cells.split(rows.counts), strict=True)
-        ]
-    )
+    found = []
+    for target, part in zip(rows.maps, cells.split(rows.counts), strict=True):
+        places = transform_points(target.cell_to_ras, part.numpy())
+        found.append(_match(target, places, [template], "standard", by_image=False)[0].points_ras)
+    return np.concatenate(found)
 
 
 def _corrected(cells: torch.Tensor, off_mm: np.ndarray, rows: TargetRows) -> tuple[torch.Tensor, torch.Tensor]:

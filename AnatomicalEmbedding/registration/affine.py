@@ -1,7 +1,7 @@
 """The rigid or affine map that a grid of matches over the body describes (SAM-affine of SAME, Liu 2021).
 
-Uncertain and absent matches are left out, so scans may show different parts of the body. The rest is weighted by its
-depth below the skin: the many cells of walls and spine move little, while organs matter most.
+Doubtful matches are left out, so scans may show different parts of the body. The rest is weighted by its depth below
+the skin: the many cells of walls and spine move little, while organs matter most.
 """
 
 from dataclasses import dataclass
@@ -11,8 +11,7 @@ import SimpleITK as sitk
 
 from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError, MapError
-from ..matching.match import match
-from ..matching.status import MATCHED
+from ..matching.match import Matches, match
 from ..scan.geometry import transform_points
 from . import AFFINE, RIGID
 from .lattice import Lattice
@@ -24,7 +23,9 @@ _ROUNDS = 8
 _HUBER = 2.0  # multiple of the median error beyond which a match counts less
 _DOUBT = 4.0  # multiple of the error over which points must be spread to determine a scale
 _LEAST_DOUBT_MM = 1e-4  # the same for points without error in one plane
-_SCORE = 0.5  # least score of a match, for weights without calibration
+# A match takes part by limits wider than those of `matching.status`: many places with errors of 2 cm still fit well.
+_LEAST_PRESENT, _LEAST_PROBABILITY, _LARGEST_ERROR_MM = 0.85, 0.2, 20.0
+_LEAST_SCORE = 0.5  # the same for weights without calibration
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,13 +60,19 @@ def match_grid(fixed: EmbeddingMap, moving: EmbeddingMap) -> GridMatches:
         if len(points) >= _ENOUGH:
             break
     found = match(fixed, points, moving)
-    if found.status is None:
-        kept, trust = found.score >= _SCORE, found.score
-    else:
-        kept, trust = found.status == MATCHED, found.score**2 / np.maximum(found.expected_error_mm, 1.0)
+    kept, trust = _trust(found)
     return GridMatches(
         lattice, index[kept], points[kept], found.points_ras[kept], trust[kept], below[kept], tried=len(points)
     )
+
+
+def _trust(found: Matches) -> tuple[np.ndarray, np.ndarray]:
+    """Which matches (n,) take part, and their weights (n,)."""
+    if found.status is None:
+        return found.score >= _LEAST_SCORE, found.score
+    sure = (found.present >= _LEAST_PRESENT) & (found.probability >= _LEAST_PROBABILITY)
+    sure &= (found.expected_error_mm <= _LARGEST_ERROR_MM) & (found.levels == "")
+    return sure, found.score**2 / np.maximum(found.expected_error_mm, 1.0)
 
 
 def fit_affine(matches: GridMatches, kind: str = AFFINE) -> np.ndarray:

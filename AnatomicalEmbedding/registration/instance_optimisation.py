@@ -126,50 +126,37 @@ def refine(
         if knot_mm < field.knot_mm:
             field = field.refined(knot_mm)
             start = start.refined(knot_mm)
-        comparison = _Comparison.of(fixed, moving, affine)
+        comparison = _Comparison(fixed, moving, affine)
         for n in range(_ROUNDS):
             step((level + n / _ROUNDS) / len(_LEVELS))
             field, moved = comparison.improved(field, start, _SMOOTH)
             if moved < _STILL_MM:
                 break
-        field = _unfolded(comparison, field, start, affine)
+        smooth = _SMOOTH
+        while smooth < _MOST_SMOOTH and comparison.least_volume(field, affine) < _LEAST_VOLUME:  # it folds the body
+            smooth *= 2
+            for _ in range(_UNFOLDING_ROUNDS):
+                field, _ = comparison.improved(field, start, smooth)
     return field
 
 
-def _unfolded(comparison: _Comparison, field: SplineField, start: SplineField, affine: np.ndarray) -> SplineField:
-    """The field, recomputed with increasing smoothing until it no longer folds the body."""
-    smooth = _SMOOTH
-    while smooth < _MOST_SMOOTH and comparison.least_volume(field, affine) < _LEAST_VOLUME:
-        smooth *= 2
-        for _ in range(_UNFOLDING_ROUNDS):
-            field, _moved = comparison.improved(field, start, smooth)
-    return field
-
-
-@dataclass(frozen=True, eq=False)
 class _Comparison:
-    """fixed: on its lattice. moving: (1, 4 c, k, j, i) values and slopes on its own. start: (3, k, j, i) mm where the
-    affine map puts the fixed points. slopes: (3, c, k, j, i) of the fixed values, per mm of the moving scan.
+    """Two scans to compare.
+
+    Attributes:
+        fixed: features on their lattice.
+        moving: (1, 4 c, k, j, i) values and slopes on the moving scan's lattice.
+        start: (3, k, j, i) mm where the affine map puts the fixed points.
+        slopes: (3, c, k, j, i) of the fixed values, per mm of the moving scan.
     """
 
-    fixed: Features
-    moving: torch.Tensor
-    moving_lattice: Lattice
-    start: torch.Tensor
-    slopes: torch.Tensor
-
-    @classmethod
-    def of(cls, fixed: Features, moving: Features, affine: np.ndarray) -> _Comparison:
+    def __init__(self, fixed: Features, moving: Features, affine: np.ndarray) -> None:
         device = fixed.values.device
-        known = torch.cat([moving.values, slopes(moving).flatten(0, 1)])[None]
+        self.fixed, self.moving_lattice = fixed, moving.lattice
+        self.moving = torch.cat([moving.values, slopes(moving).flatten(0, 1)])[None]
+        self.start = fixed.lattice.through(affine).to(device)
         turned = torch.from_numpy(np.linalg.inv(affine[:3, :3]).T).float().to(device)
-        return cls(
-            fixed,
-            known,
-            moving.lattice,
-            fixed.lattice.through(affine).to(device),
-            torch.tensordot(turned, slopes(fixed), dims=1),
-        )
+        self.slopes = torch.tensordot(turned, slopes(fixed), dims=1)
 
     def least_volume(self, field: SplineField, affine: np.ndarray) -> float:
         """The least volume ratio in the body, relative to that of the affine map."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 import torch
@@ -89,11 +90,9 @@ class SplineField:
         found = torch.zeros(len(places), 3, dtype=torch.float64)
         first, weights = zip(*(self._four(places[:, a], a) for a in range(3)), strict=True)
         coefficients = self.coefficients.double()
-        for k in range(4):
-            for j in range(4):
-                for i in range(4):
-                    weight = weights[0][:, i] * weights[1][:, j] * weights[2][:, k]
-                    found += weight[:, None] * coefficients[:, first[2] + k, first[1] + j, first[0] + i].T
+        for k, j, i in product(range(4), repeat=3):
+            weight = weights[0][:, i] * weights[1][:, j] * weights[2][:, k]
+            found += weight[:, None] * coefficients[:, first[2] + k, first[1] + j, first[0] + i].T
         return found.numpy()
 
     def refined(self, knot_mm: float) -> SplineField:

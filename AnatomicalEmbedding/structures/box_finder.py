@@ -116,7 +116,8 @@ def open_library(weights_hash: str, model: str, path: str | Path | None = None) 
     """
     if path is not None:
         library = StructureLibrary.load(path)
-        library.check(weights_hash, path)
+        if library.weights_hash != weights_hash:
+            raise WeightsError(f"{path}: was built with other weights; load those with --model, or build it again.")
         return library
     shipped = shipped_library(weights_hash)
     if shipped is None:

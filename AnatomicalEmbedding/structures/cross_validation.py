@@ -12,7 +12,7 @@ from ..errors import PointsError
 from .examples import SYNTHETIC, BoxCase, KnownStructure
 from .labelled_scans import patient_of, refuse_twins
 from .library import StructureLibrary
-from .locating import Example, Located, locate, make_example, stored
+from .locating import Example, Located, locate, make_example
 from .margins import KnownBox, Margins, learn_margins
 
 # (examples by structure, target, maps by scan) -> boxes (2, 3) of other methods, by structure and method
@@ -66,7 +66,7 @@ def find_boxes(
         PointsError: no two patients share a structure.
     """
     every = [*cases, *templates]
-    refuse_twins(every)
+    refuse_twins([case.id for case in every])
     maps = {case.id: model.embed(case.volume) for case in every}
     found, seconds = [], []
     for number, target in enumerate(cases):
@@ -129,7 +129,7 @@ def build_library(
     maps: dict[str, EmbeddingMap] = {}
     known: dict[str, BoxCase] = {}
     for case in cases:
-        refuse_twins([*known.values(), case])
+        refuse_twins([*known, case.id])
         progress(0.0, f"reading {case.id}")
         maps[case.id] = model.embed(case.volume)
         known[case.id] = case
@@ -137,8 +137,8 @@ def build_library(
     for number, case in enumerate(known.values()):
         progress(0.3 + 0.2 * number / len(known), case.id)
         for name, structure in case.structures.items():
-            made = make_example(maps[case.id], structure.box_ras, structure.extremes_ras)
-            examples.setdefault(name, {})[case.id] = stored(made, _EFFORT)
+            made = make_example(maps[case.id], structure.box_ras, structure.extremes_ras, _EFFORT)
+            examples.setdefault(name, {})[case.id] = made
     examples = {
         name: of for name, of in sorted(examples.items()) if len({known[c].patient for c in of}) >= _FEWEST_EXAMPLES
     }

@@ -18,7 +18,7 @@ from ..scan.image_files import display_name
 from ..scan.volume import Volume
 from .label_names import find_structures
 from .labelled_scans import Case, list_scans, load_case
-from .locating import Example, make_example, stored
+from .locating import Example, make_example
 
 _ROI_SUFFIX = ".roi.mrk.json"
 SYNTHETIC = "phantom-"  # how ids of synthetic patients begin
@@ -125,7 +125,7 @@ def read_examples(
         if marked:
             embedding = model.embed(Volume.read(scan))
             for name, (box, extremes) in marked.items():
-                examples.setdefault(name, []).append((stored(make_example(embedding, box, extremes)), embedding))
+                examples.setdefault(name, []).append((make_example(embedding, box, extremes), embedding))
     if not examples:
         raise AnatomicalEmbeddingError(
             f"{folder}: holds no example; put NAME.seg.nii.gz + NAME.labels.json or NAME.STRUCTURE{_ROI_SUFFIX} next "

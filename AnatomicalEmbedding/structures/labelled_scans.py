@@ -8,12 +8,11 @@ Scans of one patient carry names that differ only in a time point at the end: `_
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import permutations, product
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import SimpleITK as sitk
@@ -119,18 +118,11 @@ def load_cases(folder: str | Path) -> list[Case]:
     return cases
 
 
-class _Identified(Protocol):
-    @property
-    def id(self) -> str: ...
-
-
-def refuse_twins(cases: Iterable[_Identified]) -> None:
-    """Raise PointsError where two cases have the same id, as may happen with several folders."""
-    seen: set[str] = set()
-    for case in cases:
-        if case.id in seen:
-            raise PointsError(f"two scans are called {case.id}; rename one, or leave one of the folders out.")
-        seen.add(case.id)
+def refuse_twins(names: Sequence[str]) -> None:
+    """Raise PointsError where two scans have the same name, as may happen with several folders."""
+    for name in names:
+        if names.count(name) > 1:
+            raise PointsError(f"two scans are called {name}; rename one, or leave one of the folders out.")
 
 
 def list_scans(folder: Path) -> list[Path]:
@@ -146,15 +138,13 @@ def load_case(scan: Path) -> Case | None:
     landmarks = scan.with_name(f"{case_id}.landmarks.json")
     if labels is None and not landmarks.exists():
         return None
-    structures, left_out = _read_structures(scan, labels, names) if labels else ({}, {})
     points = _read_landmarks(landmarks) if landmarks.exists() else {}
-    return Case(case_id, scan, structures, points, left_out, labels)
-
-
-def _read_structures(scan: Path, labels: Path, names: Path) -> tuple[dict[str, Structure], dict[str, str]]:
+    if labels is None:
+        return Case(case_id, scan, landmarks=points)
     image, _ = read_image(labels)
     _check_same_grid(scan, labels, image)
-    return find_structures(_as_labels(labels, image), image_affine(image), read_names(names))
+    structures, left_out = find_structures(_as_labels(labels, image), image_affine(image), read_names(names))
+    return Case(case_id, scan, structures, points, left_out, labels)
 
 
 @lru_cache(maxsize=2)
@@ -246,35 +236,20 @@ def find_pairs(cases: Iterable[Case], templates: Iterable[Case] = ()) -> list[Pa
     templates: further cases, used as templates only.
     """
     cases, templates = list(cases), list(templates)
-    refuse_twins([*cases, *templates])
+    refuse_twins([case.id for case in (*cases, *templates)])
     pairs = []
     for template, target in [*permutations(cases, 2), *product(templates, cases)]:
-        points = _shared_landmarks if template.patient == target.patient else _shared_structures
-        names, kinds, template_ras, target_ras = points(template, target)
-        if names:
-            pairs.append(Pair(template, target, names, kinds, template_ras, target_ras))
+        own, other = (_points(case, template.patient == target.patient) for case in (template, target))
+        if shared := [key for key in own if key in other]:
+            names, kinds = zip(*shared, strict=True)
+            places = (np.array([points[key] for key in shared]) for points in (own, other))
+            pairs.append(Pair(template, target, names, kinds, *places))
     return pairs
 
 
-_Shared = tuple[tuple[str, ...], tuple[str, ...], np.ndarray, np.ndarray]
-
-
-def _shared_structures(template: Case, target: Case) -> _Shared:
-    shared = sorted(template.structures.keys() & target.structures.keys())
-    names = tuple(name for name in shared for _ in KINDS)
-    return (
-        names,
-        KINDS * len(shared),
-        np.concatenate([template.structures[name].points_ras for name in shared] or [np.empty((0, 3))]),
-        np.concatenate([target.structures[name].points_ras for name in shared] or [np.empty((0, 3))]),
-    )
-
-
-def _shared_landmarks(template: Case, target: Case) -> _Shared:
-    shared = tuple(sorted(template.landmarks.keys() & target.landmarks.keys()))
-    return (
-        shared,
-        (LANDMARK,) * len(shared),
-        np.array([template.landmarks[name] for name in shared]).reshape(-1, 3),
-        np.array([target.landmarks[name] for name in shared]).reshape(-1, 3),
-    )
+def _points(case: Case, as_landmarks: bool) -> dict[tuple[str, str], np.ndarray]:
+    """(3,) RAS mm of the landmarks of a case, or of the points of its structures, by name and kind."""
+    if as_landmarks:
+        return {(name, LANDMARK): point for name, point in sorted(case.landmarks.items())}
+    structures = sorted(case.structures.items())
+    return {(name, kind): point for name, of in structures for kind, point in zip(KINDS, of.points_ras, strict=True)}

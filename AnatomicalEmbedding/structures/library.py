@@ -13,10 +13,10 @@ from pathlib import Path
 
 import torch
 
-from ..anatomy.names import canonical_name, choose_names
+from ..anatomy.names import canonical_name
 from ..embedding.tensor_files import DAMAGED, NewerFormatError, check_size, read_tensor_file, write_tensor_file
 from ..errors import WeightsError
-from ..matching.query import StoredQuery
+from ..matching.query import Query
 from ..resources import resource
 from .locating import Example
 from .margins import Margins
@@ -48,33 +48,6 @@ class StructureLibrary:
     margins: Margins | None = None
     example_margins: Margins | None = None
     about: dict = field(default_factory=dict)
-
-    def merged(self, other: StructureLibrary) -> StructureLibrary:
-        """Join the examples of two libraries; the margins of this one stay.
-
-        Raises WeightsError where they are for different weights or efforts.
-        """
-        if (self.weights_hash, self.effort) != (other.weights_hash, other.effort):
-            raise WeightsError("the libraries are for different weights or ways of matching; build both with the same.")
-        names = sorted(self.examples.keys() | other.examples.keys())
-        both = {name: [*self.examples.get(name, ()), *other.examples.get(name, ())] for name in names}
-        return StructureLibrary(
-            self.weights_hash,
-            both,
-            self.effort,
-            self.margins,
-            self.example_margins,
-            {"merged": [self.about, other.about]},
-        )
-
-    def select(self, names: Sequence[str]) -> dict[str, list[Example]]:
-        """Examples of some structures, in any spelling. Raises AnatomicalEmbeddingError for an unknown one."""
-        return {name: self.examples[name] for name in choose_names(names, self.examples, "the structure library")}
-
-    def check(self, weights_hash: str, path: str | Path = "the structure library") -> None:
-        """Raise WeightsError unless the library is for these weights."""
-        if weights_hash != self.weights_hash:
-            raise WeightsError(f"{path}: was built with other weights; load those with --model, or build it again.")
 
     def save(self, path: str | Path) -> None:
         """Write one file, complete or not at all. Raises WeightsError when it cannot be written."""
@@ -148,9 +121,7 @@ def _read(tensors: dict[str, torch.Tensor], key: str, scan: str, weights_hash: s
         or near.abs().gt(_LARGEST_COORDINATE_MM).any()
     ):
         raise ValueError("the organs are damaged")
-    query = StoredQuery(
-        weights_hash, coordinates.double(), sizes.double(), None if described is None else described.float()
-    )
+    query = Query(weights_hash, coordinates.double(), sizes.double(), None if described is None else described.float())
     rows = near.double().numpy()
     seen = tuple(NearOrgan(organs[int(row[0])], float(row[1]), row[2:]) for row in rows)
     return Example(scan, box.double().numpy(), points.double().numpy(), query, seen)

@@ -9,15 +9,15 @@ the median of each side. Where the network sees the organ, its own box takes par
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ..embedding.levels import doubtful_level, is_counted, level_of, level_sentence, spine_ends
 from ..embedding.map import EmbeddingMap, as_points
-from ..errors import MapError, PointsError
+from ..errors import PointsError
 from ..matching.match import Matches, match_query
-from ..matching.query import Query, StoredQuery
+from ..matching.query import Query, join_queries, read_query
 from ..matching.status import ABSENT, NEAR_ERRORS, decide_box
 from ..scan.boxes import SIDES
 from ..scan.geometry import bounds_of, transform_points
@@ -90,20 +90,20 @@ class Located:
         return decide_box(present, bool(self.cut), bool(self.near), error_share, bool(self.levels))
 
 
-def make_example(embedding: EmbeddingMap, box_ras: np.ndarray, extremes_ras: np.ndarray | None = None) -> Example:
+def make_example(
+    embedding: EmbeddingMap, box_ras: np.ndarray, extremes_ras: np.ndarray | None = None, effort: str = "standard"
+) -> Example:
     """Make an example from a box (2, 3) RAS mm.
 
     Args:
         extremes_ras: (6, 3) RAS mm, points of the structure that touch the SIDES, where known.
+        effort: of matching that the example is for.
 
     Raises:
         PointsError: the box has no volume, or lies mostly outside the scan.
-        MapError: the map has no coordinates.
     """
     box_ras = np.asarray(box_ras, dtype=np.float64)
     name = embedding.provenance.scan or "the scan"
-    if embedding.coordinate is None:
-        raise MapError(f"{embedding.provenance.model}: has no body coordinates, which boxes need.")
     if box_ras.shape != (2, 3) or not (box_ras[1] - box_ras[0] > 0).all():
         raise PointsError(f"{name}: a box needs a lowest and a highest corner in RAS mm, with volume between them.")
     middle, half = box_ras.mean(axis=0), (box_ras[1] - box_ras[0]) / 2
@@ -115,7 +115,9 @@ def make_example(embedding: EmbeddingMap, box_ras: np.ndarray, extremes_ras: np.
     if inside[6:].sum() < _FEWEST_POINTS:
         raise PointsError(f"{name}: the box lies mostly outside this scan; check that it was drawn in it.")
     held = held_in(embedding, points)
-    return Example(name, box_ras, held, Query(embedding, held), near_organs(box_ras, embedding.organ_boxes))
+    return Example(
+        name, box_ras, held, read_query(embedding, held, effort), near_organs(box_ras, embedding.organ_boxes)
+    )
 
 
 def held_in(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
@@ -136,12 +138,6 @@ def example_from_points(embedding: EmbeddingMap, extremes_ras: np.ndarray) -> Ex
     return make_example(embedding, np.stack([points.min(axis=0), points.max(axis=0)]), points[order])
 
 
-def stored(example: Example, effort: str = "standard") -> Example:
-    """The example with all that this effort needs read now, so that the scan's map is no longer needed."""
-    query = StoredQuery.of(example.query, effort == "standard")
-    return replace(example, query=query)
-
-
 def locate(
     structures: Mapping[str, Sequence[Example]], target: EmbeddingMap, effort: str = "standard"
 ) -> dict[str, Located]:
@@ -155,9 +151,7 @@ def locate(
     every = [example for examples in structures.values() for example in examples]
     if not every:
         return {}
-    parts = [StoredQuery.of(example.query, effort == "standard") for example in every]
-    query = StoredQuery.joined(parts)
-    answers = match_query(query, [target], effort)[0]
+    answers = match_query(join_queries([example.query for example in every]), [target], effort)[0]
     ends = np.cumsum([len(example.points_ras) for example in every])[:-1]
     places = np.split(answers.points_ras, ends)
     trusts = np.split(_trust(answers), ends)

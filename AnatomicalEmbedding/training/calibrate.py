@@ -125,7 +125,7 @@ def collect(
     if len(scans) == len(files) and not any(path.is_file() for path in files):
         raise PointsError(f"{folders[0]}: holds no scan; give folders of CTs.")
     cases = [case for case in map(load_case, filter(Path.is_file, files)) if case is not None]
-    refuse_twins(cases)
+    refuse_twins([case.id for case in cases])
 
     def readable() -> Iterator[Volume]:
         for source in scans.values():

@@ -146,7 +146,7 @@ def _sampled(
         inside &= (label > 0) | (np.arange(len(label)) % 2 == 0)  # tissue without a name is plenty
     names = {value: whole_name(text) for value, text in labels.items()}
     names = {value: name for value, name in names.items() if reason_left_out(name) in _KEPT and name not in _SPREAD_OUT}
-    descriptor = embedding.describe(ras[inside])[0].half().numpy() if described else None
+    descriptor = embedding.describe(ras[inside]).half().numpy() if described else None
     return SampledBody(name, embedding.sample(ras[inside]), label[inside], names, kind, descriptor)
 
 
@@ -278,4 +278,4 @@ def _blur_of(bodies: int) -> float:
 def _blurred(grid: np.ndarray, sigma_mm: float) -> np.ndarray:
     if sigma_mm < 0.2 * STEP_MM:
         return grid
-    return smoothed(torch.from_numpy(np.ascontiguousarray(grid))[None], [sigma_mm / STEP_MM] * 3, sigmas=3)[0].numpy()
+    return smoothed(torch.from_numpy(np.ascontiguousarray(grid))[None], [sigma_mm / STEP_MM] * 3)[0].numpy()

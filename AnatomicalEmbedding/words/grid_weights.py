@@ -213,7 +213,7 @@ def make_scan_grid(embedding: EmbeddingMap, volume: Volume | None = None) -> Gri
     Raises MapError for a map without coordinates in mm of the common frame.
     """
     name = embedding.provenance.scan or "the scan"
-    if embedding.coordinate is None or not embedding.provenance.metric:
+    if not embedding.provenance.metric:
         raise MapError(f"{name}: was embedded by weights without a common body frame in mm; embed it with others.")
     if not len(embedding.body_index):
         raise MapError(f"{name}: holds no body, so nothing can be found in it.")

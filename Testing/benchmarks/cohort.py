@@ -37,7 +37,7 @@ from AnatomicalEmbedding.cohort.store import MANIFEST_NAME, Store, map_path
 from AnatomicalEmbedding.embedding.inference import load_model
 from AnatomicalEmbedding.embedding.map import EmbeddingMap
 from AnatomicalEmbedding.matching.match import match
-from AnatomicalEmbedding.matching.query import Query, StoredQuery
+from AnatomicalEmbedding.matching.query import read_query
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.scan.sources import Source
 from AnatomicalEmbedding.scan.volume import Volume
@@ -298,7 +298,7 @@ def time_find(work: Path, name: str) -> dict:
         search = Search(store)
         template = search.map_of(row)
         points = template.body_bounds_ras.mean(axis=0)[None]
-        query, words = StoredQuery.of(Query(template, points)), one_mention("left adrenal gland")
+        query, words = read_query(template, points), one_mention("left adrenal gland")
         times = {}
         for refined in (0, 50):
             for kind, ask in (("point", lambda n: search.point(query, n)), ("words", lambda n: search.words(words, n))):

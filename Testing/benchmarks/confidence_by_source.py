@@ -101,15 +101,14 @@ def judged(of: list[Tried], calibration: Calibration) -> Judged:
     """What the calibration says of the matches."""
     every = Outcomes.joined(each.outcomes for each in of)
     verdicts = judge(every.evidence, calibration, _EFFORT)
-    assert verdicts is not None
     return Judged(
         every.errors_mm,
         np.concatenate([each.groups for each in of]),
         np.concatenate([np.full(len(each.groups), each.whole) for each in of]),
-        verdicts.status,
-        verdicts.expected_error_mm,
-        verdicts.probability,
-        verdicts.probability_20,
+        verdicts["status"],
+        verdicts["expected_error_mm"],
+        verdicts["probability"],
+        verdicts["probability_20"],
     )
 
 

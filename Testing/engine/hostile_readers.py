@@ -31,7 +31,7 @@ from AnatomicalEmbedding.followup.record_file import read_record, to_json, write
 from AnatomicalEmbedding.followup.table import rows
 from AnatomicalEmbedding.matching.confidence import EVIDENCE
 from AnatomicalEmbedding.matching.match import match
-from AnatomicalEmbedding.matching.query import Query
+from AnatomicalEmbedding.matching.query import read_query
 from AnatomicalEmbedding.resources import resource
 from AnatomicalEmbedding.scan.boxes import read_rois, write_rois
 from AnatomicalEmbedding.scan.points import PointList, read_points, write_markups
@@ -40,7 +40,7 @@ from AnatomicalEmbedding.segmentation.files import read_segments, write_segments
 from AnatomicalEmbedding.segmentation.segmenter import load_segmenter
 from AnatomicalEmbedding.structures.labelled_scans import load_cases
 from AnatomicalEmbedding.structures.library import StructureLibrary
-from AnatomicalEmbedding.structures.locating import locate, make_example, stored
+from AnatomicalEmbedding.structures.locating import locate, make_example
 from AnatomicalEmbedding.structures.margins import TIMES, Margins
 from AnatomicalEmbedding.training.recipes import load_recipe
 from AnatomicalEmbedding.words import parse_report
@@ -185,8 +185,7 @@ def _map(number: int = 0) -> EmbeddingMap:
     plain = analytic_map(lambda p: p * 0.9 + number, (6, 8, 8), (16.0, 16.0, 18.0), name=f"scan {number}")
     draw = torch.Generator().manual_seed(number)
     local = torch.nn.functional.normalize(torch.randn(4, 12, 16, 16, generator=draw), dim=0).half()
-    coarse = torch.nn.functional.normalize(torch.randn(4, 3, 4, 4, generator=draw), dim=0).half()
-    return replace(plain, local=local, global_=coarse)
+    return replace(plain, local=local)
 
 
 def _used_map(embedding: EmbeddingMap | None) -> object:
@@ -197,7 +196,7 @@ def _used_map(embedding: EmbeddingMap | None) -> object:
 
 
 def _weights(folder: Path) -> None:
-    network = small_network(widths=(4, 4, 4), spacing_mm=(6.0, 6.0, 6.0), global_channels=4, local_channels=4)
+    network = small_network(widths=(4, 4, 4), spacing_mm=(6.0, 6.0, 6.0), local_channels=4)
     write_weights(network, folder / "own.safetensors", "own", {"recipe": "none"})
 
 
@@ -235,7 +234,7 @@ def _use_calibration(folder: Path) -> object:
 
 def _library(folder: Path) -> None:
     box = np.array([[-40.0, -30.0, 330.0], [20.0, 20.0, 380.0]])
-    example = stored(make_example(_map(), box), "fast")
+    example = make_example(_map(), box, effort="fast")
     margins = Margins(np.linspace(0.5, 1.0, len(TIMES)), 100, {"": np.ones(6), "liver": np.full(6, 1.5)})
     examples = {name: [example, example] for name in ("liver", "spleen")}
     own = StructureLibrary(_map().provenance.weights_hash, examples, "fast", margins, margins, {"made": "for a test"})
@@ -244,7 +243,6 @@ def _library(folder: Path) -> None:
 
 def _use_library(folder: Path) -> object:
     library = StructureLibrary.load(_file(folder))
-    library.check(_map().provenance.weights_hash)
     found = locate(library.examples, _map(), library.effort)
     assert all(np.isfinite(each.box_ras).all() for each in found.values())
     for each in found.values() if library.margins is not None else ():
@@ -317,7 +315,7 @@ def _use_cohort(folder: Path) -> object:
         search = Search(store)
         for row, _ in search.index.scans.values():
             embedding = search.map_of(row)
-            found = search.point(Query(embedding, embedding.body_bounds_ras.mean(axis=0)[None]), 0)
+            found = search.point(read_query(embedding, embedding.body_bounds_ras.mean(axis=0)[None]), 0)
             assert all(each.point_ras is None or np.isfinite(each.point_ras).all() for each in found)
     return counts
 

@@ -41,6 +41,8 @@ class Averaging(nn.Module):
     lattice = 16
     size_step = VOXELS_PER_CELL
     bytes_per_voxel = 20.0
+    fixed_bytes_per_voxel = 10.0
+    reach_cells = 2
     descriptor_bytes_per_voxel = 0.0
     scales = (1.0,)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from AnatomicalEmbedding.embedding.body import body_mask, body_on_grid, flatten_outside
+from AnatomicalEmbedding.embedding.body import body_mask, body_on_grid
 from AnatomicalEmbedding.embedding.working_grid import resample
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.scan.volume import Volume
@@ -97,13 +97,3 @@ def test_sheet_touching_the_patient_is_cut_off():
     assert not body[:, 43, :20].any()
     assert not body[:, 43, 41:].any()
     assert body[:, 14:42, 30].all()
-
-
-def test_everything_outside_is_flattened_to_air():
-    hu = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
-    body = hu > 10
-    flat = flatten_outside(hu, body)
-    assert flat.dtype == np.float32
-    np.testing.assert_array_equal(flat[body], hu[body])
-    assert (flat[~body] == -1000).all()
-    assert hu.min() == 0  # a copy

@@ -92,15 +92,6 @@ class TestFinding:
         cache.put(maps[2])
         assert cache.get(maps[2].provenance) is not None
 
-    def test_a_map_of_an_older_version_is_replaced(self, cache, maps):
-        path = file_of(cache, maps[2])
-        older = path.with_name(path.name.replace(".5.", ".4."))
-        path.rename(older)
-        assert cache.get(maps[2].provenance) is None
-        cache.put(maps[2])
-        assert is_equal(cache.get(maps[2].provenance), maps[2])
-        assert not older.exists()
-
     def test_the_folder_follows_the_environment(self, tmp_path, monkeypatch):
         monkeypatch.setenv("ANATEMB_CACHE", str(tmp_path / "given"))
         assert default_folder() == tmp_path / "given"
@@ -123,13 +114,6 @@ class TestBound:
         cache.get(maps[0].provenance)
         assert cache.shrink(int(3.5 * one_size)) == 2
         assert kept(cache, maps) == [True, False, False, True, True]
-
-    def test_maps_dated_in_the_future_go_first(self, cache, maps, one_size):
-        """After the computer's clock was set back, new maps would be the oldest, and would be removed at once."""
-        set_age(cache, maps[1], hours=-48)
-        set_age(cache, maps[3], hours=-48)
-        assert cache.shrink(int(3.5 * one_size)) == 2
-        assert kept(cache, maps) == [True, False, True, False, True]
 
     def test_clearing_removes_maps_and_nothing_else(self, cache):
         (cache.folder / "notes.txt").write_text("mine")

@@ -78,13 +78,13 @@ class TestVerdicts:
         node = np.zeros(1, np.int64)
         leaf = Forest(node, node - 1, np.zeros(1), node, np.array([[0.99, 0.4, 0.6, expected]]))
         found = judge(np.zeros((1, len(EVIDENCE)), np.float32), Calibration("", EVIDENCE, {"fast": leaf}), "fast")
-        assert found.status.tolist() == [status]
+        assert found["status"].tolist() == [status]
 
     def test_there_are_none_without_a_calibration_that_fits(self, calibration):
         rows = np.zeros((2, len(EVIDENCE)), np.float32)
-        assert judge(rows, None, "standard") is None
-        assert judge(rows, calibration, "fast") is None
-        assert judge(rows, replace(calibration, evidence=("gap",)), "standard") is None
+        assert judge(rows, None, "standard") == {}
+        assert judge(rows, calibration, "fast") == {}
+        assert judge(rows, replace(calibration, evidence=("gap",)), "standard") == {}
 
 
 class TestBesideWeights:

@@ -124,11 +124,10 @@ class TestPlace:
         assert (unit.provenance.metric, unitless.provenance.metric) == (True, False)
         torch.testing.assert_close(unit.coordinate, unitless.coordinate * 100)
 
-    def test_descriptors_alone_are_of_no_common_body(self, scan):
-        described = Model(small_network(coordinates=False, local_channels=4), "one", HASH).embed(scan)
-        assert not described.provenance.metric
+    def test_coordinates_without_unit_are_of_no_common_body(self, scan):
+        unitless = Model(small_network(unit_mm=None), "one", HASH).embed(scan)
         with pytest.raises(AnatomicalEmbeddingError, match="one: has no common body frame in mm"):
-            body_points(described)
+            body_points(unitless)
 
     def test_the_scan_and_the_weights_are_left_as_they_were(self, scan):
         before = scan.voxels.copy()

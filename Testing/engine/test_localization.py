@@ -9,9 +9,10 @@ import pytest
 from described_maps import described
 from small_models import analytic_map
 
-from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, MapError, PointsError, WeightsError
+from AnatomicalEmbedding.errors import MapError, PointsError, WeightsError
+from AnatomicalEmbedding.structures.box_finder import open_library
 from AnatomicalEmbedding.structures.library import SUFFIX, StructureLibrary
-from AnatomicalEmbedding.structures.locating import example_from_points, locate, make_example, stored
+from AnatomicalEmbedding.structures.locating import example_from_points, locate, make_example
 from AnatomicalEmbedding.structures.margins import Margins
 
 BOX = np.array([[-30.0, -20.0, 350.0], [35.0, 40.0, 430.0]])
@@ -71,8 +72,6 @@ class TestOneExample:
             locate({"liver": [make_example(analytic_map(itself), BOX)]}, other)
         with pytest.raises(PointsError, match="read with different weights"):
             locate({"liver": [make_example(analytic_map(itself), BOX), make_example(other, BOX)]}, other)
-        with pytest.raises(MapError, match="has no body coordinates"):
-            make_example(described(coordinates=False), BOX)
 
     def test_what_cannot_be_an_example_is_refused(self):
         embedding = analytic_map(itself)
@@ -109,7 +108,7 @@ def test_a_structure_that_is_not_in_the_scan(calibration):
 class TestLibrary:
     @pytest.fixture
     def library(self):
-        examples = [stored(make_example(described(), BOX), "fast")]
+        examples = [make_example(described(), BOX, effort="fast")]
         margins = Margins(np.linspace(0.5, 1, 301), 1000, _EVEN)
         return StructureLibrary(
             "ab" * 32, {"liver": examples, "spleen": examples}, "fast", margins, None, {"by": "a test"}
@@ -126,25 +125,13 @@ class TestLibrary:
         assert back.margins.times_for(0.9) == library.margins.times_for(0.9)
         assert (back.effort, back.example_margins, back.about) == ("fast", None, {"by": "a test"})
 
-    def test_two_are_merged(self, library):
-        both = library.merged(
-            replace(library, examples={"spleen": library.examples["spleen"], "aorta": library.examples["liver"]})
-        )
-        assert {name: len(of) for name, of in both.examples.items()} == {"aorta": 1, "liver": 1, "spleen": 2}
-        with pytest.raises(WeightsError, match="different weights"):
-            library.merged(replace(library, weights_hash="cd" * 32))
-
     def test_what_does_not_fit_is_refused(self, library, tmp_path):
-        with pytest.raises(
-            AnatomicalEmbeddingError, match="heart: the structure library has no structure of this name"
-        ):
-            library.select(["liver", "heart"])
-        with pytest.raises(WeightsError, match="built with other weights"):
-            library.check("cd" * 32)
         path = tmp_path / f"own{SUFFIX}"
         with pytest.raises(WeightsError, match="no such file"):
             StructureLibrary.load(path)
         library.save(path)
+        with pytest.raises(WeightsError, match="built with other weights"):
+            open_library("cd" * 32, "others", path)
         path.write_bytes(path.read_bytes()[:-50])
         with pytest.raises(WeightsError, match="damaged"):
             StructureLibrary.load(path)

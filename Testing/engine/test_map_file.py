@@ -35,7 +35,6 @@ def described(body: np.ndarray | None = None, seed: int = 0) -> EmbeddingMap:
     return replace(
         analytic_map(lambda p: 0.9 * p - 40, _SHAPE, body=body, name="Röntgen 胸部.nii.gz"),
         local=F.normalize(torch.randn(6, 2 * k, 2 * j, 2 * i), dim=0).half(),
-        global_=F.normalize(torch.randn(3, -(-k // 2), -(-j // 2), -(-i // 2)), dim=0).half(),
         image=torch.randint(0, 256, (4 * k, 4 * j, 4 * i), dtype=torch.uint8),
         organ_boxes={"liver": np.array([(0.0, 1, 2), (3, 4, 5)])},
         notes=("gantry tilt",),
@@ -56,7 +55,7 @@ def test_a_file_gives_the_map_back_where_matching_reads_it(folder, body, seed):
     found = EmbeddingMap.load(path)
     for name in ("scan_shape", "provenance", "notes", "faults"):
         assert getattr(found, name) == getattr(made, name)
-    for name in ("body", "image", "global_"):
+    for name in ("body", "image"):
         assert torch.equal(getattr(found, name), getattr(made, name))
     for name in ("cell_to_ras", "scan_to_ras"):
         np.testing.assert_array_equal(getattr(found, name), getattr(made, name))
@@ -68,10 +67,7 @@ def test_a_file_gives_the_map_back_where_matching_reads_it(folder, body, seed):
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
-def test_recipes_without_coordinates_or_without_mm(tmp_path):
-    local = replace(described(), coordinate=None)
-    local.save(tmp_path / "a.safetensors")
-    assert EmbeddingMap.load(tmp_path / "a.safetensors").coordinate is None
+def test_recipes_without_mm(tmp_path):
     unitless = analytic_map(lambda p: p / 1e4, metric=False)
     unitless.save(tmp_path / "b.safetensors")
     found = EmbeddingMap.load(tmp_path / "b.safetensors")

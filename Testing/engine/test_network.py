@@ -1,5 +1,7 @@
 """The network's contract with inference and training: shapes, exact shifts, its input curve, its memory estimate."""
 
+from dataclasses import asdict
+
 import pytest
 import torch
 from small_models import small_network
@@ -57,7 +59,7 @@ def test_paper_output_is_standardised_per_axis_without_own_scale():
 def test_spec_survives_json_and_tells_the_network():
     spec = NetworkSpec.from_dict({"widths": [4, 8], "spacing_mm": [1.5, 1.5, 2.0], "unit_mm": None})
     assert spec == NetworkSpec(widths=(4, 8), spacing_mm=(1.5, 1.5, 2.0), unit_mm=None)
-    assert NetworkSpec.from_dict(spec.to_dict()) == spec
+    assert NetworkSpec.from_dict(asdict(spec)) == spec
     network = EmbeddingNetwork(spec)
     assert network.spacing_mm == (1.5, 1.5, 2.0)
     assert network.unit_mm is None

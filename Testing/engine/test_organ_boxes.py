@@ -12,7 +12,7 @@ from small_models import analytic_map
 from AnatomicalEmbedding.embedding.organ_boxes import organ_boxes
 from AnatomicalEmbedding.scan.boxes import boxes_from_json, boxes_to_json
 from AnatomicalEmbedding.structures.library import StructureLibrary
-from AnatomicalEmbedding.structures.locating import locate, make_example, stored
+from AnatomicalEmbedding.structures.locating import locate, make_example
 from AnatomicalEmbedding.structures.organ_evidence import near_organs, sides_by_organ
 
 CELL_TO_RAS = np.diag([12.0, 12.0, 16.0, 1.0])
@@ -88,7 +88,7 @@ def test_organs_that_are_not_seen_or_lie_elsewhere_say_nothing(far):
 
 def test_libraries_keep_them(tmp_path):
     embedding = replace(analytic_map(lambda p: p), organ_boxes={"liver": LIVER})
-    example = stored(make_example(embedding, LIVER), "fast")
+    example = make_example(embedding, LIVER, effort="fast")
     library = StructureLibrary(embedding.provenance.weights_hash, {"liver": [example]})
     library.save(tmp_path / "a.structures.safetensors")
     (organ,) = StructureLibrary.load(tmp_path / "a.structures.safetensors").examples["liver"][0].organs

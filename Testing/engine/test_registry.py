@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -87,7 +88,7 @@ class TestRefused:
     def test_tensors_that_do_not_fit_the_network_described(self, tmp_path):
         path = write_small_weights(tmp_path)
         state = load_file(path)
-        about = {"name": "x", "network": NetworkSpec(widths=(4, 4)).to_dict()}
+        about = {"name": "x", "network": asdict(NetworkSpec(widths=(4, 4)))}
         save_file(state, path, {"anatomical_embedding_model": json.dumps(about)})
         assert_refused(path, "do not fit the network")
 

@@ -154,7 +154,7 @@ def test_bad_input_is_named(work, tmp_path, anatemb, kept_maps):
     assert none.code == 2
     assert "holds no outlined scan" in none.err
     weights = tmp_path / "described.safetensors"
-    write_weights(small_network(coordinates=False, local_channels=4), weights, "described", {})
+    write_weights(small_network(unit_mm=None), weights, "described", {})
     nowhere = anatemb("segment", "train", work / "examples", "-o", tmp_path / "run", "--model", weights)
     assert nowhere.code == 2
     assert "described: has no common body frame in mm" in nowhere.err

@@ -75,7 +75,7 @@ def test_slabs_agree_with_the_whole_volume(model):
     whole = model.embed(volume)
     small = load_model(device="cpu")
     network = small.network
-    in_slabs = network.fine_bytes_per_voxel + network.descriptor_bytes_per_voxel
+    in_slabs = network.bytes_per_voxel - network.fixed_bytes_per_voxel + network.descriptor_bytes_per_voxel
     voxels = whole.body.numel() * network.stride**3
     small.budget_bytes = int(voxels * (network.fixed_bytes_per_voxel + 0.92 * in_slabs))
     shares = []

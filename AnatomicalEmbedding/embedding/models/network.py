@@ -7,7 +7,7 @@ stride 2 (fine detail with context). The organ head reads all of them.
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -100,9 +100,6 @@ class NetworkSpec:
             raise ValueError("a network cannot be of these sizes, spacings, knots, scales or this frame")
         return spec
 
-    def to_dict(self) -> dict:
-        return asdict(self)
-
 
 class EmbeddingNetwork(nn.Module):
     """Volume -> Features. forward: (b, 1, k, j, i) network input with k, j, i multiples of `size_step`."""
@@ -113,6 +110,7 @@ class EmbeddingNetwork(nn.Module):
     def __init__(self, spec: NetworkSpec):
         super().__init__()
         self.spec = spec
+        self.spacing_mm, self.scales, self.unit_mm = spec.spacing_mm, spec.scales, spec.unit_mm
         widths = spec.widths
         self.stem = Convolution(1, widths[0], STRIDE, stride=STRIDE)
         self.encoder = nn.ModuleList(
@@ -133,18 +131,6 @@ class EmbeddingNetwork(nn.Module):
             self.organs = OrganHead(widths[:2], spec.local_channels, len(spec.organs), spec.organ_channels)
 
     @property
-    def spacing_mm(self) -> tuple[float, float, float]:
-        return self.spec.spacing_mm
-
-    @property
-    def scales(self) -> tuple[float, ...]:
-        return self.spec.scales
-
-    @property
-    def unit_mm(self) -> float | None:
-        return self.spec.unit_mm
-
-    @property
     def metric(self) -> bool:
         """Whether coordinates are mm of a common body frame."""
         return self.spec.coordinates and self.spec.unit_mm is not None and self.spec.frame == "body"
@@ -153,11 +139,6 @@ class EmbeddingNetwork(nn.Module):
     def organ_names(self) -> tuple[str, ...]:
         """Canonical names of the organs, in the order of `Features.organs`."""
         return tuple(map(canonical_name, self.spec.organs))
-
-    @property
-    def organ_places(self) -> torch.Tensor | None:
-        """(n, 7) usual place of each organ, see OrganHead; None without an organ head."""
-        return self.organs.places if self.spec.organs else None
 
     @property
     def lattice(self) -> int:
@@ -170,11 +151,6 @@ class EmbeddingNetwork(nn.Module):
         return 16.0 + 4.0 * 8 * self.spec.widths[1] / (2 * STRIDE) ** 3
 
     @property
-    def fine_bytes_per_voxel(self) -> float:
-        """Memory per input voxel of the finest level's activations, which can be computed in slabs."""
-        return 4.0 * 8 * self.spec.widths[0] / STRIDE**3
-
-    @property
     def descriptor_bytes_per_voxel(self) -> float:
         """Further memory of the local descriptor, in slabs too."""
         channels = self.spec.local_channels
@@ -184,8 +160,11 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def bytes_per_voxel(self) -> float:
-        """Peak memory per input voxel of the coordinates of a whole volume; descriptors need more."""
-        return self.fixed_bytes_per_voxel + self.fine_bytes_per_voxel
+        """Peak memory per input voxel of the coordinates of a whole volume; descriptors need more.
+
+        Beyond the fixed bytes these are the finest level's activations, which can be computed in slabs.
+        """
+        return self.fixed_bytes_per_voxel + 4.0 * 8 * self.spec.widths[0] / STRIDE**3
 
     def prepare(self, hu: torch.Tensor) -> torch.Tensor:
         """HU (k, j, i) -> network input (1, k, j, i); air is 0, so padding with zeros is padding with air."""
@@ -194,9 +173,7 @@ class EmbeddingNetwork(nn.Module):
     @property
     def reach_cells(self) -> int:
         """How far, in stride-4 cells, the last level and the heads see beyond a cell; even."""
-        if self.spec.organs:
-            return 6
-        return 4 if self.spec.local_channels else 2
+        return 6 if self.spec.organs else 4 if self.spec.local_channels else 2
 
     def forward(self, x: torch.Tensor, descriptors: bool = True) -> Features:
         fine = self.fine(x)
@@ -243,11 +220,11 @@ class EmbeddingNetwork(nn.Module):
             if self.spec.organs and coordinate is not None:
                 logits = self.organs.logits(F.avg_pool3d(x, 2), coordinate.detach(), up, coarse, local)
             return Features(coordinate, None, local, logits)
-        content = _Content.of(x, up)
+        content = _Content(x, up)
         part, fine_part = content.cut(x), content.cut(up)
         local, organs = self.local(part, fine_part), None
         if self.spec.organs and coordinate is not None:
-            organs = self.organs(part, content.cut(coordinate), fine_part, coarse, local, content.first)
+            organs = self.organs(part, content.cut(coordinate), fine_part, coarse, local, content.cells)
             if self.spec.organ_channels:
                 local = self.organs.join(local, organs)
             organs = content.placed(organs)
@@ -280,25 +257,16 @@ class _LocalHead(nn.Module):
         return _UnitLength.apply(self.mix(self.stem(x) + self.up(up)).float())
 
 
-@dataclass(frozen=True)
 class _Content:
     """The part of a scan that is not air, and some cells around it, in cells of stride 4.
 
     Up to half of a scan on the lattice is air, where neither descriptors nor organs are needed.
     """
 
-    size: tuple[int, ...]  # of the whole scan: k, j, i
-    cells: tuple[slice, ...]
-
-    @classmethod
-    def of(cls, x: torch.Tensor, up: torch.Tensor) -> "_Content":
+    def __init__(self, x: torch.Tensor, up: torch.Tensor) -> None:
         """x: (b, 1, k, j, i) network input. up: (b, w, k/4, j/4, i/4)."""
-        size = tuple(up.shape[2:])
-        return cls(size, tuple(_filled(x, axis, cells) for axis, cells in enumerate(size, 2)))
-
-    @property
-    def first(self) -> tuple[int, ...]:
-        return tuple(each.start for each in self.cells)
+        self.size = tuple(up.shape[2:])  # of the whole scan: k, j, i
+        self.cells = [_filled(x, axis, cells) for axis, cells in enumerate(self.size, 2)]
 
     def cut(self, whole: torch.Tensor) -> torch.Tensor:
         """Cut this part out of a map of the scan, of any stride."""

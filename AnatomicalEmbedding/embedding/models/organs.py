@@ -50,14 +50,14 @@ class OrganHead(nn.Module):
         fine: torch.Tensor,
         coarse: torch.Tensor,
         local: torch.Tensor,
-        first_cell: Sequence[int] = (0, 0, 0),
+        cells: Sequence[slice] = (),
     ) -> torch.Tensor:
         """(b, n, k/4, j/4, i/4) probabilities of the organs; the rest up to 1 is everything else.
 
-        x: (b, 1, k, j, i) network input. coordinate, fine: stride 4. coarse: stride 8. local: stride 2. first_cell: the
-        cell (k, j, i) of `coarse`, counted at stride 4, at which all others begin.
+        x: (b, 1, k, j, i) network input. coordinate, fine: stride 4. coarse: stride 8. local: stride 2. cells: the part
+        of `coarse` (k, j, i), counted at stride 4, that all others show; default: from its first cell on.
         """
-        return self.logits(F.avg_pool3d(x, 2), coordinate, fine, coarse, local, first_cell).float().softmax(1)[:, 1:]
+        return self.logits(F.avg_pool3d(x, 2), coordinate, fine, coarse, local, cells).float().softmax(1)[:, 1:]
 
     def join(self, local: torch.Tensor, organs: torch.Tensor) -> torch.Tensor:
         """Local descriptors (b, l + d, k/2, j/2, i/2) of unit length, of appearance (b, l, ...) and of organs; float16.
@@ -78,10 +78,10 @@ class OrganHead(nn.Module):
         fine: torch.Tensor,
         coarse: torch.Tensor,
         local: torch.Tensor,
-        first_cell: Sequence[int] = (0, 0, 0),
+        cells: Sequence[slice] = (),
     ) -> torch.Tensor:
         """(b, 1 + n, k/4, j/4, i/4), everything else first. image: the network input at stride 2."""
-        where = [slice(first, first + n) for first, n in zip(first_cell, fine.shape[2:], strict=True)]
+        where = cells or [slice(n) for n in fine.shape[2:]]
         context = F.interpolate(self.context(coarse), scale_factor=2, mode="trilinear")[(..., *where)]
         # one layer over all inputs, in parts: the cells of stride 2 need not become channels
         layer, rest = self.mix[0], self.mix[1:]

@@ -1,7 +1,7 @@
 """Weights: listing, reading with their hash checked, writing with their card."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
@@ -88,7 +88,7 @@ def write_weights(network: EmbeddingNetwork, path: Path, name: str, about: dict)
         key: (value.half() if value.is_floating_point() and "running" not in key else value).cpu()
         for key, value in network.state_dict().items()
     }
-    metadata = {_METADATA_KEY: json.dumps({"name": name, "network": network.spec.to_dict(), **about})}
+    metadata = {_METADATA_KEY: json.dumps({"name": name, "network": asdict(network.spec), **about})}
     write_tensor_file(path, state, metadata, WeightsError)
     return file_sha256(path)
 

@@ -1,18 +1,57 @@
-"""python -m AnatomicalEmbedding.papers.sam: trains the recipe of Yan 2022."""
+"""python -m AnatomicalEmbedding.papers.sam: trains the recipe of Yan 2022, and measures its weights at landmarks."""
 
+import argparse
 import sys
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 
+from ...cli.console import complete
+from ...cli.main import run_command
 from ...training.recipes import descriptor_rules
 from ..command import PaperRecipe, run_paper
 from .descriptors import DESCRIPTORS
 
 RECIPES = {
-    "sam-paper": PaperRecipe(Path(__file__).with_name("recipe.toml"), "descriptors", descriptor_rules, DESCRIPTORS)
+    "sam-paper": PaperRecipe(
+        Path(__file__).with_name("recipe.toml"), "descriptors", descriptor_rules, DESCRIPTORS, False
+    ),
 }
 
-main = partial(run_paper, "sam", "Train the recipe of Yan 2022.", RECIPES)
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit code."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments[:1] != ["landmarks"]:
+        return run_paper("sam", "Train the recipe of Yan 2022, or measure: sam landmarks SCANS.", RECIPES, arguments)
+    parser = argparse.ArgumentParser(prog="python -m AnatomicalEmbedding.papers.sam landmarks")
+    parser.add_argument("weights", metavar="WEIGHTS", help="weights of this recipe")
+    parser.add_argument("folder", type=Path, metavar="DIR", help="labelled scans")
+    complete(parser, _measure, json=False, model=False)
+    return run_command(parser.parse_args(arguments[1:]))
+
+
+def _measure(options: argparse.Namespace) -> None:
+    import numpy as np
+
+    from ...embedding.models.registry import find_weights
+    from ...errors import WeightsError
+    from ...structures.label_names import GROUPS, group_of
+    from ...structures.labelled_scans import find_pairs, load_cases
+    from .matching import DescriptorMatcher
+
+    weights = find_weights(options.weights)
+    if not weights.network.spec.global_channels:
+        raise WeightsError(f"{options.weights}: has no global descriptors; give weights of the recipe sam-paper.")
+    matcher = DescriptorMatcher(weights.network)
+    errors: dict[str, list[float]] = {group: [] for group in GROUPS}
+    for pair in find_pairs(load_cases(options.folder)):
+        found = matcher(pair.template, pair.template_ras, pair.target)
+        for kind, error in zip(pair.kinds, np.linalg.norm(found - pair.target_ras, axis=1), strict=True):
+            errors[group_of(kind)].append(error)
+    for group, every in errors.items():
+        if every:
+            print(f"{GROUPS[group]}: mean {np.mean(every):.1f}, median {np.median(every):.1f} mm")
+
 
 if __name__ == "__main__":
     sys.exit(main())

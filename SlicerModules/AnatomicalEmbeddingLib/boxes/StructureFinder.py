@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from AnatomicalEmbedding.anatomy.names import canonical_name
+from AnatomicalEmbedding.anatomy.names import canonical_name, choose_names
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, WeightsError
 from AnatomicalEmbedding.files import file_sha256, once_a_change
 
@@ -66,7 +66,7 @@ def openLibrary(path: Path | None, weightsPath: Path) -> StructureLibrary:
 
 def checkRecall(library: StructureLibrary, names: Sequence[str], ownNames: Sequence[str], recall: float) -> None:
     """Raise AnatomicalEmbeddingError where this recall cannot be promised, before a scan is prepared for it."""
-    library.select(names)
+    choose_names(names, library.examples, "the structure library")
     for margins, wanted in ((library.margins, names), (library.example_margins, ownNames)):
         if wanted:
             _required(margins).times_for(recall)
@@ -107,21 +107,23 @@ def makeFinder(
 
     markings: each with its scan's map. Raises AnatomicalEmbeddingError where no structure is left to search for.
     """
-    from AnatomicalEmbedding.structures.locating import stored
     from AnatomicalEmbedding.structures.margins import located_by_others
 
     own: dict[str, list[tuple[Example, EmbeddingMap]]] = {}
     remarks = []
     for marking, embedding in markings:
         try:
-            example = stored(marking.example(embedding))
+            example = marking.example(embedding)
         except AnatomicalEmbeddingError as error:
             remarks.append(f"{marking.name}: {error}")
         else:
             own.setdefault(marking.structure, []).append((example, embedding))
     parts = []
     if names:
-        parts.append(_Part(library.select(names), library.effort, _required(library.margins), False))
+        known = {
+            name: library.examples[name] for name in choose_names(names, library.examples, "the structure library")
+        }
+        parts.append(_Part(known, library.effort, _required(library.margins), False))
     if own:
         margins = _required(library.example_margins).adapted(located_by_others(own))
         examples = {name: [example for example, _embedding in of] for name, of in own.items()}

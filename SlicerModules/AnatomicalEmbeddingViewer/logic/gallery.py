@@ -60,11 +60,11 @@ class Gallery:
 
     def find_point(self, row_id: int, point_ras: list[float]) -> list[dict]:
         """Find a point of one scan in every scan, the most probable first. point_ras: RAS mm."""
-        from AnatomicalEmbedding.matching.query import Query, StoredQuery
+        from AnatomicalEmbedding.matching.query import read_query
 
         with self._searching:
             template = self._search.map_of(self._row(row_id))
-            query = StoredQuery.of(Query(template, np.array([point_ras], dtype=float)))
+            query = read_query(template, np.array([point_ras], dtype=float))
             return self._answers(self._search.point(query, _REFINED_COUNT))
 
     def picture(self, row_id: int, point_ras: list[float], plane: str) -> bytes:

@@ -124,7 +124,7 @@ def evaluate_registration(
 
     Raises PointsError when no two cases share anything.
     """
-    refuse_twins(cases)
+    refuse_twins([case.id for case in cases])
     pairs = [(one, other) for one, other in permutations(cases, 2) if _shared(one, other)[0] or _shared(one, other)[1]]
     if not pairs:
         raise PointsError("no two scans share a whole structure, or landmarks of one patient; add scans.")

@@ -17,7 +17,7 @@ from AnatomicalEmbedding.followup.lesions import Study
 from AnatomicalEmbedding.followup.proposing import find_places
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.matching.match import match
-from AnatomicalEmbedding.matching.query import Query
+from AnatomicalEmbedding.matching.query import read_query
 from AnatomicalEmbedding.matching.status import ABSENT, MATCHED, MATCHED_MM, UNCERTAIN, decide
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.scan.points import PointList, write_markups
@@ -111,7 +111,7 @@ def test_cohort_by_points_and_by_words(patients, maps, by_engine, tmp_path):
         store.add([patients[0][1]])
         embed_waiting(store, "auto")
         search = Search(store)
-        found = {name: search.point(Query(maps[1][0], place[None]))[0] for name, place in patients[2].items()}
+        found = {name: search.point(read_query(maps[1][0], place[None]))[0] for name, place in patients[2].items()}
         assert_same({name: (each.status, each.expected_error_mm) for name, each in found.items()}, by_engine)
         finder = PlaceFinder(maps[1][1], patients[1][1])
         for words in ("liver", "left kidney", "L3", "carina", "left femoral head"):

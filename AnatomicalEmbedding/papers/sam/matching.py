@@ -1,0 +1,80 @@
+"""Points matched by descriptors alone (Yan 2022, III-D): the peak of S_global + S_local over the body."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from ...embedding.body import patient_on_grid
+from ...embedding.grid_reading import peak_offsets, read_linear
+from ...embedding.models.convolution import fold_norms
+from ...embedding.models.network import LOCAL_STRIDE, EmbeddingNetwork
+from ...scan.geometry import transform_points
+from ...scan.volume import Volume
+from ...structures.labelled_scans import Case
+
+_BODY_SHARE = 0.3  # share of body voxels from which a cell may be an answer
+_CHUNK_SIMILARITIES = 4_000_000
+
+
+class DescribedScan(NamedTuple):
+    """Unit descriptors of one scan.
+
+    Args:
+        local: (l, k, j, i) of the cells.
+        global_: (g, k/4, j/4, i/4), rounded up.
+        body: bool (k, j, i), cells that may be an answer.
+        cell_to_ras: (4, 4), cell i, j, k -> RAS mm of its centre.
+    """
+
+    local: torch.Tensor
+    global_: torch.Tensor
+    body: torch.Tensor
+    cell_to_ras: np.ndarray
+
+
+class DescriptorMatcher:
+    """Matches points by a network with global and local descriptors; each scan is described once."""
+
+    def __init__(self, network: EmbeddingNetwork) -> None:
+        self._network = fold_norms(network)
+        self._scans: dict[str, DescribedScan] = {}
+
+    def __call__(self, template: Case, points_ras: np.ndarray, target: Case) -> np.ndarray:
+        """Find points (n, 3) of the template in the target: (n, 3) RAS mm."""
+        for case in (template, target):
+            if case.id not in self._scans:
+                self._scans[case.id] = describe(self._network, case.volume)
+        return find_points(self._scans[template.id], points_ras, self._scans[target.id])
+
+
+@torch.no_grad()
+def describe(network: EmbeddingNetwork, volume: Volume) -> DescribedScan:
+    """Compute the descriptors of a scan."""
+    grid, body = patient_on_grid(volume, network.spacing_mm, network.lattice, network.size_step)
+    found = network(network.prepare(grid.hu)[None])
+    share = F.avg_pool3d(torch.from_numpy(body).float()[None], LOCAL_STRIDE)[0]
+    cell_to_ras = np.diag([*(LOCAL_STRIDE * np.asarray(grid.spacing_mm)), 1.0])
+    cell_to_ras[:3, 3] = grid.origin_ras + (LOCAL_STRIDE - 1) / 2 * np.asarray(grid.spacing_mm)
+    return DescribedScan(found.local[0].float(), found.global_[0], share >= _BODY_SHARE, cell_to_ras)
+
+
+def find_points(template: DescribedScan, points_ras: np.ndarray, target: DescribedScan) -> np.ndarray:
+    """Find points (n, 3) RAS mm of one scan in another: (n, 3) RAS mm."""
+    cells = torch.from_numpy(transform_points(np.linalg.inv(template.cell_to_ras), points_ras)).float()[None]
+    local = F.normalize(read_linear(template.local[None], cells)[0], dim=1)
+    coarse = F.normalize(read_linear(template.global_[None], (cells + 0.5) / 4 - 0.5)[0], dim=1)
+    shape, rows = target.body.shape, max(1, _CHUNK_SIMILARITIES // target.body.numel())
+    found = []
+    for one, other in zip(local.split(rows), coarse.split(rows), strict=True):
+        similarity = torch.einsum("ng,gkji->nkji", other, target.global_)
+        up = F.interpolate(similarity[:, None], scale_factor=4, mode="trilinear")[:, 0]
+        up = up[:, : shape[0], : shape[1], : shape[2]]
+        total = (torch.einsum("nl,lkji->nkji", one, target.local) + up).masked_fill(~target.body, -2.0).flatten(1)
+        best = total.argmax(1)
+        peaks = np.stack(np.unravel_index(best.numpy(), shape), axis=1) + peak_offsets(total, best, shape).numpy()
+        found.append(transform_points(target.cell_to_ras, peaks[:, ::-1]))
+    return np.concatenate(found)
