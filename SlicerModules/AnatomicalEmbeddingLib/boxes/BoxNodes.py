@@ -160,13 +160,6 @@ class BoxNode:
         return bool(np.allclose(written["grid"], ijkToRas(self.volumeNode).ravel(), atol=1e-5))
 
 
-def between(source, destination, points: np.ndarray) -> np.ndarray:
-    """Convert points (n, 3) from one node's own coordinates to another's, each without its parent transform."""
-    if source.GetParentTransformNode() is destination.GetParentTransformNode():
-        return np.asarray(points, dtype=np.float64).reshape(-1, 3)
-    return fromWorld(destination, toWorld(source, points))
-
-
 def isDrawn(roiNode) -> bool:
     """Has the ROI a place and a size?"""
     return roiNode.GetNumberOfControlPoints() > 0 and min(roiNode.GetSize()) > 0
@@ -176,7 +169,8 @@ def boxIn(volumeNode, roiNode) -> np.ndarray:
     """The smallest box (2, 3) around the ROI's corners, which may be turned and moved in any way."""
     matrix = slicer.util.arrayFromVTKMatrix(roiNode.GetObjectToNodeMatrix())
     corners = (_CORNERS * roiNode.GetSize()) @ matrix[:3, :3].T + matrix[:3, 3]
-    inVolume = between(roiNode, volumeNode, corners)
+    isWithVolume = roiNode.GetParentTransformNode() is volumeNode.GetParentTransformNode()
+    inVolume = corners if isWithVolume else fromWorld(volumeNode, toWorld(roiNode, corners))
     return np.stack([inVolume.min(axis=0), inVolume.max(axis=0)])
 
 
