@@ -11,8 +11,8 @@ from AnatomicalEmbedding.registration import AFFINE, DEFORMABLE
 from ..shared import Views
 from ..shared.maps.MapStore import MapStore
 from ..shared.SceneJob import SceneJob, Steps
-from ..shared.VolumeNodes import snapshot
-from .AlignmentNodes import addResampled, align, alignmentOf, undoAlignment
+from ..shared.VolumeNodes import addDerived, snapshot
+from .AlignmentNodes import align, alignmentOf, undoAlignment
 
 if TYPE_CHECKING:
     from AnatomicalEmbedding.registration.transform import Folding, Registration
@@ -79,7 +79,8 @@ class AlignmentLogic(SceneJob):
         align(self.scene, registration, fixedNode, movingNode).SetDescription(text)
         Views.fit(self.scene, movingNode)  # it may have moved by a metre, out of its own views
         if resampled is not None:
-            addResampled(self.scene, resampled, fixedNode, movingNode)
+            name = f"{movingNode.GetName()} on {fixedNode.GetName()}"
+            addDerived(self.scene, name, movingNode, resampled.voxels, resampled.ijk_to_ras, fixedNode)
 
     def undo(self, volumeNode) -> None:
         """Put an aligned volume back to where it was; other volumes stay where they are."""

@@ -17,12 +17,10 @@ import vtk
 from vtk.util.numpy_support import numpy_to_vtk
 
 from ..shared import SceneNodes
-from ..shared.VolumeNodes import SOURCE_ROLE, copyLooks
 
 if TYPE_CHECKING:
     from AnatomicalEmbedding.registration.spline import SplineField
     from AnatomicalEmbedding.registration.transform import Registration
-    from AnatomicalEmbedding.scan.volume import Volume
 
 FIXED_ROLE, MOVING_ROLE = "AnatomicalEmbedding.FixedVolume", "AnatomicalEmbedding.MovingVolume"
 _BEFORE_ROLE = "AnatomicalEmbedding.TransformBefore"  # the moving volume's parent transform before it was aligned
@@ -56,21 +54,6 @@ def align(scene, registration: Registration, fixedNode, movingNode):
 def undoAlignment(volumeNode) -> None:
     """Put an aligned volume back to where it was; the transform stays in the scene."""
     volumeNode.SetAndObserveTransformNodeID(alignmentOf(volumeNode).GetNodeReferenceID(_BEFORE_ROLE))
-
-
-def addResampled(scene, resampled: Volume, fixedNode, movingNode):
-    """A new volume next to the fixed one, below the same parent transform, with the looks of the moving one."""
-    name = SceneNodes.freeName(scene, f"{movingNode.GetName()} on {fixedNode.GetName()}")
-    node = scene.AddNewNodeByClass("vtkMRMLScalarVolumeNode", name)
-    node.SetNodeReferenceID(SOURCE_ROLE, movingNode.GetID())  # before anyone takes it for another CT
-    slicer.util.updateVolumeFromArray(node, resampled.voxels)
-    node.SetIJKToRASMatrix(slicer.util.vtkMatrixFromArray(resampled.ijk_to_ras))
-    node.SetVoxelValueQuantity(movingNode.GetVoxelValueQuantity())
-    node.SetVoxelValueUnits(movingNode.GetVoxelValueUnits())
-    node.SetAndObserveTransformNodeID(fixedNode.GetTransformNodeID())
-    copyLooks(movingNode, node)
-    SceneNodes.placeNextTo(scene, node, fixedNode)
-    return node
 
 
 def _splineTransform(affine: np.ndarray, field: SplineField):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
+from AnatomicalEmbedding.scan.boxes import enclosing
 
 from ..shared import SceneNodes, Views
 from ..shared.maps.MapStore import EMPTY, READY, MapStore
@@ -17,8 +18,8 @@ from ..shared.SceneNodes import nodesOf
 from ..shared.VolumeNodes import ctVolumes, toWorld
 from .BoxLabels import BoxLabels
 from .BoxNodes import ABSENT, BoxNode, FoundBox, absentIn, boxesByVolume, boxesIn, coloursIn, freeColour, keepAbsent
-from .StructureExamples import MarkedExample, Marking, StructureExamples
-from .StructureFinder import checkRecall, libraryFile, madeFrom, makeFinder, namesIn, openLibrary
+from .StructureExamples import MarkedExample, StructureExamples
+from .StructureFinder import Finder, checkRecall, libraryFile, madeFrom, namesIn, openLibrary
 from .StructureNames import readable
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class BoxLogic(SceneJob):
         path = libraryFile(self.store.engine.weightsPath(), self.libraryPath)
         return [] if path is None else namesIn(path)
 
-    # -- finding boxes: `find`, then `_search` from its first to its last line ---------------------------------------
+    # -- finding boxes -------------------------------------------------------------------------------------------------
 
     def poll(self) -> None:
         """Continue the search, let boxes follow volumes and views; to be called a few times a second."""
@@ -121,9 +122,15 @@ class BoxLogic(SceneJob):
 
         library = yield from self.inBackground(open_, title="opening the library")
         self.store.request([*(example.volumeNode for example in examples), *volumes])
-        markings = yield from self._readExamples(examples)
+        markings = []
+        for example in examples:
+            try:
+                (embedding,) = yield from self.maps([example.volumeNode])
+                markings.append((example.read(), embedding))
+            except AnatomicalEmbeddingError as error:
+                self.reported.emit(f"{error} The example {example.name} was left out.")
         finder = yield from self.inBackground(
-            lambda *_: makeFinder(library, fromLibrary, markings, recall), title="reading the examples"
+            lambda *_: Finder(library, fromLibrary, markings, recall), title="reading the examples"
         )
         for remark in finder.remarks:
             self.reported.emit(remark)
@@ -134,27 +141,17 @@ class BoxLogic(SceneJob):
                 volume = yield from self.firstPrepared(volumes, (done / count, ready))
                 if volume is None:
                     return
-                markedHere = {example.structure for example in examples if example.volumeNode is volume}
+                embedding = self.store.map(volume)
+                known = {example.structure for example in examples if example.volumeNode is volume}
                 found = yield from self.inBackground(
-                    finder.work(self.store.map(volume), markedHere), [volume], (ready, (done + 1) / count),
-                    f"finding boxes in {volume.GetName()}",
+                    lambda *_, embedding=embedding, known=known: finder.find(embedding, known),
+                    [volume], (ready, (done + 1) / count), f"finding boxes in {volume.GetName()}",
                 )  # fmt: skip
             except AnatomicalEmbeddingError as error:
                 self.reported.emit(str(error))
                 continue
             self._showBoxes(volume, found, replaceEdited)
             self.changed.emit()
-
-    def _readExamples(self, examples: list[MarkedExample]) -> Steps[list[tuple[Marking, object]]]:
-        """Read the examples, each with its scan's map; an example that cannot be used is reported and left out."""
-        markings = []
-        for example in examples:
-            try:
-                (embedding,) = yield from self.maps([example.volumeNode])
-                markings.append((example.read(), embedding))
-            except AnatomicalEmbeddingError as error:
-                self.reported.emit(f"{error} The example {example.name} was left out.")
-        return markings
 
     def _showBoxes(self, volume, found: list[tuple[FoundBox, np.ndarray]], replaceEdited: bool) -> None:
         """Write the answers into the scene; boxes that were changed by hand stay unless they are to be replaced."""
@@ -174,9 +171,7 @@ class BoxLogic(SceneJob):
                 else:
                     absent[name] = None
                     colours.setdefault(name, freeColour(colours.values()))
-                    each = old or BoxNode.create(self.scene, name, volume, colours[name])
-                    each.write(box, answer)
-                    each.showOnlyInOwnViews(self.scene)
+                    (old or BoxNode.create(self.scene, name, volume, colours[name])).write(box, answer)
             keepAbsent(volume, absent)
         finally:
             self.scene.EndState(self.scene.BatchProcessState)
@@ -212,19 +207,15 @@ class BoxLogic(SceneJob):
         A box comes from the user's example where there is one, else from the ROI as it is now. The recall is None where
         the user has set the box. Raises PointsError for an example whose marking is gone.
         """
-        marked: dict[str, list[np.ndarray]] = {}
-        for example in self.examples.of(structures):
-            if example.volumeNode is volumeNode:
-                marked.setdefault(example.structure, []).append(example.read().box)
         found: dict[str, tuple[np.ndarray, float | None]] = {}
-        drawn = boxesIn(self.scene, volumeNode)
+        drawn, examples = boxesIn(self.scene, volumeNode), self.examples.of(structures)
         for name in dict.fromkeys(structures):
-            if name in marked:
-                boxes = np.array(marked[name])
-                found[name] = np.stack([boxes[:, 0].min(axis=0), boxes[:, 1].max(axis=0)]), None
+            marked = [each.read().box for each in examples if each.structure == name and each.volumeNode is volumeNode]
+            if marked:
+                found[name] = enclosing(marked), None
             elif name in drawn:
-                each = drawn[name]
-                found[name] = each.box, None if each.edited or each.found is None else each.found.recall
+                box = drawn[name]
+                found[name] = box.box, None if box.edited or box.found is None else box.found.recall
         return found
 
     def jumpTo(self, volumeNode, structure: str) -> bool:
@@ -235,13 +226,11 @@ class BoxLogic(SceneJob):
             for name, box in boxes.items():
                 box.setInteractive(volumeId == volumeNode.GetID() and name == structure)
         found = self.boxesOf(volumeNode, [structure])
-        if not found:
-            return False
-        centre = found[structure][0].mean(axis=0)
-        if not Views.viewsOf(self.scene, volumeNode):
-            Views.show(self.scene, volumeNode)
-        Views.jump(self.scene, volumeNode, toWorld(volumeNode, [centre])[0])
-        return True
+        if found:
+            if not Views.viewsOf(self.scene, volumeNode):
+                Views.show(self.scene, volumeNode)
+            Views.jump(self.scene, volumeNode, toWorld(volumeNode, [found[structure][0].mean(axis=0)])[0])
+        return bool(found)
 
     def removeBoxes(self, volumeNodes: Sequence) -> None:
         """Remove the found boxes of some volumes, and the note of structures that they do not show."""
@@ -258,15 +247,14 @@ class BoxLogic(SceneJob):
 
     def _followTransforms(self) -> None:
         """Move boxes with volumes that were put below another transform."""
-        now = self._transforms()
-        if now == self._parents:
+        before, now = self._parents, self._transforms()
+        self._parents = now
+        if now == before:
             return
-        before, self._parents = self._parents, now
         for volumeId, boxes in boxesByVolume(self.scene).items():
-            if volumeId in before and volumeId in now and before[volumeId] != now[volumeId]:
-                for box in boxes.values():
-                    if box.node.GetTransformNodeID() == before[volumeId]:
-                        box.follow(now[volumeId])
+            for box in boxes.values():
+                if volumeId in now and box.node.GetTransformNodeID() == before.get(volumeId, now[volumeId]):
+                    box.follow(now[volumeId])
 
     def _lastDrawn(self) -> tuple[int, ...]:
         """The number of ROIs, and when one was last changed."""

@@ -15,7 +15,6 @@ from itertools import count, product
 
 import numpy as np
 import slicer.util
-import vtk
 from slicer.util import NodeModify
 
 from AnatomicalEmbedding.anatomy.names import canonical_name
@@ -59,7 +58,7 @@ class FoundBox:
 
     @property
     def text(self) -> str:
-        """As a sentence, for descriptions and tool tips."""
+        """As a sentence."""
         source = "by your examples" if self.byOwn else "by the library"
         if self.status == ABSENT:
             return f"absent: this scan does not seem to show it ({source})"
@@ -93,9 +92,9 @@ class BoxNode:
         display.SetPointLabelsVisibility(False)
         display.SetPropertiesLabelVisibility(False)  # `BoxLabels` writes the names
         SceneNodes.placeInFolder(scene, node, volumeNode, FOLDER)
-        found = cls(node)
-        found.setInteractive(False)
-        return found
+        display.SetHandlesInteractive(False)
+        Views.showOnlyIn(display, scene, volumeNode)
+        return cls(node)
 
     @property
     def structure(self) -> str:
@@ -129,10 +128,13 @@ class BoxNode:
 
     def write(self, box: np.ndarray, found: FoundBox) -> None:
         """Make the ROI a box (2, 3) of the volume's own RAS mm, and keep the answer of the search on it."""
-        node, volume = self.node, self.volumeNode
+        node, volume, matrix = self.node, self.volumeNode, np.eye(4)
+        matrix[:3, 3] = box.mean(axis=0)
         grid = np.round(ijkToRas(volume), 6).ravel().tolist()
         with NodeModify(node):
-            _setBox(node, volume, box)
+            node.SetAndObserveTransformNodeID(volume.GetTransformNodeID())
+            node.SetAndObserveObjectToNodeMatrix(slicer.util.vtkMatrixFromArray(matrix))
+            node.SetSize(*(box[1] - box[0]))
             node.SetAttribute(_FOUND, json.dumps(asdict(found)))
             node.SetAttribute(_WRITTEN, json.dumps({"shape": _shape(node), "grid": grid}))
             node.SetNthControlPointLabel(0, readable(found.structure))
@@ -151,10 +153,6 @@ class BoxNode:
         display = self.node.GetDisplayNode()
         if display is not None and bool(display.GetHandlesInteractive()) != on:
             display.SetHandlesInteractive(on)
-
-    def showOnlyInOwnViews(self, scene) -> None:
-        if self.node.GetDisplayNode() is not None and self.volumeNode is not None:
-            Views.showOnlyIn(self.node.GetDisplayNode(), scene, self.volumeNode)
 
     def _sameGrid(self, written: dict) -> bool:
         return bool(np.allclose(written["grid"], ijkToRas(self.volumeNode).ravel(), atol=1e-5))
@@ -198,11 +196,10 @@ def absentIn(volumeNode) -> dict[str, FoundBox]:
 
 def keepAbsent(volumeNode, changes: Mapping[str, FoundBox | None]) -> None:
     """Keep the answers for absent structures on the volume, and remove the answers of structures that are None."""
-    before = absentIn(volumeNode)
-    absent = {name: found for name, found in {**before, **changes}.items() if found is not None}
-    if absent and absent != before:
-        volumeNode.SetAttribute(_ABSENT, json.dumps({name: asdict(found) for name, found in absent.items()}))
-    elif before and not absent:
+    absent = {name: asdict(found) for name, found in {**absentIn(volumeNode), **changes}.items() if found is not None}
+    if absent:
+        volumeNode.SetAttribute(_ABSENT, json.dumps(absent))
+    else:
         volumeNode.RemoveAttribute(_ABSENT)
 
 
@@ -226,29 +223,14 @@ def coloursIn(scene) -> dict[str, Colour]:
 
 def freeColour(used: Iterable[Colour]) -> Colour:
     """The first colour of the palette that is not used."""
-    rounded = {_rounded(colour) for colour in used}
-    return next(colour for colour in map(_colour, count()) if _rounded(colour) not in rounded)
-
-
-def _setBox(roiNode, volumeNode, box: np.ndarray) -> None:
-    """Make the ROI this box (2, 3) of the volume, below the volume's parent transform."""
-    roiNode.SetAndObserveTransformNodeID(volumeNode.GetTransformNodeID())
-    matrix = vtk.vtkMatrix4x4()
-    for axis, middle in enumerate(box.mean(axis=0)):
-        matrix.SetElement(axis, 3, middle)
-    roiNode.SetAndObserveObjectToNodeMatrix(matrix)
-    roiNode.SetSize(*(box[1] - box[0]))
+    palette = (
+        colorsys.hls_to_rgb((0.08 + n * _GOLDEN) % 1, (0.55, 0.68, 0.45)[n // 9 % 3], 0.85) for n in count()
+    )
+    used = list(used)
+    return next(colour for colour in palette if not any(np.allclose(colour, each, atol=0.01) for each in used))
 
 
 def _shape(roiNode) -> list[float]:
     """The matrix (16 numbers) and size (3) of an ROI in its own coordinates, which a user may edit."""
     matrix = slicer.util.arrayFromVTKMatrix(roiNode.GetObjectToNodeMatrix())
     return [*matrix.ravel().tolist(), *roiNode.GetSize()]
-
-
-def _rounded(colour: Colour) -> tuple[float, ...]:
-    return tuple(round(part, 2) for part in colour)
-
-
-def _colour(number: int) -> Colour:
-    return colorsys.hls_to_rgb((0.08 + number * _GOLDEN) % 1, (0.55, 0.68, 0.45)[number // 9 % 3], 0.85)

@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import slicer
 import slicer.util
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError, VolumeError
+from AnatomicalEmbedding.scan.boxes import enclosing, grown
 
-from ..shared import SceneNodes
 from ..shared.SceneJob import SceneJob, Steps
 from ..shared.Signal import Signal
-from ..shared.VolumeNodes import SOURCE_ROLE, copyLooks, hasVoxels, ijkToRas
+from ..shared.VolumeNodes import addDerived, hasVoxels, ijkToRas
 from .BoxLogic import BoxLogic
 from .StructureNames import readable
 
-STRUCTURES, RECALL, MARGIN = (
-    f"AnatomicalEmbedding.{name}" for name in ("CropStructures", "CropRecall", "CropMarginMm")
-)
-
+STRUCTURES, RECALL = "AnatomicalEmbedding.CropStructures", "AnatomicalEmbedding.CropRecall"
+MARGIN = "AnatomicalEmbedding.CropMarginMm"
 _ROUNDING_MM = 1e-3  # by which MRML may have moved the sides of a box that lies on the borders of voxels
 
 
@@ -70,8 +67,6 @@ class CropLogic(SceneJob):
         Raises:
             AnatomicalEmbeddingError: nothing can be cropped; the sentence names the volume.
         """
-        from AnatomicalEmbedding.scan.boxes import enclosing
-
         if not hasVoxels(volumeNode):
             raise VolumeError(f"{volumeNode.GetName()}: holds no 3-D image; choose a CT volume.")
         found = self.boxes.boxesOf(volumeNode, structures)
@@ -96,33 +91,17 @@ class CropLogic(SceneJob):
         return crops
 
     def _cut(self, volume, found: dict[str, tuple], box: np.ndarray, suffix: str, marginMm: float):
-        from AnatomicalEmbedding.scan.boxes import grown
         from AnatomicalEmbedding.scan.cropping import voxel_block
 
         voxels, matrix = slicer.util.arrayFromVolume(volume), ijkToRas(volume)
         box = grown(box, np.full(6, marginMm - _ROUNDING_MM))
         block = voxel_block(matrix, voxels.shape, box, volume.GetName())
-        name = SceneNodes.freeName(self.scene, f"{volume.GetName()} {suffix}")
-        crop = self.scene.AddNewNodeByClass("vtkMRMLScalarVolumeNode", name)
-        _note(crop, volume, found, marginMm)  # before anyone takes it for another CT
-        slicer.util.updateVolumeFromArray(crop, voxels[block].copy())
-        first = np.array([part.start for part in reversed(block)])
-        crop.CopyOrientation(volume)
-        crop.SetOrigin(*(matrix[:3, :3] @ first + matrix[:3, 3]))
-        crop.SetVoxelValueQuantity(volume.GetVoxelValueQuantity())
-        crop.SetVoxelValueUnits(volume.GetVoxelValueUnits())
-        crop.SetAndObserveTransformNodeID(volume.GetTransformNodeID())
-        copyLooks(volume, crop)
-        SceneNodes.placeNextTo(self.scene, crop, volume)
+        matrix[:3, 3] += matrix[:3, :3] @ [part.start for part in reversed(block)]
+        crop = addDerived(self.scene, f"{volume.GetName()} {suffix}", volume, voxels[block].copy(), matrix, volume)
+        crop.SetAttribute("AnatomicalEmbedding.CropStructures", ",".join(found))
+        crop.SetAttribute("AnatomicalEmbedding.CropMarginMm", f"{marginMm:g}")
+        recalls = [recall for _box, recall in found.values()]
+        if None not in recalls:  # the user has set no box
+            crop.SetAttribute("AnatomicalEmbedding.CropRecall", f"{min(recalls):g}")
+        crop.SetDescription(f"Part of {volume.GetName()} around {', '.join(map(readable, found))}")
         return crop
-
-
-def _note(crop, volume, found: dict[str, tuple], marginMm: float) -> None:
-    """Write on the crop where it comes from. The recall is left out where the user has set a box."""
-    crop.SetNodeReferenceID(SOURCE_ROLE, volume.GetID())
-    crop.SetAttribute(STRUCTURES, ",".join(found))
-    crop.SetAttribute(MARGIN, f"{marginMm:g}")
-    recalls = [recall for _box, recall in found.values()]
-    if None not in recalls:
-        crop.SetAttribute(RECALL, f"{min(recalls):g}")
-    crop.SetDescription(f"Part of {volume.GetName()} around {', '.join(map(readable, found))}")
