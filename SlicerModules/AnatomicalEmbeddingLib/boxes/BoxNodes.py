@@ -223,9 +223,7 @@ def coloursIn(scene) -> dict[str, Colour]:
 
 def freeColour(used: Iterable[Colour]) -> Colour:
     """The first colour of the palette that is not used."""
-    palette = (
-        colorsys.hls_to_rgb((0.08 + n * _GOLDEN) % 1, (0.55, 0.68, 0.45)[n // 9 % 3], 0.85) for n in count()
-    )
+    palette = (colorsys.hls_to_rgb((0.08 + n * _GOLDEN) % 1, (0.55, 0.68, 0.45)[n // 9 % 3], 0.85) for n in count())
     used = list(used)
     return next(colour for colour in palette if not any(np.allclose(colour, each, atol=0.01) for each in used))
 

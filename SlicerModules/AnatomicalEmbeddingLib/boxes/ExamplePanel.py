@@ -43,7 +43,7 @@ class ExamplePanel(Listener):
         ui.exampleVolumeSelector.connect("currentNodeChanged(vtkMRMLNode*)", self._showButtons)
         ui.segmentSelector.connect("currentIndexChanged(int)", self._showButtons)
         ui.structureEdit.connect("textChanged(QString)", self._showButtons)
-        ui.structureEdit.connect("returnPressed()", self._onReturn)
+        ui.structureEdit.connect("returnPressed()", ui.addExampleButton.click)
         ui.addExampleButton.connect("clicked(bool)", self._onAdd)
         ui.removeExampleButton.connect("clicked(bool)", self._onRemove)
         self.listen(examples.changed, self.update)
@@ -121,10 +121,6 @@ class ExamplePanel(Listener):
         self.ui.markingSelector.setCurrentNode(node)
         self.ui.placeWidget.setPlaceModePersistency(False)  # else Slicer begins another box after each
         self.ui.placeWidget.setPlaceModeEnabled(True)
-
-    def _onReturn(self) -> None:
-        if self.ui.addExampleButton.enabled:
-            self._onAdd()
 
     def _onAdd(self) -> None:
         node, volume = self.ui.markingSelector.currentNode(), self.ui.exampleVolumeSelector.currentNode()

@@ -92,7 +92,7 @@ def _layer(mask: np.ndarray, along: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def _labelmap(segmentationNode, segmentId: str):
-    """The segment's image in the node's own RAS, without empty margins; None for a segment that is missing or without voxels."""
+    """The segment's image in the node's own RAS, without empty margins; None for a missing or empty segment."""
     segment = segmentationNode.GetSegmentation().GetSegment(segmentId)
     if segment is None:
         return None

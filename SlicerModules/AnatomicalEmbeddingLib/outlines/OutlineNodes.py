@@ -165,14 +165,11 @@ def _rowsOf(node) -> list[OutlineRow]:
     volume = node.GetNodeReference(VOLUME_ROLE)
     if volume is None:
         return []
-    try:
-        return [
-            OutlineRow(
-                node, volume, canonical_name(row["structure"]), row["status"], float(row["volume_ml"]),
-                None if row["status"] == ABSENT else float(row.get("doubt") or "-inf"),  # scenes of earlier versions
-                row["remark"],
-            )
-            for row in json.loads(node.GetAttribute(_ROWS))
-        ]  # fmt: skip
-    except (ValueError, KeyError, TypeError):  # changed by hand
-        return []
+    return [
+        OutlineRow(
+            node, volume, canonical_name(row["structure"]), row["status"], float(row["volume_ml"]),
+            None if row["status"] == ABSENT else float(row.get("doubt") or "-inf"),  # scenes of earlier versions
+            row["remark"],
+        )
+        for row in json.loads(node.GetAttribute(_ROWS))
+    ]  # fmt: skip

@@ -21,7 +21,6 @@ from ..shared.SceneNodes import nodesOf
 from ..shared.Signal import Listener, Signal
 from . import OutlineNodes
 from .OutlineLogic import OutlineLogic
-from .OutlineProcess import expectedMinutes
 
 _FOLDER = "outlineFolder"  # key of the setting
 
@@ -108,24 +107,13 @@ class OutlinePanel(Listener):
         self._showProgress()
 
     def _showButton(self) -> None:
-        button, busy, missing, rest = self.ui.outlineButton, self.logic.busy, "", []
-        if not self.examples:
-            missing = _("Tick the segmentations to learn from.")
-        else:
-            try:
-                rest = self.logic.rest(self.examples, self._volumes)
-                missing = "" if rest else _("The chosen scans are all examples; choose others at the top.")
-            except PointsError as error:
-                missing = str(error)
-        if busy:
-            button.text = _("Cancel")
-        elif missing:
-            button.text = _("Segment")
-        else:
-            minutes = expectedMinutes(len(rest))
-            some = _("Segment {count} scans, about {minutes} min")
-            text = _("Segment 1 scan, about {minutes} min") if len(rest) == 1 else some
-            button.text = text.format(count=len(rest), minutes=minutes)
+        button, busy, text, missing = self.ui.outlineButton, self.logic.busy, _("Segment"), ""
+        try:
+            count = len(self.logic.rest(self.examples, self._volumes))
+            text = _("Segment 1 scan") if count == 1 else _("Segment {count} scans").format(count=count)
+        except PointsError as error:
+            missing = str(error)
+        button.text = _("Cancel") if busy else text
         button.enabled = busy or not missing
         ready = _("In the background; you can continue to work. A run that was stopped continues.")
         button.toolTip = _("Stop; finished outlines stay.") if busy else missing or ready
