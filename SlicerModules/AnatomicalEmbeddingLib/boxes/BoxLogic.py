@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,11 +18,8 @@ from ..shared.VolumeNodes import ctVolumes, toWorld
 from .BoxLabels import BoxLabels
 from .BoxNodes import ABSENT, BoxNode, FoundBox, absentIn, boxesByVolume, boxesIn, coloursIn, freeColour, keepAbsent
 from .StructureExamples import MarkedExample, StructureExamples
-from .StructureFinder import Finder, checkRecall, libraryFile, madeFrom, namesIn, openLibrary
+from .StructureFinder import Finder, libraryFile, madeFrom, namesIn, openLibrary
 from .StructureNames import readable
-
-if TYPE_CHECKING:
-    from AnatomicalEmbedding.structures.library import StructureLibrary
 
 _PREPARING = 0.9  # share of a scan's progress, before its boxes are found
 
@@ -115,12 +111,9 @@ class BoxLogic(SceneJob):
         weights = self.store.engine.weightsPath()
         path = libraryFile(weights, self.libraryPath)
 
-        def open_(*_) -> StructureLibrary:
-            library = openLibrary(path, weights)
-            checkRecall(library, fromLibrary, sorted(marked), recall)
-            return library
-
-        library = yield from self.inBackground(open_, title="opening the library")
+        library = yield from self.inBackground(
+            lambda *_: openLibrary(path, weights, fromLibrary, bool(marked), recall), title="opening the library"
+        )
         self.store.request([*(example.volumeNode for example in examples), *volumes])
         markings = []
         for example in examples:
@@ -134,21 +127,19 @@ class BoxLogic(SceneJob):
         )
         for remark in finder.remarks:
             self.reported.emit(remark)
-        count = len(volumes)
-        for done in range(count):
-            ready = (done + _PREPARING) / count
+        volumes.sort(key=lambda volume: self.store.map(volume) is None)
+        for done, volume in enumerate(volumes):
+            begin, ready, end = ((done + share) / len(volumes) for share in (0.0, _PREPARING, 1.0))
+            known = {example.structure for example in examples if example.volumeNode is volume}
             try:
-                volume = yield from self.firstPrepared(volumes, (done / count, ready))
-                if volume is None:
-                    return
-                embedding = self.store.map(volume)
-                known = {example.structure for example in examples if example.volumeNode is volume}
+                (embedding,) = yield from self.maps([volume], (begin, ready))
                 found = yield from self.inBackground(
                     lambda *_, embedding=embedding, known=known: finder.find(embedding, known),
-                    [volume], (ready, (done + 1) / count), f"finding boxes in {volume.GetName()}",
+                    [volume], (ready, end), f"finding boxes in {volume.GetName()}",
                 )  # fmt: skip
             except AnatomicalEmbeddingError as error:
-                self.reported.emit(str(error))
+                if volume.GetScene() is self.scene:  # a removed volume is left out
+                    self.reported.emit(str(error))
                 continue
             self._showBoxes(volume, found, replaceEdited)
             self.changed.emit()

@@ -1,4 +1,4 @@
-"""Volumes cropped to boxes: new volume nodes with exactly the voxels of the source, one scan after the other."""
+"""Volumes cropped to boxes: new volume nodes with exactly the voxels of the source."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import slicer.util
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError, VolumeError
 from AnatomicalEmbedding.scan.boxes import enclosing, grown
 
-from ..shared.SceneJob import SceneJob, Steps
 from ..shared.Signal import Signal
 from ..shared.VolumeNodes import addDerived, hasVoxels, ijkToRas
 from .BoxLogic import BoxLogic
@@ -21,42 +20,29 @@ MARGIN = "AnatomicalEmbedding.CropMarginMm"
 _ROUNDING_MM = 1e-3  # by which MRML may have moved the sides of a box that lies on the borders of voxels
 
 
-class CropLogic(SceneJob):
-    """made(crops): the volume nodes of several scans, after the last.
+class CropLogic:
+    """reported(sentence): to be read.
 
     Crops follow the boxes as they are in the scene, corrected by hand or not, wherever boxes and volumes were moved.
     """
 
     def __init__(self, scene, boxes: BoxLogic) -> None:
-        super().__init__(scene)
-        self.boxes, self.made = boxes, Signal()
+        self.scene, self.boxes, self.reported = scene, boxes, Signal()
 
     def cropAll(
         self, volumeNodes: Sequence, structures: Sequence[str], separately: bool = False, marginMm: float = 0.0
-    ) -> bool:
-        """Crop several volumes, see `crop`; one that cannot be cropped is reported. False where nothing was chosen."""
-        self.cancel()
-        volumes = [node for node in volumeNodes if node is not None]
-        if not volumes or not structures:
-            self.reported.emit(f"No {'structure' if volumes else 'scan'} was chosen; tick at least one.")
-            return False
-        self.start(self._cropEach(volumes, list(structures), separately, marginMm))
-        return True
-
-    def _cropEach(self, volumes: list, structures: list[str], separately: bool, marginMm: float) -> Steps[None]:
-        made, skipped = [], 0
-        for volume in volumes:
-            yield
+    ) -> list:
+        """Crop several volumes, see `crop`, and return all crops; a volume that cannot be cropped is reported."""
+        made, failed = [], 0
+        for volume in volumeNodes:
             try:
-                if volume.GetScene() is self.scene:
-                    made += self.crop(volume, structures, separately, marginMm)
+                made += self.crop(volume, structures, separately, marginMm)
             except AnatomicalEmbeddingError as error:
-                skipped += 1
+                failed += 1
                 self.reported.emit(str(error))
-            self.changed.emit()
-        failed = f"; {skipped} of {len(volumes)} scans could not be cropped" if skipped else ""
-        self.reported.emit(f"{len(made)} {'crop' if len(made) == 1 else 'crops'} made{failed}.")
-        self.made.emit(made)
+        rest = f"; {failed} of {len(volumeNodes)} scans could not be cropped" if failed else ""
+        self.reported.emit(f"{len(made)} {'crop' if len(made) == 1 else 'crops'} made{rest}.")
+        return made
 
     def crop(self, volumeNode, structures: Sequence[str], separately: bool = False, marginMm: float = 0.0) -> list:
         """Make new volume nodes: one around all structures that have a box in the volume, or one around each.
@@ -78,15 +64,15 @@ class CropLogic(SceneJob):
         if not separately:
             around = enclosing([box for box, _recall in found.values()])
             return [self._cut(volumeNode, found, around, "crop", marginMm)]
-        crops, missed = [], []
+        crops, errors = [], []
         for name, (box, recall) in found.items():
             try:
                 crops.append(self._cut(volumeNode, {name: (box, recall)}, box, readable(name), marginMm))
             except VolumeError as error:
-                missed.append(f"{readable(name)} in {error}")
+                errors.append(f"{readable(name)} in {error}")
         if not crops:
-            raise VolumeError(missed[0])
-        for sentence in missed:
+            raise VolumeError(errors[0])
+        for sentence in errors:
             self.reported.emit(sentence)
         return crops
 

@@ -49,8 +49,14 @@ def namesIn(path: Path) -> list[str]:
         return []
 
 
-def openLibrary(path: Path | None, weightsPath: Path) -> StructureLibrary:
-    """Read the library of these weights. Raises WeightsError for a damaged one, one of other weights, and for None."""
+def openLibrary(
+    path: Path | None, weightsPath: Path, names: Sequence[str], ownExamples: bool, recall: float
+) -> StructureLibrary:
+    """Read the library of these weights, and check it before a scan is prepared.
+
+    Raises AnatomicalEmbeddingError for None, a damaged library, one of other weights, one without these names, and one
+    that cannot promise the recall for them, or with `ownExamples` for boxes by a user's own examples.
+    """
     from AnatomicalEmbedding.structures.library import StructureLibrary
 
     if path is None:
@@ -61,15 +67,11 @@ def openLibrary(path: Path | None, weightsPath: Path) -> StructureLibrary:
     library = StructureLibrary.load(path)
     if library.weights_hash != _weightsHash(weightsPath):
         raise WeightsError(f"{path}: was built with other weights; choose them in the set-up, or another library.")
-    return library
-
-
-def checkRecall(library: StructureLibrary, names: Sequence[str], ownNames: Sequence[str], recall: float) -> None:
-    """Raise AnatomicalEmbeddingError where this recall cannot be promised, before a scan is prepared for it."""
     library.select(names)
-    for margins, wanted in ((library.margins, names), (library.example_margins, ownNames)):
-        if wanted:
+    for margins, isWanted in ((library.margins, names), (library.example_margins, ownExamples)):
+        if isWanted:
             _required(margins).times_for(recall)
+    return library
 
 
 class Finder:

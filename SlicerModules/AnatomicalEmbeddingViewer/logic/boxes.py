@@ -35,10 +35,10 @@ class Boxes:
         self._coverage = CoverageLogic(session.store)
         self._crops: list = []
         self._changed = True
-        for each in (self._logic, self._cropping):
-            each.reported.connect(session.report)
-            each.changed.connect(self._on_changed)
-            session.on_close(each.close)
+        self._cropping.reported.connect(session.report)
+        self._logic.reported.connect(session.report)
+        self._logic.changed.connect(self._on_changed)
+        session.on_close(self._logic.close)
         session.scans_changed.connect(self._on_changed)
         session.store.changed.connect(self._on_changed)
         session.scan_leaves.connect(lambda scan: self._logic.removeBoxes([scan]))
@@ -89,7 +89,6 @@ class Boxes:
 
     def poll(self) -> None:
         self._logic.poll()
-        self._cropping.poll()
 
     def publish(self, state) -> None:
         share, text = self._logic.progress if self._logic.busy else (0.0, "")
