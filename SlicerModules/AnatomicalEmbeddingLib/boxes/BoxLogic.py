@@ -11,7 +11,7 @@ from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
 from AnatomicalEmbedding.scan.boxes import enclosing
 
 from ..shared import SceneNodes, Views
-from ..shared.maps.MapStore import EMPTY, READY, MapStore
+from ..shared.maps.MapStore import MapStore
 from ..shared.SceneJob import SceneJob, Steps
 from ..shared.SceneNodes import nodesOf
 from ..shared.VolumeNodes import ctVolumes, toWorld
@@ -52,9 +52,8 @@ class BoxLogic(SceneJob):
         self.examples.changed.connect(self.changed.emit)
         self._parents, self._ownViews = self._transforms(), Views.OwnViews(scene)
         self._labels = BoxLabels(scene)
-        self._drawn, self._dirty = self._lastDrawn(), False
+        self._drawn, self._dirty = self._drawnNow(), False
         self.atEnd(self.examples.close, self._labels.clear)
-        self.listen(store.changed, self._onMap)
 
     def libraryStructures(self) -> list[str]:
         """Names of the structures that can be found without examples, sorted; empty for weights without a library."""
@@ -110,7 +109,6 @@ class BoxLogic(SceneJob):
         fromLibrary = [name for name in structures if name not in marked]
         weights = self.store.engine.weightsPath()
         path = libraryFile(weights, self.libraryPath)
-
         library = yield from self.inBackground(
             lambda *_: openLibrary(path, weights, fromLibrary, bool(marked), recall), title="opening the library"
         )
@@ -123,7 +121,7 @@ class BoxLogic(SceneJob):
             except AnatomicalEmbeddingError as error:
                 self.reported.emit(f"{error} The example {example.name} was left out.")
         finder = yield from self.inBackground(
-            lambda *_: Finder(library, fromLibrary, markings, recall), title="reading the examples"
+            lambda *_: Finder(library, fromLibrary, markings), title="reading the examples"
         )
         for remark in finder.remarks:
             self.reported.emit(remark)
@@ -134,7 +132,7 @@ class BoxLogic(SceneJob):
             try:
                 (embedding,) = yield from self.maps([volume], (begin, ready))
                 found = yield from self.inBackground(
-                    lambda *_, embedding=embedding, known=known: finder.find(embedding, known),
+                    lambda *_, embedding=embedding, known=known: finder.find(embedding, recall, known),
                     [volume], (ready, end), f"finding boxes in {volume.GetName()}",
                 )  # fmt: skip
             except AnatomicalEmbeddingError as error:
@@ -181,8 +179,7 @@ class BoxLogic(SceneJob):
         marks = {(each.structure, each.volumeNode.GetID()) for each in self.examples.all()}
         rows: dict[str, dict[str, Cell]] = {}
         for volume in volumeNodes:
-            volumeId, embedding = volume.GetID(), self.store.map(volume)
-            source = "" if embedding is None else madeFrom(embedding)
+            volumeId, source = volume.GetID(), self._source(volume)
             for structure, found in absentIn(volume).items():
                 rows.setdefault(structure, {})[volumeId] = Cell(found, outdated=_isOutdated(found, source))
             for structure, box in boxes.get(volumeId, {}).items():
@@ -192,22 +189,19 @@ class BoxLogic(SceneJob):
                 rows.setdefault(structure, {})[volumeId] = Cell(marked=True)
         return dict(sorted(rows.items()))
 
-    def boxesOf(self, volumeNode, structures: Sequence[str]) -> dict[str, tuple[np.ndarray, float | None]]:
-        """Boxes (2, 3) of structures that have one in a volume, in its own RAS mm, each with the recall of the search.
+    def boxesOf(self, volumeNode, structures: Sequence[str]) -> dict[str, np.ndarray]:
+        """Boxes (2, 3) of structures that have one in a volume, in its own RAS mm.
 
-        A box comes from the user's example where there is one, else from the ROI as it is now. The recall is None where
-        the user has set the box. Raises PointsError for an example whose marking is gone.
+        A box comes from the user's example where there is one, else from the ROI as it is now. Raises PointsError for
+        an example whose marking is gone.
         """
-        found: dict[str, tuple[np.ndarray, float | None]] = {}
-        drawn, examples = boxesIn(self.scene, volumeNode), self.examples.of(structures)
-        for name in dict.fromkeys(structures):
-            marked = [each.read().box for each in examples if each.structure == name and each.volumeNode is volumeNode]
-            if marked:
-                found[name] = enclosing(marked), None
-            elif name in drawn:
-                box = drawn[name]
-                found[name] = box.box, None if box.edited or box.found is None else box.found.recall
-        return found
+        found = {name: box.box for name, box in boxesIn(self.scene, volumeNode).items() if name in structures}
+        marked: dict[str, list[np.ndarray]] = {}
+        for example in self.examples.of(structures):
+            if example.volumeNode is volumeNode:
+                marked.setdefault(example.structure, []).append(example.read().box)
+        found |= {name: enclosing(boxes) for name, boxes in marked.items()}
+        return {name: found[name] for name in dict.fromkeys(structures) if name in found}
 
     def jumpTo(self, volumeNode, structure: str) -> bool:
         """Centre the views of a volume on a box, and let the mouse change that box alone; False where there is no box.
@@ -220,7 +214,7 @@ class BoxLogic(SceneJob):
         if found:
             if not Views.viewsOf(self.scene, volumeNode):
                 Views.show(self.scene, volumeNode)
-            Views.jump(self.scene, volumeNode, toWorld(volumeNode, [found[structure][0].mean(axis=0)])[0])
+            Views.jump(self.scene, volumeNode, toWorld(volumeNode, [found[structure].mean(axis=0)])[0])
         return bool(found)
 
     def removeBoxes(self, volumeNodes: Sequence) -> None:
@@ -247,14 +241,14 @@ class BoxLogic(SceneJob):
                 if volumeId in now and box.node.GetTransformNodeID() == before.get(volumeId, now[volumeId]):
                     box.follow(now[volumeId])
 
-    def _lastDrawn(self) -> tuple[int, ...]:
-        """The number of ROIs, and when one was last changed."""
+    def _drawnNow(self) -> tuple:
+        """The number of ROIs, when one was last changed, and the sources of the maps; new maps make boxes outdated."""
         changed = [node.GetMTime() for node in nodesOf(self.scene, "vtkMRMLMarkupsROINode")]
-        return len(changed), max(changed, default=0)
+        return len(changed), max(changed, default=0), [self._source(node) for node in ctVolumes(self.scene)]
 
     def _followHands(self) -> None:
-        """Emit `changed` for boxes that the user has changed or removed, once the mouse rests."""
-        now = self._lastDrawn()
+        """Emit `changed` for boxes that were changed, removed or outdated, once the mouse rests."""
+        now = self._drawnNow()
         self._labels.follow(now)
         if now != self._drawn:
             self._drawn, self._dirty = now, True
@@ -262,10 +256,10 @@ class BoxLogic(SceneJob):
             self._dirty = False
             self.changed.emit()
 
-    def _onMap(self, volumeId: str) -> None:
-        """A new map, or one that was dropped, may make boxes outdated."""
-        node = self.scene.GetNodeByID(volumeId)
-        self._dirty = self._dirty or node is None or self.store.state(node).status in (EMPTY, READY)
+    def _source(self, volume) -> str:
+        """The source of boxes that would be found in a volume now; "" where it has no map."""
+        embedding = self.store.map(volume)
+        return "" if embedding is None else madeFrom(embedding)
 
 
 def _isOutdated(found: FoundBox | None, source: str) -> bool:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import colorsys
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import count, product
 
 import numpy as np
@@ -49,9 +49,9 @@ class FoundBox:
     status: str
     recall: float
     present: float
-    sigmaMm: tuple[float, ...]
-    cut: tuple[str, ...] = ()
-    remarks: tuple[str, ...] = ()
+    sigmaMm: Sequence[float]
+    cut: Sequence[str] = ()
+    remarks: Sequence[str] = ()
     byOwn: bool = False
     madeFrom: str = ""
     times: float = 0.0
@@ -141,9 +141,7 @@ class BoxNode:
             node.SetNthControlPointDescription(0, found.text)  # a markups node's own is overwritten by MRML
 
     def follow(self, transformId: str | None) -> None:
-        """Lie below this transform, the volume's new one, unless the volume's own coordinates have changed with it (a
-        hardened transform), which leaves the ROI where it is in the world.
-        """
+        """Lie below this transform, the volume's new one, unless the volume's transform was hardened."""
         text = self.node.GetAttribute(_WRITTEN)
         if text and self._sameGrid(json.loads(text)):
             self.node.SetAndObserveTransformNodeID(transformId)
@@ -178,7 +176,7 @@ def boxesIn(scene, volumeNode) -> dict[str, BoxNode]:
 
 
 def boxesByVolume(scene) -> dict[str, dict[str, BoxNode]]:
-    """Boxes of the scene by volume ID and structure, without ROIs whose volume has gone or whose point was deleted."""
+    """Boxes of the scene by volume ID and structure; not ROIs without volume or point."""
     found: dict[str, dict[str, BoxNode]] = {}
     for node in nodesOf(scene, _CLASS):
         volume = node.GetNodeReference(VOLUME_ROLE) if node.GetAttribute(STRUCTURE) else None
@@ -204,11 +202,7 @@ def keepAbsent(volumeNode, changes: Mapping[str, FoundBox | None]) -> None:
 
 
 def _fromValues(values: dict) -> FoundBox:
-    found = FoundBox(**values)
-    name = canonical_name(found.structure)  # scenes saved before have other spellings
-    return replace(
-        found, structure=name, sigmaMm=tuple(found.sigmaMm), cut=tuple(found.cut), remarks=tuple(found.remarks)
-    )
+    return FoundBox(**{**values, "structure": canonical_name(values["structure"])})  # as in scenes of before
 
 
 def coloursIn(scene) -> dict[str, Colour]:
@@ -221,10 +215,9 @@ def coloursIn(scene) -> dict[str, Colour]:
     return found
 
 
-def freeColour(used: Iterable[Colour]) -> Colour:
+def freeColour(used: Collection[Colour]) -> Colour:
     """The first colour of the palette that is not used."""
     palette = (colorsys.hls_to_rgb((0.08 + n * _GOLDEN) % 1, (0.55, 0.68, 0.45)[n // 9 % 3], 0.85) for n in count())
-    used = list(used)
     return next(colour for colour in palette if not any(np.allclose(colour, each, atol=0.01) for each in used))
 
 

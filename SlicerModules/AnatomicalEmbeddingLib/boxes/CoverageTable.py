@@ -19,11 +19,10 @@ class CoverageTable:
         self.widget, self.logic = tableWidget, logic
         self._volumes: list = []
         setColumns(tableWidget, [_("Scan"), _("Holds"), _("Orientation")])
-        tableWidget.setEditTriggers(qt.QAbstractItemView.NoEditTriggers)
+        tableWidget.verticalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
         tableWidget.setWordWrap(True)
         tableWidget.horizontalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
         tableWidget.horizontalHeader().setSectionResizeMode(1, qt.QHeaderView.Stretch)
-        tableWidget.verticalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
 
     def setVolumes(self, nodes: Sequence) -> None:
         """Set the volumes of the rows."""

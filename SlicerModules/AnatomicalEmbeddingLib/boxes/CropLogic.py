@@ -62,12 +62,11 @@ class CropLogic:
                 f"{volumeNode.GetName()}: has no box of {wanted}; press Find boxes, or it does not show them."
             )
         if not separately:
-            around = enclosing([box for box, _recall in found.values()])
-            return [self._cut(volumeNode, found, around, "crop", marginMm)]
+            return [self._cut(volumeNode, list(found), enclosing(list(found.values())), "crop", marginMm)]
         crops, errors = [], []
-        for name, (box, recall) in found.items():
+        for name, box in found.items():
             try:
-                crops.append(self._cut(volumeNode, {name: (box, recall)}, box, readable(name), marginMm))
+                crops.append(self._cut(volumeNode, [name], box, readable(name), marginMm))
             except VolumeError as error:
                 errors.append(f"{readable(name)} in {error}")
         if not crops:
@@ -76,7 +75,7 @@ class CropLogic:
             self.reported.emit(sentence)
         return crops
 
-    def _cut(self, volume, found: dict[str, tuple], box: np.ndarray, suffix: str, marginMm: float):
+    def _cut(self, volume, structures: list[str], box: np.ndarray, suffix: str, marginMm: float):
         from AnatomicalEmbedding.scan.cropping import voxel_block
 
         voxels, matrix = slicer.util.arrayFromVolume(volume), ijkToRas(volume)
@@ -84,10 +83,7 @@ class CropLogic:
         block = voxel_block(matrix, voxels.shape, box, volume.GetName())
         matrix[:3, 3] += matrix[:3, :3] @ [part.start for part in reversed(block)]
         crop = addDerived(self.scene, f"{volume.GetName()} {suffix}", volume, voxels[block].copy(), matrix, volume)
-        crop.SetAttribute("AnatomicalEmbedding.CropStructures", ",".join(found))
+        crop.SetAttribute("AnatomicalEmbedding.CropStructures", ",".join(structures))
         crop.SetAttribute("AnatomicalEmbedding.CropMarginMm", f"{marginMm:g}")
-        recalls = [recall for _box, recall in found.values()]
-        if None not in recalls:  # the user has set no box
-            crop.SetAttribute("AnatomicalEmbedding.CropRecall", f"{min(recalls):g}")
-        crop.SetDescription(f"Part of {volume.GetName()} around {', '.join(map(readable, found))}")
+        crop.SetDescription(f"Part of {volume.GetName()} around {', '.join(map(readable, structures))}")
         return crop

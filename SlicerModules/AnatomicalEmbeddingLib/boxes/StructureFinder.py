@@ -75,31 +75,23 @@ def openLibrary(
 
 
 class Finder:
-    """Finds structures in scans of the same weights: those of a library, and marked ones.
-
-    remarks: sentences about examples that could not be used.
-    """
+    """Finds structures of a library, and marked ones, in scans. remarks: about examples that could not be used."""
 
     def __init__(
-        self,
-        library: StructureLibrary,
-        names: Sequence[str],
-        markings: Sequence[tuple[Marking, EmbeddingMap]],
-        recall: float,
+        self, library: StructureLibrary, names: Sequence[str], markings: Sequence[tuple[Marking, EmbeddingMap]]
     ) -> None:
         """markings: each with its scan's map. Raises AnatomicalEmbeddingError where no structure is left."""
         from AnatomicalEmbedding.structures.locating import make_example, stored
         from AnatomicalEmbedding.structures.margins import located_by_others
 
-        self.recall, self.remarks = recall, []
+        self.remarks: list[str] = []
         own: dict[str, list[tuple[Example, EmbeddingMap]]] = {}
         for marking, embedding in markings:
             try:
                 example = stored(make_example(embedding, marking.box, marking.extremes))
+                own.setdefault(marking.structure, []).append((example, embedding))
             except AnatomicalEmbeddingError as error:
                 self.remarks.append(f"{marking.name}: {error}")
-            else:
-                own.setdefault(marking.structure, []).append((example, embedding))
         # examples by structure, effort, margins, and whether the examples are the user's own
         self._parts: list[tuple[dict[str, list[Example]], str, Margins, bool]] = []
         if names:
@@ -111,7 +103,9 @@ class Finder:
         if not self._parts:
             raise AnatomicalEmbeddingError(" ".join(self.remarks))
 
-    def find(self, embedding: EmbeddingMap, without: Collection[str]) -> list[tuple[FoundBox, np.ndarray]]:
+    def find(
+        self, embedding: EmbeddingMap, recall: float, without: Collection[str]
+    ) -> list[tuple[FoundBox, np.ndarray]]:
         """Search one scan; returns answers, each with its box (2, 3) in the scan's RAS mm.
 
         without: structures that are not searched for.
@@ -122,10 +116,10 @@ class Finder:
         for structures, effort, margins, byOwn in self._parts:
             wanted = {name: examples for name, examples in structures.items() if name not in without}
             for name, located in locate(wanted, embedding, effort).items():
-                box = margins.box(located, self.recall)
+                box = margins.box(located, recall)
                 ungrown = np.ptp(located.in_scan(located.box_ras), axis=0).prod()
                 answer = FoundBox(
-                    name, located.status, self.recall, round(located.present, 3),
+                    name, located.status, recall, round(located.present, 3),
                     tuple(round(float(mm), 2) for mm in located.sigma_mm), located.cut, located.remarks, byOwn,
                     madeFrom(embedding), round(float(np.ptp(box, axis=0).prod() / max(ungrown, 1.0)), 2),
                 )  # fmt: skip

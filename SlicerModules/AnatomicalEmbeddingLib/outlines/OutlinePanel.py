@@ -40,7 +40,6 @@ class OutlinePanel(Listener):
         self._status = StatusLines(ui.outlineStatusLabel)
         table = ui.outlineTable
         setColumns(table, [_("Scan"), _("Structure"), _("ml"), _("Remark")])
-        table.setEditTriggers(qt.QAbstractItemView.NoEditTriggers)
         table.setSelectionBehavior(qt.QAbstractItemView.SelectRows)
         table.horizontalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
         table.horizontalHeader().setStretchLastSection(True)

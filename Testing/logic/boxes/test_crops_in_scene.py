@@ -149,8 +149,8 @@ def test_a_crop_keeps_its_source_looks_and_place_in_the_hierarchy(bench):
     display = crop.GetDisplayNode()
     assert (display.GetWindow(), display.GetLevel(), display.GetAutoWindowLevel()) == (350.0, 40.0, 0)
     assert crop.GetNodeReference("AnatomicalEmbedding.SourceVolume") is volume
-    of = {what: crop.GetAttribute(f"AnatomicalEmbedding.Crop{what}") for what in ("Structures", "Recall", "MarginMm")}
-    assert of == {"Structures": "liver,spleen", "Recall": "0.9", "MarginMm": "5"}
+    of = {what: crop.GetAttribute(f"AnatomicalEmbedding.Crop{what}") for what in ("Structures", "MarginMm")}
+    assert of == {"Structures": "liver,spleen", "MarginMm": "5"}
     assert hierarchy.GetItemParent(hierarchy.GetItemByDataNode(crop)) == study
     folder = hierarchy.GetItemParent(hierarchy.GetItemByDataNode(bench.boxes(volume)["liver"].node))
     assert (hierarchy.GetItemName(folder), hierarchy.GetItemParent(folder)) == ("Boxes", study)
