@@ -91,7 +91,13 @@ class StructureExamples(Listener):
     def all(self) -> list[MarkedExample]:
         """All examples by structure, then in the scene's order, if volume and segment are in the scene."""
         nodes = [node for name in _KINDS for node in nodesOf(self.scene, name)]
-        found = [example for node in nodes for example in _examplesOn(node)]
+        found = [
+            MarkedExample(structure, node, volumeNode, segmentId)
+            for node in nodes
+            if (volumeNode := node.GetNodeReference(VOLUME_ROLE)) is not None
+            for segmentId, structure in _namesOn(node).items()
+        ]
+        found = [example for example in found if example.kind == BOX or example.name]  # without removed segments
         return sorted(found, key=lambda example: example.structure)
 
     def of(self, structures: Sequence[str]) -> list[MarkedExample]:
@@ -111,10 +117,8 @@ class StructureExamples(Listener):
         if example.kind == SEGMENT and not example.name:
             raise PointsError(f"{node.GetName()}: choose one of its segments.")
         example.read()
-        known = _namesOn(node)
-        known[segmentId] = example.structure
         node.SetNodeReferenceID(VOLUME_ROLE, volumeNode.GetID())
-        node.SetAttribute(_ATTRIBUTE, json.dumps(known))
+        node.SetAttribute(_ATTRIBUTE, json.dumps({**_namesOn(node), segmentId: example.structure}))
         if node.GetDisplayNode() is not None:
             Views.showOnlyIn(node.GetDisplayNode(), self.scene, volumeNode)
         self.changed.emit()
@@ -133,12 +137,9 @@ class StructureExamples(Listener):
     def remove(self, example: MarkedExample) -> None:
         """Forget an example; its node stays in the scene."""
         known = _namesOn(example.node)
-        if known.pop(example.segmentId, None) is None:
-            return
-        if known:
-            example.node.SetAttribute(_ATTRIBUTE, json.dumps(known))
-        else:
-            example.node.RemoveAttribute(_ATTRIBUTE)
+        known.pop(example.segmentId, None)
+        example.node.SetAttribute(_ATTRIBUTE, json.dumps(known) if known else None)
+        if not known:
             example.node.RemoveNodeReferenceIDs(VOLUME_ROLE)
         self.changed.emit()
 
@@ -148,15 +149,6 @@ class StructureExamples(Listener):
             self.changed.emit()
 
 
-def _examplesOn(node) -> list[MarkedExample]:
-    volumeNode = node.GetNodeReference(VOLUME_ROLE)
-    if volumeNode is None:
-        return []
-    found = [MarkedExample(name, node, volumeNode, segmentId) for segmentId, name in _namesOn(node).items()]
-    return [example for example in found if example.kind == BOX or example.name]  # without segments that were removed
-
-
 def _namesOn(node) -> dict[str, str]:
-    text = node.GetAttribute(_ATTRIBUTE)
-    stored = json.loads(text) if text else {}
+    stored = json.loads(node.GetAttribute(_ATTRIBUTE) or "{}")
     return {segmentId: canonical_name(structure) for segmentId, structure in stored.items()}

@@ -6,7 +6,7 @@ Works on plain values, so that it may run in a background thread.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -103,9 +103,7 @@ class Finder:
         if not self._parts:
             raise AnatomicalEmbeddingError(" ".join(self.remarks))
 
-    def find(
-        self, embedding: EmbeddingMap, recall: float, without: Collection[str]
-    ) -> list[tuple[FoundBox, np.ndarray]]:
+    def find(self, embedding: EmbeddingMap, recall: float, without: set[str]) -> list[tuple[FoundBox, np.ndarray]]:
         """Search one scan; returns answers, each with its box (2, 3) in the scan's RAS mm.
 
         without: structures that are not searched for.

@@ -53,13 +53,16 @@ class OutlineFolder:
         if self.path.is_file():
             raise AnatomicalEmbeddingError(f"{self.path}: is a file; choose a folder.")
         with self.namingErrors():
-            before = self._names()
-            if before is None and self.path.is_dir() and any(self.path.iterdir()):
+            try:
+                before = set(json.loads((self.path / _RECORD).read_text("utf-8")))
+            except (FileNotFoundError, TypeError, ValueError):
+                before = set()
+            if not before and self.path.is_dir() and any(self.path.iterdir()):
                 raise AnatomicalEmbeddingError(f"{self.path}: holds other files; choose a new or empty folder.")
             for folder in (self.examples, self.scans, self.results):
                 folder.mkdir(parents=True, exist_ok=True)
-            write_text(self.path / _RECORD, json.dumps(sorted({*(before or []), *names})))
-            for name in set(before or []) - set(names):
+            write_text(self.path / _RECORD, json.dumps(sorted(before.union(names))))
+            for name in before.difference(names):
                 _remove(self.examples, name)
                 _remove(self.scans, name)
 
@@ -108,13 +111,6 @@ class OutlineFolder:
         """The file of a scan's outlines."""
         return self.results / f"{name}.seg.nrrd"
 
-    def _names(self) -> list[str] | None:
-        """Names of all scans that were written to the folder; None where no record says so, or a damaged one."""
-        try:
-            return list(map(str, json.loads((self.path / _RECORD).read_text("utf-8"))))
-        except (OSError, TypeError, ValueError):
-            return None
-
 
 def fileNames(names: Sequence[str]) -> list[str]:
     """Names of nodes as names of files, without two alike."""
@@ -139,5 +135,6 @@ def _timeOf(path: Path) -> float:
 
 
 def _remove(folder: Path, name: str) -> None:
+    """Remove the files of a scan."""
     for end in (".nii.gz", ".seg.nii.gz", ".labels.json"):
         (folder / f"{name}{end}").unlink(missing_ok=True)

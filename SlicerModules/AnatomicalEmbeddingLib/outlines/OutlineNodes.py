@@ -90,9 +90,7 @@ def titlesAndColours(segmentations: Sequence) -> dict[str, tuple[str, Colour]]:
 
 @dataclass(frozen=True, eq=False)
 class OutlineRow:
-    """One structure of one scan. doubt: the larger, the sooner a person should check it; None where the structure is
-    absent. volumeMl: 0 there.
-    """
+    """One structure of one scan. doubt: the larger, the sooner a person should check it; None for an absent one."""
 
     node: object
     volume: object
@@ -104,16 +102,10 @@ class OutlineRow:
 
 
 def addOutlines(scene, volumeNode, folder: OutlineFolder, name: str, looks: Mapping[str, tuple[str, Colour]]) -> None:
-    """Make a segmentation node of a scan's outlines, next to the scan; earlier ones stay, and are hidden.
+    """Make a segmentation node of a scan's outlines, unless the scene has the same; earlier ones are hidden.
 
-    The scene stays as it is where it has the same outlines already.
-
-    Args:
-        name: of the scan's files.
-        looks: title and colour of each structure.
-
-    Raises:
-        AnatomicalEmbeddingError: a file cannot be read.
+    name: of the scan's files. looks: title and colour of each structure. Raises AnatomicalEmbeddingError for a damaged
+    file.
     """
     from AnatomicalEmbedding.segmentation.files import read_segments
 
@@ -142,8 +134,15 @@ def addOutlines(scene, volumeNode, folder: OutlineFolder, name: str, looks: Mapp
 
 def rowsIn(scene) -> list[OutlineRow]:
     """The rows of all outlines, the most doubtful first, absent structures last."""
-    found = [row for node in _outlines(scene) for row in _rowsOf(node)]
-    return sorted(found, key=lambda row: (row.doubt is None, -(row.doubt or 0.0)))
+    rows = []
+    for node in _outlines(scene):
+        volume = node.GetNodeReference(VOLUME_ROLE)
+        for row in json.loads(node.GetAttribute(_ROWS)) if volume is not None else ():
+            isAbsent = row["status"] == ABSENT
+            doubt = None if isAbsent else float(row.get("doubt") or "-inf")  # earlier versions kept no doubt
+            structure, ml = canonical_name(row["structure"]), float(row["volume_ml"])
+            rows.append(OutlineRow(node, volume, structure, row["status"], ml, doubt, row["remark"]))
+    return sorted(rows, key=lambda row: (row.doubt is None, -(row.doubt or 0.0)))
 
 
 def jumpTo(scene, row: OutlineRow) -> None:
@@ -159,17 +158,3 @@ def jumpTo(scene, row: OutlineRow) -> None:
 
 def _outlines(scene) -> list:
     return [node for node in SceneNodes.nodesOf(scene, "vtkMRMLSegmentationNode") if node.GetAttribute(_ROWS)]
-
-
-def _rowsOf(node) -> list[OutlineRow]:
-    volume = node.GetNodeReference(VOLUME_ROLE)
-    if volume is None:
-        return []
-    return [
-        OutlineRow(
-            node, volume, canonical_name(row["structure"]), row["status"], float(row["volume_ml"]),
-            None if row["status"] == ABSENT else float(row.get("doubt") or "-inf"),  # scenes of earlier versions
-            row["remark"],
-        )
-        for row in json.loads(node.GetAttribute(_ROWS))
-    ]  # fmt: skip

@@ -110,17 +110,22 @@ class EngineProcess:
         """Read the lines printed since the last call, and notice the end; to be called a few times a second."""
         if not self.running:
             return
-        self._readLines()
+        for _ in range(self._lines.qsize()):
+            self._deliver(*self._lines.get())
         self.onPoll()
-        now = time.monotonic()
-        if self._child.poll() is not None:
+        now, child = time.monotonic(), self._child
+        if child.poll() is not None:
             self._ended = self._ended or now
             if self._open == 0:
-                self._finish()
+                stopped, self._child = self.stopping, None
+                child.stdout.close()
+                child.stderr.close()
+                self._stopFile.unlink(missing_ok=True)
+                self.onEnded(child.returncode, list(self._errors), stopped)
             elif now - self._ended > _LINGER_SECONDS:
-                _kill(self._child)
+                _kill(child)
         if self.stopping and now > self._deadline:
-            _kill(self._child)
+            _kill(child)
 
     def stop(self) -> None:
         """Ask the command to save and end; it is killed if it is still running after `graceSeconds`."""
@@ -165,25 +170,15 @@ class EngineProcess:
     def _newSignals(self) -> None:
         self.logged = Signal()
 
-    def _readLines(self) -> None:
-        for _ in range(self._lines.qsize()):
-            kind, line = self._lines.get_nowait()
-            if line is None:
-                self._open -= 1
-            elif kind == "out" and (values := _json(line)) is not None:
-                self.onValues(values)
-            else:
-                self._errors.append(line)
-                self.onLine(line)
-                self.logged.emit(line)
-
-    def _finish(self) -> None:
-        code, lines, stopped = self._child.returncode, list(self._errors), self.stopping
-        self._child.stdout.close()
-        self._child.stderr.close()
-        self._stopFile.unlink(missing_ok=True)
-        self._child = None
-        self.onEnded(code, lines, stopped)
+    def _deliver(self, kind: str, line: str | None) -> None:
+        if line is None:
+            self._open -= 1
+        elif kind == "out" and (values := _json(line)) is not None:
+            self.onValues(values)
+        else:
+            self._errors.append(line)
+            self.onLine(line)
+            self.logged.emit(line)
 
 
 def pythonCommand() -> list[str]:
