@@ -32,7 +32,7 @@ from AnatomicalEmbeddingLib.shared.panels.PreparationPanel import PreparationPan
 from AnatomicalEmbeddingLib.shared.panels.ScanForm import ScanForm
 from AnatomicalEmbeddingLib.shared.panels.SelfTests import runSelfTests, startSelfTest
 from AnatomicalEmbeddingLib.shared.panels.ViewPanel import ViewPanel
-from AnatomicalEmbeddingLib.shared.panels.Widgets import StatusLines, connectPath
+from AnatomicalEmbeddingLib.shared.panels.Widgets import StatusLines, connectPath, showProgress
 from AnatomicalEmbeddingLib.shared.processes.EngineProcess import pythonCommand
 from AnatomicalEmbeddingLib.shared.SampleScans import registerSampleData
 from AnatomicalEmbeddingLib.shared.SideBySide import AXIAL, ROWS
@@ -97,9 +97,8 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.boxes, self.crops, self.coverage = AnatomicalROILogic().make(scene, store)
         self.outlines = OutlineLogic(scene, pythonCommand())
         self.status = StatusLines(ui.statusLabel)
-        self.session.addWork(self._isWorking)
         self.atEnd(self.outlines.close, self.boxes.close)
-        self.atEnd(lambda: self.session.removeWork(self._isWorking))
+        self.atEnd(self.session.addWork(lambda: self.boxes.busy or self.outlines.busy))
         self.scanChoice = ScanForm(scene, ui.targetSelector)
         self.preparation = PreparationPanel(ui.preparationArea.layout(), self.session)
         self.structurePanel = StructurePanel(ui)
@@ -222,11 +221,8 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         if self.parent.isEntered:
             self._onNodes()  # voxels may come after their node
             self.viewButtons.poll()
-        self._showProgress()
+        showProgress(self.ui.findProgressBar, self.boxes)
         self._showCoverage()
-
-    def _isWorking(self):
-        return self.boxes.busy or self.outlines.busy
 
     # -- showing
 
@@ -266,15 +262,8 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.viewButtons.update()
         ui.gridButton.enabled = ui.axialButton.enabled = bool(scans)
         ui.removeBoxesButton.enabled = bool(self.boxTable.structures) and not busy
-        self._showProgress()
+        showProgress(self.ui.findProgressBar, self.boxes)
         self._showCoverage()
-
-    def _showProgress(self):
-        bar, (share, step) = self.ui.findProgressBar, self.boxes.progress
-        bar.setVisible(self.boxes.busy)  # whether the panel is shown or not, so `visible` cannot be asked
-        if self.boxes.busy:
-            bar.value = round(100 * share)
-            bar.format = f"{step}  %p%"
 
     def _showCoverage(self):
         if not self.ui.coverageSection.collapsed:

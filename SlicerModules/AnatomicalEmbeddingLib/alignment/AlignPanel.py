@@ -11,7 +11,7 @@ from slicer.i18n import tr as _
 from AnatomicalEmbedding.registration import AFFINE, COARSE, DEFORMABLE, RIGID
 
 from ..shared.panels.Session import Session
-from ..shared.panels.Widgets import BAD, coloured, fillComboBox, showText
+from ..shared.panels.Widgets import BAD, coloured, fillComboBox, showProgress, showText
 from ..shared.Signal import Listener, Signal
 from ..shared.Views import fit, viewsOf
 from .AlignmentLogic import AlignmentLogic
@@ -45,8 +45,7 @@ class AlignPanel(Listener):
         ui.alignUndoButton.connect("clicked(bool)", self.onUndo)
         ui.alignLabel.setTextFormat(qt.Qt.RichText)
         self.listen(logic.reported, self._showError)
-        session.addWork(self._isWorking)
-        self.atEnd(lambda: session.removeWork(self._isWorking))
+        self.atEnd(session.addWork(lambda: self.logic.busy))
         self.listen(session.ticked, self._onTick)
         self.update()
 
@@ -129,9 +128,6 @@ class AlignPanel(Listener):
         self.logic.poll()
         self.update()
 
-    def _isWorking(self) -> bool:
-        return self.logic.busy
-
     def _showError(self, sentence: str) -> None:
         self._error = sentence
 
@@ -157,11 +153,7 @@ class AlignPanel(Listener):
         back = _("Put {moving} back to where it was; the transform stays in the scene.").format(**names)
         ui.alignUndoButton.enabled = alignment is not None and not busy
         ui.alignUndoButton.toolTip = _("The moving scan is not aligned.") if alignment is None else back
-        ui.alignProgressBar.setVisible(busy)  # whether the panel is shown or not, so `visible` cannot be asked
-        if busy:
-            share, step = self.logic.progress
-            ui.alignProgressBar.value = round(100 * share)
-            ui.alignProgressBar.format = f"{step}  %p%"
+        showProgress(ui.alignProgressBar, self.logic)
         result = "" if alignment is None else alignment.GetDescription() or ""
         showText(ui.alignLabel, coloured(self._error, BAD) if self._error else escape(result))
 

@@ -16,7 +16,7 @@ from ..shared.Flag import Flag
 from ..shared.maps.Engine import Choice
 from ..shared.panels import ModuleSettings
 from ..shared.panels.CellTable import putCell, setColumns
-from ..shared.panels.Widgets import StatusLines, connectPath
+from ..shared.panels.Widgets import StatusLines, connectPath, showProgress
 from ..shared.SceneNodes import nodesOf
 from ..shared.Signal import Listener, Signal
 from . import OutlineNodes
@@ -89,7 +89,7 @@ class OutlinePanel(Listener):
     def poll(self) -> None:
         """Continue; to be called a few times a second."""
         self.logic.poll()
-        self._showProgress()
+        showProgress(self.ui.outlineProgressBar, self.logic)
         if self._rows and any(row.node.GetScene() is None or row.volume.GetScene() is None for row in self._rows):
             self.update()
 
@@ -103,7 +103,7 @@ class OutlinePanel(Listener):
             for column, text in enumerate(_texts(row)):
                 putCell(table, n, column, text, row.remark, NOTHING if row.doubt is None and column == 3 else None)
         self._showButton()
-        self._showProgress()
+        showProgress(self.ui.outlineProgressBar, self.logic)
 
     def _showButton(self) -> None:
         button, busy, text, missing = self.ui.outlineButton, self.logic.busy, _("Segment"), ""
@@ -116,14 +116,6 @@ class OutlinePanel(Listener):
         button.enabled = busy or not missing
         ready = _("In the background; you can continue to work. A run that was stopped continues.")
         button.toolTip = _("Stop; finished outlines stay.") if busy else missing or ready
-
-    def _showProgress(self) -> None:
-        bar, busy = self.ui.outlineProgressBar, self.logic.busy
-        bar.setVisible(busy)
-        if busy:
-            share, step = self.logic.progress
-            bar.value = round(100 * share)
-            bar.format = f"{step}  %p%"
 
     def _onChecked(self) -> None:
         if not self._showing:
