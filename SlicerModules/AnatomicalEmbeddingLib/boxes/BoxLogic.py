@@ -84,7 +84,7 @@ class BoxLogic(SceneJob):
             False where nothing could be started; `reported` states why.
         """
         self.cancel()
-        volumes = list(dict.fromkeys(node for node in volumeNodes if node is not None))
+        volumes = list(volumeNodes)
         examples = self.examples.of(structures)
         try:
             if not volumes:
@@ -175,18 +175,16 @@ class BoxLogic(SceneJob):
 
     def table(self, volumeNodes: Sequence) -> dict[str, dict[str, Cell]]:
         """By structure and volume ID, the structures that were searched for or marked."""
-        boxes = boxesByVolume(self.scene)
-        marks = {(each.structure, each.volumeNode.GetID()) for each in self.examples.all()}
+        drawn, examples = boxesByVolume(self.scene), self.examples.all()
         rows: dict[str, dict[str, Cell]] = {}
         for volume in volumeNodes:
-            volumeId, source = volume.GetID(), self._source(volume)
-            for structure, found in absentIn(volume).items():
-                rows.setdefault(structure, {})[volumeId] = Cell(found, outdated=_isOutdated(found, source))
-            for structure, box in boxes.get(volumeId, {}).items():
-                cell = Cell(box.found, True, box.edited, _isOutdated(box.found, source))
-                rows.setdefault(structure, {})[volumeId] = cell
-            for structure in (structure for structure, markedIn in marks if markedIn == volumeId):
-                rows.setdefault(structure, {})[volumeId] = Cell(marked=True)
+            boxes, source = drawn.get(volume.GetID(), {}), self._source(volume)
+            cells = {name: Cell(found, outdated=_isOutdated(found, source)) for name, found in absentIn(volume).items()}
+            for name, box in boxes.items():
+                cells[name] = Cell(box.found, True, box.edited, _isOutdated(box.found, source))
+            cells |= {each.structure: Cell(marked=True) for each in examples if each.volumeNode is volume}
+            for name, cell in cells.items():
+                rows.setdefault(name, {})[volume.GetID()] = cell
         return dict(sorted(rows.items()))
 
     def boxesOf(self, volumeNode, structures: Sequence[str]) -> dict[str, np.ndarray]:

@@ -17,9 +17,7 @@ from ..shared.VolumeNodes import ijkToRas
 
 def segmentIds(segmentationNode) -> list[str]:
     """IDs of the segments, in the order of the segmentation."""
-    ids = vtk.vtkStringArray()
-    segmentationNode.GetSegmentation().GetSegmentIDs(ids)
-    return [ids.GetValue(n) for n in range(ids.GetNumberOfValues())]
+    return list(segmentationNode.GetSegmentation().GetSegmentIDs())
 
 
 def segmentName(segmentationNode, segmentId: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
@@ -162,7 +163,8 @@ class OutlineLogic(SceneJob):
                 copy = snapshot(volume)
                 labels = examples[name].labels() if name in examples else ()
                 part = (_SAVED * number / len(volumes), _SAVED * (number + 1) / len(volumes))
-                yield from self.inBackground(_writing(folder, name, copy, labels), [volume], part, "saving scans")
+                write = partial(folder.write, name, copy, *labels)
+                yield from self.inBackground(lambda *_, write=write: write(), [volume], part, "saving scans")
             except AnatomicalEmbeddingError as error:
                 if scans.pop(name, None) is None or not scans:
                     raise
@@ -196,7 +198,3 @@ class OutlineLogic(SceneJob):
                 self.reported.emit(str(error))
             self.changed.emit()
         return True
-
-
-def _writing(folder: OutlineFolder, name: str, scan, labels: tuple):
-    return lambda *_: folder.write(name, scan, *labels)

@@ -29,7 +29,6 @@ from ..Signal import Signal
 
 FINISHED, STOPPED, FAILED = "finished", "stopped", "failed"
 _CHILD = Path(__file__).with_name("EngineChild.py")
-_GRACE_SECONDS = 300.0  # a step and a validation may have to end first, on a slow computer
 _LINGER_SECONDS = 10.0  # that children of the command may take, once it has ended
 _LINES_KEPT = 200  # of stderr, in which the reason of a failure is searched for
 _IS_WINDOWS = sys.platform == "win32"
@@ -45,18 +44,12 @@ class EngineProcess:
     A subclass calls `begin`, and may define `onValues`, `onLine`, `onPoll` and `onEnded`.
     """
 
-    def __init__(
-        self, pythonCommand: Sequence[str], engineParent: str | Path | None = None, graceSeconds: float = _GRACE_SECONDS
-    ) -> None:
-        """
-        Args:
-            pythonCommand: starts a Python that has the engine's packages.
-            engineParent: the folder that holds the engine.
-            graceSeconds: how long a command that was asked to stop may take before it is killed.
-        """
+    graceSeconds = 300.0  # from `stop` to a kill: on a slow computer a step and a validation may have to end first
+
+    def __init__(self, pythonCommand: Sequence[str], engineParent: str | Path | None = None) -> None:
+        """pythonCommand: starts a Python that has the engine's packages. engineParent: the folder with the engine."""
         self.pythonCommand = list(pythonCommand)
         self.engineParent = engineParent or Path(AnatomicalEmbedding.__file__).resolve().parents[1]
-        self.graceSeconds = graceSeconds
         self._child: subprocess.Popen | None = None
         self._newSignals()
 
