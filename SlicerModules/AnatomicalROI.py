@@ -20,7 +20,7 @@ from AnatomicalEmbeddingLib.boxes.BoxLogic import BoxLogic
 from AnatomicalEmbeddingLib.boxes.BoxTable import BoxTable
 from AnatomicalEmbeddingLib.boxes.CoverageLogic import CoverageLogic
 from AnatomicalEmbeddingLib.boxes.CoverageTable import CoverageTable
-from AnatomicalEmbeddingLib.boxes.CropLogic import CropLogic
+from AnatomicalEmbeddingLib.boxes.Crops import crop, cropAll
 from AnatomicalEmbeddingLib.boxes.ExamplePanel import ExamplePanel
 from AnatomicalEmbeddingLib.boxes.StructurePanel import StructurePanel
 from AnatomicalEmbeddingLib.outlines.OutlineLogic import OutlineLogic
@@ -86,7 +86,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
     def __init__(self, parent=None):
         ScriptedLoadableModuleWidget.__init__(self, parent)
         EnginePanel.__init__(self)
-        self.boxes = self.crops = self.coverage = self.outlines = None
+        self.boxes = self.outlines = None
         self._targets = []
 
     def setup(self):
@@ -94,7 +94,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.openPanel(self.resourcePath("UI/AnatomicalROI.ui"))
         ui = self.ui
         scene, store = slicer.mrmlScene, self.session.store
-        self.boxes, self.crops, self.coverage = AnatomicalROILogic().make(scene, store)
+        self.boxes = BoxLogic(scene, store)
         self.outlines = OutlineLogic(scene, pythonCommand())
         self.status = StatusLines(ui.statusLabel)
         self.atEnd(self.outlines.close, self.boxes.close)
@@ -104,10 +104,10 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.structurePanel = StructurePanel(ui)
         self.examplePanel = ExamplePanel(ui, self.boxes.examples)
         self.boxTable = BoxTable(ui.boxTable, self.boxes)
-        self.coverageTable = CoverageTable(ui.coverageTable, self.coverage)
+        self.coverageTable = CoverageTable(ui.coverageTable, CoverageLogic(store))
         self.outlinePanel = OutlinePanel(ui, self.outlines, ModuleSettings.choice)
         self.atEnd(self.preparation.close, self.examplePanel.close, self.boxTable.close, self.outlinePanel.close)
-        for source in (self.boxes, self.crops, self.examplePanel, self.boxTable):
+        for source in (self.boxes, self.examplePanel, self.boxTable):
             source.reported.connect(self.status.say)
         self.boxes.changed.connect(self._showState)
         self.viewButtons = ViewPanel(ui.windowArea.layout(), scene, lambda: self._targets)
@@ -165,11 +165,11 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         """Crop the scans, and show the first crop of each in the views of its scan, or one crop in all views."""
         self.status.clear()
         scene, node, firstOf = slicer.mrmlScene, self._parameterNode, {}
-        for crop in self.crops.cropAll(self._targets, self._ticked(), node.separately, node.marginMm):
-            firstOf.setdefault(crop.GetNodeReference(SOURCE_ROLE), crop)
-        seen = [(source, crop) for source, crop in firstOf.items() if viewsOf(scene, source)]
-        for source, crop in seen or list(firstOf.items())[:1]:
-            show(scene, crop, insteadOf=source)
+        for made in cropAll(self.boxes, self._targets, self._ticked(), node.separately, node.marginMm):
+            firstOf.setdefault(made.GetNodeReference(SOURCE_ROLE), made)
+        seen = [(source, made) for source, made in firstOf.items() if viewsOf(scene, source)]
+        for source, made in seen or list(firstOf.items())[:1]:
+            show(scene, made, insteadOf=source)
         self._showState()
 
     def _onLaidOut(self, sentence):
@@ -271,15 +271,10 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
 
 
 class AnatomicalROILogic(ScriptedLoadableModuleLogic):
-    """Use from Python: `store = MapStore(scene); boxes, crops, coverage = AnatomicalROILogic().make(scene, store)`."""
+    """The parameter node. `BoxLogic(scene, store)`, `crop` and `CoverageLogic(store)` need no panel."""
 
     def getParameterNode(self):
         return AnatomicalROIParameterNode(super().getParameterNode())
-
-    def make(self, scene, store):
-        """The logics of boxes, crops and coverage; they need no panel."""
-        boxes = BoxLogic(scene, store)
-        return boxes, CropLogic(scene, boxes), CoverageLogic(store)
 
 
 class AnatomicalROITest(ScriptedLoadableModuleTest):
@@ -303,7 +298,7 @@ class AnatomicalROITest(ScriptedLoadableModuleTest):
         volume = slicer.util.addVolumeFromArray(patient.volume.voxels, patient.volume.ijk_to_ras, name="Patient")
         store = MapStore(slicer.mrmlScene, Engine(Choice(device="cpu", cacheFolder=None)))
         self.addCleanup(store.close)
-        boxes, crops, coverage = AnatomicalROILogic().make(slicer.mrmlScene, store)
+        boxes = BoxLogic(slicer.mrmlScene, store)
         self.addCleanup(boxes.close)
         self.assertTrue(boxes.find([volume], ["liver"], 0.99))
         while boxes.busy:
@@ -313,6 +308,6 @@ class AnatomicalROITest(ScriptedLoadableModuleTest):
         low, high = boxesIn(slicer.mrmlScene, volume)["liver"].box
         dome = patient.points_ras["liver_dome"]
         self.assertTrue(((dome >= low) & (dome <= high)).all())
-        (crop,) = crops.crop(volume, ["liver"])
-        self.assertEqual(crop.GetName(), "Patient crop")
-        self.assertTrue(coverage.row(volume).holds.startswith("from "))
+        (made,) = crop(boxes, volume, ["liver"])
+        self.assertEqual(made.GetName(), "Patient crop")
+        self.assertTrue(CoverageLogic(store).row(volume).holds.startswith("from "))
