@@ -26,7 +26,6 @@ from .StructureNames import readable
 
 WHOLE, CUT, ABSENT, UNCERTAIN = "whole", "cut", "absent", "uncertain"
 VOLUME_ROLE, STRUCTURE = "AnatomicalEmbedding.Volume", "AnatomicalEmbedding.Structure"
-FOLDER = "Boxes"
 _FOUND, _WRITTEN, _ABSENT = "AnatomicalEmbedding.Box", "AnatomicalEmbedding.BoxWritten", "AnatomicalEmbedding.Absent"
 _CLASS = "vtkMRMLMarkupsROINode"
 _EDITED_MM = 1e-3
@@ -91,14 +90,10 @@ class BoxNode:
         display.SetFillOpacity(0.0)
         display.SetPointLabelsVisibility(False)
         display.SetPropertiesLabelVisibility(False)  # `BoxLabels` writes the names
-        SceneNodes.placeInFolder(scene, node, volumeNode, FOLDER)
+        SceneNodes.placeInFolder(scene, node, volumeNode, "Boxes")
         display.SetHandlesInteractive(False)
         Views.showOnlyIn(display, scene, volumeNode)
         return cls(node)
-
-    @property
-    def structure(self) -> str:
-        return canonical_name(self.node.GetAttribute(STRUCTURE))
 
     @property
     def volumeNode(self):
@@ -179,10 +174,10 @@ def boxesByVolume(scene) -> dict[str, dict[str, BoxNode]]:
     """Boxes of the scene by volume ID and structure; not ROIs without volume or point."""
     found: dict[str, dict[str, BoxNode]] = {}
     for node in nodesOf(scene, _CLASS):
-        volume = node.GetNodeReference(VOLUME_ROLE) if node.GetAttribute(STRUCTURE) else None
-        if volume is not None and isDrawn(node):
+        structure, volume = node.GetAttribute(STRUCTURE), node.GetNodeReference(VOLUME_ROLE)
+        if structure and volume is not None and isDrawn(node):
             # the first counts: a later one of the same name is a copy that the user made
-            found.setdefault(volume.GetID(), {}).setdefault(BoxNode(node).structure, BoxNode(node))
+            found.setdefault(volume.GetID(), {}).setdefault(canonical_name(structure), BoxNode(node))
     return found
 
 
