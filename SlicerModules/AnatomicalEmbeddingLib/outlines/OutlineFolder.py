@@ -50,8 +50,6 @@ class OutlineFolder:
         """
         if not self.path.is_absolute():
             raise AnatomicalEmbeddingError(f"{self.path}: give the whole path of the folder.")
-        if self.path.is_file():
-            raise AnatomicalEmbeddingError(f"{self.path}: is a file; choose a folder.")
         with self.namingErrors():
             try:
                 before = set(json.loads((self.path / _RECORD).read_text("utf-8")))

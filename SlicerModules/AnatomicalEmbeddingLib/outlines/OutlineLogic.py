@@ -16,7 +16,7 @@ from ..shared.SceneJob import SceneJob, Steps
 from ..shared.VolumeNodes import hasVoxels, snapshot
 from . import OutlineNodes
 from .OutlineFolder import OutlineFolder, fileNames
-from .OutlineNodes import outlinedScans, titlesAndColours
+from .OutlineNodes import labelsOf, outlinedScans, titlesAndColours
 
 _SAVED = 0.05  # share of the progress, when the process starts
 _TRAINING, _SCAN = 120, 12  # seconds of the training and of a scan, on a processor of two cores
@@ -94,7 +94,7 @@ class OutlineLogic(SceneJob):
         """
         if not segmentations:
             raise PointsError("Tick the segmentations to learn from.")
-        own = [each.volume for each in outlinedScans(segmentations)]
+        own = [volume for volume, _segmentation in outlinedScans(segmentations)]
         rest = [volume for volume in volumes if volume not in own and hasVoxels(volume)]
         if not rest:
             raise PointsError("The chosen scans are all examples; choose others to be outlined.")
@@ -116,21 +116,21 @@ class OutlineLogic(SceneJob):
         try:
             self.process.requireReady()
             rest, outlined = self.rest(segmentations, volumes), outlinedScans(segmentations)
-            names = fileNames([volume.GetName() for volume in [*(each.volume for each in outlined), *rest]])
+            names = fileNames([volume.GetName() for volume in [*(volume for volume, _segmentation in outlined), *rest]])
             place.prepare(names)
         except AnatomicalEmbeddingError as error:
             self.reported.emit(str(error))
             return False
-        for each in outlined:
-            if each.segmentation.GetDisplayNode() is not None:  # other scans get outlines of the same colours
-                Views.showOnlyIn(each.segmentation.GetDisplayNode(), self.scene, each.volume)
+        for volume, segmentation in outlined:
+            if segmentation.GetDisplayNode() is not None:  # other scans get outlines of the same colours
+                Views.showOnlyIn(segmentation.GetDisplayNode(), self.scene, volume)
         examples = dict(zip(names, outlined, strict=False))
         scans = dict(zip(names[len(outlined) :], rest, strict=True))
         self.start(self._outline(place, examples, scans, titlesAndColours(segmentations), choice))
         return True
 
     def _outline(self, folder: OutlineFolder, examples: Mapping, scans: dict, looks: Mapping, choice: Choice) -> Steps:
-        """examples (OutlinedScan) and scans (volumes): by name of their files."""
+        """examples (volume, segmentation) and scans (volumes): by name of their files."""
         try:
             with folder.namingErrors():
                 yield from self._save(folder, examples, scans)
@@ -157,11 +157,11 @@ class OutlineLogic(SceneJob):
 
     def _save(self, folder: OutlineFolder, examples: Mapping, scans: dict) -> Steps:
         """Write all scans; a volume that cannot be written is reported and removed from `scans`."""
-        volumes = {name: each.volume for name, each in examples.items()} | scans
+        volumes = {name: volume for name, (volume, _segmentation) in examples.items()} | scans
         for number, (name, volume) in enumerate(volumes.items()):
             try:
                 copy = snapshot(volume)
-                labels = examples[name].labels() if name in examples else ()
+                labels = labelsOf(*examples[name]) if name in examples else ()
                 part = (_SAVED * number / len(volumes), _SAVED * (number + 1) / len(volumes))
                 write = partial(folder.write, name, copy, *labels)
                 yield from self.inBackground(lambda *_, write=write: write(), [volume], part, "saving scans")

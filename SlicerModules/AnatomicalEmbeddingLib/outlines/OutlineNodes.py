@@ -28,41 +28,9 @@ ABSENT, CUT = "absent", "cut"
 Colour = tuple[float, float, float]
 
 
-@dataclass(frozen=True, eq=False)
-class OutlinedScan:
-    """An example: a scan and the segmentation that was drawn on it."""
-
-    volume: object
-    segmentation: object
-
-    def labels(self) -> tuple[np.ndarray, list[str]]:
-        """Read the segments on the scan's voxels; where segments overlap, the later one is kept.
-
-        Returns:
-            (k, j, i) uint8, 0 or 1 + the number of a structure, and the names of the structures.
-
-        Raises:
-            PointsError: no segment has voxels in the scan.
-        """
-        result = np.zeros(self.volume.GetImageData().GetDimensions()[::-1], np.uint8)
-        names: list[str] = []
-        for segmentId in segmentIds(self.segmentation):
-            mask = maskIn(self.volume, self.segmentation, segmentId)
-            if mask is not None and mask.any():
-                name = canonical_name(segmentName(self.segmentation, segmentId))
-                if name not in names:
-                    names.append(name)
-                result[mask] = names.index(name) + 1
-        if not names:
-            raise PointsError(
-                f"{self.segmentation.GetName()}: outlines nothing in {self.volume.GetName()}; segment it first."
-            )
-        return result, names
-
-
-def outlinedScans(segmentations: Sequence) -> list[OutlinedScan]:
-    """Pair each segmentation with its scan. Raises PointsError for one without a scan, and for two of the same scan."""
-    found: dict[str, OutlinedScan] = {}
+def outlinedScans(segmentations: Sequence) -> list[tuple]:
+    """(volume, segmentation) of each example. Raises PointsError for one without a scan, and for two of one scan."""
+    found: dict[str, tuple] = {}
     for node in segmentations:
         volume = node.GetNodeReference(slicer.vtkMRMLSegmentationNode.GetReferenceImageGeometryReferenceRole())
         if volume is None or not hasVoxels(volume):
@@ -72,10 +40,33 @@ def outlinedScans(segmentations: Sequence) -> list[OutlinedScan]:
             )
         if volume.GetID() in found:
             raise PointsError(
-                f"{node.GetName()}: outlines the same scan as {found[volume.GetID()].segmentation.GetName()}; tick one."
+                f"{node.GetName()}: outlines the same scan as {found[volume.GetID()][1].GetName()}; tick one."
             )
-        found[volume.GetID()] = OutlinedScan(volume, node)
+        found[volume.GetID()] = volume, node
     return list(found.values())
+
+
+def labelsOf(volume, segmentation) -> tuple[np.ndarray, list[str]]:
+    """Read the segments on the volume's voxels; where segments overlap, the later one is kept.
+
+    Returns:
+        (k, j, i) uint8, 0 or 1 + the number of a structure, and the names of the structures.
+
+    Raises:
+        PointsError: no segment has voxels in the volume.
+    """
+    result = np.zeros(volume.GetImageData().GetDimensions()[::-1], np.uint8)
+    names: list[str] = []
+    for segmentId in segmentIds(segmentation):
+        mask = maskIn(volume, segmentation, segmentId)
+        if mask is not None and mask.any():
+            name = canonical_name(segmentName(segmentation, segmentId))
+            if name not in names:
+                names.append(name)
+            result[mask] = names.index(name) + 1
+    if not names:
+        raise PointsError(f"{segmentation.GetName()}: outlines nothing in {volume.GetName()}; segment it first.")
+    return result, names
 
 
 def titlesAndColours(segmentations: Sequence) -> dict[str, tuple[str, Colour]]:
