@@ -36,7 +36,7 @@ class OutlineProcess(EngineProcess):
 
     def start(self, words: Sequence[str], folder: OutlineFolder, choice: Choice) -> None:
         """Start `anatemb segment` with these words. Raises AnatomicalEmbeddingError or OSError where it cannot."""
-        self.progress, self.problem = (0.0, ""), ""
+        self.progress, self.problem = (0.0, "starting"), ""
         self.skipped: list[str] = []
         kept = {"ANATEMB_CACHE": choice.cacheFolder} if choice.cacheFolder else {}
         cache = ["--no-cache"] if choice.cacheFolder is None else []
@@ -144,14 +144,11 @@ class OutlineLogic(SceneJob):
                 yield from self._follow((_SAVED, trained))
                 words = ["run", str(folder.scans), "--model", str(run), "-o", str(folder.results), "--no-report"]
                 self.process.start(words, folder, choice)
-                yield from self._follow(
-                    (trained, 1.0), lambda: self._addNext(folder, folder.outlined(run), left, looks)
-                )
-                while self._addNext(folder, folder.outlined(run), left, looks):
+                yield from self._follow((trained, 1.0), lambda: self._addNext(folder, run, left, looks))
+                while self._addNext(folder, run, left, looks):
                     yield
-            self.reported.emit(
-                f"{count - len(left)} of {count} scans outlined; check the first rows of the table first."
-            )
+            made = f"{count - len(left)} of {count} scans outlined"
+            self.reported.emit(f"{made}; check the first rows of the table first.")
         finally:
             self.process.stop()
 
