@@ -3,7 +3,7 @@
 import qt
 import slicer
 import vtk
-from slicer import vtkMRMLMarkupsFiducialNode, vtkMRMLScalarVolumeNode, vtkMRMLTransformNode
+from slicer import vtkMRMLMarkupsFiducialNode, vtkMRMLScalarVolumeNode
 from slicer.i18n import tr as _
 from slicer.i18n import translate
 from slicer.parameterNodeWrapper import parameterNodeWrapper
@@ -65,8 +65,8 @@ class AnatomicalLandmarksParameterNode:
 
     live: answers follow while a point is dragged. jump: all views go to a point that is placed. thorough: slower and a
     little better matching. alignFixed, alignMoving: scans to be aligned, if not the template and the first target.
-    alignKind: see `AlignmentLogic.start`. alignTransform: node of the result, if not a new one. alignResample:
-    also make a resampled volume. alignColours: show both scans in two colours.
+    alignKind: see `AlignmentLogic.align`. alignResample: also make a resampled volume. alignColours: show both scans
+    in two colours.
     """
 
     template: vtkMRMLScalarVolumeNode
@@ -79,7 +79,6 @@ class AnatomicalLandmarksParameterNode:
     alignFixed: vtkMRMLScalarVolumeNode
     alignMoving: vtkMRMLScalarVolumeNode
     alignKind: str = "deformable"
-    alignTransform: vtkMRMLTransformNode
     alignResample: bool = False
     alignColours: bool = True
 

@@ -20,7 +20,7 @@ from AnatomicalEmbeddingLib.boxes.BoxLogic import BoxLogic
 from AnatomicalEmbeddingLib.boxes.BoxTable import BoxTable
 from AnatomicalEmbeddingLib.boxes.CoverageLogic import CoverageLogic
 from AnatomicalEmbeddingLib.boxes.CoverageTable import CoverageTable
-from AnatomicalEmbeddingLib.boxes.CropLogic import CropLogic
+from AnatomicalEmbeddingLib.boxes.Crops import crop, cropAll
 from AnatomicalEmbeddingLib.boxes.ExamplePanel import ExamplePanel
 from AnatomicalEmbeddingLib.boxes.StructurePanel import StructurePanel
 from AnatomicalEmbeddingLib.outlines.OutlineLogic import OutlineLogic
@@ -32,7 +32,7 @@ from AnatomicalEmbeddingLib.shared.panels.PreparationPanel import PreparationPan
 from AnatomicalEmbeddingLib.shared.panels.ScanForm import ScanForm
 from AnatomicalEmbeddingLib.shared.panels.SelfTests import runSelfTests, startSelfTest
 from AnatomicalEmbeddingLib.shared.panels.ViewPanel import ViewPanel
-from AnatomicalEmbeddingLib.shared.panels.Widgets import StatusLines, connectPath
+from AnatomicalEmbeddingLib.shared.panels.Widgets import StatusLines, connectPath, showProgress
 from AnatomicalEmbeddingLib.shared.processes.EngineProcess import pythonCommand
 from AnatomicalEmbeddingLib.shared.SampleScans import registerSampleData
 from AnatomicalEmbeddingLib.shared.SideBySide import AXIAL, ROWS
@@ -54,8 +54,7 @@ class AnatomicalROI(ScriptedLoadableModule):
             "examples of yours. Boxes are grown until they are expected to hold the share of a structure that you ask "
             "for. Crops scans to boxes and keeps their voxels exactly. Shows which part of the body a scan holds, and "
             "whether it is mirrored or upside down. Needs Slicer 5.12 or newer. Research software, not a medical "
-            "device. "
-            'See the <a href="{url}">documentation</a>.'
+            'device. See the <a href="{url}">documentation</a>.'
         ).format(url="https://github.com/AnatomicalEmbedding/SlicerAnatomicalEmbedding")
         self.parent.acknowledgementText = _(
             "After APE (Goncharov et al., MICCAI 2024) and SAM (Yan et al., IEEE Transactions on Medical Imaging 2022)."
@@ -87,7 +86,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
     def __init__(self, parent=None):
         ScriptedLoadableModuleWidget.__init__(self, parent)
         EnginePanel.__init__(self)
-        self.boxes = self.crops = self.coverage = self.outlines = None
+        self.boxes = self.outlines = None
         self._targets = []
 
     def setup(self):
@@ -95,25 +94,22 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.openPanel(self.resourcePath("UI/AnatomicalROI.ui"))
         ui = self.ui
         scene, store = slicer.mrmlScene, self.session.store
-        self.boxes, self.crops, self.coverage = AnatomicalROILogic().make(scene, store)
+        self.boxes = BoxLogic(scene, store)
         self.outlines = OutlineLogic(scene, pythonCommand())
         self.status = StatusLines(ui.statusLabel)
-        self.session.addWork(self._isWorking)
-        self.atEnd(self.outlines.close, self.boxes.close, self.crops.close)
-        self.atEnd(lambda: self.session.removeWork(self._isWorking))
+        self.atEnd(self.outlines.close, self.boxes.close)
+        self.atEnd(self.session.addWork(lambda: self.boxes.busy or self.outlines.busy))
         self.scanChoice = ScanForm(scene, ui.targetSelector)
         self.preparation = PreparationPanel(ui.preparationArea.layout(), self.session)
         self.structurePanel = StructurePanel(ui)
         self.examplePanel = ExamplePanel(ui, self.boxes.examples)
         self.boxTable = BoxTable(ui.boxTable, self.boxes)
-        self.coverageTable = CoverageTable(ui.coverageTable, self.coverage)
+        self.coverageTable = CoverageTable(ui.coverageTable, CoverageLogic(store))
         self.outlinePanel = OutlinePanel(ui, self.outlines, ModuleSettings.choice)
         self.atEnd(self.preparation.close, self.examplePanel.close, self.boxTable.close, self.outlinePanel.close)
-        for source in (self.boxes, self.crops, self.examplePanel, self.boxTable):
+        for source in (self.boxes, self.examplePanel, self.boxTable):
             source.reported.connect(self.status.say)
-        for source in (self.boxes, self.crops):
-            source.changed.connect(self._showState)
-        self.crops.made.connect(self._onCropped)
+        self.boxes.changed.connect(self._showState)
         self.viewButtons = ViewPanel(ui.windowArea.layout(), scene, lambda: self._targets)
         self.viewButtons.laidOut.connect(self._onLaidOut)
         ui.gridButton.connect("clicked(bool)", lambda: self.viewButtons.layOut(ROWS))
@@ -126,7 +122,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
 
         self.addObserver(scene, scene.NodeAddedEvent, self._onNodes)
         self.addObserver(scene, scene.NodeRemovedEvent, self._onNodes)
-        ui.targetSelector.connect("checkedNodesChanged()", self._onTargetsChecked)
+        ui.targetSelector.connect("checkedNodesChanged()", self._onTargets)
         connectPath(ui.libraryFileEdit, lambda path: self._write("libraryFile", path.strip()))
         ui.findButton.connect("clicked(bool)", self.onFind)
         ui.removeBoxesButton.connect("clicked(bool)", lambda: self.boxes.removeBoxes(self._targets))
@@ -166,28 +162,19 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.boxes.find(self._targets, self._ticked(), node.recall, node.replaceEdited)
 
     def onCrop(self):
-        """Crop the scans, or stop."""
-        if self.crops.busy:
-            self.crops.cancel()
-            return
+        """Crop the scans, and show the first crop of each in the views of its scan, or one crop in all views."""
         self.status.clear()
-        node = self._parameterNode
-        self.crops.cropAll(self._targets, self._ticked(), node.separately, node.marginMm)
+        scene, node, firstOf = slicer.mrmlScene, self._parameterNode, {}
+        for made in cropAll(self.boxes, self._targets, self._ticked(), node.separately, node.marginMm):
+            firstOf.setdefault(made.GetNodeReference(SOURCE_ROLE), made)
+        seen = [(source, made) for source, made in firstOf.items() if viewsOf(scene, source)]
+        for source, made in seen or list(firstOf.items())[:1]:
+            show(scene, made, insteadOf=source)
+        self._showState()
 
     def _onLaidOut(self, sentence):
         self.status.clear()
         self.status.say(sentence)
-
-    def _onCropped(self, crops):
-        """Show each scan's first crop in its views; where no view shows a scan, the first crop of all in all views."""
-        scene, firstOf = slicer.mrmlScene, {}
-        for crop in crops:
-            firstOf.setdefault(crop.GetNodeReference(SOURCE_ROLE), crop)
-        seen = [source for source in firstOf if source is not None and viewsOf(scene, source)]
-        for source in seen:
-            show(scene, firstOf[source], insteadOf=source)
-        if crops and not seen:
-            show(scene, crops[0])
 
     def _onStructures(self, source):
         """The user ticked a structure in the library or among the examples."""
@@ -199,7 +186,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         """Structures that are ticked and can be found now."""
         return list(dict.fromkeys([*self.structurePanel.chosen, *self.examplePanel.chosen]))
 
-    def _onTargetsChecked(self):
+    def _onTargets(self):
         if self.takesInput:
             self.scanChoice.write(self._parameterNode)
 
@@ -228,25 +215,14 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         for part in (self.preparation, self.boxTable, self.coverageTable, self.outlinePanel):
             part.setVolumes(volumes)
 
-    def _showStructures(self):
-        self.structurePanel.setNames(self.boxes.libraryStructures())
-        if self._parameterNode is not None:
-            structures = list(map(canonical_name, self._parameterNode.structures))
-            self.structurePanel.setChosen(structures)
-            self.examplePanel.setChosen(structures)
-
     def _onTick(self):
         self.boxes.poll()
-        self.crops.poll()
         self.outlinePanel.poll()
         if self.parent.isEntered:
             self._onNodes()  # voxels may come after their node
             self.viewButtons.poll()
-        self._showProgress()
+        showProgress(self.ui.findProgressBar, self.boxes)
         self._showCoverage()
-
-    def _isWorking(self):
-        return self.boxes.busy or self.crops.busy or self.outlines.busy
 
     # -- showing
 
@@ -264,35 +240,30 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
 
     def _showState(self):
         """Show which buttons can be pressed; the tool tip of the others states the missing choice."""
-        self._showStructures()
-        ui, node = self.ui, self._parameterNode
+        self.structurePanel.setNames(self.boxes.libraryStructures())
+        ui, node, busy = self.ui, self._parameterNode, self.boxes.busy
+        if node is not None:
+            structures = list(map(canonical_name, node.structures))
+            self.structurePanel.setChosen(structures)
+            self.examplePanel.setChosen(structures)
         scans, missing = len(self._targets), ""
         if node is None or not scans:
             missing = _("Load a CT, or tick the scans in which boxes are to be found.")
         elif not self._ticked():
             missing = _("Tick at least one structure, in the library or among your examples.")
-        crop = _("Crop 1 scan") if scans == 1 else _("Crop {count} scans").format(count=scans)
         find = _("Find boxes of the structures ticked above; scans are prepared first.")
-        cut = _("New volumes next to the scans with exactly their voxels, around the boxes as they are now.")
-        for button, busy, text, why, tip in (
-            (ui.findButton, self.boxes.busy, _("Find boxes"), missing, find),
-            (ui.cropButton, self.crops.busy, crop if scans else _("Crop"), missing, cut),
-        ):
-            button.text = _("Cancel") if busy else text
-            button.enabled = busy or not why
-            button.toolTip = _("Stop; finished boxes and crops stay.") if busy else why or tip
+        ui.findButton.text = _("Cancel") if busy else _("Find boxes")
+        ui.findButton.enabled = busy or not missing
+        ui.findButton.toolTip = _("Stop; finished boxes stay.") if busy else missing or find
+        crop = _("New volumes next to the scans with exactly their voxels, around the boxes as they are now.")
+        ui.cropButton.text = _("Crop 1 scan") if scans == 1 else _("Crop {count} scans").format(count=scans)
+        ui.cropButton.enabled = not missing
+        ui.cropButton.toolTip = missing or crop
         self.viewButtons.update()
         ui.gridButton.enabled = ui.axialButton.enabled = bool(scans)
-        ui.removeBoxesButton.enabled = bool(self.boxTable.structures) and not self.boxes.busy
-        self._showProgress()
+        ui.removeBoxesButton.enabled = bool(self.boxTable.structures) and not busy
+        showProgress(self.ui.findProgressBar, self.boxes)
         self._showCoverage()
-
-    def _showProgress(self):
-        bar, (share, step) = self.ui.findProgressBar, self.boxes.progress
-        bar.setVisible(self.boxes.busy)  # whether the panel is shown or not, so `visible` cannot be asked
-        if self.boxes.busy:
-            bar.value = round(100 * share)
-            bar.format = f"{step}  %p%"
 
     def _showCoverage(self):
         if not self.ui.coverageSection.collapsed:
@@ -300,15 +271,10 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
 
 
 class AnatomicalROILogic(ScriptedLoadableModuleLogic):
-    """Use from Python: `store = MapStore(scene); boxes, crops, coverage = AnatomicalROILogic().make(scene, store)`."""
+    """The parameter node. `BoxLogic(scene, store)`, `crop` and `CoverageLogic(store)` need no panel."""
 
     def getParameterNode(self):
         return AnatomicalROIParameterNode(super().getParameterNode())
-
-    def make(self, scene, store):
-        """The logics of boxes, crops and coverage; they need no panel."""
-        boxes = BoxLogic(scene, store)
-        return boxes, CropLogic(scene, boxes), CoverageLogic(store)
 
 
 class AnatomicalROITest(ScriptedLoadableModuleTest):
@@ -323,8 +289,6 @@ class AnatomicalROITest(ScriptedLoadableModuleTest):
     def test_LiverOfASyntheticPatient(self):
         import time
 
-        import numpy as np
-
         from AnatomicalEmbedding.phantom import make_phantom
         from AnatomicalEmbeddingLib.boxes.BoxNodes import boxesIn
         from AnatomicalEmbeddingLib.shared.maps.Engine import Choice, Engine
@@ -334,19 +298,16 @@ class AnatomicalROITest(ScriptedLoadableModuleTest):
         volume = slicer.util.addVolumeFromArray(patient.volume.voxels, patient.volume.ijk_to_ras, name="Patient")
         store = MapStore(slicer.mrmlScene, Engine(Choice(device="cpu", cacheFolder=None)))
         self.addCleanup(store.close)
-        boxes, crops, coverage = AnatomicalROILogic().make(slicer.mrmlScene, store)
+        boxes = BoxLogic(slicer.mrmlScene, store)
         self.addCleanup(boxes.close)
-        self.addCleanup(crops.close)
         self.assertTrue(boxes.find([volume], ["liver"], 0.99))
         while boxes.busy:
             store.poll()
             boxes.poll()
             time.sleep(0.05)
-        label = next(number for number, name in patient.label_names.items() if name == "liver")
-        matrix = patient.volume.ijk_to_ras
-        liver = np.argwhere(patient.labels == label)[:, ::-1] @ matrix[:3, :3].T + matrix[:3, 3]
         low, high = boxesIn(slicer.mrmlScene, volume)["liver"].box
-        self.assertGreater(((liver >= low) & (liver <= high)).all(axis=1).mean(), 0.99)
-        (crop,) = crops.crop(volume, ["liver"])
-        self.assertEqual(crop.GetName(), "Patient crop")
-        self.assertTrue(coverage.row(volume).holds.startswith("from "))
+        dome = patient.points_ras["liver_dome"]
+        self.assertTrue(((dome >= low) & (dome <= high)).all())
+        (made,) = crop(boxes, volume, ["liver"])
+        self.assertEqual(made.GetName(), "Patient crop")
+        self.assertTrue(CoverageLogic(store).row(volume).holds.startswith("from "))

@@ -45,7 +45,8 @@ class Watched:
     """A process and all that it emitted."""
 
     def __init__(self, engine: Path | None = None, **options: object) -> None:
-        self.process = TrainingProcess([sys.executable], engine, **options)
+        self.process = TrainingProcess([sys.executable], engine)
+        vars(self.process).update(options)
         self.lines, self.progress, self.validations, self.results = [], [], [], []
         self.process.logged.connect(self.lines.append)
         self.process.progressed.connect(self.progress.append)

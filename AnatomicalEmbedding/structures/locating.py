@@ -126,18 +126,6 @@ def held_in(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
     return transform_points(embedding.scan_to_ras, np.clip(ijk, -0.49, np.array(embedding.scan_shape[::-1]) - 0.51))
 
 
-def example_from_points(embedding: EmbeddingMap, extremes_ras: np.ndarray) -> Example:
-    """Make an example from six clicked points (6, 3) RAS mm in any order; each axis takes its two most extreme points.
-
-    Raises PointsError for another number of points, and as `make_example`.
-    """
-    points = as_points(extremes_ras)
-    if len(points) != 6:
-        raise PointsError(f"{len(points)} points; a structure needs its six extreme points.")
-    order = [*points.argmin(axis=0), *points.argmax(axis=0)]
-    return make_example(embedding, np.stack([points.min(axis=0), points.max(axis=0)]), points[order])
-
-
 def locate(
     structures: Mapping[str, Sequence[Example]], target: EmbeddingMap, effort: str = "standard"
 ) -> dict[str, Located]:

@@ -12,7 +12,7 @@ from small_models import analytic_map
 from AnatomicalEmbedding.errors import MapError, PointsError, WeightsError
 from AnatomicalEmbedding.structures.box_finder import open_library
 from AnatomicalEmbedding.structures.library import SUFFIX, StructureLibrary
-from AnatomicalEmbedding.structures.locating import example_from_points, locate, make_example
+from AnatomicalEmbedding.structures.locating import locate, make_example
 from AnatomicalEmbedding.structures.margins import Margins
 
 BOX = np.array([[-30.0, -20.0, 350.0], [35.0, 40.0, 430.0]])
@@ -34,16 +34,6 @@ class TestOneExample:
         target = analytic_map(lambda p: middle + (p - middle) / 1.2)
         found = locate({"liver": [make_example(analytic_map(itself), BOX)]}, target)["liver"]
         np.testing.assert_allclose(found.box_ras, middle + (BOX - middle) * 1.2, atol=3.0)
-
-    def test_six_clicked_points_in_any_order(self):
-        middle = BOX.mean(axis=0)
-        points = [middle.copy() for _ in range(6)]
-        for n, point in enumerate(points):
-            point[n % 3] = BOX[n // 3, n % 3]
-        made = example_from_points(analytic_map(itself), np.array(points)[[3, 0, 5, 2, 4, 1]])
-        np.testing.assert_allclose(made.box_ras, BOX)
-        found = locate({"liver": [made]}, shifted((4.0, 0.0, 0.0)))["liver"]
-        np.testing.assert_allclose(found.box_ras, BOX + (4.0, 0.0, 0.0), atol=1.0)
 
     def test_a_structure_that_the_scan_cuts(self):
         """The target ends at 396 mm, in the middle of the box: the box goes on where the scan does not."""
@@ -79,8 +69,6 @@ class TestOneExample:
             make_example(embedding, BOX[::-1])
         with pytest.raises(PointsError, match="mostly outside this scan"):
             make_example(embedding, BOX + 500)
-        with pytest.raises(PointsError, match="its six extreme points"):
-            example_from_points(embedding, BOX)
         with pytest.raises(PointsError, match="liver: has no example"):
             locate({"liver": []}, embedding)
 

@@ -134,7 +134,6 @@ def test_a_python_that_is_not_there_is_named(tmp_path, command):
     [
         (["prepared a", "anatemb: scans: no scan can be trained on; see the lines above."], "scans: no scan can be"),
         (["Traceback (most recent call last):", "ModuleNotFoundError: No module named 'torch'"], "PyTorch"),
-        (["ModuleNotFoundError: No module named 'AnatomicalEmbedding'"], "install the extension"),
         (["torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate"], "choose the device cpu"),
         (["OSError: [Errno 28] No space left on device"], "make room"),
         (["anatemb: /run/loss.csv: no space left on device; check the path."], "make room"),

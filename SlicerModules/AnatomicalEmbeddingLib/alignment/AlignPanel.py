@@ -11,22 +11,12 @@ from slicer.i18n import tr as _
 from AnatomicalEmbedding.registration import AFFINE, COARSE, DEFORMABLE, RIGID
 
 from ..shared.panels.Session import Session
-from ..shared.panels.Widgets import BAD, coloured, fillComboBox, showText
+from ..shared.panels.Widgets import BAD, coloured, fillComboBox, showProgress, showText
 from ..shared.Signal import Listener, Signal
 from ..shared.Views import fit, viewsOf
 from .AlignmentLogic import AlignmentLogic
 from .AlignmentNodes import alignmentOf
 from .AlignmentViews import areLaidOver, layOver, takeAway
-
-
-def _kinds() -> dict[str, tuple[str, str]]:
-    """Title and tool tip of each kind; times on a CPU, without preparing the scans."""
-    return {
-        RIGID: (_("Rigid"), _("Turns and shifts the scan, and bends nothing. One to three seconds.")),
-        AFFINE: (_("Affine"), _("Also stretches and shears it as a whole. One to three seconds.")),
-        COARSE: (_("Coarse"), _("Also bends it smoothly, to follow organs that have moved. One to three seconds.")),
-        DEFORMABLE: (_("Deformable"), _("Also compares the images, for the closest fit. Two to ten seconds.")),
-    }
 
 
 class AlignPanel(Listener):
@@ -38,27 +28,33 @@ class AlignPanel(Listener):
         self.ui, self.logic, self._session = ui, logic, session
         self.kindChosen = Signal()
         self._template, self._targets = None, []
-        self._said = ""
-        self._shown: tuple | None = None
-        self._kinds = _kinds()
-        self._fillKinds(DEFORMABLE)
+        self._error = ""
+        kinds = (  # times on a CPU, without preparing the scans
+            (RIGID, _("Rigid"), _("Turns and shifts the scan, and bends nothing. One to three seconds.")),
+            (AFFINE, _("Affine"), _("Also stretches and shears it as a whole. One to three seconds.")),
+            (COARSE, _("Coarse"), _("Also bends it smoothly, to follow organs that have moved. One to three seconds.")),
+            (DEFORMABLE, _("Deformable"), _("Also compares the images, for the closest fit. Two to ten seconds.")),
+        )
+        fillComboBox(ui.alignKindComboBox, [(kind, title) for kind, title, _tip in kinds], DEFORMABLE)
+        for number, (_kind, _title, tip) in enumerate(kinds):
+            ui.alignKindComboBox.setItemData(number, tip, qt.Qt.ToolTipRole)
         ui.alignKindComboBox.connect("currentIndexChanged(int)", self._onKind)
         ui.alignButton.connect("clicked(bool)", self.onAlign)
         ui.alignShowButton.connect("clicked(bool)", self.onShow)
         ui.alignColoursCheckBox.connect("toggled(bool)", self._onColours)
         ui.alignUndoButton.connect("clicked(bool)", self.onUndo)
         ui.alignLabel.setTextFormat(qt.Qt.RichText)
-        self.listen(logic.reported, self._say)
-        session.addWork(self._isWorking)
-        self.atEnd(lambda: session.removeWork(self._isWorking))
+        self.listen(logic.reported, self._showError)
+        self.atEnd(session.addWork(lambda: self.logic.busy))
         self.listen(session.ticked, self._onTick)
         self.update()
 
     def show(self, kind: str, template, targets: Sequence) -> None:
         """Show the parameters. template, targets: the scans that are aligned unless others are chosen."""
-        known = kind if kind in self._kinds else DEFORMABLE  # a scene of another version may name another
-        if known != self._kind:
-            self._fillKinds(known)
+        combo = self.ui.alignKindComboBox
+        if kind != self._kind:
+            number = combo.findData(kind)
+            combo.setCurrentIndex(combo.findData(DEFORMABLE) if number < 0 else number)  # a later version has others
         self._template, self._targets = template, list(targets)
         _nameDefault(self.ui.alignFixedSelector, _("Template"), template)
         _nameDefault(self.ui.alignMovingSelector, _("First other scan"), self._otherScan)
@@ -68,7 +64,7 @@ class AlignPanel(Listener):
         """The scene is closing."""
         self.logic.cancel()
         self._template, self._targets = None, []
-        self._said = ""
+        self._error = ""
 
     @property
     def fixed(self):
@@ -88,13 +84,11 @@ class AlignPanel(Listener):
 
     def onAlign(self) -> None:
         """Align, or stop."""
-        self._said = ""
+        self._error = ""
         if self.logic.busy:
             self.logic.cancel()
         else:
-            ui = self.ui
-            resample, transform = ui.alignResampleCheckBox.checked, ui.alignTransformSelector.currentNode()
-            self.logic.align(self.fixed, self.moving, self._kind, transform, resample)
+            self.logic.align(self.fixed, self.moving, self._kind, self.ui.alignResampleCheckBox.checked)
         self.update()
 
     def onShow(self) -> None:
@@ -105,7 +99,7 @@ class AlignPanel(Listener):
         else:
             shown = bool(viewsOf(scene, fixed))
             if not layOver(scene, fixed, moving, self.ui.alignColoursCheckBox.checked):
-                self._say(_("There are no slice views to show them in."))
+                self._showError(_("There are no slice views to show them in."))
             elif not shown:
                 fit(scene, fixed)
         self.update()
@@ -116,19 +110,13 @@ class AlignPanel(Listener):
 
     def onUndo(self) -> None:
         """Put the moving volume back to where it was."""
-        self._said = ""
+        self._error = ""
         self.logic.undo(self.moving)
         self.update()
 
     def _onKind(self, index: int) -> None:
-        self._said = ""
+        self._error = ""
         self.kindChosen.emit(self._kind)
-
-    def _fillKinds(self, chosen: str) -> None:
-        combo = self.ui.alignKindComboBox
-        fillComboBox(combo, [(kind, title) for kind, (title, _tip) in self._kinds.items()], chosen)
-        for number, (_title, tip) in enumerate(self._kinds.values()):
-            combo.setItemData(number, tip, qt.Qt.ToolTipRole)
 
     @property
     def _kind(self) -> str:
@@ -140,57 +128,34 @@ class AlignPanel(Listener):
         self.logic.poll()
         self.update()
 
-    def _isWorking(self) -> bool:
-        return self.logic.busy
-
-    def _say(self, sentence: str) -> None:
-        self._said = sentence
+    def _showError(self, sentence: str) -> None:
+        self._error = sentence
 
     def update(self) -> None:
-        """Show the present state; does nothing while it has not changed."""
-        fixed, moving, logic = self.fixed, self.moving, self.logic
-        both = fixed is not None and moving is not None and fixed is not moving
-        alignment = alignmentOf(moving)
-        state = (
-            (fixed.GetName(), moving.GetName()) if both else ("", ""),
-            self._kind,
-            logic.problem(fixed, moving, self._kind, self.ui.alignTransformSelector.currentNode()),
-            logic.progress if logic.busy else None,
-            both and areLaidOver(self._session.scene, fixed, moving),
-            "" if alignment is None else alignment.GetDescription() or "",
-            alignment is not None,
-            self._said,
-        )
-        if state != self._shown:
-            self._shown = state
-            self._show(*state)
-
-    def _show(self, names, kind, problem, progress, laidOver, result, isAligned, said) -> None:
-        """names: of the fixed and the moving scan, "" without two scans. progress: None at rest. said: an error."""
-        ui, busy, (fixed, moving) = self.ui, progress is not None, names
-        ui.alignKindComboBox.toolTip = self._kinds[kind][1]
-        for widget in (
-            ui.alignFixedSelector, ui.alignMovingSelector, ui.alignKindComboBox, ui.alignTransformSelector,
-            ui.alignResampleCheckBox,
-        ):  # fmt: skip
+        """Show the present state."""
+        ui, busy, fixed, moving = self.ui, self.logic.busy, self.fixed, self.moving
+        problem, alignment = self.logic.problem(fixed, moving), alignmentOf(moving)
+        names = {"fixed": fixed.GetName() if fixed else "", "moving": moving.GetName() if moving else ""}
+        combo = ui.alignKindComboBox
+        combo.toolTip = combo.itemData(combo.currentIndex, qt.Qt.ToolTipRole)
+        for widget in (combo, ui.alignFixedSelector, ui.alignMovingSelector, ui.alignResampleCheckBox):
             widget.enabled = not busy
-        lay = _("Lay {moving} on {fixed}; both scans are prepared first.").format(moving=moving, fixed=fixed)
+        lay = _("Lay {moving} on {fixed}; both scans are prepared first.").format(**names)
         ui.alignButton.text = _("Cancel") if busy else _("Align")
         ui.alignButton.enabled = busy or not problem
         ui.alignButton.toolTip = _("Stop; nothing is changed in the scene.") if busy else problem or lay
+        laidOver = not problem and areLaidOver(self._session.scene, fixed, moving)
         over = _("{moving} half transparent over {fixed}; the slider of the slice views mixes them.")
-        tip = _("{fixed} alone in the views.") if laidOver else over if fixed else _("Choose two scans first.")
+        tip = _("{fixed} alone in the views.") if laidOver else _("Choose two scans first.") if problem else over
         ui.alignShowButton.text = _("Show fixed alone") if laidOver else _("Show both")
-        ui.alignShowButton.enabled = bool(fixed)
-        ui.alignShowButton.toolTip = tip.format(moving=moving, fixed=fixed)
-        back = _("Put {moving} back to where it was; the transform stays in the scene.").format(moving=moving)
-        ui.alignUndoButton.enabled = isAligned and not busy
-        ui.alignUndoButton.toolTip = back if isAligned else _("The moving scan is not aligned.")
-        ui.alignProgressBar.setVisible(busy)  # whether the panel is shown or not, so `visible` cannot be asked
-        if busy:
-            ui.alignProgressBar.value = round(100 * progress[0])
-            ui.alignProgressBar.format = f"{progress[1]}  %p%"
-        showText(ui.alignLabel, coloured(said, BAD) if said else escape(result))
+        ui.alignShowButton.enabled = not problem
+        ui.alignShowButton.toolTip = tip.format(**names)
+        back = _("Put {moving} back to where it was; the transform stays in the scene.").format(**names)
+        ui.alignUndoButton.enabled = alignment is not None and not busy
+        ui.alignUndoButton.toolTip = _("The moving scan is not aligned.") if alignment is None else back
+        showProgress(ui.alignProgressBar, self.logic)
+        result = "" if alignment is None else alignment.GetDescription() or ""
+        showText(ui.alignLabel, coloured(self._error, BAD) if self._error else escape(result))
 
 
 def _nameDefault(selector, title: str, node) -> None:

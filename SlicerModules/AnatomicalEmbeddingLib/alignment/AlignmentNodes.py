@@ -17,16 +17,13 @@ import vtk
 from vtk.util.numpy_support import numpy_to_vtk
 
 from ..shared import SceneNodes
-from ..shared.VolumeNodes import SOURCE_ROLE, copyLooks, ctVolumes
 
 if TYPE_CHECKING:
     from AnatomicalEmbedding.registration.spline import SplineField
     from AnatomicalEmbedding.registration.transform import Registration
-    from AnatomicalEmbedding.scan.volume import Volume
 
 FIXED_ROLE, MOVING_ROLE = "AnatomicalEmbedding.FixedVolume", "AnatomicalEmbedding.MovingVolume"
 _BEFORE_ROLE = "AnatomicalEmbedding.TransformBefore"  # the moving volume's parent transform before it was aligned
-_LINEAR, _ANY = "vtkMRMLLinearTransformNode", "vtkMRMLTransformNode"
 
 
 def alignmentOf(volumeNode):
@@ -35,64 +32,28 @@ def alignmentOf(volumeNode):
     return node if node is not None and node.GetNodeReference(MOVING_ROLE) is volumeNode else None
 
 
-def whyNotInto(transformNode, fixedNode, movingNode, bending: bool) -> str:
-    """Why an alignment cannot be written to this transform node, a sentence with the remedy; "" where it can."""
-    name, other = transformNode.GetName(), "choose another transform, or a new one."
-    if transformNode.GetClassName() not in ((_ANY,) if bending else (_ANY, _LINEAR)):
-        return f"{name}: is for transforms of another sort; {other}"
-    above = fixedNode.GetParentTransformNode()
-    while above is not None:
-        if above is transformNode:
-            return f"{name}: moves {fixedNode.GetName()}, the fixed scan; {other}"
-        above = above.GetParentTransformNode()
-    if movingNode.GetParentTransformNode() is transformNode and alignmentOf(movingNode) is None:
-        return f"{name}: {movingNode.GetName()} lies below it already, and its content would be lost; {other}"
-    for volume in ctVolumes(fixedNode.GetScene()):
-        if volume is not movingNode and volume.GetParentTransformNode() is transformNode:
-            return f"{name}: {volume.GetName()} lies below it and would be moved too; {other}"
-    return ""
-
-
-def align(scene, registration: Registration, fixedNode, movingNode, transformNode=None):
-    """Put the moving volume below a transform, a new one unless given, that lays it on the fixed one; returns it."""
-    linear = registration.field is None
-    if transformNode is None:
-        name = SceneNodes.freeName(scene, f"{movingNode.GetName()} to {fixedNode.GetName()}")
-        transformNode = scene.AddNewNodeByClass(_LINEAR if linear else _ANY, name)
-    known = alignmentOf(movingNode)
-    before = movingNode.GetTransformNodeID() if known is None else known.GetNodeReferenceID(_BEFORE_ROLE)
-    with slicer.util.NodeModify(transformNode):
-        transformNode.SetAndObserveTransformFromParent(None)  # a node that holds a bending one takes no matrix
-        if linear:
-            transformNode.SetMatrixTransformFromParent(slicer.util.vtkMatrixFromArray(registration.affine))
-        else:
-            transformNode.SetAndObserveTransformFromParent(_splineTransform(registration.affine, registration.field))
-        transformNode.SetAndObserveTransformNodeID(fixedNode.GetTransformNodeID())
-        transformNode.SetNodeReferenceID(FIXED_ROLE, fixedNode.GetID())
-        transformNode.SetNodeReferenceID(MOVING_ROLE, movingNode.GetID())
-        transformNode.SetNodeReferenceID(_BEFORE_ROLE, before)
-    movingNode.SetAndObserveTransformNodeID(transformNode.GetID())
-    return transformNode
+def align(scene, registration: Registration, fixedNode, movingNode):
+    """Put the moving volume below a new transform node that lays it on the fixed volume; returns the node."""
+    isLinear = registration.field is None
+    name = SceneNodes.freeName(scene, f"{movingNode.GetName()} to {fixedNode.GetName()}")
+    node = scene.AddNewNodeByClass("vtkMRMLLinearTransformNode" if isLinear else "vtkMRMLTransformNode", name)
+    if isLinear:
+        node.SetMatrixTransformFromParent(slicer.util.vtkMatrixFromArray(registration.affine))
+    else:
+        node.SetAndObserveTransformFromParent(_splineTransform(registration.affine, registration.field))
+    earlier = alignmentOf(movingNode)
+    before = movingNode.GetTransformNodeID() if earlier is None else earlier.GetNodeReferenceID(_BEFORE_ROLE)
+    node.SetAndObserveTransformNodeID(fixedNode.GetTransformNodeID())
+    node.SetNodeReferenceID(FIXED_ROLE, fixedNode.GetID())
+    node.SetNodeReferenceID(MOVING_ROLE, movingNode.GetID())
+    node.SetNodeReferenceID(_BEFORE_ROLE, before)
+    movingNode.SetAndObserveTransformNodeID(node.GetID())
+    return node
 
 
 def undoAlignment(volumeNode) -> None:
     """Put an aligned volume back to where it was; the transform stays in the scene."""
     volumeNode.SetAndObserveTransformNodeID(alignmentOf(volumeNode).GetNodeReferenceID(_BEFORE_ROLE))
-
-
-def addResampled(scene, resampled: Volume, fixedNode, movingNode):
-    """A new volume next to the fixed one, below the same parent transform, with the looks of the moving one."""
-    name = SceneNodes.freeName(scene, f"{movingNode.GetName()} on {fixedNode.GetName()}")
-    node = scene.AddNewNodeByClass("vtkMRMLScalarVolumeNode", name)
-    node.SetNodeReferenceID(SOURCE_ROLE, movingNode.GetID())  # before anyone takes it for another CT
-    slicer.util.updateVolumeFromArray(node, resampled.voxels)
-    node.SetIJKToRASMatrix(slicer.util.vtkMatrixFromArray(resampled.ijk_to_ras))
-    node.SetVoxelValueQuantity(movingNode.GetVoxelValueQuantity())
-    node.SetVoxelValueUnits(movingNode.GetVoxelValueUnits())
-    node.SetAndObserveTransformNodeID(fixedNode.GetTransformNodeID())
-    copyLooks(movingNode, node)
-    SceneNodes.placeNextTo(scene, node, fixedNode)
-    return node
 
 
 def _splineTransform(affine: np.ndarray, field: SplineField):

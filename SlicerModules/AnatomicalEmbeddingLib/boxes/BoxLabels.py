@@ -4,6 +4,8 @@ in the slices through its middle.
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import slicer.util
 import vtk
@@ -33,17 +35,16 @@ class BoxLabels:
 
         version: differs when boxes have changed.
         """
-        boxes = boxesByVolume(self.scene) if version != self._version else self._boxes
-        self._version, self._boxes = version, boxes
-        if not boxes:
+        if version != self._version:
+            self._version, self._boxes = version, boxesByVolume(self.scene)
+        if not self._boxes:
             self.clear()
             return
         for view in Views.sliceNodes(self.scene):
-            volume = Views.volumeIn(self.scene, view)
-            xyToRas = slicer.util.arrayFromVTKMatrix(view.GetXYToRAS())
-            inVolume = {} if volume is None else boxes.get(volume.GetID(), {})
-            shown = {name: box for name, box in inVolume.items() if _isShown(box)}
-            transform = None if volume is None else volume.GetParentTransformNode()
+            volume, xyToRas = Views.volumeIn(self.scene, view), slicer.util.arrayFromVTKMatrix(view.GetXYToRAS())
+            boxes = {} if volume is None else self._boxes.get(volume.GetID(), {})
+            shown = {name: box for name, box in boxes.items() if _isShown(box)}
+            transform = volume.GetParentTransformNode() if shown else None
             moved = None if transform is None else (transform.GetID(), transform.GetMTime())
             now = (version, list(shown), moved, xyToRas.tobytes(), tuple(view.GetDimensions()))
             if self._drawn.get(view.GetID()) != now:
@@ -102,13 +103,16 @@ def _cornerIn(view, xyToRas: np.ndarray, box: BoxNode) -> tuple[float, float] | 
     """Pixels (x, y) of the upper left corner of a box in a view; None where the view shows nothing of it."""
     toRas = slicer.util.arrayFromVTKMatrix(box.node.GetObjectToWorldMatrix())
     half = np.array(box.node.GetSize()) / 2
-    corners = np.array([[*((2 * (n >> axis & 1) - 1) * half[axis] for axis in range(3)), 1.0] for n in range(8)])
+    corners = np.array([[*(half * signs), 1.0] for signs in product((-1, 1), repeat=3)])
     xyz = (np.linalg.inv(xyToRas) @ toRas @ corners.T).T[:, :3]
-    ends = [(xyz[a], xyz[b]) for a, b in _EDGES if xyz[a, 2] * xyz[b, 2] < 0]
-    if not ends:
+    cut = [
+        (xyz[a] * xyz[b, 2] - xyz[b] * xyz[a, 2]) / (xyz[b, 2] - xyz[a, 2])
+        for a, b in _EDGES
+        if xyz[a, 2] * xyz[b, 2] < 0
+    ]
+    if not cut:
         return None
-    cut = np.array([one + (other - one) * (one[2] / (one[2] - other[2])) for one, other in ends])
-    (left, bottom), (right, top) = cut.min(axis=0)[:2], cut.max(axis=0)[:2]
+    (left, bottom), (right, top) = np.min(cut, axis=0)[:2], np.max(cut, axis=0)[:2]
     width, height = view.GetDimensions()[:2]
     if right < 0 or left > width or top < 0 or bottom > height:
         return None

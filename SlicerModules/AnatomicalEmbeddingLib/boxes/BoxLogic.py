@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
+from AnatomicalEmbedding.scan.boxes import enclosing
 
 from ..shared import SceneNodes, Views
-from ..shared.maps.MapStore import EMPTY, READY, MapStore
+from ..shared.maps.MapStore import MapStore
 from ..shared.SceneJob import SceneJob, Steps
 from ..shared.SceneNodes import nodesOf
 from ..shared.VolumeNodes import ctVolumes, toWorld
 from .BoxLabels import BoxLabels
 from .BoxNodes import ABSENT, BoxNode, FoundBox, absentIn, boxesByVolume, boxesIn, coloursIn, freeColour, keepAbsent
-from .StructureExamples import MarkedExample, Marking, StructureExamples
-from .StructureFinder import checkRecall, libraryFile, madeFrom, makeFinder, namesIn, openLibrary
+from .StructureExamples import MarkedExample, StructureExamples
+from .StructureFinder import Finder, libraryFile, madeFrom, namesIn, openLibrary
 from .StructureNames import readable
-
-if TYPE_CHECKING:
-    from AnatomicalEmbedding.structures.library import StructureLibrary
 
 _PREPARING = 0.9  # share of a scan's progress, before its boxes are found
 
@@ -55,16 +52,15 @@ class BoxLogic(SceneJob):
         self.examples.changed.connect(self.changed.emit)
         self._parents, self._ownViews = self._transforms(), Views.OwnViews(scene)
         self._labels = BoxLabels(scene)
-        self._drawn, self._dirty = self._lastDrawn(), False
+        self._drawn, self._dirty = self._drawnNow(), False
         self.atEnd(self.examples.close, self._labels.clear)
-        self.listen(store.changed, self._onMap)
 
     def libraryStructures(self) -> list[str]:
         """Names of the structures that can be found without examples, sorted; empty for weights without a library."""
         path = libraryFile(self.store.engine.weightsPath(), self.libraryPath)
         return [] if path is None else namesIn(path)
 
-    # -- finding boxes: `find`, then `_search` from its first to its last line ---------------------------------------
+    # -- finding boxes -------------------------------------------------------------------------------------------------
 
     def poll(self) -> None:
         """Continue the search, let boxes follow volumes and views; to be called a few times a second."""
@@ -88,7 +84,7 @@ class BoxLogic(SceneJob):
             False where nothing could be started; `reported` states why.
         """
         self.cancel()
-        volumes = list(dict.fromkeys(node for node in volumeNodes if node is not None))
+        volumes = list(volumeNodes)
         examples = self.examples.of(structures)
         try:
             if not volumes:
@@ -113,40 +109,10 @@ class BoxLogic(SceneJob):
         fromLibrary = [name for name in structures if name not in marked]
         weights = self.store.engine.weightsPath()
         path = libraryFile(weights, self.libraryPath)
-
-        def open_(*_) -> StructureLibrary:
-            library = openLibrary(path, weights)
-            checkRecall(library, fromLibrary, sorted(marked), recall)
-            return library
-
-        library = yield from self.inBackground(open_, title="opening the library")
-        self.store.request([*(example.volumeNode for example in examples), *volumes])
-        markings = yield from self._readExamples(examples)
-        finder = yield from self.inBackground(
-            lambda *_: makeFinder(library, fromLibrary, markings, recall), title="reading the examples"
+        library = yield from self.inBackground(
+            lambda *_: openLibrary(path, weights, fromLibrary, bool(marked), recall), title="opening the library"
         )
-        for remark in finder.remarks:
-            self.reported.emit(remark)
-        count = len(volumes)
-        for done in range(count):
-            ready = (done + _PREPARING) / count
-            try:
-                volume = yield from self.firstPrepared(volumes, (done / count, ready))
-                if volume is None:
-                    return
-                markedHere = {example.structure for example in examples if example.volumeNode is volume}
-                found = yield from self.inBackground(
-                    finder.work(self.store.map(volume), markedHere), [volume], (ready, (done + 1) / count),
-                    f"finding boxes in {volume.GetName()}",
-                )  # fmt: skip
-            except AnatomicalEmbeddingError as error:
-                self.reported.emit(str(error))
-                continue
-            self._showBoxes(volume, found, replaceEdited)
-            self.changed.emit()
-
-    def _readExamples(self, examples: list[MarkedExample]) -> Steps[list[tuple[Marking, object]]]:
-        """Read the examples, each with its scan's map; an example that cannot be used is reported and left out."""
+        self.store.request([*(example.volumeNode for example in examples), *volumes])
         markings = []
         for example in examples:
             try:
@@ -154,7 +120,27 @@ class BoxLogic(SceneJob):
                 markings.append((example.read(), embedding))
             except AnatomicalEmbeddingError as error:
                 self.reported.emit(f"{error} The example {example.name} was left out.")
-        return markings
+        finder = yield from self.inBackground(
+            lambda *_: Finder(library, fromLibrary, markings), title="reading the examples"
+        )
+        for remark in finder.remarks:
+            self.reported.emit(remark)
+        volumes.sort(key=lambda volume: self.store.map(volume) is None)
+        for done, volume in enumerate(volumes):
+            begin, ready, end = ((done + share) / len(volumes) for share in (0.0, _PREPARING, 1.0))
+            known = {example.structure for example in examples if example.volumeNode is volume}
+            try:
+                (embedding,) = yield from self.maps([volume], (begin, ready))
+                found = yield from self.inBackground(
+                    lambda *_, embedding=embedding, known=known: finder.find(embedding, recall, known),
+                    [volume], (ready, end), f"finding boxes in {volume.GetName()}",
+                )  # fmt: skip
+            except AnatomicalEmbeddingError as error:
+                if volume.GetScene() is self.scene:  # a removed volume is left out
+                    self.reported.emit(str(error))
+                continue
+            self._showBoxes(volume, found, replaceEdited)
+            self.changed.emit()
 
     def _showBoxes(self, volume, found: list[tuple[FoundBox, np.ndarray]], replaceEdited: bool) -> None:
         """Write the answers into the scene; boxes that were changed by hand stay unless they are to be replaced."""
@@ -174,9 +160,7 @@ class BoxLogic(SceneJob):
                 else:
                     absent[name] = None
                     colours.setdefault(name, freeColour(colours.values()))
-                    each = old or BoxNode.create(self.scene, name, volume, colours[name])
-                    each.write(box, answer)
-                    each.showOnlyInOwnViews(self.scene)
+                    (old or BoxNode.create(self.scene, name, volume, colours[name])).write(box, answer)
             keepAbsent(volume, absent)
         finally:
             self.scene.EndState(self.scene.BatchProcessState)
@@ -191,41 +175,31 @@ class BoxLogic(SceneJob):
 
     def table(self, volumeNodes: Sequence) -> dict[str, dict[str, Cell]]:
         """By structure and volume ID, the structures that were searched for or marked."""
-        boxes = boxesByVolume(self.scene)
-        marks = {(each.structure, each.volumeNode.GetID()) for each in self.examples.all()}
+        drawn, examples = boxesByVolume(self.scene), self.examples.all()
         rows: dict[str, dict[str, Cell]] = {}
         for volume in volumeNodes:
-            volumeId, embedding = volume.GetID(), self.store.map(volume)
-            source = "" if embedding is None else madeFrom(embedding)
-            for structure, found in absentIn(volume).items():
-                rows.setdefault(structure, {})[volumeId] = Cell(found, outdated=_isOutdated(found, source))
-            for structure, box in boxes.get(volumeId, {}).items():
-                cell = Cell(box.found, True, box.edited, _isOutdated(box.found, source))
-                rows.setdefault(structure, {})[volumeId] = cell
-            for structure in (structure for structure, markedIn in marks if markedIn == volumeId):
-                rows.setdefault(structure, {})[volumeId] = Cell(marked=True)
+            boxes, source = drawn.get(volume.GetID(), {}), self._source(volume)
+            cells = {name: Cell(found, outdated=_isOutdated(found, source)) for name, found in absentIn(volume).items()}
+            for name, box in boxes.items():
+                cells[name] = Cell(box.found, True, box.edited, _isOutdated(box.found, source))
+            cells |= {each.structure: Cell(marked=True) for each in examples if each.volumeNode is volume}
+            for name, cell in cells.items():
+                rows.setdefault(name, {})[volume.GetID()] = cell
         return dict(sorted(rows.items()))
 
-    def boxesOf(self, volumeNode, structures: Sequence[str]) -> dict[str, tuple[np.ndarray, float | None]]:
-        """Boxes (2, 3) of structures that have one in a volume, in its own RAS mm, each with the recall of the search.
+    def boxesOf(self, volumeNode, structures: Sequence[str]) -> dict[str, np.ndarray]:
+        """Boxes (2, 3) of structures that have one in a volume, in its own RAS mm.
 
-        A box comes from the user's example where there is one, else from the ROI as it is now. The recall is None where
-        the user has set the box. Raises PointsError for an example whose marking is gone.
+        A box comes from the user's example where there is one, else from the ROI as it is now. Raises PointsError for
+        an example whose marking is gone.
         """
+        found = {name: box.box for name, box in boxesIn(self.scene, volumeNode).items() if name in structures}
         marked: dict[str, list[np.ndarray]] = {}
         for example in self.examples.of(structures):
             if example.volumeNode is volumeNode:
                 marked.setdefault(example.structure, []).append(example.read().box)
-        found: dict[str, tuple[np.ndarray, float | None]] = {}
-        drawn = boxesIn(self.scene, volumeNode)
-        for name in dict.fromkeys(structures):
-            if name in marked:
-                boxes = np.array(marked[name])
-                found[name] = np.stack([boxes[:, 0].min(axis=0), boxes[:, 1].max(axis=0)]), None
-            elif name in drawn:
-                each = drawn[name]
-                found[name] = each.box, None if each.edited or each.found is None else each.found.recall
-        return found
+        found |= {name: enclosing(boxes) for name, boxes in marked.items()}
+        return {name: found[name] for name in dict.fromkeys(structures) if name in found}
 
     def jumpTo(self, volumeNode, structure: str) -> bool:
         """Centre the views of a volume on a box, and let the mouse change that box alone; False where there is no box.
@@ -235,13 +209,11 @@ class BoxLogic(SceneJob):
             for name, box in boxes.items():
                 box.setInteractive(volumeId == volumeNode.GetID() and name == structure)
         found = self.boxesOf(volumeNode, [structure])
-        if not found:
-            return False
-        centre = found[structure][0].mean(axis=0)
-        if not Views.viewsOf(self.scene, volumeNode):
-            Views.show(self.scene, volumeNode)
-        Views.jump(self.scene, volumeNode, toWorld(volumeNode, [centre])[0])
-        return True
+        if found:
+            if not Views.viewsOf(self.scene, volumeNode):
+                Views.show(self.scene, volumeNode)
+            Views.jump(self.scene, volumeNode, toWorld(volumeNode, [found[structure].mean(axis=0)])[0])
+        return bool(found)
 
     def removeBoxes(self, volumeNodes: Sequence) -> None:
         """Remove the found boxes of some volumes, and the note of structures that they do not show."""
@@ -258,24 +230,23 @@ class BoxLogic(SceneJob):
 
     def _followTransforms(self) -> None:
         """Move boxes with volumes that were put below another transform."""
-        now = self._transforms()
-        if now == self._parents:
+        before, now = self._parents, self._transforms()
+        self._parents = now
+        if now == before:
             return
-        before, self._parents = self._parents, now
         for volumeId, boxes in boxesByVolume(self.scene).items():
-            if volumeId in before and volumeId in now and before[volumeId] != now[volumeId]:
-                for box in boxes.values():
-                    if box.node.GetTransformNodeID() == before[volumeId]:
-                        box.follow(now[volumeId])
+            for box in boxes.values():
+                if volumeId in now and box.node.GetTransformNodeID() == before.get(volumeId, now[volumeId]):
+                    box.follow(now[volumeId])
 
-    def _lastDrawn(self) -> tuple[int, ...]:
-        """The number of ROIs, and when one was last changed."""
+    def _drawnNow(self) -> tuple:
+        """The number of ROIs, when one was last changed, and the sources of the maps; new maps make boxes outdated."""
         changed = [node.GetMTime() for node in nodesOf(self.scene, "vtkMRMLMarkupsROINode")]
-        return len(changed), max(changed, default=0)
+        return len(changed), max(changed, default=0), [self._source(node) for node in ctVolumes(self.scene)]
 
     def _followHands(self) -> None:
-        """Emit `changed` for boxes that the user has changed or removed, once the mouse rests."""
-        now = self._lastDrawn()
+        """Emit `changed` for boxes that were changed, removed or outdated, once the mouse rests."""
+        now = self._drawnNow()
         self._labels.follow(now)
         if now != self._drawn:
             self._drawn, self._dirty = now, True
@@ -283,10 +254,10 @@ class BoxLogic(SceneJob):
             self._dirty = False
             self.changed.emit()
 
-    def _onMap(self, volumeId: str) -> None:
-        """A new map, or one that was dropped, may make boxes outdated."""
-        node = self.scene.GetNodeByID(volumeId)
-        self._dirty = self._dirty or node is None or self.store.state(node).status in (EMPTY, READY)
+    def _source(self, volume) -> str:
+        """The source of boxes that would be found in a volume now; "" where it has no map."""
+        embedding = self.store.map(volume)
+        return "" if embedding is None else madeFrom(embedding)
 
 
 def _isOutdated(found: FoundBox | None, source: str) -> bool:

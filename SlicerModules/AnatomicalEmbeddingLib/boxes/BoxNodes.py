@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import colorsys
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import count, product
 
 import numpy as np
 import slicer.util
-import vtk
 from slicer.util import NodeModify
 
 from AnatomicalEmbedding.anatomy.names import canonical_name
@@ -27,7 +26,6 @@ from .StructureNames import readable
 
 WHOLE, CUT, ABSENT, UNCERTAIN = "whole", "cut", "absent", "uncertain"
 VOLUME_ROLE, STRUCTURE = "AnatomicalEmbedding.Volume", "AnatomicalEmbedding.Structure"
-FOLDER = "Boxes"
 _FOUND, _WRITTEN, _ABSENT = "AnatomicalEmbedding.Box", "AnatomicalEmbedding.BoxWritten", "AnatomicalEmbedding.Absent"
 _CLASS = "vtkMRMLMarkupsROINode"
 _EDITED_MM = 1e-3
@@ -50,16 +48,16 @@ class FoundBox:
     status: str
     recall: float
     present: float
-    sigmaMm: tuple[float, ...]
-    cut: tuple[str, ...] = ()
-    remarks: tuple[str, ...] = ()
+    sigmaMm: Sequence[float]
+    cut: Sequence[str] = ()
+    remarks: Sequence[str] = ()
     byOwn: bool = False
     madeFrom: str = ""
     times: float = 0.0
 
     @property
     def text(self) -> str:
-        """As a sentence, for descriptions and tool tips."""
+        """As a sentence."""
         source = "by your examples" if self.byOwn else "by the library"
         if self.status == ABSENT:
             return f"absent: this scan does not seem to show it ({source})"
@@ -92,14 +90,10 @@ class BoxNode:
         display.SetFillOpacity(0.0)
         display.SetPointLabelsVisibility(False)
         display.SetPropertiesLabelVisibility(False)  # `BoxLabels` writes the names
-        SceneNodes.placeInFolder(scene, node, volumeNode, FOLDER)
-        found = cls(node)
-        found.setInteractive(False)
-        return found
-
-    @property
-    def structure(self) -> str:
-        return canonical_name(self.node.GetAttribute(STRUCTURE))
+        SceneNodes.placeInFolder(scene, node, volumeNode, "Boxes")
+        display.SetHandlesInteractive(False)
+        Views.showOnlyIn(display, scene, volumeNode)
+        return cls(node)
 
     @property
     def volumeNode(self):
@@ -129,19 +123,20 @@ class BoxNode:
 
     def write(self, box: np.ndarray, found: FoundBox) -> None:
         """Make the ROI a box (2, 3) of the volume's own RAS mm, and keep the answer of the search on it."""
-        node, volume = self.node, self.volumeNode
+        node, volume, matrix = self.node, self.volumeNode, np.eye(4)
+        matrix[:3, 3] = box.mean(axis=0)
         grid = np.round(ijkToRas(volume), 6).ravel().tolist()
         with NodeModify(node):
-            _setBox(node, volume, box)
+            node.SetAndObserveTransformNodeID(volume.GetTransformNodeID())
+            node.SetAndObserveObjectToNodeMatrix(slicer.util.vtkMatrixFromArray(matrix))
+            node.SetSize(*(box[1] - box[0]))
             node.SetAttribute(_FOUND, json.dumps(asdict(found)))
             node.SetAttribute(_WRITTEN, json.dumps({"shape": _shape(node), "grid": grid}))
             node.SetNthControlPointLabel(0, readable(found.structure))
             node.SetNthControlPointDescription(0, found.text)  # a markups node's own is overwritten by MRML
 
     def follow(self, transformId: str | None) -> None:
-        """Lie below this transform, the volume's new one, unless the volume's own coordinates have changed with it (a
-        hardened transform), which leaves the ROI where it is in the world.
-        """
+        """Lie below this transform, the volume's new one, unless the volume's transform was hardened."""
         text = self.node.GetAttribute(_WRITTEN)
         if text and self._sameGrid(json.loads(text)):
             self.node.SetAndObserveTransformNodeID(transformId)
@@ -152,19 +147,8 @@ class BoxNode:
         if display is not None and bool(display.GetHandlesInteractive()) != on:
             display.SetHandlesInteractive(on)
 
-    def showOnlyInOwnViews(self, scene) -> None:
-        if self.node.GetDisplayNode() is not None and self.volumeNode is not None:
-            Views.showOnlyIn(self.node.GetDisplayNode(), scene, self.volumeNode)
-
     def _sameGrid(self, written: dict) -> bool:
         return bool(np.allclose(written["grid"], ijkToRas(self.volumeNode).ravel(), atol=1e-5))
-
-
-def between(source, destination, points: np.ndarray) -> np.ndarray:
-    """Convert points (n, 3) from one node's own coordinates to another's, each without its parent transform."""
-    if source.GetParentTransformNode() is destination.GetParentTransformNode():
-        return np.asarray(points, dtype=np.float64).reshape(-1, 3)
-    return fromWorld(destination, toWorld(source, points))
 
 
 def isDrawn(roiNode) -> bool:
@@ -176,7 +160,8 @@ def boxIn(volumeNode, roiNode) -> np.ndarray:
     """The smallest box (2, 3) around the ROI's corners, which may be turned and moved in any way."""
     matrix = slicer.util.arrayFromVTKMatrix(roiNode.GetObjectToNodeMatrix())
     corners = (_CORNERS * roiNode.GetSize()) @ matrix[:3, :3].T + matrix[:3, 3]
-    inVolume = between(roiNode, volumeNode, corners)
+    isWithVolume = roiNode.GetParentTransformNode() is volumeNode.GetParentTransformNode()
+    inVolume = corners if isWithVolume else fromWorld(volumeNode, toWorld(roiNode, corners))
     return np.stack([inVolume.min(axis=0), inVolume.max(axis=0)])
 
 
@@ -186,13 +171,13 @@ def boxesIn(scene, volumeNode) -> dict[str, BoxNode]:
 
 
 def boxesByVolume(scene) -> dict[str, dict[str, BoxNode]]:
-    """Boxes of the scene by volume ID and structure, without ROIs whose volume has gone or whose point was deleted."""
+    """Boxes of the scene by volume ID and structure; not ROIs without volume or point."""
     found: dict[str, dict[str, BoxNode]] = {}
     for node in nodesOf(scene, _CLASS):
-        volume = node.GetNodeReference(VOLUME_ROLE) if node.GetAttribute(STRUCTURE) else None
-        if volume is not None and isDrawn(node):
+        structure, volume = node.GetAttribute(STRUCTURE), node.GetNodeReference(VOLUME_ROLE)
+        if structure and volume is not None and isDrawn(node):
             # the first counts: a later one of the same name is a copy that the user made
-            found.setdefault(volume.GetID(), {}).setdefault(BoxNode(node).structure, BoxNode(node))
+            found.setdefault(volume.GetID(), {}).setdefault(canonical_name(structure), BoxNode(node))
     return found
 
 
@@ -204,20 +189,15 @@ def absentIn(volumeNode) -> dict[str, FoundBox]:
 
 def keepAbsent(volumeNode, changes: Mapping[str, FoundBox | None]) -> None:
     """Keep the answers for absent structures on the volume, and remove the answers of structures that are None."""
-    before = absentIn(volumeNode)
-    absent = {name: found for name, found in {**before, **changes}.items() if found is not None}
-    if absent and absent != before:
-        volumeNode.SetAttribute(_ABSENT, json.dumps({name: asdict(found) for name, found in absent.items()}))
-    elif before and not absent:
+    absent = {name: asdict(found) for name, found in {**absentIn(volumeNode), **changes}.items() if found is not None}
+    if absent:
+        volumeNode.SetAttribute(_ABSENT, json.dumps(absent))
+    else:
         volumeNode.RemoveAttribute(_ABSENT)
 
 
 def _fromValues(values: dict) -> FoundBox:
-    found = FoundBox(**values)
-    name = canonical_name(found.structure)  # scenes saved before have other spellings
-    return replace(
-        found, structure=name, sigmaMm=tuple(found.sigmaMm), cut=tuple(found.cut), remarks=tuple(found.remarks)
-    )
+    return FoundBox(**{**values, "structure": canonical_name(values["structure"])})  # as in scenes of before
 
 
 def coloursIn(scene) -> dict[str, Colour]:
@@ -230,31 +210,13 @@ def coloursIn(scene) -> dict[str, Colour]:
     return found
 
 
-def freeColour(used: Iterable[Colour]) -> Colour:
+def freeColour(used: Collection[Colour]) -> Colour:
     """The first colour of the palette that is not used."""
-    rounded = {_rounded(colour) for colour in used}
-    return next(colour for colour in map(_colour, count()) if _rounded(colour) not in rounded)
-
-
-def _setBox(roiNode, volumeNode, box: np.ndarray) -> None:
-    """Make the ROI this box (2, 3) of the volume, below the volume's parent transform."""
-    roiNode.SetAndObserveTransformNodeID(volumeNode.GetTransformNodeID())
-    matrix = vtk.vtkMatrix4x4()
-    for axis, middle in enumerate(box.mean(axis=0)):
-        matrix.SetElement(axis, 3, middle)
-    roiNode.SetAndObserveObjectToNodeMatrix(matrix)
-    roiNode.SetSize(*(box[1] - box[0]))
+    palette = (colorsys.hls_to_rgb((0.08 + n * _GOLDEN) % 1, (0.55, 0.68, 0.45)[n // 9 % 3], 0.85) for n in count())
+    return next(colour for colour in palette if not any(np.allclose(colour, each, atol=0.01) for each in used))
 
 
 def _shape(roiNode) -> list[float]:
     """The matrix (16 numbers) and size (3) of an ROI in its own coordinates, which a user may edit."""
     matrix = slicer.util.arrayFromVTKMatrix(roiNode.GetObjectToNodeMatrix())
     return [*matrix.ravel().tolist(), *roiNode.GetSize()]
-
-
-def _rounded(colour: Colour) -> tuple[float, ...]:
-    return tuple(round(part, 2) for part in colour)
-
-
-def _colour(number: int) -> Colour:
-    return colorsys.hls_to_rgb((0.08 + number * _GOLDEN) % 1, (0.55, 0.68, 0.45)[number // 9 % 3], 0.85)

@@ -29,7 +29,6 @@ class BoxTable(Listener):
         self.structures: list[str] = []
         tableWidget.verticalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
         tableWidget.setSelectionMode(qt.QAbstractItemView.SingleSelection)
-        tableWidget.setEditTriggers(qt.QAbstractItemView.NoEditTriggers)
         tableWidget.connect("cellDoubleClicked(int,int)", self._onDoubleClick)
         self.listen(logic.changed, self.update)
         self.update()

@@ -18,27 +18,21 @@ class CoverageTable:
     def __init__(self, tableWidget, logic: CoverageLogic) -> None:
         self.widget, self.logic = tableWidget, logic
         self._volumes: list = []
-        self._shown: list | None = None
         setColumns(tableWidget, [_("Scan"), _("Holds"), _("Orientation")])
-        tableWidget.setEditTriggers(qt.QAbstractItemView.NoEditTriggers)
+        tableWidget.verticalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
         tableWidget.setWordWrap(True)
         tableWidget.horizontalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
         tableWidget.horizontalHeader().setSectionResizeMode(1, qt.QHeaderView.Stretch)
-        tableWidget.verticalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
 
     def setVolumes(self, nodes: Sequence) -> None:
         """Set the volumes of the rows."""
         self._volumes = list(nodes)
 
     def update(self) -> None:
-        """Show the present rows; does nothing while no row has changed."""
+        """Show the present rows."""
         self._volumes = [node for node in self._volumes if node.GetScene() is self.logic.store.scene]
-        rows = [self.logic.row(node) for node in self._volumes]
-        if rows == self._shown:
-            return
-        self._shown = rows
-        self.widget.setRowCount(len(rows))
-        for n, row in enumerate(rows):
+        self.widget.setRowCount(len(self._volumes))
+        for n, row in enumerate(map(self.logic.row, self._volumes)):
             stored = "; ".join(row.faults) or (_("no fault found") if row.known else "")
             for column, text in enumerate((row.name, row.holds, stored)):
                 putCell(self.widget, n, column, text, text, FAULT if row.faults and column == 2 else None)

@@ -9,12 +9,12 @@ from slicer.i18n import tr as _
 from AnatomicalEmbedding.errors import PointsError
 
 from ..shared.Flag import Flag
-from ..shared.panels.CellTable import setColumns
+from ..shared.panels.CellTable import putCell, setColumns
 from ..shared.panels.Widgets import fillComboBox
 from ..shared.Signal import Listener, Signal
 from .BoxNodes import STRUCTURE, VOLUME_ROLE
 from .Segments import segmentIds, segmentName
-from .StructureExamples import BOX, POINTS, SEGMENT, MarkedExample, StructureExamples
+from .StructureExamples import BOX, SEGMENT, MarkedExample, StructureExamples
 from .StructureNames import readable, titled
 
 _ALL_SEGMENTS = "*"
@@ -31,7 +31,7 @@ class ExamplePanel(Listener):
         self._rows: list[MarkedExample] = []
         self._chosen: set[str] = set()
         self._filling = Flag()
-        self._kinds = {BOX: _("box"), SEGMENT: _("segment"), POINTS: _("six points")}
+        self._kinds = {BOX: _("box"), SEGMENT: _("segment")}
         self.table = ui.exampleTable
         setColumns(self.table, [_("Structure"), _("Marked by"), _("Scan")])
         self.table.horizontalHeader().setSectionResizeMode(qt.QHeaderView.Stretch)
@@ -39,12 +39,11 @@ class ExamplePanel(Listener):
         self.table.connect("itemChanged(QTableWidgetItem*)", self._onItem)
         self.table.connect("itemSelectionChanged()", self._showButtons)
         ui.markingSelector.connect("currentNodeChanged(vtkMRMLNode*)", self._onMarking)
-        ui.newBoxButton.connect("clicked(bool)", lambda: self._draw("vtkMRMLMarkupsROINode", _("Example box")))
-        ui.newPointsButton.connect("clicked(bool)", lambda: self._draw("vtkMRMLMarkupsFiducialNode", _("Six points")))
+        ui.newBoxButton.connect("clicked(bool)", self._onNewBox)
         ui.exampleVolumeSelector.connect("currentNodeChanged(vtkMRMLNode*)", self._showButtons)
         ui.segmentSelector.connect("currentIndexChanged(int)", self._showButtons)
         ui.structureEdit.connect("textChanged(QString)", self._showButtons)
-        ui.structureEdit.connect("returnPressed()", self._onReturn)
+        ui.structureEdit.connect("returnPressed()", ui.addExampleButton.click)
         ui.addExampleButton.connect("clicked(bool)", self._onAdd)
         ui.removeExampleButton.connect("clicked(bool)", self._onRemove)
         self.listen(examples.changed, self.update)
@@ -75,13 +74,10 @@ class ExamplePanel(Listener):
             for row, example in enumerate(self._rows):
                 marked = f"{example.name} ({self._kinds[example.kind]})"
                 for column, text in enumerate((titled(example.structure), marked, example.volumeNode.GetName())):
-                    item = qt.QTableWidgetItem(text)
-                    item.setToolTip(text)
-                    item.setFlags(qt.Qt.ItemIsSelectable | qt.Qt.ItemIsEnabled)
-                    if column == 0:
-                        item.setFlags(qt.Qt.ItemIsSelectable | qt.Qt.ItemIsEnabled | qt.Qt.ItemIsUserCheckable)
-                        item.setCheckState(qt.Qt.Checked if example.structure in self._chosen else qt.Qt.Unchecked)
-                    self.table.setItem(row, column, item)
+                    putCell(self.table, row, column, text, text)
+                item = self.table.item(row, 0)
+                item.setFlags(qt.Qt.ItemIsSelectable | qt.Qt.ItemIsEnabled | qt.Qt.ItemIsUserCheckable)
+                item.setCheckState(qt.Qt.Checked if example.structure in self._chosen else qt.Qt.Unchecked)
         count = len(self._rows)
         title = _("My examples ({count})").format(count=count) if count else _("My examples")
         self.ui.structureTabs.setTabText(self.ui.structureTabs.indexOf(self.ui.examplesTab), title)
@@ -90,11 +86,8 @@ class ExamplePanel(Listener):
     def _onItem(self, item) -> None:
         if self._filling or item.column() != 0 or item.row() >= len(self._rows):
             return
-        structure = self._rows[item.row()].structure
-        if item.checkState() == qt.Qt.Checked:
-            self._chosen.add(structure)
-        else:
-            self._chosen.discard(structure)
+        change = self._chosen.add if item.checkState() == qt.Qt.Checked else self._chosen.discard
+        change(self._rows[item.row()].structure)
         self.update()
         self.changed.emit()
 
@@ -104,10 +97,11 @@ class ExamplePanel(Listener):
         isSegmentation = node is not None and node.IsA("vtkMRMLSegmentationNode")
         ui.placeWidget.setCurrentNode(None if isSegmentation else node)
         ui.placeWidget.enabled = node is not None and not isSegmentation
-        segments = [(_ALL_SEGMENTS, _("All segments, by their names"))] if isSegmentation else []
+        segments = []
         if isSegmentation:
-            segments += [(segmentId, segmentName(node, segmentId)) for segmentId in segmentIds(node)]
-        fillComboBox(ui.segmentSelector, segments, _ALL_SEGMENTS if segments else None)
+            segments = [(segmentId, segmentName(node, segmentId)) for segmentId in segmentIds(node)]
+            segments.insert(0, (_ALL_SEGMENTS, _("All segments, by their names")))
+        fillComboBox(ui.segmentSelector, segments, _ALL_SEGMENTS)
         ui.segmentLabel.visible = ui.segmentSelector.visible = isSegmentation
         if node is not None:
             role = node.GetReferenceImageGeometryReferenceRole() if isSegmentation else VOLUME_ROLE
@@ -118,27 +112,20 @@ class ExamplePanel(Listener):
                 ui.structureEdit.text = readable(node.GetAttribute(STRUCTURE))
         self._showButtons()
 
-    def _draw(self, className: str, name: str) -> None:
-        """Make a node, and let the mouse draw it at once."""
+    def _onNewBox(self) -> None:
+        """Make an ROI, and let the mouse draw it at once."""
         scene = slicer.mrmlScene
-        node = scene.AddNewNodeByClass(className, scene.GenerateUniqueName(name))
+        node = scene.AddNewNodeByClass("vtkMRMLMarkupsROINode", scene.GenerateUniqueName(_("Example box")))
         node.CreateDefaultDisplayNodes()
-        if node.IsA("vtkMRMLMarkupsROINode"):
-            node.GetDisplayNode().SetFillVisibility(False)
+        node.GetDisplayNode().SetFillVisibility(False)
         self.ui.markingSelector.setCurrentNode(node)
-        # a box is drawn once: in persistent placing Slicer begins another box after each
-        self.ui.placeWidget.setPlaceModePersistency(not node.IsA("vtkMRMLMarkupsROINode"))
+        self.ui.placeWidget.setPlaceModePersistency(False)  # else Slicer begins another box after each
         self.ui.placeWidget.setPlaceModeEnabled(True)
-
-    def _onReturn(self) -> None:
-        if self.ui.addExampleButton.enabled:
-            self._onAdd()
 
     def _onAdd(self) -> None:
         node, volume = self.ui.markingSelector.currentNode(), self.ui.exampleVolumeSelector.currentNode()
         segmentId = self.ui.segmentSelector.currentData or ""
         self.ui.placeWidget.setPlaceModeEnabled(False)
-        self.ui.placeWidget.setPlaceModePersistency(False)
         try:
             if segmentId == _ALL_SEGMENTS:
                 added, refused = self.examples.addSegments(node, volume)
@@ -170,7 +157,7 @@ class ExamplePanel(Listener):
         if volume is None:
             missing = _("Choose the scan in which the structure is marked.")
         elif node is None:
-            missing = _("Draw a box or six points, or choose the node that marks the structure.")
+            missing = _("Draw a box, or choose the segmentation that marks the structure.")
         elif needsName and not ui.structureEdit.text.strip():
             missing = _("Give the structure a name, such as liver.")
         else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
 
 import numpy as np
 import slicer
@@ -18,9 +17,7 @@ from ..shared.VolumeNodes import ijkToRas
 
 def segmentIds(segmentationNode) -> list[str]:
     """IDs of the segments, in the order of the segmentation."""
-    ids = vtk.vtkStringArray()
-    segmentationNode.GetSegmentation().GetSegmentIDs(ids)
-    return [ids.GetValue(n) for n in range(ids.GetNumberOfValues())]
+    return list(segmentationNode.GetSegmentation().GetSegmentIDs())
 
 
 def segmentName(segmentationNode, segmentId: str) -> str:
@@ -36,10 +33,14 @@ def extremesIn(volumeNode, segmentationNode, segmentId: str) -> tuple[np.ndarray
     The voxels are the segment's own, which are the volume's where it was painted on it. Raises PointsError where a warp
     lies between segmentation and volume.
     """
-    found = _labelmap(segmentationNode, segmentId)
-    if found is None:
+    image = _labelmap(segmentationNode, segmentId)
+    if image is None:
         return None
-    mask, toVolume = found[0], _toVolume(segmentationNode, volumeNode) @ found[1]
+    matrix = vtk.vtkMatrix4x4()
+    image.GetImageToWorldMatrix(matrix)
+    toVolume = _toVolume(segmentationNode, volumeNode) @ slicer.util.arrayFromVTKMatrix(matrix)
+    toVolume[:3, 3] += toVolume[:3, :3] @ image.GetExtent()[::2]
+    mask = _array(image) != 0
     layers = [_layer(mask, side * toVolume[axis]) for side in (-1, 1) for axis in range(3)]
     points = np.array([toVolume[:3, :3] @ ijk + toVolume[:3, 3] for ijk, _end in layers])
     halfVoxel = np.abs(toVolume[:3, :3]).sum(axis=1) / 2
@@ -52,24 +53,16 @@ def maskIn(volumeNode, segmentationNode, segmentId: str) -> np.ndarray | None:
 
     Raises PointsError where a warp lies between segmentation and volume.
     """
-    found = _labelmap(segmentationNode, segmentId)
-    if found is None:
+    image = _labelmap(segmentationNode, segmentId)
+    if image is None:
         return None
-    mask, toVolume = found[0], _toVolume(segmentationNode, volumeNode) @ found[1]
-    result = np.zeros(volumeNode.GetImageData().GetDimensions()[::-1], dtype=bool)
-    toSegment = np.linalg.inv(toVolume) @ ijkToRas(volumeNode)
-    ends = np.array([(*ijk, 1.0) for ijk in product(*((-1, size) for size in mask.shape[::-1]))])
-    corners = ends @ np.linalg.inv(toSegment)[:3].T
-    low = np.clip(np.floor(corners.min(axis=0)), 0, result.shape[::-1]).astype(int)
-    high = np.clip(np.ceil(corners.max(axis=0)) + 1, 0, result.shape[::-1]).astype(int)
-    j, i = np.meshgrid(np.arange(low[1], high[1]), np.arange(low[0], high[0]), indexing="ij")
-    for k in range(low[2], high[2]):  # a slice at a time: a whole scan's places would not fit into memory
-        where = np.stack([i, j, np.full_like(i, k)], axis=-1) @ toSegment[:3, :3].T + toSegment[:3, 3]
-        nearest = np.floor(where + 0.5).astype(int)
-        inside = ((nearest >= 0) & (nearest < mask.shape[::-1])).all(axis=-1)
-        a, b, c = nearest[inside].T
-        result[k, low[1] : high[1], low[0] : high[0]][inside] = mask[c, b, a]
-    return result
+    transform, grid, result = vtk.vtkTransform(), slicer.vtkOrientedImageData(), slicer.vtkOrientedImageData()
+    transform.SetMatrix(slicer.util.vtkMatrixFromArray(_toVolume(segmentationNode, volumeNode)))
+    grid.SetDimensions(volumeNode.GetImageData().GetDimensions())
+    grid.SetGeometryFromImageToWorldMatrix(slicer.util.vtkMatrixFromArray(ijkToRas(volumeNode)))
+    resample = slicer.vtkOrientedImageDataResample.ResampleOrientedImageToReferenceOrientedImage
+    resample(image, grid, result, False, False, transform)
+    return _array(result) != 0
 
 
 def addSegment(segmentationNode, mask: np.ndarray, toRas: np.ndarray, name: str, colour: Sequence[float]) -> None:
@@ -77,14 +70,12 @@ def addSegment(segmentationNode, mask: np.ndarray, toRas: np.ndarray, name: str,
 
     toRas: (4, 4) voxel i, j, k -> the node's own RAS. colour: red, green and blue, 0..1.
     """
-    block = _block(mask)
-    voxels = np.ascontiguousarray(mask[block], dtype=np.uint8)
-    matrix = _moved(toRas, block)
     image = slicer.vtkOrientedImageData()
-    image.SetDimensions(*voxels.shape[::-1])
+    image.SetDimensions(*mask.shape[::-1])
     image.AllocateScalars(vtk.VTK_UNSIGNED_CHAR, 1)
-    vtk_to_numpy(image.GetPointData().GetScalars())[:] = voxels.ravel()
-    image.SetGeometryFromImageToWorldMatrix(slicer.util.vtkMatrixFromArray(matrix))
+    _array(image)[:] = mask
+    image.SetGeometryFromImageToWorldMatrix(slicer.util.vtkMatrixFromArray(toRas))
+    _crop(image)
     segmentationNode.AddSegmentFromBinaryLabelmapRepresentation(image, name, [float(each) for each in colour])
 
 
@@ -98,42 +89,32 @@ def _layer(mask: np.ndarray, along: np.ndarray) -> tuple[np.ndarray, float]:
     return outermost.mean(axis=0)[::-1], float(end)
 
 
-def _labelmap(segmentationNode, segmentId: str) -> tuple[np.ndarray, np.ndarray] | None:
-    """The segment's voxels (k, j, i) bool, no empty margins, and the matrix (4, 4) of i, j, k to the node's own RAS."""
-    image = slicer.vtkOrientedImageData()
+def _labelmap(segmentationNode, segmentId: str):
+    """The segment's image in the node's own RAS, without empty margins; None for a missing or empty segment."""
     segment = segmentationNode.GetSegmentation().GetSegment(segmentId)
     if segment is None:
         return None
+    image = slicer.vtkOrientedImageData()
     if segment.GetRepresentation("Binary labelmap") is not None:
         segmentationNode.GetBinaryLabelmapRepresentation(segmentId, image)
     else:
         logic = slicer.vtkSlicerSegmentationsModuleLogic
         logic.GetSegmentBinaryLabelmapRepresentation(segmentationNode, segmentId, image, False)
-    low, size = np.array(image.GetExtent()[::2]), np.array(image.GetDimensions())
-    if (size < 1).any() or image.GetPointData().GetScalars() is None:
-        return None
-    mask = vtk_to_numpy(image.GetPointData().GetScalars()).reshape(size[::-1]) != 0
-    if not mask.any():
-        return None
-    block = _block(mask)
-    matrix = vtk.vtkMatrix4x4()
-    image.GetImageToWorldMatrix(matrix)
-    toNode = slicer.util.arrayFromVTKMatrix(matrix)
-    toNode[:3, 3] += toNode[:3, :3] @ low
-    return mask[block], _moved(toNode, block)
+    return image if _crop(image) else None
 
 
-def _block(mask: np.ndarray) -> tuple[slice, ...]:
-    """The smallest block (k, j, i) that holds all voxels of a mask."""
-    used = [np.flatnonzero(mask.any(axis=tuple({0, 1, 2} - {axis}))) for axis in range(3)]
-    return tuple(slice(int(line[0]), int(line[-1]) + 1) for line in used)
+def _crop(image) -> bool:
+    """Remove the empty margins of an image; False for an image without voxels."""
+    extent = [0] * 6
+    hasVoxels = slicer.vtkOrientedImageDataResample.CalculateEffectiveExtent(image, extent)
+    if hasVoxels:
+        image.Crop(extent)
+    return hasVoxels
 
 
-def _moved(toRas: np.ndarray, block: tuple[slice, ...]) -> np.ndarray:
-    """The matrix (4, 4) of a block's own voxels i, j, k -> RAS, from that of the grid that it is part of."""
-    matrix = np.array(toRas, dtype=np.float64)
-    matrix[:3, 3] += matrix[:3, :3] @ [part.start for part in reversed(block)]
-    return matrix
+def _array(image) -> np.ndarray:
+    """The voxels (k, j, i) of an image, which may be written to."""
+    return vtk_to_numpy(image.GetPointData().GetScalars()).reshape(image.GetDimensions()[::-1])
 
 
 def _toVolume(segmentationNode, volumeNode) -> np.ndarray:

@@ -1,7 +1,7 @@
 """A user's own examples of structures: marked on nodes of the scene, and kept there, so that scenes saved keep them.
 
-A box (ROI), a segment or six points say where the structure is in one volume. The marking node refers to the volume and
-holds the structures' names; the place is read when it is needed, so that corrections count.
+A box (ROI) or a segment marks a structure in one volume. The marking node refers to the volume and holds the
+structures' names; the place is read when it is needed, so that corrections count.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import vtk
@@ -17,27 +16,30 @@ import vtk
 from AnatomicalEmbedding.anatomy.names import canonical_name, spelling_key
 from AnatomicalEmbedding.errors import PointsError
 
-from ..landmarks.ControlPoints import definedIds, fromNode
 from ..shared import Views
 from ..shared.SceneNodes import nodesOf
 from ..shared.Signal import Listener, Signal
 from ..shared.VolumeNodes import holds
-from .BoxNodes import between, boxIn, isDrawn
+from .BoxNodes import boxIn, isDrawn
 from .Segments import extremesIn, segmentIds, segmentName
 
-if TYPE_CHECKING:
-    from AnatomicalEmbedding.embedding.map import EmbeddingMap
-    from AnatomicalEmbedding.structures.locating import Example
-
-BOX, SEGMENT, POINTS = "box", "segment", "points"
-_KINDS = {
-    "vtkMRMLMarkupsROINode": BOX,
-    "vtkMRMLSegmentationNode": SEGMENT,
-    "vtkMRMLMarkupsFiducialNode": POINTS,
-}
-MARKING_CLASSES = tuple(_KINDS)
+BOX, SEGMENT = "box", "segment"
+_KINDS = {"vtkMRMLMarkupsROINode": BOX, "vtkMRMLSegmentationNode": SEGMENT}
 VOLUME_ROLE = "AnatomicalEmbedding.ExampleVolume"
-_ATTRIBUTE = "AnatomicalEmbedding.Examples"  # JSON: segment ID, or "" for other nodes -> structure
+_ATTRIBUTE = "AnatomicalEmbedding.Examples"  # JSON: segment ID, or "" of an ROI -> structure
+
+
+@dataclass(frozen=True, eq=False)
+class Marking:
+    """The place of an example as plain values, which a background thread may read; mm in the volume's own RAS.
+
+    box: (2, 3). extremes: (6, 3) points on its sides, or None.
+    """
+
+    structure: str
+    name: str
+    box: np.ndarray
+    extremes: np.ndarray | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,56 +64,20 @@ class MarkedExample:
         """Where the structure is, now. Raises PointsError for a node that marks nothing, or was removed."""
         if self.node.GetScene() is None:
             raise PointsError(f"{self.name}: was removed from the scene; mark {self.structure} again.")
-        box, extremes, points = {BOX: self._box, SEGMENT: self._segment, POINTS: self._points}[self.kind]()
+        if self.kind == SEGMENT:
+            found = extremesIn(self.volumeNode, self.node, self.segmentId)
+            if found is None:
+                raise PointsError(f"{self.name or self.node.GetName()}: is empty; segment the structure first.")
+            box, extremes = found
+        elif isDrawn(self.node):
+            box, extremes = boxIn(self.volumeNode, self.node), None
+        else:
+            raise PointsError(f"{self.name}: is not drawn yet; draw the box around the structure.")
         if not holds(self.volumeNode, box.mean(axis=0, keepdims=True))[0]:
             raise PointsError(
                 f"{self.name}: lies outside {self.volumeNode.GetName()}; choose the scan that it was drawn in."
             )
-        return Marking(self.structure, self.name, self.volumeNode.GetName(), box, extremes, points)
-
-    def _box(self) -> tuple[np.ndarray, None, None]:
-        if not isDrawn(self.node):
-            raise PointsError(f"{self.name}: is not drawn yet; draw the box around the structure.")
-        return boxIn(self.volumeNode, self.node), None, None
-
-    def _segment(self) -> tuple[np.ndarray, np.ndarray, None]:
-        found = extremesIn(self.volumeNode, self.node, self.segmentId)
-        if found is None:
-            raise PointsError(f"{self.name or self.node.GetName()}: is empty; segment the structure first.")
-        return *found, None
-
-    def _points(self) -> tuple[np.ndarray, None, np.ndarray]:
-        ids = definedIds(self.node)
-        if len(ids) != 6:
-            raise PointsError(
-                f"{self.name}: has {len(ids)} points; place six, where the structure reaches furthest to the left, "
-                "right, front, back, top and bottom."
-            )
-        points = between(self.node, self.volumeNode, np.array([fromNode(self.node, pointId) for pointId in ids]))
-        return np.stack([points.min(axis=0), points.max(axis=0)]), None, points
-
-
-@dataclass(frozen=True, eq=False)
-class Marking:
-    """The place of an example as plain values, which a background thread may read; mm in the volume's own RAS.
-
-    box: (2, 3). extremes: (6, 3) points on its sides, or None. points: (6, 3) clicked points, or None.
-    """
-
-    structure: str
-    name: str
-    scan: str
-    box: np.ndarray
-    extremes: np.ndarray | None
-    points: np.ndarray | None
-
-    def example(self, embedding: EmbeddingMap) -> Example:
-        """Make the engine's example from the volume's map. Raises PointsError or MapError where it cannot be used."""
-        from AnatomicalEmbedding.structures.locating import example_from_points, make_example
-
-        if self.points is not None:
-            return example_from_points(embedding, self.points)
-        return make_example(embedding, self.box, self.extremes)
+        return Marking(self.structure, self.name, box, extremes)
 
 
 class StructureExamples(Listener):
@@ -124,8 +90,14 @@ class StructureExamples(Listener):
 
     def all(self) -> list[MarkedExample]:
         """All examples by structure, then in the scene's order, if volume and segment are in the scene."""
-        nodes = [node for name in MARKING_CLASSES for node in nodesOf(self.scene, name)]
-        found = [example for node in nodes for example in _examplesOn(node)]
+        nodes = [node for name in _KINDS for node in nodesOf(self.scene, name)]
+        found = [
+            MarkedExample(structure, node, volumeNode, segmentId)
+            for node in nodes
+            if (volumeNode := node.GetNodeReference(VOLUME_ROLE)) is not None
+            for segmentId, structure in _namesOn(node).items()
+        ]
+        found = [example for example in found if example.kind == BOX or example.name]  # without removed segments
         return sorted(found, key=lambda example: example.structure)
 
     def of(self, structures: Sequence[str]) -> list[MarkedExample]:
@@ -138,17 +110,15 @@ class StructureExamples(Listener):
         segmentId: of a segmentation. Raises PointsError for a node that marks nothing; its sentence says the remedy.
         """
         if node is None or volumeNode is None or node.GetClassName() not in _KINDS:
-            raise PointsError("Choose the scan, and the box, segment or six points that mark the structure in it.")
+            raise PointsError("Choose the scan, and the box or segment that marks the structure in it.")
         if not spelling_key(structure):
             raise PointsError(f"{node.GetName()}: give the structure a name, such as liver.")
-        if _KINDS[node.GetClassName()] == SEGMENT and not segmentName(node, segmentId):
-            raise PointsError(f"{node.GetName()}: choose one of its segments.")
         example = MarkedExample(canonical_name(structure), node, volumeNode, segmentId)
+        if example.kind == SEGMENT and not example.name:
+            raise PointsError(f"{node.GetName()}: choose one of its segments.")
         example.read()
-        known = _namesOn(node)
-        known[segmentId] = example.structure
         node.SetNodeReferenceID(VOLUME_ROLE, volumeNode.GetID())
-        node.SetAttribute(_ATTRIBUTE, json.dumps(known))
+        node.SetAttribute(_ATTRIBUTE, json.dumps({**_namesOn(node), segmentId: example.structure}))
         if node.GetDisplayNode() is not None:
             Views.showOnlyIn(node.GetDisplayNode(), self.scene, volumeNode)
         self.changed.emit()
@@ -167,12 +137,9 @@ class StructureExamples(Listener):
     def remove(self, example: MarkedExample) -> None:
         """Forget an example; its node stays in the scene."""
         known = _namesOn(example.node)
-        if known.pop(example.segmentId, None) is None:
-            return
-        if known:
-            example.node.SetAttribute(_ATTRIBUTE, json.dumps(known))
-        else:
-            example.node.RemoveAttribute(_ATTRIBUTE)
+        known.pop(example.segmentId, None)
+        example.node.SetAttribute(_ATTRIBUTE, json.dumps(known) if known else None)
+        if not known:
             example.node.RemoveNodeReferenceIDs(VOLUME_ROLE)
         self.changed.emit()
 
@@ -182,19 +149,6 @@ class StructureExamples(Listener):
             self.changed.emit()
 
 
-def _examplesOn(node) -> list[MarkedExample]:
-    volumeNode = node.GetNodeReference(VOLUME_ROLE)
-    if volumeNode is None:
-        return []
-    isSegmentation = _KINDS[node.GetClassName()] == SEGMENT
-    return [
-        MarkedExample(structure, node, volumeNode, segmentId)
-        for segmentId, structure in _namesOn(node).items()
-        if not isSegmentation or segmentName(node, segmentId)
-    ]
-
-
 def _namesOn(node) -> dict[str, str]:
-    text = node.GetAttribute(_ATTRIBUTE)
-    stored = json.loads(text) if text else {}
+    stored = json.loads(node.GetAttribute(_ATTRIBUTE) or "{}")
     return {segmentId: canonical_name(structure) for segmentId, structure in stored.items()}

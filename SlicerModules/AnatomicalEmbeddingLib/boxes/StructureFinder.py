@@ -6,8 +6,7 @@ Works on plain values, so that it may run in a background thread.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +15,8 @@ import numpy as np
 from AnatomicalEmbedding.anatomy.names import canonical_name, choose_names
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, WeightsError
 from AnatomicalEmbedding.files import file_sha256, once_a_change
+from AnatomicalEmbedding.resources import resource
 
-from ..shared.maps.Worker import Work
 from .BoxNodes import FoundBox
 from .StructureExamples import Marking
 from .StructureNames import sortKey
@@ -28,29 +27,36 @@ if TYPE_CHECKING:
     from AnatomicalEmbedding.structures.locating import Example
     from AnatomicalEmbedding.structures.margins import Margins
 
-weightsHash = once_a_change(file_sha256)  # the panel asks at each change of the recall
+_weightsHash = once_a_change(file_sha256)  # the panel asks at each change of the recall
 
 
 def libraryFile(weightsPath: Path, chosen: str = "") -> Path | None:
     """The chosen library file, else the one that ships for these weights, or None."""
-    from AnatomicalEmbedding.resources import resource
-
     if chosen:
         return Path(chosen)
     if not weightsPath.is_file():
         return None
-    wanted = weightsHash(weightsPath)
+    wanted = _weightsHash(weightsPath)
     shipped = sorted(resource("Structures").glob("*.structures.safetensors"))
-    return next((path for path in shipped if _description(path).get("weights_sha256") == wanted), None)
+    return next((path for path in shipped if _description(path)["weights_sha256"] == wanted), None)
 
 
 def namesIn(path: Path) -> list[str]:
     """Structures of a library file, sorted, read without torch; empty for a damaged file: `openLibrary` refuses it."""
-    return sorted(map(canonical_name, _description(path).get("structures", ())), key=sortKey)
+    try:
+        return sorted(map(canonical_name, _description(path)["structures"]), key=sortKey)
+    except Exception:
+        return []
 
 
-def openLibrary(path: Path | None, weightsPath: Path) -> StructureLibrary:
-    """Read the library of these weights. Raises WeightsError for a damaged one, one of other weights, and for None."""
+def openLibrary(
+    path: Path | None, weightsPath: Path, names: Sequence[str], ownExamples: bool, recall: float
+) -> StructureLibrary:
+    """Read the library of these weights, and check it before a scan is prepared.
+
+    Raises AnatomicalEmbeddingError for None, a damaged library, one of other weights, one without these names, and one
+    that cannot promise the recall for them, or with `ownExamples` for boxes by a user's own examples.
+    """
     from AnatomicalEmbedding.structures.library import StructureLibrary
 
     if path is None:
@@ -59,98 +65,71 @@ def openLibrary(path: Path | None, weightsPath: Path) -> StructureLibrary:
             "with them, or other weights."
         )
     library = StructureLibrary.load(path)
-    if library.weights_hash != weightsHash(weightsPath):
+    if library.weights_hash != _weightsHash(weightsPath):
         raise WeightsError(f"{path}: was built with other weights; choose them in the set-up, or another library.")
+    choose_names(names, library.examples, "the structure library")
+    for margins, isWanted in ((library.margins, names), (library.example_margins, ownExamples)):
+        if isWanted:
+            _required(margins).times_for(recall)
     return library
 
 
-def checkRecall(library: StructureLibrary, names: Sequence[str], ownNames: Sequence[str], recall: float) -> None:
-    """Raise AnatomicalEmbeddingError where this recall cannot be promised, before a scan is prepared for it."""
-    choose_names(names, library.examples, "the structure library")
-    for margins, wanted in ((library.margins, names), (library.example_margins, ownNames)):
-        if wanted:
-            _required(margins).times_for(recall)
-
-
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """Structures that are found in one way. byOwn: by a user's own examples."""
-
-    examples: dict[str, list[Example]]
-    effort: str
-    margins: Margins
-    byOwn: bool
-
-
-@dataclass(frozen=True, eq=False)
 class Finder:
-    """Finds structures in scans of the same weights. remarks: sentences about examples that could not be used."""
+    """Finds structures of a library, and marked ones, in scans. remarks: about examples that could not be used."""
 
-    parts: tuple[_Part, ...]
-    recall: float
-    remarks: tuple[str, ...]
+    def __init__(
+        self, library: StructureLibrary, names: Sequence[str], markings: Sequence[tuple[Marking, EmbeddingMap]]
+    ) -> None:
+        """markings: each with its scan's map. Raises AnatomicalEmbeddingError where no structure is left."""
+        from AnatomicalEmbedding.structures.locating import make_example
+        from AnatomicalEmbedding.structures.margins import located_by_others
 
-    def work(self, embedding: EmbeddingMap, without: Collection[str] = ()) -> Work:
-        """The search in one scan, for a Worker; its result is a list of (answer, box (2, 3) in the scan's RAS mm).
+        self.remarks: list[str] = []
+        own: dict[str, list[tuple[Example, EmbeddingMap]]] = {}
+        for marking, embedding in markings:
+            try:
+                example = make_example(embedding, marking.box, marking.extremes)
+                own.setdefault(marking.structure, []).append((example, embedding))
+            except AnatomicalEmbeddingError as error:
+                self.remarks.append(f"{marking.name}: {error}")
+        # examples by structure, effort, margins, and whether the examples are the user's own
+        self._parts: list[tuple[dict[str, list[Example]], str, Margins, bool]] = []
+        if names:
+            known = choose_names(names, library.examples, "the structure library")
+            examples = {name: library.examples[name] for name in known}
+            self._parts.append((examples, library.effort, _required(library.margins), False))
+        if own:
+            margins = _required(library.example_margins).adapted(located_by_others(own))
+            examples = {name: [example for example, _embedding in of] for name, of in own.items()}
+            self._parts.append((examples, "standard", margins, True))
+        if not self._parts:
+            raise AnatomicalEmbeddingError(" ".join(self.remarks))
+
+    def find(self, embedding: EmbeddingMap, recall: float, without: set[str]) -> list[tuple[FoundBox, np.ndarray]]:
+        """Search one scan; returns answers, each with its box (2, 3) in the scan's RAS mm.
 
         without: structures that are not searched for.
         """
-        return lambda *_: [
-            found for part in self.parts for found in _findPart(part, embedding, self.recall, set(without))
-        ]
+        from AnatomicalEmbedding.structures.locating import locate
 
-
-def makeFinder(
-    library: StructureLibrary, names: Sequence[str], markings: Sequence[tuple[Marking, EmbeddingMap]], recall: float
-) -> Finder:
-    """Prepare the search for structures of the library and for marked ones.
-
-    markings: each with its scan's map. Raises AnatomicalEmbeddingError where no structure is left to search for.
-    """
-    from AnatomicalEmbedding.structures.margins import located_by_others
-
-    own: dict[str, list[tuple[Example, EmbeddingMap]]] = {}
-    remarks = []
-    for marking, embedding in markings:
-        try:
-            example = marking.example(embedding)
-        except AnatomicalEmbeddingError as error:
-            remarks.append(f"{marking.name}: {error}")
-        else:
-            own.setdefault(marking.structure, []).append((example, embedding))
-    parts = []
-    if names:
-        known = {
-            name: library.examples[name] for name in choose_names(names, library.examples, "the structure library")
-        }
-        parts.append(_Part(known, library.effort, _required(library.margins), False))
-    if own:
-        margins = _required(library.example_margins).adapted(located_by_others(own))
-        examples = {name: [example for example, _embedding in of] for name, of in own.items()}
-        parts.append(_Part(examples, "standard", margins, True))
-    if not parts:
-        raise AnatomicalEmbeddingError(" ".join(remarks) or "No structure was chosen; tick some in the library.")
-    return Finder(tuple(parts), recall, tuple(remarks))
+        answers = []
+        for structures, effort, margins, byOwn in self._parts:
+            wanted = {name: examples for name, examples in structures.items() if name not in without}
+            for name, located in locate(wanted, embedding, effort).items():
+                box = margins.box(located, recall)
+                ungrown = np.ptp(located.in_scan(located.box_ras), axis=0).prod()
+                answer = FoundBox(
+                    name, located.status, recall, round(located.present, 3),
+                    tuple(round(float(mm), 2) for mm in located.sigma_mm), located.cut, located.remarks, byOwn,
+                    madeFrom(embedding), round(float(np.ptp(box, axis=0).prod() / max(ungrown, 1.0)), 2),
+                )  # fmt: skip
+                answers.append((answer, box))
+        return answers
 
 
 def madeFrom(embedding: EmbeddingMap) -> str:
     """The weights and the voxels that a map, and the boxes found in it, come from."""
     return f"{embedding.provenance.weights_hash[:12]}-{embedding.provenance.scan_hash[:12]}"
-
-
-def _findPart(part: _Part, embedding: EmbeddingMap, recall: float, without: set[str]):
-    from AnatomicalEmbedding.structures.locating import locate
-
-    wanted = {name: examples for name, examples in part.examples.items() if name not in without}
-    for name, located in locate(wanted, embedding, part.effort).items():
-        box = part.margins.box(located, recall)
-        ungrown = np.ptp(located.in_scan(located.box_ras), axis=0).prod()
-        answer = FoundBox(
-            name, located.status, recall, round(located.present, 3),
-            tuple(round(float(mm), 2) for mm in located.sigma_mm), located.cut, located.remarks, part.byOwn,
-            madeFrom(embedding), round(float(np.ptp(box, axis=0).prod() / max(ungrown, 1.0)), 2),
-        )  # fmt: skip
-        yield answer, box
 
 
 def _required(margins: Margins | None) -> Margins:
@@ -159,17 +138,9 @@ def _required(margins: Margins | None) -> Margins:
     return margins
 
 
-def _description(path: Path) -> dict:
-    """The JSON in a library file's header; empty where it cannot be read."""
-    try:
-        header = _header(path)
-    except (OSError, ValueError, KeyError, StopIteration, TypeError, AttributeError):
-        return {}
-    return header if isinstance(header, dict) else {}
-
-
 @once_a_change
-def _header(path: Path) -> object:
+def _description(path: Path) -> dict:
+    """The JSON in a library file's header, read without packages."""
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(min(length, path.stat().st_size)))

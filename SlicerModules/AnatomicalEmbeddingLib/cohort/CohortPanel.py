@@ -37,8 +37,7 @@ class CohortPanel(Listener):
         ui.cohortButton.connect("clicked(bool)", self._onButton)
         self.listen(hits.changed, self.update)
         self.listen(hits.reported, self._onReported)
-        session.addWork(self._isWorking)
-        self.atEnd(lambda: session.removeWork(self._isWorking))
+        self.atEnd(session.addWork(lambda: self.hits.loading is not None))
         self.update()
 
     def update(self) -> None:
@@ -65,9 +64,6 @@ class CohortPanel(Listener):
         text = _("{count} scans hold the place, {absent} do not. Double click: load one there.")
         more = _(" The first {most} are listed.").format(most=_MOST) if len(hits.places) > _MOST else ""
         return text.format(count=len(hits.places), absent=hits.absent) + more
-
-    def _isWorking(self) -> bool:
-        return self.hits.loading is not None
 
     def _onButton(self) -> None:
         path = askForFile(self.ui.cohortButton, _("Places in a cohort"), _("Places (*.csv)"), _FOLDER)

@@ -10,8 +10,10 @@ import filecmp
 import hashlib
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,26 +33,36 @@ class OutlineFolder:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.examples, self.scans, self.results = (self.path / name for name in ("examples", "scans", "results"))
-        self._outlined: tuple[dict, list[str]] = ({}, [])
+
+    @contextmanager
+    def namingErrors(self) -> Iterator[None]:
+        """Turn an OSError into an AnatomicalEmbeddingError that names the folder."""
+        try:
+            yield
+        except OSError as error:
+            reason = (error.strerror or "cannot be used").lower()
+            raise AnatomicalEmbeddingError(f"{self.path}: {reason}; choose another folder.") from None
 
     def prepare(self, names: Sequence[str]) -> None:
         """Make the folder, and remove the files of scans that are not among `names`.
 
-        Raises AnatomicalEmbeddingError where it cannot be used, OSError where it cannot be written.
+        Raises AnatomicalEmbeddingError where it cannot be used.
         """
         if not self.path.is_absolute():
             raise AnatomicalEmbeddingError(f"{self.path}: give the whole path of the folder.")
-        if self.path.is_file():
-            raise AnatomicalEmbeddingError(f"{self.path}: is a file; choose a folder.")
-        before = self._names()
-        if before is None and self.path.is_dir() and any(self.path.iterdir()):
-            raise AnatomicalEmbeddingError(f"{self.path}: holds other files; choose a new or empty folder.")
-        for folder in (self.examples, self.scans, self.results):
-            folder.mkdir(parents=True, exist_ok=True)
-        write_text(self.path / _RECORD, json.dumps(sorted({*(before or []), *names})))
-        for name in set(before or []) - set(names):
-            _remove(self.examples, name)
-            _remove(self.scans, name)
+        with self.namingErrors():
+            try:
+                before = set(json.loads((self.path / _RECORD).read_text("utf-8")))
+            except (FileNotFoundError, TypeError, ValueError):
+                before = set()
+            if not before and self.path.is_dir() and any(self.path.iterdir()):
+                raise AnatomicalEmbeddingError(f"{self.path}: holds other files; choose a new or empty folder.")
+            for folder in (self.examples, self.scans, self.results):
+                folder.mkdir(parents=True, exist_ok=True)
+            write_text(self.path / _RECORD, json.dumps(sorted(before.union(names))))
+            for name in before.difference(names):
+                _remove(self.examples, name)
+                _remove(self.scans, name)
 
     def write(
         self, name: str, scan: Snapshot, labels: np.ndarray | None = None, structures: Sequence[str] = ()
@@ -58,16 +70,21 @@ class OutlineFolder:
         """Write a scan to be outlined, or with labels (k, j, i) as an example. Raises AnatomicalEmbeddingError."""
         from AnatomicalEmbedding.segmentation.files import write_nifti
 
-        volume, fresh = scan.volume(), self.path / "new"
-        _remove(self.examples if labels is None else self.scans, name)
-        if labels is None:
-            _keepChanged(fresh, self.scans, f"{name}.nii.gz", volume.write)
-            return
-        if volume.shape != labels.shape:
-            raise PointsError(f"{scan.name}: its slices are sheared; outline a copy that was resampled upright.")
-        _keepChanged(fresh, self.examples, f"{name}.nii.gz", volume.write)
-        for path in write_nifti(fresh, name, labels, volume.ijk_to_ras, structures):
-            _keepChanged(fresh, self.examples, path.name)
+        volume = scan.volume()
+        folder, other = (self.scans, self.examples) if labels is None else (self.examples, self.scans)
+        with TemporaryDirectory(dir=self.path) as fresh:
+            volume.write(Path(fresh, f"{name}.nii.gz"))
+            if labels is not None:
+                if volume.shape != labels.shape:
+                    raise PointsError(
+                        f"{scan.name}: its slices are sheared; outline a copy that was resampled upright."
+                    )
+                write_nifti(Path(fresh), name, labels, volume.ijk_to_ras, structures)
+            _remove(other, name)
+            for path in Path(fresh).iterdir():
+                old = folder / path.name
+                if not old.is_file() or not filecmp.cmp(path, old, shallow=False):
+                    path.replace(old)
 
     def run(self) -> Path:
         """The folder of a training on exactly the present examples; reads all of them."""
@@ -84,23 +101,13 @@ class OutlineFolder:
             return {}
 
     def outlined(self, run: Path) -> list[str]:
-        """Names of the scans that were outlined by this training; reads files only once the table has changed."""
-        table = self.table()
-        if table is not self._outlined[0]:  # `once_a_change` returns the same object for the same file
-            trained = _timeOf(run / "segmenter.safetensors")
-            self._outlined = table, [name for name in table if _timeOf(self.labels(name)) >= trained > 0]
-        return self._outlined[1]
+        """Names of the scans that were outlined by this training."""
+        trained = _timeOf(run / "segmenter.safetensors")
+        return [name for name in self.table() if _timeOf(self.labels(name)) >= trained > 0]
 
     def labels(self, name: str) -> Path:
         """The file of a scan's outlines."""
         return self.results / f"{name}.seg.nrrd"
-
-    def _names(self) -> list[str] | None:
-        """Names of all scans that were written to the folder; None where no record says so, or a damaged one."""
-        try:
-            return list(map(str, json.loads((self.path / _RECORD).read_text("utf-8"))))
-        except (OSError, TypeError, ValueError):
-            return None
 
 
 def fileNames(names: Sequence[str]) -> list[str]:
@@ -126,16 +133,6 @@ def _timeOf(path: Path) -> float:
 
 
 def _remove(folder: Path, name: str) -> None:
+    """Remove the files of a scan."""
     for end in (".nii.gz", ".seg.nii.gz", ".labels.json"):
         (folder / f"{name}{end}").unlink(missing_ok=True)
-
-
-def _keepChanged(fresh: Path, folder: Path, name: str, write: Callable[[Path], None] | None = None) -> None:
-    """Move a new file, which `write` writes first, into a folder; an old one that is the same stays as it was."""
-    fresh.mkdir(exist_ok=True)
-    if write is not None:
-        write(fresh / name)
-    if (folder / name).is_file() and filecmp.cmp(fresh / name, folder / name, shallow=False):
-        (fresh / name).unlink()
-    else:
-        (fresh / name).replace(folder / name)

@@ -2,20 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
 
 from ..shared import Views
 from ..shared.maps.Engine import Choice
+from ..shared.processes.EngineProcess import EngineProcess, stopReason
 from ..shared.SceneJob import SceneJob, Steps
 from ..shared.VolumeNodes import hasVoxels, snapshot
 from . import OutlineNodes
 from .OutlineFolder import OutlineFolder, fileNames
-from .OutlineNodes import OutlinedScan, outlinedScans, titlesAndColours
-from .OutlineProcess import SECONDS_A_SCAN, TRAINING_SECONDS, OutlineProcess
+from .OutlineNodes import labelsOf, outlinedScans, titlesAndColours
 
 _SAVED = 0.05  # share of the progress, when the process starts
+_TRAINING, _SCAN = 120, 12  # seconds of the training and of a scan, on a processor of two cores
+_PROGRESS = re.compile(r"^anatemb: (\d+) % (.*)$")
+_SKIPPED = "anatemb: skipped: "
+
+
+class OutlineProcess(EngineProcess):
+    """A command of the engine that learns from outlines or draws them.
+
+    progress: share (0..1) and step that it printed last. skipped: sentences about scans that it could not outline.
+    problem: why it ended early, a sentence; "" otherwise.
+    """
+
+    mostMinutes: float | None = None  # for learning; None: as long as it needs
+    progress, problem = (0.0, ""), ""
+
+    def start(self, words: Sequence[str], folder: OutlineFolder, choice: Choice) -> None:
+        """Start `anatemb segment` with these words. Raises AnatomicalEmbeddingError or OSError where it cannot."""
+        self.progress, self.problem = (0.0, "starting"), ""
+        self.skipped: list[str] = []
+        kept = {"ANATEMB_CACHE": choice.cacheFolder} if choice.cacheFolder else {}
+        cache = ["--no-cache"] if choice.cacheFolder is None else []
+        self.begin(["segment", *words, "--device", choice.device, *cache], folder.path, kept)
+
+    def onLine(self, line: str) -> None:
+        if line.startswith(_SKIPPED):
+            self.skipped.append(line.removeprefix(_SKIPPED))
+        elif (found := _PROGRESS.match(line)) is not None:
+            self.progress = int(found[1]) / 100, found[2]
+
+    def onEnded(self, code: int, lines: Sequence[str], stopped: bool) -> None:
+        if stopped:
+            self.problem = "Stopped; Segment continues where it stopped."
+        elif code and not self.skipped:  # a skipped scan gives a code as well
+            self.problem = stopReason(code, lines)
 
 
 class OutlineLogic(SceneJob):
@@ -53,10 +90,15 @@ class OutlineLogic(SceneJob):
     def rest(self, segmentations: Sequence, volumes: Sequence) -> list:
         """The volumes to be outlined: all with voxels that are not the scan of an example.
 
-        Raises PointsError for segmentations that are no examples.
+        Raises PointsError for segmentations that are no examples, and where no segmentation or no volume is left.
         """
-        own = [each.volume for each in outlinedScans(segmentations)]
-        return [volume for volume in volumes if volume not in own and hasVoxels(volume)]
+        if not segmentations:
+            raise PointsError("Tick the segmentations to learn from.")
+        own = [volume for volume, _segmentation in outlinedScans(segmentations)]
+        rest = [volume for volume in volumes if volume not in own and hasVoxels(volume)]
+        if not rest:
+            raise PointsError("The chosen scans are all examples; choose others to be outlined.")
+        return rest
 
     def segmentRest(self, segmentations: Sequence, volumes: Sequence, folder: str, choice: Choice) -> bool:
         """Learn from segmentations, each on its own scan, and outline the rest of the volumes.
@@ -73,95 +115,76 @@ class OutlineLogic(SceneJob):
         place = OutlineFolder(folder)
         try:
             self.process.requireReady()
-            examples, rest = outlinedScans(segmentations), self.rest(segmentations, volumes)
-            if not examples:
-                raise PointsError("Tick the segmentations to learn from.")
-            if not rest:
-                raise PointsError("The chosen scans are all examples; choose others to be outlined.")
-            names = fileNames([volume.GetName() for volume in [*(each.volume for each in examples), *rest]])
+            rest, outlined = self.rest(segmentations, volumes), outlinedScans(segmentations)
+            names = fileNames([volume.GetName() for volume in [*(volume for volume, _segmentation in outlined), *rest]])
             place.prepare(names)
         except AnatomicalEmbeddingError as error:
             self.reported.emit(str(error))
             return False
-        except OSError as error:
-            self.reported.emit(_folderProblem(place, error))
-            return False
-        for each in examples:
-            if each.segmentation.GetDisplayNode() is not None:  # other scans get outlines of the same colours
-                Views.showOnlyIn(each.segmentation.GetDisplayNode(), self.scene, each.volume)
-        named = dict(zip(names, [*examples, *rest], strict=True))
-        self.start(self._outline(place, named, titlesAndColours(segmentations), choice))
+        for volume, segmentation in outlined:
+            if segmentation.GetDisplayNode() is not None:  # other scans get outlines of the same colours
+                Views.showOnlyIn(segmentation.GetDisplayNode(), self.scene, volume)
+        examples = dict(zip(names, outlined, strict=False))
+        scans = dict(zip(names[len(outlined) :], rest, strict=True))
+        self.start(self._outline(place, examples, scans, titlesAndColours(segmentations), choice))
         return True
 
-    def _outline(
-        self, folder: OutlineFolder, named: Mapping[str, object], looks: Mapping, choice: Choice
-    ) -> Steps[None]:
-        """named: by name of its files, each example (OutlinedScan) and each volume to be outlined."""
+    def _outline(self, folder: OutlineFolder, examples: Mapping, scans: dict, looks: Mapping, choice: Choice) -> Steps:
+        """examples (volume, segmentation) and scans (volumes): by name of their files."""
         try:
-            volumes = yield from self._save(folder, named)
-            total = TRAINING_SECONDS + len(volumes) * SECONDS_A_SCAN
-            trained = _SAVED + (1 - _SAVED) * TRAINING_SECONDS / total
-            run = folder.run()
-            cache = [] if choice.cacheFolder is not None else ["--no-cache"]
-            options = ["--device", choice.device, *cache]
-            environment = {"ANATEMB_CACHE": choice.cacheFolder} if choice.cacheFolder else {}
-            most = [] if self.process.mostMinutes is None else ["--minutes", f"{self.process.mostMinutes:g}"]
-            words = ["segment", "train", str(folder.examples), "-o", str(run), "--model", choice.weights, *most]
-            self.process.start([*words, *options], folder.path, environment)
-            while self.process.running:
-                if not self.process.stopping:
-                    self.showProgress(self.process.share, self.process.text or "learning", (_SAVED, trained))
-                yield
-            self._requireEnded()
-            words = ["segment", "run", str(folder.scans), "--model", str(run), "-o", str(folder.results), "--no-report"]
-            self.process.start([*words, *options], folder.path, environment)
-            left = dict(volumes)
-            while self.process.running:
-                self._addNext(folder, folder.outlined(run), left, looks)
-                volume = volumes.get(self.process.name)
-                if not self.process.stopping:
-                    title = f"outlining {'' if volume is None else volume.GetName()}"
-                    self.showProgress(self.process.share, title, (trained, 1.0))
-                yield
-            self._requireEnded()
-            while self._addNext(folder, folder.outlined(run), left, looks):
-                yield
-            made = len(volumes) - len(left)
-            self.reported.emit(f"{made} of {len(volumes)} scans outlined; check the first rows of the table first.")
-        except OSError as error:
-            raise AnatomicalEmbeddingError(_folderProblem(folder, error)) from None
+            with folder.namingErrors():
+                yield from self._save(folder, examples, scans)
+                count, left = len(scans), dict(scans)
+                trained = _SAVED + (1 - _SAVED) * _TRAINING / (_TRAINING + count * _SCAN)
+                run = folder.run()
+                words = ["train", str(folder.examples), "-o", str(run), "--model", choice.weights]
+                if self.process.mostMinutes is not None:
+                    words += ["--minutes", f"{self.process.mostMinutes:g}"]
+                self.process.start(words, folder, choice)
+                yield from self._follow((_SAVED, trained))
+                words = ["run", str(folder.scans), "--model", str(run), "-o", str(folder.results), "--no-report"]
+                self.process.start(words, folder, choice)
+                yield from self._follow((trained, 1.0), lambda: self._addNext(folder, run, left, looks))
+                while self._addNext(folder, run, left, looks):
+                    yield
+            made = f"{count - len(left)} of {count} scans outlined"
+            self.reported.emit(f"{made}; check the first rows of the table first.")
         finally:
             self.process.stop()
 
-    def _save(self, folder: OutlineFolder, named: Mapping[str, object]) -> Steps[dict[str, object]]:
-        """Write all scans; returns the volumes to be outlined, by name, without volumes that cannot be written."""
-        volumes = {name: each for name, each in named.items() if not isinstance(each, OutlinedScan)}
-        for number, (name, each) in enumerate(named.items()):
-            example = each if isinstance(each, OutlinedScan) else None
-            volume = each if example is None else example.volume
+    def _save(self, folder: OutlineFolder, examples: Mapping, scans: dict) -> Steps:
+        """Write all scans; a volume that cannot be written is reported and removed from `scans`."""
+        volumes = {name: volume for name, (volume, _segmentation) in examples.items()} | scans
+        for number, (name, volume) in enumerate(volumes.items()):
             try:
-                scan = snapshot(volume)
-                labels = () if example is None else example.labels()
-                part = (_SAVED * number / len(named), _SAVED * (number + 1) / len(named))
-                work = _writing(folder, name, scan, labels)
-                yield from self.inBackground(work, [volume], part, "saving scans")
+                copy = snapshot(volume)
+                labels = labelsOf(*examples[name]) if name in examples else ()
+                part = (_SAVED * number / len(volumes), _SAVED * (number + 1) / len(volumes))
+                write = partial(folder.write, name, copy, *labels)
+                yield from self.inBackground(lambda *_, write=write: write(), [volume], part, "saving scans")
             except AnatomicalEmbeddingError as error:
-                volumes.pop(name, None)
-                if example is not None or not volumes:
+                if scans.pop(name, None) is None or not scans:
                     raise
                 self.reported.emit(str(error))
-        return volumes
 
-    def _requireEnded(self) -> None:
-        """Report skipped scans; raise AnatomicalEmbeddingError where the process was stopped or has failed."""
+    def _follow(self, part: tuple[float, float], each: Callable[[], object] = lambda: None) -> Steps:
+        """Show the process's progress until it ends, and call `each` at each poll; skipped scans are reported.
+
+        Raises AnatomicalEmbeddingError where the process was stopped or has failed.
+        """
+        while self.process.running:
+            each()
+            if not self.process.stopping:
+                self.showProgress(*self.process.progress, part)
+            yield
         for sentence in self.process.skipped:
             self.reported.emit(sentence)
         if self.process.problem:
             raise AnatomicalEmbeddingError(self.process.problem)
 
-    def _addNext(self, folder: OutlineFolder, outlined: Sequence[str], left: dict, looks: Mapping) -> bool:
+    def _addNext(self, folder: OutlineFolder, run: Path, left: dict, looks: Mapping) -> bool:
         """Add the next written outlines to the scene, and remove their scan from `left`; False without new outlines."""
-        name = next((name for name in outlined if name in left), None)
+        name = next((name for name in folder.outlined(run) if name in left), None)
         if name is None:
             return False
         volume = left.pop(name)
@@ -172,11 +195,3 @@ class OutlineLogic(SceneJob):
                 self.reported.emit(str(error))
             self.changed.emit()
         return True
-
-
-def _writing(folder: OutlineFolder, name: str, scan, labels: tuple):
-    return lambda *_: folder.write(name, scan, *labels)
-
-
-def _folderProblem(folder: OutlineFolder, error: OSError) -> str:
-    return f"{folder.path}: {(error.strerror or 'cannot be used').lower()}; choose another folder."

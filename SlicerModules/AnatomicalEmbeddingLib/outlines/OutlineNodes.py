@@ -28,41 +28,9 @@ ABSENT, CUT = "absent", "cut"
 Colour = tuple[float, float, float]
 
 
-@dataclass(frozen=True, eq=False)
-class OutlinedScan:
-    """An example: a scan and the segmentation that was drawn on it."""
-
-    volume: object
-    segmentation: object
-
-    def labels(self) -> tuple[np.ndarray, list[str]]:
-        """Read the segments on the scan's voxels; where segments overlap, the later one is kept.
-
-        Returns:
-            (k, j, i) uint8, 0 or 1 + the number of a structure, and the names of the structures.
-
-        Raises:
-            PointsError: no segment has voxels in the scan.
-        """
-        result = np.zeros(self.volume.GetImageData().GetDimensions()[::-1], np.uint8)
-        names: list[str] = []
-        for segmentId in segmentIds(self.segmentation):
-            mask = maskIn(self.volume, self.segmentation, segmentId)
-            if mask is not None and mask.any():
-                name = canonical_name(segmentName(self.segmentation, segmentId))
-                if name not in names:
-                    names.append(name)
-                result[mask] = names.index(name) + 1
-        if not names:
-            raise PointsError(
-                f"{self.segmentation.GetName()}: outlines nothing in {self.volume.GetName()}; segment it first."
-            )
-        return result, names
-
-
-def outlinedScans(segmentations: Sequence) -> list[OutlinedScan]:
-    """Pair each segmentation with its scan. Raises PointsError for one without a scan, and for two of the same scan."""
-    found: dict[str, OutlinedScan] = {}
+def outlinedScans(segmentations: Sequence) -> list[tuple]:
+    """(volume, segmentation) of each example. Raises PointsError for one without a scan, and for two of one scan."""
+    found: dict[str, tuple] = {}
     for node in segmentations:
         volume = node.GetNodeReference(slicer.vtkMRMLSegmentationNode.GetReferenceImageGeometryReferenceRole())
         if volume is None or not hasVoxels(volume):
@@ -72,10 +40,33 @@ def outlinedScans(segmentations: Sequence) -> list[OutlinedScan]:
             )
         if volume.GetID() in found:
             raise PointsError(
-                f"{node.GetName()}: outlines the same scan as {found[volume.GetID()].segmentation.GetName()}; tick one."
+                f"{node.GetName()}: outlines the same scan as {found[volume.GetID()][1].GetName()}; tick one."
             )
-        found[volume.GetID()] = OutlinedScan(volume, node)
+        found[volume.GetID()] = volume, node
     return list(found.values())
+
+
+def labelsOf(volume, segmentation) -> tuple[np.ndarray, list[str]]:
+    """Read the segments on the volume's voxels; where segments overlap, the later one is kept.
+
+    Returns:
+        (k, j, i) uint8, 0 or 1 + the number of a structure, and the names of the structures.
+
+    Raises:
+        PointsError: no segment has voxels in the volume.
+    """
+    result = np.zeros(volume.GetImageData().GetDimensions()[::-1], np.uint8)
+    names: list[str] = []
+    for segmentId in segmentIds(segmentation):
+        mask = maskIn(volume, segmentation, segmentId)
+        if mask is not None and mask.any():
+            name = canonical_name(segmentName(segmentation, segmentId))
+            if name not in names:
+                names.append(name)
+            result[mask] = names.index(name) + 1
+    if not names:
+        raise PointsError(f"{segmentation.GetName()}: outlines nothing in {volume.GetName()}; segment it first.")
+    return result, names
 
 
 def titlesAndColours(segmentations: Sequence) -> dict[str, tuple[str, Colour]]:
@@ -90,9 +81,7 @@ def titlesAndColours(segmentations: Sequence) -> dict[str, tuple[str, Colour]]:
 
 @dataclass(frozen=True, eq=False)
 class OutlineRow:
-    """One structure of one scan. doubt: the larger, the sooner a person should check it; None where the structure is
-    absent. volumeMl: 0 there.
-    """
+    """One structure of one scan. doubt: the larger, the sooner a person should check it; None for an absent one."""
 
     node: object
     volume: object
@@ -104,16 +93,10 @@ class OutlineRow:
 
 
 def addOutlines(scene, volumeNode, folder: OutlineFolder, name: str, looks: Mapping[str, tuple[str, Colour]]) -> None:
-    """Make a segmentation node of a scan's outlines, next to the scan; earlier ones stay, and are hidden.
+    """Make a segmentation node of a scan's outlines, unless the scene has the same; earlier ones are hidden.
 
-    The scene stays as it is where it has the same outlines already.
-
-    Args:
-        name: of the scan's files.
-        looks: title and colour of each structure.
-
-    Raises:
-        AnatomicalEmbeddingError: a file cannot be read.
+    name: of the scan's files. looks: title and colour of each structure. Raises AnatomicalEmbeddingError for a damaged
+    file.
     """
     from AnatomicalEmbedding.segmentation.files import read_segments
 
@@ -142,8 +125,15 @@ def addOutlines(scene, volumeNode, folder: OutlineFolder, name: str, looks: Mapp
 
 def rowsIn(scene) -> list[OutlineRow]:
     """The rows of all outlines, the most doubtful first, absent structures last."""
-    found = [row for node in _outlines(scene) for row in _rowsOf(node)]
-    return sorted(found, key=lambda row: (row.doubt is None, -(row.doubt or 0.0)))
+    rows = []
+    for node in _outlines(scene):
+        volume = node.GetNodeReference(VOLUME_ROLE)
+        for row in json.loads(node.GetAttribute(_ROWS)) if volume is not None else ():
+            isAbsent = row["status"] == ABSENT
+            doubt = None if isAbsent else float(row.get("doubt") or "-inf")  # earlier versions kept no doubt
+            structure, ml = canonical_name(row["structure"]), float(row["volume_ml"])
+            rows.append(OutlineRow(node, volume, structure, row["status"], ml, doubt, row["remark"]))
+    return sorted(rows, key=lambda row: (row.doubt is None, -(row.doubt or 0.0)))
 
 
 def jumpTo(scene, row: OutlineRow) -> None:
@@ -159,20 +149,3 @@ def jumpTo(scene, row: OutlineRow) -> None:
 
 def _outlines(scene) -> list:
     return [node for node in SceneNodes.nodesOf(scene, "vtkMRMLSegmentationNode") if node.GetAttribute(_ROWS)]
-
-
-def _rowsOf(node) -> list[OutlineRow]:
-    volume = node.GetNodeReference(VOLUME_ROLE)
-    if volume is None:
-        return []
-    try:
-        return [
-            OutlineRow(
-                node, volume, canonical_name(row["structure"]), row["status"], float(row["volume_ml"]),
-                None if row["status"] == ABSENT else float(row.get("doubt") or "-inf"),  # scenes of earlier versions
-                row["remark"],
-            )
-            for row in json.loads(node.GetAttribute(_ROWS))
-        ]  # fmt: skip
-    except (ValueError, KeyError, TypeError):  # changed by hand
-        return []

@@ -16,12 +16,11 @@ from ..shared.Flag import Flag
 from ..shared.maps.Engine import Choice
 from ..shared.panels import ModuleSettings
 from ..shared.panels.CellTable import putCell, setColumns
-from ..shared.panels.Widgets import StatusLines, connectPath
+from ..shared.panels.Widgets import StatusLines, connectPath, showProgress
 from ..shared.SceneNodes import nodesOf
 from ..shared.Signal import Listener, Signal
 from . import OutlineNodes
 from .OutlineLogic import OutlineLogic
-from .OutlineProcess import expectedMinutes
 
 _FOLDER = "outlineFolder"  # key of the setting
 
@@ -41,7 +40,6 @@ class OutlinePanel(Listener):
         self._status = StatusLines(ui.outlineStatusLabel)
         table = ui.outlineTable
         setColumns(table, [_("Scan"), _("Structure"), _("ml"), _("Remark")])
-        table.setEditTriggers(qt.QAbstractItemView.NoEditTriggers)
         table.setSelectionBehavior(qt.QAbstractItemView.SelectRows)
         table.horizontalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
         table.horizontalHeader().setStretchLastSection(True)
@@ -91,7 +89,7 @@ class OutlinePanel(Listener):
     def poll(self) -> None:
         """Continue; to be called a few times a second."""
         self.logic.poll()
-        self._showProgress()
+        showProgress(self.ui.outlineProgressBar, self.logic)
         if self._rows and any(row.node.GetScene() is None or row.volume.GetScene() is None for row in self._rows):
             self.update()
 
@@ -105,38 +103,19 @@ class OutlinePanel(Listener):
             for column, text in enumerate(_texts(row)):
                 putCell(table, n, column, text, row.remark, NOTHING if row.doubt is None and column == 3 else None)
         self._showButton()
-        self._showProgress()
+        showProgress(self.ui.outlineProgressBar, self.logic)
 
     def _showButton(self) -> None:
-        button, busy, missing, rest = self.ui.outlineButton, self.logic.busy, "", []
-        if not self.examples:
-            missing = _("Tick the segmentations to learn from.")
-        else:
-            try:
-                rest = self.logic.rest(self.examples, self._volumes)
-                missing = "" if rest else _("The chosen scans are all examples; choose others at the top.")
-            except PointsError as error:
-                missing = str(error)
-        if busy:
-            button.text = _("Cancel")
-        elif missing:
-            button.text = _("Segment")
-        else:
-            minutes = expectedMinutes(len(rest))
-            some = _("Segment {count} scans, about {minutes} min")
-            text = _("Segment 1 scan, about {minutes} min") if len(rest) == 1 else some
-            button.text = text.format(count=len(rest), minutes=minutes)
+        button, busy, text, missing = self.ui.outlineButton, self.logic.busy, _("Segment"), ""
+        try:
+            count = len(self.logic.rest(self.examples, self._volumes))
+            text = _("Segment 1 scan") if count == 1 else _("Segment {count} scans").format(count=count)
+        except PointsError as error:
+            missing = str(error)
+        button.text = _("Cancel") if busy else text
         button.enabled = busy or not missing
         ready = _("In the background; you can continue to work. A run that was stopped continues.")
         button.toolTip = _("Stop; finished outlines stay.") if busy else missing or ready
-
-    def _showProgress(self) -> None:
-        bar, busy = self.ui.outlineProgressBar, self.logic.busy
-        bar.setVisible(busy)
-        if busy:
-            share, step = self.logic.progress
-            bar.value = round(100 * share)
-            bar.format = f"{step}  %p%"
 
     def _onChecked(self) -> None:
         if not self._showing:

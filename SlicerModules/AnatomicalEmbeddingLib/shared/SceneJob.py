@@ -19,15 +19,13 @@ Steps = Generator[None, None, Result]  # runs on the main thread; each `yield` w
 class SceneJob(Listener):
     """Runs generators of a feature on the main thread: it waits for maps, and for work in its background thread.
 
-        def _find(self, volumes):
-            self.store.request(volumes)
-            while (volume := (yield from self._job.firstPrepared(volumes))) is not None:
-                map = self.store.map(volume)
-                place = yield from self._job.inBackground(lambda *_: placeIn(map), [volume])
-                self._show(volume, place)  # on the main thread again
+        def _find(self, volume):
+            (map,) = yield from self._job.maps([volume])
+            place = yield from self._job.inBackground(lambda *_: placeIn(map), [volume])
+            self._show(volume, place)  # on the main thread again
 
         self._job = SceneJob(scene, store, "find boxes again")
-        self._job.start(self._find(volumes))  # and self._job.poll() a few times a second, after the store's
+        self._job.start(self._find(volume))  # and self._job.poll() a few times a second, after the store's
 
     A bare `yield` waits for the next poll. An AnatomicalEmbeddingError that the generator does not catch ends it and is
     reported. `cancel`, other weights, and a scene that closes also end it; a `finally` in it puts things in order.
@@ -54,16 +52,10 @@ class SceneJob(Listener):
         self.observe(scene, scene.StartCloseEvent, lambda *_: self.cancel())
         self.atEnd(self._worker.end, self.cancel)
 
-    # -- for the feature ---------------------------------------------------------------------------------------------
-
     @property
     def busy(self) -> bool:
         """Is any generator running?"""
         return bool(self._running)
-
-    def isRunning(self, name: str) -> bool:
-        """Is the generator of this name running?"""
-        return name in self._running
 
     def start(self, steps: Steps[None], name: str = "") -> None:
         """Run a generator up to its first wait; one of the same name is cancelled."""
@@ -77,7 +69,7 @@ class SceneJob(Listener):
 
     def cancel(self, name: str | None = None) -> None:
         """End the generator of a name, or all, and the work that it waits for."""
-        names = [each for each in self._running if name is None or each == name]
+        names = list(self._running) if name is None else [name] if name in self._running else []
         for each in names:
             steps = self._running.pop(each)
             if not steps.gi_running:  # else it calls this itself, and `_advance` closes it
@@ -94,8 +86,6 @@ class SceneJob(Listener):
             self.reported.emit(f"Other weights were chosen meanwhile; {self.remedy}.")
         for name in list(self._running):
             self._advance(name)
-
-    # -- for the generator -------------------------------------------------------------------------------------------
 
     def inBackground(
         self, work: Work, volumes: Sequence = (), part: tuple[float, float] = (0.0, 1.0), title: str = ""
@@ -121,13 +111,12 @@ class SceneJob(Listener):
                     if now is not before:
                         raise VolumeError(f"{volume.GetName()}: was changed meanwhile; {self.remedy}.")
                 event = self._events.pop(key, None)
-                if event is None:
-                    continue
-                if event.kind == "done":
+                if event is not None and event.kind == "progress":
+                    self.showProgress(event.share, event.what, part)
+                elif event is not None and event.kind == "done":
                     return event.result
-                if event.kind != "progress":
+                elif event is not None:
                     raise AnatomicalEmbeddingError(event.what)
-                self.showProgress(event.share, event.what, part)
         finally:
             self._worker.cancel(key)
             self._events.pop(key, None)
@@ -138,44 +127,24 @@ class SceneJob(Listener):
         Raises VolumeError where one is removed or cannot be prepared.
         """
         while True:
-            for volume in volumes:
-                self._requirePreparing(volume)
+            self._requirePresent(volumes)
+            states = [self.store.state(volume) for volume in volumes]
+            for volume, state in zip(volumes, states, strict=True):
+                if state.status == FAILED:
+                    raise VolumeError(SceneNodes.naming(volume, state.sentence))
+                if state.status == EMPTY:
+                    raise VolumeError(f"{volume.GetName()}: was changed, or its preparation stopped; {self.remedy}.")
             maps = self._mapsOf(volumes)
             if None not in maps:
                 return maps
-            waiting = volumes[maps.index(None)]
-            share = sum(self.store.state(volume).share for volume in volumes) / len(volumes)
-            self.showProgress(share, f"preparing {waiting.GetName()}", part)
-            yield
-
-    def firstPrepared(self, volumes: list, part: tuple[float, float] = (0.0, 1.0)) -> Steps[object]:
-        """Wait for the first of these volumes that has a map, and take it out of the list; returns it.
-
-        A volume that leaves the scene leaves the list. Returns None once the list is empty. Raises VolumeError for a
-        volume that cannot be prepared, which is then out of the list: the others can still be waited for.
-        """
-        while True:
-            volumes[:] = [volume for volume in volumes if volume.GetScene() is self.scene]
-            if not volumes:
-                return None
-            for volume in list(volumes):
-                try:
-                    self._requirePreparing(volume)
-                except VolumeError:
-                    volumes.remove(volume)
-                    raise
-                if self.store.map(volume) is not None:
-                    volumes.remove(volume)
-                    return volume
-            self.showProgress(max(self.store.state(volume).share for volume in volumes), "preparing scans", part)
+            share = sum(state.share for state in states) / len(states)
+            self.showProgress(share, f"preparing {volumes[maps.index(None)].GetName()}", part)
             yield
 
     def showProgress(self, share: float, title: str, part: tuple[float, float] = (0.0, 1.0)) -> None:
         """Set `progress`, where a generator waits for something else. share: of this step, 0..1."""
         low, high = part
         self.progress = (low + (high - low) * share, title)
-
-    # -- inside ------------------------------------------------------------------------------------------------------
 
     def _advance(self, name: str) -> None:
         """Run a generator up to its next wait."""
@@ -205,15 +174,6 @@ class SceneJob(Listener):
         for volume in volumes:
             if volume.GetScene() is not self.scene:
                 raise VolumeError(f"{volume.GetName()}: was removed; {self.remedy}.")
-
-    def _requirePreparing(self, volume) -> None:
-        """Raise VolumeError where this volume has no map and will not get one."""
-        self._requirePresent([volume])
-        state = self.store.state(volume)
-        if state.status == FAILED:
-            raise VolumeError(SceneNodes.naming(volume, state.sentence))
-        if state.status == EMPTY:
-            raise VolumeError(f"{volume.GetName()}: was changed, or its preparation stopped; {self.remedy}.")
 
     def _mapsOf(self, volumes: Sequence) -> list:
         return [None if self.store is None else self.store.map(volume) for volume in volumes]

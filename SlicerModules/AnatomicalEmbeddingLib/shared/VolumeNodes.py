@@ -15,7 +15,7 @@ import slicer
 import slicer.util
 import vtk
 
-from .SceneNodes import nodesOf
+from .SceneNodes import freeName, nodesOf, placeNextTo
 
 if TYPE_CHECKING:
     from AnatomicalEmbedding.scan.volume import Volume
@@ -122,13 +122,24 @@ def holds(node, points: np.ndarray) -> np.ndarray:
     return ((ijk >= -0.5) & (ijk <= np.array(node.GetImageData().GetDimensions()) - 0.5)).all(axis=1)
 
 
-def copyLooks(source, node) -> None:
-    """Give a volume window, level and colours of another."""
+def addDerived(scene, name: str, source, voxels: np.ndarray, matrix: np.ndarray, beside):
+    """Add a volume made from `source`, with its looks and units, next to `beside` and below the same transform.
+
+    voxels: (k, j, i). matrix: (4, 4), voxel (i, j, k, 1) to the volume's own RAS mm.
+    """
+    node = scene.AddNewNodeByClass(_CLASS, freeName(scene, name))
+    node.SetNodeReferenceID(SOURCE_ROLE, source.GetID())  # before anyone takes it for another CT
+    slicer.util.updateVolumeFromArray(node, voxels)
+    node.SetIJKToRASMatrix(slicer.util.vtkMatrixFromArray(matrix))
+    node.SetVoxelValueQuantity(source.GetVoxelValueQuantity())
+    node.SetVoxelValueUnits(source.GetVoxelValueUnits())
+    node.SetAndObserveTransformNodeID(beside.GetTransformNodeID())
+    placeNextTo(scene, node, beside)
     node.CreateDefaultDisplayNodes()
     looks, display = source.GetDisplayNode(), node.GetDisplayNode()
-    if looks is None or display is None:
-        return
-    display.SetAndObserveColorNodeID(looks.GetColorNodeID())
-    display.SetInterpolate(looks.GetInterpolate())
-    display.SetAutoWindowLevel(False)
-    display.SetWindowLevel(looks.GetWindow(), looks.GetLevel())
+    if looks is not None and display is not None:
+        display.SetAndObserveColorNodeID(looks.GetColorNodeID())
+        display.SetInterpolate(looks.GetInterpolate())
+        display.SetAutoWindowLevel(False)
+        display.SetWindowLevel(looks.GetWindow(), looks.GetLevel())
+    return node

@@ -38,8 +38,7 @@ class FindPanel(Listener):
         self.listen(search.changed, self.update)
         self.listen(search.reported, self._onReported)
         self.listen(search.reportRead, self._showReport)
-        session.addWork(self._isWorking)
-        self.atEnd(lambda: session.removeWork(self._isWorking))
+        self.atEnd(session.addWork(lambda: self.search.busy))
         self.update()
 
     def clear(self) -> None:
@@ -61,9 +60,6 @@ class FindPanel(Listener):
             lines = [f"<b>{escape(search.title)}</b>{escape(onward)}"]
             lines += [escape(f"{name}: {text}") for name, text in search.answers()]
         showText(ui.findLabel, "<br>".join(lines))
-
-    def _isWorking(self) -> bool:
-        return self.search.busy
 
     def _onEdited(self, text: str) -> None:
         self._offers.setStringList(self.search.offers(text))

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+from AnatomicalEmbeddingLib.boxes import Crops
 from AnatomicalEmbeddingLib.boxes.BoxLogic import BoxLogic, Cell
 from AnatomicalEmbeddingLib.boxes.BoxNodes import ABSENT, CUT, UNCERTAIN
 from AnatomicalEmbeddingLib.boxes.CoverageLogic import CoverageLogic
-from AnatomicalEmbeddingLib.boxes.CropLogic import CropLogic
 from AnatomicalEmbeddingLib.boxes.StructureNames import titled
 from AnatomicalEmbeddingLib.shared import SceneNodes
 
@@ -31,14 +31,12 @@ class Boxes:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._logic = BoxLogic(session.scene, session.store)
-        self._cropping = CropLogic(session.scene, self._logic)
         self._coverage = CoverageLogic(session.store)
         self._crops: list = []
         self._changed = True
-        for each in (self._logic, self._cropping):
-            each.reported.connect(session.report)
-            each.changed.connect(self._on_changed)
-            session.on_close(each.close)
+        self._logic.reported.connect(session.report)
+        self._logic.changed.connect(self._on_changed)
+        session.on_close(self._logic.close)
         session.scans_changed.connect(self._on_changed)
         session.store.changed.connect(self._on_changed)
         session.scan_leaves.connect(lambda scan: self._logic.removeBoxes([scan]))
@@ -69,7 +67,7 @@ class Boxes:
         names, margin_mm = [str(name) for name in structures], min(max(float(margin_mm), 0.0), _MARGIN_LIMIT_MM)
         for scan in self._session.scans:
             try:
-                self._crops += self._cropping.crop(scan, names, False, margin_mm)
+                self._crops += Crops.crop(self._logic, scan, names, False, margin_mm)
             except AnatomicalEmbeddingError as error:
                 self._session.report(str(error))
         self._changed = True
@@ -89,7 +87,6 @@ class Boxes:
 
     def poll(self) -> None:
         self._logic.poll()
-        self._cropping.poll()
 
     def publish(self, state) -> None:
         share, text = self._logic.progress if self._logic.busy else (0.0, "")

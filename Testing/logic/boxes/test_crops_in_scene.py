@@ -8,24 +8,11 @@ from box_bench import BoxBench, add_roi, add_turned, corners, share_inside, trut
 from scans import add_patient, add_transform, turned
 
 from AnatomicalEmbedding.errors import VolumeError
-from AnatomicalEmbeddingLib.boxes.CropLogic import CropLogic
+from AnatomicalEmbeddingLib.boxes import Crops
 from AnatomicalEmbeddingLib.shared.VolumeNodes import ijkToRas
 
 
 class CropBench(BoxBench):
-    def __init__(self, scene, folder) -> None:
-        super().__init__(scene, folder)
-        self.crops = CropLogic(scene, self.logic)
-        self.crops.reported.connect(self.reported.append)
-
-    def close(self) -> None:
-        self.crops.close()
-        super().close()
-
-    def run(self) -> None:
-        while self.crops.busy:
-            self.crops.poll()
-
     def box(self, volume, structure: str, box: np.ndarray):
         """A box of a structure without any search: the user's own example."""
         return self.logic.examples.add(structure, add_roi(self.scene, box, f"{structure} box"), volume)
@@ -66,7 +53,7 @@ def bounds(volume) -> np.ndarray:
 def test_a_crop_holds_the_structure_and_exactly_its_voxels(bench):
     volume = add_patient(0)
     bench.find([volume], ["liver"])
-    (crop,) = bench.crops.crop(volume, ["liver"])
+    (crop,) = Crops.crop(bench.logic, volume, ["liver"])
     assert_exact(volume, crop)
     assert share_inside(bounds(crop), truth(0)["liver"].voxels_ras) >= 0.99
     box = np.clip(bench.boxes(volume)["liver"].box, *bounds(volume))
@@ -81,7 +68,7 @@ def test_voxels_keep_their_type(bench, dtype):
     voxels = np.random.default_rng(0).integers(0, 200, (20, 30, 40)).astype(dtype)
     volume = slicer.util.addVolumeFromArray(voxels, np.diag([1.0, 1.5, 2.0, 1.0]), name="V")
     bench.box(volume, "thing", np.array([[4.6, 10.0, 7.0], [20.0, 25.0, 21.0]]))
-    (crop,) = bench.crops.crop(volume, ["thing"])
+    (crop,) = Crops.crop(bench.logic, volume, ["thing"])
     assert_exact(volume, crop)
     assert crop.GetImageData().GetScalarType() == volume.GetImageData().GetScalarType()
     np.testing.assert_array_equal(slicer.util.arrayFromVolume(crop), voxels[4:11, 7:18, 5:21])
@@ -94,7 +81,7 @@ def test_oblique_volumes_below_transforms_are_cropped_on_their_own_grid(bench):
     volume = add_turned(0, turned(21.0, (4.0, 5.0, 6.0)))
     volume.SetAndObserveTransformNodeID(add_transform(bench.scene, matrix).GetID())
     bench.find([volume], ["spleen"])
-    (crop,) = bench.crops.crop(volume, ["spleen"])
+    (crop,) = Crops.crop(bench.logic, volume, ["spleen"])
     assert_exact(volume, crop)
     to_ijk, to_scan = (np.linalg.inv(ijkToRas(node)) for node in (crop, volume))
     box = corners(bench.boxes(volume)["spleen"].box)
@@ -110,8 +97,8 @@ def test_one_crop_around_all_or_one_each(bench):
     volume = add_patient(0)
     names = ["kidney_left", "kidney_right", "brain"]
     bench.find([volume], names)
-    (whole,) = bench.crops.crop(volume, names)
-    left, right = bench.crops.crop(volume, names, separately=True)
+    (whole,) = Crops.crop(bench.logic, volume, names)
+    left, right = Crops.crop(bench.logic, volume, names, separately=True)
     assert [node.GetName() for node in (whole, left, right)] == ["CT-1 crop", "CT-1 kidney left", "CT-1 kidney right"]
     for part in (left, right):
         assert_exact(volume, part)
@@ -125,9 +112,9 @@ def test_a_margin_is_added_and_clipped_to_the_volume(bench):
     low, high = bounds(volume)
     box = np.stack([low + 40.0, low + 80.0])
     bench.box(volume, "thing", box)
-    (crop,) = bench.crops.crop(volume, ["thing"], marginMm=8.0)
+    (crop,) = Crops.crop(bench.logic, volume, ["thing"], marginMm=8.0)
     np.testing.assert_allclose(bounds(crop), [low + 32.0, low + 88.0], atol=1e-6)
-    (crop,) = bench.crops.crop(volume, ["thing"], marginMm=60.0)
+    (crop,) = Crops.crop(bench.logic, volume, ["thing"], marginMm=60.0)
     np.testing.assert_allclose(bounds(crop), [low, np.minimum(low + 140.0, high)], atol=1e-6)
     assert_exact(volume, crop)
 
@@ -138,8 +125,8 @@ def test_a_box_beyond_the_volume_is_a_sentence(bench):
     liver = bench.boxes(volume)["liver"].node
     liver.SetCenter(*(np.array(liver.GetCenter()) + 5000.0))
     with pytest.raises(VolumeError, match="CT-1: the box lies outside this scan"):
-        bench.crops.crop(volume, ["liver"])
-    (only,) = bench.crops.crop(volume, ["liver", "spleen"], separately=True)
+        Crops.crop(bench.logic, volume, ["liver"])
+    (only,) = Crops.crop(bench.logic, volume, ["liver", "spleen"], separately=True)
     assert only.GetName() == "CT-1 spleen"
     assert bench.reported == ["liver in CT-1: the box lies outside this scan; nothing can be cropped."]
 
@@ -152,34 +139,22 @@ def test_a_crop_keeps_its_source_looks_and_place_in_the_hierarchy(bench):
     volume.GetDisplayNode().SetAutoWindowLevel(False)
     volume.GetDisplayNode().SetWindowLevel(350.0, 40.0)
     bench.find([volume], ["liver", "spleen"], 0.9)
-    (crop,), (again,) = (bench.crops.crop(volume, ["liver", "spleen"], marginMm=5.0) for _ in range(2))
+    (crop,), (again,) = (Crops.crop(bench.logic, volume, ["liver", "spleen"], marginMm=5.0) for _ in range(2))
     assert [crop.GetName(), again.GetName()] == ["CT-1 crop", "CT-1 crop_1"]
     display = crop.GetDisplayNode()
     assert (display.GetWindow(), display.GetLevel(), display.GetAutoWindowLevel()) == (350.0, 40.0, 0)
     assert crop.GetNodeReference("AnatomicalEmbedding.SourceVolume") is volume
-    of = {what: crop.GetAttribute(f"AnatomicalEmbedding.Crop{what}") for what in ("Structures", "Recall", "MarginMm")}
-    assert of == {"Structures": "liver,spleen", "Recall": "0.9", "MarginMm": "5"}
+    of = {what: crop.GetAttribute(f"AnatomicalEmbedding.Crop{what}") for what in ("Structures", "MarginMm")}
+    assert of == {"Structures": "liver,spleen", "MarginMm": "5"}
     assert hierarchy.GetItemParent(hierarchy.GetItemByDataNode(crop)) == study
     folder = hierarchy.GetItemParent(hierarchy.GetItemByDataNode(bench.boxes(volume)["liver"].node))
     assert (hierarchy.GetItemName(folder), hierarchy.GetItemParent(folder)) == ("Boxes", study)
 
 
-def test_several_scans_are_cropped_one_by_one_and_failures_are_named(bench):
-    assert not bench.crops.cropAll([], ["liver"])
-    volumes = [*(add_patient(number) for number in range(3)), add_patient(0, "CT-4")]
-    assert not bench.crops.cropAll(volumes, [])
-    assert [said.split(";")[0] for said in bench.reported] == ["No scan was chosen", "No structure was chosen"]
-    for number in (0, 2, 3):
-        bench.box(volumes[number], "liver", truth(number % 3)["liver"].box_ras)
-    made = []
-    bench.crops.made.connect(made.extend)
-    assert bench.crops.cropAll(volumes, ["liver"])
-    bench.crops.poll()
-    bench.scene.RemoveNode(volumes[2])
-    bench.run()
-    assert [node.GetName() for node in made] == ["CT-1 crop", "CT-4 crop"]
-    assert bench.reported[2].startswith("CT-2: has no box of liver")
-    assert bench.reported[3] == "2 crops made; 1 of 4 scans could not be cropped."
-    bench.crops.cropAll(volumes[:1], ["liver"])
-    bench.scene.Clear(0)
-    assert not bench.crops.busy
+def test_several_scans_are_cropped_and_failures_are_named(bench):
+    volumes = [add_patient(number) for number in range(3)]
+    for number in (0, 2):
+        bench.box(volumes[number], "liver", truth(number)["liver"].box_ras)
+    assert [node.GetName() for node in Crops.cropAll(bench.logic, volumes, ["liver"])] == ["CT-1 crop", "CT-3 crop"]
+    assert bench.reported[0].startswith("CT-2: has no box of liver")
+    assert bench.reported[1] == "2 crops made; 1 of 3 scans could not be cropped."

@@ -1,4 +1,4 @@
-"""A user's own examples: marked by boxes, segments or six points, read exactly, kept with the scene, searched by."""
+"""A user's own examples: marked by boxes or segments, read exactly, kept with the scene, searched by."""
 
 import json
 
@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 import slicer.util
 from box_bench import add_roi, add_segmentation, add_turned, share_inside, truth
-from scans import add_patient, add_points, add_transform, turned
+from scans import add_patient, add_transform, turned
 
 from AnatomicalEmbedding.errors import PointsError
 from AnatomicalEmbedding.scan.boxes import intersection_over_union
 from AnatomicalEmbeddingLib.boxes.BoxNodes import WHOLE
-from AnatomicalEmbeddingLib.boxes.StructureExamples import BOX, POINTS, SEGMENT, StructureExamples
+from AnatomicalEmbeddingLib.boxes.StructureExamples import BOX, SEGMENT, StructureExamples
 from slicer_kit.scene import nodes_of_class, read_mrb, write_mrb
 
 LIVER = "liver"
-IDENTITY = np.eye(4)
 
 
 @pytest.fixture
@@ -23,16 +22,6 @@ def examples(scene):
     made = StructureExamples(scene)
     yield made
     made.close()
-
-
-def moved(matrix: np.ndarray, points: np.ndarray) -> np.ndarray:
-    return points @ matrix[:3, :3].T + matrix[:3, 3]
-
-
-def six_points(scene, number: int, structure: str, matrix=IDENTITY, order=(3, 0, 5, 1, 4, 2)):
-    """Clicked in any order, world mm, in a patient who is moved by `matrix`."""
-    points = moved(matrix, truth(number)[structure].extremes_ras[list(order)])
-    return add_points(scene, {f"F-{n}": point for n, point in enumerate(points)}, "Six points")
 
 
 # -- what is marked is read exactly
@@ -55,24 +44,19 @@ def test_each_kind_of_marking_is_read_exactly_wherever_volume_and_marking_lie(sc
     for example in added:
         np.testing.assert_allclose(example.read().box, truth(0)[example.structure].box_ras, atol=1e-3)
         np.testing.assert_allclose(example.read().extremes, truth(0)[example.structure].extremes_ras, atol=1e-3)
-    read = examples.add(LIVER, six_points(scene, 0, LIVER, matrix), volume).read()
-    np.testing.assert_allclose(read.box, [known.extremes_ras.min(axis=0), known.extremes_ras.max(axis=0)], atol=1e-4)
-    assert sorted(map(tuple, np.round(read.points, 2))) == sorted(map(tuple, np.round(known.extremes_ras, 2)))
 
 
 # -- found by examples
 
 
-@pytest.mark.parametrize("kind", [BOX, SEGMENT, POINTS])
+@pytest.mark.parametrize("kind", [BOX, SEGMENT])
 def test_each_kind_of_example_finds_the_structure(bench, kind):
     source, target, add = add_patient(0), add_patient(1), bench.logic.examples.add
     if kind == BOX:
         add(LIVER, add_roi(bench.scene, truth(0)[LIVER].box_ras), source)
-    elif kind == SEGMENT:
+    else:
         node = add_segmentation(bench.scene, 0, source, {"liver": LIVER})
         add(LIVER, node, source, node.GetSegmentation().GetNthSegmentID(0))
-    else:
-        add(LIVER, six_points(bench.scene, 0, LIVER), source)
     bench.find([target], [LIVER])
     box = bench.boxes(target)[LIVER]
     assert box.found.status == WHOLE
@@ -95,9 +79,8 @@ def test_an_example_takes_the_place_of_the_librarys_and_its_own_scan_is_not_sear
     assert {name: box.found.byOwn for name, box in bench.boxes(target).items()} == {LIVER: True, "spleen": False}
     assert set(bench.boxes(source)) == {"spleen"}
     assert bench.logic.table([source])[LIVER][source.GetID()].marked
-    box, recall = bench.logic.boxesOf(source, [LIVER])[LIVER]
+    box = bench.logic.boxesOf(source, [LIVER])[LIVER]
     np.testing.assert_allclose(box, truth(0)[LIVER].box_ras, atol=1e-4)
-    assert recall is None
 
 
 def test_examples_that_cannot_be_used_are_named_and_left_out(bench):
@@ -126,11 +109,10 @@ def test_examples_are_kept_by_a_saved_scene(scene, examples, tmp_path):
     node = add_segmentation(scene, 0, volume, {"spleen": "spleen"})
     examples.add("spleen", node, volume, node.GetSegmentation().GetNthSegmentID(0))
     examples.add(LIVER, add_roi(scene, truth(0)[LIVER].box_ras), volume)
-    examples.add("kidney left", six_points(scene, 0, "kidney_left"), volume)
     before = {example.structure: example.read().box for example in examples.all()}
     read_mrb(scene, write_mrb(scene, tmp_path / "scene.mrb"))
     again = examples.all()
-    assert [(e.structure, e.kind) for e in again] == [("kidney_left", POINTS), (LIVER, BOX), ("spleen", SEGMENT)]
+    assert [(e.structure, e.kind) for e in again] == [(LIVER, BOX), ("spleen", SEGMENT)]
     for example in again:
         assert example.volumeNode.GetName() == "CT-1"
         np.testing.assert_allclose(example.read().box, before[example.structure], atol=1e-3)
@@ -176,8 +158,6 @@ def test_wrong_examples_are_refused_in_a_sentence(scene, examples):
     )
     undrawn = scene.AddNewNodeByClass("vtkMRMLMarkupsROINode", "New box")
     assert "New box: is not drawn yet" in refused(examples, LIVER, undrawn, volume)
-    five = six_points(scene, 0, LIVER, order=(0, 1, 2, 3, 4))
-    assert "Six points: has 5 points; place six" in refused(examples, LIVER, five, volume)
     assert "give the structure a name" in refused(examples, " - ", add_roi(scene, box), volume)
     assert "Choose the scan" in refused(examples, LIVER, None, volume)
     assert "Choose the scan" in refused(examples, LIVER, volume, volume)

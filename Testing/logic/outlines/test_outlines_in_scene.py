@@ -14,7 +14,7 @@ from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
 from AnatomicalEmbeddingLib.boxes.Segments import maskIn, segmentIds, segmentName
 from AnatomicalEmbeddingLib.outlines import OutlineNodes
 from AnatomicalEmbeddingLib.outlines.OutlineFolder import OutlineFolder
-from AnatomicalEmbeddingLib.outlines.OutlineNodes import outlinedScans
+from AnatomicalEmbeddingLib.outlines.OutlineNodes import labelsOf, outlinedScans
 from AnatomicalEmbeddingLib.shared.maps.Engine import Choice
 from AnatomicalEmbeddingLib.shared.VolumeNodes import snapshot
 from slicer_kit.scene import nodes_of_class
@@ -64,8 +64,8 @@ def test_a_segment_is_read_on_the_scans_voxels_wherever_both_were_moved(scene):
 
 
 def test_the_scan_of_an_example_must_be_known_and_its_own(scene, patients, examples):
-    assert [each.volume for each in outlinedScans(examples)] == patients[:2]
-    labels, names = outlinedScans(examples)[0].labels()
+    assert [volume for volume, _segmentation in outlinedScans(examples)] == patients[:2]
+    labels, names = labelsOf(patients[0], examples[0])
     assert names == ["liver", "kidney_left"]
     assert np.array_equal(labels == 2, mask_of(0, "kidney_left"))
     lost = add_segmentation(scene, 2, patients[2], {"liver": "Liver"})

@@ -65,13 +65,10 @@ class Session:
         if before and not self._panels:
             self._end()
 
-    def addWork(self, isWorking: Callable[[], bool]) -> None:
-        """Tick often while isWorking() is true of another thread than the store's; `removeWork` ends this."""
+    def addWork(self, isWorking: Callable[[], bool]) -> Callable[[], None]:
+        """Tick often while isWorking() is true of another thread than the store's; the returned function ends this."""
         self._others.append(isWorking)
-
-    def removeWork(self, isWorking: Callable[[], bool]) -> None:
-        """End what `addWork` began."""
-        self._others.remove(isWorking)
+        return lambda: self._others.remove(isWorking)
 
     def tick(self) -> None:
         """Deliver results of the background thread and inform the panels. The timer calls it.

@@ -55,6 +55,15 @@ def showText(label, text: str) -> None:
     label.setMinimumHeight(label.heightForWidth(around.width - _MARGINS) if isWrapped else 0)
 
 
+def showProgress(bar, job) -> None:
+    """Show the progress of a SceneJob in a progress bar, which is hidden while the job rests."""
+    bar.setVisible(job.busy)  # whether the panel is shown or not, so `visible` cannot be asked
+    if job.busy:
+        share, step = job.progress
+        bar.value = round(100 * share)
+        bar.format = f"{step}  %p%"
+
+
 def coloured(text: str, state: str) -> str:
     """Rich text of a label: plain text, escaped, in the colour of a state (GOOD, WARNING or BAD)."""
     return f'<span style="color:{TEXTS[state]}">{escape(text)}</span>'

@@ -22,16 +22,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+import AnatomicalEmbedding
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
 from ..Signal import Signal
 
 FINISHED, STOPPED, FAILED = "finished", "stopped", "failed"
-_STOP = "stop"  # file in the run's folder that asks the command to save and end
 _CHILD = Path(__file__).with_name("EngineChild.py")
-_GRACE_SECONDS = 300.0  # a step and a validation may have to end first, on a slow computer
 _LINGER_SECONDS = 10.0  # that children of the command may take, once it has ended
 _LINES_KEPT = 200  # of stderr, in which the reason of a failure is searched for
+_IS_WINDOWS = sys.platform == "win32"
+if _IS_WINDOWS:  # the child is the head of a process group, without a console window
+    _OWN_GROUP = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW}
+else:
+    _OWN_GROUP = {"start_new_session": True}
 
 
 class EngineProcess:
@@ -40,18 +44,12 @@ class EngineProcess:
     A subclass calls `begin`, and may define `onValues`, `onLine`, `onPoll` and `onEnded`.
     """
 
-    def __init__(
-        self, pythonCommand: Sequence[str], engineParent: str | Path | None = None, graceSeconds: float = _GRACE_SECONDS
-    ) -> None:
-        """
-        Args:
-            pythonCommand: starts a Python that has the engine's packages.
-            engineParent: the folder that holds the engine.
-            graceSeconds: how long a command that was asked to stop may take before it is killed.
-        """
+    graceSeconds = 300.0  # from `stop` to a kill: on a slow computer a step and a validation may have to end first
+
+    def __init__(self, pythonCommand: Sequence[str], engineParent: str | Path | None = None) -> None:
+        """pythonCommand: starts a Python that has the engine's packages. engineParent: the folder with the engine."""
         self.pythonCommand = list(pythonCommand)
-        self.engineParent = Path(engineParent) if engineParent is not None else _engineParent()
-        self.graceSeconds = graceSeconds
+        self.engineParent = engineParent or Path(AnatomicalEmbedding.__file__).resolve().parents[1]
         self._child: subprocess.Popen | None = None
         self._newSignals()
 
@@ -72,18 +70,20 @@ class EngineProcess:
         the folder.
         """
         self.requireReady()
-        self._stopFile = Path(folder) / _STOP
+        self._stopFile = Path(folder) / "stop"
         self._stopFile.unlink(missing_ok=True)  # of a command that was killed before it saw it
         self._errors: deque[str] = deque(maxlen=_LINES_KEPT)
         self._lines: queue.Queue[tuple[str, str | None]] = queue.Queue()
         self._open = 2
         self._deadline: float | None = None
         self._ended: float | None = None
+        paths = [str(self.engineParent), os.environ.get("PYTHONPATH", "")]
+        variables = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYTHONUTF8": "1", "PYTHONUNBUFFERED": "1"}
         try:
             self._child = subprocess.Popen(
                 [*self.pythonCommand, str(_CHILD), str(self._stopFile), *words],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                env=self._environment() | dict(environment or {}), cwd=folder, **_ownGroup(),
+                env={**os.environ, **variables, **(environment or {})}, cwd=folder, **_OWN_GROUP,
             )  # fmt: skip
         except OSError as error:
             raise AnatomicalEmbeddingError(
@@ -103,17 +103,22 @@ class EngineProcess:
         """Read the lines printed since the last call, and notice the end; to be called a few times a second."""
         if not self.running:
             return
-        self._readLines()
+        for _ in range(self._lines.qsize()):
+            self._deliver(*self._lines.get())
         self.onPoll()
-        now = time.monotonic()
-        if self._child.poll() is not None:
+        now, child = time.monotonic(), self._child
+        if child.poll() is not None:
             self._ended = self._ended or now
             if self._open == 0:
-                self._finish()
+                stopped, self._child = self.stopping, None
+                child.stdout.close()
+                child.stderr.close()
+                self._stopFile.unlink(missing_ok=True)
+                self.onEnded(child.returncode, list(self._errors), stopped)
             elif now - self._ended > _LINGER_SECONDS:
-                _kill(self._child)
+                _kill(child)
         if self.stopping and now > self._deadline:
-            _kill(self._child)
+            _kill(child)
 
     def stop(self) -> None:
         """Ask the command to save and end; it is killed if it is still running after `graceSeconds`."""
@@ -158,33 +163,15 @@ class EngineProcess:
     def _newSignals(self) -> None:
         self.logged = Signal()
 
-    def _environment(self) -> dict[str, str]:
-        paths = [str(self.engineParent), os.environ.get("PYTHONPATH", "")]
-        added = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYTHONUTF8": "1", "PYTHONUNBUFFERED": "1"}
-        return os.environ | added
-
-    def _readLines(self) -> None:
-        while True:
-            try:
-                kind, line = self._lines.get_nowait()
-            except queue.Empty:
-                return
-            if line is None:
-                self._open -= 1
-            elif kind == "out" and (values := _json(line)) is not None:
-                self.onValues(values)
-            else:
-                self._errors.append(line)
-                self.onLine(line)
-                self.logged.emit(line)
-
-    def _finish(self) -> None:
-        code, lines, stopped = self._child.returncode, list(self._errors), self.stopping
-        self._child.stdout.close()
-        self._child.stderr.close()
-        self._stopFile.unlink(missing_ok=True)
-        self._child = None
-        self.onEnded(code, lines, stopped)
+    def _deliver(self, kind: str, line: str | None) -> None:
+        if line is None:
+            self._open -= 1
+        elif kind == "out" and (values := _json(line)) is not None:
+            self.onValues(values)
+        else:
+            self._errors.append(line)
+            self.onLine(line)
+            self.logged.emit(line)
 
 
 def pythonCommand() -> list[str]:
@@ -193,22 +180,9 @@ def pythonCommand() -> list[str]:
     return [found] if found else []
 
 
-def _engineParent() -> Path:
-    import AnatomicalEmbedding
-
-    return Path(AnatomicalEmbedding.__file__).resolve().parents[1]
-
-
-def _ownGroup() -> dict[str, object]:
-    """Options of Popen that make the child the head of a process group, without a console window."""
-    if sys.platform == "win32":
-        return {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW}
-    return {"start_new_session": True}
-
-
 def _kill(child: subprocess.Popen) -> None:
     """End a child and everything in its group."""
-    if sys.platform == "win32":
+    if _IS_WINDOWS:
         hidden = subprocess.CREATE_NO_WINDOW
         subprocess.run(["taskkill", "/F", "/T", "/PID", str(child.pid)], capture_output=True, creationflags=hidden)
         return
@@ -224,31 +198,22 @@ def _read(stream: IO[bytes], kind: str, lines: queue.Queue) -> None:
 
 
 def _json(line: str) -> dict | None:
-    if not line.startswith("{"):
-        return None
-    try:
-        values = json.loads(line)
-    except ValueError:
-        return None
-    return values if isinstance(values, dict) else None
+    with suppress(ValueError):
+        if isinstance(values := json.loads(line), dict):
+            return values
+    return None
 
 
-_REMEDIES = (
-    (r"No module named '?torch\b", "Training needs PyTorch; press Install packages."),
-    (
-        r"No module named '?AnatomicalEmbedding\b",
-        "The engine was not found next to this module; install the extension AnatomicalEmbedding again.",
+_REMEDIES = {  # by a pattern of the last message
+    r"No module named '?torch\b": "Training needs PyTorch; press Install packages.",
+    r"OutOfMemoryError|CUDA out of memory|MPS backend out of memory": (
+        "The GPU's memory does not suffice; choose the device cpu, or close other programs that use the GPU."
     ),
-    (
-        r"OutOfMemoryError|CUDA out of memory|MPS backend out of memory",
-        "The GPU's memory does not suffice; choose the device cpu, or close other programs that use the GPU.",
+    r"^MemoryError|Cannot allocate memory|DefaultCPUAllocator": (
+        "This computer's memory does not suffice; close other programs, or train on fewer scans."
     ),
-    (
-        r"^MemoryError|Cannot allocate memory|DefaultCPUAllocator",
-        "This computer's memory does not suffice; close other programs, or train on fewer scans.",
-    ),
-    (r"No space left on device", "The disk of the run's folder is full; make room, then resume."),
-)
+    r"No space left on device": "The disk of the run's folder is full; make room, then resume.",
+}
 _STATED = "anatemb: "  # begins a message to the user
 _RAISED = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Pool)\b(?:: .*)?$")
 _KILLED = (-9, 137)
@@ -260,7 +225,7 @@ def stopReason(code: int, lines: Sequence[str]) -> str:
     stated = next((line for line in reversed(lines) if line.startswith(_STATED)), "")
     raised = next((line for line in reversed(lines) if _RAISED.match(line)), "")
     reason = stated or raised
-    for pattern, remedy in _REMEDIES:
+    for pattern, remedy in _REMEDIES.items():
         if re.search(pattern, reason, re.IGNORECASE):
             return remedy
     if stated:

@@ -1,0 +1,85 @@
+"""Volumes cropped to boxes: new volume nodes with exactly the voxels of the source.
+
+Crops follow the boxes as they are in the scene, corrected by hand or not, wherever boxes and volumes were moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import slicer.util
+
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError, VolumeError
+from AnatomicalEmbedding.scan.boxes import enclosing, grown
+
+from ..shared.VolumeNodes import addDerived, hasVoxels, ijkToRas
+from .BoxLogic import BoxLogic
+from .StructureNames import readable
+
+_ROUNDING_MM = 1e-3  # by which MRML may have moved the sides of a box that lies on the borders of voxels
+
+
+def cropAll(
+    boxes: BoxLogic, volumeNodes: Sequence, structures: Sequence[str], separately: bool = False, marginMm: float = 0.0
+) -> list:
+    """Crop several volumes, see `crop`, and return all crops; a volume that cannot be cropped is reported."""
+    made, failed = [], 0
+    for volume in volumeNodes:
+        try:
+            made += crop(boxes, volume, structures, separately, marginMm)
+        except AnatomicalEmbeddingError as error:
+            failed += 1
+            boxes.reported.emit(str(error))
+    rest = f"; {failed} of {len(volumeNodes)} scans could not be cropped" if failed else ""
+    boxes.reported.emit(f"{len(made)} {'crop' if len(made) == 1 else 'crops'} made{rest}.")
+    return made
+
+
+def crop(
+    boxes: BoxLogic, volumeNode, structures: Sequence[str], separately: bool = False, marginMm: float = 0.0
+) -> list:
+    """Make new volume nodes: one around all structures that have a box in the volume, or one around each.
+
+    Args:
+        marginMm: further mm on every side. Boxes are clipped to the volume.
+
+    Raises:
+        AnatomicalEmbeddingError: nothing can be cropped; the sentence names the volume.
+    """
+    if not hasVoxels(volumeNode):
+        raise VolumeError(f"{volumeNode.GetName()}: holds no 3-D image; choose a CT volume.")
+    found = boxes.boxesOf(volumeNode, structures)
+    if not found:
+        wanted = ", ".join(map(readable, structures))
+        raise PointsError(
+            f"{volumeNode.GetName()}: has no box of {wanted}; press Find boxes, or it does not show them."
+        )
+    if not separately:
+        return [_cut(volumeNode, list(found), enclosing(list(found.values())), "crop", marginMm)]
+    crops, errors = [], []
+    for name, box in found.items():
+        try:
+            crops.append(_cut(volumeNode, [name], box, readable(name), marginMm))
+        except VolumeError as error:
+            errors.append(f"{readable(name)} in {error}")
+    if not crops:
+        raise VolumeError(errors[0])
+    for sentence in errors:
+        boxes.reported.emit(sentence)
+    return crops
+
+
+def _cut(volume, structures: list[str], box: np.ndarray, suffix: str, marginMm: float):
+    from AnatomicalEmbedding.scan.cropping import voxel_block
+
+    voxels, matrix = slicer.util.arrayFromVolume(volume), ijkToRas(volume)
+    box = grown(box, np.full(6, marginMm - _ROUNDING_MM))
+    block = voxel_block(matrix, voxels.shape, box, volume.GetName())
+    matrix[:3, 3] += matrix[:3, :3] @ [part.start for part in reversed(block)]
+    name = f"{volume.GetName()} {suffix}"
+    made = addDerived(volume.GetScene(), name, volume, voxels[block].copy(), matrix, volume)
+    made.SetAttribute("AnatomicalEmbedding.CropStructures", ",".join(structures))
+    made.SetAttribute("AnatomicalEmbedding.CropMarginMm", f"{marginMm:g}")
+    made.SetDescription(f"Part of {volume.GetName()} around {', '.join(map(readable, structures))}")
+    return made
