@@ -17,7 +17,6 @@ from slicer.i18n import tr as _
 
 from ... import moduleResource
 from ..maps.Engine import Engine
-from . import ModuleSettings
 
 TORCH_REQUIREMENT = ">=2.4"
 REQUESTER = "AnatomicalEmbedding"
@@ -93,12 +92,6 @@ def _installRequirements(wanted: Sequence[str], wheelFolder: str) -> None:
         raise
     except Exception as error:  # pip, the network or the disk: the user must be told in any case
         raise _failed(names, error) from error
-
-
-def installMissing() -> None:
-    """Install the packages that the engine lacks."""
-    if missing := missingForEngine():
-        install(missing, ModuleSettings.wheelFolder())
 
 
 def _slicerPackaging():

@@ -37,7 +37,7 @@ _LINES_KEPT = 200  # of stderr, in which the reason of a failure is searched for
 class EngineProcess:
     """One command at a time. Signal logged(line): the command printed a line on stderr; `poll` emits it.
 
-    A subclass calls `begin`, and may define `onValues`, `onLine`, `onPoll` and `onEnded`.
+    A subclass calls `begin`, and may define `onValues`, `onLine` and `onEnded`.
     """
 
     def __init__(
@@ -104,7 +104,6 @@ class EngineProcess:
         if not self.running:
             return
         self._readLines()
-        self.onPoll()
         now = time.monotonic()
         if self._child.poll() is not None:
             self._ended = self._ended or now
@@ -148,9 +147,6 @@ class EngineProcess:
 
     def onLine(self, line: str) -> None:
         """The command printed a line on stderr."""
-
-    def onPoll(self) -> None:
-        """The lines were read."""
 
     def onEnded(self, code: int, lines: list[str], stopped: bool) -> None:
         """The command has ended. code: exit code. lines: the last on stderr. stopped: it was asked to stop."""
