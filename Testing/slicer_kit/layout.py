@@ -16,22 +16,13 @@ class SliceView:
     """What a slice widget draws on: corner texts. rendered: how often a picture was drawn or asked for."""
 
     def __init__(self) -> None:
-        self._corners, self.rendered, self._paused = vtk.vtkCornerAnnotation(), 0, 0
+        self._corners, self.rendered = vtk.vtkCornerAnnotation(), 0
 
     def cornerAnnotation(self):
         return self._corners
 
     def scheduleRender(self) -> None:
-        self.rendered += not self._paused
-
-    def forceRender(self) -> None:
         self.rendered += 1
-
-    def pauseRender(self) -> None:
-        self._paused += 1
-
-    def resumeRender(self) -> None:
-        self._paused -= 1
 
 
 class SliceWidget:
@@ -59,15 +50,14 @@ class LayoutManager:
     is new in the window gets its size, and offset 0 along its normal, only when events are processed: a signal of its
     slider waits for that.
 
-    width, height: of the main window, pixels. most_at_once, most_put_in: views made, and put into the window, between
-    two rounds of events, at most. laid_out: how often the window was.
+    width, height: of the main window, pixels. laid_out: how often the window was.
     """
 
     def __init__(self, scene, width: int) -> None:
         self._scene, self.width, self.height = scene, width, 1080
         self._widgets: dict[str, SliceWidget] = {}
         self._settled: set[str] = set()
-        self._made = self.most_at_once = self._put_in = self.most_put_in = self.laid_out = 0
+        self.laid_out = 0
         self.node = slicer.vtkMRMLLayoutNode()
         self.node.SetSingletonTag("vtkMRMLLayoutNode")  # the scene keeps it when it closes
         self.node = scene.AddNode(self.node)
@@ -120,8 +110,6 @@ class LayoutManager:
                 self._scene.AddNode(node)
             if name not in self._settled:
                 self._settled.add(name)
-                self._put_in += 1
-                self.most_put_in = max(self.most_put_in, self._put_in)
                 QtCore.QTimer.singleShot(0, lambda name=name: self._settle(name))
 
     def _make_widgets(self) -> None:
@@ -135,15 +123,8 @@ class LayoutManager:
                 composite.SetName(name)
                 self._widgets[name] = SliceWidget(self, node, None)  # before the next node is added
                 self._widgets[name]._composite = self._scene.AddNode(composite)
-                self._made += 1
-                self.most_at_once = max(self.most_at_once, self._made)
-                QtCore.QTimer.singleShot(0, self._forget_made)
-
-    def _forget_made(self) -> None:
-        self._made = 0
 
     def _settle(self, name: str) -> None:
-        self._put_in = 0
         node = self._widgets[name].mrmlSliceNode()
         if node.GetScene() is self._scene:
             node.SetDimensions(*_PIXELS)

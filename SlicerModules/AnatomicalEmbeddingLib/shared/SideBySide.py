@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 
 import vtk
@@ -22,33 +22,25 @@ _BEFORE = "AnatomicalEmbedding.LayoutBefore"  # of the layout node: the layout t
 _VIEW_PREFIX = "AE"
 
 
-def layoutOf(names: Sequence[str], number: int = ROWS, wide: bool = True, most: int | None = None) -> str:
-    """Layout description for volumes of these names: ROWS, or one AXIAL view each in as many rows as columns.
-
-    most: only the first so many views.
-    """
+def layoutOf(names: Sequence[str], number: int = ROWS, wide: bool = True) -> str:
+    """Layout description for volumes of these names: ROWS, or one AXIAL view each in as many rows as columns."""
     if number == ROWS:
-        rows = [[_view(row, *each) for each in _orientations(number, wide)] for row in range(len(names))]
+        orientations = ORIENTATIONS if wide else ORIENTATIONS[::2]
+        rows = [[_view(row, *each) for each in orientations] for row in range(len(names))]
     else:
         columns = min(math.ceil(math.sqrt(len(names))), 3 if wide else 2)
         views = [_view(row, *ORIENTATIONS[0]) for row in range(len(names))]
         rows = [views[first : first + columns] for first in range(0, len(views), columns)]
-    items = []
-    for n, row in enumerate(rows):
-        part = row if most is None else row[: max(most - n * len(rows[0]), 0)]
-        if part:
-            items.append(f'<item name="{escape(names[n])}"><layout type="horizontal">{"".join(part)}</layout></item>')
+    items = [
+        f'<item name="{escape(name)}"><layout type="horizontal">{"".join(row)}</layout></item>'
+        for name, row in zip(names, rows, strict=False)
+    ]
     return f'<layout type="vertical" split="true">{"".join(items)}</layout>'
 
 
 def viewTag(row: int, orientation: str) -> str:
     """Singleton tag, and layout name, of a view of our layouts."""
     return f"{_VIEW_PREFIX}{row + 1}{orientation}"
-
-
-def _orientations(number: int, wide: bool) -> Sequence[tuple[str, str]]:
-    """(orientation, colour) of each scan's views."""
-    return ORIENTATIONS[:1] if number == AXIAL else ORIENTATIONS if wide else ORIENTATIONS[::2]
 
 
 def offerLayouts(
@@ -71,56 +63,22 @@ def offerLayouts(
     scene.AddObserver(scene.StartCloseEvent, lambda *_: _restoreFormerLayout(scene))
 
 
-def makeViews(scene, count: int, number: int = ROWS, wide: bool = True) -> Iterator[str]:
-    """Make the views of a layout for so many volumes that are not there yet, one a step, as the layout would make them
-    all at once: each takes Slicer about a fifth of a second, in which nothing else goes on.
-    """
-    if scene.GetFirstNodeByClass("vtkMRMLLayoutNode") is None:  # no main window
-        return
-    for row in range(count):
-        for orientation, colour in _orientations(number, wide):
-            tag = viewTag(row, orientation)
-            if scene.GetSingletonNode(tag, "vtkMRMLSliceNode") is None:
-                node = scene.CreateNodeByClass("vtkMRMLSliceNode")  # with the orientations that all views have
-                node.UnRegister(None)
-                node.SetLayoutName(tag)
-                node.SetName(tag)
-                node.SetOrientation(orientation)
-                node.SetLayoutLabel(_label(row, orientation))
-                node.SetLayoutColor(*(int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)))
-                scene.AddNode(node)
-                yield tag
-
-
-def showSideBySide(
-    scene,
-    volumeNodes: Sequence,
-    number: int = ROWS,
-    wide: bool = True,
-    afterEach: Callable[[], object] | None = None,
-) -> bool:
+def showSideBySide(scene, volumeNodes: Sequence, number: int = ROWS, wide: bool = True) -> bool:
     """Show each volume in views of its own, with ruler and orientation marker; False where the scene has no layout (no
     main window). New views get their place in the window, and their offset, only when events are processed: fit the
     volumes after that.
-
-    afterEach(): processes events. Views are then put into the window one by one, for each that is new there takes
-    Slicer about a tenth of a second; without it all at once.
     """
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     if layoutNode is None or not volumeNodes:
         return False
     names = [volume.GetName() for volume in volumeNodes]
-    views = len(names) * len(_orientations(number, wide))
-    for most in [views] if afterEach is None else range(1, views + 1):
-        with NodeModify(layoutNode):  # at each the window is laid out anew
-            _describe(layoutNode, number, names, wide, most)
-            layoutNode.SetAttribute(_NAMES, json.dumps(names))
-            if layoutNode.GetViewArrangement() not in (ROWS, AXIAL):
-                layoutNode.SetAttribute(_BEFORE, str(layoutNode.GetViewArrangement()))
-            layoutNode.RemoveAllMaximizedViewNodes()  # a view that fills the window would go on doing so
-            layoutNode.SetViewArrangement(number)
-        if afterEach is not None:
-            afterEach()
+    with NodeModify(layoutNode):  # the window is laid out once
+        _describe(layoutNode, number, names, wide)
+        layoutNode.SetAttribute(_NAMES, json.dumps(names))
+        if layoutNode.GetViewArrangement() not in (ROWS, AXIAL):
+            layoutNode.SetAttribute(_BEFORE, str(layoutNode.GetViewArrangement()))
+        layoutNode.RemoveAllMaximizedViewNodes()  # a view that fills the window would stay as it is
+        layoutNode.SetViewArrangement(number)
     for row, volume in enumerate(volumeNodes):
         for node in _viewsInRow(scene, row):
             _showIn(scene, node, row, volume)
@@ -151,21 +109,17 @@ def _view(row: int, orientation: str, colour: str) -> str:
     return (
         f'<item><view class="vtkMRMLSliceNode" singletontag="{viewTag(row, orientation)}">'
         f'<property name="orientation" action="default">{orientation}</property>'
-        f'<property name="viewlabel" action="default">{_label(row, orientation)}</property>'
+        f'<property name="viewlabel" action="default">{row + 1}{orientation[0]}</property>'
         f'<property name="viewcolor" action="default">{colour}</property>'
         f'<property name="viewgroup" action="default">{FIRST_VIEW_GROUP + row}</property></view></item>'
     )
 
 
-def _label(row: int, orientation: str) -> str:
-    return f"{row + 1}{orientation[0]}"
-
-
-def _describe(layoutNode, number: int, names: Sequence[str], wide: bool = True, most: int | None = None) -> None:
-    if layoutNode.IsLayoutDescription(number):
-        layoutNode.SetLayoutDescription(number, layoutOf(names, number, wide, most))
-    else:
-        layoutNode.AddLayoutDescription(number, layoutOf(names, number, wide, most))
+def _describe(layoutNode, number: int, names: Sequence[str], wide: bool = True) -> None:
+    describe = (
+        layoutNode.SetLayoutDescription if layoutNode.IsLayoutDescription(number) else layoutNode.AddLayoutDescription
+    )
+    describe(number, layoutOf(names, number, wide))
 
 
 def _restoreFormerLayout(scene) -> None:

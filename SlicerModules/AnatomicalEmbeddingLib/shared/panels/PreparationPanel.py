@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-import qt
+import slicer.util
 from slicer.i18n import tr as _
 
+from ... import moduleResource
 from ..maps.MapStore import FAILED, READY, WAITING, WORKING, MapState
 from ..Signal import Listener
 from .Session import Session
@@ -21,23 +22,10 @@ class PreparationPanel(Listener):
         self.session = session
         self._volumes: list = []
         self._shown: list | None = None
-        self.widget = qt.QWidget()
-        self.progressBar = qt.QProgressBar()
-        self.progressBar.setRange(0, 100)
-        self.button = qt.QPushButton()
-        self.button.objectName = "prepareButton"
+        self.widget = slicer.util.loadUI(str(moduleResource("UI/AnatomicalEmbeddingPreparation.ui")))
+        ui = slicer.util.childWidgetVariables(self.widget)
+        self.progressBar, self.button, self.label = ui.progressBar, ui.prepareButton, ui.preparationLabel
         self.button.connect("clicked(bool)", self._onClicked)
-        self.label = qt.QLabel()
-        self.label.objectName = "preparationLabel"
-        self.label.wordWrap = True
-        self.label.setTextFormat(qt.Qt.RichText)
-        row = qt.QHBoxLayout()
-        row.addWidget(self.progressBar, 1)
-        row.addWidget(self.button)
-        column = qt.QVBoxLayout(self.widget)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addLayout(row)
-        column.addWidget(self.label)
         parentLayout.addWidget(self.widget)
         self.listen(session.ticked, self.update)
         self.update()
@@ -68,15 +56,7 @@ class PreparationPanel(Listener):
         self.button.visible = ready < len(states) or not states  # a finished bar needs no room
         self.button.text = _("Cancel") if self._working else _("Prepare scans")
         self.button.enabled = ready < len(states)
-        self.button.toolTip = self._toolTip(states)
         self.label.text = "<br>".join([*_progressLines(states, ready), *_noteLines(states), *_failureLines(states)])
-
-    def _toolTip(self, states: list[tuple[str, MapState]]) -> str:
-        if not states:
-            return _("Choose scans first.")
-        if self._working:
-            return _("Stop preparing; scans that are ready stay ready.")
-        return _("Embed the scans, which matching needs; done once a scan, in the background.")
 
     def _onClicked(self) -> None:
         if self._working:
@@ -115,8 +95,7 @@ def _failureLines(states: list[tuple[str, MapState]]) -> list[str]:
     for name, state in states:
         if state.status == FAILED:
             sentences.setdefault(state.sentence, []).append(name)
-    lines = []
-    for sentence, names in sentences.items():
-        line = sentence if sentence.startswith(f"{names[0]}:") else f"{', '.join(names)}: {sentence}"
-        lines.append(coloured(line, BAD))
-    return lines
+    return [
+        coloured(sentence if sentence.startswith(f"{names[0]}:") else f"{', '.join(names)}: {sentence}", BAD)
+        for sentence, names in sentences.items()
+    ]

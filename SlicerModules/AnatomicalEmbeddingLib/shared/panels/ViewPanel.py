@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 
 import qt
 import slicer
+import slicer.util
 import vtk
 from slicer.i18n import tr as _
 
+from ... import moduleResource
 from .. import SceneNodes, SideBySide, Views
 from ..CtWindow import PRESETS, CtWindows, setWindow
 from ..Signal import Signal
@@ -29,23 +30,15 @@ class ViewPanel:
         self.scene, self._volumes = scene, volumes
         self.laidOut = Signal()
         self._windows = CtWindows(self._ofOnePatient)
-        parentLayout.addWidget(qt.QLabel(_("Window:")))
-        self.windowButtons = {}
-        titles = {"Soft tissue": _("Soft tissue"), "Lung": _("Lung"), "Bone": _("Bone"), "Brain": _("Brain")}
-        for name, (window, level) in PRESETS.items():
-            button = qt.QPushButton(titles[name])
-            button.setObjectName(f"window{name.replace(' ', '')}Button")
-            tip = _("Show all scans with window {window:g} and level {level:g} HU.")
-            button.setToolTip(tip.format(window=window, level=level))
-            button.setMinimumWidth(1)
-            button.connect("clicked(bool)", self._setter(name))
-            parentLayout.addWidget(button)
-            self.windowButtons[name] = button
+        self.widget = slicer.util.loadUI(str(moduleResource("UI/AnatomicalEmbeddingWindows.ui")))
+        parentLayout.addWidget(self.widget)
+        ui = slicer.util.childWidgetVariables(self.widget)
+        for name in PRESETS:
+            getattr(ui, f"window{name.replace(' ', '')}Button").connect("clicked(bool)", self._setter(name))
 
     def update(self) -> None:
         """Scans have come or gone."""
-        for button in self.windowButtons.values():
-            button.enabled = bool(self._volumes())
+        self.widget.enabled = bool(self._volumes())
 
     def poll(self) -> None:
         """Show loaded scans as soft tissue, and one patient's scans alike; to be called a few times a second."""
@@ -58,27 +51,18 @@ class ViewPanel:
             self._layOut([*seen, node], SideBySide.ROWS)
         return bool(seen)
 
-    def layOut(self, number: int = SideBySide.ROWS) -> None:
-        """Show the scans side by side, in ROWS of views or one AXIAL view each, each scan whole.
-
-        Views are made, put into the window and drawn one by one, and Slicer handles events in between.
-        """
+    def layOut(self, number: int) -> None:
+        """Show the scans side by side, in ROWS of views or one AXIAL view each, each scan whole."""
         self._layOut(list(self._volumes()), number)
 
     def _layOut(self, volumes: list, number: int) -> None:
-        nodes, wide = volumes[: _MOST[number]], _isWindowWide()
-        made = 0
-        for _view in SideBySide.makeViews(self.scene, len(nodes), number, wide):
-            made += 1
-            _processEvents()
-        with _drawingAtTheEnd():
-            shown = SideBySide.showSideBySide(self.scene, nodes, number, wide, _processEvents if made else None)
-            _processEvents()  # views that are new in the window take their size, and offset 0
-            for node in nodes:
-                Views.fit(self.scene, node)
-        if not shown:
+        nodes = volumes[: _MOST[number]]
+        if not SideBySide.showSideBySide(self.scene, nodes, number, _isWindowWide()):
             self.laidOut.emit(_("There are no views to lay out."))
             return
+        _processEvents()  # views that are new in the window take their size, and offset 0
+        for node in nodes:
+            Views.fit(self.scene, node)
         left = len(volumes) - len(nodes)
         text = _("The first {count} scans are shown; {left} more are not.").format(count=len(nodes), left=left)
         self.laidOut.emit(text if left else "")
@@ -108,23 +92,6 @@ def _processEvents() -> None:
     slicer.app.processEvents(qt.QEventLoop.ExcludeUserInputEvents)
 
 
-@contextmanager
-def _drawingAtTheEnd() -> Iterator[None]:
-    """Let slice views draw only once, at the end, and process events between them."""
-    manager = slicer.app.layoutManager()
-    names = manager.sliceViewNames() if manager is not None else []
-    views = [manager.sliceWidget(name).sliceView() for name in names]
-    for view in views:
-        view.pauseRender()
-    try:
-        yield
-    finally:
-        for view in views:
-            view.forceRender()  # before it resumes, which would draw what was asked for meanwhile
-            view.resumeRender()
-            _processEvents()
-
-
 def _seen(scene) -> list:
     """The volumes in slice views that can be seen, in their order."""
     manager = slicer.app.layoutManager()
@@ -151,15 +118,15 @@ def writeInViews(scene, texts: Mapping[str, str]) -> None:
 
 def _drawSliceViewsSoon(again: Callable[[], None]) -> None:
     """Let all slice views draw themselves at the places that again() shows, once the events under way are processed:
-    those of a scene just loaded stay black until someone asks.
+    those of a scene just loaded stay black otherwise.
     """
-    qt.QTimer.singleShot(0, lambda: _drawSliceViews(again))
 
+    def draw() -> None:
+        _processEvents()
+        again()
+        manager = slicer.app.layoutManager()
+        if manager is not None:
+            for name in manager.sliceViewNames():
+                manager.sliceWidget(name).sliceView().scheduleRender()
 
-def _drawSliceViews(again: Callable[[], None]) -> None:
-    _processEvents()
-    again()
-    manager = slicer.app.layoutManager()
-    if manager is not None:
-        for name in manager.sliceViewNames():
-            manager.sliceWidget(name).sliceView().scheduleRender()
+    qt.QTimer.singleShot(0, draw)
