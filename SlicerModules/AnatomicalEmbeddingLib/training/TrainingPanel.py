@@ -94,7 +94,7 @@ class TrainingPanel:
     def _onInstall(self) -> None:
         self._news = ""
         try:
-            install(missingForEngine(), ModuleSettings.wheelFolder())
+            install(missingForEngine())
         except InstallError as error:
             self._news = coloured(str(error), BAD)
         self.refresh()

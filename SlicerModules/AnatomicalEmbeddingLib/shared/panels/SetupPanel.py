@@ -93,9 +93,8 @@ class SetupPanel(Listener):
         showText(self.ui.messageLabel, coloured(problem, BAD) if problem else "")
 
     def _onInstall(self) -> None:
-        before = self._missing()
         try:
-            install(before, ModuleSettings.wheelFolder())
+            install(self._missing())
             message = ""
         except InstallError as error:
             message = str(error)
