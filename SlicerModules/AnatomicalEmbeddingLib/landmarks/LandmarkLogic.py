@@ -83,7 +83,7 @@ class LandmarkLogic(Listener):
             self._observer = None
             self._views.placeInOwnViews(self.points)
         self.points, self._refused, self._awaited = listNode, [], ""
-        self.history.clear()
+        self.history = LandmarkHistory(self.scene)
         if listNode is not None:
             self._observer = ListObserver(
                 listNode,
@@ -210,7 +210,7 @@ class LandmarkLogic(Listener):
         """Match one point that lies elsewhere now, and write its answers."""
         self.prepare()
         with self._writing:
-            sentences = self._matcher.matchMoved(self.template, [pointId], effort)
+            sentences = self._matcher.match(self.template, effort, pointId)
         self._showAnswers(sentences)
 
     def _updateAnswers(self) -> None:
@@ -221,7 +221,7 @@ class LandmarkLogic(Listener):
         if self.points is not None and self.template is not None:
             with self._writing:
                 self._answers.tidy()
-                sentences = self._matcher.matchMissing(self.template, self.effort)
+                sentences = self._matcher.match(self.template, self.effort)
         self._showAnswers(sentences)
 
     def _showAnswers(self, sentences: Sequence[str]) -> None:
@@ -285,7 +285,7 @@ class LandmarkLogic(Listener):
         self._recordStep()
 
     def undo(self) -> None:
-        """Go back to the state before the user's last step."""
+        """Restore the state before the user's last step."""
         self._restore(self.history.undo)
 
     def redo(self) -> None:
@@ -314,12 +314,12 @@ class LandmarkLogic(Listener):
     def _recordStep(self) -> None:
         """Keep the state for undo, if the user has changed it."""
         if self.points is not None:
-            self.history.record(self.points, self._answers.lists.values())
+            self.history.record(self.points, self._answers.lists.values(), isStep=True)
             self.changed.emit()
 
     def _refreshHistory(self) -> None:
         if self.points is not None:
-            self.history.refresh(self.points, self._answers.lists.values())
+            self.history.record(self.points, self._answers.lists.values(), isStep=False)
 
     def _restore(self, step: Callable[[], bool]) -> None:
         if self.points is None:

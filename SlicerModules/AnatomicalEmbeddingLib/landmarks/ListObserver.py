@@ -51,11 +51,6 @@ class ListObserver:
             self._node.RemoveObserver(tag)
         self._tags = []
 
-    @property
-    def inHand(self) -> bool:
-        """Is a point being dragged?"""
-        return self._inHand
-
     def takeDirty(self) -> bool:
         """Were there other changes since the last call? Changes during a drag are reported after it."""
         dirty = self._dirty and not self._inHand
