@@ -154,7 +154,6 @@ def valuesOf(parameterNode):
 
 
 def rememberSettings(settings):
-    """Keep the settings of a run for the next new scene."""
     ModuleSettings.setValue(_LAST_SETTINGS, json.dumps(settings.toDict()))
 
 

@@ -161,7 +161,6 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.say("")
 
     def initializeParameterNode(self):
-        """Show the parameter node of the scene, with a template."""
         super().initializeParameterNode()
         self._chooseTemplate()
 
@@ -173,7 +172,6 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
                 self._parameterNode.template = volumes[0]
 
     def _scans(self):
-        """The template and the targets."""
         return [node for node in [self.logic.template, *self.logic.targets] if node is not None]
 
     def _onLaidOut(self, sentence):
@@ -181,7 +179,6 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.say(sentence)
 
     def onExport(self):
-        """Write the matches to a table node."""
         node = writeResults(slicer.mrmlScene, self.logic)
         self.say(
             _('Written to the table "{name}"; save it from the Tables or Data module.').format(name=node.GetName())
@@ -218,7 +215,6 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
             self._parameterNode.alignKind = kind
 
     def showParameters(self, node):
-        """Set logic and panel by the parameter node."""
         template, points = _ifHere(node.template), _ifHere(node.points)
         if points is not self.logic.points:
             self.say("")  # the sentences are about another list

@@ -77,7 +77,6 @@ class CohortHits(Listener):
         self._markers.follow()
 
     def marker(self, volumeNode):
-        """The mark in a scan, or None."""
         return self._markers.of(volumeNode)
 
     def _load(self, hit: CohortPlace) -> Steps[None]:

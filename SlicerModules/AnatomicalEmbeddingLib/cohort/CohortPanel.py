@@ -42,7 +42,6 @@ class CohortPanel(Listener):
         self.update()
 
     def update(self) -> None:
-        """Show the places, and the scan that is being read."""
         hits, table = self.hits, self.ui.cohortTable
         if self._listed != hits.places[:_MOST]:
             self._listed = hits.places[:_MOST]

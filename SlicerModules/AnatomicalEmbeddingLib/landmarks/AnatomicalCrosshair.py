@@ -49,7 +49,6 @@ class AnatomicalCrosshair(Listener):
             self._forget()
 
     def poll(self) -> None:
-        """Show the latest place, if it has not been shown."""
         if self._pending is not None and self._clock() - self._last >= _INTERVAL:
             place, self._pending = self._pending, None
             self._last = self._clock()
@@ -74,7 +73,6 @@ class AnatomicalCrosshair(Listener):
             Views.jump(self.scene, node, world, centre=False, without=sliceNode)
 
     def marker(self, volumeNode):
-        """The mark in a scan, or None."""
         return self._markers.of(volumeNode)
 
     def _onCursor(self, caller, event: str) -> None:

@@ -89,7 +89,6 @@ class AnswerList:
         return self.node.GetNodeReference(VOLUME_ROLE)
 
     def follow(self) -> None:
-        """Put the list below the parent transform of the volume."""
         wanted = self.volumeNode.GetTransformNodeID()
         if self.node.GetTransformNodeID() != wanted:
             self.node.SetAndObserveTransformNodeID(wanted)
@@ -123,7 +122,6 @@ class AnswerList:
         return answer
 
     def show(self, answer: Answer) -> None:
-        """Show status and text of an answer at its point."""
         node, index = self.node, self.node.GetControlPointIndexByID(answer.pointId)
         node.SetNthControlPointDescription(index, answer.text)
         node.SetNthControlPointSelected(index, answer.status in (MATCHED, MOVED) and not answer.outdated)

@@ -116,7 +116,6 @@ class AnswerLists:
                 each.keep(answers)
 
     def followVolumes(self) -> None:
-        """Put each list below the parent transform of its volume."""
         for each in self.lists.values():
             each.follow()
 

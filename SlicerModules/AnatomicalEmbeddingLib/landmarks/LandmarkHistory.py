@@ -40,11 +40,9 @@ class LandmarkHistory(UndoStack[_State | None]):
             self.refresh(state)
 
     def undo(self) -> bool:
-        """Restore the state before the last step; False where there was no step."""
         return super().undo() and self._restore()
 
     def redo(self) -> bool:
-        """Restore the state after the step that was undone last; False where no step was undone."""
         return super().redo() and self._restore()
 
     def _restore(self) -> bool:

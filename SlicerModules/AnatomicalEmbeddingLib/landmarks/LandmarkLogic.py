@@ -75,7 +75,6 @@ class LandmarkLogic(Listener):
         self._linkAnswers()
 
     def setPoints(self, listNode) -> None:
-        """Choose the template's point list, or None."""
         if listNode is self.points:
             return
         if self._observer is not None:
@@ -124,7 +123,6 @@ class LandmarkLogic(Listener):
         return self._answers.lists.get(volumeNode.GetID())
 
     def rows(self) -> list[Row]:
-        """A row for each point of the template, in its order."""
         return self._answers.rows(self._matcher.outside)
 
     def absences(self, pointId: str) -> dict[str, str]:
@@ -136,13 +134,11 @@ class LandmarkLogic(Listener):
         return dict.fromkeys(absent, f"{row.label}: not in this scan")
 
     def jumpTo(self, pointId: str) -> None:
-        """Move the views of every scan to a point and its answers."""
         self._awaited = ""
         self._views.jumpTo(self.template, self.points, pointId, self._answers)
         self.shown.emit(pointId)
 
     def showInOwnViews(self) -> None:
-        """Draw each list in the views of its volume alone."""
         self._views.restrict(self.template, self.points, self.targets, self._answers)
 
     # -- the way of a click ------------------------------------------------------------------------------------------
@@ -163,7 +159,6 @@ class LandmarkLogic(Listener):
         self._endStep(pointId)
 
     def _onMoved(self, index: int) -> None:
-        """A point of the template was dragged and released."""
         pointId = self.points.GetNthControlPointID(index)
         self._match(pointId, self.effort)
         self._endStep(pointId)
@@ -207,7 +202,6 @@ class LandmarkLogic(Listener):
         return True
 
     def _match(self, pointId: str, effort: str) -> None:
-        """Match one point that lies elsewhere now, and write its answers."""
         self.prepare()
         with self._writing:
             sentences = self._matcher.match(self.template, effort, pointId)
@@ -235,7 +229,6 @@ class LandmarkLogic(Listener):
         self.changed.emit()
 
     def _endStep(self, pointId: str) -> None:
-        """A point was placed or moved: record the step, and show the point."""
         self._recordStep()
         if self.jumps:
             self._jumpToAwaited(pointId)
@@ -260,7 +253,6 @@ class LandmarkLogic(Listener):
         self._recordStep()
 
     def renamePoint(self, pointId: str, label: str) -> None:
-        """Give a point and its answers another label."""
         index = self.points.GetControlPointIndexByID(pointId)
         if index >= 0 and self.points.GetNthControlPointLabel(index) != label:
             with self._writing:
@@ -269,7 +261,6 @@ class LandmarkLogic(Listener):
             self._recordStep()
 
     def deletePoint(self, pointId: str) -> None:
-        """Delete a point and its answers."""
         index = self.points.GetControlPointIndexByID(pointId)
         if index >= 0:
             self.points.RemoveNthControlPoint(index)
@@ -285,11 +276,9 @@ class LandmarkLogic(Listener):
         self._recordStep()
 
     def undo(self) -> None:
-        """Restore the state before the user's last step."""
         self._restore(self.history.undo)
 
     def redo(self) -> None:
-        """Do the step again that was undone last."""
         self._restore(self.history.redo)
 
     def _answerByHand(self, pointId: str, volumeNode, status: str, position: Sequence[float] | None) -> None:
@@ -312,7 +301,6 @@ class LandmarkLogic(Listener):
         self._recordStep()
 
     def _recordStep(self) -> None:
-        """Keep the state for undo, if the user has changed it."""
         if self.points is not None:
             self.history.record(self.points, self._answers.lists.values(), isStep=True)
             self.changed.emit()

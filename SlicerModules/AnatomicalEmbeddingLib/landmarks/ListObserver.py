@@ -46,7 +46,6 @@ class ListObserver:
         ]
 
     def stop(self) -> None:
-        """Observe no longer."""
         for tag in self._tags:
             self._node.RemoveObserver(tag)
         self._tags = []

@@ -43,7 +43,6 @@ class MatchTable(Listener):
         self.update()
 
     def update(self) -> None:
-        """Show the rows of the logic."""
         self._rows, targets = self.logic.rows(), self.logic.targets
         headers = [_("Landmark"), *(node.GetName() for node in targets)]
         with self._filling:
@@ -58,7 +57,6 @@ class MatchTable(Listener):
                     putCell(table, r, c, text, tip, colour)
 
     def menuFor(self, row: int, column: int):
-        """The menu of a cell."""
         menu = qt.QMenu(self.widget)
         menu.setAttribute(qt.Qt.WA_DeleteOnClose)
         pointId = self._rows[row].pointId
@@ -76,7 +74,6 @@ class MatchTable(Listener):
         return menu
 
     def _shown(self, row: Row, node) -> tuple[str, str, str | None]:
-        """Text, tool tip and background of a cell, with or without an answer."""
         answer = row.answers.get(node.GetID())
         if answer is not None:
             sign, colour = _LOOKS[answer.status]

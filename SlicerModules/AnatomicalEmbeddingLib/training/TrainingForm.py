@@ -54,7 +54,6 @@ class TrainingForm:
         self._showRecipe()
 
     def settings(self) -> TrainingSettings:
-        """The settings that the widgets show."""
         plain = {name: getattr(getattr(self.ui, widget), key) for name, (widget, key) in _WIDGETS.items()}
         return TrainingSettings(
             scanFolders=tuple(self._folders()),

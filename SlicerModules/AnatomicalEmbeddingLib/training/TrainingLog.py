@@ -38,7 +38,6 @@ class LossCurve:
 
     @property
     def last(self) -> int:
-        """The last step; 0 before the first."""
         return self.steps[-1] if self.steps else 0
 
     def add(self, step: int, mean: float) -> None:

@@ -73,7 +73,6 @@ class TrainingPanel:
             self.update()
 
     def update(self) -> None:
-        """Show the present state."""
         running, run = self.process.running, self._run
         problem = "" if running else self._problem()
         self.form.setEnabled(not running)
@@ -174,7 +173,6 @@ class TrainingPanel:
         self.refresh()
 
     def _problem(self) -> str:
-        """A sentence about what keeps a run from being started, or ""."""
         if self._missingPackages:
             return _("Training needs {names}; press Install packages.").format(names=", ".join(self._missingPackages))
         settings = self.form.settings()

@@ -51,7 +51,6 @@ class FindPanel(Listener):
         self.update()
 
     def update(self) -> None:
-        """Show the answers that have come."""
         ui, search = self.ui, self.search
         ready = bool(search.volumes)
         ui.findEdit.enabled = ui.reportButton.enabled = ui.reportFileButton.enabled = ready

@@ -90,12 +90,10 @@ class WordSearch(Listener):
 
     @property
     def busy(self) -> bool:
-        """Is a question being answered, or a name waited for?"""
         return self._job.busy or self._point is not None
 
     @property
     def text(self) -> str:
-        """The words that are looked for, or ""."""
         return "" if self._query is None else self._query.text
 
     def offers(self, text: str) -> list[str]:
@@ -172,7 +170,6 @@ class WordSearch(Listener):
 
     @property
     def steps(self) -> list[Step]:
-        """The places of the words."""
         return [] if self._query is None else list(self._query.steps)
 
     def found(self, volumeNode) -> FoundPlace | None:
@@ -299,7 +296,6 @@ class WordSearch(Listener):
         return (yield from self._job.inBackground(run, [node]))
 
     def _searchedOf(self, node) -> _Searched:
-        """The finder of a scan with a map."""
         searched, embedding = self._searched.get(node.GetID()), self.store.map(node)
         if searched is None or searched.embedding is not embedding:
             searched = self._searched[node.GetID()] = _Searched(embedding)
@@ -327,7 +323,6 @@ class WordSearch(Listener):
         self._wasLoaded = True
 
     def _forgetAll(self) -> None:
-        """The scene closes."""
         self.volumes, self._point, self.sentences = [], None, []
         self._searched.clear()
         self._typed = False

@@ -64,7 +64,7 @@ def test_the_panel_closed_while_working_gives_everything_back(kit, reader):
     assert store.busy
     kit.close(reader.panel)
     assert not store.busy
-    assert not reader.panel.session.attached
+    assert not reader.panel.session._panels
     assert not [thread for thread in threading.enumerate() if thread.name == "AnatomicalEmbedding"]
 
 

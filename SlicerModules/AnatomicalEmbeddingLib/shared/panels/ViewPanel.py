@@ -37,7 +37,6 @@ class ViewPanel:
             getattr(ui, f"window{name.replace(' ', '')}Button").connect("clicked(bool)", self._setter(name))
 
     def update(self) -> None:
-        """Scans have come or gone."""
         self.widget.enabled = bool(self._volumes())
 
     def poll(self) -> None:

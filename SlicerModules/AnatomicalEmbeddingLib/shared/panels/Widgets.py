@@ -69,13 +69,11 @@ class StatusLines:
         self._show()
 
     def say(self, sentence: str) -> None:
-        """Add a sentence."""
         if sentence and sentence not in self._sentences:
             self._sentences.append(sentence)
             self._show()
 
     def clear(self) -> None:
-        """Remove all sentences."""
         self._sentences = []
         self._show()
 
