@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import slicer.util
 
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+
 from ..shared import Views
 from ..shared.Markers import Markers
 from ..shared.SceneJob import SceneJob, Steps
@@ -48,8 +50,6 @@ class CohortHits(Listener):
 
     def open(self, path: str | Path) -> None:
         """Read the places of a table; where it cannot be read, `reported` says why, and the former ones stay."""
-        from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-
         try:
             places = readPlaces(path)
         except AnatomicalEmbeddingError as error:

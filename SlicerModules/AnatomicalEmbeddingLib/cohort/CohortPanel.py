@@ -30,8 +30,6 @@ class CohortPanel(Listener):
         self._listed: list[CohortPlace] = []
         table = ui.cohortTable
         setColumns(table, [_("Scan"), _("Probability"), _("Error")])
-        table.setSelectionBehavior(qt.QAbstractItemView.SelectRows)
-        table.setEditTriggers(qt.QAbstractItemView.NoEditTriggers)
         table.horizontalHeader().setSectionResizeMode(0, qt.QHeaderView.Stretch)
         table.connect("cellDoubleClicked(int,int)", self._onDoubleClick)
         ui.cohortButton.connect("clicked(bool)", self._onButton)

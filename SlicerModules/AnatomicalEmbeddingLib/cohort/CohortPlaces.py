@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from AnatomicalEmbedding.errors import PointsError
+
 _COLUMNS = ("scan", "status", "probability", "expected_error_mm", "r", "a", "s")
 _STATUS = ("matched", "uncertain", "absent")
 
@@ -30,7 +32,6 @@ class CohortPlace:
 
 def readPlaces(path: str | Path) -> list[CohortPlace]:
     """The places of a table, in its order. Raises PointsError, which names the file, where it is no such table."""
-    from AnatomicalEmbedding.errors import PointsError
     from AnatomicalEmbedding.scan.sources import distinct_names
 
     path = Path(path)

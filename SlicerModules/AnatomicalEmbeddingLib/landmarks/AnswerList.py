@@ -18,7 +18,7 @@ from ..shared.Colours import AMBER, GREEN
 from ..shared.MatchWords import errorText
 from ..shared.SceneNodes import nodesOf
 from ..shared.Views import keepingPlaceNode
-from .ControlPoints import definedIds, worldOf
+from .ControlPoints import definedIds, makeIdsUnique, worldOf
 
 MOVED, REMOVED = "moved", "removed"  # by the user's hand
 VOLUME_ROLE, SOURCE_ROLE = "AnatomicalEmbedding.Volume", "AnatomicalEmbedding.SourceLandmarks"
@@ -113,11 +113,12 @@ class AnswerList:
         index = node.GetControlPointIndexByID(answer.pointId) if answer.pointId else -1
         if index < 0:
             index = node.AddControlPoint(vtk.vtkVector3d(*position))
+            makeIdsUnique(node)
         else:
             node.SetNthControlPointPosition(index, *position)
         node.SetNthControlPointLabel(index, label)
         node.SetNthControlPointAssociatedNodeID(index, self.volumeNode.GetID())
-        answer = replace(answer, pointId=_uniqueId(node, index))
+        answer = replace(answer, pointId=node.GetNthControlPointID(index))
         self.show(answer)
         return answer
 
@@ -151,13 +152,6 @@ class AnswerList:
 
     def __len__(self) -> int:
         return len(definedIds(self.node))
-
-
-def _uniqueId(node, index: int) -> str:
-    others = {node.GetNthControlPointID(n) for n in range(node.GetNumberOfControlPoints()) if n != index}
-    while (pointId := node.GetNthControlPointID(index)) in others or not pointId:
-        node.ResetNthControlPointID(index)
-    return pointId
 
 
 def isAnswers(listNode) -> bool:

@@ -114,7 +114,7 @@ class LandmarkLogic(Listener):
             self._answers.followVolumes()
         if self._observer is not None and self._observer.takeDirty():
             self._updateAnswers()
-            self._recordStep()
+            self._record()
 
     # -- answers -----------------------------------------------------------------------------------------------------
 
@@ -229,7 +229,7 @@ class LandmarkLogic(Listener):
         self.changed.emit()
 
     def _endStep(self, pointId: str) -> None:
-        self._recordStep()
+        self._record()
         if self.jumps:
             self._jumpToAwaited(pointId)
 
@@ -245,12 +245,12 @@ class LandmarkLogic(Listener):
     def setByHand(self, pointId: str, volumeNode, pointWorld: Sequence[float]) -> None:
         """Set the user's own answer, which no matching overwrites."""
         self._answerByHand(pointId, volumeNode, MOVED, fromWorld(volumeNode, [pointWorld])[0])
-        self._recordStep()
+        self._record()
 
     def setNotVisible(self, pointId: str, volumeNode) -> None:
         """Note that the scan does not show the point, as the user says."""
         self._answerByHand(pointId, volumeNode, REMOVED, None)
-        self._recordStep()
+        self._record()
 
     def renamePoint(self, pointId: str, label: str) -> None:
         index = self.points.GetControlPointIndexByID(pointId)
@@ -258,7 +258,7 @@ class LandmarkLogic(Listener):
             with self._writing:
                 self.points.SetNthControlPointLabel(index, label)
             self._updateAnswers()
-            self._recordStep()
+            self._record()
 
     def deletePoint(self, pointId: str) -> None:
         index = self.points.GetControlPointIndexByID(pointId)
@@ -273,7 +273,7 @@ class LandmarkLogic(Listener):
             self._answers.forget(definedIds(self.points) if pointIds is None else pointIds, volumeNode, corrections)
         self.prepare()
         self._updateAnswers()
-        self._recordStep()
+        self._record()
 
     def undo(self) -> None:
         self._restore(self.history.undo)
@@ -291,23 +291,19 @@ class LandmarkLogic(Listener):
         pointId = each.sourceOf(answerId)
         if pointId is not None:
             self._answerByHand(pointId, each.volumeNode, MOVED, fromNode(each.node, answerId))
-            self._recordStep()
+            self._record()
 
     def _onEdited(self) -> None:
         """Points were removed, here or among the answers, or several were placed at once."""
         if self.points is not None and definedIds(self.points):
             self.prepare()
         self._updateAnswers()
-        self._recordStep()
+        self._record()
 
-    def _recordStep(self) -> None:
+    def _record(self, isStep: bool = True) -> None:
         if self.points is not None:
-            self.history.record(self.points, self._answers.lists.values(), isStep=True)
+            self.history.record(self.points, self._answers.lists.values(), isStep)
             self.changed.emit()
-
-    def _refreshHistory(self) -> None:
-        if self.points is not None:
-            self.history.record(self.points, self._answers.lists.values(), isStep=False)
 
     def _restore(self, step: Callable[[], bool]) -> None:
         if self.points is None:
@@ -316,8 +312,7 @@ class LandmarkLogic(Listener):
             restored = step()
         if restored:
             self._updateAnswers()
-            self._refreshHistory()
-            self.changed.emit()
+            self._record(isStep=False)
 
     # -- changes of maps and nodes -----------------------------------------------------------------------------------
 
@@ -330,7 +325,7 @@ class LandmarkLogic(Listener):
             self.changed.emit()
             return
         self._updateAnswers()
-        self._refreshHistory()
+        self._record(isStep=False)
         if self._awaited and not self._writing:
             self._jumpToAwaited(self._awaited)
 
@@ -351,7 +346,7 @@ class LandmarkLogic(Listener):
         self._answers.link(self.points, self.targets)
         self.showInOwnViews()
         self._updateAnswers()
-        self._refreshHistory()
+        self._record(isStep=False)
 
     def _observerOf(self, each: AnswerList) -> ListObserver:
         def corrected(index: int) -> None:

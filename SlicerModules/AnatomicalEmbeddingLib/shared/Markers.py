@@ -31,8 +31,6 @@ class PassingNodes:
         node.SetSaveWithScene(False)
         with Views.keepingPlaceNode(self.scene):
             self.scene.AddNode(node)
-        node.CreateDefaultDisplayNodes()
-        node.GetDisplayNode().SetSaveWithScene(False)
         self._nodes[volumeNode.GetID()] = node.GetID()
         return node
 
@@ -73,7 +71,9 @@ class Markers(PassingNodes):
     def _make(self, volumeNode):
         """A point list with one locked point, without a label."""
         node = self.add(volumeNode, "vtkMRMLMarkupsFiducialNode", self._name)
+        node.CreateDefaultDisplayNodes()
         display = node.GetDisplayNode()
+        display.SetSaveWithScene(False)
         display.SetSelectedColor(*self._colour)
         display.SetPointLabelsVisibility(False)
         display.SetGlyphTypeFromString("CrossDot2D")

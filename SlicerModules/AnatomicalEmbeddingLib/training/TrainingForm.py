@@ -22,6 +22,7 @@ _WIDGETS = {  # setting -> the widget that shows it, and the widget's property
     "furtherOptions": ("optionsEdit", "text"),
     "runFolder": ("runFolderEdit", "currentPath"),
 }
+_CHANGED = {"value": "valueChanged(int)", "text": "textChanged(QString)"}
 _OTHERS = ("scanFoldersList", "addFolderButton", "removeFolderButton", "recipeCombo", "startCombo", "deviceCombo")
 
 
@@ -44,13 +45,13 @@ class TrainingForm:
         ui.deviceCombo.addItems(list(DEVICES))
         ui.addFolderButton.connect("clicked(bool)", self._onAdd)
         ui.removeFolderButton.connect("clicked(bool)", self._onRemove)
-        for edit in (ui.validationFolderEdit, ui.runFolderEdit):
-            connectPath(edit, self._onChanged)
         for combo in (ui.recipeCombo, ui.startCombo, ui.deviceCombo):
             combo.connect("currentIndexChanged(int)", self._onChanged)
-        for spin in (ui.minutesSpin, ui.stepsSpin, ui.threadsSpin, ui.validateSpin):
-            spin.connect("valueChanged(int)", self._onChanged)
-        ui.optionsEdit.connect("textChanged(QString)", self._onChanged)
+        for name, key in _WIDGETS.values():
+            if key == "currentPath":
+                connectPath(getattr(ui, name), self._onChanged)
+            else:
+                getattr(ui, name).connect(_CHANGED[key], self._onChanged)
         self._showRecipe()
 
     def settings(self) -> TrainingSettings:

@@ -10,6 +10,8 @@ import qt
 import slicer
 from slicer.i18n import tr as _
 
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+
 from ..shared.panels import ModuleSettings
 from ..shared.panels.PackageSetup import InstallError, install, missingForEngine
 from ..shared.panels.Widgets import BAD, GOOD, WARNING, coloured
@@ -116,8 +118,6 @@ class TrainingPanel:
 
     def _start(self, finishNow: bool) -> None:
         """Start a run, or resume that of the folder. finishNow: do one more step and write the weights."""
-        from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-
         settings = self.form.settings()
         self.ui.logEdit.clear()
         try:

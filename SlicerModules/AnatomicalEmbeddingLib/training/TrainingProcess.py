@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+
 from ..shared.processes.EngineProcess import FAILED, FINISHED, STOPPED, EngineProcess, stopReason
 from ..shared.Signal import Signal
 from .TrainingLog import LossCurve
@@ -50,8 +52,6 @@ class TrainingProcess(EngineProcess):
 
         Raises AnatomicalEmbeddingError when the process cannot be started or the folder not be written to.
         """
-        from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-
         self.requireReady()
         try:
             rememberRun(settings)

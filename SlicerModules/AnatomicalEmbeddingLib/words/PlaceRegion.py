@@ -56,7 +56,9 @@ class RegionNodes(PassingNodes):
             return
         node = self.add(volumeNode, "vtkMRMLSegmentationNode", title)
         SceneNodes.addHiddenItem(self.scene, node)
+        node.CreateDefaultDisplayNodes()
         display = node.GetDisplayNode()
+        display.SetSaveWithScene(False)
         display.SetVisibility3D(False)  # a surface would have to be made for it
         node.SetAndObserveTransformNodeID(volumeNode.GetTransformNodeID())
         for mask, (share, colour, inside) in zip(region.masks, _SHARES, strict=True):

@@ -21,7 +21,6 @@ class PreparationPanel(Listener):
     def __init__(self, parentLayout, session: Session) -> None:
         self.session = session
         self._volumes: list = []
-        self._shown: list | None = None
         self.widget = slicer.util.loadUI(str(moduleResource("UI/AnatomicalEmbeddingPreparation.ui")))
         ui = slicer.util.childWidgetVariables(self.widget)
         self.progressBar, self.button, self.label = ui.progressBar, ui.prepareButton, ui.preparationLabel
@@ -36,27 +35,19 @@ class PreparationPanel(Listener):
         self.update()
 
     def update(self) -> None:
-        """Show the present state, if it has changed."""
         self._volumes = [node for node in self._volumes if node.GetScene() is self.session.scene]
         states = [(node.GetName(), self.session.store.state(node)) for node in self._volumes]
-        summary = [(name, s.status, round(s.share, 2), s.what, s.sentence, _notes(s)) for name, s in states]
-        if summary != self._shown:
-            self._shown = summary
-            self._show(states)
-
-    @property
-    def _working(self) -> bool:
-        return any(self.session.store.state(node).status in (WAITING, WORKING) for node in self._volumes)
-
-    def _show(self, states: list[tuple[str, MapState]]) -> None:
-        share = sum(state.share for _name, state in states) / len(states) if states else 0.0
         ready = sum(state.status == READY for _name, state in states)
-        self.progressBar.value = round(100 * share)
+        self.progressBar.value = round(100 * sum(state.share for _name, state in states) / max(len(states), 1))
         self.progressBar.visible = ready < len(states)
         self.button.visible = ready < len(states) or not states  # a finished bar needs no room
         self.button.text = _("Cancel") if self._working else _("Prepare scans")
         self.button.enabled = ready < len(states)
         self.label.text = "<br>".join([*_progressLines(states, ready), *_noteLines(states), *_failureLines(states)])
+
+    @property
+    def _working(self) -> bool:
+        return any(self.session.store.state(node).status in (WAITING, WORKING) for node in self._volumes)
 
     def _onClicked(self) -> None:
         if self._working:

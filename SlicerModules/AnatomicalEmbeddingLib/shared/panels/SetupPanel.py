@@ -181,6 +181,4 @@ def _torchText(missing: bool) -> str:
 
 def _sizeText(size: int) -> str:
     """Bytes in words: "340 MB", "2.1 GB"."""
-    if size >= 10**9:
-        return f"{size / 10**9:.1f} GB"
-    return f"{size / 10**6:.0f} MB" if size >= 10**6 or size == 0 else f"{max(round(size / 1000), 1)} kB"
+    return f"{size / 10**9:.1f} GB" if size >= 10**9 else f"{size / 10**6:.0f} MB"
