@@ -18,7 +18,7 @@ from ..shared.Colours import AMBER, GREEN
 from ..shared.MatchWords import errorText
 from ..shared.SceneNodes import nodesOf
 from ..shared.Views import keepingPlaceNode
-from .ControlPoints import definedIds, makeIdsUnique, worldOf
+from .ControlPoints import makeIdsUnique, worldOf
 
 MOVED, REMOVED = "moved", "removed"  # by the user's hand
 VOLUME_ROLE, SOURCE_ROLE = "AnatomicalEmbedding.Volume", "AnatomicalEmbedding.SourceLandmarks"
@@ -149,9 +149,6 @@ class AnswerList:
 
     def hasPoint(self, answer: Answer) -> bool:
         return self.node.GetControlPointIndexByID(answer.pointId) >= 0
-
-    def __len__(self) -> int:
-        return len(definedIds(self.node))
 
 
 def isAnswers(listNode) -> bool:

@@ -245,12 +245,10 @@ class LandmarkLogic(Listener):
     def setByHand(self, pointId: str, volumeNode, pointWorld: Sequence[float]) -> None:
         """Set the user's own answer, which no matching overwrites."""
         self._answerByHand(pointId, volumeNode, MOVED, fromWorld(volumeNode, [pointWorld])[0])
-        self._record()
 
     def setNotVisible(self, pointId: str, volumeNode) -> None:
         """Note that the scan does not show the point, as the user says."""
         self._answerByHand(pointId, volumeNode, REMOVED, None)
-        self._record()
 
     def renamePoint(self, pointId: str, label: str) -> None:
         index = self.points.GetControlPointIndexByID(pointId)
@@ -285,13 +283,13 @@ class LandmarkLogic(Listener):
         with self._writing:
             self._answers.setByHand(pointId, volumeNode, status, position)
         self._showAnswers([])
+        self._record()
 
     def _onAnswerMoved(self, each: AnswerList, index: int) -> None:
         answerId = each.node.GetNthControlPointID(index)
         pointId = each.sourceOf(answerId)
         if pointId is not None:
             self._answerByHand(pointId, each.volumeNode, MOVED, fromNode(each.node, answerId))
-            self._record()
 
     def _onEdited(self) -> None:
         """Points were removed, here or among the answers, or several were placed at once."""

@@ -33,8 +33,9 @@ class ViewPanel:
         self.widget = slicer.util.loadUI(str(moduleResource("UI/AnatomicalEmbeddingWindows.ui")))
         parentLayout.addWidget(self.widget)
         ui = slicer.util.childWidgetVariables(self.widget)
-        for name in PRESETS:
-            getattr(ui, f"window{name.replace(' ', '')}Button").connect("clicked(bool)", self._setter(name))
+        for name, preset in PRESETS.items():
+            button = getattr(ui, f"window{name.replace(' ', '')}Button")
+            button.connect("clicked(bool)", lambda _on, preset=preset: setWindow(self._volumes(), *preset))
 
     def update(self) -> None:
         self.widget.enabled = bool(self._volumes())
@@ -65,9 +66,6 @@ class ViewPanel:
         left = len(volumes) - len(nodes)
         text = _("The first {count} scans are shown; {left} more are not.").format(count=len(nodes), left=left)
         self.laidOut.emit(text if left else "")
-
-    def _setter(self, name: str) -> Callable[[], None]:
-        return lambda: setWindow(self._volumes(), *PRESETS[name])
 
     def _ofOnePatient(self, volumes: Sequence) -> list[list]:
         groups: dict[int, list] = {}
