@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import slicer
 import slicer.util
 
 from .TrainingLog import LossCurve
@@ -43,7 +42,7 @@ class TrainingCurves:
         if len(known) != 1 + len(columns) or any(node.GetScene() is None for node in known):
             for node in known:
                 if node.GetScene() is not None:
-                    slicer.mrmlScene.RemoveNode(node)
+                    node.GetScene().RemoveNode(node)
             nodes.clear()
         if not columns["step"]:
             return None
