@@ -42,7 +42,7 @@ def test_a_missing_package_is_installed_on_agreement_or_reported(prepared, tmp_p
 
     missing, asked = {"html": ["jinja2"]}, []
 
-    def refuse(names, _folder):
+    def refuse(names):
         asked.append(names)
         raise InstallError("You declined.")
 
