@@ -53,7 +53,7 @@ def test_a_missing_package_is_installed_on_agreement_or_reported(prepared, tmp_p
     assert asked == [["jinja2"]]
     assert "HTML report was not written: it needs jinja2. You declined." in prepared.ui.exportedLabel.text
     assert [path.name for path in tmp_path.glob("follow-up*")] == ["follow-up-Miller.csv"]
-    monkeypatch.setattr(FilesPanel, "install", lambda names, _folder: missing.clear())
+    monkeypatch.setattr(FilesPanel, "install", lambda names: missing.clear())
     prepared.export()
     assert (tmp_path / "follow-up-Miller.html").is_file()
 
