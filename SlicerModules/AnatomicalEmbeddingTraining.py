@@ -18,10 +18,11 @@ from slicer.ScriptedLoadableModule import (
 
 from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 from AnatomicalEmbeddingLib.shared.panels.ModulePanel import ModulePanel
-from AnatomicalEmbeddingLib.shared.panels.PackageSetup import installMissing, missingForEngine
+from AnatomicalEmbeddingLib.shared.panels.PackageSetup import missingForEngine
 from AnatomicalEmbeddingLib.shared.panels.SelfTests import runSelfTests, startSelfTest
 from AnatomicalEmbeddingLib.shared.processes.EngineProcess import pythonCommand
 from AnatomicalEmbeddingLib.training.TrainingCurves import TrainingCurves
+from AnatomicalEmbeddingLib.training.TrainingLog import LossCurve
 from AnatomicalEmbeddingLib.training.TrainingPanel import TrainingPanel
 from AnatomicalEmbeddingLib.training.TrainingProcess import TrainingProcess
 from AnatomicalEmbeddingLib.training.TrainingSettings import TrainingSettings
@@ -84,15 +85,7 @@ class AnatomicalEmbeddingTrainingWidget(ScriptedLoadableModuleWidget, ModulePane
 
         self.logic = AnatomicalEmbeddingTrainingLogic()
         self.atEnd(self.logic.process.close)
-        self.panel = TrainingPanel(
-            self.ui,
-            self.logic.process,
-            self.logic.curves,
-            useWeights=ModuleSettings.setWeights,
-            missing=missingForEngine,
-            install=installMissing,
-            showChart=showChart,
-        )
+        self.panel = TrainingPanel(self.ui, self.logic.process, self.logic.curves)
         self.panel.form.changed.connect(self._onForm)
         self.panel.started.connect(rememberSettings)
         self.timer = qt.QTimer()
@@ -109,9 +102,6 @@ class AnatomicalEmbeddingTrainingWidget(ScriptedLoadableModuleWidget, ModulePane
     def enter(self):
         self.initializeParameterNode()
         self.panel.refresh()
-
-    def exit(self):
-        """A run goes on, and so does the panel, which follows it."""
 
     def initializeParameterNode(self):
         """Show what the scene holds; a new scene starts with the settings of the last run on this computer."""
@@ -151,7 +141,7 @@ class AnatomicalEmbeddingTrainingLogic(ScriptedLoadableModuleLogic):
     def __init__(self, parent=None):
         ScriptedLoadableModuleLogic.__init__(self, parent)
         self.process = TrainingProcess(pythonCommand())
-        self.curves = TrainingCurves(slicer.mrmlScene)
+        self.curves = TrainingCurves()
 
     def getParameterNode(self):
         return AnatomicalEmbeddingTrainingParameterNode(super().getParameterNode())
@@ -163,14 +153,7 @@ def valuesOf(parameterNode):
     return values | {"scanFolders": list(values["scanFolders"])}
 
 
-def showChart(chartNode):
-    """Show a chart in a plot view, in a layout that has one; without a main window nothing is shown."""
-    if slicer.app.layoutManager() is not None:
-        slicer.modules.plots.logic().ShowChartInLayout(chartNode)
-
-
 def rememberSettings(settings):
-    """Keep the settings of a run for the next new scene."""
     ModuleSettings.setValue(_LAST_SETTINGS, json.dumps(settings.toDict()))
 
 
@@ -219,5 +202,5 @@ class AnatomicalEmbeddingTrainingTest(ScriptedLoadableModuleTest):
                 time.sleep(0.1)
             self.assertEqual(results[0].outcome, "finished", "\n".join(lines))
             self.assertTrue(results[0].weights.is_file())
-            logic.curves.read(settings.runFolder)
-            self.assertEqual(logic.curves.lossChart.GetNthPlotSeriesNode(0).GetTableNode().GetNumberOfRows(), 2)
+            chart = logic.curves.showLoss(LossCurve.read(settings.runFolder))
+            self.assertEqual(chart.GetNthPlotSeriesNode(0).GetTableNode().GetNumberOfRows(), 2)

@@ -102,7 +102,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.scanChoice = ScanForm(scene, self.ui.targetSelector)
         self._targets = []
         self.preparation = self.closing(PreparationPanel(self.ui.preparationArea.layout(), self.session))
-        self.matchTable = self.closing(MatchTable(self.ui.matchArea.layout(), self.logic))
+        self.matchTable = self.closing(MatchTable(self.ui.matchTable, self.logic))
         self.ui.statusLabel.visible = self.ui.nameLabel.visible = False
         self.alignment = self.closing(AlignmentLogic(scene, store))
         self.alignPanel = self.closing(AlignPanel(self.ui, self.alignment, self.session))
@@ -111,10 +111,10 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.viewButtons.laidOut.connect(self._onLaidOut)
         self.hits.layOut = self.viewButtons.layOutWith
         self.logic.reported.connect(self.say)
-        self.logic.shown.connect(self._onShown)
+        self.logic.shown.connect(lambda pointId: writeInViews(scene, self.logic.absences(pointId)))
         self.logic.changed.connect(self._showButtons)
-        self.words.changed.connect(self._onWords)
-        self.words.named.connect(self._showName)
+        self.words.changed.connect(lambda: writeInViews(scene, self.words.absences()))
+        self.words.named.connect(lambda: setattr(self.ui.nameLabel, "text", self.words.name))
         self.crosshair.moved.connect(self.words.nameAt)
         self.listen(self.session.ticked, self._onTick)
 
@@ -122,7 +122,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.addObserver(scene, scene.NodeRemovedEvent, self._onNodes)
         ui = self.ui
         ui.targetSelector.connect("checkedNodesChanged()", self._onTargetsChecked)
-        ui.pointsSelector.connect("nodeAddedByUser(vtkMRMLNode*)", self._onPointsAdded)
+        ui.pointsSelector.connect("nodeAddedByUser(vtkMRMLNode*)", lambda node: node.CreateDefaultDisplayNodes())
         ui.gridButton.connect("clicked(bool)", lambda: self.viewButtons.layOut(ROWS))
         ui.axialButton.connect("clicked(bool)", lambda: self.viewButtons.layOut(AXIAL))
         ui.crosshairCheckBox.connect("toggled(bool)", self._onCrosshair)
@@ -160,7 +160,6 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.say("")
 
     def initializeParameterNode(self):
-        """Show the parameter node of the scene, with a template."""
         super().initializeParameterNode()
         self._chooseTemplate()
 
@@ -172,26 +171,13 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
                 self._parameterNode.template = volumes[0]
 
     def _scans(self):
-        """The template and the targets."""
         return [node for node in [self.logic.template, *self.logic.targets] if node is not None]
 
     def _onLaidOut(self, sentence):
         self.logic.showInOwnViews()
         self.say(sentence)
 
-    def _onShown(self, pointId):
-        """All views have gone to a point: write into the views of scans that do not show it."""
-        writeInViews(slicer.mrmlScene, self.logic.absences(pointId))
-
-    def _onWords(self):
-        """Answers have come: write into the views of scans that do not show the place."""
-        writeInViews(slicer.mrmlScene, self.words.absences())
-
-    def _showName(self):
-        self.ui.nameLabel.text = self.words.name
-
     def onExport(self):
-        """Write the matches to a table node."""
         node = writeResults(slicer.mrmlScene, self.logic)
         self.say(
             _('Written to the table "{name}"; save it from the Tables or Data module.').format(name=node.GetName())
@@ -219,9 +205,6 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.ui.nameLabel.text = ""
         self.ui.nameLabel.visible = on
 
-    def _onPointsAdded(self, node):
-        node.CreateDefaultDisplayNodes()
-
     def _onTargetsChecked(self):
         if self.takesInput:
             self.scanChoice.write(self._parameterNode)
@@ -231,7 +214,6 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
             self._parameterNode.alignKind = kind
 
     def showParameters(self, node):
-        """Set logic and panel by the parameter node."""
         template, points = _ifHere(node.template), _ifHere(node.points)
         if points is not self.logic.points:
             self.say("")  # the sentences are about another list
@@ -252,27 +234,13 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self._showButtons()
 
     def _showButtons(self):
-        """Enable the buttons that can be used; the tool tip of another one says why it cannot."""
         ui, logic = self.ui, self.logic
-        ready = logic.template is not None and bool(logic.targets)
-        rows = logic.points is not None and logic.points.GetNumberOfControlPoints() > 0
-        missing = "" if ready else _("Load at least two CTs.")
+        isReady = logic.template is not None and bool(logic.targets)
+        hasPoints = logic.points is not None and logic.points.GetNumberOfControlPoints() > 0
         ui.placeWidget.setEnabled(logic.template is not None and logic.points is not None)
-        ui.placeWidget.setToolTip("" if logic.points is not None else _("Choose or create a point list first."))
         self.viewButtons.update()
-        for widget, on, tip in (
-            (ui.gridButton, ready, _("A row of views for each scan: three, or two in a narrow window.")),
-            (ui.axialButton, ready, _("One axial view for each scan; a double click in one makes it larger.")),
-            (
-                ui.crosshairCheckBox,
-                ready,
-                _("Move the mouse in one scan; all others follow ({key}).").format(key=_CROSSHAIR_KEY),
-            ),
-            (ui.againButton, ready and rows, _("Match all points again; what was set by hand stays.")),
-            (ui.exportButton, ready and rows, _("Write all matches to a table.")),
-        ):
-            widget.enabled = on
-            widget.toolTip = tip if on else missing or _("Place a point first.")
+        ui.gridButton.enabled = ui.axialButton.enabled = ui.crosshairCheckBox.enabled = isReady
+        ui.againButton.enabled = ui.exportButton.enabled = isReady and hasPoints
         ui.undoButton.enabled, ui.redoButton.enabled = logic.history.canUndo, logic.history.canRedo
 
 

@@ -47,10 +47,9 @@ class Watched:
     def __init__(self, engine: Path | None = None, **options: object) -> None:
         self.process = TrainingProcess([sys.executable], engine)
         vars(self.process).update(options)
-        self.lines, self.progress, self.validations, self.results = [], [], [], []
+        self.lines, self.progress, self.results = [], [], []
         self.process.logged.connect(self.lines.append)
         self.process.progressed.connect(self.progress.append)
-        self.process.validated.connect(self.validations.append)
         self.process.finished.connect(self.results.append)
 
     def until(self, condition: Callable[[], object], seconds: float = 60.0) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from AnatomicalEmbeddingLib.training.TrainingLog import LossCurve, Validations
+from AnatomicalEmbeddingLib.training.TrainingLog import LossCurve, bestOf, readValidations
 
 HEADER = "step,loss,learning_rate,minutes\r\n"
 
@@ -47,6 +47,6 @@ def test_steps_done_again_replace_those_a_kill_lost():
 
 def test_best_row_has_the_least_mean_over_kinds(tmp_path):
     (tmp_path / "validation.csv").write_text("step,phantom,centre\n10,9.0,20.0\n20,12.0,8.0\n30,8.0,12.0\n")
-    assert Validations.read(tmp_path).best() == 1
+    assert bestOf(readValidations(tmp_path))["step"] == 20
     (tmp_path / "validation.csv").write_text("step,phantom\n")
-    assert Validations.read(tmp_path).best() is None
+    assert bestOf(readValidations(tmp_path)) is None

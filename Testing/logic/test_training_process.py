@@ -20,7 +20,6 @@ FINISH = """
 say("prepared scan one")
 for n in (1, 2, 3):
     step(n, 3, 1 / n)
-(folder / "validation.csv").write_text("step,phantom\\n3,8.50\\n")
 print(json.dumps({"weights": str(folder / "weights.safetensors"), "sha256": "0", "steps": 3, "minutes": 0.1}))
 return 0
 """
@@ -68,7 +67,6 @@ def test_lines_become_signals_and_the_end_has_weights(watch, tmp_path):
     assert [p.step for p in run.progress] == [1, 2, 3]
     assert [p.loss for p in run.progress] == [1, 0.5, 1 / 3]
     assert run.lines == ["prepared scan one"]
-    assert [rows.at(-1) for rows in run.validations] == [{"phantom": 8.5}]
     assert not run.process.running
     assert inspectRun(tmp_path / "run").settings == run.process.settings
 

@@ -104,7 +104,7 @@ def test_the_anatomical_crosshair_follows_the_mouse(bench):
     try:
         assert crosshair.enabled
         bench.views[0].move(patient(0).points_ras["liver_dome"])
-        marker = crosshair.marker(bench.volumes[1])
+        marker = crosshair.markers.of(bench.volumes[1])
         found = np.array(marker.GetNthControlPointPositionWorld(0))
         assert np.linalg.norm(found - patient(1).points_ras["liver_dome"]) < 10.0
         assert abs(centre(bench.views[1])[2] - found[2]) < 0.01

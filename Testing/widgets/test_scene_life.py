@@ -88,4 +88,4 @@ def test_a_module_whose_set_up_failed_ends_without_further_errors(kit, name, beg
             widget.setup()
     widget.exit()
     widget.cleanup()
-    assert not sharedSession().attached
+    assert not sharedSession()._panels

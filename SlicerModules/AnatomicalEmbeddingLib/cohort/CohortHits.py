@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import slicer.util
 
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+
 from ..shared import Views
 from ..shared.Markers import Markers
 from ..shared.SceneJob import SceneJob, Steps
@@ -42,14 +44,12 @@ class CohortHits(Listener):
         self._job = SceneJob(scene)
         self._job.reported.connect(self.reported.emit)
         self._shown = None  # the volume that the next one replaces in the views
-        self._markers = Markers(scene, "Place in a cohort", _COLOUR)
+        self.markers = Markers(scene, "Place in a cohort", _COLOUR)
         self.observe(scene, scene.StartCloseEvent, lambda *_: self._forgetAll())
         self.atEnd(self._job.close, self._forgetAll)
 
     def open(self, path: str | Path) -> None:
         """Read the places of a table; where it cannot be read, `reported` says why, and the former ones stay."""
-        from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-
         try:
             places = readPlaces(path)
         except AnatomicalEmbeddingError as error:
@@ -74,11 +74,7 @@ class CohortHits(Listener):
     def poll(self) -> None:
         """Continue, and let marks follow their scans into other views; to be called a few times a second."""
         self._job.poll()
-        self._markers.follow()
-
-    def marker(self, volumeNode):
-        """The mark in a scan, or None."""
-        return self._markers.of(volumeNode)
+        self.markers.follow()
 
     def _load(self, hit: CohortPlace) -> Steps[None]:
         try:
@@ -109,13 +105,13 @@ class CohortHits(Listener):
         self._shown = node
         world = toWorld(node, hit.place)[0]
         Views.jump(self.scene, node, world, atMostMm=_ACROSS_MM)
-        self._markers.put(node, world)
+        self.markers.put(node, world)
         self.changed.emit()
 
     def _forgetAll(self) -> None:
         """The scans go with the scene; the places stay."""
         self._shown = None
-        self._markers.clear()
+        self.markers.clear()
         self.changed.emit()
 
 

@@ -30,8 +30,6 @@ class CohortPanel(Listener):
         self._listed: list[CohortPlace] = []
         table = ui.cohortTable
         setColumns(table, [_("Scan"), _("Probability"), _("Error")])
-        table.setSelectionBehavior(qt.QAbstractItemView.SelectRows)
-        table.setEditTriggers(qt.QAbstractItemView.NoEditTriggers)
         table.horizontalHeader().setSectionResizeMode(0, qt.QHeaderView.Stretch)
         table.connect("cellDoubleClicked(int,int)", self._onDoubleClick)
         ui.cohortButton.connect("clicked(bool)", self._onButton)
@@ -41,7 +39,6 @@ class CohortPanel(Listener):
         self.update()
 
     def update(self) -> None:
-        """Show the places, and the scan that is being read."""
         hits, table = self.hits, self.ui.cohortTable
         if self._listed != hits.places[:_MOST]:
             self._listed = hits.places[:_MOST]

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from AnatomicalEmbedding.errors import PointsError
+
 _COLUMNS = ("scan", "status", "probability", "expected_error_mm", "r", "a", "s")
 _STATUS = ("matched", "uncertain", "absent")
-_MOST_BYTES = 100_000_000  # of some hundred thousand scans
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,41 +32,30 @@ class CohortPlace:
 
 def readPlaces(path: str | Path) -> list[CohortPlace]:
     """The places of a table, in its order. Raises PointsError, which names the file, where it is no such table."""
-    from AnatomicalEmbedding.errors import PointsError
     from AnatomicalEmbedding.scan.sources import distinct_names
 
     path = Path(path)
     remedy = "choose a places.csv that `anatemb cohort find` has written."
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise PointsError(f"{path}: is too large for a table of places; {remedy}")
         with path.open(encoding="utf-8-sig", newline="") as file:
             table = csv.DictReader(file, strict=True)
             if tuple(table.fieldnames or ()) != _COLUMNS:
                 raise PointsError(f"{path}: has other columns than a table of places; {remedy}")
-            places = [_place(row, f"{path}: line {table.line_num}", remedy) for row in table]
+            places = [_place(row) for row in table]
     except OSError as error:
         raise PointsError(f"{path}: cannot be read ({error.strerror}); {remedy}") from None
-    except (UnicodeDecodeError, csv.Error):
-        raise PointsError(f"{path}: is damaged, or no table; {remedy}") from None
+    except (ValueError, csv.Error) as error:
+        raise PointsError(f"{path}: line {table.line_num} is damaged ({error}); {remedy}") from None
     names = distinct_names([each.scan for each in places])
     return [replace(each, name=name) for each, name in zip(places, names, strict=True)]
 
 
-def _place(row: dict, where: str, remedy: str) -> CohortPlace:
-    from AnatomicalEmbedding.errors import PointsError
-
-    if set(row) != set(_COLUMNS) or None in row.values():
-        raise PointsError(f"{where}: has more or fewer values than columns; {remedy}")
-    if not row["scan"] or "\0" in row["scan"] or row["status"] not in _STATUS:
-        raise PointsError(f"{where}: names no scan, or an unknown status; {remedy}")
-    try:
-        chance, error, *place = (float(row[name]) if row[name] else None for name in _COLUMNS[2:])
-    except ValueError:
-        raise PointsError(f"{where}: holds a word where a number belongs; {remedy}") from None
-    whole = all(each is not None for each in place)
-    if not all(each is None or math.isfinite(each) for each in (chance, error, *place)) or whole == (
-        place == [None] * 3
-    ):
-        raise PointsError(f"{where}: holds an incomplete or infinite place; {remedy}")
-    return CohortPlace("", row["scan"], row["status"], chance, error, np.array(place) if whole else None)
+def _place(row: dict) -> CohortPlace:
+    """The place of a row, without a name. Raises ValueError where the row does not fit the columns."""
+    if set(row) != set(_COLUMNS) or not row["scan"] or row["status"] not in _STATUS or None in row.values():
+        raise ValueError("too few or too many values, no scan, or an unknown status")
+    chance, error, *place = (float(row[name]) if row[name] else None for name in _COLUMNS[2:])
+    numbers = [each for each in (chance, error, *place) if each is not None]
+    if place.count(None) not in (0, 3) or not all(map(math.isfinite, numbers)):
+        raise ValueError("an incomplete or infinite place")
+    return CohortPlace("", row["scan"], row["status"], chance, error, None if None in place else np.array(place))

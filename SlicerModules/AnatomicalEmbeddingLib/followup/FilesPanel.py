@@ -137,7 +137,7 @@ class ExportPanel(Listener):
         reason = ""
         if missing := [name for kind in kinds for name in missingForReport(kind)]:
             try:
-                install(missing, ModuleSettings.wheelFolder())
+                install(missing)
             except InstallError as error:
                 reason = str(error)
         lacking = {kind: missing for kind in kinds if (missing := missingForReport(kind))}

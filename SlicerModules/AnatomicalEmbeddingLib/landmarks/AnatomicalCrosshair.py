@@ -29,7 +29,7 @@ class AnatomicalCrosshair(Listener):
         self._clock, self._last = clock, -1.0
         self._pending: tuple | None = None
         self._observed: tuple | None = None
-        self._markers = Markers(scene, "Anatomical crosshair", _COLOUR)
+        self.markers = Markers(scene, "Anatomical crosshair", _COLOUR)
         self.observe(scene, scene.StartCloseEvent, self._onClosing)
         self.atEnd(lambda: self.setEnabled(False))
 
@@ -49,7 +49,6 @@ class AnatomicalCrosshair(Listener):
             self._forget()
 
     def poll(self) -> None:
-        """Show the latest place, if it has not been shown."""
         if self._pending is not None and self._clock() - self._last >= _INTERVAL:
             place, self._pending = self._pending, None
             self._last = self._clock()
@@ -64,18 +63,14 @@ class AnatomicalCrosshair(Listener):
         if source is None or not others or not source.contains(place)[0]:
             return
         found = self.store.engine.match(source, place, [self.store.map(node) for node in others], "fast")
-        self._markers.hide(volumeNode)
+        self.markers.hide(volumeNode)
         for node, matches in zip(others, found, strict=True):
             if matches.status is not None and matches.status[0] == "absent":
-                self._markers.hide(node)
+                self.markers.hide(node)
                 continue
             world = toWorld(node, matches.points_ras)[0]
-            self._markers.put(node, world)
+            self.markers.put(node, world)
             Views.jump(self.scene, node, world, centre=False, without=sliceNode)
-
-    def marker(self, volumeNode):
-        """The mark in a scan, or None."""
-        return self._markers.of(volumeNode)
 
     def _onCursor(self, caller, event: str) -> None:
         xyz, ras = [0.0] * 3, [0.0] * 3
@@ -93,4 +88,4 @@ class AnatomicalCrosshair(Listener):
 
     def _forget(self) -> None:
         self._pending = None
-        self._markers.clear()
+        self.markers.clear()

@@ -18,7 +18,7 @@ from ..shared.Colours import AMBER, GREEN
 from ..shared.MatchWords import errorText
 from ..shared.SceneNodes import nodesOf
 from ..shared.Views import keepingPlaceNode
-from .ControlPoints import definedIds, worldOf
+from .ControlPoints import makeIdsUnique, worldOf
 
 MOVED, REMOVED = "moved", "removed"  # by the user's hand
 VOLUME_ROLE, SOURCE_ROLE = "AnatomicalEmbedding.Volume", "AnatomicalEmbedding.SourceLandmarks"
@@ -89,7 +89,6 @@ class AnswerList:
         return self.node.GetNodeReference(VOLUME_ROLE)
 
     def follow(self) -> None:
-        """Put the list below the parent transform of the volume."""
         wanted = self.volumeNode.GetTransformNodeID()
         if self.node.GetTransformNodeID() != wanted:
             self.node.SetAndObserveTransformNodeID(wanted)
@@ -114,16 +113,16 @@ class AnswerList:
         index = node.GetControlPointIndexByID(answer.pointId) if answer.pointId else -1
         if index < 0:
             index = node.AddControlPoint(vtk.vtkVector3d(*position))
+            makeIdsUnique(node)
         else:
             node.SetNthControlPointPosition(index, *position)
         node.SetNthControlPointLabel(index, label)
         node.SetNthControlPointAssociatedNodeID(index, self.volumeNode.GetID())
-        answer = replace(answer, pointId=_uniqueId(node, index))
+        answer = replace(answer, pointId=node.GetNthControlPointID(index))
         self.show(answer)
         return answer
 
     def show(self, answer: Answer) -> None:
-        """Show status and text of an answer at its point."""
         node, index = self.node, self.node.GetControlPointIndexByID(answer.pointId)
         node.SetNthControlPointDescription(index, answer.text)
         node.SetNthControlPointSelected(index, answer.status in (MATCHED, MOVED) and not answer.outdated)
@@ -150,16 +149,6 @@ class AnswerList:
 
     def hasPoint(self, answer: Answer) -> bool:
         return self.node.GetControlPointIndexByID(answer.pointId) >= 0
-
-    def __len__(self) -> int:
-        return len(definedIds(self.node))
-
-
-def _uniqueId(node, index: int) -> str:
-    others = {node.GetNthControlPointID(n) for n in range(node.GetNumberOfControlPoints()) if n != index}
-    while (pointId := node.GetNthControlPointID(index)) in others or not pointId:
-        node.ResetNthControlPointID(index)
-    return pointId
 
 
 def isAnswers(listNode) -> bool:

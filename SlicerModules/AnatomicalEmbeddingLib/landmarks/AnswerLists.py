@@ -92,18 +92,17 @@ class AnswerLists:
                     kept[key] = each.write(labelOf(self.points, key), (0.0, 0.0, 0.0), gone)
             each.keep(kept)
 
-    def retract(self, ids: Iterable[str], keptFor: Sequence = ()) -> None:
-        """Remove answers to points that have moved, but in the targets `keptFor`, which get new ones at once. The
+    def retract(self, pointId: str, keptFor: Sequence = ()) -> None:
+        """Remove answers to a point that has moved, but in the targets `keptFor`, which get new ones at once. The
         user's own answers stay everywhere, and are marked as outdated.
         """
         for each in self.lists.values():
             answers = each.answers
-            for key in set(ids) & answers.keys():
-                if answers[key].byHand:
-                    answers[key] = replace(answers[key], outdated=True)
-                    each.show(answers[key])
-                elif each.volumeNode not in keptFor:
-                    each.remove(answers.pop(key))
+            if pointId in answers and answers[pointId].byHand:
+                answers[pointId] = replace(answers[pointId], outdated=True)
+                each.show(answers[pointId])
+            elif pointId in answers and each.volumeNode not in keptFor:
+                each.remove(answers.pop(pointId))
             each.keep(answers)
 
     def forget(self, ids: Iterable[str], volumeNode=None, corrections: bool = False) -> None:
@@ -117,7 +116,6 @@ class AnswerLists:
                 each.keep(answers)
 
     def followVolumes(self) -> None:
-        """Put each list below the parent transform of its volume."""
         for each in self.lists.values():
             each.follow()
 

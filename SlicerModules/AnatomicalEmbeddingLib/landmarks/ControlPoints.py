@@ -30,7 +30,6 @@ def makeIdsUnique(listNode) -> None:
 
 
 def labelOf(listNode, pointId: str) -> str:
-    """Label of a point."""
     return listNode.GetNthControlPointLabel(listNode.GetControlPointIndexByID(pointId))
 
 

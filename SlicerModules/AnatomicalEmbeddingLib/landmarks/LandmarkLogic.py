@@ -75,7 +75,6 @@ class LandmarkLogic(Listener):
         self._linkAnswers()
 
     def setPoints(self, listNode) -> None:
-        """Choose the template's point list, or None."""
         if listNode is self.points:
             return
         if self._observer is not None:
@@ -83,7 +82,7 @@ class LandmarkLogic(Listener):
             self._observer = None
             self._views.placeInOwnViews(self.points)
         self.points, self._refused, self._awaited = listNode, [], ""
-        self.history.clear()
+        self.history = LandmarkHistory(self.scene)
         if listNode is not None:
             self._observer = ListObserver(
                 listNode,
@@ -115,7 +114,7 @@ class LandmarkLogic(Listener):
             self._answers.followVolumes()
         if self._observer is not None and self._observer.takeDirty():
             self._updateAnswers()
-            self._recordStep()
+            self._record()
 
     # -- answers -----------------------------------------------------------------------------------------------------
 
@@ -124,7 +123,6 @@ class LandmarkLogic(Listener):
         return self._answers.lists.get(volumeNode.GetID())
 
     def rows(self) -> list[Row]:
-        """A row for each point of the template, in its order."""
         return self._answers.rows(self._matcher.outside)
 
     def absences(self, pointId: str) -> dict[str, str]:
@@ -136,13 +134,11 @@ class LandmarkLogic(Listener):
         return dict.fromkeys(absent, f"{row.label}: not in this scan")
 
     def jumpTo(self, pointId: str) -> None:
-        """Move the views of every scan to a point and its answers."""
         self._awaited = ""
         self._views.jumpTo(self.template, self.points, pointId, self._answers)
         self.shown.emit(pointId)
 
     def showInOwnViews(self) -> None:
-        """Draw each list in the views of its volume alone."""
         self._views.restrict(self.template, self.points, self.targets, self._answers)
 
     # -- the way of a click ------------------------------------------------------------------------------------------
@@ -163,7 +159,6 @@ class LandmarkLogic(Listener):
         self._endStep(pointId)
 
     def _onMoved(self, index: int) -> None:
-        """A point of the template was dragged and released."""
         pointId = self.points.GetNthControlPointID(index)
         self._match(pointId, self.effort)
         self._endStep(pointId)
@@ -207,10 +202,9 @@ class LandmarkLogic(Listener):
         return True
 
     def _match(self, pointId: str, effort: str) -> None:
-        """Match one point that lies elsewhere now, and write its answers."""
         self.prepare()
         with self._writing:
-            sentences = self._matcher.matchMoved(self.template, [pointId], effort)
+            sentences = self._matcher.match(self.template, effort, pointId)
         self._showAnswers(sentences)
 
     def _updateAnswers(self) -> None:
@@ -221,7 +215,7 @@ class LandmarkLogic(Listener):
         if self.points is not None and self.template is not None:
             with self._writing:
                 self._answers.tidy()
-                sentences = self._matcher.matchMissing(self.template, self.effort)
+                sentences = self._matcher.match(self.template, self.effort)
         self._showAnswers(sentences)
 
     def _showAnswers(self, sentences: Sequence[str]) -> None:
@@ -235,8 +229,7 @@ class LandmarkLogic(Listener):
         self.changed.emit()
 
     def _endStep(self, pointId: str) -> None:
-        """A point was placed or moved: record the step, and show the point."""
-        self._recordStep()
+        self._record()
         if self.jumps:
             self._jumpToAwaited(pointId)
 
@@ -252,24 +245,20 @@ class LandmarkLogic(Listener):
     def setByHand(self, pointId: str, volumeNode, pointWorld: Sequence[float]) -> None:
         """Set the user's own answer, which no matching overwrites."""
         self._answerByHand(pointId, volumeNode, MOVED, fromWorld(volumeNode, [pointWorld])[0])
-        self._recordStep()
 
     def setNotVisible(self, pointId: str, volumeNode) -> None:
         """Note that the scan does not show the point, as the user says."""
         self._answerByHand(pointId, volumeNode, REMOVED, None)
-        self._recordStep()
 
     def renamePoint(self, pointId: str, label: str) -> None:
-        """Give a point and its answers another label."""
         index = self.points.GetControlPointIndexByID(pointId)
         if index >= 0 and self.points.GetNthControlPointLabel(index) != label:
             with self._writing:
                 self.points.SetNthControlPointLabel(index, label)
             self._updateAnswers()
-            self._recordStep()
+            self._record()
 
     def deletePoint(self, pointId: str) -> None:
-        """Delete a point and its answers."""
         index = self.points.GetControlPointIndexByID(pointId)
         if index >= 0:
             self.points.RemoveNthControlPoint(index)
@@ -282,44 +271,37 @@ class LandmarkLogic(Listener):
             self._answers.forget(definedIds(self.points) if pointIds is None else pointIds, volumeNode, corrections)
         self.prepare()
         self._updateAnswers()
-        self._recordStep()
+        self._record()
 
     def undo(self) -> None:
-        """Go back to the state before the user's last step."""
         self._restore(self.history.undo)
 
     def redo(self) -> None:
-        """Do the step again that was undone last."""
         self._restore(self.history.redo)
 
     def _answerByHand(self, pointId: str, volumeNode, status: str, position: Sequence[float] | None) -> None:
         with self._writing:
             self._answers.setByHand(pointId, volumeNode, status, position)
         self._showAnswers([])
+        self._record()
 
     def _onAnswerMoved(self, each: AnswerList, index: int) -> None:
         answerId = each.node.GetNthControlPointID(index)
         pointId = each.sourceOf(answerId)
         if pointId is not None:
             self._answerByHand(pointId, each.volumeNode, MOVED, fromNode(each.node, answerId))
-            self._recordStep()
 
     def _onEdited(self) -> None:
         """Points were removed, here or among the answers, or several were placed at once."""
         if self.points is not None and definedIds(self.points):
             self.prepare()
         self._updateAnswers()
-        self._recordStep()
+        self._record()
 
-    def _recordStep(self) -> None:
-        """Keep the state for undo, if the user has changed it."""
+    def _record(self, isStep: bool = True) -> None:
         if self.points is not None:
-            self.history.record(self.points, self._answers.lists.values())
+            self.history.record(self.points, self._answers.lists.values(), isStep)
             self.changed.emit()
-
-    def _refreshHistory(self) -> None:
-        if self.points is not None:
-            self.history.refresh(self.points, self._answers.lists.values())
 
     def _restore(self, step: Callable[[], bool]) -> None:
         if self.points is None:
@@ -328,8 +310,7 @@ class LandmarkLogic(Listener):
             restored = step()
         if restored:
             self._updateAnswers()
-            self._refreshHistory()
-            self.changed.emit()
+            self._record(isStep=False)
 
     # -- changes of maps and nodes -----------------------------------------------------------------------------------
 
@@ -342,7 +323,7 @@ class LandmarkLogic(Listener):
             self.changed.emit()
             return
         self._updateAnswers()
-        self._refreshHistory()
+        self._record(isStep=False)
         if self._awaited and not self._writing:
             self._jumpToAwaited(self._awaited)
 
@@ -363,7 +344,7 @@ class LandmarkLogic(Listener):
         self._answers.link(self.points, self.targets)
         self.showInOwnViews()
         self._updateAnswers()
-        self._refreshHistory()
+        self._record(isStep=False)
 
     def _observerOf(self, each: AnswerList) -> ListObserver:
         def corrected(index: int) -> None:

@@ -5,10 +5,9 @@ Points are paired with answers by control point ID. The answers are written by `
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.matching.status import UNCERTAIN
 
 from ..shared.maps.MapStore import MapStore
@@ -25,48 +24,36 @@ class LandmarkMatcher:
         self.store, self._answers = store, answers
         self.outside: set[str] = set()
 
-    def matchMissing(self, template, effort: str) -> list[str]:
-        """Match points that have no answer, or one by other weights or of other voxels, in all targets with a map."""
-        points = self._answers.points
-        ids, templateMap = definedIds(points), self.store.map(template)
+    def match(self, template, effort: str, moved: str = "") -> list[str]:
+        """Match points that have no answer, or one by other weights or of other voxels, in all targets with a map.
+
+        moved: ID of a point that lies elsewhere now and is matched again; the user's own answers to it stay, and are
+        marked as outdated.
+        """
+        ids, templateMap = definedIds(self._answers.points), self.store.map(template)
         if templateMap is None or not ids:
+            self._answers.retract(moved)
             return []
-        places, inside = self._placesIn(template, ids)
-        sentences = self._noteOutside(template, ids, inside, set())
+        places = fromWorld(template, [worldOf(self._answers.points, pointId) for pointId in ids])
+        inside = templateMap.contains(places)
+        sentences = self._noteOutside(template, {ids[n] for n in np.flatnonzero(~inside)})
+        targets = [target for target in self._answers.targets if self.store.map(target) is not None]
+        # answers that are written anew at once stay drawn
+        self._answers.retract(moved, keptFor=() if moved in self.outside else targets)
         groups: dict[tuple[int, ...], list] = {}
-        for target in self._targetsWithMap():
+        for target in targets:
             source = madeFrom(templateMap, self.store.map(target))
             known = self._answers.answersIn(target)
-            missing = tuple(n for n in np.flatnonzero(inside) if _isMissing(known.get(ids[n]), source))
+            missing = tuple(
+                n for n in np.flatnonzero(inside) if not _isCurrent(known.get(ids[n]), source, ids[n] == moved)
+            )
             if missing:
                 groups.setdefault(missing, []).append(target)
-        for missing, targets in groups.items():  # mostly one group: a new point, all targets
-            sentences += self._match(template, [ids[n] for n in missing], places[list(missing)], targets, effort)
-        return sentences
-
-    def matchMoved(self, template, ids: Iterable[str], effort: str) -> list[str]:
-        """Match points again that lie elsewhere now. The user's own answers stay, and are marked as outdated."""
-        ids = [pointId for pointId in ids if worldOf(self._answers.points, pointId) is not None]
-        templateMap = self.store.map(template)
-        targets = self._targetsWithMap() if templateMap is not None else []
-        self._answers.retract(ids, keptFor=targets)  # answers that are written anew at once stay drawn
-        if templateMap is None or not ids:
-            return []
-        places, inside = self._placesIn(template, ids)
-        sentences = self._noteOutside(template, ids, inside, self.outside - set(ids))
-        for n, pointId in enumerate(ids):
-            if inside[n]:
-                free = [target for target in targets if not self._isByHand(pointId, target)]
-                sentences += self._match(template, [pointId], places[n : n + 1], free, effort)
-            else:
-                self._answers.retract([pointId])
+        for missing, group in groups.items():  # mostly one group: a new point, all targets
+            sentences += self._match(template, [ids[n] for n in missing], places[list(missing)], group, effort)
         return sentences
 
     def _match(self, template, ids: list[str], places: np.ndarray, targets: list, effort: str) -> list[str]:
-        from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-
-        if not targets:
-            return []
         templateMap, maps = self.store.map(template), [self.store.map(target) for target in targets]
         try:
             found = self.store.engine.match(templateMap, places, maps, effort)
@@ -78,25 +65,10 @@ class LandmarkMatcher:
             self._answers.write(target, ids, matches.points_ras, answers)
         return []
 
-    def _targetsWithMap(self) -> list:
-        return [target for target in self._answers.targets if self.store.map(target) is not None]
-
-    def _placesIn(self, template, ids: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        """(n, 3) in the template's own RAS mm; (n,) bool, whether its scan holds them."""
-        places = fromWorld(template, [worldOf(self._answers.points, pointId) for pointId in ids])
-        return places, self.store.map(template).contains(places)
-
-    def _isByHand(self, pointId: str, target) -> bool:
-        answer = self._answers.answersIn(target).get(pointId)
-        return answer is not None and answer.byHand
-
-    def _noteOutside(self, template, ids: list[str], inside: np.ndarray, others: set[str]) -> list[str]:
+    def _noteOutside(self, template, outside: set[str]) -> list[str]:
         """Note the points outside the template's scan; a sentence names the new ones."""
-        before, self.outside = (
-            self.outside,
-            others | {i for i, isInside in zip(ids, inside, strict=True) if not isInside},
-        )
-        new = [labelOf(self._answers.points, pointId) for pointId in sorted(self.outside - before)]
+        new = [labelOf(self._answers.points, pointId) for pointId in sorted(outside - self.outside)]
+        self.outside = outside
         return [f"{', '.join(new)}: outside {template.GetName()}; move the point into that scan."] if new else []
 
 
@@ -114,5 +86,5 @@ def judgement(matches, n: int, source: str) -> Answer:
     return Answer("", str(status), float(error), float(chance), source)
 
 
-def _isMissing(answer: Answer | None, source: str) -> bool:
-    return answer is None or (not answer.byHand and answer.madeFrom != source)
+def _isCurrent(answer: Answer | None, source: str, hasMoved: bool) -> bool:
+    return answer is not None and (answer.byHand or (answer.madeFrom == source and not hasMoved))

@@ -17,7 +17,6 @@ class LandmarkViews:
         self._ownViews = Views.OwnViews(scene)
 
     def jumpTo(self, template, points, pointId: str, answers: AnswerLists) -> None:
-        """Move the views of every scan to a point of a list and to its answers."""
         place = None if points is None else worldOf(points, pointId)
         if place is None or template is None:
             return
@@ -40,7 +39,6 @@ class LandmarkViews:
             self.showOnlyIn(each.node, each.volumeNode)
 
     def showOnlyIn(self, listNode, volumeNode) -> None:
-        """Draw one list in the views of a volume alone."""
         if None not in (listNode, volumeNode) and listNode.GetDisplayNode() is not None:
             Views.showOnlyIn(listNode.GetDisplayNode(), self.scene, volumeNode)
 

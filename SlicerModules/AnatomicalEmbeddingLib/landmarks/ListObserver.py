@@ -13,7 +13,7 @@ from .ControlPoints import isPreview
 class ListObserver:
     """Calls placed(index) when a point got its place, dragging(index) while it is dragged, moved(index) when it is
     released, edited() when points were removed or several placed at once, and previewed(index) while a new point
-    follows the mouse. ignored(): are the present changes our own?
+    follows the mouse. ignored(): are the present changes our own? inHand: a point is being dragged.
 
     Other changes, mostly of labels, come in great numbers: `takeDirty` reports them.
     """
@@ -30,7 +30,7 @@ class ListObserver:
     ) -> None:
         self._node, self._ignored, self._previewed = node, ignored, previewed
         self._placed, self._moved, self._dragging, self._edited = placed, moved, dragging, edited
-        self._inHand = self._dirty = False
+        self.inHand = self._dirty = False
         self._before: dict[str, tuple[float, ...]] = {}
         events = slicer.vtkMRMLMarkupsNode
         self._tags = [
@@ -46,25 +46,19 @@ class ListObserver:
         ]
 
     def stop(self) -> None:
-        """Observe no longer."""
         for tag in self._tags:
             self._node.RemoveObserver(tag)
         self._tags = []
 
-    @property
-    def inHand(self) -> bool:
-        """Is a point being dragged?"""
-        return self._inHand
-
     def takeDirty(self) -> bool:
         """Were there other changes since the last call? Changes during a drag are reported after it."""
-        dirty = self._dirty and not self._inHand
+        dirty = self._dirty and not self.inHand
         self._dirty = self._dirty and not dirty
         return dirty
 
     @vtk.calldata_type(vtk.VTK_INT)
     def _onDefined(self, caller, event: str, index: int | None = None) -> None:
-        if self._ignored() or self._inHand:
+        if self._ignored() or self.inHand:
             return
         if index is None:  # several changes at once come as one event that does not state which points
             self._edited()
@@ -72,11 +66,11 @@ class ListObserver:
             self._placed(index)
 
     def _onStart(self, caller, event: str) -> None:
-        self._inHand = True
+        self.inHand = True
         self._before = self._places()
 
     def _onEnd(self, caller, event: str) -> None:
-        self._inHand = False
+        self.inHand = False
         if not self._ignored():
             for index in self._changed():
                 self._moved(index)
@@ -93,7 +87,7 @@ class ListObserver:
             return
         if self._ignored():
             return
-        if not self._inHand:
+        if not self.inHand:
             self._dirty = True
         elif self._dragging is not None:
             for index in self._changed():

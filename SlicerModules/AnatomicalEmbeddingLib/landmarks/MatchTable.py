@@ -31,26 +31,18 @@ class MatchTable(Listener):
     answer offers what can be done with it.
     """
 
-    def __init__(self, parentLayout, logic: LandmarkLogic) -> None:
-        self.logic = logic
-        self.widget = qt.QTableWidget()
-        self.widget.setObjectName("matchTable")
-        self.widget.setSelectionBehavior(qt.QAbstractItemView.SelectItems)
-        self.widget.setContextMenuPolicy(qt.Qt.CustomContextMenu)
+    def __init__(self, widget, logic: LandmarkLogic) -> None:
+        self.widget, self.logic = widget, logic
         self.widget.horizontalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
-        self.widget.setMinimumHeight(140)
-        self.widget.setToolTip(_("Double click: show the point in all scans. Right click: more."))
         self.widget.connect("cellDoubleClicked(int,int)", self._onDoubleClick)
         self.widget.connect("itemChanged(QTableWidgetItem*)", self._onEdited)
         self.widget.connect("customContextMenuRequested(QPoint)", self._onMenu)
-        parentLayout.addWidget(self.widget)
         self._rows: list[Row] = []
         self._filling = Flag()
         self.listen(logic.changed, self.update)
         self.update()
 
     def update(self) -> None:
-        """Show the rows of the logic."""
         self._rows, targets = self.logic.rows(), self.logic.targets
         headers = [_("Landmark"), *(node.GetName() for node in targets)]
         with self._filling:
@@ -65,28 +57,23 @@ class MatchTable(Listener):
                     putCell(table, r, c, text, tip, colour)
 
     def menuFor(self, row: int, column: int):
-        """The menu of a cell."""
         menu = qt.QMenu(self.widget)
         menu.setAttribute(qt.Qt.WA_DeleteOnClose)
         pointId = self._rows[row].pointId
         node = self.logic.targets[column - 1] if column else None
-        actions = [(_("Show in all scans"), lambda: self.logic.jumpTo(pointId))]
-        if node is not None:
-            actions += [
-                (_("Not visible in this scan"), lambda: self.logic.setNotVisible(pointId, node)),
-                (_("Match again, discarding what was set by hand"), lambda: self._matchAgain(pointId, node)),
-            ]
+        actions = {_("Show in all scans"): lambda: self.logic.jumpTo(pointId)}
+        if node is None:
+            actions[_("Delete this landmark")] = lambda: self.logic.deletePoint(pointId)
         else:
-            actions.append((_("Delete this landmark"), lambda: self.logic.deletePoint(pointId)))
-        for text, slot in actions:
+            actions[_("Not visible in this scan")] = lambda: self.logic.setNotVisible(pointId, node)
+            actions[_("Match again, discarding what was set by hand")] = lambda: self.logic.matchAgain(
+                [pointId], node, corrections=True
+            )
+        for text, slot in actions.items():
             menu.addAction(text).connect("triggered()", slot)
         return menu
 
-    def _matchAgain(self, pointId: str, node) -> None:
-        self.logic.matchAgain([pointId], node, corrections=True)
-
     def _shown(self, row: Row, node) -> tuple[str, str, str | None]:
-        """Text, tool tip and background of a cell, with or without an answer."""
         answer = row.answers.get(node.GetID())
         if answer is not None:
             sign, colour = _LOOKS[answer.status]

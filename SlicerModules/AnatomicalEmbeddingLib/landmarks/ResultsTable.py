@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import vtk
 
+from ..shared.SceneNodes import nodesOf
 from .AnswerList import SOURCE_ROLE, Answer
 from .LandmarkLogic import LandmarkLogic
 
@@ -12,11 +13,11 @@ COLUMNS = ("label", "scan", "r", "a", "s", "status", "expected_error_mm", "proba
 
 def writeResults(scene, logic: LandmarkLogic):
     """Write all matches into the logic's table node, which is made if need be: a row a point and scan, world RAS mm."""
-    node = _find(scene, logic.points)
+    tables = nodesOf(scene, "vtkMRMLTableNode")
+    node = next((each for each in tables if each.GetNodeReference(SOURCE_ROLE) is logic.points), None)
     if node is None:
         node = scene.AddNewNodeByClass("vtkMRMLTableNode", f"{logic.points.GetName()} matches")
         node.SetNodeReferenceID(SOURCE_ROLE, logic.points.GetID())
-    before = node.StartModify()
     node.RemoveAllColumns()
     for name in COLUMNS:
         column = vtk.vtkStringArray()
@@ -30,7 +31,6 @@ def writeResults(scene, logic: LandmarkLogic):
                 place = logic.answersIn(target).worldOf(answer)
                 for column, text in enumerate(rowOf(row.label, target, place, answer)):
                     node.SetCellText(number, column, text)
-    node.EndModify(before)
     return node
 
 
@@ -43,11 +43,3 @@ def rowOf(label: str, volumeNode, place, answer: Answer | None = None) -> tuple[
         if answer.errorMm is not None and not answer.byHand:
             worth = f"{answer.errorMm:.2f}", f"{answer.probability:.3f}"
     return (label, volumeNode.GetName(), *where, status, *worth)
-
-
-def _find(scene, points):
-    for n in range(scene.GetNumberOfNodesByClass("vtkMRMLTableNode")):
-        node = scene.GetNthNodeByClass(n, "vtkMRMLTableNode")
-        if node.GetNodeReference(SOURCE_ROLE) is points:
-            return node
-    return None

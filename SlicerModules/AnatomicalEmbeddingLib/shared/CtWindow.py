@@ -12,7 +12,6 @@ _AIR_HU = -200.0  # a scan that holds nothing below is no CT with air around, an
 
 
 def setWindow(volumeNodes: Sequence, window: float, level: float) -> None:
-    """Show scans with this window and level."""
     for node in volumeNodes:
         if node.GetDisplayNode() is not None:
             node.GetDisplayNode().SetAutoWindowLevel(False)

@@ -78,13 +78,6 @@ def naming(node, sentence: str) -> str:
     return sentence if node.GetName() in sentence else f"{node.GetName()}: {sentence}"
 
 
-def parentName(scene, node) -> str:
-    """Name of the item that holds the node's; "" at the top."""
-    hierarchy = _hierarchy(scene)
-    parent = _parentOf(scene, node)
-    return "" if parent == hierarchy.GetSceneItemID() else hierarchy.GetItemName(parent)
-
-
 def patientItem(scene, node) -> int:
     """The item of the patient that holds the node; that of the scene for all nodes without a patient."""
     hierarchy = _hierarchy(scene)

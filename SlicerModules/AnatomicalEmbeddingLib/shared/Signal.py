@@ -34,7 +34,6 @@ class Listener:
         self._steps += steps
 
     def listen(self, signal: Signal, slot: Callable) -> None:
-        """Connect a slot until the end."""
         signal.connect(slot)
         self.atEnd(lambda: signal.disconnect(slot))
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 State = TypeVar("State")
+_LONGEST = 200  # number of former states that are kept
 
 
 class UndoStack(Generic[State]):
-    """now: the present state. longest: number of former states that are kept."""
+    """now: the present state."""
 
-    def __init__(self, now: State, longest: int = 200) -> None:
+    def __init__(self, now: State) -> None:
         self.now = now
-        self._longest = longest
         self._past: list[State] = []
         self._future: list[State] = []
 
@@ -27,7 +27,7 @@ class UndoStack(Generic[State]):
     def step(self, state: State) -> None:
         """Take the state after a step of the user; an equal state is no step."""
         if state != self.now:
-            self._past = [*self._past, self.now][-self._longest :]
+            self._past = [*self._past, self.now][-_LONGEST:]
             self._future = []
             self.now = state
 

@@ -20,7 +20,6 @@ _CLICKS = "AnatomicalEmbedding.Clicks"  # of a display node that draws nothing, 
 
 
 def sliceNodes(scene) -> list:
-    """All slice nodes of the scene."""
     return nodesOf(scene, "vtkMRMLSliceNode")
 
 

@@ -15,6 +15,8 @@ import slicer
 import slicer.util
 import vtk
 
+from AnatomicalEmbedding.errors import VolumeError
+
 from .SceneNodes import freeName, nodesOf, placeNextTo
 
 if TYPE_CHECKING:
@@ -79,8 +81,6 @@ class Snapshot:
 
 def snapshot(node) -> Snapshot:
     """A copy of the node's image. Raises VolumeError for a node without a 3-D scalar image."""
-    from AnatomicalEmbedding.errors import VolumeError
-
     if not hasVoxels(node):
         raise VolumeError(f"{node.GetName()}: holds no 3-D image; choose a CT volume.")
     return Snapshot(slicer.util.arrayFromVolume(node).copy(), ijkToRas(node), node.GetName())

@@ -11,7 +11,7 @@ from ..shared.Flag import Flag
 from ..shared.maps.Engine import DEVICES
 from ..shared.panels.Widgets import connectPath
 from ..shared.Signal import Signal
-from .TrainingSettings import RECIPES, TrainingSettings
+from .TrainingSettings import TrainingSettings
 
 _WIDGETS = {  # setting -> the widget that shows it, and the widget's property
     "validationFolder": ("validationFolderEdit", "currentPath"),
@@ -22,15 +22,8 @@ _WIDGETS = {  # setting -> the widget that shows it, and the widget's property
     "furtherOptions": ("optionsEdit", "text"),
     "runFolder": ("runFolderEdit", "currentPath"),
 }
-_OTHERS = ("scanFoldersList", "addFolderButton", "recipeCombo", "startCombo", "deviceCombo")
-
-
-def recipeSentences() -> dict[str, str]:
-    """For each recipe a sentence about what it learns."""
-    return {
-        "hybrid": _("The place in the body and a local descriptor; the recipe of the shipped weights."),
-        "ape": _("The place in the body alone: a smaller network, a little less precise."),
-    }
+_CHANGED = {"value": "valueChanged(int)", "text": "textChanged(QString)"}
+_OTHERS = ("scanFoldersList", "addFolderButton", "removeFolderButton", "recipeCombo", "startCombo", "deviceCombo")
 
 
 class TrainingForm:
@@ -43,28 +36,25 @@ class TrainingForm:
         self.ui = ui
         self.changed = Signal()
         self._showing = Flag()
-        for name, sentence in recipeSentences().items():
-            ui.recipeCombo.addItem(name)
-            ui.recipeCombo.setItemData(ui.recipeCombo.count - 1, sentence, qt.Qt.ToolTipRole)
-        ui.startCombo.addItem(_("the shipped weights (fine-tune)"))
-        ui.startCombo.addItem(_("scratch"))
-        for device in DEVICES:
-            ui.deviceCombo.addItem(device)
+        self._recipes = {
+            "hybrid": _("The place in the body and a local descriptor; the recipe of the shipped weights."),
+            "ape": _("The place in the body alone: a smaller network, a little less precise."),
+        }
+        ui.recipeCombo.addItems(list(self._recipes))
+        ui.startCombo.addItems([_("the shipped weights (fine-tune)"), _("scratch")])
+        ui.deviceCombo.addItems(list(DEVICES))
         ui.addFolderButton.connect("clicked(bool)", self._onAdd)
         ui.removeFolderButton.connect("clicked(bool)", self._onRemove)
-        ui.scanFoldersList.connect("itemSelectionChanged()", self._showRemove)
-        for edit in (ui.validationFolderEdit, ui.runFolderEdit):
-            connectPath(edit, self._onChanged)
         for combo in (ui.recipeCombo, ui.startCombo, ui.deviceCombo):
             combo.connect("currentIndexChanged(int)", self._onChanged)
-        for spin in (ui.minutesSpin, ui.stepsSpin, ui.threadsSpin, ui.validateSpin):
-            spin.connect("valueChanged(int)", self._onChanged)
-        ui.optionsEdit.connect("textChanged(QString)", self._onChanged)
-        self._showRemove()
+        for name, key in _WIDGETS.values():
+            if key == "currentPath":
+                connectPath(getattr(ui, name), self._onChanged)
+            else:
+                getattr(ui, name).connect(_CHANGED[key], self._onChanged)
         self._showRecipe()
 
     def settings(self) -> TrainingSettings:
-        """The settings that the widgets show."""
         plain = {name: getattr(getattr(self.ui, widget), key) for name, (widget, key) in _WIDGETS.items()}
         return TrainingSettings(
             scanFolders=tuple(self._folders()),
@@ -82,10 +72,11 @@ class TrainingForm:
         with self._showing:
             if settings.scanFolders != tuple(self._folders()):
                 ui.scanFoldersList.clear()
-                for folder in settings.scanFolders:
-                    ui.scanFoldersList.addItem(folder)
-            self._choose(ui.recipeCombo, settings.recipe)
-            self._choose(ui.deviceCombo, settings.device)
+                ui.scanFoldersList.addItems(list(settings.scanFolders))
+            for combo, text in ((ui.recipeCombo, settings.recipe), (ui.deviceCombo, settings.device)):
+                if combo.findText(text) < 0:  # a recipe that is a file
+                    combo.addItem(text)
+                combo.currentIndex = combo.findText(text)
             ui.startCombo.currentIndex = 0 if settings.fineTune else 1
             for name, (widget, key) in _WIDGETS.items():
                 setattr(getattr(ui, widget), key, getattr(settings, name))
@@ -95,17 +86,10 @@ class TrainingForm:
         """Allow changes, or not: a run that is under way keeps its settings."""
         for name in (*_OTHERS, *(widget for widget, _key in _WIDGETS.values())):
             getattr(self.ui, name).enabled = enabled
-        self._showRemove()
 
     def _folders(self) -> list[str]:
         scans = self.ui.scanFoldersList
         return [scans.item(n).text() for n in range(scans.count)]
-
-    def _choose(self, combo, text: str) -> None:
-        """Choose an entry by its text; a recipe that is a file gets an entry of its own."""
-        if combo.findText(text) < 0:
-            combo.addItem(text)
-        combo.currentIndex = combo.findText(text)
 
     def _onAdd(self) -> None:
         folders = self._folders()
@@ -122,17 +106,8 @@ class TrainingForm:
     def _onChanged(self, *_value) -> None:
         if not self._showing:
             self._showRecipe()
-            self._showRemove()
             self.changed.emit()
 
     def _showRecipe(self) -> None:
         recipe = self.ui.recipeCombo.currentText
-        own = _("A recipe of your own.")
-        self.ui.recipeLabel.text = recipeSentences()[recipe] if recipe in RECIPES else own
-
-    def _showRemove(self) -> None:
-        scans, button = self.ui.scanFoldersList, self.ui.removeFolderButton
-        button.enabled = scans.enabled and bool(scans.selectedItems())
-        button.toolTip = (
-            _("Remove the selected folders from the list.") if button.enabled else _("Select a folder first.")
-        )
+        self.ui.recipeLabel.text = self._recipes.get(recipe, _("A recipe of your own."))

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from html import escape
 from pathlib import Path
 
 import qt
+import slicer
 from slicer.i18n import tr as _
 
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+
+from ..shared.panels import ModuleSettings
+from ..shared.panels.PackageSetup import InstallError, install, missingForEngine
 from ..shared.panels.Widgets import BAD, GOOD, WARNING, coloured
 from ..shared.processes.EngineProcess import FAILED, STOPPED
 from ..shared.Signal import Signal
 from .TrainingCurves import TrainingCurves
 from .TrainingForm import TrainingForm
-from .TrainingLog import LossCurve, Validations
+from .TrainingLog import LossCurve, bestOf, readValidations
 from .TrainingProcess import TrainingProcess, TrainingProgress, TrainingResult
 from .TrainingRun import FINISHED, UNFINISHED, RunState, inspectRun, runProblem
 from .TrainingSettings import settingsProblem
@@ -27,30 +31,18 @@ _YIELD_SECONDS = 0.01
 class TrainingPanel:
     """Sections "Run" and "Result" of a panel, and the form above them.
 
-    ui: the widgets by name. process, curves: the logic. useWeights(path): lets the other modules use weights.
-    missing(): packages that training lacks, by name; install(): installs them, or raises an exception whose text is a
-    sentence. showChart(node): shows a chart in a plot view. started(TrainingSettings): a run was started.
+    ui: the widgets by name. process, curves: the logic. started(TrainingSettings): a run was started.
     """
 
-    def __init__(
-        self,
-        ui,
-        process: TrainingProcess,
-        curves: TrainingCurves,
-        useWeights: Callable[[Path], None],
-        missing: Callable[[], list[str]],
-        install: Callable[[], None],
-        showChart: Callable[[object], None],
-    ) -> None:
+    def __init__(self, ui, process: TrainingProcess, curves: TrainingCurves) -> None:
         self.ui, self.process, self.curves = ui, process, curves
-        self.useWeights, self.missing, self.install, self.showChart = useWeights, missing, install, showChart
         self.form = TrainingForm(ui)
         self.started = Signal()
         self._run = RunState(Path())
-        self._losses, self._validations = LossCurve(), Validations.read(Path())
+        self._losses, self._validations = LossCurve(), []
         self._news = ""  # rich text about the last event, until the user does or changes something
         self._stepped = False  # has the run under way done a step?
-        self._inPlots = self._stale = False
+        self._inPlots = False
         ui.statusLabel.setTextFormat(qt.Qt.RichText)
         ui.startButton.connect("clicked(bool)", lambda: self._start(finishNow=False))
         ui.finishButton.connect("clicked(bool)", lambda: self._start(finishNow=True))
@@ -63,17 +55,16 @@ class TrainingPanel:
         self.form.changed.connect(self._onSettings)
         process.logged.connect(self._onLine)
         process.progressed.connect(self._onProgress)
-        process.validated.connect(self._onValidated)
         process.finished.connect(self._onFinished)
         self.refresh()
 
     def refresh(self) -> None:
         """Read the run's folder again, look for packages, and show the present state."""
         self._run = inspectRun(self.form.settings().runFolder)
-        self._missingPackages = self.missing()
+        self._missingPackages = missingForEngine()
         if not self.process.running:
-            self._losses, self._validations = LossCurve.read(self._run.folder), Validations.read(self._run.folder)
-        self._stale = True
+            self._losses, self._validations = LossCurve.read(self._run.folder), readValidations(self._run.folder)
+        self._showCurves()
         self.update()
 
     def poll(self) -> None:
@@ -84,22 +75,17 @@ class TrainingPanel:
             self.update()
 
     def update(self) -> None:
-        """Show the present state."""
-        running = self.process.running
+        running, run = self.process.running, self._run
         problem = "" if running else self._problem()
         self.form.setEnabled(not running)
         self._showRunButtons(running, problem)
         if not running:
-            self._showProgress(self._share())
+            self._showProgress(1.0 if run.stage == FINISHED else run.steps / run.settings.steps if run.steps else 0.0)
         self.ui.statusLabel.text = self._status(problem)
         self.ui.installButton.visible = bool(self._missingPackages) and not running
         self._showResult()
-        if self._stale:
-            self._stale = False
-            self._showCurves()
 
     def _onStop(self) -> None:
-        """Ask the run to stop; when it was asked before, end it at once."""
         if self.process.stopping:
             self.process.kill()
         else:
@@ -109,21 +95,21 @@ class TrainingPanel:
     def _onInstall(self) -> None:
         self._news = ""
         try:
-            self.install()
-        except Exception as error:  # pip or the network: its sentence belongs into the panel
+            install(missingForEngine())
+        except InstallError as error:
             self._news = coloured(str(error), BAD)
         self.refresh()
 
     def _onPlotLoss(self) -> None:
-        self._drawInPlots()
-        self.showChart(self.curves.lossChart)
+        self._inPlots = True
+        _showInLayout(self.curves.showLoss(self._losses))
 
     def _onPlotValidation(self) -> None:
-        self._drawInPlots()
-        self.showChart(self.curves.validationChart)
+        self._inPlots = True
+        _showInLayout(self.curves.showValidation(self._validations))
 
     def _onUse(self) -> None:
-        self.useWeights(self._run.weights)
+        ModuleSettings.setWeights(str(self._run.weights))
         self._news = coloured(_("All modules use the weights of this run from now on."), GOOD)
         self.update()
 
@@ -132,8 +118,6 @@ class TrainingPanel:
 
     def _start(self, finishNow: bool) -> None:
         """Start a run, or resume that of the folder. finishNow: do one more step and write the weights."""
-        from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-
         settings = self.form.settings()
         self.ui.logEdit.clear()
         try:
@@ -165,21 +149,18 @@ class TrainingPanel:
 
     def _onProgress(self, progress: TrainingProgress) -> None:
         self._losses.add(progress.step, progress.loss)
-        self._stepped = self._stale = True
+        self._validations = readValidations(self._run.folder)
+        self._stepped = True
+        self._showCurves()
         self._showProgress(progress.share)
-        self._news = escape(
-            _("Step {step} of {steps}, loss {loss}, {seconds} s a step, about {left} left.").format(
-                step=progress.step,
-                steps=progress.steps,
-                loss=f"{progress.loss:.3g}",
-                seconds=f"{progress.secondsPerStep:.2g}",
-                left=_duration(progress.secondsLeft),
-            )
+        text = _("Step {step} of {steps}, loss {loss:.3g}, {seconds:.2g} s a step, about {left} left.")
+        self._news = text.format(
+            step=progress.step,
+            steps=progress.steps,
+            loss=progress.loss,
+            seconds=progress.secondsPerStep,
+            left=_duration(progress.secondsLeft),
         )
-
-    def _onValidated(self, validations: Validations) -> None:
-        self._validations = validations
-        self._stale = True
 
     def _onFinished(self, result: TrainingResult) -> None:
         if result.outcome == FAILED:
@@ -192,7 +173,6 @@ class TrainingPanel:
         self.refresh()
 
     def _problem(self) -> str:
-        """A sentence about what keeps a run from being started, or ""."""
         if self._missingPackages:
             return _("Training needs {names}; press Install packages.").format(names=", ".join(self._missingPackages))
         settings = self.form.settings()
@@ -207,59 +187,36 @@ class TrainingPanel:
 
     def _state(self) -> str:
         run = self._run
-        if run.stage == UNFINISHED and not run.steps:
-            return _("Preparing the scans of this run was interrupted; Resume goes on with it.")
         if run.stage == UNFINISHED:
-            return _(
-                "The run in this folder was stopped at step {step} of {steps}. Resume goes on with it; Finish now "
-                "writes its weights as they are."
-            ).format(step=run.steps, steps=run.settings.steps)
+            return _("The run in this folder was stopped at step {step} of {steps}; Resume continues it.").format(
+                step=run.steps, steps=run.settings.steps
+            )
         if run.stage == FINISHED:
-            return _("The run in this folder ended when its time was up; Resume goes on with it.")
+            return _("The run in this folder ended when its time was up; Resume continues it.")
         return _("Ready to start.")
-
-    def _share(self) -> float:
-        if self._run.stage == FINISHED:
-            return 1.0
-        return self._run.steps / self._run.settings.steps if self._run.stage == UNFINISHED else 0.0
 
     def _showProgress(self, share: float) -> None:
         self.ui.progressBar.setRange(0, _BAR)
         self.ui.progressBar.value = round(_BAR * share)
 
     def _showRunButtons(self, running: bool, problem: str) -> None:
-        ui, begun = self.ui, self._run.stage in (UNFINISHED, FINISHED)
-        busy = _("A run is under way.") if running else ""
-        ui.startButton.text = _("Resume") if begun and not running else _("Start")
-        tip = _("Go on where the run in this folder stopped.") if begun else _("Train in the background.")
-        _allow(ui.startButton, not running and not problem, busy or problem or tip)
-
-        stopping = self.process.stopping
-        ui.stopButton.text = _("End at once") if stopping else _("Stop")
-        tip = _("Do not wait; what was done since the last checkpoint is lost.") if stopping else _("Save and stop.")
-        _allow(ui.stopButton, running, tip if running else _("No run is under way."))
-
-        stopped = self._run.stage == UNFINISHED and self._run.steps > 0 and not running
-        tip = _("Write the weights of this run as they are, after one more step.")
-        reason = problem or tip if stopped else _("Stop a run first.")
-        _allow(ui.finishButton, stopped and not problem, reason)
+        ui, isBegun = self.ui, self._run.stage in (UNFINISHED, FINISHED)
+        ui.startButton.text = _("Resume") if isBegun and not running else _("Start")
+        ui.startButton.enabled = not running and not problem
+        ui.stopButton.text = _("End at once") if self.process.stopping else _("Stop")
+        ui.stopButton.enabled = running
+        isStopped = self._run.stage == UNFINISHED and self._run.steps > 0
+        ui.finishButton.enabled = isStopped and not running and not problem
 
     def _showResult(self) -> None:
         ui, weights = self.ui, self._run.weights
         ui.weightsEdit.text = "" if weights is None or self.process.running else str(weights)
+        ui.useButton.enabled = bool(ui.weightsEdit.text)
+        ui.openButton.enabled = bool(self.form.settings().runFolder) and self._run.folder.is_dir()
         ui.validationResultLabel.text = self._validationText()
-        ready = bool(ui.weightsEdit.text)
-        missing = _("There are no weights yet.")
-        _allow(
-            ui.useButton,
-            ready,
-            _("Match with these weights in all modules; scans are prepared anew.") if ready else missing,
-        )
-        there = bool(self.form.settings().runFolder) and self._run.folder.is_dir()
-        _allow(ui.openButton, there, str(self._run.folder) if there else _("The folder is made when the run starts."))
 
     def _validationText(self) -> str:
-        best = self._validations.best()
+        best = bestOf(self._validations)
         if best is None:
             return _("none yet")
         words = {
@@ -268,29 +225,23 @@ class TrainingPanel:
             "extreme": _("organ borders"),
             "landmark": _("landmarks"),
         }
-        errors = [f"{words.get(kind, kind)} {error:.1f} mm" for kind, error in self._validations.at(best).items()]
+        errors = [f"{words.get(kind, kind)} {error:.1f} mm" for kind, error in best.items() if kind != "step"]
         return _("Median error at the best step, {step}: {errors}").format(
-            step=self._validations.steps[best], errors=", ".join(errors)
+            step=int(best["step"]), errors=", ".join(errors)
         )
 
     def _showCurves(self) -> None:
-        tip = _("Show it in a plot view of Slicer, where it follows the run.")
-        for button, there in (
-            (self.ui.plotLossButton, self._losses.steps),
-            (self.ui.plotValidationButton, len(self._validations)),
-        ):
-            _allow(button, bool(there), tip if there else _("There is nothing to plot yet."))
+        self.ui.plotLossButton.enabled = bool(self._losses.steps)
+        self.ui.plotValidationButton.enabled = bool(self._validations)
         if self._inPlots:
-            self._drawInPlots()
-
-    def _drawInPlots(self) -> None:
-        self._inPlots = True
-        self.curves.showLoss(self._losses)
-        self.curves.showValidation(self._validations)
+            self.curves.showLoss(self._losses)
+            self.curves.showValidation(self._validations)
 
 
-def _allow(button, enabled: bool, toolTip: str) -> None:
-    button.enabled, button.toolTip = enabled, toolTip
+def _showInLayout(chart) -> None:
+    """Show a chart in a plot view, in a layout that has one; without a main window nothing is shown."""
+    if slicer.app.layoutManager() is not None:
+        slicer.modules.plots.logic().ShowChartInLayout(chart)
 
 
 def _duration(seconds: float) -> str:

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+
 from ..shared.processes.EngineProcess import FAILED, FINISHED, STOPPED, EngineProcess, stopReason
 from ..shared.Signal import Signal
-from .TrainingLog import LossCurve, Validations, signature
+from .TrainingLog import LossCurve
 from .TrainingRun import rememberRun
 from .TrainingSettings import TrainingSettings
 
@@ -39,8 +41,8 @@ class TrainingResult:
 
 
 class TrainingProcess(EngineProcess):
-    """One run at a time. Signals, emitted by `poll` and `kill`: logged(line), progressed(TrainingProgress),
-    validated(Validations) with all rows so far, finished(TrainingResult).
+    """One run at a time. Signals, emitted by `poll`: logged(line), progressed(TrainingProgress),
+    finished(TrainingResult).
     """
 
     settings: TrainingSettings | None = None
@@ -50,8 +52,6 @@ class TrainingProcess(EngineProcess):
 
         Raises AnatomicalEmbeddingError when the process cannot be started or the folder not be written to.
         """
-        from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-
         self.requireReady()
         try:
             rememberRun(settings)
@@ -60,7 +60,6 @@ class TrainingProcess(EngineProcess):
             self._before = LossCurve.read(settings.runFolder)
             self._firstStep: int | None = None
             self._result: dict | None = None
-            self._validationSeen = signature(self._validationFile)
             self.begin(self._budget.arguments(), settings.runFolder)
         except OSError as error:
             reason = (error.strerror or "cannot be used").lower()
@@ -72,16 +71,7 @@ class TrainingProcess(EngineProcess):
         elif "step" in values:
             self.progressed.emit(self._progress(**values))
 
-    def onPoll(self) -> None:
-        now = signature(self._validationFile)
-        if now != self._validationSeen:
-            self._validationSeen = now
-            found = Validations.read(self.settings.runFolder)
-            if len(found):
-                self.validated.emit(found)
-
     def onEnded(self, code: int, lines: Sequence[str], stopped: bool) -> None:
-        self.onPoll()
         if code == 0 and self._result is not None:
             result = TrainingResult(FINISHED, Path(self._result["weights"]), self._result["steps"])
         elif stopped and (code != _USER_ERROR or any(_SAVED in line for line in lines)):
@@ -92,17 +82,12 @@ class TrainingProcess(EngineProcess):
 
     def _newSignals(self) -> None:
         super()._newSignals()
-        self.progressed, self.validated, self.finished = Signal(), Signal(), Signal()
-
-    @property
-    def _validationFile(self) -> Path:
-        return Path(self.settings.runFolder) / "validation.csv"
+        self.progressed, self.finished = Signal(), Signal()
 
     def _progress(self, step: int, steps: int, loss: float, seconds_per_step: float) -> TrainingProgress:
         if self._firstStep is None:
             self._firstStep = step
         spent = 60 * self._before.minutes + seconds_per_step * (step - self._firstStep + 1)
-        left = min((steps - step) * seconds_per_step, 60 * self._budget.minutes - spent)
-        left = max(left, 0.0)
+        left = max(min((steps - step) * seconds_per_step, 60 * self._budget.minutes - spent), 0.0)
         share = spent / (spent + left) if spent > 0 else 0.0
         return TrainingProgress(step, steps, loss, seconds_per_step, left, share)

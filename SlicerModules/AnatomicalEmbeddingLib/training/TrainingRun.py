@@ -36,10 +36,10 @@ def inspectRun(folder: str | Path) -> RunState:
     if not str(folder) or not path.is_dir():
         return RunState(path)
     settings = _read(path / _SETTINGS)
-    checkpoint, weights = path / _CHECKPOINT, path / _WEIGHTS
     if settings is None:
-        others = [entry for entry in path.iterdir() if not entry.name.startswith(".")]
+        others = any(not entry.name.startswith(".") for entry in path.iterdir())
         return RunState(path, FOREIGN if others else NEW)
+    checkpoint, weights = path / _CHECKPOINT, path / _WEIGHTS
     if not checkpoint.is_file():
         # scans prepared for one recipe do not fit another's grid: the run has begun with the first of them
         return RunState(path, UNFINISHED if (path / _PREPARED).is_dir() else NEW, settings)
@@ -65,7 +65,7 @@ def runProblem(settings: TrainingSettings, state: RunState) -> str | None:
     if state.stage == NEW or state.settings is None:
         return None
     if other := differences(settings, state.settings):
-        return f"{state.folder}: holds a run with another {_listed(other)}; choose another folder, or set that back."
+        return f"{state.folder}: holds a run with another {' and '.join(other)}; choose another folder."
     if state.stage == FINISHED and state.steps >= settings.steps:
         return f"{state.folder}: this run has done all its steps; choose another folder for a new run."
     if state.stage == FINISHED and state.minutes >= settings.minutes:
@@ -79,7 +79,3 @@ def _read(path: Path) -> TrainingSettings | None:
         return replace(TrainingSettings.fromDict(values), runFolder=str(path.parent))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-
-
-def _listed(words: list[str]) -> str:
-    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]

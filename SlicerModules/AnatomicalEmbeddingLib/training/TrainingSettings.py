@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-RECIPES = ("hybrid", "ape")
 # the statistics of a few crops differ from those of whole scans, and fine-tuning moves only a little
 _FINE_TUNING = ("optimiser.frozen_statistics=true", "optimiser.learning_rate=0.001")
 # a run that was begun can be given another budget of time, device or number of threads; nothing else
@@ -29,7 +27,7 @@ class TrainingSettings:
     """Settings of one run.
 
     scanFolders: trees of CTs, or prepared sets. validationFolder: labelled scans of other patients; "": none.
-    recipe: one of RECIPES or a .toml file. fineTune: go on from the shipped weights. minutes: all sittings together.
+    recipe: a name or a .toml file. fineTune: go on from the shipped weights. minutes: all sittings together.
     validateEvery: steps; 0: never. threads: of the CPU; 0: all. furtherOptions: of `anatemb train`, as in a shell.
     """
 
@@ -66,36 +64,29 @@ class TrainingSettings:
     @classmethod
     def fromDict(cls, values: Mapping[str, object]) -> TrainingSettings:
         """The settings of `toDict`; unknown names are ignored and values of a wrong type are the defaults."""
-        known: dict[str, object] = {}
-        for field in fields(cls):
-            value = values.get(field.name)
-            if field.name == "scanFolders":
-                if isinstance(value, list | tuple) and all(isinstance(folder, str) for folder in value):
-                    known[field.name] = tuple(value)
-            elif type(value) is type(field.default):
-                known[field.name] = value
-        return cls(**known)
+        folders = values.get("scanFolders")
+        values = {**values, "scanFolders": tuple(map(str, folders)) if isinstance(folders, list) else ()}
+        return cls(**{f.name: values[f.name] for f in fields(cls) if type(values.get(f.name)) is type(f.default)})
 
 
 def settingsProblem(settings: TrainingSettings) -> str | None:
     """A sentence, with the remedy, about the first setting that keeps a run from starting; else None."""
-    checks = (_scansProblem, _validationProblem, _optionsProblem, _budgetProblem, _runFolderProblem)
-    return next((problem for check in checks if (problem := check(settings)) is not None), None)
+    if not settings.scanFolders:
+        return "Add a folder of CT scans to train on."
+    for folder in settings.scanFolders:
+        if not Path(folder).is_dir():
+            return f"{folder}: no such folder; remove it from the list, or connect its disk."
+    try:
+        shlex.split(settings.furtherOptions)
+    except ValueError:
+        return f"Further options {settings.furtherOptions!r}: a quotation mark is not closed; add or remove one."
+    return _validationProblem(settings) or _runFolderProblem(settings)
 
 
 def differences(settings: TrainingSettings, begun: TrainingSettings) -> list[str]:
     """Names, for people, of the settings that must not differ from those of a run that was begun, and do."""
     old, new = begun.toDict(), settings.toDict()
     return [_WORDS[name] for name in new if name not in _FREE_TO_CHANGE and new[name] != old[name]]
-
-
-def _scansProblem(settings: TrainingSettings) -> str | None:
-    if not settings.scanFolders:
-        return "Add a folder of CT scans to train on."
-    for folder in settings.scanFolders:
-        if not Path(folder).is_dir():
-            return f"{folder}: no such folder; remove it from the list, or connect its disk."
-    return None
 
 
 def _validationProblem(settings: TrainingSettings) -> str | None:
@@ -109,31 +100,12 @@ def _validationProblem(settings: TrainingSettings) -> str | None:
     return None
 
 
-def _optionsProblem(settings: TrainingSettings) -> str | None:
-    try:
-        shlex.split(settings.furtherOptions)
-    except ValueError:
-        return f"Further options {settings.furtherOptions!r}: a quotation mark is not closed; add or remove one."
-    return None
-
-
-def _budgetProblem(settings: TrainingSettings) -> str | None:
-    if settings.minutes < 1 or settings.steps < 1:
-        return "Give the run at least one minute and one step."
-    return None
-
-
 def _runFolderProblem(settings: TrainingSettings) -> str | None:
     if not settings.runFolder:
         return "Choose a folder for the run."
     folder = Path(settings.runFolder)
     if not folder.is_absolute():
         return f"{folder}: give the whole path of the run's folder."
-    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
-    if not existing.is_dir():
-        return f"{existing}: is a file; choose a folder for the run."
-    if not os.access(existing, os.W_OK):
-        return f"{existing}: cannot be written to; choose another folder for the run."
     for scans in settings.scanFolders:
         if _resolved(folder).is_relative_to(_resolved(scans)):
             return f"{folder}: lies in a folder of scans; choose one outside of it for the run."

@@ -26,7 +26,7 @@ class FindPanel(Listener):
         self.completer = qt.QCompleter()
         self.completer.setModel(self._offers)
         self.completer.setCompletionMode(qt.QCompleter.UnfilteredPopupCompletion)
-        self.completer.connect("activated(QString)", self._onChosen)
+        self.completer.connect("activated(QString)", self._find)
         ui.findEdit.setCompleter(self.completer)
         ui.findEdit.connect("textEdited(QString)", self._onEdited)
         ui.findEdit.connect("textChanged(QString)", self._onChanged)
@@ -36,21 +36,19 @@ class FindPanel(Listener):
         ui.reportList.connect("itemClicked(QListWidgetItem*)", self._onSentence)
         ui.reportList.visible = False
         self.listen(search.changed, self.update)
-        self.listen(search.reported, self._onReported)
+        self.listen(search.reported, self._showSentence)
         self.listen(search.reportRead, self._showReport)
         self.atEnd(session.addWork(lambda: self.search.busy))
         self.update()
 
     def clear(self) -> None:
         """Empty all fields: the scene is being closed."""
-        self._sentence = ""
         self.ui.findEdit.clear()
         self.ui.reportEdit.clear()
         self._showReport()
-        self.update()
+        self._showSentence("")
 
     def update(self) -> None:
-        """Show the answers that have come."""
         ui, search = self.ui, self.search
         ready = bool(search.volumes)
         ui.findEdit.enabled = ui.reportButton.enabled = ui.reportFileButton.enabled = ready
@@ -68,9 +66,6 @@ class FindPanel(Listener):
         if not text.strip():
             self._find("")
 
-    def _onChosen(self, text: str) -> None:
-        self._find(text)
-
     def _onEnter(self) -> None:
         text = self.ui.findEdit.text
         self.completer.popup().hide()
@@ -80,11 +75,10 @@ class FindPanel(Listener):
             self._find(text)
 
     def _find(self, text: str) -> None:
-        self._sentence = ""
+        self._showSentence("")
         self.search.find(text)
-        self.update()
 
-    def _onReported(self, sentence: str) -> None:
+    def _showSentence(self, sentence: str) -> None:
         self._sentence = sentence
         self.update()
 

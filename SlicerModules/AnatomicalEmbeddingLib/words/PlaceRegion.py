@@ -12,6 +12,7 @@ from vtk.util.numpy_support import numpy_to_vtk
 from vtk.util.vtkConstants import VTK_UNSIGNED_CHAR
 
 from ..shared import SceneNodes, Views
+from ..shared.Markers import PassingNodes
 
 if TYPE_CHECKING:
     from AnatomicalEmbedding.words import Place
@@ -45,29 +46,15 @@ def regionOf(place: Place) -> Region | None:
     return Region(masks, first - (_FINER - 1) / 2 * step, step)
 
 
-class RegionNodes:
-    """At most one segmentation for each scan; `clear` removes all, and no scene saves them."""
-
-    def __init__(self, scene) -> None:
-        self.scene = scene
-        self._nodes: dict[str, str] = {}
-        self._ownViews = Views.OwnViews(scene)
-
-    def node(self, volumeNode):
-        """The segmentation over a scan, or None."""
-        return self.scene.GetNodeByID(self._nodes.get(volumeNode.GetID(), ""))
+class RegionNodes(PassingNodes):
+    """At most one segmentation for each scan."""
 
     def show(self, volumeNode, title: str, region: Region | None) -> None:
         """Shade a region of a scan in place of the former one; None: shade no region."""
         self.drop(volumeNode.GetID())
         if region is None:
             return
-        node = self.scene.CreateNodeByClass("vtkMRMLSegmentationNode")
-        node.UnRegister(None)
-        node.SetName(title)
-        node.SetHideFromEditors(True)
-        node.SetSaveWithScene(False)
-        self.scene.AddNode(node)
+        node = self.add(volumeNode, "vtkMRMLSegmentationNode", title)
         SceneNodes.addHiddenItem(self.scene, node)
         node.CreateDefaultDisplayNodes()
         display = node.GetDisplayNode()
@@ -79,29 +66,17 @@ class RegionNodes:
             segmentId = node.AddSegmentFromBinaryLabelmapRepresentation(_image(mask, region), name, colour)
             display.SetSegmentOpacity2DFill(segmentId, inside)
             display.SetSegmentVisibility3D(segmentId, False)
-        self._nodes[volumeNode.GetID()] = node.GetID()
         Views.showOnlyIn(display, self.scene, volumeNode)
 
     def follow(self) -> None:
         """Keep the regions where the scans are, in the views that show them."""
-        for volumeId in list(self._nodes):
-            volume, node = self.scene.GetNodeByID(volumeId), self.scene.GetNodeByID(self._nodes[volumeId])
+        for volumeId, nodeId in list(self._nodes.items()):
+            volume, node = self.scene.GetNodeByID(volumeId), self.scene.GetNodeByID(nodeId)
             if volume is None or node is None:
                 self.drop(volumeId)
             elif node.GetTransformNodeID() != volume.GetTransformNodeID():
                 node.SetAndObserveTransformNodeID(volume.GetTransformNodeID())
-        self._ownViews.follow()
-
-    def drop(self, volumeId: str) -> None:
-        """Remove the region of a scan."""
-        node = self.scene.GetNodeByID(self._nodes.pop(volumeId, ""))
-        if node is not None:
-            SceneNodes.removeNode(self.scene, node)
-
-    def clear(self) -> None:
-        """Remove all regions."""
-        for volumeId in list(self._nodes):
-            self.drop(volumeId)
+        super().follow()
 
 
 def _image(mask: np.ndarray, region: Region):

@@ -34,15 +34,15 @@ _REST_SECONDS = 0.12  # that a point stays before its name is looked up
 class _Query:
     """Words and their places. at: index of the place that is shown. found, failed: its answers, by volume ID."""
 
-    text: str
+    text: str = ""
     steps: list[Step] = field(default_factory=list)
     at: int = 0
     found: dict[str, FoundPlace] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
 
     @property
-    def step(self) -> Step | None:
-        return self.steps[self.at] if self.steps else None
+    def step(self) -> Step:
+        return self.steps[self.at]
 
 
 @dataclass(eq=False)
@@ -75,7 +75,7 @@ class WordSearch(Listener):
         self.regions = RegionNodes(scene)
         self._job = SceneJob(scene, store, "look again")
         self._job.reported.connect(self.reported.emit)
-        self._query: _Query | None = None
+        self._query = _Query()  # without words: there is no question
         self._searched: dict[str, _Searched] = {}  # by volume ID
         self._typed = False
         self._clock, self._moved = clock, 0.0
@@ -83,20 +83,18 @@ class WordSearch(Listener):
         self._wasLoaded = True  # hidden nodes that a loaded scene has lost are not removed yet
         self.listen(store.changed, self._onMap)
         self.observe(scene, scene.StartCloseEvent, lambda *_: self._forgetAll())
-        self.observe(scene, scene.EndImportEvent, lambda *_: self._onImport())
+        self.observe(scene, scene.EndImportEvent, lambda *_: setattr(self, "_wasLoaded", True))
         self.atEnd(self._searched.clear, self._job.close, self.clear)
 
     # -- questions ---------------------------------------------------------------------------------------------------
 
     @property
     def busy(self) -> bool:
-        """Is a question being answered, or a name waited for?"""
         return self._job.busy or self._point is not None
 
     @property
     def text(self) -> str:
-        """The words that are looked for, or ""."""
-        return "" if self._query is None else self._query.text
+        return self._query.text
 
     def offers(self, text: str) -> list[str]:
         """Completions of words that are being typed. From now on scans are read before the question."""
@@ -123,7 +121,7 @@ class WordSearch(Listener):
     def step(self, by: int = 1) -> None:
         """Show the next place of the words; after the last one the first."""
         query = self._query
-        if query is None or not query.steps:
+        if not query.steps:
             return
         self._job.cancel(_PLACE)
         query.at = (query.at + by) % len(query.steps)
@@ -135,11 +133,11 @@ class WordSearch(Listener):
 
     def clear(self) -> None:
         """Stop looking, and remove the shaded regions."""
-        query, self._query = self._query, None
+        query, self._query = self._query, _Query()
         self._job.cancel(_WORDS)
         self._job.cancel(_PLACE)
         self.regions.clear()
-        if query is not None:
+        if query.text:
             self.changed.emit()
 
     def readReport(self, text: str) -> None:
@@ -164,7 +162,7 @@ class WordSearch(Listener):
     def title(self) -> str:
         """The place that is shown, as "2 of 3: left adrenal gland"."""
         query = self._query
-        if query is None or not query.steps:
+        if not query.steps:
             return ""
         number = f"{query.at + 1} of {len(query.steps)}: " if len(query.steps) > 1 else ""
         remark = f" ({query.step.remark})" if query.step.remark else ""
@@ -172,12 +170,11 @@ class WordSearch(Listener):
 
     @property
     def steps(self) -> list[Step]:
-        """The places of the words."""
-        return [] if self._query is None else list(self._query.steps)
+        return self._query.steps
 
     def found(self, volumeNode) -> FoundPlace | None:
         """The answer in a scan, or None before it comes."""
-        return None if self._query is None else self._query.found.get(volumeNode.GetID())
+        return self._query.found.get(volumeNode.GetID())
 
     def answers(self) -> list[tuple[str, str]]:
         """(name of the scan, answer in it) as texts, for each scan."""
@@ -185,8 +182,8 @@ class WordSearch(Listener):
 
     def absences(self) -> dict[str, str]:
         """By volume ID, the text to write over each scan that does not show the place."""
-        found = {} if self._query is None else self._query.found
-        return {key: f"{each.place.title}: {each.text}" for key, each in found.items() if each.world is None}
+        found = self._query.found.items()
+        return {key: f"{each.place.title}: {each.text}" for key, each in found if each.world is None}
 
     def _answerText(self, node) -> str:
         query, state = self._query, self.store.state(node)
@@ -214,7 +211,7 @@ class WordSearch(Listener):
             return
         query = self._query
         withMap = [node for node in self.volumes if self.store.map(node) is not None]
-        if query is not None and query.step is not None:
+        if query.steps:
             for node in withMap:
                 if node.GetID() not in query.found and node.GetID() not in query.failed:
                     self._job.start(self._findPlace(query, node), _PLACE)
@@ -299,7 +296,6 @@ class WordSearch(Listener):
         return (yield from self._job.inBackground(run, [node]))
 
     def _searchedOf(self, node) -> _Searched:
-        """The finder of a scan with a map."""
         searched, embedding = self._searched.get(node.GetID()), self.store.map(node)
         if searched is None or searched.embedding is not embedding:
             searched = self._searched[node.GetID()] = _Searched(embedding)
@@ -318,16 +314,11 @@ class WordSearch(Listener):
             return
         self._searched.pop(volumeId, None)
         self.regions.drop(volumeId)
-        if self._query is not None:
-            self._query.found.pop(volumeId, None)
-            self._query.failed.pop(volumeId, None)
-            self.changed.emit()
-
-    def _onImport(self) -> None:
-        self._wasLoaded = True
+        self._query.found.pop(volumeId, None)
+        self._query.failed.pop(volumeId, None)
+        self.changed.emit()
 
     def _forgetAll(self) -> None:
-        """The scene closes."""
         self.volumes, self._point, self.sentences = [], None, []
         self._searched.clear()
         self._typed = False

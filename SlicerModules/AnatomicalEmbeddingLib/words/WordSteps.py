@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+from AnatomicalEmbedding.errors import PointsError
+
 from .PlaceRegion import Region
 
 if TYPE_CHECKING:
@@ -88,7 +90,6 @@ def titleOf(step: Step) -> str:
 
 def nameOf(finder: PlaceFinder, point: np.ndarray) -> str:
     """The name of a probability of at least a half; else two names that reach it together; else ""."""
-    from AnatomicalEmbedding.errors import PointsError
     from AnatomicalEmbedding.words import load_terms
 
     try:

@@ -24,7 +24,7 @@ def run(user):
     user.wait(lambda: _volume(0) is not None, 60, "the scan is loaded")
     assert panel.logic.targets == [_volume(0)]
     user.views.assert_none_is_black([mine, _volume(0)])
-    marker = panel.hits.marker(_volume(0))
+    marker = panel.hits.markers.of(_volume(0))
     assert distance(world(marker), patient(0).points_ras[PLACE]) < 0.1, "the place is marked"
     assert not any(marker.GetDisplayNode().IsDisplayableInView(view.GetID()) for view in user.views.nodes(mine))
     user.picture("marked")

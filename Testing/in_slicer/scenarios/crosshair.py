@@ -21,11 +21,11 @@ def run(user):
             pause(0.3)
             for target, other in enumerate(volumes):
                 if other is not volume:
-                    marker = panel.crosshair.marker(other)
+                    marker = panel.crosshair.markers.of(other)
                     assert marker is not None, f"{other.GetName()} has no marker"
                     assert distance(world(marker), patient(target).points_ras[name]) < 20
                     assert user.views.shows(other, world(marker), 3.0), f"{other.GetName()} does not follow"
     user.picture("crosshair")
     user.open("AnatomicalROI")
     assert not panel.ui.crosshairCheckBox.checked, "leaving the module switches it off"
-    assert all(panel.crosshair.marker(volume) is None for volume in volumes)
+    assert all(panel.crosshair.markers.of(volume) is None for volume in volumes)

@@ -91,8 +91,8 @@ def run(user):
     user.press("Ctrl+Shift+X")
     assert ui.crosshairCheckBox.checked
     user.views.hover(prior, place_of(known, "liver_dome"))
-    user.wait(lambda: panel.crosshair.marker(current) is not None, 5, "the other scan gets a marker")
-    there = world(panel.crosshair.marker(current))
+    user.wait(lambda: panel.crosshair.markers.of(current) is not None, 5, "the other scan gets a marker")
+    there = world(panel.crosshair.markers.of(current))
     assert distance(there, place_of(truth, "liver_dome")) < 2 * CLOSE_MM
     user.wait(lambda: user.views.shows(current, there, 3.0), 5, "the other views follow the mouse")
     user.picture("crosshair")

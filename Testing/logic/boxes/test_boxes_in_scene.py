@@ -9,10 +9,14 @@ from view_nodes import add_view
 
 from AnatomicalEmbedding.scan.boxes import intersection_over_union
 from AnatomicalEmbeddingLib.boxes.BoxNodes import ABSENT, CUT, WHOLE
-from AnatomicalEmbeddingLib.shared import SceneNodes
 from slicer_kit.scene import read_mrb, write_mrb
 
 ORGANS = ("liver", "spleen", "kidney_left", "stomach")
+
+
+def parent_name(scene, node) -> str:
+    hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
+    return hierarchy.GetItemName(hierarchy.GetItemParent(hierarchy.GetItemByDataNode(node)))
 
 
 # -- where the structures are
@@ -42,7 +46,7 @@ def test_the_answer_is_on_the_node_and_that_of_an_absent_structure_on_the_volume
     assert node.GetNodeReference("AnatomicalEmbedding.Volume") is volume
     assert (found.status, found.recall, len(found.sigmaMm)) == (WHOLE, 0.9, 6)
     assert "recall of 0.9" in node.GetNthControlPointDescription(0)
-    assert SceneNodes.parentName(bench.scene, node) == "Boxes"
+    assert parent_name(bench.scene, node) == "Boxes"
     assert (boxes["aorta"].found.status, boxes["aorta"].found.cut) == (CUT, ["superior"])
     assert "brain" not in boxes
     cell = bench.logic.table([volume])["brain"][volume.GetID()]
@@ -170,6 +174,6 @@ def test_a_saved_scene_keeps_boxes_and_what_is_known_of_them(bench, tmp_path):
     assert [boxes[name].edited for name in ("liver", "spleen")] == [False, True]
     assert boxes["liver"].found.recall == 0.9
     assert bench.logic.table([volume])["brain"][volume.GetID()].found.status == ABSENT
-    assert SceneNodes.parentName(bench.scene, boxes["liver"].node) == "Boxes"
+    assert parent_name(bench.scene, boxes["liver"].node) == "Boxes"
     bench.find([volume], ["liver"], 0.95)
     assert len(rois(bench.scene)) == 2

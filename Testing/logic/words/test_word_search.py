@@ -31,7 +31,7 @@ def test_words_are_found_in_every_scan_and_their_region_is_shaded(bench, pair):
     for number, node in enumerate(pair):
         assert labels_at(number, bench.search.found(node).world).startswith("liver")
         assert bench.search.found(node).text.startswith("found (")
-        region = bench.search.regions.node(node)
+        region = bench.search.regions.of(node)
         half, most = (extremesIn(node, region, each)[0] for each in segmentIds(region))
         assert (most[0] <= half[0]).all()
         assert (most[1] >= half[1]).all()
@@ -89,10 +89,10 @@ def test_a_scan_below_a_transform_is_shaded_where_it_is(bench, pair):
     matrix = slicer.util.arrayFromTransformMatrix(moved)
     own = bench.search.found(pair[0]).place.point_ras
     np.testing.assert_allclose(bench.search.found(pair[0]).world, transform_points(matrix, own[None])[0], atol=1e-6)
-    assert bench.search.regions.node(pair[0]).GetTransformNodeID() == moved.GetID()
+    assert bench.search.regions.of(pair[0]).GetTransformNodeID() == moved.GetID()
     pair[0].SetAndObserveTransformNodeID(None)
     bench.search.poll()
-    assert bench.search.regions.node(pair[0]).GetTransformNodeID() is None
+    assert bench.search.regions.of(pair[0]).GetTransformNodeID() is None
 
 
 def test_changed_voxels_take_the_answer_with_them(bench, pair):
@@ -102,7 +102,7 @@ def test_changed_voxels_take_the_answer_with_them(bench, pair):
     slicer.util.arrayFromVolumeModified(pair[0])
     bench.store.request([pair[0]])
     assert bench.search.found(pair[0]) is None
-    assert bench.search.regions.node(pair[0]) is None
+    assert bench.search.regions.of(pair[0]) is None
     bench.settle()
     assert "the image is empty" in dict(bench.search.answers())["Prior"]
     assert bench.search.found(pair[1]) is not None

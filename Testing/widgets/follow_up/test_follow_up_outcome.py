@@ -42,7 +42,7 @@ def test_a_missing_package_is_installed_on_agreement_or_reported(prepared, tmp_p
 
     missing, asked = {"html": ["jinja2"]}, []
 
-    def refuse(names, _folder):
+    def refuse(names):
         asked.append(names)
         raise InstallError("You declined.")
 
@@ -53,7 +53,7 @@ def test_a_missing_package_is_installed_on_agreement_or_reported(prepared, tmp_p
     assert asked == [["jinja2"]]
     assert "HTML report was not written: it needs jinja2. You declined." in prepared.ui.exportedLabel.text
     assert [path.name for path in tmp_path.glob("follow-up*")] == ["follow-up-Miller.csv"]
-    monkeypatch.setattr(FilesPanel, "install", lambda names, _folder: missing.clear())
+    monkeypatch.setattr(FilesPanel, "install", lambda names: missing.clear())
     prepared.export()
     assert (tmp_path / "follow-up-Miller.html").is_file()
 
@@ -64,7 +64,7 @@ def test_the_panel_closed_while_working_gives_everything_back(kit, reader):
     assert store.busy
     kit.close(reader.panel)
     assert not store.busy
-    assert not reader.panel.session.attached
+    assert not reader.panel.session._panels
     assert not [thread for thread in threading.enumerate() if thread.name == "AnatomicalEmbedding"]
 
 

@@ -14,7 +14,7 @@ class MadeUpProcess:
     """Does what a test says, with the signals and properties of TrainingProcess."""
 
     def __init__(self, *_arguments):
-        self.logged, self.progressed, self.validated, self.finished = Signal(), Signal(), Signal(), Signal()
+        self.logged, self.progressed, self.finished = Signal(), Signal(), Signal()
         self.running = self.stopping = self.closed = self.killed = False
         self.starts = []
 
@@ -68,7 +68,7 @@ def load_training(kit, monkeypatch, tmp_path):
     monkeypatch.setattr(Path, "home", classmethod(lambda _cls: tmp_path / "home"))
     module = kit.load_module(MODULE)
     monkeypatch.setattr(module.python, "TrainingProcess", MadeUpProcess)
-    monkeypatch.setattr(module.python, "missingForEngine", list)
+    monkeypatch.setattr("AnatomicalEmbeddingLib.training.TrainingPanel.missingForEngine", list)
     return module
 
 

@@ -3,13 +3,12 @@
 import sys
 from dataclasses import fields
 
-import numpy as np
 from made_up_training import choose_all, load_training, open_panel
 from training_runs import fake_engine
 
-from AnatomicalEmbeddingLib.training.TrainingLog import Validations
 from AnatomicalEmbeddingLib.training.TrainingProcess import STOPPED, TrainingProcess
 from AnatomicalEmbeddingLib.training.TrainingSettings import TrainingSettings
+from slicer_kit.scene import nodes_of_class
 
 
 def test_every_control_is_kept_in_the_scene(ready, tmp_path):
@@ -54,27 +53,24 @@ def test_a_run_goes_on_when_the_scene_closes(ready):
     assert ready.widget._parameterNode.runFolder == settings.runFolder
 
 
-def test_plots_follow_the_run_and_come_back_after_the_scene_was_closed(kit, module, monkeypatch, tmp_path):
+def test_plots_follow_the_run_and_come_back_after_the_scene_was_closed(panel, kit, monkeypatch, tmp_path):
     shown = []
-    monkeypatch.setattr(module.python, "showChart", shown.append)
-    panel = open_panel(kit, module)
+    monkeypatch.setattr("AnatomicalEmbeddingLib.training.TrainingPanel._showInLayout", shown.append)
     choose_all(panel, tmp_path)
     assert not panel.ui.plotLossButton.enabled
     panel.start()
     panel.progress(1)
-    curves = panel.widget.logic.curves
-    assert curves.lossChart is None  # nobody has asked for it
+    assert nodes_of_class(kit.scene, "vtkMRMLPlotChartNode") == []  # nobody has asked for it
     kit.click(panel.ui.plotLossButton)
-    assert shown == [curves.lossChart]
-    panel.process.validated.emit(Validations(np.array([1]), {"phantom": np.array([9.0])}))
-    panel.tick()
-    kit.click(panel.ui.plotValidationButton)
-    assert shown[-1] is curves.validationChart
-    assert curves.validationChart.GetNumberOfPlotSeriesNodes() == 1
-    kit.close_scene()
+    (tmp_path / "run" / "validation.csv").write_text("step,phantom\n1,9.00\n")
     panel.progress(2)
-    table = curves.lossChart.GetNthPlotSeriesNode(0).GetTableNode()
-    assert table.GetNumberOfRows() == 2
+    kit.click(panel.ui.plotValidationButton)
+    assert [chart.GetTitle() for chart in shown] == ["Training loss", "Validation error (mm)"]
+    assert shown[1].GetNumberOfPlotSeriesNodes() == 1
+    kit.close_scene()
+    panel.progress(3)
+    loss = next(n for n in nodes_of_class(kit.scene, "vtkMRMLPlotChartNode") if n.GetTitle() == "Training loss")
+    assert loss.GetNthPlotSeriesNode(0).GetTableNode().GetNumberOfRows() == 3
 
 
 def test_a_process_is_followed_by_the_timer_to_its_end(kit, tmp_path, monkeypatch):

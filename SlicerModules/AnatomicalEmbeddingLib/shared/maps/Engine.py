@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, MemoryLimitError
+from AnatomicalEmbedding.resources import weights_file
+
 if TYPE_CHECKING:
     from AnatomicalEmbedding.embedding.inference import Model
     from AnatomicalEmbedding.embedding.map import EmbeddingMap
@@ -58,18 +61,13 @@ class Engine:
 
     def weightsPath(self) -> Path:
         """The file that the choice of weights means, whether it exists or not."""
-        from AnatomicalEmbedding.resources import weights_file
-
         return weights_file(self.choice.weights)
 
     def load(self) -> Model:
         """The model. Raises AnatomicalEmbeddingError when weights, device or packages are not there."""
-        from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-
         with self._loading:
             if self._model is None:
-                problem = self.problem()
-                if problem is not None:
+                if problem := self.problem():
                     raise AnatomicalEmbeddingError(problem)
                 from AnatomicalEmbedding.embedding.inference import load_model
 
@@ -89,7 +87,6 @@ class Engine:
         import torch
 
         from AnatomicalEmbedding.embedding.device import choose_device
-        from AnatomicalEmbedding.errors import MemoryLimitError
         from AnatomicalEmbedding.matching.match import check_target
 
         try:

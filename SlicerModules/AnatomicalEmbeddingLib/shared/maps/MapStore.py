@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import vtk
 
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+
 from ..Signal import Listener, Signal
 from ..VolumeNodes import contentKey, snapshot
 from .Engine import Choice, Engine
@@ -89,8 +91,6 @@ class MapStore(Listener):
             self._start(self.scene.GetNodeByID(self._waiting.pop(0)))
 
     def _start(self, node) -> None:
-        from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-
         try:
             copy = snapshot(node)
         except AnatomicalEmbeddingError as error:

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, CancelledError
+
 Progress = Callable[[float, str], None]
 Work = Callable[[Progress, Callable[[], bool]], object]
 _ending: list[threading.Thread] = []  # asked to end, some perhaps still running
@@ -112,8 +114,6 @@ class Worker:
             del job  # it may hold a scan
 
     def _outcome(self, job: _Job) -> Event:
-        from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, CancelledError
-
         def progress(share: float, what: str) -> None:
             self._events.put((job, Event(job.key, "progress", share, what)))
 

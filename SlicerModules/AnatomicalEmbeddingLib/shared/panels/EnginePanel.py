@@ -48,5 +48,4 @@ class EnginePanel(ModulePanel):
         self.initializeParameterNode()
 
     def say(self, sentence: str) -> None:
-        """Show a sentence in place of the last one."""
         showText(self.ui.statusLabel, sentence)

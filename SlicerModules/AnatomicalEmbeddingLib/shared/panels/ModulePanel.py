@@ -59,7 +59,6 @@ class ModulePanel(Listener, VTKObservationMixin):
         self.initializeParameterNode()
 
     def initializeParameterNode(self) -> None:
-        """Show the parameter node of the scene."""
         self.setParameterNode(self._getParameterNode())
 
     def setParameterNode(self, parameterNode) -> None:

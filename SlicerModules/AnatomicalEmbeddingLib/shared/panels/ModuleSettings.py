@@ -36,9 +36,6 @@ def setWeights(weights: str) -> None:
 
 
 def setDevice(device: str) -> None:
-    """Choose one of DEVICES; ValueError for any other name."""
-    if device not in DEVICES:
-        raise ValueError(f"device {device!r} is unknown; choose one of {', '.join(DEVICES)}.")
     setValue(_DEVICE, device)
 
 
@@ -48,7 +45,6 @@ def cacheFolder() -> str:
 
 
 def setCacheFolder(folder: str) -> None:
-    """Choose the folder of maps."""
     setValue(_CACHE_FOLDER, str(folder))
 
 
@@ -59,7 +55,6 @@ def cacheLimitMb() -> int:
 
 
 def setCacheLimitMb(limit: int) -> None:
-    """Choose the largest size of the folder of maps, MB."""
     setValue(_CACHE_LIMIT, int(limit))
 
 
@@ -69,7 +64,6 @@ def wheelFolder() -> str:
 
 
 def setWheelFolder(folder: str) -> None:
-    """Choose the folder of wheel files."""
     setValue(_WHEELS, str(folder))
 
 
@@ -85,7 +79,6 @@ def value(key: str, default):
 
 
 def setValue(key: str, new) -> None:
-    """Keep a setting, str or int."""
     if not slicer.app.userSettings().contains(_PREFIX + key) or value(key, new) != new:
         slicer.app.userSettings().setValue(_PREFIX + key, new)
         changed.emit(key)

@@ -24,6 +24,7 @@ REQUESTER = "AnatomicalEmbedding"
 REQUIREMENTS_FILE = moduleResource("requirements.txt")
 _FOR_REPORTS = {"html": {"jinja2": "jinja2", "pillow": "PIL"}, "sr": {"highdicom": "highdicom"}}
 _FROM_SLICER = ("numpy", "SimpleITK")
+_DECLINED = _("{names} was not installed, as you declined; press Install when you want it.")
 
 
 class InstallError(Exception):
@@ -59,54 +60,35 @@ def missingForReport(kind: str) -> list[str]:
     return [name for name, module in _FOR_REPORTS.get(kind, {}).items() if find_spec(module) is None]
 
 
-def install(missing: Sequence[str], wheelFolder: str = "") -> None:
-    """Install packages, PyTorch among them. wheelFolder: with wheel files to install from; "": use the network.
+def install(missing: Sequence[str]) -> None:
+    """Install packages, PyTorch among them, from the folder of wheel files that the user has chosen, or the network.
 
     Asks the user to confirm where it uses the network. Raises InstallError with a sentence.
     """
-    own = [name for name in missing if name in _FROM_SLICER]
-    if own:
-        names = ", ".join(own)
-        raise InstallError(_("{names}: comes with Slicer but is missing; install Slicer again.").format(names=names))
-    wanted = [str(each) for each in _slicerPackaging().load_requirements(REQUIREMENTS_FILE) if each.name in missing]
-    if "torch" in missing and wheelFolder:
-        # the PyTorch extension cannot be used here: its installer looks for PyTorch on download.pytorch.org only
-        wanted.insert(0, f"torch{TORCH_REQUIREMENT}")
-    elif "torch" in missing:
-        _installTorch()
-    if wanted:
-        _installRequirements(wanted, wheelFolder)
-    importlib.invalidate_caches()
-
-
-def _installRequirements(wanted: Sequence[str], wheelFolder: str) -> None:
-    from packaging.requirements import Requirement
-
-    requirements = [Requirement(each) for each in wanted]
-    names = ", ".join(each.name for each in requirements)
+    if own := ", ".join(name for name in missing if name in _FROM_SLICER):
+        raise InstallError(_("{names}: comes with Slicer but is missing; install Slicer again.").format(names=own))
     try:
-        if wheelFolder:
-            _installFromFolder(wanted, Path(wheelFolder))
-        else:
-            _installFromNetwork(requirements, names)
-    except InstallError:
-        raise
-    except Exception as error:  # pip, the network or the disk: the user must be told in any case
-        raise _failed(names, error) from error
-
-
-def installMissing() -> None:
-    """Install the packages that the engine lacks."""
-    if missing := missingForEngine():
-        install(missing, ModuleSettings.wheelFolder())
-
-
-def _slicerPackaging():
-    """Slicer's module that installs packages."""
-    try:
-        return importlib.import_module("slicer.packaging")
+        from slicer.packaging import load_requirements, pip_ensure
     except ImportError:
         raise InstallError(_("This Slicer cannot install the packages; install Slicer 5.12 or newer.")) from None
+    wanted = [each for each in load_requirements(REQUIREMENTS_FILE) if each.name in missing]
+    try:
+        if wheels := ModuleSettings.wheelFolder():
+            _installFromFolder([str(each) for each in wanted], "torch" in missing, Path(wheels))
+        else:
+            if "torch" in missing:
+                _installTorch()
+            if wanted:
+                pip_ensure(wanted, requester=REQUESTER)
+    except InstallError:
+        raise
+    except Exception as error:  # pip, the network, the disk or the extension: the user must hear of it in any case
+        if "declined" in str(error):  # the word of `pip_ensure`
+            raise InstallError(_DECLINED.format(names=", ".join(missing))) from None
+        logging.exception("AnatomicalEmbedding: installing %s failed", ", ".join(missing))
+        text = _("{names} could not be installed: {error}. See the error log for pip's messages, and try again.")
+        raise InstallError(text.format(names=", ".join(missing), error=error)) from error
+    importlib.invalidate_caches()
 
 
 def _installTorch() -> None:
@@ -119,45 +101,19 @@ def _installTorch() -> None:
                 "Install again; or choose a folder of wheel files."
             )
         ) from None
-    try:
-        torch = PyTorchUtils.PyTorchUtilsLogic().installTorch(
-            askConfirmation=True, torchVersionRequirement=TORCH_REQUIREMENT
-        )
-    except Exception as error:  # pip, the network or the extension: the user must be told in any case
-        raise _failed("PyTorch", error) from error
+    torch = PyTorchUtils.PyTorchUtilsLogic().installTorch(
+        askConfirmation=True, torchVersionRequirement=TORCH_REQUIREMENT
+    )
     if torch is None:
-        raise InstallError(_("PyTorch was not installed, as you declined; press Install when you want it."))
+        raise InstallError(_DECLINED.format(names="PyTorch"))
 
 
-def _installFromNetwork(requirements: Sequence, names: str) -> None:
-    packaging = _slicerPackaging()
-    try:
-        packaging.pip_ensure(requirements, requester=REQUESTER)
-    except RuntimeError as error:
-        if "declined" not in str(error):  # the word that it uses where the user has said no
-            raise
-        logging.info("AnatomicalEmbedding: installation of %s was declined", names)
-        raise InstallError(
-            _("{names} was not installed, as you declined; press Install when you want it.").format(names=names)
-        ) from None
-
-
-def _installFromFolder(wanted: Sequence[str], folder: Path) -> None:
+def _installFromFolder(wanted: list[str], withTorch: bool, folder: Path) -> None:
+    """The PyTorch extension cannot be used here: its installer looks for PyTorch on download.pytorch.org only."""
     import slicer.util
 
-    if not folder.is_dir() or not any(folder.glob("*.whl")):
-        raise InstallError(
-            _("{folder}: holds no wheel files (*.whl); choose another folder, or none to use the network.").format(
-                folder=folder
-            )
-        )
-    slicer.util.pip_install(["--no-index", "--find-links", str(folder), *wanted])
-
-
-def _failed(names: str, error: Exception) -> InstallError:
-    logging.error("AnatomicalEmbedding: installing %s failed: %s", names, error)
-    return InstallError(
-        _("{names} could not be installed: {error}. See the error log for pip's messages, and try again.").format(
-            names=names, error=error
-        )
-    )
+    if not any(folder.glob("*.whl")):
+        text = _("{folder}: holds no wheel files (*.whl); choose another folder, or none to use the network.")
+        raise InstallError(text.format(folder=folder))
+    torch = [f"torch{TORCH_REQUIREMENT}"] if withTorch else []
+    slicer.util.pip_install(["--no-index", "--find-links", str(folder), *torch, *wanted])

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-import qt
+import slicer.util
 from slicer.i18n import tr as _
 
+from ... import moduleResource
 from ..maps.MapStore import FAILED, READY, WAITING, WORKING, MapState
 from ..Signal import Listener
 from .Session import Session
@@ -20,24 +21,10 @@ class PreparationPanel(Listener):
     def __init__(self, parentLayout, session: Session) -> None:
         self.session = session
         self._volumes: list = []
-        self._shown: list | None = None
-        self.widget = qt.QWidget()
-        self.progressBar = qt.QProgressBar()
-        self.progressBar.setRange(0, 100)
-        self.button = qt.QPushButton()
-        self.button.objectName = "prepareButton"
+        self.widget = slicer.util.loadUI(str(moduleResource("UI/AnatomicalEmbeddingPreparation.ui")))
+        ui = slicer.util.childWidgetVariables(self.widget)
+        self.progressBar, self.button, self.label = ui.progressBar, ui.prepareButton, ui.preparationLabel
         self.button.connect("clicked(bool)", self._onClicked)
-        self.label = qt.QLabel()
-        self.label.objectName = "preparationLabel"
-        self.label.wordWrap = True
-        self.label.setTextFormat(qt.Qt.RichText)
-        row = qt.QHBoxLayout()
-        row.addWidget(self.progressBar, 1)
-        row.addWidget(self.button)
-        column = qt.QVBoxLayout(self.widget)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addLayout(row)
-        column.addWidget(self.label)
         parentLayout.addWidget(self.widget)
         self.listen(session.ticked, self.update)
         self.update()
@@ -48,35 +35,19 @@ class PreparationPanel(Listener):
         self.update()
 
     def update(self) -> None:
-        """Show the present state, if it has changed."""
         self._volumes = [node for node in self._volumes if node.GetScene() is self.session.scene]
         states = [(node.GetName(), self.session.store.state(node)) for node in self._volumes]
-        summary = [(name, s.status, round(s.share, 2), s.what, s.sentence, _notes(s)) for name, s in states]
-        if summary != self._shown:
-            self._shown = summary
-            self._show(states)
-
-    @property
-    def _working(self) -> bool:
-        return any(self.session.store.state(node).status in (WAITING, WORKING) for node in self._volumes)
-
-    def _show(self, states: list[tuple[str, MapState]]) -> None:
-        share = sum(state.share for _name, state in states) / len(states) if states else 0.0
         ready = sum(state.status == READY for _name, state in states)
-        self.progressBar.value = round(100 * share)
+        self.progressBar.value = round(100 * sum(state.share for _name, state in states) / max(len(states), 1))
         self.progressBar.visible = ready < len(states)
         self.button.visible = ready < len(states) or not states  # a finished bar needs no room
         self.button.text = _("Cancel") if self._working else _("Prepare scans")
         self.button.enabled = ready < len(states)
-        self.button.toolTip = self._toolTip(states)
         self.label.text = "<br>".join([*_progressLines(states, ready), *_noteLines(states), *_failureLines(states)])
 
-    def _toolTip(self, states: list[tuple[str, MapState]]) -> str:
-        if not states:
-            return _("Choose scans first.")
-        if self._working:
-            return _("Stop preparing; scans that are ready stay ready.")
-        return _("Embed the scans, which matching needs; done once a scan, in the background.")
+    @property
+    def _working(self) -> bool:
+        return any(self.session.store.state(node).status in (WAITING, WORKING) for node in self._volumes)
 
     def _onClicked(self) -> None:
         if self._working:
@@ -115,8 +86,7 @@ def _failureLines(states: list[tuple[str, MapState]]) -> list[str]:
     for name, state in states:
         if state.status == FAILED:
             sentences.setdefault(state.sentence, []).append(name)
-    lines = []
-    for sentence, names in sentences.items():
-        line = sentence if sentence.startswith(f"{names[0]}:") else f"{', '.join(names)}: {sentence}"
-        lines.append(coloured(line, BAD))
-    return lines
+    return [
+        coloured(sentence if sentence.startswith(f"{names[0]}:") else f"{', '.join(names)}: {sentence}", BAD)
+        for sentence, names in sentences.items()
+    ]

@@ -37,10 +37,8 @@ class ScanForm:
         return chosen
 
     def clear(self) -> None:
-        """The scene is closing: forget its volumes."""
         self._offered = []
 
     def write(self, parameterNode) -> None:
-        """Write what the user has ticked."""
         if not parameterNode.allTargets and self.isCurrent:  # else volumes came or went, and the user ticked nothing
             parameterNode.targets = list(self._selector.checkedNodes())

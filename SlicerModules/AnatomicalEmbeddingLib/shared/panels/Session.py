@@ -43,11 +43,6 @@ class Session:
             self._store = MapStore(self.scene, self._engineClass(ModuleSettings.choice()))
         return self._store
 
-    @property
-    def attached(self) -> bool:
-        """Is any panel attached?"""
-        return bool(self._panels)
-
     def attach(self, panel, isEntered: Callable[[], bool] = lambda: True) -> None:
         """Keep the session going for a panel. isEntered: is the panel open? Call `wake` when it is opened."""
         self._panels.append((panel, isEntered))

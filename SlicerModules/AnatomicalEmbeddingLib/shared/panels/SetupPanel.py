@@ -33,7 +33,13 @@ class SetupPanel(Listener):
         letShrink(self.widget)
         parentLayout.addWidget(self.widget)
         self._ready: bool | None = None
-        self._fillDevices()
+        names = {
+            "auto": _("Automatic"),
+            "cpu": _("Processor (CPU)"),
+            "cuda": _("NVIDIA GPU (CUDA)"),
+            "mps": _("Apple GPU (MPS)"),
+        }
+        fillComboBox(self.ui.deviceSelector, [(device, names[device]) for device in DEVICES], "auto")
         self._connect()
         self.refresh()
 
@@ -41,23 +47,29 @@ class SetupPanel(Listener):
         """Show the present state. Call it when the module is entered; changes of settings call it too."""
         self._showPackages()
         self._showWeights()
-        self._showDevice()
+        self.ui.deviceSelector.setCurrentIndex(DEVICES.index(ModuleSettings.choice().device))
         self._showCache()
-        self._openOrClose()
+        ready = not self._missing() and self.session.store.engine.problem() is None
+        if ready != self._ready:  # a section that the user has opened stays open
+            self._ready = ready
+            self.widget.collapsed = ready
+        self.widget.text = _("Set-up") if ready else _("Set-up: something is missing")
 
     def _connect(self) -> None:
         ui = self.ui
         ui.installButton.connect("clicked(bool)", self._onInstall)
         connectPath(ui.wheelFolderEdit, ModuleSettings.setWheelFolder)
-        ui.weightsSelector.connect("activated(int)", self._onWeights)
+        ui.weightsSelector.connect(
+            "activated(int)", lambda index: ModuleSettings.setWeights(ui.weightsSelector.itemData(index))
+        )
         ui.chooseWeightsButton.connect("clicked(bool)", self._onChooseWeights)
-        ui.deviceSelector.connect("activated(int)", self._onDevice)
+        ui.deviceSelector.connect("activated(int)", lambda index: ModuleSettings.setDevice(DEVICES[index]))
         ui.openCacheButton.connect("clicked(bool)", self._onOpenCache)
         ui.chooseCacheButton.connect("clicked(bool)", self._onChooseCache)
         ui.clearCacheButton.connect("clicked(bool)", self._onClearCache)
         ui.cacheLimitSpinBox.connect("valueChanged(int)", ModuleSettings.setCacheLimitMb)
-        self.widget.connect("contentsCollapsed(bool)", self._onCollapsed)
-        self.listen(self.session.chosen, self._onSettings)
+        self.widget.connect("contentsCollapsed(bool)", lambda isCollapsed: isCollapsed or self.refresh())
+        self.listen(self.session.chosen, lambda _key: self.refresh())
 
     # -- packages ----------------------------------------------------------------------------------------------------
 
@@ -74,23 +86,15 @@ class SetupPanel(Listener):
             text = coloured(_("Installed: safetensors {version}").format(version=installedVersion("safetensors")), GOOD)
         self.ui.packagesStatus.text = text
         self.ui.installButton.enabled = bool(missing)
-        self.ui.installButton.toolTip = (
-            _("Install the missing packages. Uses the network, unless a folder of wheels is chosen.")
-            if missing
-            else _("Everything is installed.")
-        )
         folder = ModuleSettings.wheelFolder()
         if self.ui.wheelFolderEdit.currentPath != folder:
             self.ui.wheelFolderEdit.currentPath = folder
-        self._say(message or (self.session.store.engine.problem() or "" if missing else ""))
-
-    def _say(self, problem: str) -> None:
+        problem = message or (self.session.store.engine.problem() if missing else None)
         showText(self.ui.messageLabel, coloured(problem, BAD) if problem else "")
 
     def _onInstall(self) -> None:
-        before = self._missing()
         try:
-            install(before, ModuleSettings.wheelFolder())
+            install(self._missing())
             message = ""
         except InstallError as error:
             message = str(error)
@@ -124,28 +128,12 @@ class SetupPanel(Listener):
             text = coloured(_("Missing: {path}. Choose other weights.").format(path=path), BAD)
         self.ui.weightsStatus.text = text
 
-    def _onWeights(self, index: int) -> None:
-        ModuleSettings.setWeights(self.ui.weightsSelector.itemData(index))
-
     def _onChooseWeights(self) -> None:
         path = qt.QFileDialog.getOpenFileName(
             self.widget, _("Weights"), "", _("Weights (*.safetensors)") + ";;" + _("All files (*)")
         )
         if path:
             ModuleSettings.setWeights(path)
-
-    # -- device ------------------------------------------------------------------------------------------------------
-
-    def _fillDevices(self) -> None:
-        names = {"auto": _("Automatic"), "cpu": _("Processor (CPU)"), "cuda": _("NVIDIA GPU (CUDA)")}
-        names["mps"] = _("Apple GPU (MPS)")
-        fillComboBox(self.ui.deviceSelector, [(device, names[device]) for device in DEVICES], "auto")
-
-    def _showDevice(self) -> None:
-        self.ui.deviceSelector.setCurrentIndex(DEVICES.index(ModuleSettings.choice().device))
-
-    def _onDevice(self, index: int) -> None:
-        ModuleSettings.setDevice(self.ui.deviceSelector.itemData(index))
 
     # -- maps on disk ------------------------------------------------------------------------------------------------
 
@@ -158,6 +146,7 @@ class SetupPanel(Listener):
         count = maps.count()
         self.ui.cacheStatus.text = _("{count} maps, {size}").format(count=count, size=_sizeText(maps.size_bytes()))
         self.ui.cacheStatus.toolTip = str(maps.folder)
+        self.ui.openCacheButton.enabled = maps.folder.is_dir()
         self.ui.clearCacheButton.enabled = count > 0
         blocked = self.ui.cacheLimitSpinBox.blockSignals(True)
         self.ui.cacheLimitSpinBox.value = ModuleSettings.cacheLimitMb()
@@ -165,17 +154,7 @@ class SetupPanel(Listener):
         self.ui.cacheMessage.visible = bool(self.ui.cacheMessage.text)
 
     def _onOpenCache(self) -> None:
-        folder = self._maps().folder
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            self._sayOfCache(
-                _("{folder}: cannot be made ({error}); choose another folder.").format(
-                    folder=folder, error=error.strerror
-                )
-            )
-            return
-        qt.QDesktopServices.openUrl(qt.QUrl.fromLocalFile(str(folder)))
+        qt.QDesktopServices.openUrl(qt.QUrl.fromLocalFile(str(self._maps().folder)))
 
     def _onChooseCache(self) -> None:
         folder = qt.QFileDialog.getExistingDirectory(self.widget, _("Folder of maps"), str(self._maps().folder))
@@ -184,36 +163,11 @@ class SetupPanel(Listener):
             self._sayOfCache(_("Maps are kept in {folder} from now on.").format(folder=folder))
 
     def _onClearCache(self) -> None:
-        maps = self._maps()
-        before = maps.size_bytes()
-        removed = maps.shrink(0)
-        freed = _sizeText(before - maps.size_bytes())
-        text = _("Removed {count} maps, freed {size}.").format(count=removed, size=freed)
-        left = maps.count()
-        if left:
-            text += " " + _("{count} are in use and stay; try again later.").format(count=left)
-        self._sayOfCache(text)
+        self._sayOfCache(_("Removed {count} maps.").format(count=self._maps().shrink(0)))
 
     def _sayOfCache(self, text: str) -> None:
         self.ui.cacheMessage.text = text
         self._showCache()
-
-    # -- opening and closing -----------------------------------------------------------------------------------------
-
-    def _openOrClose(self) -> None:
-        """Open or close the section when its state changes, so that what the user has opened stays open."""
-        ready = not self._missing() and self.session.store.engine.problem() is None
-        if ready != self._ready:
-            self._ready = ready
-            self.widget.collapsed = ready
-        self.widget.text = _("Set-up") if ready else _("Set-up: something is missing")
-
-    def _onSettings(self, key: str) -> None:
-        self.refresh()
-
-    def _onCollapsed(self, collapsed: bool) -> None:
-        if not collapsed:
-            self.refresh()
 
 
 def _torchText(missing: bool) -> str:
@@ -227,6 +181,4 @@ def _torchText(missing: bool) -> str:
 
 def _sizeText(size: int) -> str:
     """Bytes in words: "340 MB", "2.1 GB"."""
-    if size >= 10**9:
-        return f"{size / 10**9:.1f} GB"
-    return f"{size / 10**6:.0f} MB" if size >= 10**6 or size == 0 else f"{max(round(size / 1000), 1)} kB"
+    return f"{size / 10**9:.1f} GB" if size >= 10**9 else f"{size / 10**6:.0f} MB"

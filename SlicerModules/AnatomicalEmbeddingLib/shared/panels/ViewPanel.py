@@ -7,9 +7,11 @@ from contextlib import contextmanager
 
 import qt
 import slicer
+import slicer.util
 import vtk
 from slicer.i18n import tr as _
 
+from ... import moduleResource
 from .. import SceneNodes, SideBySide, Views
 from ..CtWindow import PRESETS, CtWindows, setWindow
 from ..Signal import Signal
@@ -29,23 +31,15 @@ class ViewPanel:
         self.scene, self._volumes = scene, volumes
         self.laidOut = Signal()
         self._windows = CtWindows(self._ofOnePatient)
-        parentLayout.addWidget(qt.QLabel(_("Window:")))
-        self.windowButtons = {}
-        titles = {"Soft tissue": _("Soft tissue"), "Lung": _("Lung"), "Bone": _("Bone"), "Brain": _("Brain")}
-        for name, (window, level) in PRESETS.items():
-            button = qt.QPushButton(titles[name])
-            button.setObjectName(f"window{name.replace(' ', '')}Button")
-            tip = _("Show all scans with window {window:g} and level {level:g} HU.")
-            button.setToolTip(tip.format(window=window, level=level))
-            button.setMinimumWidth(1)
-            button.connect("clicked(bool)", self._setter(name))
-            parentLayout.addWidget(button)
-            self.windowButtons[name] = button
+        self.widget = slicer.util.loadUI(str(moduleResource("UI/AnatomicalEmbeddingWindows.ui")))
+        parentLayout.addWidget(self.widget)
+        ui = slicer.util.childWidgetVariables(self.widget)
+        for name, preset in PRESETS.items():
+            button = getattr(ui, f"window{name.replace(' ', '')}Button")
+            button.connect("clicked(bool)", lambda _on, preset=preset: setWindow(self._volumes(), *preset))
 
     def update(self) -> None:
-        """Scans have come or gone."""
-        for button in self.windowButtons.values():
-            button.enabled = bool(self._volumes())
+        self.widget.enabled = bool(self._volumes())
 
     def poll(self) -> None:
         """Show loaded scans as soft tissue, and one patient's scans alike; to be called a few times a second."""
@@ -58,7 +52,7 @@ class ViewPanel:
             self._layOut([*seen, node], SideBySide.ROWS)
         return bool(seen)
 
-    def layOut(self, number: int = SideBySide.ROWS) -> None:
+    def layOut(self, number: int) -> None:
         """Show the scans side by side, in ROWS of views or one AXIAL view each, each scan whole.
 
         Views are made, put into the window and drawn one by one, and Slicer handles events in between.
@@ -83,9 +77,6 @@ class ViewPanel:
         text = _("The first {count} scans are shown; {left} more are not.").format(count=len(nodes), left=left)
         self.laidOut.emit(text if left else "")
 
-    def _setter(self, name: str) -> Callable[[], None]:
-        return lambda: setWindow(self._volumes(), *PRESETS[name])
-
     def _ofOnePatient(self, volumes: Sequence) -> list[list]:
         groups: dict[int, list] = {}
         for node in volumes:
@@ -96,16 +87,6 @@ class ViewPanel:
 def offerLayouts() -> None:
     """Register our layouts at the start of the application."""
     SideBySide.offerLayouts(slicer.mrmlScene, _drawSliceViewsSoon, _isWindowWide)
-
-
-def _isWindowWide() -> bool:
-    """Has the main window room for three slice views beside a panel?"""
-    manager = slicer.app.layoutManager()
-    return manager is None or manager.viewport().window().width >= _WIDE
-
-
-def _processEvents() -> None:
-    slicer.app.processEvents(qt.QEventLoop.ExcludeUserInputEvents)
 
 
 @contextmanager
@@ -120,9 +101,19 @@ def _drawingAtTheEnd() -> Iterator[None]:
         yield
     finally:
         for view in views:
-            view.forceRender()  # before it resumes, which would draw what was asked for meanwhile
+            view.forceRender()  # before it resumes, which would draw all renderings that were asked for meanwhile
             view.resumeRender()
             _processEvents()
+
+
+def _isWindowWide() -> bool:
+    """Has the main window room for three slice views beside a panel?"""
+    manager = slicer.app.layoutManager()
+    return manager is None or manager.viewport().window().width >= _WIDE
+
+
+def _processEvents() -> None:
+    slicer.app.processEvents(qt.QEventLoop.ExcludeUserInputEvents)
 
 
 def _seen(scene) -> list:
@@ -151,15 +142,15 @@ def writeInViews(scene, texts: Mapping[str, str]) -> None:
 
 def _drawSliceViewsSoon(again: Callable[[], None]) -> None:
     """Let all slice views draw themselves at the places that again() shows, once the events under way are processed:
-    those of a scene just loaded stay black until someone asks.
+    those of a scene just loaded stay black otherwise.
     """
-    qt.QTimer.singleShot(0, lambda: _drawSliceViews(again))
 
+    def draw() -> None:
+        _processEvents()
+        again()
+        manager = slicer.app.layoutManager()
+        if manager is not None:
+            for name in manager.sliceViewNames():
+                manager.sliceWidget(name).sliceView().scheduleRender()
 
-def _drawSliceViews(again: Callable[[], None]) -> None:
-    _processEvents()
-    again()
-    manager = slicer.app.layoutManager()
-    if manager is not None:
-        for name in manager.sliceViewNames():
-            manager.sliceWidget(name).sliceView().scheduleRender()
+    qt.QTimer.singleShot(0, draw)

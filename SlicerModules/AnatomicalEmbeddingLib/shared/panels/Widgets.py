@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from html import escape
 
 import slicer.util
-from slicer.i18n import tr as _
 
 from ..Colours import TEXTS
 
@@ -70,7 +69,7 @@ def coloured(text: str, state: str) -> str:
 
 
 class StatusLines:
-    """Shows sentences in a label, one a line, each once."""
+    """Shows the latest sentences in a label, one a line, each once."""
 
     def __init__(self, label) -> None:
         self._label = label
@@ -78,18 +77,13 @@ class StatusLines:
         self._show()
 
     def say(self, sentence: str) -> None:
-        """Add a sentence."""
         if sentence and sentence not in self._sentences:
             self._sentences.append(sentence)
             self._show()
 
     def clear(self) -> None:
-        """Remove all sentences."""
         self._sentences = []
         self._show()
 
     def _show(self) -> None:
-        shown = self._sentences[-_MOST:]
-        left = len(self._sentences) - len(shown)
-        more = [_("{count} more before these.").format(count=left)] if left else []
-        showText(self._label, "\n".join([*more, *shown]))
+        showText(self._label, "\n".join(self._sentences[-_MOST:]))

@@ -41,7 +41,7 @@ else:
 class EngineProcess:
     """One command at a time. Signal logged(line): the command printed a line on stderr; `poll` emits it.
 
-    A subclass calls `begin`, and may define `onValues`, `onLine`, `onPoll` and `onEnded`.
+    A subclass calls `begin`, and may define `onValues`, `onLine` and `onEnded`.
     """
 
     graceSeconds = 300.0  # from `stop` to a kill: on a slow computer a step and a validation may have to end first
@@ -105,7 +105,6 @@ class EngineProcess:
             return
         for _ in range(self._lines.qsize()):
             self._deliver(*self._lines.get())
-        self.onPoll()
         now, child = time.monotonic(), self._child
         if child.poll() is not None:
             self._ended = self._ended or now
@@ -153,9 +152,6 @@ class EngineProcess:
 
     def onLine(self, line: str) -> None:
         """The command printed a line on stderr."""
-
-    def onPoll(self) -> None:
-        """The lines were read."""
 
     def onEnded(self, code: int, lines: list[str], stopped: bool) -> None:
         """The command has ended. code: exit code. lines: the last on stderr. stopped: it was asked to stop."""
