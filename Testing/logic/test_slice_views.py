@@ -206,34 +206,34 @@ def test_the_other_scan_follows_the_mouse_to_the_same_anatomy(scene, views, cros
     first, second, (axial, _, other) = views
     before = centre(axial)
     move_mouse(scene, axial, patient(0).points_ras["carina"])
-    marker = crosshair.marker(second)
+    marker = crosshair.markers.of(second)
     assert np.linalg.norm(np.array(marker.GetNthControlPointPositionWorld(0)) - patient(1).points_ras["carina"]) < 10
     assert abs(centre(other)[2] - patient(1).points_ras["carina"][2]) < 10
     assert np.allclose(centre(axial), before)
-    assert crosshair.marker(first) is None
+    assert crosshair.markers.of(first) is None
 
 
 def test_moves_that_come_too_fast_are_shown_by_the_next_poll(scene, views, crosshair):
     _, second, (axial, _, _) = views
     move_mouse(scene, axial, patient(0).points_ras["carina"])
-    at = np.array(crosshair.marker(second).GetNthControlPointPositionWorld(0))
+    at = np.array(crosshair.markers.of(second).GetNthControlPointPositionWorld(0))
     move_mouse(scene, axial, patient(0).points_ras["kidney_left_lower_pole"])
     crosshair.poll()
-    assert np.allclose(crosshair.marker(second).GetNthControlPointPositionWorld(0), at)
+    assert np.allclose(crosshair.markers.of(second).GetNthControlPointPositionWorld(0), at)
     crosshair._clock.now += 0.05
     crosshair.poll()
-    assert np.linalg.norm(np.array(crosshair.marker(second).GetNthControlPointPositionWorld(0)) - at) > 50
+    assert np.linalg.norm(np.array(crosshair.markers.of(second).GetNthControlPointPositionWorld(0)) - at) > 50
 
 
 def test_markers_are_not_saved_nor_offered_and_go_when_it_is_off(scene, views, crosshair):
     _, second, (axial, _, other) = views
     move_mouse(scene, axial, patient(0).points_ras["carina"])
-    marker = crosshair.marker(second)
+    marker = crosshair.markers.of(second)
     assert not marker.GetSaveWithScene()
     assert marker.GetHideFromEditors()
     assert list(marker.GetDisplayNode().GetViewNodeIDs()) == [other.GetID()]
     crosshair.setEnabled(False)
-    assert crosshair.marker(second) is None
+    assert crosshair.markers.of(second) is None
     assert scene.GetFirstNodeByName("Anatomical crosshair") is None
     crosshair._clock.now += 1
     move_mouse(scene, axial, patient(0).points_ras["carina"])
@@ -243,10 +243,10 @@ def test_markers_are_not_saved_nor_offered_and_go_when_it_is_off(scene, views, c
 def test_closing_the_scene_or_deleting_a_scan_is_harmless(scene, views, crosshair):
     _, second, (axial, _, _) = views
     move_mouse(scene, axial, patient(0).points_ras["carina"])
-    scene.RemoveNode(crosshair.marker(second))
+    scene.RemoveNode(crosshair.markers.of(second))
     crosshair._clock.now += 1
     move_mouse(scene, axial, patient(0).points_ras["diaphragm_dome_right"])
-    assert crosshair.marker(second) is not None
+    assert crosshair.markers.of(second) is not None
     scene.Clear(0)
     crosshair._clock.now += 1
     crosshair.poll()
