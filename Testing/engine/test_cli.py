@@ -13,15 +13,16 @@ from cli_runs import assert_refused
 from scan_files import stack_positions, write_linear_series
 from small_models import small_network
 
-from AnatomicalEmbedding.cli import main
 from AnatomicalEmbedding.embedding.inference import load_model
 from AnatomicalEmbedding.embedding.models.registry import write_weights
 from AnatomicalEmbedding.matching.match import match
 from AnatomicalEmbedding.scan.points import PointList, read_points, write_markups
 from AnatomicalEmbedding.scan.volume import Volume
 
-COLUMNS = ["label", "target", "r", "a", "s", "status", "expected_error_mm", "probability", "score", "levels"]
 pytestmark = pytest.mark.usefixtures("kept_maps")
+
+
+COLUMNS = ["label", "target", "r", "a", "s", "status", "expected_error_mm", "probability", "score", "levels"]
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -148,12 +149,3 @@ class TestRefused:
         words = ("match", place.template, place.points, place.target, "-o", out, *place.model)
         assert_refused(anatemb(*words, *options), says)
         assert not out.exists()
-
-    @pytest.mark.parametrize(
-        "words", [[], ["walk"], ["match"], ["evaluate"], ["embed", "x", "-o", "y", "--memory-mb", "nan"]]
-    )
-    def test_an_unknown_command_shows_the_usage(self, capsys, words):
-        with pytest.raises(SystemExit) as end:
-            main(words)
-        assert end.value.code == 2
-        assert "usage: anatemb" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""SAM's loss against a literal loop over Algorithm 1 of Yan 2022, and ours against what it is meant to tell apart."""
+"""The contrast loss: small where descriptors tell places apart, and blind to near neighbours."""
 
 import math
 from dataclasses import replace
@@ -9,9 +9,6 @@ from training_scans import linear_scan, make_sampler, tiny_recipe
 
 from AnatomicalEmbedding.embedding.models.network import Features
 from AnatomicalEmbedding.training.objectives import near_loss
-
-PAIRS, POINTS = 2, 3
-LOCAL, GLOBAL = (4, 6, 8), (1, 2, 2)  # k, j, i; a global cell is 4 local ones, the last of each axis cut
 
 
 def generator(seed=0):

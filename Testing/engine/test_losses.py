@@ -1,4 +1,4 @@
-"""Losses of ours and of papers against double loops over their equations, and the correction of body frames."""
+"""The loss of coordinates against a loop over cells, and the correction of body frames."""
 
 import numpy as np
 import pytest
