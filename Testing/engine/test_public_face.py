@@ -58,11 +58,6 @@ def test_every_name_is_public_and_has_help():
     assert all(word in load_model.__doc__ for word in ("Args:", "device", "cache", "WeightsError"))
 
 
-def test_one_model_and_one_map_class(model, maps):
-    assert type(maps[0]) is EmbeddingMap
-    assert AnatomicalEmbedding.Model.embed.__doc__
-
-
 def _same_scan(volume: Volume, path, kind: str) -> tuple[object, dict]:
     """The scan as another program holds it, and the arguments that `Volume.of` needs."""
     ijk = np.ascontiguousarray(volume.voxels.T)
