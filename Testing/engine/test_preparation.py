@@ -4,7 +4,6 @@ import csv
 import json
 import multiprocessing
 import os
-import signal
 import subprocess
 import sys
 
@@ -142,15 +141,14 @@ def test_a_killed_process_is_reported_and_the_next_run_goes_on(many, tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)])
-def test_processes_end_with_the_command(many, tmp_path, number, code):
+def test_processes_end_with_the_command(many, tmp_path):
     words = ["train", "prepare", many, "-o", tmp_path / "set", "--recipe", "ape", "--jobs", 2]
     command = [sys.executable, "-m", "AnatomicalEmbedding", *map(str, words)]
     run = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     assert run.stderr.readline().startswith("prepared ")
-    run.send_signal(number)
+    run.terminate()
     run.communicate(timeout=60)  # further processes hold its stderr: it ends with the last of them
-    assert run.returncode == code
+    assert run.returncode == 143  # of SIGTERM
     assert len(list((tmp_path / "set").glob("*.safetensors"))) < MANY
 
 

@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from statistics import median
 
 import pytest
 import torch
@@ -141,7 +142,7 @@ def test_loss_falls(objective, steps, share, scans, tmp_path):
     recipe = tiny_recipe(objective, loss=loss, optimiser={"warm_up": 0.0, "final": 1.0})
     train(scans, recipe, tmp_path, steps, workers=0, objective=LEARNT[objective])
     losses = [float(row["loss"]) for row in loss_rows(tmp_path)]
-    assert sum(losses[-15:]) < share * sum(losses[:15])
+    assert median(losses[-15:]) < share * median(losses[:15])  # a single batch may be hard
 
 
 def test_descriptors_are_added_to_finished_weights(scans, tmp_path):

@@ -74,6 +74,7 @@ def watch():
         watched.process.kill()
 
 
+@pytest.mark.long
 def test_stop_resume_and_finish_count_on_and_leave_weights(run, watch):
     """With a process that prepares batches beside the trainer: it must end with it."""
     first = watch()
