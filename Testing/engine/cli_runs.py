@@ -45,7 +45,7 @@ def assert_refused(outcome: Outcome, *says: object) -> None:
 
 
 def kept_maps_of(weights: object, place: Place) -> list[EmbeddingMap]:
-    """Return the maps of template and target as files keep them: in steps of coordinates, wide for untrained weights."""
+    """Return the maps of both scans as files keep them: in steps of coordinates, wide ones for untrained weights."""
     model = load_model(str(weights), "cpu", MapCache(place.folder / "cache"))
     volumes = [Volume.read(path) for path in (place.template, place.target)]
     for volume in volumes:
