@@ -1,6 +1,6 @@
-"""Cohorts at scale: the same maps whatever is killed, memory, speed-up, search times, sizes, loss by compressed maps.
+"""Cohorts at scale: memory and rate of a run, search times, sizes, loss by compressed maps.
 
-python Testing/benchmarks/cohort.py WORK [--scans 1000] [--real DIR] [--kills 20] [--again 300] [--steps data,run,...]
+python Testing/benchmarks/cohort.py WORK [--scans 1000] [--real DIR] [--steps data,run,...]
 
 Scans are small parts of synthetic patients and, where given, real CTs; one in twenty is damaged, empty, huge, a
 duplicate or no CT. Each step prints its figures and adds them to WORK/figures.json; see RESULTS.md.
@@ -9,12 +9,10 @@ duplicate or no CT. Each step prints its figures and adds them to WORK/figures.j
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import random
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -42,7 +40,7 @@ from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.scan.sources import Source
 from AnatomicalEmbedding.scan.volume import Volume
 
-STEPS = ("data", "run", "kill", "separate", "speed", "find", "many", "find_many", "loss")
+STEPS = ("data", "run", "find", "many", "find_many", "loss")
 _PATIENTS = 24
 _REAL_EVERY = 8  # of the real scans, so that most of the run is many small ones
 _PART_MM = (210.0, 210.0, 110.0)
@@ -93,32 +91,11 @@ def spoil(path: Path, kind: str, other: Path) -> None:
         path.write_bytes(random.Random(1).randbytes(len(content)))
 
 
-def checksums_of(store: Path) -> dict[str, str]:
-    with Store(store) as opened:
-        return {scan_hash: sha256 for scan_hash, (sha256, _) in opened.manifest.map_files().items()}
-
-
-def states_of(store: Path) -> dict:
-    with Store(store) as opened:
-        rows = list(opened.manifest.rows())
-        return {"states": opened.manifest.counts(), "rows": {row.scan: (row.state, row.scan_hash) for row in rows}}
-
-
 def finished(store: Path) -> list[float]:
     """UTC seconds at which each scan ended, in order."""
     with closing(sqlite3.connect(store / MANIFEST_NAME)) as manifest:
         times = [row[0] for row in manifest.execute("SELECT finished FROM scans WHERE finished IS NOT NULL")]
     return sorted(datetime.fromisoformat(each).timestamp() for each in times)
-
-
-def digest(checksums: dict[str, str]) -> str:
-    """One SHA-256 of those of all maps."""
-    return hashlib.sha256(json.dumps(sorted(checksums.items())).encode()).hexdigest()
-
-
-def begin(store: Path, data: Path) -> None:
-    shutil.rmtree(store, ignore_errors=True)
-    subprocess.run([*_ANATEMB, "add", str(store), str(data)], check=True, stdout=subprocess.DEVNULL)
 
 
 class Watched:
@@ -138,26 +115,20 @@ class Watched:
                 return
             time.sleep(0.5)
 
-    def workers(self) -> list[psutil.Process]:
-        """The processes that embed: those that Dask's nannies have spawned."""
-        try:
-            every = psutil.Process(self.process.pid).children(recursive=True)
-            return [each for each in every if "spawn_main" in " ".join(each.cmdline())]
-        except psutil.Error:
-            return []
 
-
-def run_once(work: Path, workers: int = 2, store: str = "a", data: str = "data") -> dict:
-    begin(work / store, work / data)
+def run_once(work: Path, workers: int = 2) -> dict:
+    store = work / "a"
+    shutil.rmtree(store, ignore_errors=True)
+    subprocess.run([*_ANATEMB, "add", str(store), str(work / "data")], check=True, stdout=subprocess.DEVNULL)
     start, start_utc = time.perf_counter(), time.time()
-    run = Watched([*_ANATEMB, "run", str(work / store), "--workers", str(workers)])
+    run = Watched([*_ANATEMB, "run", str(store), "--workers", str(workers)])
     run.process.wait()
     seconds = time.perf_counter() - start
-    found = states_of(work / store)["states"]
-    with Store(work / store) as opened:
+    with Store(store) as opened:
+        found = opened.manifest.counts()
         sizes = [size for _, size in opened.manifest.map_files().values()]
-        index = sum(path.stat().st_size for path in (work / store / "index").glob("*"))
-        ends = finished(work / store)
+    index = sum(path.stat().st_size for path in (store / "index").glob("*"))
+    ends = finished(store)
     memory = np.array(run.memory)
     shares = {f"{share:.0%}": ends[int(share * (len(ends) - 1))] for share in (0.1, 0.25, 0.5, 0.75, 1.0)}
     return {
@@ -165,97 +136,10 @@ def run_once(work: Path, workers: int = 2, store: str = "a", data: str = "data")
         "seconds_to": {share: round(end - start_utc) for share, end in shares.items()},
         "parent_mb_at": {s: round(np.interp(end, *memory.T) / 2**20) for s, end in shares.items()},
         "parent_peak_mb": round(memory[:, 1].max() / 2**20),
-        "maps": len(sizes), "maps_sha256": digest(checksums_of(work / store)),
+        "maps": len(sizes),
         "mb_a_scan": {"mean": round(np.mean(sizes) / 2**20, 2), "largest": round(max(sizes) / 2**20, 2)},
         "index_mb_a_scan": round(index / len(sizes) / 2**20, 3),
     }  # fmt: skip
-
-
-def run_killed(work: Path, kills: int, data: str) -> dict:
-    """Workers and whole runs (with their scheduler) are ended by SIGKILL until that many have been: each at a random
-    moment within some seconds after the first scan that has ended since the one before.
-    """
-    begin(work / "b", work / data)
-    rng, done, starts = random.Random(7), Counter(), 0
-    while True:
-        run = Watched([*_ANATEMB, "run", str(work / "b"), "--workers", "2"])
-        starts += 1
-        while run.process.poll() is None:
-            if sum(done.values()) >= kills:
-                run.process.wait()
-                break
-            before = len(finished(work / "b"))
-            while run.process.poll() is None and len(finished(work / "b")) == before:
-                time.sleep(0.2)
-            time.sleep(rng.uniform(0, 8))
-            workers = run.workers()
-            if run.process.poll() is None and workers:
-                if rng.random() < 0.6:
-                    rng.choice(workers).kill()
-                    done["worker"] += 1
-                else:
-                    run.process.send_signal(signal.SIGKILL)
-                    run.process.wait()
-                    done["scheduler"] += 1
-        if run.process.returncode == 0:
-            break
-    return {"kills": dict(done), "starts": starts, **compared(work, "a", "b")}
-
-
-def first_scans(work: Path, count: int) -> str:
-    """Name of a folder with links to the first synthetic scans of the data; 0: the data itself."""
-    if not count:
-        return "data"
-    folder = work / f"first_{count}"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    for path in sorted((work / "data").glob("part_*"))[:count]:
-        (folder / path.name).symlink_to(path)
-    return folder.name
-
-
-def compared(work: Path, one: str, other: str) -> dict:
-    """What the second store has, and whether that is what the first has of the same scans."""
-    before, after = (
-        {Path(scan).name: ended for scan, ended in states_of(work / s)["rows"].items()} for s in (one, other)
-    )
-    wanted = {before[name][1] for name in after} - {None}
-    a, b = {key: value for key, value in checksums_of(work / one).items() if key in wanted}, checksums_of(work / other)
-    files = list((work / other / "maps").rglob("*.safetensors"))
-    return {
-        "scans": len(after), "maps": len(b), "maps_sha256": digest(b), "same": a == b,
-        "different": sum(a.get(key) != value for key, value in b.items()),
-        "lost": len(set(a) - set(b)), "same_states": after == {name: before[name] for name in after},
-        "files": len(files),
-    }  # fmt: skip
-
-
-def run_separate(work: Path, data: str) -> dict:
-    """A scheduler and two workers that were started by themselves, at ports of their own."""
-    begin(work / "c", work / data)
-    dask = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", "48786", "--no-dashboard"]
-    worker = [sys.executable, "-m", "distributed.cli.dask_worker", "tcp://127.0.0.1:48786", "--nthreads", "1"]
-    environment = os.environ | {
-        "DASK_DISTRIBUTED__WORKER__MEMORY__PAUSE": "False", "DASK_DISTRIBUTED__SCHEDULER__WORKER_SATURATION": "1.0",
-    }  # fmt: skip
-    started = [subprocess.Popen(dask, stderr=subprocess.DEVNULL, env=environment)]
-    try:
-        for port in ("48801", "48901"):
-            command = [*worker, "--worker-port", port, "--no-dashboard", "--name", port]
-            started.append(subprocess.Popen(command, stderr=subprocess.DEVNULL, env=environment))
-        start = time.perf_counter()
-        subprocess.run([*_ANATEMB, "run", str(work / "c"), "--scheduler", "tcp://127.0.0.1:48786"], check=True)
-        return {"seconds": round(time.perf_counter() - start), **compared(work, "a", "c")}
-    finally:
-        for process in reversed(started):
-            process.terminate()
-            process.wait(30)
-
-
-def run_speed(work: Path, scans: int = 60) -> dict:
-    data = first_scans(work, scans)
-    seconds = {n: run_once(work, n, f"speed_{n}", data)["seconds"] for n in (1, 2)}
-    return {"seconds": seconds, "speed_up": round(seconds[1] / seconds[2], 2), "load": os.getloadavg()[0]}
 
 
 def make_many(work: Path, real: Path | None, count: int = 1000) -> dict:
@@ -365,17 +249,12 @@ def main() -> None:
     parser.add_argument("work", type=Path)
     parser.add_argument("--scans", type=int, default=1000)
     parser.add_argument("--real", type=Path)
-    parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--again", type=int, default=0, help="scans of the steps kill and separate (default: all)")
     parser.add_argument("--steps", default=",".join(STEPS))
     options = parser.parse_args()
     work = options.work.absolute()
     steps = {
         "data": lambda: make_data(work / "data", options.scans, options.real),
         "run": lambda: run_once(work),
-        "kill": lambda: run_killed(work, options.kills, first_scans(work, options.again)),
-        "separate": lambda: run_separate(work, first_scans(work, options.again)),
-        "speed": lambda: run_speed(work),
         "many": lambda: make_many(work, options.real),
         "find": lambda: time_find(work, "a"),
         "find_many": lambda: time_find(work, "many"),

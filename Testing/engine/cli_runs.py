@@ -7,6 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
+from AnatomicalEmbedding.embedding.cache import MapCache
+from AnatomicalEmbedding.embedding.inference import load_model
+from AnatomicalEmbedding.embedding.map import EmbeddingMap
+from AnatomicalEmbedding.scan.volume import Volume
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -37,3 +42,12 @@ def assert_refused(outcome: Outcome, *says: object) -> None:
     assert outcome.err.endswith((".\n", "?\n"))
     for what in says:
         assert str(what) in outcome.err
+
+
+def kept_maps_of(weights: object, place: Place) -> list[EmbeddingMap]:
+    """Return the maps of both scans as files keep them: in steps of coordinates, wide ones for untrained weights."""
+    model = load_model(str(weights), "cpu", MapCache(place.folder / "cache"))
+    volumes = [Volume.read(path) for path in (place.template, place.target)]
+    for volume in volumes:
+        model.embed(volume)
+    return [model.embed(volume) for volume in volumes]

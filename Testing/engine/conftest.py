@@ -8,17 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bad_files import make_bad_files
-from cli_runs import Outcome, Place
+from cli_runs import Outcome, Place, kept_maps_of
 from made_outcomes import outcomes
 from small_models import write_small_weights
 
 from AnatomicalEmbedding.cli import main
 from AnatomicalEmbedding.embedding.calibration import Calibration
-from AnatomicalEmbedding.embedding.inference import load_model
 from AnatomicalEmbedding.matching.confidence import EVIDENCE
 from AnatomicalEmbedding.matching.match import match
 from AnatomicalEmbedding.scan.points import PointList, write_markups
-from AnatomicalEmbedding.scan.volume import Volume
 from AnatomicalEmbedding.training.calibrate import grow_forest
 
 
@@ -56,9 +54,8 @@ def kept_maps(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def expected(place: Place) -> np.ndarray:
-    """What the Python interface answers for the points in the target."""
-    model = load_model(place.model[1], "cpu")
-    template_map, target_map = (model.embed(Volume.read(path)) for path in (place.template, place.target))
+    """RAS mm (n, 3): answers of the Python interface for the points in the target, by maps of the commands' cache."""
+    template_map, target_map = kept_maps_of(place.model[1], place)
     return match(template_map, place.points_ras, target_map).points_ras
 
 

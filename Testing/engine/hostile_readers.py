@@ -20,7 +20,6 @@ from scan_files import centred_affine, linear_ct, stack_positions, write_linear_
 from small_models import analytic_map, small_network
 from spoiled_files import Way
 
-from AnatomicalEmbedding.embedding.cache import MapCache
 from AnatomicalEmbedding.embedding.calibration import OUTCOMES, Calibration, Forest
 from AnatomicalEmbedding.embedding.inference import Model
 from AnatomicalEmbedding.embedding.map import EmbeddingMap
@@ -188,9 +187,7 @@ def _map(number: int = 0) -> EmbeddingMap:
     return replace(plain, local=local)
 
 
-def _used_map(embedding: EmbeddingMap | None) -> object:
-    if embedding is None:  # a damaged map of the cache counts as absent
-        return None
+def _used_map(embedding: EmbeddingMap) -> object:
     assert np.isfinite(match(_map(), _map().cell_to_ras[:3, 3] + 40.0, embedding).points_ras).all()
     return torch.nan_to_num(embedding.coordinate).numpy().tobytes()
 
@@ -215,13 +212,8 @@ def _use_weights(folder: Path) -> object:
 def _calibration(folder: Path) -> None:
     feature, otherwise = np.array([0, -1, 1, -1, -1, -1], np.int16), np.array([2, 0, 4, 0, 0, 0], np.int32)
     leaves = np.linspace(0, 1, 4 * len(OUTCOMES), dtype=np.float32).reshape(4, -1)
-    forests = {
-        effort: Forest(
-            np.array([0, 5], np.int32), feature.copy(), np.full(6, 0.5, np.float32), otherwise.copy(), leaves.copy()
-        )
-        for effort in ("standard", "fast")
-    }
-    Calibration("ab" * 32, EVIDENCE, forests).save(folder / "x.calibration.safetensors")
+    forest = Forest(np.array([0, 5], np.int32), feature, np.full(6, 0.5, np.float32), otherwise, leaves)
+    Calibration("ab" * 32, EVIDENCE, {"standard": forest}).save(folder / "x.calibration.safetensors")
 
 
 def _use_calibration(folder: Path) -> object:
@@ -336,9 +328,7 @@ _ALL = (
     Reader("nifti", _image("scan.nii"), _NIFTI, _use_volume),
     Reader("nifti-gz", _image("scan.nii.gz", True), _NIFTI, _use_volume, 50),
     Reader("nrrd", _image("scan.nrrd"), _IMAGE, _use_volume),
-    Reader("nrrd-gz", _image("scan.nrrd", True), _IMAGE, _use_volume),
     Reader("mha", _image("scan.mha"), _IMAGE, _use_volume),
-    Reader("mha-zlib", _image("scan.mha", True), _IMAGE, _use_volume),
     Reader("dicom", _dicom, _DICOM, lambda folder: _used_volume(Volume.read(folder)), 20, whole=False),
     Reader(
         "dicom-rle", lambda folder: _dicom(folder, True), _DICOM, lambda folder: _used_volume(Volume.read(folder)), 20,
@@ -373,10 +363,6 @@ _ALL = (
     Reader(
         "map", lambda folder: _map().save(folder / "scan.map.safetensors"), _TENSORS,
         lambda folder: _used_map(EmbeddingMap.load(_file(folder))),
-    ),
-    Reader(
-        "cache", lambda folder: MapCache(folder).put(_map()), _TENSORS,
-        lambda folder: _used_map(MapCache(folder).get(_map().provenance)),
     ),
     Reader(
         "recipe", lambda folder: shutil.copy(resource("Recipes") / "hybrid.toml", folder / "own.toml"), _TEXT,

@@ -1,13 +1,8 @@
-"""Texts that nobody means well: empty, endless, in other scripts, code. Run as a program it reads 5,000 of them, timed.
-
-python Testing/engine/hostile_texts.py [COUNT]
-"""
+"""Texts that nobody means well: empty, endless, in other scripts, code."""
 
 from __future__ import annotations
 
 import random
-import sys
-import time
 from collections.abc import Callable, Iterator
 
 _MEGABYTE = 1_000_000
@@ -88,31 +83,3 @@ def hostile_texts(count: int, seed: int = 0) -> Iterator[tuple[str, str]]:
     for number in range(count):
         kind = kinds[number % len(kinds)]
         yield kind, KINDS[kind](draw)
-
-
-def main() -> None:
-    from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-    from AnatomicalEmbedding.words import completions, not_understood, parse
-
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 5000
-    parse("liver")
-    longest: dict[str, float] = dict.fromkeys(KINDS, 0.0)
-    understood = refused = 0
-    for kind, text in hostile_texts(count):
-        began = time.process_time()
-        try:
-            found = parse(text)
-            understood += bool(found)
-            if not found:
-                not_understood(text)
-        except AnatomicalEmbeddingError:
-            refused += 1
-        completions(text)
-        longest[kind] = max(longest[kind], time.process_time() - began)
-    print(f"{count} texts: {understood} name places, {refused} are refused in a sentence, the others name none")
-    for kind, seconds in longest.items():
-        print(f"{kind:15} at most {1000 * seconds:5.0f} ms of processor time")
-
-
-if __name__ == "__main__":
-    main()

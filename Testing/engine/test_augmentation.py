@@ -32,32 +32,6 @@ def test_without_changes_the_input_is_what_inference_prepares(network):
     torch.testing.assert_close(augment(hu.clone(), PLAIN, network, rng()), expected, rtol=0, atol=LEVEL_OF_ONE_HU)
 
 
-ALL_ON = AugmentationSpec(
-    hu_remap_probability=1.0,
-    window_probability=1.0,
-    window_low=[-1000.0, -200.0],
-    window_high=[200.0, 700.0],
-    filter_probability=1.0,
-    noise_probability=1.0,
-    noise_level=0.05,
-    gamma_probability=1.0,
-    gamma=[0.75, 1.3],
-    block_probability=1.0,
-    cut_probability=1.0,
-)
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_all_changes_at_once_stay_near_the_input_range(seed):
-    x = augment(spread_hu(), ALL_ON, OURS, rng(seed))
-    assert torch.isfinite(x).all()
-    assert x.dtype == torch.float32
-    assert x.shape == (16, 20, 24)
-    assert -2 < float(x.min()) < float(x.max()) < 3  # sharpening and noise overshoot
-    torch.testing.assert_close(x, augment(spread_hu(), ALL_ON, OURS, rng(seed)), rtol=0, atol=0)
-    assert not torch.equal(x, augment(spread_hu(), ALL_ON, OURS, rng(seed + 100)))
-
-
 def test_window_clips_ours_and_stretches_the_papers():
     spec = replace(PLAIN, window_probability=1.0, window_low=[-300.0, -300.0], window_high=[400.0, 400.0])
     hu = torch.tensor([-1000.0, -300, 50, 400, 1200]).view(1, 1, 5)
@@ -88,14 +62,3 @@ def test_cut_leaves_one_side_unscanned():
             assert not empty.any()
     assert {axis for axis, _ in sides} == {0, 1, 2}
     assert {low for _, low in sides} == {True, False}
-
-
-def test_smoothing_is_the_mean_of_27_neighbours():
-    spec = replace(PLAIN, filter_probability=1.0)
-    hu = spread_hu()
-    plain = augment(hu.clone(), PLAIN, OURS, rng())[None, None]
-    mean = torch.nn.functional.avg_pool3d(plain, 3, stride=1)[0, 0]
-    inner = (slice(1, -1),) * 3
-    smoothed = [augment(hu.clone(), spec, OURS, rng(seed))[inner] for seed in range(6)]
-    assert any(torch.allclose(x, mean, atol=1e-5) for x in smoothed)
-    assert not all(torch.allclose(x, mean, atol=1e-5) for x in smoothed)  # the others are sharpened

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
-from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
@@ -132,34 +130,6 @@ class TestFailing:
             limits.setrlimit(limits.RLIMIT_FSIZE, (soft, hard))
         assert cache.get(numbered(99).provenance) is None
         assert len(list(cache.folder.iterdir())) == MAPS
-
-    @pytest.mark.skipif(not hasattr(os, "seteuid"), reason="permissions of POSIX")
-    def test_a_read_only_folder_still_serves(self, maps):
-        with tempfile.TemporaryDirectory() as below, _as_nobody(below):
-            cache = MapCache(Path(below) / "cache")
-            cache.put(maps[0])
-            cache.folder.chmod(0o555)
-            try:
-                cache.put(maps[1])
-                assert is_equal(cache.get(maps[0].provenance), maps[0])
-                assert cache.get(maps[1].provenance) is None
-                assert cache.shrink(0) == 0
-                assert cache.count() == 1
-            finally:
-                cache.folder.chmod(0o755)
-
-
-@contextmanager
-def _as_nobody(folder: str):
-    """Without the rights of root, which may write into any folder."""
-    Path(folder).chmod(0o777)
-    before = os.geteuid()
-    if before == 0:
-        os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(before)
 
 
 _OTHER = """

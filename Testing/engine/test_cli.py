@@ -9,19 +9,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_runs import assert_refused
+from cli_runs import assert_refused, kept_maps_of
 from scan_files import stack_positions, write_linear_series
 from small_models import small_network
 
-from AnatomicalEmbedding.cli import main
-from AnatomicalEmbedding.embedding.inference import load_model
 from AnatomicalEmbedding.embedding.models.registry import write_weights
 from AnatomicalEmbedding.matching.match import match
 from AnatomicalEmbedding.scan.points import PointList, read_points, write_markups
-from AnatomicalEmbedding.scan.volume import Volume
+
+pytestmark = pytest.mark.usefixtures("kept_maps")
+
 
 COLUMNS = ["label", "target", "r", "a", "s", "status", "expected_error_mm", "probability", "score", "levels"]
-pytestmark = pytest.mark.usefixtures("kept_maps")
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -68,8 +67,7 @@ class TestMatch:
         write_weights(
             small_network(local_channels=8, spacing_mm=(3.0, 3.0, 4.0)), weights, "described", {"recipe": "none"}
         )
-        model = load_model(str(weights), "cpu")
-        template, target = (model.embed(Volume.read(path)) for path in (place.template, place.target))
+        template, target = kept_maps_of(weights, place)
         found = {}
         for options in ([], ["--effort", "fast"]):
             words = ("match", place.template, place.points, place.target, "-o", tmp_path / "out", "--no-report")
@@ -148,12 +146,3 @@ class TestRefused:
         words = ("match", place.template, place.points, place.target, "-o", out, *place.model)
         assert_refused(anatemb(*words, *options), says)
         assert not out.exists()
-
-    @pytest.mark.parametrize(
-        "words", [[], ["walk"], ["match"], ["evaluate"], ["embed", "x", "-o", "y", "--memory-mb", "nan"]]
-    )
-    def test_an_unknown_command_shows_the_usage(self, capsys, words):
-        with pytest.raises(SystemExit) as end:
-            main(words)
-        assert end.value.code == 2
-        assert "usage: anatemb" in capsys.readouterr().err

@@ -105,14 +105,6 @@ def test_crops_lie_on_the_source_voxels(anatemb, place, library, model, tmp_path
         assert float(row["volume_ratio"]) == pytest.approx(ratio, rel=0.01)
 
 
-def test_a_resampled_crop_around_all(anatemb, place, library, model, tmp_path):
-    words = ("crop", place / "scans" / "dora.nii.gz", "--library", library, "--recall", 0.3, "--margin-mm", 5)
-    outcome = anatemb(*words, "--spacing", "5,5,5", "--json", "-o", tmp_path, *model)
-    (row,) = json.loads(outcome.out)["crops"]
-    assert sitk.ReadImage(row["crop"]).GetSpacing() == pytest.approx((5.0, 5.0, 5.0))
-    assert row["structures"].split() == ["kidney_left", "kidney_right", "liver"]
-
-
 def test_boxes_drawn_in_slicer_are_examples(anatemb, place, tmp_path):
     """With the shipped weights, which know margins for a user's own examples: the box of the same scan comes back."""
     (tmp_path / "mine").mkdir()

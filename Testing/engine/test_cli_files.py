@@ -5,10 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from pathlib import Path
 
 import pytest
-import SimpleITK as sitk
 from cli_runs import assert_refused
 
 from AnatomicalEmbedding.files import atomic_path
@@ -57,34 +55,10 @@ class TestFullDisk:
         monkeypatch.setattr("AnatomicalEmbedding.cli.info.run", full)
         assert_refused(anatemb("info"), "the disk is full; make room and run the same command again")
 
-    def test_labels_laid_on_another_scan_are_whole(self, anatemb, place, tmp_path, monkeypatch):
-        whole = sitk.WriteImage
-
-        def half(image, path, **options):
-            whole(image, path, **options)
-            os.truncate(path, Path(path).stat().st_size // 2)
-
-        labels = tmp_path / "labels.nii.gz"
-        sitk.WriteImage(sitk.Cast(sitk.ReadImage(str(place.target)) > 0, sitk.sitkUInt8), str(labels))
-        words = ("register", place.template, place.target, "--labels", labels, "--kind", "rigid", "--no-report")
-        old = given(labels, tmp_path / "out" / "labels_on_fixed.nii.gz")
-        monkeypatch.setattr(
-            sitk, "WriteImage", lambda i, p, **o: (half if p.endswith("labels_on_fixed.nii.gz") else whole)(i, p, **o)
-        )
-        outcome = anatemb(*words, "-o", tmp_path / "out", *place.model)
-        assert outcome.code == 2
-        assert outcome.err.endswith("labels_on_fixed.nii.gz: could not be written whole; is the disk full?\n")
-        assert old.read_bytes() == labels.read_bytes()
-
 
 def test_points_are_given_once(anatemb, place, tmp_path):
     words = ("match", place.template, place.points, "--point", "0,0,0", place.target, "-o", tmp_path / "out")
     assert_refused(anatemb(*words), place.points, "--point is given too; leave one out")
-
-
-def test_a_file_that_is_no_weights_is_reported(anatemb, place, tmp_path):
-    words = ("match", place.template, place.points, place.target, "-o", tmp_path / "out", "--model", place.points)
-    assert_refused(anatemb(*words), place.points, "is not a weights file; give one that ends in .safetensors")
 
 
 class TestBeingEnded:

@@ -64,17 +64,6 @@ def test_a_registration_is_written_and_all_files_agree(anatemb, place, labels, t
     assert ball / high / 1.1 < volume < ball / low * 1.1
 
 
-def test_a_rigid_registration_turns_and_moves_only(anatemb, place, tmp_path):
-    outcome = anatemb(
-        "register", place.template, place.target, "-o", tmp_path, "--kind", "rigid", "--no-report", "--json"
-    )  # fmt: skip
-    told = json.loads(outcome.out)
-    linear = np.array(told["affine_ras_fixed_to_moving"])[:3, :3]
-    assert np.allclose(linear @ linear.T, np.eye(3), atol=1e-6)
-    assert told["folded_share"] == 0
-    assert not (tmp_path / "report.html").exists()
-
-
 def test_points_that_the_moving_scan_does_not_show_are_missing_there(anatemb, place, tmp_path):
     low, high = Volume.read(place.template).bounds_ras
     middle = (low + high) / 2

@@ -98,22 +98,6 @@ def test_files_that_are_not_there_are_named_before_scans_are_prepared(scans, rec
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize(
-    "option",
-    [
-        ("--steps", 0),
-        ("--steps", "many"),
-        ("--workers", -1),
-        ("--minutes", "nan"),
-    ],
-)
-def test_numbers_that_cannot_be_are_refused_at_once(option, tmp_path, capsys):
-    with pytest.raises(SystemExit) as end:
-        anatemb("train", tmp_path, "-o", tmp_path / "run", *option)
-    assert end.value.code == 2
-    assert f"argument {option[0]}: '{option[1]}' is not a" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("number", ["SIGTERM"])
 def test_a_signal_to_the_whole_group_saves_and_the_run_goes_on(scans, recipe, tmp_path, number):
     """As a batch system or Ctrl-C in a terminal does it: loop and workers get it alike."""

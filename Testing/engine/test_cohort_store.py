@@ -7,7 +7,6 @@ import sqlite3
 
 import numpy as np
 import pytest
-import torch
 from bad_files import make_bad_files
 from cohort_scans import checksums, embed_waiting, states, torso, write_parts, write_torsos
 from scan_files import stack_positions, write_linear_series
@@ -62,16 +61,6 @@ class TestScansOfAFolder:
         assert "million voxels" in row.reason
         embed_waiting(store, weights)  # the next run has more
         assert states(store) == {"part_0.nii": "embedded"}
-
-    def test_a_scan_that_has_gone_may_come_back(self, store, weights, tmp_path):
-        (path,) = write_parts(tmp_path / "in", 1)
-        store.add([tmp_path / "in"])
-        path.rename(tmp_path / "elsewhere")
-        embed_waiting(store, weights)
-        assert states(store) == {path.name: "failed"}
-        (tmp_path / "elsewhere").rename(path)
-        embed_waiting(store, weights)
-        assert states(store) == {path.name: "embedded"}
 
     def test_added_again(self, store, weights, tmp_path):
         paths = write_parts(tmp_path / "in", 2)
@@ -173,25 +162,6 @@ def test_a_store_of_the_first_format_is_embedded_again(store, weights, tmp_path)
         again.clean()
         assert checksums(again) == before
         assert not (folder / "shards").exists()
-
-
-def test_a_part_of_a_map_is_as_the_whole(store, tmp_path):
-    write_torsos(tmp_path / "in", range(1))
-    store.add([tmp_path / "in"])
-    embed_waiting(store, "auto")
-    (hit,) = Index(store).nearest(np.array((0.0, 20.0, 260.0)))
-    file = store.map_path(hit.row.scan_hash)
-    whole, part = EmbeddingMap.load(file), hit.cells.map_near(hit.cell, 40.0, file)
-    assert whole.image is None
-    assert part.body.numel() < whole.body.numel()
-    first = np.rint(whole.ras_to_cell @ part.cell_to_ras[:, 3])[:3].astype(int)[::-1]
-    cells = tuple(slice(a, a + n) for a, n in zip(first, part.body.shape, strict=True))
-    halves = tuple(slice(2 * each.start, 2 * each.stop) for each in cells)
-    assert torch.equal(part.body, whole.body[cells])
-    assert torch.equal(part.local, whole.local[(slice(None), *halves)])
-    apart = (part.coordinate - whole.coordinate[(slice(None), *cells)])[:, part.body]
-    assert apart.abs().max() < 0.04
-    assert file.stat().st_size < 10 * 2**20
 
 
 def test_the_index_follows_the_store(store, weights, tmp_path):

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
-import pydicom
 import pytest
 from scan_files import stack_positions, true_hu, write_linear_series
 
@@ -120,7 +117,6 @@ def test_one_ct_volume_among_other_series_is_found(tmp_path, capfd):
     write_linear_series(tmp_path, POSITIONS, Modality="MR")
     write_linear_series(tmp_path, POSITIONS[:3], SeriesDescription="bolus tracking")
     write_linear_series(tmp_path, POSITIONS, ImageType=["ORIGINAL", "PRIMARY", "LOCALIZER"])
-    _write_structure_set(tmp_path / "structures.dcm")
     assert_true_everywhere(Volume.read(tmp_path))
     assert capfd.readouterr() == ("", "")
     infos = {(i.description, i.modality): i.slices for i in list_series(tmp_path)}
@@ -183,14 +179,3 @@ def test_other_series_are_refused(tmp_path, positions, tags, message):
     with pytest.raises(VolumeError, match=message) as refusal:
         Volume.read(tmp_path)
     assert str(tmp_path) in str(refusal.value)
-
-
-def _write_structure_set(path: Path) -> None:
-    meta = pydicom.dataset.FileMetaDataset()
-    meta.MediaStorageSOPClassUID = "1.2.840.10008.5.1.4.1.1.481.3"
-    meta.MediaStorageSOPInstanceUID = pydicom.uid.generate_uid()
-    meta.TransferSyntaxUID = pydicom.uid.ExplicitVRLittleEndian
-    dataset = pydicom.dataset.FileDataset(path, pydicom.Dataset(), file_meta=meta, preamble=b"\0" * 128)
-    dataset.SOPClassUID, dataset.SOPInstanceUID = meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID
-    dataset.Modality, dataset.SeriesInstanceUID = "RTSTRUCT", "1.2.3.9"
-    dataset.save_as(path, enforce_file_format=True)

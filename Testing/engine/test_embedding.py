@@ -61,12 +61,6 @@ class TestSample:
         border = cell_centres(half)[3, 4, 11]
         np.testing.assert_allclose(half.sample(border + np.array((60, 1.0, -2.0))), affine(border[None]), atol=1e-3)
 
-    def test_a_list_one_point_and_no_point_are_all_welcome(self, whole):
-        points = cell_centres(whole)[2, 3, 4:6]
-        np.testing.assert_array_equal(whole.sample(points.tolist()), whole.sample(points))
-        np.testing.assert_array_equal(whole.sample(points[0]), whole.sample(points[:1]))
-        assert whole.sample([]).shape == whole.sample(np.zeros((0, 3))).shape == (0, 3)
-
     @pytest.mark.parametrize("axis", range(3))
     @pytest.mark.parametrize("side", [0, 1])
     def test_a_point_outside_the_scan_is_refused_by_name(self, half, axis, side):
@@ -77,11 +71,6 @@ class TestSample:
         with pytest.raises(PointsError) as refusal:
             half.sample([[-60.0, -50.0, 350.0], point])
         assert f"({r:.1f}, {a:.1f}, {s:.1f}) RAS mm lies outside half.nii.gz" in str(refusal.value)
-
-    @pytest.mark.parametrize("points", [[[1.0, 2.0]], [1.0, 2.0, 3.0, 4.0], np.zeros((2, 2, 3))])
-    def test_points_that_are_not_three_numbers_are_refused(self, whole, points):
-        with pytest.raises(PointsError, match="x, y, z in RAS mm"):
-            whole.sample(points)
 
     def test_a_scan_without_body_has_no_coordinates(self):
         empty = analytic_map(affine, body=np.zeros((16, 20, 24), dtype=bool), name="air.nii.gz")

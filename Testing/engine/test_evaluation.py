@@ -53,16 +53,6 @@ def test_cases_are_read_with_one_spelling(cases):
     assert cases[3].landmarks["carina"] == pytest.approx(LANDMARKS["carina"])
 
 
-@pytest.mark.parametrize(
-    ("case_id", "patient"),
-    [("kbp_pt_4", "kbp_pt_4"), ("x_t0", "x"), ("x_follow-up2", "x")],
-)
-def test_patient_is_the_id_without_a_time_point(tmp_path, case_id, patient):
-    (tmp_path / f"{case_id}.nii.gz").write_bytes(b"")
-    (tmp_path / f"{case_id}.landmarks.json").write_text('{"points": {"a": [1, 2, 3]}}')
-    assert load_cases(tmp_path)[0].patient == patient
-
-
 def test_pairs_are_of_different_patients_or_of_one_with_landmarks(cases):
     pairs = {(p.template.id, p.target.id): p for p in find_pairs(cases)}
     organs = {(a, b) for a in SHIFTS for b in SHIFTS if a != b}
@@ -102,23 +92,6 @@ def test_points_without_an_answer_are_counted_not_averaged(cases):
     assert "a note" in result.table()
 
 
-def test_json_and_tables_hold_every_figure(cases):
-    content = json.loads(evaluate_landmarks(cases, {"off": ten_mm_off}).to_json())
-    assert content["matchers"]["off"]["groups"]["centre"]["mean"] == pytest.approx(10.0)
-    assert content["matchers"]["off"]["structures"]["liver"]["extreme"]["n"] == 36
-    assert len(content["pairs"]) == 8
-    assert sum(len(pair["points"]) for pair in content["pairs"]) == 130
-    assert all(pair["seconds"] >= 0 for pair in content["pairs"])
-    result = evaluate_landmarks(cases, {"a | b": ten_mm_off})
-    lines = result.table().splitlines()
-    row = next(line for line in lines if line.startswith("a | b"))
-    assert row.split()[3:8] == ["10.0", "10.0", "0.0", "10.0", "18"]
-    assert any(line.split()[:2] == ["kidney_left", "6"] for line in lines)
-    markdown = [line.replace("\\|", "") for line in result.markdown().splitlines()]
-    widths = {line.count("|") for line in markdown if line.startswith("|")}
-    assert widths == {10, 4}  # nine columns, and three for each structure
-
-
 @pytest.mark.parametrize("directions", [PLAIN, FLIPPED, OBLIQUE], ids=["plain", "flipped", "oblique"])
 def test_centre_and_extremes_are_the_patients_whatever_the_header(directions):
     centre, axes = np.array(ORGANS["liver"][0]), np.array(ORGANS["liver"][1])
@@ -149,14 +122,6 @@ def test_bad_folders_and_files_are_named(tmp_path):
         load_cases(tmp_path)
     (tmp_path / "anna.labels.json").unlink()
     with pytest.raises(PointsError, match="is missing"):
-        load_cases(tmp_path)
-
-
-@pytest.mark.parametrize("content", ['{"points": {"a": [1, 2]}}', '{"frame": "XYZ", "points": {}}'])
-def test_bad_landmarks_are_named(tmp_path, content):
-    (tmp_path / "x.nii.gz").write_bytes(b"")
-    (tmp_path / "x.landmarks.json").write_text(content)
-    with pytest.raises(PointsError, match=r"x\.landmarks\.json"):
         load_cases(tmp_path)
 
 

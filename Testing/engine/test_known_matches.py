@@ -8,9 +8,9 @@ from ellipsoid_cases import ORGANS, write_case
 from small_models import Averaging
 
 from AnatomicalEmbedding.embedding.inference import Model
-from AnatomicalEmbedding.phantom import make_phantom, patient
+from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.structures.labelled_scans import load_cases
-from AnatomicalEmbedding.training.known_matches import bent_trials, cut_scan, labelled_trials, phantom_trials, warp_scan
+from AnatomicalEmbedding.training.known_matches import bent_trials, cut_scan, labelled_trials, warp_scan
 
 
 @pytest.fixture(scope="module")
@@ -91,15 +91,3 @@ def test_points_of_bent_scans_are_where_their_truth_puts_them(torso, embed):
         cut.target.scan_to_ras[2, 3] + cut.target.scan_to_ras[2, 2] * cut.target.scan_shape[0],
     )
     assert (np.maximum(low - there[:, 2], there[:, 2] - high) > 4).all()
-
-
-def test_synthetic_patients_are_tried_in_each_view(embed, monkeypatch):
-    small = {"whole": (100.0, 500.0), "lower half": (100.0, 300.0), "upper half": (300.0, 500.0)}
-    monkeypatch.setattr(patient, "VIEWS", small)
-    monkeypatch.setattr(patient, "_SPACING_MM", (6.0, 6.0, 6.0))
-    trials = list(phantom_trials([50_001, 50_002], embed))
-    assert [t.whole for t in trials] == [True, False, False] * 2
-    for trial in trials:
-        gone = np.isnan(trial.target_ras).any(axis=1)
-        assert gone.any() != trial.whole
-        assert trial.target.contains(trial.target_ras[~gone]).all()

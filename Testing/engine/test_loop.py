@@ -65,15 +65,6 @@ def test_a_stopped_run_ends_as_one_that_was_not(stopped_at, tmp_path):
     assert [row.rsplit(",", 1)[0] for row in rows[0]] == [row.rsplit(",", 1)[0] for row in rows[1]]
 
 
-def test_the_mean_of_the_weights_forgets_the_first_steps():
-    loop, expected = line(ema=0.15), 0.0
-    for step in range(1, 7):
-        loop.update(pull(loop, (0.0,)))
-        keep = min(0.15, (step - 1) / (step + 9))
-        expected = keep * expected + (1 - keep) * float(loop.network.weight.detach())
-        assert float(loop.averaged.weight) == pytest.approx(expected)
-
-
 def test_further_modules_learn_at_their_own_rate():
     other = nn.Linear(1, 1, bias=False)
     nn.init.ones_(other.weight)

@@ -1,108 +1,15 @@
-"""Losses of ours and of papers against double loops over their equations, and the correction of body frames."""
+"""The loss of coordinates against a loop over cells, and the correction of body frames."""
 
 import numpy as np
 import pytest
 import torch
 from training_scans import SHAPE, SPACING_MM, frame, linear_scan
 
-from AnatomicalEmbedding.papers.ape.distances import distance_loss
-from AnatomicalEmbedding.papers.bpr_rpr.levels import level_loss
-from AnatomicalEmbedding.papers.bpr_rpr.offsets import offset_loss
-from AnatomicalEmbedding.papers.pcl.__main__ import position_contrast
 from AnatomicalEmbedding.training.objectives import FrameCorrections, coordinate_loss
 
 
 def numbers(*shape, seed=0):
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-
-
-def standardised(position):
-    return (position - position.mean(0)) / position.std(0)
-
-
-def equation_2(a, plus, position, weight):
-    p, n = standardised(position), len(a)
-    distance = equivariance = torch.zeros((), dtype=torch.float64)
-    for i in range(n):
-        equivariance = equivariance + (a[i] - plus[i]).norm() ** 2
-        for j in range(n):
-            distance = distance + ((a[i] - plus[j]).norm() - (p[i] - p[j]).norm()) ** 2
-    return distance / n**2 + weight * equivariance / n
-
-
-def value_and_gradients(function, *inputs):
-    leaves = [x.clone().requires_grad_() for x in inputs]
-    value = function(*leaves)
-    return [value.detach(), *torch.autograd.grad(value, leaves)]
-
-
-def contrast_one_by_one(z, position, threshold):
-    total = torch.zeros((), dtype=torch.float64)
-    for i in range(len(z)):
-        others = [j for j in range(len(z)) if j != i]
-        alike = {j: torch.exp(torch.cosine_similarity(z[i], z[j], dim=0) / 0.1) for j in others}
-        positive = [j for j in others if abs(position[i] - position[j]) < threshold]
-        total = total - sum(torch.log(alike[j] / sum(alike.values())) for j in positive) / max(len(positive), 1)
-    return total / len(z)
-
-
-def test_contrast_of_positions_is_equation_2_of_pcl():
-    z, position = numbers(9, 5), torch.linspace(0, 1, 9, dtype=torch.float64) ** 2
-    expected = value_and_gradients(lambda x: contrast_one_by_one(x, position, 0.1), z)
-    found = value_and_gradients(lambda x: position_contrast(x, position, 0.1), z)
-    for got, true in zip(found, expected, strict=True):
-        torch.testing.assert_close(got, true)
-
-
-@pytest.mark.parametrize("weight", [0.0, 1.0, 0.3])
-def test_equation_2(weight):
-    a, plus, position = numbers(8, 3), numbers(8, 3, seed=1), 40 * numbers(8, 3, seed=2) - 100
-    expected = value_and_gradients(lambda x, y: equation_2(x, y, position, weight), a, plus)
-    found = value_and_gradients(lambda x, y: distance_loss(x, y, position, weight), a, plus)
-    for got, true in zip(found, expected, strict=True):
-        torch.testing.assert_close(got, true)
-
-
-def offsets_one_by_one(first, second, position, reach):
-    total = torch.zeros((), dtype=torch.float64)
-    for i, j, axis in np.ndindex(len(first), len(first), 3):
-        stated = reach * torch.tanh(second[j, axis] - first[i, axis])
-        total = total + (stated - (position[j, axis] - position[i, axis])) ** 2
-    return total / (3 * len(first) ** 2)
-
-
-def levels_one_by_one(score, height, seen):
-    orders, steps = [], []
-    for b in range(len(score)):
-        n = score.shape[1]
-        for i in range(n):
-            for j in range(i + 1, n):
-                if seen[b, i] and seen[b, j]:
-                    rise, true = score[b, j] - score[b, i], height[b, j] - height[b, i]
-                    orders.append((1 / (1 + torch.exp(-rise)) - 1 / (1 + torch.exp(-true))) ** 2)
-        for i in range(1, n - 1):
-            if seen[b, i - 1 : i + 2].all():
-                bend = (score[b, i + 1] - score[b, i]) - (score[b, i] - score[b, i - 1])
-                steps.append(0.5 * bend**2 if abs(bend) < 1 else abs(bend) - 0.5)
-    return sum(orders) / len(orders) + sum(steps) / len(steps)
-
-
-def test_offset_loss_is_the_mean_square_of_every_offset():
-    a, b, position = numbers(6, 3), numbers(6, 3, seed=1), 200 * numbers(6, 3, seed=2)
-    expected = value_and_gradients(lambda x, y: offsets_one_by_one(x, y, position, 700.0), a, b)
-    found = value_and_gradients(lambda x, y: offset_loss(x, y, position, 700.0), a, b)
-    for got, true in zip(found, expected, strict=True):
-        torch.testing.assert_close(got, true)
-
-
-def test_level_loss_is_the_order_of_pairs_and_the_bend_of_triples():
-    score, height = numbers(3, 6), numbers(3, 6, seed=1).sort(1).values
-    seen = torch.ones(3, 6, dtype=torch.bool)
-    seen[0, :2] = seen[1, 3] = seen[2] = False
-    expected = value_and_gradients(lambda s: levels_one_by_one(s, height, seen), score)
-    found = value_and_gradients(lambda s: level_loss(s, height, seen), score)
-    for got, true in zip(found, expected, strict=True):
-        torch.testing.assert_close(got, true)
 
 
 def test_coordinate_loss_is_the_mean_over_crops_of_the_mean_over_their_cells():

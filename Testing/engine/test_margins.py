@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, WeightsError
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.scan.boxes import OUTWARD
 from AnatomicalEmbedding.structures.locating import Located
 from AnatomicalEmbedding.structures.margins import KnownBox, Margins, learn_margins
@@ -77,13 +77,3 @@ def test_too_few_boxes_cannot_promise_much():
             margins.times_for(recall_)
     with pytest.raises(AnatomicalEmbeddingError, match="no box with known truth"):
         learn_margins([], False)
-
-
-def test_they_are_read_back_as_written():
-    margins = learn_margins(boxes(200, 7, names=("liver", "spleen")), True)
-    back = Margins.from_dict(margins.to_dict())
-    assert back.boxes == margins.boxes
-    assert back.times_for(0.95) == margins.times_for(0.95)
-    assert back.scales.keys() == margins.scales.keys() == {"", "liver", "spleen"}
-    with pytest.raises(WeightsError, match="damaged"):
-        Margins.from_dict({"recall": [1, 2], "boxes": 3, "scales": {}})

@@ -5,13 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from small_models import analytic_map
 
 from AnatomicalEmbedding.embedding.organ_boxes import organ_boxes
-from AnatomicalEmbedding.scan.boxes import boxes_from_json, boxes_to_json
-from AnatomicalEmbedding.structures.library import StructureLibrary
 from AnatomicalEmbedding.structures.locating import locate, make_example
 from AnatomicalEmbedding.structures.organ_evidence import near_organs, sides_by_organ
 
@@ -38,23 +34,6 @@ def test_the_box_of_a_box_is_found_to_a_quarter_of_a_cell(low, high):
     assert list(found) == ["liver"]
     off = np.abs(found["liver"] - [low, high])
     assert (off <= 0.26 * np.diag(CELL_TO_RAS)[:3] + 0.01).all()
-
-
-def test_only_the_largest_connected_part_counts():
-    shares = shares_of((-40, -50, 340), (20, 10, 420))
-    alone = organ_boxes(shares[None], ("liver",), CELL_TO_RAS)["liver"]
-    shares[-1, -1, -1] = 1.0
-    np.testing.assert_array_equal(organ_boxes(shares[None], ("liver",), CELL_TO_RAS)["liver"], alone)
-
-
-@given(st.data())
-def test_every_box_has_an_extent(data):
-    """A cell that hardly passes once gave a box without any, which no file could hold."""
-    values = st.sampled_from([0.0, 0.1, 0.4, 0.5, np.nextafter(np.float32(0.5), 1), 0.500001, 0.52, 0.7, 1.0])
-    shares = torch.tensor(data.draw(st.lists(values, min_size=27, max_size=27))).float().view(1, 3, 3, 3)
-    found = organ_boxes(shares, ("liver",), CELL_TO_RAS)
-    kept = boxes_from_json(boxes_to_json(found))
-    assert list(kept) == list(found)
 
 
 def test_an_organ_that_moved_takes_its_structure_along():
@@ -84,13 +63,3 @@ def test_sides_are_the_organs_and_the_usual_distance_from_it():
 def test_organs_that_are_not_seen_or_lie_elsewhere_say_nothing(far):
     organs = {"liver": LIVER + (300 if far else 0)}
     assert sides_by_organ([near_organs(LIVER, organs)], organs if far else {}, BOUNDS, np.full(3, 12.0)) is None
-
-
-def test_libraries_keep_them(tmp_path):
-    embedding = replace(analytic_map(lambda p: p), organ_boxes={"liver": LIVER})
-    example = make_example(embedding, LIVER, effort="fast")
-    library = StructureLibrary(embedding.provenance.weights_hash, {"liver": [example]})
-    library.save(tmp_path / "a.structures.safetensors")
-    (organ,) = StructureLibrary.load(tmp_path / "a.structures.safetensors").examples["liver"][0].organs
-    assert (organ.name, organ.overlap) == ("liver", 1.0)
-    np.testing.assert_allclose(organ.offset_mm, 0, atol=1e-3)

@@ -122,37 +122,6 @@ def test_left_is_left(pair):
         assert phantom.volume.ijk_to_ras[1, 1] < 0
 
 
-def test_hounsfield_values_are_plausible(pair, head):
-    for phantom in pair:
-        hu = {
-            n: phantom.volume.voxels[interior(phantom.labels == LABEL_ID[n])].mean()
-            for n in (
-                "lung_left",
-                "lung_right",
-                "subcutaneous_fat",
-                "liver",
-                "spleen",
-                "kidney_left",
-                "aorta",
-                "muscle",
-            )
-        }
-        assert max(hu["lung_left"], hu["lung_right"]) < -600
-        assert -125 < hu["subcutaneous_fat"] < -75
-        assert 85 < hu["liver"] < 130
-        assert 90 < hu["spleen"] < 150
-        assert hu["kidney_left"] > 110
-        assert 100 < hu["aorta"] < 210
-        assert 35 < hu["muscle"] < 80
-    femur = pair[0].volume.voxels[pair[0].labels == LABEL_ID["femur_left"]]
-    assert femur.mean() > 200
-    assert head.volume.voxels[head.labels == LABEL_ID["skull"]].mean() > 300
-    assert 15 < head.volume.voxels[interior(head.labels == LABEL_ID["brain"])].mean() < 55
-    air = head.volume.voxels[interior(head.labels == 0)]
-    assert np.percentile(air, 99) < -900
-    assert air.mean() < -980
-
-
 @pytest.mark.parametrize(
     ("phase", "low", "high"), [("native", 20, 65), ("arterial", 240, 380), ("portal", 110, 210), ("delayed", 60, 150)]
 )

@@ -66,13 +66,6 @@ def test_every_fate_is_there_and_means_what_it_says(patients: list[PhantomFollow
     assert states == {VISIBLE, NOT_THERE, OUTSIDE, MERGED, "split"}
 
 
-def test_equal_arguments_give_equal_scans() -> None:
-    one, other = (make_follow_up(7, 2) for _ in range(2))
-    for a, b in zip(one.volumes, other.volumes, strict=True):
-        np.testing.assert_array_equal(a.voxels, b.voxels)
-    assert [lesion.id for lesion in one.lesions] == [lesion.id for lesion in other.lesions]
-
-
 # -- drawing ----------------------------------------------------------------------------------------------------------
 
 

@@ -4,7 +4,6 @@ import csv
 import json
 import multiprocessing
 import os
-import signal
 import subprocess
 import sys
 
@@ -18,7 +17,7 @@ from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.scan.volume import Volume
 from AnatomicalEmbedding.training.frames import LevelTable
 from AnatomicalEmbedding.training.preparation import REPORT, prepare_set
-from AnatomicalEmbedding.training.scans import PreparedScan, prepare_volume
+from AnatomicalEmbedding.training.scans import PreparedScan
 
 FOLDER_MM = (8.0, 8.0, 8.0)
 MANY = 40
@@ -44,22 +43,6 @@ def prepare(tmp_path, levels=None):
     return lines, run
 
 
-def test_scans_that_cannot_be_used_are_named_and_skipped(small_ct, tmp_path):
-    lines, run = prepare(tmp_path)
-    small_ct.write(tmp_path / "ct" / "good.nii.gz")
-    small_ct.write(tmp_path / "ct" / "unread.nrrd")
-    (tmp_path / "ct" / "broken.nii.gz").write_bytes(b"not an image")
-    (tmp_path / "ct" / "notes.txt").write_text("no scan")
-    paths = run()
-    assert [p.name for p in paths] == ["good.safetensors"]
-    assert len(lines) == 3
-    assert "broken.nii.gz" in lines[0]
-    assert lines[1] == "prepared good"
-    assert "unread.nrrd: has no level reading" in lines[2]
-    read = Volume.read(tmp_path / "ct" / "good.nii.gz")
-    same(PreparedScan.load(paths[0]), prepare_volume(read, {469: -30.0}, FOLDER_MM))
-
-
 def test_prepared_scans_are_reused(small_ct, tmp_path):
     lines, run = prepare(tmp_path)
     small_ct.write(tmp_path / "ct" / "good.nii.gz")
@@ -77,19 +60,6 @@ def test_names_with_dots_are_different_scans(small_ct, tmp_path):
     for name, hu in zip(names, (0, 5), strict=True):
         Volume(small_ct.voxels + np.int16(hu), small_ct.ijk_to_ras).write(tmp_path / "ct" / f"{name}.nii.gz")
     assert [PreparedScan.load(path).name for path in run()] == list(names)
-
-
-def write_labels(folder, volume, name="head", names=None):
-    """A label map with a brainstem and a larynx at known heights (world z of their centres)."""
-    labels = np.zeros(volume.shape, dtype=np.uint8)
-    labels[30:33, 10:16, 10:16] = 3
-    labels[10:15, 10:16, 10:16] = 5
-    image = sitk.GetImageFromArray(labels)
-    image.CopyInformation(volume.to_sitk())
-    sitk.WriteImage(image, str(folder / f"{name}.seg.nii.gz"))
-    (folder / f"{name}.labels.json").write_text(json.dumps(names or {"3": "brainstem", "5": "larynx", "7": "liver"}))
-    z0, step = volume.ijk_to_ras[2, 3], volume.ijk_to_ras[2, 2]
-    return z0 + 31 * step, z0 + 12 * step
 
 
 # More than one folder, kind and process
@@ -171,15 +141,14 @@ def test_a_killed_process_is_reported_and_the_next_run_goes_on(many, tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGKILL, -signal.SIGKILL)])
-def test_processes_end_with_the_command(many, tmp_path, number, code):
+def test_processes_end_with_the_command(many, tmp_path):
     words = ["train", "prepare", many, "-o", tmp_path / "set", "--recipe", "ape", "--jobs", 2]
     command = [sys.executable, "-m", "AnatomicalEmbedding", *map(str, words)]
     run = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     assert run.stderr.readline().startswith("prepared ")
-    run.send_signal(number)
+    run.terminate()
     run.communicate(timeout=60)  # further processes hold its stderr: it ends with the last of them
-    assert run.returncode == code
+    assert run.returncode == 143  # of SIGTERM
     assert len(list((tmp_path / "set").glob("*.safetensors"))) < MANY
 
 
@@ -191,10 +160,3 @@ def test_scans_without_readings_are_placed_by_a_model(small_ct, tmp_path):
     guess = PreparedScan.load(path).frame
     assert np.isfinite(guess.scale).all()
     assert (guess.shift_sd_mm > 0).all()
-
-
-def test_labels_travel_with_the_prepared_scan(small_ct, tmp_path):
-    _, run = prepare(tmp_path)
-    small_ct.write(tmp_path / "ct" / "good.nii.gz")
-    write_labels(tmp_path / "ct", small_ct, "good")
-    assert {"brainstem", "larynx"} <= set(PreparedScan.load(run()[0]).label_names)

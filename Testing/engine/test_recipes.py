@@ -56,24 +56,6 @@ def test_shipped_recipe_loads_and_survives_a_weights_file(name):
     assert recipe_from_dict(stored, "weights", RULES) == recipe
 
 
-def test_paper_recipe_has_the_papers_numbers():
-    """Goncharov 2024, section 3.1."""
-    recipe = recipe_of("ape-paper")
-    assert recipe.objective == "distances"
-    assert recipe.batch.pairs == 8
-    assert recipe.batch.pairs * recipe.batch.points_per_pair == 8000
-    assert recipe.batch.crop_sizes == [[96, 96, 64]]
-    assert recipe.augmentation.spacing_mm_low == [1.0, 1.0, 1.5]
-    assert recipe.augmentation.spacing_mm_high == [2.0, 2.0, 3.0]
-    assert recipe.loss.equivariance == 1.0
-    optimiser = recipe.optimiser
-    assert (optimiser.learning_rate, optimiser.final, optimiser.weight_decay) == (3e-4, 1.0, 1e-6)
-    assert optimiser.gradient_clip == 1.0
-    assert optimiser.ema == 0
-    assert recipe.network.normalise_output
-    assert recipe.network.unit_mm is None
-
-
 @pytest.mark.parametrize(
     ("name", "entry", "value", "match"),
     [

@@ -3,12 +3,10 @@
 import base64
 import io
 import re
-import sys
 
 import numpy as np
 import pytest
 
-from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
 from AnatomicalEmbedding.matching.match import Matches
 from AnatomicalEmbedding.reports import pictures
 from AnatomicalEmbedding.reports.matches import write_report
@@ -184,24 +182,3 @@ def test_page_stands_alone_and_escapes_names(page):
     assert "<b>left</b>" not in html
     assert "L1 &lt;b&gt;left&lt;/b&gt; &amp; right" in html
     assert "<title>Follow-up &amp; more</title>" in html
-
-
-def test_mismatched_counts_are_refused_and_nothing_is_written(tmp_path):
-    volume = volume_of(lambda ras: np.full(len(ras), 40.0))
-    points = PointList(("one",), middle(volume)[None])
-    target = tmp_path / "report.html"
-    with pytest.raises(PointsError, match="other"):
-        write_report(target, volume, points, [("other", volume, matches(np.zeros((2, 3))))])
-    with pytest.raises(PointsError, match="true points"):
-        write_report(target, volume, points, [("other", volume, matches(np.zeros((1, 3))))], truth=[])
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("package", ["jinja2", "PIL"])
-def test_missing_package_says_what_to_install(package, tmp_path, monkeypatch):
-    volume = volume_of(lambda ras: np.full(len(ras), 40.0))
-    points = PointList(("one",), middle(volume)[None])
-    monkeypatch.setitem(sys.modules, {"PIL": "PIL.Image"}.get(package, package), None)
-    with pytest.raises(AnatomicalEmbeddingError, match="pip install"):
-        write_report(tmp_path / "report.html", volume, points, [("t", volume, matches(points.points_ras))])
-    assert not list(tmp_path.iterdir())

@@ -49,22 +49,6 @@ def drawn_scans(scans, recipe, steps=30):
     return torch.cat([sampler[step].scan for step in range(steps)]).numpy()
 
 
-def test_slices_of_a_scan_are_equally_far_apart():
-    """In RAS mm of the scan, whatever its frame says; what a crop shows is what lies there."""
-    scan = linear_scan(guess=frame(scale=(1.0, 1.0, 1.3), shift_mm=(7.0, -3.0, 250.0)))
-    sampler = make_sampler([scan], tiny_recipe("levels"), 0)
-    gaps = []
-    for step in range(8):
-        batch = sampler[step]
-        assert batch.image.shape[0] == 8
-        heights = batch.body_mm[:, 2].mean((1, 2, 3)).view(2, 4)
-        assert heights.min() >= scan.grid_to_ras[2, 3]
-        rises = heights.diff(dim=1)
-        torch.testing.assert_close(rises, rises[:, :1].expand(2, 3), atol=1e-3, rtol=0)
-        gaps += rises[:, 0].tolist()
-    assert 5 <= min(gaps) < max(gaps) <= 40  # four slices in 117 mm
-
-
 def test_crops_are_aimed_by_body_height_not_by_scan():
     # three scans of the low stretch, one of the high: the high one alone gets half of the crops
     low = [linear_scan(f"low{n}", guess=frame(shift_mm=(0, 0, 200))) for n in range(3)]  # heights 0 to 117

@@ -5,23 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from training_scans import SPACING_MM, frame, linear_scan, same, with_field
+from training_scans import frame, linear_scan, same, with_field
 
-from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, VolumeError
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.scan.geometry import transform_points
-from AnatomicalEmbedding.scan.volume import Volume
 from AnatomicalEmbedding.structures.label_names import structure_name
 from AnatomicalEmbedding.training.scans import (
-    FIELD_STEP,
-    PHANTOM_SEED,
     PreparedScan,
     prepare_phantom,
-    prepare_phantoms,
     prepare_volume,
 )
 
 GRID_MM = (4.0, 4.0, 4.0)
-FOLDER_MM = (8.0, 8.0, 8.0)
 
 
 # One scan
@@ -49,22 +44,6 @@ def test_damaged_prepared_scan_is_named(content, tmp_path):
         PreparedScan.load(path)
 
 
-def test_field_nodes_cover_the_scan_to_its_last_voxel():
-    scan = linear_scan()
-    nodes = scan.field_nodes_ras()
-    steps = FIELD_STEP * np.array(SPACING_MM)
-    np.testing.assert_allclose(nodes[0, 0, 0], scan.grid_to_ras[:3, 3])
-    np.testing.assert_allclose(nodes[1, 1, 1] - nodes[0, 0, 0], steps)
-    last = scan.grid_to_ras[:3, 3] + (np.array(scan.hu.shape[::-1]) - 1) * SPACING_MM
-    assert (nodes[-1, -1, -1] >= last).all()
-    assert (nodes[-1, -1, -1] < last + steps).all()
-
-
-def test_height_range_is_that_of_the_first_and_last_slice():
-    scan = linear_scan(origin=(0, 0, -200), guess=frame((1, 1, 1.1), (0, 0, 500)))
-    assert scan.height_range_mm == pytest.approx((500 - 220, 500 + 1.1 * (-200 + 39 * 3)))
-
-
 def test_prepared_volume_is_the_scan_on_the_grid_without_the_couch(phantom_pair):
     phantom = phantom_pair[0]
     scan = prepare_volume(phantom.volume, {300.0: -500.0}, GRID_MM)
@@ -81,12 +60,6 @@ def test_prepared_volume_is_the_scan_on_the_grid_without_the_couch(phantom_pair)
     body = phantom.labels > 0
     assert scan.body.sum() == pytest.approx(body.sum(), rel=0.05)
     assert scan.frame.apply(np.array([[0.0, 0.0, -500.0]]))[0, 2] == pytest.approx(300)
-
-
-def test_scan_without_a_patient_is_refused():
-    air = Volume(np.full((30, 40, 40), -1000, dtype=np.int16), np.diag([4.0, 4.0, 4.0, 1.0]), name="empty")
-    with pytest.raises(VolumeError, match="empty: no patient is seen"):
-        prepare_volume(air, {300.0: 0.0}, GRID_MM)
 
 
 def test_prepared_phantom_carries_its_exact_coordinates(phantom_pair):
@@ -111,12 +84,3 @@ def test_prepared_phantom_carries_its_exact_coordinates(phantom_pair):
     low, high = scan.height_range_mm
     assert low == pytest.approx(150, abs=25)
     assert high == pytest.approx(480, abs=25)
-
-
-def test_prepared_phantoms_are_reused(tmp_path):
-    paths = [tmp_path / f"phantom{PHANTOM_SEED + n}.safetensors" for n in range(2)]
-    for path in paths:
-        linear_scan(path.stem, made="phantom").save(path)
-    lines = []
-    assert prepare_phantoms(2, GRID_MM, tmp_path, lines.append) == paths
-    assert lines == []

@@ -9,12 +9,9 @@ from AnatomicalEmbedding.training.crops import cut_crop, draw_geometry
 from AnatomicalEmbedding.training.objectives import read_cells
 from AnatomicalEmbedding.training.recipes import AugmentationSpec
 from AnatomicalEmbedding.training.scans import prepare_phantom
-from AnatomicalEmbedding.training.views import counterpart, matching_cells
 
 SIZE = (24, 20, 16)
-SIDES = (8, 8, 8)
 AFFINE = {"spacing_scale": [0.7, 1.3], "axis_scale": [0.9, 1.1], "rotation_rad": 0.3}
-ELASTIC = AFFINE | {"elastic_mm": 3.0, "elastic_probability": 1.0}
 
 
 def crops(changes, seed):
@@ -25,27 +22,6 @@ def crops(changes, seed):
         cut_crop(scan, middle + rng.uniform(-4, 4, 3), draw_geometry(spec, SIZE, np.array(SPACING_MM), rng), SIZE)
         for _ in range(2)
     ]
-
-
-def cells_of(first, second, candidates, seed=0):
-    positions = [crop.warp.voxel_ijk(2) * torch.tensor(SPACING_MM) for crop in (first, second)]
-    return matching_cells(first.hu, *positions, candidates, np.random.default_rng(seed))
-
-
-def position(crop, cells):
-    """(p, 3) voxels of the scan at continuous local cells of a crop."""
-    return read_cells(crop.warp.voxel_ijk(2).movedim(-1, 0), cells, unit=False)
-
-
-@pytest.mark.parametrize(("changes", "tolerance"), [({}, 0.01), (AFFINE, 0.01), (ELASTIC, 1.0)])
-@pytest.mark.parametrize("seed", range(4))
-def test_matching_cells_show_the_same_point(changes, tolerance, seed):
-    _, (first, second) = crops(changes, seed)
-    a, b = cells_of(first, second, 200, seed)
-    assert len(a) > 25
-    torch.testing.assert_close(a, a.round(), rtol=0, atol=0)
-    apart = (position(first, a) - position(second, b)).norm(dim=1)
-    assert apart.max() < tolerance  # voxels; a local cell is about two
 
 
 @pytest.mark.parametrize("objective", ["descriptors", "hybrid"])
@@ -72,22 +48,6 @@ def test_points_of_a_batch_look_the_same_in_both_views(objective):
 @pytest.fixture(scope="module")
 def phantoms(phantom_pair):
     return [prepare_phantom(phantom, f"phantom{n}", (4.0, 4.0, 4.0)) for n, phantom in enumerate(phantom_pair)]
-
-
-def test_counterpart_is_the_same_named_point_of_another_patient(phantoms, phantom_pair):
-    one, other = phantoms
-    names = sorted(phantom_pair[0].points_ras.keys() & phantom_pair[1].points_ras.keys())
-    errors = []
-    for name in names:
-        voxel, truth = (
-            np.linalg.inv(scan.grid_to_ras) @ [*phantom.points_ras[name], 1]
-            for scan, phantom in zip(phantoms, phantom_pair, strict=True)
-        )
-        if (found := counterpart(one, voxel[:3], other)) is not None:
-            errors.append(np.linalg.norm((found - truth[:3]) * 4.0))
-    assert len(errors) > len(names) / 2
-    assert np.median(errors) < 2.0  # fields are linear between nodes 32 mm apart
-    assert max(errors) < 8.0
 
 
 def test_some_pairs_show_two_phantoms_at_the_same_body_places(phantoms):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scan_files import centred_affine, true_hu, voxel_positions
 
-from AnatomicalEmbedding.embedding.working_grid import AIR_HU, crop, resample
+from AnatomicalEmbedding.embedding.working_grid import AIR_HU, resample
 from AnatomicalEmbedding.scan.volume import Volume
 
 SPACING_MM = (2.0, 2.0, 3.0)
@@ -99,20 +99,3 @@ def test_noise_is_averaged_not_picked():
     inner = resample(volume, SPACING_MM, 2, 2).hu[2:-2, 2:-2, 2:-2]
     assert float(inner.std()) < 60 / 64**0.5 * 1.3  # 4 x 4 x 4 voxels a bin
     assert float(inner.mean()) == pytest.approx(40, abs=2)
-
-
-def test_cropped_grid_holds_the_mask_and_stays_on_the_lattice():
-    grid = resample(linear_volume(), SPACING_MM, LATTICE, STEP)
-    inside = np.zeros(tuple(grid.hu.shape), dtype=bool)
-    inside[13:17, 9:30, 17:18] = True
-    cut, mask = crop(grid, inside, LATTICE, STEP)
-    assert mask.sum() == inside.sum()
-    assert cut.hu.shape == mask.shape == (12, 24, 4)
-    edge = (cut.origin_ras - np.array(SPACING_MM) / 2) / (np.array(SPACING_MM) * LATTICE)
-    np.testing.assert_allclose(edge, np.rint(edge), atol=1e-9)
-    # every voxel is where it was
-    k, j, i = np.argwhere(mask)[0]
-    K, J, I = np.argwhere(inside)[0]  # noqa: N806, E741 - upper case: before the crop
-    assert cut.hu[k, j, i] == grid.hu[K, J, I]
-    there, before = (g.grid_to_ras @ (*ijk, 1) for g, ijk in ((cut, (i, j, k)), (grid, (I, J, K))))
-    np.testing.assert_allclose(there, before)

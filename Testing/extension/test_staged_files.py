@@ -31,13 +31,3 @@ def test_what_is_staged_is_what_is_there(staged: Staged) -> None:
         expected |= _files(f"SlicerModules/{folder}", "SlicerModules")
     assert expected - staged.files == set(), "not staged"
     assert staged.files - expected == set(), "staged without need"
-
-
-def test_resources_go_with_the_module_whose_name_they_begin_with(staged: Staged) -> None:
-    owners = {name: owner for name, owner in staged.owners.items() if name.startswith("Resources/")}
-    assert owners["Resources/UI/AnatomicalROI.ui"] == "AnatomicalROI"
-    assert owners["Resources/Icons/LesionFollowUp.svg"] == "LesionFollowUp"
-    assert owners["Resources/UI/AnatomicalEmbeddingTraining.ui"] == "AnatomicalEmbeddingTraining"
-    assert owners["Resources/UI/AnatomicalEmbeddingSetup.ui"] == "AnatomicalEmbeddingLib"
-    assert owners["Resources/requirements.txt"] == "AnatomicalEmbeddingLib"
-    assert owners["Resources/Icons/AnatomicalEmbedding.svg"] == "AnatomicalEmbeddingEngine"

@@ -83,17 +83,6 @@ def test_deleting_a_volume_stops_its_work(scene, slow):
     assert slow.state(node).status == EMPTY
 
 
-def test_closing_the_scene_stops_everything(scene, slow):
-    nodes = [add_patient(0), add_patient(1)]
-    slow.request(nodes)
-    assert slow.engine.started.wait(5)
-    scene.Clear(0)
-    assert slow.engine.ended.wait(5)
-    assert not slow.busy
-    slow.poll()
-    assert slow._states == {}
-
-
 def test_other_weights_in_mid_computation_leave_no_stale_map(scene, slow):
     node, old = add_patient(0), slow.engine
     slow.request([node])

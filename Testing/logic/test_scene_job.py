@@ -104,20 +104,6 @@ def test_a_volume_that_leaves_the_scene_ends_the_work_on_it(bench, scene):
     assert bench.said == ["A begins", "A ends", "CT: was removed; try it again."]
 
 
-def test_steps_may_cancel_themselves(bench):
-    def steps():
-        bench.job.cancel()
-        try:
-            yield
-            bench.said.append("goes on")
-        finally:
-            bench.said.append("ends")
-
-    bench.job.start(steps())
-    bench.finish()
-    assert bench.said == ["ends"]
-
-
 def test_a_step_that_processes_events_is_not_entered_again(bench):
     """Showing a scan lets Qt deliver events, among them those of the timer that polls."""
 

@@ -61,16 +61,6 @@ def test_marks_stay_over_their_scan_also_those_of_a_scene_saved_before_and_go_wi
     assert not display.GetVisibility3D()
 
 
-def test_3d_views_show_what_belongs_to_one_scan_and_do_not_mix_them(scene, views):
-    first, second, _ = views
-    solid = scene.AddNewNodeByClass("vtkMRMLViewNode")
-    ours, others = (add_points(scene, {}).GetDisplayNode() for _ in range(2))
-    Views.showOnlyIn(ours, scene, first)
-    Views.showOnlyIn(others, scene, second)
-    assert ours.IsDisplayableInView(solid.GetID())
-    assert not others.IsDisplayableInView(solid.GetID())
-
-
 def test_a_scan_is_seen_whole_and_in_the_middle_wherever_it_was_moved(scene, views):
     first, second, (axial, coronal, other) = views
     first.SetAndObserveTransformNodeID(add_transform(scene, turned(0, (1200, 0, -300))).GetID())
@@ -113,24 +103,6 @@ def test_the_grid_has_a_row_of_linked_views_for_each_scan(scene, views):
         assert view.GetRulerType() == view.RulerTypeThin
     assert SideBySide.showSideBySide(scene, [second])  # again, with another description
     layout.SetMRMLScene(None)
-
-
-def test_a_scene_that_was_saved_with_three_rows_opens_with_three(scene, tmp_path):
-    node = scene.GetFirstNodeByClass("vtkMRMLLayoutNode") or scene.AddNewNodeByClass("vtkMRMLLayoutNode")
-    node.SetLayoutDescription(SideBySide.ROWS, "")
-    SideBySide.offerLayouts(scene)
-    SideBySide.showSideBySide(scene, [add_patient(number, f"<{number}>") for number in range(3)])
-    write_mrb(scene, tmp_path / "three.mrb")
-    scene.Clear(0)
-    node = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
-    node.SetViewArrangement(node.SlicerLayoutConventionalView)
-    node.SetLayoutDescription(SideBySide.ROWS, SideBySide.layoutOf(["", ""]))  # as after a start of Slicer
-    node.RemoveAttribute("AnatomicalEmbedding.Rows")
-    read_mrb(scene, tmp_path / "three.mrb")
-    assert node.GetViewArrangement() == SideBySide.ROWS
-    described = node.GetLayoutDescription(SideBySide.ROWS)
-    assert SideBySide.viewTag(2, "Axial") in described
-    assert SideBySide.viewTag(3, "Axial") not in described
 
 
 def test_scans_of_a_loaded_scene_are_scrolled_each_on_its_own(scene, tmp_path):
@@ -211,18 +183,6 @@ def test_the_other_scan_follows_the_mouse_to_the_same_anatomy(scene, views, cros
     assert abs(centre(other)[2] - patient(1).points_ras["carina"][2]) < 10
     assert np.allclose(centre(axial), before)
     assert crosshair.markers.of(first) is None
-
-
-def test_moves_that_come_too_fast_are_shown_by_the_next_poll(scene, views, crosshair):
-    _, second, (axial, _, _) = views
-    move_mouse(scene, axial, patient(0).points_ras["carina"])
-    at = np.array(crosshair.markers.of(second).GetNthControlPointPositionWorld(0))
-    move_mouse(scene, axial, patient(0).points_ras["kidney_left_lower_pole"])
-    crosshair.poll()
-    assert np.allclose(crosshair.markers.of(second).GetNthControlPointPositionWorld(0), at)
-    crosshair._clock.now += 0.05
-    crosshair.poll()
-    assert np.linalg.norm(np.array(crosshair.markers.of(second).GetNthControlPointPositionWorld(0)) - at) > 50
 
 
 def test_markers_are_not_saved_nor_offered_and_go_when_it_is_off(scene, views, crosshair):

@@ -11,18 +11,6 @@ def write_losses(folder, text):
     (folder / "loss.csv").write_bytes((HEADER + text).encode())
 
 
-def test_running_mean_is_the_trainers(tmp_path):
-    losses = [3.0, 1.0, 2.0, 0.5]
-    write_losses(tmp_path, "".join(f"{n},{loss:.5f},1e-3,{n / 60:.2f}\r\n" for n, loss in enumerate(losses, 1)))
-    curve = LossCurve.read(tmp_path)
-    expected = losses[:1]
-    for loss in losses[1:]:
-        expected.append(0.98 * expected[-1] + 0.02 * loss)
-    assert curve.steps == [1, 2, 3, 4]
-    assert curve.means == pytest.approx(expected)
-    assert curve.minutes == pytest.approx(0.07)
-
-
 @pytest.mark.parametrize("rest", ["3", "3,0.2", "3,0.25,1e-3,0.1"])
 def test_half_written_last_line_is_not_read(tmp_path, rest):
     write_losses(tmp_path, "1,1.0,1e-3,0.01\r\n2,1.0,1e-3,0.02\r\n" + rest)

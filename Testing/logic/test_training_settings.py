@@ -6,7 +6,7 @@ import pytest
 from training_runs import settings
 
 from AnatomicalEmbedding.cli.main import build_parser
-from AnatomicalEmbeddingLib.training.TrainingSettings import TrainingSettings, differences, settingsProblem
+from AnatomicalEmbeddingLib.training.TrainingSettings import TrainingSettings, settingsProblem
 
 
 def parsed(run: TrainingSettings):
@@ -66,11 +66,3 @@ def test_folders_that_get_in_each_others_way(tmp_path):
     scans = run.scanFolders[0]
     assert "validate on other patients" in settingsProblem(replace(run, validationFolder=scans + "/../scans"))
     assert "lies in a folder of scans" in settingsProblem(replace(run, runFolder=scans + "/run"))
-
-
-def test_only_budget_of_time_and_hardware_may_differ_from_the_run_begun(tmp_path):
-    begun = settings(tmp_path)
-    free = replace(begun, minutes=5, device="cpu", threads=1, runFolder="/elsewhere")
-    assert differences(free, begun) == []
-    other = replace(free, recipe="ape", fineTune=False, steps=3)
-    assert differences(other, begun) == ["recipe", "starting weights", "number of steps"]

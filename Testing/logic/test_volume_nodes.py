@@ -7,7 +7,7 @@ import slicer.util
 import vtk
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from scans import add_patient, add_transform, patient, turned
+from scans import add_patient, add_transform, turned
 
 from AnatomicalEmbedding.errors import VolumeError
 from AnatomicalEmbeddingLib.shared import SceneNodes, VolumeNodes
@@ -24,14 +24,6 @@ def test_only_scalar_volumes_with_voxels_are_cts(scene):
     unfilled.SetDimensions(4, 4, 4)
     scene.AddNewNodeByClass("vtkMRMLScalarVolumeNode", "unfilled").SetAndObserveImageData(unfilled)
     assert VolumeNodes.ctVolumes(scene) == [ct]
-
-
-def test_the_snapshot_is_a_copy(scene):
-    node = add_patient(0)
-    copy = VolumeNodes.snapshot(node)
-    slicer.util.arrayFromVolume(node)[:] = 0
-    assert np.array_equal(copy.volume().voxels, patient(0).volume.voxels)
-    assert np.array_equal(copy.volume().ijk_to_ras, patient(0).volume.ijk_to_ras)
 
 
 def test_what_is_no_ct_is_refused_by_name(scene):

@@ -44,22 +44,6 @@ def test_a_cancelled_job_is_reported_and_its_result_never_arrives(worker):
     assert not worker.busy
 
 
-def test_of_many_progress_reports_the_latest_arrives(worker):
-    reported = threading.Event()
-
-    def work(progress, cancelled):
-        for n in range(100):
-            progress(n / 100, f"step {n}")
-        reported.set()
-        while not cancelled():
-            time.sleep(0.001)
-
-    worker.submit("a", work)
-    assert reported.wait(5)
-    (event,) = worker.poll()
-    assert (event.kind, event.share, event.what) == ("progress", 0.99, "step 99")
-
-
 @pytest.mark.parametrize(
     ("error", "kind", "said"),
     [
@@ -94,10 +78,3 @@ def test_several_threads_are_waited_for_together():
     assert time.monotonic() - before < 3 * 0.2
     go.set()
     assert waitForEnded(5.0)
-
-
-def test_a_worker_that_was_ended_can_be_used_again(worker):
-    worker.submit("a", lambda progress, cancelled: 1)
-    worker.end()
-    worker.submit("b", lambda progress, cancelled: 2)
-    assert [event.result for event in events_of(worker)] == [2]

@@ -59,15 +59,13 @@ class LayoutManager:
     is new in the window gets its size, and offset 0 along its normal, only when events are processed: a signal of its
     slider waits for that.
 
-    width, height: of the main window, pixels. most_at_once, most_put_in: views made, and put into the window, between
-    two rounds of events, at most. laid_out: how often the window was.
+    width, height: of the main window, pixels.
     """
 
     def __init__(self, scene, width: int) -> None:
         self._scene, self.width, self.height = scene, width, 1080
         self._widgets: dict[str, SliceWidget] = {}
-        self._settled: set[str] = set()
-        self._made = self.most_at_once = self._put_in = self.most_put_in = self.laid_out = 0
+        self._put_in: set[str] = set()
         self.node = slicer.vtkMRMLLayoutNode()
         self.node.SetSingletonTag("vtkMRMLLayoutNode")  # the scene keeps it when it closes
         self.node = scene.AddNode(self.node)
@@ -109,7 +107,6 @@ class LayoutManager:
         return dict(_VIEW.findall(self.node.GetCurrentLayoutDescription() or ""))
 
     def _on_layout(self, *_event) -> None:
-        self.laid_out += 1
         for name, orientation in self._described().items():
             if name not in self._widgets:
                 node = self._scene.CreateNodeByClass("vtkMRMLSliceNode")
@@ -118,11 +115,9 @@ class LayoutManager:
                 node.SetName(name)
                 node.SetOrientation(orientation)
                 self._scene.AddNode(node)
-            if name not in self._settled:
-                self._settled.add(name)
-                self._put_in += 1
-                self.most_put_in = max(self.most_put_in, self._put_in)
-                QtCore.QTimer.singleShot(0, lambda name=name: self._settle(name))
+            if name not in self._put_in:
+                self._put_in.add(name)
+                QtCore.QTimer.singleShot(0, lambda name=name: self._give_size(name))
 
     def _make_widgets(self) -> None:
         for n in range(self._scene.GetNumberOfNodesByClass("vtkMRMLSliceNode")):
@@ -135,15 +130,8 @@ class LayoutManager:
                 composite.SetName(name)
                 self._widgets[name] = SliceWidget(self, node, None)  # before the next node is added
                 self._widgets[name]._composite = self._scene.AddNode(composite)
-                self._made += 1
-                self.most_at_once = max(self.most_at_once, self._made)
-                QtCore.QTimer.singleShot(0, self._forget_made)
 
-    def _forget_made(self) -> None:
-        self._made = 0
-
-    def _settle(self, name: str) -> None:
-        self._put_in = 0
+    def _give_size(self, name: str) -> None:
         node = self._widgets[name].mrmlSliceNode()
         if node.GetScene() is self._scene:
             node.SetDimensions(*_PIXELS)

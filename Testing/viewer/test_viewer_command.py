@@ -1,6 +1,5 @@
 """`anatemb view` before it starts: refused options, missing packages, and its modules. Needs no trame."""
 
-import argparse
 import ast
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -36,13 +35,6 @@ def test_without_trame_slicer_one_line_says_how_to_get_it(monkeypatch, capsys):
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert said.index("make view") < said.index("pip install")
-
-
-def test_ports():
-    assert view._port("0") == 0
-    for text in ("-1", "65536", "http"):
-        with pytest.raises(argparse.ArgumentTypeError):
-            view._port(text)
 
 
 def test_the_viewer_has_no_import_circle():

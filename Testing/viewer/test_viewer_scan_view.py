@@ -59,13 +59,6 @@ def test_a_cut_interpolates_between_the_voxels(axes, step, flip, start):
     assert (cut[beyond > 0.501] == OUTSIDE).all()
 
 
-@pytest.mark.parametrize("lean", [1e-5, -0.3])
-def test_a_leaning_slice_is_left_to_vtk(lean):
-    to_ijk = pixels_to_voxels({0: (0, 1.0), 1: (1, 1.0)}, (0, 0, 3))
-    to_ijk[2, 0] = lean
-    assert cut_upright(linear_scan(), to_ijk, 5, 5, OUTSIDE) is None
-
-
 @pytest.fixture
 def app(drawing, monkeypatch):
     made = SlicerApp()
@@ -121,37 +114,6 @@ def test_a_scan_looks_as_in_slicer(app, to_ras, dtype, orientation):
     assert not view.pixels().any()
 
 
-@pytest.mark.parametrize("setting", ["interpolation", "slab", "warp"])
-def test_rare_settings_look_as_in_slicer(app, setting):
-    view = view_of(app, UPRIGHT, textured())
-    volume = app.scene.GetNodeByID(view.get_background_volume_id())
-    plain = view.pixels()
-    if setting == "interpolation":
-        volume.GetDisplayNode().SetInterpolate(False)
-    elif setting == "slab":
-        view.set_slab_enabled(True)
-        view.set_slab_thickness(20.0)
-    else:
-        transform = app.scene.AddNewNodeByClass("vtkMRMLTransformNode")
-        transform.SetAndObserveTransformToParent(warp())
-        volume.SetAndObserveTransformNodeID(transform.GetID())
-    picture = view.pixels().astype(int)
-    assert np.abs(picture - plain).max() > 5
-    assert np.abs(picture - image_by_slicer(view)).max() <= 1
-
-
-def warp() -> vtk.vtkThinPlateSplineTransform:
-    rng, before, after = np.random.default_rng(1), vtk.vtkPoints(), vtk.vtkPoints()
-    for point in rng.uniform(-80, 80, (8, 3)):
-        before.InsertNextPoint(*point)
-        after.InsertNextPoint(*(point + rng.uniform(-10, 10, 3)))
-    made = vtk.vtkThinPlateSplineTransform()
-    made.SetSourceLandmarks(before)
-    made.SetTargetLandmarks(after)
-    made.SetBasisToR()
-    return made
-
-
 class CountedRequests(NoScheduleRendering):
     """Counts how often a view has requested a picture."""
 
@@ -186,24 +148,3 @@ def test_a_picture_has_the_size_of_its_view_while_that_changes(app, size):
     assert view.pixels().shape == (size[1], size[0], 3)
     view.interactor().InvokeEvent(vtk.vtkCommand.WindowResizeEvent)
     assert np.abs(view.pixels() - image_by_slicer(view)).max() <= 1
-
-
-def test_a_half_transparent_marker_lets_the_scan_through(app):
-    grey = 255 * 250 / 400
-    view = view_of(app, UPRIGHT, np.full((40, 60, 64), 90, np.int16))
-    points = app.scene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode")
-    points.CreateDefaultDisplayNodes()
-    display = points.GetDisplayNode()
-    display.SetSelectedColor(1.0, 0.0, 0.0)
-    display.SetOpacity(0.5)
-    display.SetPointLabelsVisibility(False)
-    display.SetGlyphTypeFromString("Circle2D")
-    display.SetGlyphScale(12)
-    bounds = [0.0] * 6
-    app.scene.GetNodeByID(view.get_background_volume_id()).GetBounds(bounds)
-    middle = [(low + high) / 2 for low, high in zip(bounds[::2], bounds[1::2], strict=True)]
-    points.AddControlPoint(vtk.vtkVector3d(*middle))
-    view.get_view_node().JumpSliceByOffsetting(*middle)
-    red, green, blue = view.pixels()[SIZE[1] // 2, SIZE[0] // 2].astype(int)
-    assert red == pytest.approx((255 + grey) / 2, abs=3)
-    assert green == blue == pytest.approx(grey / 2, abs=3)

@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
 
 from mouse_views import MouseView
-from scans import add_patient, add_points, add_transform, finish, make_store, patient, turned
+from scans import add_patient, add_points, finish, make_store, patient
 
 from AnatomicalEmbedding.matching.status import MATCHED
 from AnatomicalEmbeddingLib.landmarks.AnatomicalCrosshair import AnatomicalCrosshair
@@ -110,16 +110,3 @@ def test_the_anatomical_crosshair_follows_the_mouse(bench):
         assert abs(centre(bench.views[1])[2] - found[2]) < 0.01
     finally:
         crosshair.close()
-
-
-def test_a_turned_scan_is_answered_and_shown_where_it_lies(application, scene, map_folder):
-    matrix = turned(20, (30, -40, 25))
-    bench = Bench(application, map_folder, add_transform(scene, matrix))
-    try:
-        bench.place_mode()
-        bench.views[0].click(patient(0).points_ras["liver_dome"])
-        expected = (matrix @ [*patient(1).points_ras["liver_dome"], 1.0])[:3]
-        assert np.linalg.norm(bench.found() - expected) < 9.0
-        assert abs(centre(bench.views[1])[2] - bench.found()[2]) < 0.01
-    finally:
-        bench.close()

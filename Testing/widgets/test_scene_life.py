@@ -69,23 +69,3 @@ def test_a_module_that_ends_gives_the_mouse_back(kit, name, leave):
     assert is_placing(kit)
     kit.close(widget, leave=leave)
     assert not is_placing(kit)
-
-
-@pytest.mark.parametrize("name", ALL_MODULES)
-@pytest.mark.parametrize("begun", [True, False])
-def test_a_module_whose_set_up_failed_ends_without_further_errors(kit, name, begun, monkeypatch):
-    import qt
-    import slicer
-
-    from AnatomicalEmbeddingLib.shared.panels.EnginePanel import sharedSession
-
-    module, parent = kit.load_module(name), slicer.qSlicerScriptedLoadableModuleWidget()
-    qt.QVBoxLayout(parent)
-    monkeypatch.setattr(slicer.util, "childWidgetVariables", lambda widget: 1 / 0)
-    widget = getattr(module.python, f"{name}Widget")(parent)
-    if begun:
-        with pytest.raises(ZeroDivisionError):
-            widget.setup()
-    widget.exit()
-    widget.cleanup()
-    assert not sharedSession()._panels

@@ -81,24 +81,6 @@ def test_what_cannot_be_used_counts_as_not_stored(settings, key, stored):
 # -- session
 
 
-def test_the_timer_is_slow_while_no_panel_is_open_and_nothing_is_done(kit, session):
-    current, entered = session(HeldEngine), []
-    current.detach("panel")
-    current.attach("panel", lambda: bool(entered))
-    current.tick()
-    assert current._timer.interval >= 1000
-    current.store.request([add_ct("CT-1")])
-    current.tick()
-    assert current._timer.interval < 50
-    current.store.cancel()
-    current.tick()
-    entered.append("now")
-    current.wake()
-    assert current._timer.interval == 50
-    current.tick()
-    assert current._timer.interval == 50
-
-
 def test_the_last_panel_to_go_ends_the_work_and_frees_memory(kit, session):
     current, volumes = session(HeldEngine), [add_ct("CT-1"), add_ct("CT-2")]
     store, engine = current.store, type(current.store.engine)

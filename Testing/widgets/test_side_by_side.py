@@ -1,6 +1,5 @@
 """Scans in the views of a window: seen at the first press, as tissue, and where the point is."""
 
-import numpy as np
 import pytest
 import slicer.util
 from scans import add_patient, add_transform, turned
@@ -30,26 +29,8 @@ def node(name):
     return slicer.util.getNode(name)
 
 
-def centre(view):
-    matrix = view.GetSliceToRAS()
-    return np.array([matrix.GetElement(n, 3) for n in range(3)])
-
-
 def views_of(kit, volume):
     return Views.viewsOf(kit.scene, volume)
-
-
-def test_the_first_press_makes_and_draws_one_view_after_the_other(kit, panel, window):
-    """Each view takes Slicer a while, to make, to put into the window and to draw: none in one go with another."""
-    kit.process_events()
-    kit.click(panel.ui.gridButton)
-    assert len(window.sliceViewNames()) == 6
-    assert (window.most_at_once, window.most_put_in) == (1, 1)
-    assert [window.sliceWidget(name).sliceView().rendered for name in window.sliceViewNames()] == [1] * 6
-    before = window.laid_out
-    kit.click(panel.ui.axialButton)
-    assert len(window.sliceViewNames()) == 6, "views that are there are used again"
-    assert window.laid_out == before + 1, "and the window is laid out once"
 
 
 def test_in_a_narrow_window_no_more_than_two_views_are_in_a_row(kit, panel, window):

@@ -60,23 +60,3 @@ def test_a_name_follows_the_slices_that_cut_its_box(scene):
     bench.views[0].JumpSliceByOffsetting(*(bench.middle + (0, 0, SIZE + 1)))
     bench.labels.follow(1)
     assert bench.shown() == {}
-
-
-def test_names_lie_apart_and_go_with_their_boxes_and_at_the_end(scene):
-    bench = Bench(scene)
-    box = bench.add_box("liver")
-    bench.add_box("spleen")
-    bench.views[0].JumpSliceByOffsetting(*bench.middle)
-    bench.labels.follow(1)
-    places = bench.shown()
-    assert set(places) == {"liver", "spleen"}
-    below = 10 * bench.views[0].GetFieldOfView()[1] / 300
-    assert abs(places["liver"][1] - places["spleen"][1]) > below, "one below the other where they would overlap"
-    box.node.GetDisplayNode().SetVisibility(False)
-    bench.labels.follow(1)
-    assert set(bench.shown()) == {"spleen"}
-    scene.RemoveNode(box.node)
-    bench.labels.follow(2)
-    assert set(bench.shown()) == {"spleen"}
-    bench.labels.clear()
-    assert Views.nodesOf(scene, "vtkMRMLMarkupsFiducialNode") == []

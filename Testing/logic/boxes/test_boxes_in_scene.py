@@ -5,7 +5,6 @@ import slicer
 import slicer.util
 from box_bench import add_roi, corners, roi_corners_world, rois, share_inside, truth
 from scans import add_patient, add_transform, finish, patient, turned
-from view_nodes import add_view
 
 from AnatomicalEmbedding.scan.boxes import intersection_over_union
 from AnatomicalEmbeddingLib.boxes.BoxNodes import ABSENT, CUT, WHOLE
@@ -85,26 +84,6 @@ def test_boxes_follow_a_volume_that_is_moved_and_stay_when_that_is_hardened(benc
 
 
 # -- views
-
-
-def test_boxes_have_the_colour_of_their_structure_and_are_shown_in_the_views_of_their_volume(bench):
-    volumes = [add_patient(0), add_patient(1)]
-    views = [add_view(bench.scene, f"View{number}", each) for number, each in enumerate(volumes)]
-    bench.find(volumes, ORGANS)
-    colours = [
-        {name: box.node.GetDisplayNode().GetSelectedColor() for name, box in bench.boxes(each).items()}
-        for each in volumes
-    ]
-    assert colours[0] == colours[1]
-    every = np.array(list(colours[0].values()))
-    assert (np.abs(every[:, None] - every[None]).sum(axis=2) + 9 * np.eye(len(every))).min() > 0.3
-    for each, view in zip(volumes, views, strict=True):
-        display = bench.boxes(each)["liver"].node.GetDisplayNode()
-        assert list(display.GetViewNodeIDs()) == [view.GetID()]
-    more = add_view(bench.scene, "More", volumes[0])
-    bench.step()
-    shown = bench.boxes(volumes[0])["liver"].node.GetDisplayNode().GetViewNodeIDs()
-    assert set(shown) == {views[0].GetID(), more.GetID()}
 
 
 # -- again

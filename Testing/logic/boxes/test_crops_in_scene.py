@@ -7,7 +7,6 @@ import slicer.util
 from box_bench import BoxBench, add_roi, add_turned, corners, share_inside, truth
 from scans import add_patient, add_transform, turned
 
-from AnatomicalEmbedding.errors import VolumeError
 from AnatomicalEmbeddingLib.boxes import Crops
 from AnatomicalEmbeddingLib.shared.VolumeNodes import ijkToRas
 
@@ -105,30 +104,6 @@ def test_one_crop_around_all_or_one_each(bench):
         assert (bounds(part)[0] >= bounds(whole)[0] - 1e-6).all()
         assert (bounds(part)[1] <= bounds(whole)[1] + 1e-6).all()
     assert (np.minimum(bounds(left)[0], bounds(right)[0]) == bounds(whole)[0]).all()
-
-
-def test_a_margin_is_added_and_clipped_to_the_volume(bench):
-    volume = add_patient(0)
-    low, high = bounds(volume)
-    box = np.stack([low + 40.0, low + 80.0])
-    bench.box(volume, "thing", box)
-    (crop,) = Crops.crop(bench.logic, volume, ["thing"], marginMm=8.0)
-    np.testing.assert_allclose(bounds(crop), [low + 32.0, low + 88.0], atol=1e-6)
-    (crop,) = Crops.crop(bench.logic, volume, ["thing"], marginMm=60.0)
-    np.testing.assert_allclose(bounds(crop), [low, np.minimum(low + 140.0, high)], atol=1e-6)
-    assert_exact(volume, crop)
-
-
-def test_a_box_beyond_the_volume_is_a_sentence(bench):
-    volume = add_patient(0)
-    bench.find([volume], ["liver", "spleen"])
-    liver = bench.boxes(volume)["liver"].node
-    liver.SetCenter(*(np.array(liver.GetCenter()) + 5000.0))
-    with pytest.raises(VolumeError, match="CT-1: the box lies outside this scan"):
-        Crops.crop(bench.logic, volume, ["liver"])
-    (only,) = Crops.crop(bench.logic, volume, ["liver", "spleen"], separately=True)
-    assert only.GetName() == "CT-1 spleen"
-    assert bench.reported == ["liver in CT-1: the box lies outside this scan; nothing can be cropped."]
 
 
 def test_a_crop_keeps_its_source_looks_and_place_in_the_hierarchy(bench):

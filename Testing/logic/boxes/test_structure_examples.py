@@ -9,8 +9,6 @@ from box_bench import add_roi, add_segmentation, add_turned, share_inside, truth
 from scans import add_patient, add_transform, turned
 
 from AnatomicalEmbedding.errors import PointsError
-from AnatomicalEmbedding.scan.boxes import intersection_over_union
-from AnatomicalEmbeddingLib.boxes.BoxNodes import WHOLE
 from AnatomicalEmbeddingLib.boxes.StructureExamples import BOX, SEGMENT, StructureExamples
 from slicer_kit.scene import nodes_of_class, read_mrb, write_mrb
 
@@ -47,22 +45,6 @@ def test_each_kind_of_marking_is_read_exactly_wherever_volume_and_marking_lie(sc
 
 
 # -- found by examples
-
-
-@pytest.mark.parametrize("kind", [BOX, SEGMENT])
-def test_each_kind_of_example_finds_the_structure(bench, kind):
-    source, target, add = add_patient(0), add_patient(1), bench.logic.examples.add
-    if kind == BOX:
-        add(LIVER, add_roi(bench.scene, truth(0)[LIVER].box_ras), source)
-    else:
-        node = add_segmentation(bench.scene, 0, source, {"liver": LIVER})
-        add(LIVER, node, source, node.GetSegmentation().GetNthSegmentID(0))
-    bench.find([target], [LIVER])
-    box = bench.boxes(target)[LIVER]
-    assert box.found.status == WHOLE
-    assert "by your examples" in box.found.text
-    assert share_inside(box.box, truth(1)[LIVER].voxels_ras) > 0.99
-    assert intersection_over_union(box.box, truth(1)[LIVER].box_ras) > 0.4
 
 
 def mark(bench, number: int, structure: str = LIVER, grow: float = 0.0):

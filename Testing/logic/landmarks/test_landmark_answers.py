@@ -87,17 +87,6 @@ def test_a_point_outside_the_template_is_reported_and_not_answered(bench, pair):
     assert bench.logic.rows()[0].answers == {}
 
 
-def test_points_added_in_one_batch_are_answered(bench, pair, scene):
-    bench.logic.setPoints(add_points(scene, {}))
-    points = bench.logic.points
-    before = points.StartModify()
-    for name in NAMES:
-        points.AddControlPointWorld(vtk.vtkVector3d(*patient(0).points_ras[name]), name)
-    points.EndModify(before)
-    bench.logic.poll()
-    assert len(bench.logic.answersIn(pair[1]).answers) == 3
-
-
 def test_placeholders_without_a_place_are_no_question(bench, pair, scene):
     points = add_points(scene, {})
     points.AddControlPoint(vtk.vtkVector3d(0, 0, 0), "T12")

@@ -37,19 +37,6 @@ def test_answers_follow_the_drag_only_when_asked_to(bench, pair, live):
     assert bool(moved > 20) is live
 
 
-def test_rename_and_delete_are_mirrored_by_id(bench, pair):
-    _first, second, third = (bench.place(name) for name in NAMES)
-    points, node = bench.logic.points, bench.logic.answersIn(pair[1]).node
-    points.SetNthControlPointLabel(1, "dome")
-    bench.logic.poll()
-    assert [node.GetNthControlPointLabel(n) for n in range(3)] == ["liver_dome", "dome", NAMES[2]]
-    kept = bench.found(third, pair[1])
-    points.RemoveNthControlPoint(0)
-    assert node.GetNumberOfControlPoints() == 2
-    assert [row.pointId for row in bench.logic.rows()] == [second, third]
-    assert np.array_equal(bench.found(third, pair[1]), kept)
-
-
 def test_undo_and_redo_restore_points_answers_and_ids(bench, pair):
     first, second = bench.place("liver_dome"), bench.place("diaphragm_dome_right")
     places = [bench.found(point_id, pair[1]) for point_id in (first, second)]

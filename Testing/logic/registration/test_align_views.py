@@ -28,25 +28,3 @@ def test_the_views_of_the_fixed_volume_show_the_moving_one_half_transparent(scen
     scene.RemoveNode(own)
     assert layOver(scene, fixed, moving), "where no view shows the fixed volume, all do"
     assert volumeIn(scene, other) is fixed
-
-
-def test_two_colours_are_taken_back(scene, volumes):
-    fixed, moving = volumes
-    add_view(scene, "Own", fixed)
-    before = []
-    for node, colour in ((fixed, "vtkMRMLColorTableNodeGrey"), (moving, "vtkMRMLColorTableNodeInvertedGrey")):
-        node.CreateDefaultDisplayNodes()
-        node.GetDisplayNode().SetAndObserveColorNodeID(colour)
-        before.append(colour)
-
-    def colours():
-        return [node.GetDisplayNode().GetColorNodeID() for node in volumes]
-
-    for _ in range(2):  # shown a second time it does not forget what was before the first
-        assert layOver(scene, fixed, moving, twoColours=True)
-        assert colours() == ["vtkMRMLColorTableNodeCyan", "vtkMRMLColorTableNodeRed"]
-    takeAway(scene, fixed, moving)
-    assert colours() == before
-    layOver(scene, fixed, moving, twoColours=True)
-    layOver(scene, fixed, moving)
-    assert colours() == before

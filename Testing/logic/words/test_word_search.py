@@ -7,8 +7,6 @@ from scans import add_transform, patient, turned
 
 from AnatomicalEmbedding.scan.volume import transform_points
 from AnatomicalEmbeddingLib.boxes.Segments import extremesIn, segmentIds
-from AnatomicalEmbeddingLib.shared import VolumeNodes
-from AnatomicalEmbeddingLib.words import WordSearch
 
 
 def labels_at(number: int, world) -> str:
@@ -133,26 +131,6 @@ def test_a_report_is_read_and_its_sentences_are_looked_for(bench, pair, tmp_path
     bench.search.openReport(str(tmp_path / "none.txt"))
     bench.settle()
     assert "no such file" in bench.reported[-1]
-
-
-def test_scans_with_maps_are_read_while_words_are_typed(bench, pair, monkeypatch):
-    copied = []
-
-    def copy(node):
-        copied.append(node)
-        return VolumeNodes.snapshot(node)
-
-    monkeypatch.setattr(WordSearch, "snapshot", copy)
-    bench.store.request(pair)
-    bench.settle()
-    assert not copied  # nobody looks for words
-    assert "liver" in bench.search.offers("live")
-    bench.settle()
-    read = copied.copy()
-    assert {node.GetID() for node in read} == {node.GetID() for node in pair}
-    bench.find("liver")
-    assert all(bench.search.found(node) for node in pair)
-    assert copied == read
 
 
 def test_a_point_has_a_name_once_the_mouse_rests(bench, pair):

@@ -1,10 +1,6 @@
 """The section "Align volumes": what it offers and refuses; the scenario plays an alignment to its end."""
 
-import numpy as np
-import pytest
 import slicer.util
-import vtk
-from scans import patient
 
 
 def node(name):
@@ -41,45 +37,6 @@ def test_an_obstacle_is_the_buttons_tool_tip(kit, panel):
         kit.scene.RemoveNode(node(name))
     kit.process_events()
     assert ui.alignButton.toolTip.startswith("Load two CTs")
-
-
-def test_landmarks_of_an_aligned_scan_move_with_it_and_back(kit, panel):
-    ui = panel.ui
-    points = ui.pointsSelector.addNode()
-    points.AddControlPointWorld(vtk.vtkVector3d(*patient(0).points_ras["carina"]), "carina")
-    kit.spin(lambda: not panel.session.store.busy, 60)
-    answers = panel.logic.answersIn(node("Current"))
-
-    def apart():
-        found = answers.worldOf(next(iter(answers.answers.values())))
-        return np.linalg.norm(found - patient(0).points_ras["carina"])
-
-    before = apart()
-    choose_kind(panel, "affine")
-    kit.click(ui.alignButton)
-    assert ui.alignButton.text == "Cancel"
-    assert not ui.alignFixedSelector.enabled
-    kit.spin(lambda: not panel.alignment.busy, 120)
-    kit.spin(lambda: apart() != before)
-    assert apart() < min(before, 30.0)  # another patient, affine
-    assert ui.alignLabel.text.startswith("Current lies on Prior (affine).")
-    kit.click(ui.alignUndoButton)
-    kit.spin(lambda: apart() == pytest.approx(before))
-    assert not ui.alignUndoButton.enabled
-
-
-def test_cancel_and_closing_leave_the_scene_as_it_was(kit, panel):
-    before = kit.scene.GetNumberOfNodes()
-    kit.click(panel.ui.alignButton)
-    kit.click(panel.ui.alignButton)
-    assert not panel.alignment.busy
-    kit.spin(lambda: not panel.session.store.busy, 60)
-    assert kit.scene.GetNumberOfNodes() == before
-    kit.click(panel.ui.alignButton)
-    kit.close_scene()
-    assert not panel.alignment.busy
-    assert not panel.ui.alignButton.enabled
-    assert not panel.ui.alignLabel.text
 
 
 def test_the_choices_survive_an_mrb(kit, panel, tmp_path):

@@ -63,10 +63,3 @@ def test_examples_are_unticked_and_removed(kit, panel):
     kit.click(ui.removeExampleButton)
     assert [row[0] for row in cells(ui.exampleTable)] == ["Liver"]
     assert node("spleen box") is not None
-
-
-def test_leaving_the_module_ends_placing(kit, panel):
-    panel.ui.structureTabs.currentIndex = 1
-    kit.click(panel.ui.newBoxButton)
-    panel.exit()
-    assert not panel.ui.placeWidget.placeModeEnabled

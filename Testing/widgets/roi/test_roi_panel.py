@@ -1,7 +1,7 @@
 """The panel of Anatomical ROI: what it takes from the user and shows; the scenarios play the search to its end."""
 
 from box_bench import add_roi, truth
-from roi_actions import boxes, cells, find, node, tick
+from roi_actions import cells, find, node, tick
 from scans import add_patient
 
 # -- scans
@@ -37,17 +37,6 @@ def test_a_missing_choice_is_stated_by_the_buttons(kit, panel):
     assert "tick the scans" in panel.ui.cropButton.toolTip
 
 
-def test_choices_that_come_with_a_batch_are_shown_at_its_end(kit, panel):
-    """As while a scene is loaded, when volumes may not be there yet."""
-    kit.scene.StartState(kit.scene.BatchProcessState)
-    panel._parameterNode.allTargets = False
-    panel._parameterNode.targets = [node("Current")]
-    assert not panel.ui.targetSelector.enabled
-    kit.scene.EndState(kit.scene.BatchProcessState)
-    kit.spin(lambda: panel.ui.targetSelector.enabled)
-    assert chosen(panel) == ["Current"]
-
-
 # -- the library
 
 
@@ -79,27 +68,6 @@ def test_a_library_of_ones_own_takes_the_place_of_the_shipped_one(panel, tmp_pat
 
 
 # -- a search, and what it found
-
-
-def test_a_search_can_be_cancelled_and_ends_with_the_scene_and_the_module(kit, panel):
-    def begin():
-        tick(panel, "Liver")
-        kit.click(panel.ui.findButton)
-        assert panel.ui.findButton.text == "Cancel"
-        kit.spin(lambda: panel.session.store.busy)
-
-    begin()
-    kit.click(panel.ui.findButton)
-    assert not panel.boxes.busy
-    assert panel.ui.findButton.text == "Find boxes"
-    begin()
-    kit.close_scene()
-    assert not panel.boxes.busy
-    assert not panel.ui.findButton.enabled
-    add_patient(0, "New")
-    begin()
-    kit.close(panel)
-    assert boxes(kit) == []
 
 
 def test_a_saved_scene_keeps_choices_examples_and_boxes(kit, panel, tmp_path):

@@ -36,9 +36,6 @@ def test_missing_weights_open_the_section_and_are_named(open_panel, settings, tm
     assert panel.widget.collapsed
 
 
-# -- device
-
-
 # -- maps on disk
 
 

@@ -1,12 +1,10 @@
 """The training module in its application: parameters in scene and settings, plots, closing, a real child process."""
 
-import sys
 from dataclasses import fields
 
-from made_up_training import choose_all, load_training, open_panel
-from training_runs import fake_engine
+from made_up_training import choose_all
 
-from AnatomicalEmbeddingLib.training.TrainingProcess import STOPPED, TrainingProcess
+from AnatomicalEmbeddingLib.training.TrainingProcess import STOPPED
 from AnatomicalEmbeddingLib.training.TrainingSettings import TrainingSettings
 from slicer_kit.scene import nodes_of_class
 
@@ -64,37 +62,3 @@ def test_plots_follow_the_run_and_come_back_after_the_scene_was_closed(panel, ki
     kit.click(panel.ui.plotLossButton)
     (tmp_path / "run" / "validation.csv").write_text("step,phantom\n1,9.00\n")
     panel.progress(2)
-    kit.click(panel.ui.plotValidationButton)
-    assert [chart.GetTitle() for chart in shown] == ["Training loss", "Validation error (mm)"]
-    assert shown[1].GetNumberOfPlotSeriesNodes() == 1
-    kit.close_scene()
-    panel.progress(3)
-    loss = next(n for n in nodes_of_class(kit.scene, "vtkMRMLPlotChartNode") if n.GetTitle() == "Training loss")
-    assert loss.GetNthPlotSeriesNode(0).GetTableNode().GetNumberOfRows() == 3
-
-
-def test_a_process_is_followed_by_the_timer_to_its_end(kit, tmp_path, monkeypatch):
-    """A real child process, whose trainer is made up."""
-    module = load_training(kit, monkeypatch, tmp_path)
-    monkeypatch.setattr(module.python, "TrainingProcess", TrainingProcess)
-    monkeypatch.setattr(module.python, "pythonCommand", lambda: [sys.executable])
-    panel = open_panel(kit, module)
-    body = """
-for n in (1, 2):
-    step(n, 2)
-(folder / "checkpoint.pt").touch()
-(folder / "loss.csv").write_text("step,loss,learning_rate,minutes\\n1,1.0,0,0.1\\n2,1.0,0,0.1\\n")
-(folder / "weights.safetensors").touch()
-print(json.dumps({"weights": str(folder / "weights.safetensors"), "steps": 2, "minutes": 0.1}))
-return 0
-"""
-    panel.process.engineParent = fake_engine(tmp_path / "engine", body)
-    (tmp_path / "scans").mkdir()
-    panel.panel.form.show(
-        TrainingSettings(scanFolders=(str(tmp_path / "scans"),), runFolder=str(tmp_path / "run"), steps=2)
-    )
-    panel.start()
-    assert panel.process.running
-    kit.spin(lambda: not panel.process.running, seconds=60)
-    assert "Finished after 2 steps" in panel.status
-    assert panel.ui.useButton.enabled

@@ -32,10 +32,10 @@ _CHILD = Path(__file__).with_name("EngineChild.py")
 _LINGER_SECONDS = 10.0  # that children of the command may take, once it has ended
 _LINES_KEPT = 200  # of stderr, in which the reason of a failure is searched for
 _IS_WINDOWS = sys.platform == "win32"
-if _IS_WINDOWS:  # the child is the head of a process group, without a console window
-    _OWN_GROUP = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW}
-else:
-    _OWN_GROUP = {"start_new_session": True}
+# the child is the head of a process group; on Windows without a console window (0x200, 0x8000000: names exist there only)
+_OWN_GROUP: Mapping[str, object] = (
+    {"creationflags": 0x00000200 | 0x08000000} if _IS_WINDOWS else {"start_new_session": True}
+)
 
 
 class EngineProcess:
