@@ -106,13 +106,15 @@ class Model:
         step(0.0, "reading the cache")
         scan_hash = volume_hash(volume)
         provenance = Provenance(self.name, self.weights_hash, volume.name, scan_hash, self.network.metric)
-        result = self.cache.get(provenance) if self.cache is not None else None
-        if result is not None:  # the same content may be cached under another name
-            result = replace(result, provenance=provenance, notes=volume.notes, calibration=self.calibration)
-        else:
-            result = self._compute(volume, provenance, step)
+        kept = self.cache.get(provenance) if self.cache is not None else None
+        if kept is None:
+            kept = self._compute(volume, provenance, step)
             if self.cache is not None:
-                self.cache.put(result)
+                self.cache.put(kept)
+                # a file keeps fewer bits: the first answers shall be those of all later ones
+                kept = self.cache.get(provenance) or kept
+        # the same content may be cached under another name
+        result = replace(kept, provenance=provenance, notes=volume.notes, calibration=self.calibration)
         if progress is not None:
             progress(1.0, "done")
         return result

@@ -32,7 +32,8 @@ _CHILD = Path(__file__).with_name("EngineChild.py")
 _LINGER_SECONDS = 10.0  # that children of the command may take, once it has ended
 _LINES_KEPT = 200  # of stderr, in which the reason of a failure is searched for
 _IS_WINDOWS = sys.platform == "win32"
-# the child is the head of a process group; on Windows without a console window (0x200, 0x8000000: names exist there only)
+# the child is the head of a process group; on Windows (whose names for 0x200 and 0x8000000 exist there only) without a
+# console window
 _OWN_GROUP: Mapping[str, object] = (
     {"creationflags": 0x00000200 | 0x08000000} if _IS_WINDOWS else {"start_new_session": True}
 )
