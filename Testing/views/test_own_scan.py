@@ -109,7 +109,6 @@ def test_marks_follow_their_scans_into_other_views_and_go_with_them(bench):
     own = Views.OwnViews(bench.scene)
     box = BoxNode.create(bench.scene, "liver", bench.volumes[0], (1.0, 0.0, 1.0))
     box.write(np.array([PLACE - 30, PLACE + 30]), FoundBox("liver", WHOLE, 0.95, 1.0, (3.0,) * 6))
-    box.showOnlyInOwnViews(bench.scene)
     own.follow()
     before = bench.pixels()
     assert not same(*before)
