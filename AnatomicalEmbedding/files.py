@@ -87,7 +87,7 @@ def once_a_change(read: Callable[[Path], _T]) -> Callable[[str | Path], _T]:
 
 
 def free_name(name: str, taken: Container[str]) -> str:
-    """Return `name`, or the first of NAME_2, NAME_3 ... not in `taken`, ignoring case. taken: names after `casefold`."""
+    """Return `name`, or the first of NAME_2, NAME_3 ... not in `taken`, ignoring case. taken: casefolded names."""
     numbered = chain([name], (f"{name}_{number}" for number in count(2)))
     return next(each for each in numbered if each.casefold() not in taken)
 

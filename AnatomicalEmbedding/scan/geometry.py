@@ -1,4 +1,4 @@
-"""Convert points and voxel grids between RAS mm, LPS mm (DICOM, SimpleITK) and voxel indices i, j, k; resample grids."""
+"""Convert points and grids between RAS mm, LPS mm (DICOM, SimpleITK) and voxel indices i, j, k; resample grids."""
 
 from __future__ import annotations
 
