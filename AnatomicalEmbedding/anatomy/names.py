@@ -53,7 +53,7 @@ def canonical_name(label: str) -> str:
 
 
 def whole_name(label: str) -> str:
-    """Return the name of the whole organ for a label that may mean a part of it (`Kidney, left, cortex`, `Stomach wall`).
+    """Return the name of the whole organ for a label, also if the label means a part of the organ (`Stomach wall`).
 
     Returns "background" for tissue that is spread over the body, such as skin.
     """

@@ -61,7 +61,7 @@ class Terms:
             raise AnatomicalEmbeddingError(f"{name}: no such place{hint}; see Resources/Terms.") from None
 
     def ancestors(self, name: str) -> set[str]:
-        """Return all structures that contain a place. If the table gives a parent without side, both sides are added."""
+        """Return all structures that contain a place. For a parent that is given without side, both sides are added."""
         if name not in self._ancestors:
             parent = self.by_name[name].parent
             near = {parent, f"{parent}_left", f"{parent}_right"} & self.by_name.keys()

@@ -1,4 +1,4 @@
-"""Functions for all commands: shared options, checks of inputs, progress on stderr, results on stdout (text or JSON)."""
+"""Functions for all commands: options, checks of inputs, progress on stderr, results on stdout as text or JSON."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def add_computing(parser: argparse._ActionsContainer) -> None:
 
 
 def read_scan(path: str | Path, series: Sequence[str]) -> Volume:
-    """Read a scan, and print the reader's notes on stderr. From a DICOM folder, read the first of `series` found in it."""
+    """Read a scan, and print the reader's notes on stderr. In a DICOM folder, the first of `series` found is read."""
     from ..scan.volume import Volume
 
     held = held_series(path) if series else set()

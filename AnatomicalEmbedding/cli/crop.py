@@ -109,7 +109,7 @@ def _scan_of(result: str, names: Iterable[str]) -> str | None:
 
 
 def _file_name(name: str) -> str:
-    """Return a file name that all programs accept: characters other than letters, digits, "-", "_" and "." become "_"."""
+    """Return a file name that all programs accept: only letters, digits, "-", "_" and "."."""
     return "".join(c if c.isalnum() or c in "-_." else "_" for c in name).lstrip(".")
 
 

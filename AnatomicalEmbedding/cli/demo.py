@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _check_own(folder: Path) -> None:
-    """Make the folder. Raise AnatomicalEmbeddingError if a file to be written exists and is not from an earlier demo."""
+    """Make the folder. Raise AnatomicalEmbeddingError if it has files of the demo's names that no demo has written."""
     from ..scan.points import read_points
 
     make_folder(folder)

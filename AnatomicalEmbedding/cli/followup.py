@@ -121,7 +121,7 @@ def _dates(given: Sequence[str], count: int) -> list[date | None]:
 
 
 def _study(path: Path, volume: Volume, day: date | None, series: Sequence[str]) -> tuple[Study, str]:
-    """Return the study of a scan, and the Patient ID ("" without DICOM). Its key is the series UID or a hash of voxels."""
+    """Return the study of a scan, whose key is the series UID or a hash of the voxels; and the Patient ID, or ""."""
     from ..embedding.inference import volume_hash
     from ..followup.study_inputs import date_of
     from ..scan.dicom import describe_series, is_dicom_file, list_series

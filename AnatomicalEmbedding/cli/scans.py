@@ -67,7 +67,7 @@ class Scans:
                 yield path, name, volume, console.embed(model, volume, self._options)
 
     def write_table(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[Path]:
-        """Write NAME.csv into the output folder if there are rows. Returns the list of files written, [] without rows."""
+        """Write NAME.csv into the output folder if there are rows. Returns a list with its path, [] without rows."""
         path = self._options.output / f"{name}.csv"
         if rows:
             console.write_table(path, columns, rows)
