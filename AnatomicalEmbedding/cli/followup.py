@@ -84,7 +84,7 @@ def run(options: argparse.Namespace) -> None:
     marked, left_out = mark_lesions(record.with_studies(ordered), prior, lesions)
     console.make_folder(options.output)
     patients = list(dict.fromkeys(patient for _, patient in described if patient))
-    if len(patients) > 1:  # not an error: anonymising may have changed Patient IDs
+    if len(patients) > 1:  # only a warning: anonymising may have changed Patient IDs
         given = ", ".join(patients)
         notes = [f"WARNING: by their Patient IDs these are scans of {len(patients)} patients ({given}).", *notes]
     notes += [*undated, *left_out]

@@ -77,15 +77,12 @@ class Scans:
         self, results: dict[str, Sequence[object]], table: tuple[Sequence[str], Sequence[Sequence[object]]] | None,
         written: Sequence[Path],
     ) -> None:  # fmt: skip
-        """Print the results of all scans.
+        """Print the results of all scans. If a scan was skipped, raise AnatomicalEmbeddingError, for the exit code.
 
         Args:
             results: name -> records, printed with --json.
             table: header and rows, printed without --json.
             written: files that were written; their paths are printed.
-
-        Raises:
-            AnatomicalEmbeddingError: a scan was skipped; the command then ends with the exit code of an error.
         """
         if self._options.json:
             console.print_json(results | {"files": list(map(str, written)), "skipped": self.failed})

@@ -122,8 +122,7 @@ def run_run(options: argparse.Namespace) -> None:
             if not options.no_report:
                 pictures.append(make_card(volume, name, found))
             done[path] = found.outlines
-            # The table is written after every scan, so that an interrupted run can continue. Scans that this run has
-            # not reached keep the rows of the earlier run.
+            # written after every scan, so that an interrupted run can continue; `earlier` has the rows of later scans
             rows = table_rows(list((earlier | done).items()))
             console.write_table(options.output / TABLE_NAME, COLUMNS, rows)
     rows = table_rows(list(done.items()))

@@ -171,7 +171,7 @@ def _prepared_scans(options: argparse.Namespace, folders: list[Path], recipe: Re
 
 
 def overrides(pairs: list[str]) -> dict[str, object]:
-    """Parse the arguments SECTION.KEY=VALUE of `--set`. Returns the new value of each entry SECTION.KEY of the recipe."""
+    """Parse the arguments SECTION.KEY=VALUE of `--set`. Returns SECTION.KEY -> new value in the recipe."""
     import tomllib
 
     from ..errors import AnatomicalEmbeddingError

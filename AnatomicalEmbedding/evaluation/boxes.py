@@ -31,8 +31,7 @@ def find_by_library(
 ) -> tuple[list[FoundBox], float]:
     """Locate the structures of each case with a library. Returns the boxes, and the mean seconds for one scan.
 
-    Examples from the same patient as the case are not used. Raises PointsError if no case has a structure that is in
-    the library.
+    Examples from the patient of the case are not used. Raises PointsError if no case has a structure of the library.
     """
     found, seconds = [], []
     for number, case in enumerate(cases):
@@ -111,10 +110,7 @@ class BoxResult(Tables):
 
 
 def _papers_volume_ratio(boxes: list[FoundBox]) -> float:
-    """Return VR@99 of the paper. Boxes are enlarged around their centres by the smallest factor with a recall of 0.99.
-
-    The factor is chosen on the same boxes that are measured.
-    """
+    """Return VR@99 of the paper: boxes are enlarged by the smallest factor with which these same boxes reach 0.99."""
     for alpha in _ALPHAS:
         enlarged = [
             grown(b.located.box_ras, np.tile((alpha - 1) / 2 * (b.located.box_ras[1] - b.located.box_ras[0]), 2))

@@ -1,7 +1,4 @@
-"""Measure points that users would choose, such as the carina: found by matching different patients, and by words.
-
-The true points are computed from label maps.
-"""
+"""Measure points computed from label maps, such as the carina: found by matching other patients' scans, and by words."""
 
 from __future__ import annotations
 

@@ -22,11 +22,11 @@ class Tables:
     """Base class of results that consist of sections; prints them as text and as Markdown."""
 
     def sections(self) -> list[Section]:
-        """The tables of the result."""
+        """Return the sections of the result."""
         raise NotImplementedError
 
     def table(self) -> str:
-        """The result as aligned text for a terminal."""
+        """Return the result as text with aligned columns, for a terminal."""
         blocks = []
         for heading, rows, notes in self.sections():
             head, *body = aligned(rows) if rows else [""]
@@ -35,7 +35,7 @@ class Tables:
         return "\n\n".join(blocks)
 
     def markdown(self) -> str:
-        """The result as Markdown tables, each with a heading of level 3."""
+        """Return the result as Markdown tables, each with a heading of level 3."""
         blocks = []
         for heading, rows, notes in self.sections():
             lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
@@ -68,7 +68,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Summary:
-    """Figures in mm over the errors of n answered points; None when n is 0. missing: number of points without answer."""
+    """Figures in mm over the errors of n answered points; None when n is 0. missing: number of unanswered points."""
 
     n: int
     missing: int

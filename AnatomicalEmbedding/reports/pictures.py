@@ -20,7 +20,7 @@ PIXEL_MM = 0.5
 OUTSIDE_HU = -10_000.0
 _JPEG_QUALITY = 80
 
-# `choose_window` looks at a cube around the point. It is lung or bone if enough of its points have these HU.
+# The sphere of this radius around a point counts as lung or bone if this fraction of it has lung HU or bone HU.
 _NEIGHBOURHOOD_MM = 12.0
 _LUNG_HU = (-990.0, -500.0)  # lung reaches -960 in deep inspiration; air is -1000
 _LUNG_SHARE = 0.5

@@ -27,8 +27,7 @@ def write_places_report(
 ) -> Path:
     """Write the page of one scan.
 
-    found: (words, place that they describe); the first 60 places have pictures. missed: parts of the words in which no
-    known place was found.
+    found: (words, place that they describe); the first 60 places have pictures. missed: parts of words without a place.
     """
     cards = [_card(volume, words, place, n < _MOST_PICTURES) for n, (words, place) in enumerate(found)]
     size = " × ".join(map(str, volume.shape[::-1]))

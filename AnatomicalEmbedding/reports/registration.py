@@ -1,4 +1,4 @@
-"""The report of a registration: fixed and moving scan in two colours, before and after. One self-contained HTML file."""
+"""The report of a registration: fixed and moving scan in two colours, before and after. One HTML file."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,10 +17,7 @@ _PIXELS = 320
 def write_registration_report(
     path: str | Path, fixed: Volume, moving: Volume, found: Registration, facts: Mapping[str, str]
 ) -> Path:
-    """Write a page that shows the scans before registration, with their centres at one point, and after registration.
-
-    facts: name -> text, shown on the page.
-    """
+    """Write a page of the scans before registration (centres aligned) and after it. facts: name -> text to show."""
     middle = fixed.bounds_ras.mean(axis=0)
     shift = moving.bounds_ras.mean(axis=0) - middle
     side_mm = float(np.ptp(fixed.bounds_ras, axis=0).max())

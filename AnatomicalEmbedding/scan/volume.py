@@ -215,10 +215,9 @@ class Volume:
         return in_grid(transform_points(self.ras_to_ijk, points_ras), self.shape)
 
     def sample(self, points_ras: np.ndarray, outside: float = OUTSIDE_HU) -> np.ndarray:
-        """Return (N,) float64 HU at points (N,3) RAS mm, by trilinear interpolation.
+        """Return (N,) float64 HU at points (N,3) RAS mm, trilinear. A point that is not in the scan gets `outside`.
 
-        A point that is not in the scan gets the value `outside`. In the outer half of an edge voxel, the value of the
-        edge voxel is used.
+        In the outer half of an edge voxel, the value of the edge voxel is used.
         """
         points_ras = np.asarray(points_ras, dtype=np.float64)
         inside = self.contains(points_ras)
