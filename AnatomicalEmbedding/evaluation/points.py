@@ -1,4 +1,4 @@
-"""Measure points computed from label maps, such as the carina: found by matching other patients' scans, and by words."""
+"""Measure points computed from label maps, such as the carina: found by matching to other patients, and by words."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ PIXEL_MM = 0.5
 OUTSIDE_HU = -10_000.0
 _JPEG_QUALITY = 80
 
-# The sphere of this radius around a point counts as lung or bone if this fraction of it has lung HU or bone HU.
+# A sphere around a point is shown as lung (bone) if the fraction _LUNG_SHARE (_BONE_SHARE) has HU of lung (bone).
 _NEIGHBOURHOOD_MM = 12.0
 _LUNG_HU = (-990.0, -500.0)  # lung reaches -960 in deep inspiration; air is -1000
 _LUNG_SHARE = 0.5
