@@ -194,7 +194,7 @@ def report_faults(volume: Volume, embedding: EmbeddingMap) -> None:
 
 
 def names_in(text: str | None) -> list[str]:
-    """Split names at commas; an empty list for None."""
+    """Split a text at commas into names. Returns an empty list for None."""
     return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 

@@ -110,7 +110,7 @@ class BoxResult(Tables):
 
 
 def _papers_volume_ratio(boxes: list[FoundBox]) -> float:
-    """Return VR@99 of the paper: boxes are enlarged by the smallest factor with which these same boxes reach 0.99."""
+    """Return VR@99 of the paper: the same boxes decide the smallest enlargement that gives a mean recall of 0.99."""
     for alpha in _ALPHAS:
         enlarged = [
             grown(b.located.box_ras, np.tile((alpha - 1) / 2 * (b.located.box_ras[1] - b.located.box_ras[0]), 2))

@@ -21,8 +21,8 @@ _BINS = 10
 class Judged:
     """n answers with their reported confidence; all arrays are (n,).
 
-    errors_mm: true error; infinite where the point is absent. groups: kind of point, one of GROUPS. whole: True if the
-    target was not cut for the test. probability, probability_20: of an error below 10 mm and below 20 mm.
+    errors_mm: true error; infinite where the point is absent. groups: kind of the point, one of GROUPS. whole: True if
+    the target was not cut for the test. probability, probability_20: chance of an error below 10 mm, below 20 mm.
     """
 
     errors_mm: np.ndarray
@@ -42,7 +42,7 @@ class Judged:
 class ConfidenceRow:
     """Figures of one group of answers; None where a figure is undefined.
 
-    auroc_10, auroc_20: AUROC of doubt for present points with an error above 10 mm and above 20 mm. auroc_10_all,
+    auroc_10, auroc_20: how well a low probability predicts an error above 10 mm (20 mm) of present points. auroc_10_all,
     auroc_20_all: the same with absent points, whose answers count as wrong. ece: expected calibration error of the
     probability, ten bins. matched: fraction of present points with status matched. false_matched, absent_found:
     fraction of absent points with status matched, and with status absent. expected, found: mean expected error and mean

@@ -19,7 +19,7 @@ class Section(NamedTuple):
 
 
 class Tables:
-    """Base class of results that consist of sections; prints them as text and as Markdown."""
+    """Base class of results that consist of sections; formats the sections as text and as Markdown."""
 
     def sections(self) -> list[Section]:
         """Return the sections of the result."""

@@ -11,7 +11,7 @@ from ..errors import PointsError
 from ..files import parse_json, write_text
 from .geometry import RAS_FROM_LPS
 
-ORIENTATION = (-1.0, 0.0, 0.0, 0.0, -1.0, 0.0, 0.0, 0.0, 1.0)  # along the patient's axes
+ORIENTATION = (-1.0, 0.0, 0.0, 0.0, -1.0, 0.0, 0.0, 0.0, 1.0)  # (3, 3) matrix, LPS: parallel to the patient's axes
 _SCHEMA = (
     "https://raw.githubusercontent.com/slicer/slicer/master/Modules/Loadable/Markups/Resources/Schema/"
     "markups-schema-v1.0.3.json#"
