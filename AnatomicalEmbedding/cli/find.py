@@ -76,7 +76,7 @@ def run_find(options: argparse.Namespace) -> None:
 def _mentions(options: argparse.Namespace) -> tuple[list[tuple[str, Mention]], list[str]]:
     """Return (words, place mentioned in the words) for each place, and the parts of the words without a known place.
 
-    A report may have parts without a place; they are not returned. Raises AnatomicalEmbeddingError if no part has one.
+    For a report, parts without a known place are not returned. Raises AnatomicalEmbeddingError if there is no place.
     """
     from ..words import not_understood, parse_query, parse_report
     from ..words.report_text import read_report

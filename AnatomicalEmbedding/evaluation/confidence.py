@@ -42,8 +42,8 @@ class Judged:
 class ConfidenceRow:
     """Figures of one group of answers; None where a figure is undefined.
 
-    auroc_10, auroc_20: how well a low probability predicts an error above 10 mm (20 mm) of present points. auroc_10_all,
-    auroc_20_all: the same with absent points, whose answers count as wrong. ece: expected calibration error of the
+    auroc_10, auroc_20: `auroc` for errors above 10 mm, above 20 mm; doubt is 1 - probability; present points only.
+    auroc_10_all, auroc_20_all: also with absent points, which count as wrong. ece: expected calibration error of the
     probability, ten bins. matched: fraction of present points with status matched. false_matched, absent_found:
     fraction of absent points with status matched, and with status absent. expected, found: mean expected error and mean
     true error of present points in mm; a true error above 100 mm counts as 100 mm.

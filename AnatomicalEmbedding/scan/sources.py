@@ -135,9 +135,9 @@ def _parts(scan: str) -> tuple[list[str], str, list[str]]:
 
 
 def _telling(rows: list[list[str]], known: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Choose columns of `rows`, from left to right, that make more rows different.
+    """Choose columns of `rows`, from left to right, until they tell apart all rows that differ.
 
-    known: columns chosen before; a column is chosen only if it separates rows that the earlier columns do not.
+    known: columns chosen before. A column is chosen only if it separates rows that earlier columns do not separate.
     """
     chosen: list[tuple[str, ...]] = []
     for column in zip_longest(*rows, fillvalue=""):

@@ -1,7 +1,7 @@
 """Refuse headers of NRRD and MetaImage files that would crash ITK, and with it the whole program.
 
 ITK 5.4 ends with a segmentation fault if a wrong field of a NRRD header is longer than the buffers of NrrdIO, or if a
-MetaImage has more than ten axes. It never finishes if a header has extremely large positions.
+MetaImage has more than ten axes. ITK 5.4 never finishes reading if a header has extremely large positions.
 Formats: teem.sourceforge.net/nrrd/format.html and itk.org/Wiki/MetaIO/Documentation.
 """
 
