@@ -1,4 +1,4 @@
-"""Anatomical embeddings of CT: a point in one scan, the same anatomical point, in world mm, in another.
+"""Anatomical embeddings of CT: find a point of one scan in another scan, as a position in RAS mm.
 
 >>> from AnatomicalEmbedding import load_model, match
 >>> model = load_model()
@@ -25,7 +25,7 @@ _WHERE = {
 __all__ = sorted([*_WHERE, "errors"])
 
 
-def __getattr__(name: str) -> Any:  # torch takes seconds to import: modules are loaded at first use
+def __getattr__(name: str) -> Any:  # modules are loaded at their first use, because torch takes seconds to import
     if name == "errors":
         return import_module(".errors", __name__)
     if name in _WHERE:

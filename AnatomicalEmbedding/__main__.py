@@ -1,4 +1,4 @@
-"""`python -m AnatomicalEmbedding`: the command line where the `anatemb` script is not installed."""
+"""`python -m AnatomicalEmbedding` runs the same command line as the script `anatemb`, which may not be installed."""
 
 import sys
 

@@ -1,7 +1,8 @@
-"""The functions for scripts and notebooks: each takes maps, or scans that it embeds first.
+"""The functions for scripts and notebooks.
 
-A scan is anything that `Volume.of` accepts: a Volume, a path, or an image of SimpleITK, nibabel, TorchIO or MONAI. A
-map is `model.embed(scan)`: embed a scan once where several calls use it. Without `model`, the shipped weights embed it.
+A scan is anything that `Volume.of` accepts: a Volume, a path, or an image of SimpleITK, nibabel, TorchIO or MONAI. Most
+functions also accept the map of a scan, `model.embed(scan)`. If several calls use a scan, make its map once and pass
+the map. A function that gets a scan without its map embeds the scan, by default with the shipped weights.
 """
 
 from __future__ import annotations
@@ -50,16 +51,19 @@ def match_all(
     """Find points of one scan in several other scans, in one batch.
 
     Args:
-        template: map or scan of the points.
-        points: (N, 3) mm, or a list as `read_points` returns it.
+        template: map or scan in which the points are given.
+        points: (N, 3) mm, or a PointList as `read_points` returns it.
         targets: maps or scans to search.
         effort: "coordinates" (quickest), "fast", "standard" or "thorough" (twice the time, a little more exact).
-        frame: "RAS" or "LPS", of an array of points. Answers have `points_ras` and `points_lps`.
-        model: embeds scans; default: the shipped weights.
+        frame: "RAS" or "LPS": the frame of `points` if they are an array. Answers have `points_ras` and `points_lps`.
+        model: the model that embeds scans; default: the shipped weights.
+
+    Returns:
+        The matches of each target, in the order of `targets`.
 
     Raises:
         PointsError: a point lies outside the template.
-        MapError: maps are of different weights, or a target holds no body.
+        MapError: the maps were made with different weights, or a target shows no body.
     """
     if isinstance(targets, EmbeddingMap | Volume | str | PathLike):
         raise TypeError("match_all takes a list of targets; for a single target call match.")
@@ -77,14 +81,16 @@ def locate(
 
     Args:
         scan: map or scan to search.
-        structures: names in any spelling, such as ["liver", "left kidney"]; default: all of the library or examples.
-        recall: share of a structure that its box is expected to hold; a higher recall gives larger boxes.
-        examples: your own examples in place of the library: a folder, or structure -> examples of `make_example`.
+        structures: names in any spelling, such as ["liver", "left kidney"]; default: all structures of the library, or
+            of `examples`.
+        recall: fraction of a structure that its box is expected to hold; a higher recall gives larger boxes.
+        examples: your own examples, used instead of the library. Either a folder, or a mapping from the name of a
+            structure to its examples, made by `make_example`.
         library: file of a structure library; default: the shipped library.
-        model: embeds scans; default: the shipped weights.
+        model: the model that embeds scans; default: the shipped weights.
 
     Returns:
-        structure -> StructureBox, with status and `box_ras` (2, 3) RAS mm.
+        The StructureBox of each structure, by name; with status and `box_ras` (2, 3) RAS mm.
     """
     model = model or _model_for([scan, examples if isinstance(examples, str | Path) else None])
     embedding = _map(scan, model)
@@ -109,13 +115,13 @@ def crop(
     Args:
         scan: the scan.
         structures: names in any spelling.
-        recall: as in `locate`.
-        margin_mm: further mm on every side.
-        spacing_mm: (3,) voxel size to resample to; default: the scan's own voxels, unchanged.
-        model: embeds the scan; default: the shipped weights.
+        recall: fraction of a structure that the box is expected to hold, as in `locate`.
+        margin_mm: distance in mm by which every side of the box is moved outward.
+        spacing_mm: (3,) voxel size in mm to resample to; default: the voxels of the scan are kept unchanged.
+        model: the model that embeds the scan; default: the shipped weights.
 
     Raises:
-        VolumeError: the scan shows no structure of the list.
+        VolumeError: the scan shows none of the structures.
     """
     volume = Volume.of(scan)
     found = locate(volume, structures, recall=recall, model=model)
@@ -127,16 +133,16 @@ def crop(
 
 
 def find(words: str, scan: Scan, *, embedding: EmbeddingMap | None = None, model: Model | None = None) -> list[Place]:
-    """Find the places that words name in a scan, such as find("12th rib on the right", "scan.nii.gz").
+    """Find the places in a scan that `words` describe, for example find("12th rib on the right", "scan.nii.gz").
 
     Args:
         words: English names of structures, regions and levels.
         scan: the scan; its voxels make places more exact.
-        embedding: the scan's map, if it is made already.
-        model: embeds the scan otherwise; default: the shipped weights.
+        embedding: the map of the scan, if you have made it already.
+        model: the model that embeds the scan if `embedding` is not given; default: the shipped weights.
 
     Raises:
-        AnatomicalEmbeddingError: the words name no known place.
+        AnatomicalEmbeddingError: `words` describe no known place.
     """
     mentions = [mention for sentence in parse_query(words) for mention in sentence.mentions]
     if not mentions:
@@ -153,11 +159,11 @@ def register(
     """Find where every point of the fixed scan lies in the moving scan.
 
     Args:
-        fixed: scan that stays.
-        moving: scan that is laid on it; it may show another part of the body.
-        kind: "rigid", "affine", "coarse" (smooth, through matches) or "deformable" (refined by the images).
-        maps: of the fixed and the moving scan, if they are made already.
-        model: embeds the scans otherwise; default: the shipped weights.
+        fixed: the scan that stays in place.
+        moving: the scan that is aligned to the fixed scan; it may show another part of the body.
+        kind: "rigid", "affine", "coarse" (smooth, computed from matches) or "deformable" (refined with the voxels).
+        maps: the map of the fixed scan and the map of the moving scan, if you have made them already.
+        model: the model that embeds the scans if `maps` is not given; default: the shipped weights.
     """
     volumes = Volume.of(fixed), Volume.of(moving)
     if maps is None or model is None:
@@ -168,13 +174,14 @@ def register(
 def segment(
     scan: Scan, segmenter: Segmenter | str | Path, *, embedding: EmbeddingMap | None = None, model: Model | None = None
 ) -> Outlines:
-    """Outline the structures that a segmenter has learned, as `anatemb segment run` does.
+    """Outline the structures that a segmenter was trained for, as `anatemb segment run` does.
 
     Args:
         scan: the scan.
         segmenter: folder that `anatemb segment train` wrote, or a Segmenter.
-        embedding: the scan's map, if it is made already.
-        model: embeds the scan otherwise; default: the weights that the segmenter was trained with.
+        embedding: the map of the scan, if you have made it already.
+        model: the model that embeds the scan if `embedding` is not given; default: the weights that the segmenter was
+            trained with.
     """
     volume = Volume.of(scan)
     if not isinstance(segmenter, Segmenter):
@@ -186,7 +193,7 @@ def segment(
 
 
 def _model_for(scans: Sequence[EmbeddingMap | Scan | None]) -> Model | None:
-    """Load the shipped weights where a scan has to be embedded."""
+    """Load the shipped weights if at least one of `scans` is not a map yet; otherwise return None."""
     return None if all(scan is None or isinstance(scan, EmbeddingMap) for scan in scans) else load_model()
 
 

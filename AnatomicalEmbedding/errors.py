@@ -1,4 +1,4 @@
-"""Errors a user can meet. Every message names the file, the problem and the remedy in one sentence."""
+"""Errors that a user may see. Every message names the file, the problem and the remedy in one sentence."""
 
 import re
 from collections.abc import Iterable
@@ -6,12 +6,12 @@ from difflib import get_close_matches
 from importlib import import_module
 from types import ModuleType
 
-_LONGEST = 3000  # characters of a message
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")  # lines, codes of a terminal
+_LONGEST = 3000  # characters; longer messages lose their middle
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")  # line breaks and control codes of a terminal
 
 
 class AnatomicalEmbeddingError(Exception):
-    """Base of all errors raised for a reason the user can act on. Its message is one line, whatever the input held."""
+    """Base class of all errors whose cause the user can remove. The message is one line without control characters."""
 
     def __init__(self, message: str = "") -> None:
         line = _CONTROL.sub(" ", message)
@@ -19,7 +19,7 @@ class AnatomicalEmbeddingError(Exception):
 
 
 class VolumeError(AnatomicalEmbeddingError):
-    """A scan cannot be read, or is not a CT this engine can embed."""
+    """A scan cannot be read, or is not a CT that can be embedded."""
 
 
 class PointsError(AnatomicalEmbeddingError):
@@ -31,11 +31,11 @@ class WeightsError(AnatomicalEmbeddingError):
 
 
 class MapError(AnatomicalEmbeddingError):
-    """An embedding map cannot be read, or does not fit the map it is compared with."""
+    """An embedding map cannot be read, or was not made with the same weights as the map that it is compared with."""
 
 
 class MemoryLimitError(AnatomicalEmbeddingError):
-    """The work does not fit the memory budget, even in slabs."""
+    """The work needs more memory than allowed, even if the scan is embedded in slabs."""
 
 
 class CancelledError(AnatomicalEmbeddingError):
@@ -51,7 +51,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def require(module: str, package: str, purpose: str, extra: str = "") -> ModuleType:
     """Import a module of a package that may be missing.
 
-    Raises AnatomicalEmbeddingError: "{purpose} {package}, which is not installed; run: ...". extra: of this package.
+    extra: the optional dependency group of AnatomicalEmbedding that installs the package; "" if no group does.
+    Raises AnatomicalEmbeddingError if the package is missing: "{purpose} {package}, which is not installed; run: ...".
     """
     wanted = f'"AnatomicalEmbedding[{extra}]"' if extra else package
     try:

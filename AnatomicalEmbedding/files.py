@@ -1,4 +1,4 @@
-"""Writing files (complete or not at all), free names for them, their SHA-256, JSON of others, and aligned columns."""
+"""Files: write complete files, find unused names, compute SHA-256, read JSON safely; and align columns of text."""
 
 import hashlib
 import json
@@ -13,21 +13,21 @@ from typing import Any, TypeVar
 from .errors import AnatomicalEmbeddingError
 
 _T = TypeVar("_T")
-TEMPORARY = ".????????????.{name}"  # files that are being written, as a pattern for glob
+TEMPORARY = ".????????????.{name}"  # glob pattern of the temporary files of `atomic_path`
 
 
 @contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
-    """Give a temporary path next to `path`; rename it to `path` on success, delete it on failure.
+    """Yield a temporary path next to `path`. On success, rename the temporary file to `path`; on failure, delete it.
 
-    The temporary name ends in the whole name of the target, so writers that choose a format by suffix
-    (`.nii.gz`, `.mrk.json`) choose the right one. The folder of `path` is created if needed.
+    The temporary name ends with the full name of `path`. Writers that choose a format by suffix (`.nii.gz`,
+    `.mrk.json`) therefore choose the right format. The folder of `path` is created if needed.
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{uuid.uuid4().hex[:12]}.{target.name}")
     temporary.touch()
-    mode = temporary.stat().st_mode  # some writers (safetensors) make files that only their owner can read
+    mode = temporary.stat().st_mode  # restored below, as some writers (safetensors) let only the owner read a file
     try:
         yield temporary
         temporary.chmod(mode)
@@ -37,7 +37,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
 
 
 def write_text(path: str | Path, text: str, error: type[AnatomicalEmbeddingError] = AnatomicalEmbeddingError) -> None:
-    """Write a UTF-8 file, complete or not at all. Raises `error` if it cannot be written."""
+    """Write a UTF-8 file, complete or not at all. Raises `error` if the file cannot be written."""
     try:
         with atomic_path(path) as temporary:
             temporary.write_bytes(text.encode("utf-8"))
@@ -47,7 +47,7 @@ def write_text(path: str | Path, text: str, error: type[AnatomicalEmbeddingError
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Read JSON. Raises ValueError for other text, for deep nesting, and for whole numbers beyond 64 bits."""
+    """Read JSON. Raises ValueError if the text is not JSON, is nested too deeply, or has integers beyond 64 bits."""
     try:
         return json.loads(text, parse_int=_whole_number)
     except RecursionError as error:
@@ -62,15 +62,15 @@ def _whole_number(digits: str) -> int:
 
 
 def file_sha256(path: str | Path) -> str:
-    """Return the SHA-256 of a file in hexadecimal, by which maps and libraries name their weights. Raises OSError."""
+    """Return the SHA-256 of a file in hexadecimal. Maps and libraries identify their weights by it. Raises OSError."""
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def once_a_change(read: Callable[[Path], _T]) -> Callable[[str | Path], _T]:
-    """Cache a function of a file until the file's size or time of change differs.
+    """Decorate a function of a path: cache its result until the size or the modification time of the file changes.
 
-    Not for files that may have been tampered with. Raises OSError if the file is missing.
+    Do not use it where someone may have changed a file on purpose. Raises OSError if the file is missing.
     """
 
     @lru_cache(maxsize=32)
@@ -87,13 +87,13 @@ def once_a_change(read: Callable[[Path], _T]) -> Callable[[str | Path], _T]:
 
 
 def free_name(name: str, taken: Container[str]) -> str:
-    """Return NAME, or the first of NAME_2, NAME_3 ... that is free, without regard to case. taken: as `casefold`."""
+    """Return `name`, or the first of NAME_2, NAME_3 ... not in `taken`, ignoring case. taken: casefolded names."""
     numbered = chain([name], (f"{name}_{number}" for number in count(2)))
     return next(each for each in numbered if each.casefold() not in taken)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows of equal length as lines of aligned columns, the first to the left, the others to the right."""
+    """Return rows of equal length as lines of text. The first column is aligned left, the other columns right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     forms = ["<", *">" * (len(widths) - 1)]
     cells = [[f"{cell:{form}{width}}" for cell, form, width in zip(row, forms, widths, strict=True)] for row in rows]

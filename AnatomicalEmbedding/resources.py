@@ -1,4 +1,4 @@
-"""Where the files that ship with the engine are (weights, recipes, structures)."""
+"""Paths of the files that are part of the package (weights, recipes, structures)."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ _PACKAGE = Path(__file__).parent
 
 
 def resource(name: str) -> Path:
-    """Path of a folder or file of `Resources`, in a checkout, an installed wheel or a Slicer extension."""
+    """Return the path of a file or folder in `Resources`, for a checkout, an installed wheel or a Slicer extension."""
     for root in (_PACKAGE / "Resources", _PACKAGE.parent / "Resources"):
         if (root / name).exists():
             return root / name
@@ -15,7 +15,7 @@ def resource(name: str) -> Path:
 
 
 def weights_file(name: str = "auto") -> Path:
-    """Path of weights, whether they are there or not: "auto" (the best shipped ones), a shipped name, or a file."""
+    """Return the path of weights; it may not exist. name: "auto" (the best shipped weights), a shipped name, a file."""
     path = Path(name)
     if path.suffix == ".safetensors":
         return path
@@ -23,6 +23,6 @@ def weights_file(name: str = "auto") -> Path:
 
 
 def list_weights() -> list[str]:
-    """Names of the weights that ship with the engine."""
+    """Return the names of the shipped weights."""
     files = resource("Models").glob("*.safetensors")
     return sorted(path.stem for path in files if not path.stem.endswith(".calibration"))

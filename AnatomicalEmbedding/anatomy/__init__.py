@@ -1,6 +1,6 @@
-"""The vocabulary of the body: names of structures, their spellings, sides, wholes and codes (`Resources/Terms/*.csv`).
+"""Names of structures of the body, with spellings, sides, parent structures and codes, from `Resources/Terms/*.csv`.
 
-A structure has one name, TotalSegmentator's where it has one: `kidney_left`, `rib_left_5`, `vertebrae_T12`. Other
-spellings are accepted wherever names come in, and `canonical_name` turns them into that name. To add a structure, add a
-row to a file of `Resources/Terms`; to add a spelling, write it into the column `labels` of its row.
+Each structure has one canonical name, if possible the name in TotalSegmentator: `kidney_left`, `rib_left_5`,
+`vertebrae_T12`. Users may write other spellings; `canonical_name` converts them. To add a structure, add a row to a
+file in `Resources/Terms`. To add a spelling of a structure, add it to the column `labels` of the structure's row.
 """

@@ -1,4 +1,4 @@
-"""Codes of structures (SNOMED CT, UBERON, FMA), from the column `code` of `Resources/Terms/*.csv`."""
+"""Codes of structures and tissues (SNOMED CT, UBERON, FMA), from the column `code` of `Resources/Terms/*.csv`."""
 
 from __future__ import annotations
 
@@ -7,23 +7,22 @@ from functools import lru_cache
 from .names import SIDES, spelling_key
 from .terms import load_terms, load_tissues
 
-Code = tuple[str, str, str]  # value, scheme, meaning, as DICOM orders them
+Code = tuple[str, str, str]  # value, scheme, meaning: the order of DICOM
 
-_NODE = "lymph node"  # the terms say "node"
+_NODE = "lymph node"  # Resources/Terms has the word "node" for it
 
 
 def code_of(name: str) -> Code | None:
-    """The code of a structure or a kind of tissue: ("64033007", "SCT", "Kidney") of `kidney_left`.
+    """Return the code of a structure or a kind of tissue: ("64033007", "SCT", "Kidney") for `kidney_left`.
 
-    name: a canonical name, another spelling or words ("left kidney", "kidney", "bladder", "axillary lymph node"). A
-        code has no side: DICOM gives the side by a code of its own.
-    Returns None where no structure has this name, or no code.
+    The code does not include the side, because DICOM has separate codes for sides. Returns None if the name is unknown
+    or the structure has no code. name: a canonical name, another spelling, or words ("left kidney", "lymph node").
     """
     return _codes_by_key().get(_key(name))
 
 
 def name_of_code(code: Code) -> str | None:
-    """Words for a code, without a side ("kidney"), or None where no structure has it. The meaning does not count."""
+    """Return words for a code, without a side ("kidney"); None if no structure has the code. Ignores code[2]."""
     return _names_by_code().get(code[:2])
 
 
@@ -36,7 +35,7 @@ def _key(name: str) -> str:
 def _codes_by_key() -> dict[str, Code]:
     found: dict[str, Code] = {}
     terms = [term for term in (*load_tissues(), *load_terms().by_name.values()) if term.code]
-    for label in ("name", "words", "labels"):  # a name counts before words that another structure has too
+    for label in ("name", "words", "labels"):  # names first: words of one structure may equal the name of another
         for term in terms:
             scheme, value = term.code.split(":")
             words = term.words[0].replace("node", _NODE)

@@ -1,4 +1,4 @@
-"""Names of structures: from any spelling to the one name that is used everywhere, and suggestions for unknown ones."""
+"""Convert any spelling of a structure to its canonical name, and suggest similar names for an unknown name."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ VERTEBRAE = (
 _SIDE_WORDS = {"left": LEFT, "l": LEFT, "lt": LEFT, "right": RIGHT, "r": RIGHT, "rt": RIGHT}
 _SAME_WORDS = {"vertebra": "vertebrae"}
 _WORD = re.compile(r"[^\W_]+")
-_SHOWN = 4  # names in a message
-# of labels: parts and layers of an organ
+_SHOWN = 4  # most names in an error message
+# text in a label that means a part or a layer of an organ
 _LAYERS = re.compile(
     r",? (wall|contents|cortical|spongiosa|medullary cavity|adipose tissue|glandular tissue|blood|tissue)\b"
     r"|\((blood|inner part)\)|, (upper|lower) half|(?<=kidney, left), \w+|(?<=kidney, right), \w+"
 )
 _WHOLE = dict.fromkeys(("annulus_proper", "sinotubular_junction"), "aortic_valve")
 _WHOLE |= dict.fromkeys(("transverse_colon_left", "transverse_colon_right"), "transverse_colon")
-_WHOLE["pelvis"] = "hips"  # of label maps: the bones; as a place of the body, "pelvis" is the region
+_WHOLE["pelvis"] = "hips"  # in label maps "pelvis" means the bones; in words it means the region of the body
 _NO_PLACE = re.compile(r"^(residual|muscle|skin|blood vessels|lymphatic nodes|air inside|cartilage)\b|eye lense")
 
 
 def spelling_key(label: str) -> str:
-    """The key that all spellings of a name share: lower case, sides at the end (`Rib, left 5`: `rib_5_left`)."""
+    """Return a key that is equal for all spellings of a name: lower case, side last (`Rib, left 5` -> `rib_5_left`)."""
     words = [str(int(word)) if word.isdecimal() else word for word in _WORD.findall(label.lower())]
     sides = [_SIDE_WORDS[word] for word in words if word in _SIDE_WORDS]
     rest = [_SAME_WORDS.get(word, word) for word in words if word not in _SIDE_WORDS]
@@ -43,19 +43,19 @@ def spelling_key(label: str) -> str:
 
 @lru_cache(maxsize=4096)
 def known_name(label: str) -> str | None:
-    """The name of the structure that a label means (`Kidney, left`, `vertebra_t12`, `rib_5_left`), or None."""
+    """Return the canonical name for a label such as `Kidney, left`, `vertebra_t12`, `rib_5_left`; None if unknown."""
     return _names_by_key().get(spelling_key(label))
 
 
 def canonical_name(label: str) -> str:
-    """The name of the structure that a label means; a label of no known structure stays as it is written."""
+    """Return the canonical name for a label. An unknown label is returned unchanged, without outer spaces."""
     return known_name(label) or label.strip()
 
 
 def whole_name(label: str) -> str:
-    """The name of the organ that a label or a part or layer of it means (`Kidney, left, cortex`, `Stomach wall`).
+    """Return the name of the whole organ for a label, also if the label means a part of the organ (`Stomach wall`).
 
-    "background" for tissue that is spread over the body.
+    Returns "background" for tissue that is spread over the body, such as skin.
     """
     text = label.strip().lower()
     if _NO_PLACE.search(text):
@@ -74,18 +74,18 @@ def _names_by_key() -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def sums_of_parts() -> dict[str, tuple[str, ...]]:
-    """The parts of each structure that is the sum of its parts, for data that label the parts alone."""
+    """Return structure -> its parts, for each structure that consists of parts. Some data sets label only the parts."""
     return {term.name: term.parts for term in load_terms().by_name.values() if term.parts}
 
 
 def choose_names(wanted: Sequence[str], known: Collection[str], holder: str) -> list[str]:
-    """Find each wanted name, in any spelling, among the known names.
+    """Return the wanted names, given in any spelling, as they are written in `known`; each name once.
 
     Args:
-        holder: of the known names, for the message ("the structure library").
+        holder: what has the known names, for the error message ("the structure library").
 
     Raises:
-        AnatomicalEmbeddingError: for a name that is not among them; the message suggests the nearest names.
+        AnatomicalEmbeddingError: a wanted name is not in `known`; the message suggests similar names.
     """
     by_key = {spelling_key(canonical_name(name)): name for name in known}
     chosen = []
@@ -98,7 +98,7 @@ def choose_names(wanted: Sequence[str], known: Collection[str], holder: str) -> 
 
 
 def _hint(name: str, known: Collection[str]) -> str:
-    """The end of the message about an unknown name: the nearest known names, or the command for places by words."""
+    """Return the end of the error message about an unknown name: similar names, or an `anatemb find` command."""
     key = spelling_key(canonical_name(name))
     keys = {spelling_key(each): each for each in sorted(known)}
     near = [each for other, each in keys.items() if set(key.split("_")) <= set(other.split("_"))]

@@ -1,4 +1,4 @@
-"""The structures and places of the body: `Resources/Terms/*.csv`, one row each."""
+"""Read the structures and places of the body from `Resources/Terms/*.csv`; each row is one structure or place."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from functools import lru_cache
 from ..errors import AnatomicalEmbeddingError, did_you_mean
 from ..resources import resource
 
-_TISSUES = "tissues"  # the file of tissues.csv
+_TISSUES = "tissues"  # group of the rows in tissues.csv
 
 
 @dataclass(frozen=True)
 class Term:
     """One structure or place.
 
-    words: ways to name it; the first one is shown. adjectives: words that name it before a noun. side: "left", "right"
-    or "". code: "SCT:...", "UBERON:..." or "". parent: the whole that it is part of, or "". recipe: the rule for its
-    place (see `words/derived_places.py`), "" for the atlas. tissue: its kind of tissue. labels: other spellings in
-    label maps and libraries. parts: structures that it is the sum of. group: the file's name.
+    words: names in English; the first is displayed. adjectives: forms used before a noun ("renal"). side: "left",
+    "right" or "". code: "SCT:...", "UBERON:..." or "". parent: the structure that contains this structure, or "".
+    recipe: rule to compute the place (see `words/derived_places.py`), or "" if the atlas has it. tissue: kind of
+    tissue. labels: spellings in label maps and libraries. parts: structures that it consists of. group: file name.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Term:
 
     @property
     def title(self) -> str:
-        """For people: "left adrenal gland"."""
+        """The name to display, such as "left adrenal gland"."""
         if self.name.startswith("vertebrae_"):
             return f"{self.name[10:]} vertebra"
         if self.name.startswith("disc_"):
@@ -47,13 +47,13 @@ class Term:
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """All places, by name."""
+    """All structures and places, by name."""
 
     by_name: dict[str, Term]
     _ancestors: dict[str, set[str]] = field(default_factory=dict, init=False, repr=False)
 
     def __getitem__(self, name: str) -> Term:
-        """Raises AnatomicalEmbeddingError for a name that no row has."""
+        """Return the term with this name. Raises AnatomicalEmbeddingError for an unknown name."""
         try:
             return self.by_name[name]
         except KeyError:
@@ -61,7 +61,7 @@ class Terms:
             raise AnatomicalEmbeddingError(f"{name}: no such place{hint}; see Resources/Terms.") from None
 
     def ancestors(self, name: str) -> set[str]:
-        """The wholes that a place is part of; of a parent without a side, both sides."""
+        """Return all structures that contain a place. For a parent that is given without side, both sides are added."""
         if name not in self._ancestors:
             parent = self.by_name[name].parent
             near = {parent, f"{parent}_left", f"{parent}_right"} & self.by_name.keys()
@@ -71,13 +71,13 @@ class Terms:
 
 @lru_cache(maxsize=1)
 def load_terms() -> Terms:
-    """The shipped places. Raises AnatomicalEmbeddingError when they are missing."""
+    """Return the shipped structures and places. Raises AnatomicalEmbeddingError when the files are missing."""
     return Terms({term.name: term for term in _rows() if term.group != _TISSUES})
 
 
 @lru_cache(maxsize=1)
 def load_tissues() -> tuple[Term, ...]:
-    """Kinds of tissue ("bone", "lymph node"): they have a code and no place. Raises AnatomicalEmbeddingError."""
+    """Return the kinds of tissue ("bone", "lymph node"), which have a code but no place. Raises as `load_terms`."""
     return tuple(term for term in _rows() if term.group == _TISSUES)
 
 
@@ -104,5 +104,5 @@ def _several(cell: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def plain_words() -> frozenset[str]:
-    """Common words of reports that resemble a word of anatomy: they are never corrected."""
+    """Return common words of reports that look like a misspelled word of anatomy; spelling correction skips them."""
     return frozenset((resource("Terms") / "plain_words.txt").read_text(encoding="utf-8").split())

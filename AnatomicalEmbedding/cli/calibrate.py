@@ -1,4 +1,4 @@
-"""anatemb calibrate: the reliability of answers by your own weights, learned from matches with known truth."""
+"""anatemb calibrate: learn how reliable matches with your own weights are, from matches whose true error is known."""
 
 import argparse
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""anatemb cohort: many scans embedded once into one folder, then searched and exported together."""
+"""anatemb cohort: embed many scans once into one folder, then search and export all of them together."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .console import WEIGHTS_HELP, at_least, megabytes, print_json, progress_lin
 if TYPE_CHECKING:
     from ..cohort.engine import Progress
 
-_SHOWN = 20  # scans that are listed with their reasons; --json lists all
+_SHOWN = 20  # most scans that are listed with the reason of their failure; --json lists all
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -62,7 +62,7 @@ def _run_run(options: argparse.Namespace) -> None:
     plan = Plan(
         options.model, options.device, options.workers, options.memory_mb, options.scheduler, not options.no_descriptors
     )
-    for folder in options.folders:  # before a store is made
+    for folder in options.folders:  # checked before the store is created
         if not folder.exists():
             raise AnatomicalEmbeddingError(f"{folder}: no such file or folder; check the path.")
     with Store(options.store, create=bool(options.folders)) as store:

@@ -1,4 +1,4 @@
-"""The steps of anatemb cohort that write results: find and export."""
+"""The subcommands of `anatemb cohort` that write results: find and export."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def add_to(steps: argparse._SubParsersAction) -> None:
 def add_step(
     steps: argparse._SubParsersAction, name: str, run: Callable[[argparse.Namespace], None], about: str, *shared: str
 ) -> Callable[..., argparse.Action]:
-    """Add a step of `anatemb cohort` that works on a store; return the function that adds its further options."""
+    """Add a subcommand of `anatemb cohort` that uses a store. Returns `add_argument` of the subcommand's parser."""
     parser = steps.add_parser(name, help=about[0].lower() + about[1:].partition(".")[0], description=about)
     parser.add_argument("store", type=Path, metavar="STORE", help="folder of the cohort")
     console.complete(parser, run, *shared, model=False)
@@ -77,7 +77,7 @@ def run_find(options: argparse.Namespace) -> None:
 
 
 def find(search: Search, options: argparse.Namespace) -> list[Found]:
-    """Find the place that the options name in all scans of a store."""
+    """Search all scans of a store for the place given in the options: words, or a point or box in an example scan."""
     from ..cohort.search import one_mention
     from ..structures.locating import make_example
 
@@ -107,7 +107,7 @@ def find(search: Search, options: argparse.Namespace) -> list[Found]:
 
 
 def _template(search: Search, options: argparse.Namespace) -> EmbeddingMap:
-    """Return the map of the example's scan, of the cohort or embedded now."""
+    """Return the map of the example scan (--like). A scan that is not in the cohort is embedded now."""
     try:
         rows = search.store.manifest.find(options.like)
     except AnatomicalEmbeddingError:
@@ -116,7 +116,7 @@ def _template(search: Search, options: argparse.Namespace) -> EmbeddingMap:
         names = ", ".join(row.scan for row in rows[:4])
         raise AnatomicalEmbeddingError(f"{options.like}: holds {len(rows)} scans ({names}); name one.")
     if rows and rows[0].scan_hash in search.index.scans:
-        embedded = search.index.scans[rows[0].scan_hash][0]  # a duplicate has the map of the first
+        embedded = search.index.scans[rows[0].scan_hash][0]  # duplicate scans share one map
         return search.map_of(embedded)
     if not Path(options.like).exists():
         raise AnatomicalEmbeddingError(f"{options.like}: is neither a scan of this cohort nor a file; check the path.")
@@ -194,7 +194,7 @@ def _write_boxes(store: Store, search: Search, options: argparse.Namespace) -> P
 
 
 def _open_model(store: Store) -> Model:
-    """Load the store's weights."""
+    """Load the weights with which the store was made."""
     model = store.manifest.about.get("model", "auto")
     return console.open_model(
         argparse.Namespace(model=model, device="auto", threads=None, memory_mb=None, no_cache=False)

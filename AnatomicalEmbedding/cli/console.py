@@ -1,4 +1,4 @@
-"""Parts of all commands: common options, checks of inputs, progress on stderr, results on stdout (text or JSON)."""
+"""Functions for all commands: options, checks of inputs, progress on stderr, results on stdout as text or JSON."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..scan.volume import Volume
 
 _N = TypeVar("_N", int, float)
-_LINE_SECONDS = 2.0  # between lines of progress
+_LINE_SECONDS = 2.0  # least time between two lines of progress
 SCANS_HELP = "CT files, DICOM folders, or folders of scans, with all folders below"
 SERIES_HELP = "series to read of a DICOM folder that holds several CTs; may be repeated, once for each folder"
 WEIGHTS_HELP = "weights by name or file (default: auto)"
@@ -48,12 +48,12 @@ def complete(
     json: bool = True,
     model: bool = True,
 ) -> None:
-    """Add the options that commands share, and the function that runs the command.
+    """Add shared options to the parser of a command, and set the function that runs the command.
 
     Args:
-        shared: of "output", "report", "effort".
+        shared: which of "output", "report" and "effort" to add.
         series, json: whether to add --series and --json.
-        model: whether to add the options by which scans are embedded.
+        model: whether to add --model and the options of `add_computing`.
     """
     parser.set_defaults(run=run)
     for name in (*shared, *["series"] * series, *["json"] * json):
@@ -66,7 +66,7 @@ def complete(
 
 
 def add_computing(parser: argparse._ActionsContainer) -> None:
-    """Add the options that say where and with how much memory scans are embedded."""
+    """Add the options for embedding: device, threads, memory, and use of the disk cache."""
     add = parser.add_argument
     add("--device", default="auto", help="auto, cpu, cuda, cuda:1 or mps (default: auto)")
     add("--threads", type=at_least(1), metavar="N", help="CPU threads (default: all cores)")
@@ -75,7 +75,7 @@ def add_computing(parser: argparse._ActionsContainer) -> None:
 
 
 def read_scan(path: str | Path, series: Sequence[str]) -> Volume:
-    """Read a scan; of a DICOM folder, the one of `series` that it holds. Prints the reader's notes on stderr."""
+    """Read a scan, and print the reader's notes on stderr. In a DICOM folder, the first of `series` found is read."""
     from ..scan.volume import Volume
 
     held = held_series(path) if series else set()
@@ -108,18 +108,18 @@ def ending_signals() -> list[signal.Signals]:
 
 
 def stop_on_signals() -> Callable[[], bool]:
-    """Return a function that is True once a signal has asked to stop, so that a run can be saved first."""
+    """Catch the signals that end a program. Returns a function that is True after a signal; a run can then be saved."""
     received: list[bool] = []
     try:
         for number in (signal.SIGINT, *ending_signals()):
             signal.signal(number, lambda *_: received.append(True))
-    except ValueError:  # not the main thread: its application handles signals
+    except ValueError:  # only the main thread may set handlers; elsewhere the application handles signals
         pass
     return lambda: bool(received)
 
 
 def check_folder(path: Path) -> None:
-    """Raise AnatomicalEmbeddingError if a folder for results cannot be made. Makes no folder yet."""
+    """Raise AnatomicalEmbeddingError if a folder for results cannot be made. Does not make the folder."""
     nearest = next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
     if not nearest.is_dir():
         problem = "is a file" if path.exists() else "cannot be made"
@@ -127,7 +127,7 @@ def check_folder(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make the folder for results before the work begins. Raises AnatomicalEmbeddingError if that fails."""
+    """Make the folder for results. Raises AnatomicalEmbeddingError if the folder cannot be made."""
     check_folder(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -144,7 +144,7 @@ def check_kept(inputs: Iterable[Path | None], results: Iterable[Path]) -> None:
 
 
 def check_report(options: argparse.Namespace) -> None:
-    """Raise AnatomicalEmbeddingError before the work if a report is wanted and its packages are missing."""
+    """Raise AnatomicalEmbeddingError if a report is wanted but its packages are missing. Call it before long work."""
     if not options.no_report:
         from ..reports.page import check_packages
 
@@ -152,7 +152,7 @@ def check_report(options: argparse.Namespace) -> None:
 
 
 def check_inside(volume: Volume, path: Path, labels: Sequence[str], points_ras: np.ndarray) -> None:
-    """Raise PointsError, naming the first point that lies outside a scan. points_ras: (N, 3) RAS mm."""
+    """Raise PointsError if a point lies outside a scan; the message names the point. points_ras: (N, 3) RAS mm."""
     inside = volume.contains(points_ras)
     if not inside.all():
         n = inside.tolist().index(False)
@@ -164,7 +164,7 @@ def check_inside(volume: Volume, path: Path, labels: Sequence[str], points_ras: 
 
 
 def open_model(options: argparse.Namespace, name: str | None = None) -> Model:
-    """Load the weights named by the options, or `name`."""
+    """Load the weights `name`; default: the weights of the option --model."""
     import torch  # imported late: `anatemb --help` must not wait for it
 
     from ..embedding.cache import MapCache, default_folder
@@ -180,7 +180,7 @@ def open_model(options: argparse.Namespace, name: str | None = None) -> Model:
 
 
 def embed(model: Model, volume: Volume, options: argparse.Namespace) -> EmbeddingMap:
-    """Embed a scan with a progress bar. Prints faults of its orientation on stderr."""
+    """Embed a scan with a progress bar. If the scan seems to be flipped, print this on stderr."""
     with progress_bar(volume.name or "scan", options.json) as progress:
         found = model.embed(volume, progress)
     report_faults(volume, found)
@@ -188,18 +188,21 @@ def embed(model: Model, volume: Volume, options: argparse.Namespace) -> Embeddin
 
 
 def report_faults(volume: Volume, embedding: EmbeddingMap) -> None:
-    """Print on stderr how a scan seems to be stored the wrong way round."""
+    """Print on stderr each fault in the orientation of a scan, for example a flipped axis."""
     for fault in embedding.faults:
         warn(f"{volume.path or volume.name}: {fault}, by its anatomy; check the scan.")
 
 
 def names_in(text: str | None) -> list[str]:
-    """Split names at commas; an empty list for None."""
+    """Split a text at commas into names. Returns an empty list for None."""
     return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
 def number(convert: Callable[[str], _N], fits: Callable[[_N], bool], kind: str) -> Callable[[str], _N]:
-    """Return an argparse type that converts a text, and refuses a number that does not fit as "not {kind}"."""
+    """Return an argparse type that converts a text to a number.
+
+    If the text cannot be converted, or `fits(number)` is False, the error message is "not {kind}".
+    """
 
     def read(text: str) -> _N:
         with suppress(ValueError, OverflowError):
@@ -211,17 +214,17 @@ def number(convert: Callable[[str], _N], fits: Callable[[_N], bool], kind: str) 
 
 
 def at_least(least: int) -> Callable[[str], int]:
-    """Return an argparse type: a whole number of `least` or more that fits into 63 bits, as torch needs of a seed."""
+    """Return an argparse type for a whole number from `least` to 2^63 - 1, the largest seed that torch accepts."""
     return number(int, lambda n: least <= n < 2**63, f"a whole number of {least} or more, or is too large")
 
 
 not_negative = number(float, lambda value: 0 <= value < math.inf, "a number of 0 or more")
-megabytes = number(lambda text: int(float(text) * 2**20), lambda n: n >= 0, "a number of megabytes")  # as bytes
+megabytes = number(lambda text: int(float(text) * 2**20), lambda n: n >= 0, "a number of megabytes")  # -> bytes
 
 
 @contextmanager
 def progress_bar(label: str, quiet: bool = False) -> Iterator[ProgressCallback]:
-    """Yield a progress callback (share done, step) that draws a bar on stderr if that is a terminal."""
+    """Yield a progress callback (fraction done, name of the step). It draws a bar if stderr is a terminal."""
     if quiet or not sys.stderr.isatty() or find_spec("tqdm") is None:
         yield lambda share, step: None
         return
@@ -238,9 +241,10 @@ def progress_bar(label: str, quiet: bool = False) -> Iterator[ProgressCallback]:
 
 @contextmanager
 def progress_lines(name: str, quiet: bool, before: int = 0, of: int = 1) -> Iterator[ProgressCallback]:
-    """Yield a progress callback for one of several scans: a bar, or, if stderr is not a terminal, lines.
+    """Yield a progress callback for one of `of` scans; `before` scans are done already.
 
-    A line every few seconds, with --json too: `anatemb: PERCENT % NAME: STEP`, the percent of all scans.
+    On a terminal it draws a bar. Otherwise, and also with --json, it prints a line every few seconds:
+    `anatemb: PERCENT % NAME: STEP`. PERCENT refers to all scans together.
     """
     last = float("-inf")
     with progress_bar(name, quiet) as bar:
@@ -256,7 +260,7 @@ def progress_lines(name: str, quiet: bool, before: int = 0, of: int = 1) -> Iter
 
 
 def say(text: str = "", quiet: bool = False) -> None:
-    """Print a line unless `quiet`, as with --json."""
+    """Print a line unless `quiet`. Commands are quiet with --json."""
     if not quiet:
         print(text, flush=True)
 
@@ -272,19 +276,19 @@ def print_json(values: object) -> None:
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print aligned columns, the first to the left, the others to the right."""
+    """Print a table. The first column is aligned left, the other columns right."""
     for line in aligned([list(map(str, row)) for row in (header, *rows)]):
         say(line)
 
 
 def check_suffix(path: Path, suffix: str) -> None:
-    """Raise AnatomicalEmbeddingError unless a file's name ends in a suffix by which it is found again."""
+    """Raise AnatomicalEmbeddingError unless the name of a file ends in `suffix`."""
     if not path.name.endswith(suffix):
         raise AnatomicalEmbeddingError(f"{path}: must be named NAME{suffix}.")
 
 
 def as_records(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[dict[str, object]]:
-    """Rows of a table as dictionaries for JSON; empty cells become None."""
+    """Return the rows of a table as dictionaries for JSON; empty cells become None."""
     return [{name: None if cell == "" else cell for name, cell in zip(columns, row, strict=True)} for row in rows]
 
 

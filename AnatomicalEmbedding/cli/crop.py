@@ -1,4 +1,4 @@
-"""anatemb crop: scans cut down to structures before segmentation, with a stated recall."""
+"""anatemb crop: cut scans down to structures before a segmentation; the user chooses the recall."""
 
 import argparse
 from collections.abc import Iterable
@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _paste(options: argparse.Namespace) -> None:
-    """Write every label map of crops on the voxels of its scan."""
+    """Resample each label map of a crop to the voxels of its whole scan, and write it."""
     from ..scan.cropping import paste_back
     from ..scan.image_files import display_name, image_suffix, read_image, write_image
 
@@ -104,19 +104,19 @@ def _paste(options: argparse.Namespace) -> None:
 
 
 def _scan_of(result: str, names: Iterable[str]) -> str | None:
-    """Return the scan whose crop a result was made of: the longest name with which the result's name begins."""
+    """Return the name of the scan to which the file name `result` belongs: the longest of `names` that starts it."""
     return max((n for n in names if f"{_file_name(result)}_".startswith(f"{_file_name(n)}_")), key=len, default=None)
 
 
 def _file_name(name: str) -> str:
-    """Return a name for a file that other programs accept too: without spaces and signs."""
+    """Return a file name that all programs accept: only letters, digits, "-", "_" and "."."""
     return "".join(c if c.isalnum() or c in "-_." else "_" for c in name).lstrip(".")
 
 
 def _write_crop(
     volume: Volume, box: np.ndarray, spacing: tuple[float, float, float] | None, output: Path
 ) -> list[float]:
-    """Write one crop; return its voxels along i, j, k, and how many times smaller than the scan it is."""
+    """Write one crop. Returns its numbers of voxels along i, j, k, and the volume of the scan over that of the crop."""
     from ..scan.cropping import crop_resampled, crop_voxels
 
     clipped = np.clip(box, *volume.bounds_ras)
@@ -127,7 +127,7 @@ def _write_crop(
 
 
 def _spacing(text: str) -> tuple[float, float, float]:
-    """An argparse type: three sizes of a voxel in mm."""
+    """Parse X,Y,Z, the size of a voxel in mm; an argparse type."""
     with suppress(ValueError):
         x, y, z = map(float, text.split(","))
         if all(MIN_SPACING_MM <= size <= MAX_SPACING_MM for size in (x, y, z)):

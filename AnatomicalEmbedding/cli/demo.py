@@ -1,4 +1,4 @@
-"""anatemb demo: two synthetic patients, points of one found in the other, checked against the truth."""
+"""anatemb demo: make two synthetic patients, match points between them, and compare the answers with the truth."""
 
 import argparse
 from pathlib import Path
@@ -14,7 +14,7 @@ SPACING_MM = (2.0, 2.0, 3.0)
 TEMPLATE_MM = (120.0, 600.0)  # from the sacrum to the neck
 _POINTS = "template.mrk.json"
 _OTHERS = ("template.nii.gz", "target.nii.gz", "target.mrk.json", "matches.csv", "report.html")
-TARGET_MM = (190.0, 600.0)  # from above the iliac crests: one point shown is not in it
+TARGET_MM = (190.0, 600.0)  # from above the iliac crests: one of the points is absent
 SHOWN = (
     "carina", "aortic_arch_top", "heart_apex", "liver_dome", "kidney_left_centre", "kidney_right_centre",
     "spleen_centre", "vertebrae_L3", "iliac_crest_left", "lung_apex_right",
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> None:
     say("Embedding both and matching ...", options.json)
     template_map, target_map = (embed(model, patient.volume, options) for patient in (template, target))
     matches = match(template_map, points.points_ras, target_map)
-    write_markups(options.output / _POINTS, points, name="template")  # first: it marks the folder as a demo's
+    write_markups(options.output / _POINTS, points, name="template")  # written first, since `_check_own` looks for it
     template.volume.write(options.output / "template.nii.gz")
     target.volume.write(options.output / "target.nii.gz")
     answer = Answer(str(options.output / "target.nii.gz"), "target", matches, target.volume)
@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _check_own(folder: Path) -> None:
-    """Make the folder; raise AnatomicalEmbeddingError if it holds such files that no demo wrote."""
+    """Make the folder. Raise AnatomicalEmbeddingError if it has files of the demo's names that no demo has written."""
     from ..scan.points import read_points
 
     make_folder(folder)

@@ -1,4 +1,4 @@
-"""anatemb evaluate: accuracy on labelled scans of your own."""
+"""anatemb evaluate: measure accuracy on your own labelled scans."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def _add_kind(
 def run_landmarks(
     options: argparse.Namespace, peers: Mapping[str, Matcher] | None = None, notes: Sequence[str] = ()
 ) -> None:
-    """Measure landmarks. peers: other methods to measure as well, by name. notes: to print with the result."""
+    """Measure landmarks. peers: name -> other method to measure as well. notes: sentences to print with the result."""
     from ..evaluation.protocol import EmbeddingMatcher, evaluate_landmarks
     from ..structures.labelled_scans import load_cases
 
     cases = load_cases(options.folder)
     templates = load_cases(options.templates) if options.templates else []
     model = open_model(options)
-    model.cache = None  # embedding is timed
+    model.cache = None  # the time of embedding is measured
     matchers = {model.name: EmbeddingMatcher(model, options.effort)} | dict(peers or {})
     with progress_bar("pairs", options.json) as progress:
         result = evaluate_landmarks(cases, matchers, progress, notes, templates)
@@ -88,7 +88,7 @@ def run_confidence(options: argparse.Namespace) -> None:
 
 
 def run_boxes(options: argparse.Namespace, peers: PeerBoxes | None = None) -> None:
-    """Measure boxes. peers: boxes by other methods, to measure as well."""
+    """Measure boxes. peers: boxes found by other methods, which are measured as well."""
     from ..evaluation.boxes import BoxResult, find_by_library
     from ..structures.box_finder import open_library
     from ..structures.cross_validation import find_boxes
@@ -121,7 +121,7 @@ def run_points(options: argparse.Namespace) -> None:
 
 
 def finish(result: Any, options: argparse.Namespace) -> None:
-    """Print a result, and write it where -o asks for it."""
+    """Print a result, and write it to the file of the option -o if it is given."""
     print(result.to_json() if options.json else result.table())
     if options.output is not None:
         write_text(options.output, result.markdown() if options.output.suffix == ".md" else result.to_json())

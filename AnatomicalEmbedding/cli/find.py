@@ -1,4 +1,4 @@
-"""anatemb find: the places that words name, in scans; and anatemb name: names of a point."""
+"""anatemb find: find the places that words describe in scans. anatemb name: name the anatomy at a point."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from ..words import Mention, Place
 
 COLUMNS = ("words", "scan", "place", "status", "probability", "r", "a", "s", "remark")
-NOT_UNDERSTOOD = "not understood"  # the status of a part of the words that names no known place
-_SHOWN = 60  # characters of words in the table on the terminal
+NOT_UNDERSTOOD = "not understood"  # status of a part of the words in which no known place was found
+_SHOWN = 60  # most characters of the words in the table on the terminal
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -74,9 +74,9 @@ def run_find(options: argparse.Namespace) -> None:
 
 
 def _mentions(options: argparse.Namespace) -> tuple[list[tuple[str, Mention]], list[str]]:
-    """Return the words with the places that they mention, and the parts of the words that are not understood.
+    """Return (words, place mentioned in the words) for each place, and the parts of the words without a known place.
 
-    A report may have such parts. Raises AnatomicalEmbeddingError if no part is understood.
+    For a report, parts without a known place are not returned. Raises AnatomicalEmbeddingError if there is no place.
     """
     from ..words import not_understood, parse_query, parse_report
     from ..words.report_text import read_report

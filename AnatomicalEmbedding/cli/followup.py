@@ -1,4 +1,4 @@
-"""anatemb followup: propose the places of lesions in the other scans of a patient, as a record to confirm."""
+"""anatemb followup: propose where lesions are in the other scans of a patient; a user then confirms the record."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def run(options: argparse.Namespace) -> None:
     marked, left_out = mark_lesions(record.with_studies(ordered), prior, lesions)
     console.make_folder(options.output)
     patients = list(dict.fromkeys(patient for _, patient in described if patient))
-    if len(patients) > 1:  # anonymising may be the cause
+    if len(patients) > 1:  # only a warning: anonymising may have changed Patient IDs
         given = ", ".join(patients)
         notes = [f"WARNING: by their Patient IDs these are scans of {len(patients)} patients ({given}).", *notes]
     notes += [*undated, *left_out]
@@ -121,7 +121,7 @@ def _dates(given: Sequence[str], count: int) -> list[date | None]:
 
 
 def _study(path: Path, volume: Volume, day: date | None, series: Sequence[str]) -> tuple[Study, str]:
-    """The study of a scan, keyed by its series UID or content hash, and the Patient ID of a DICOM series or ""."""
+    """Return the study of a scan, whose key is the series UID or a hash of the voxels; and the Patient ID, or ""."""
     from ..embedding.inference import volume_hash
     from ..followup.study_inputs import date_of
     from ..scan.dicom import describe_series, is_dicom_file, list_series

@@ -1,4 +1,4 @@
-"""anatemb info: facts about a scan, a map or the installation."""
+"""anatemb info: print facts about scans, a map or the installation."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _describe_map(path: Path) -> dict[str, object]:
 
 
 def _held(embedding: EmbeddingMap) -> dict[str, object]:
-    """Return the part of the body that a map shows; empty for weights without a body frame in mm."""
+    """Return the part of the body that a map shows; {} if the weights have no body coordinates in mm."""
     from ..embedding.coverage import find_coverage
 
     if not embedding.provenance.metric or not len(embedding.body_index):
@@ -130,7 +130,7 @@ def _installation() -> dict[str, object]:
 
 
 def _accelerators(torch_version: str) -> list[str]:
-    """Return the GPUs that PyTorch can use. A build for processors is not asked, which saves a second."""
+    """Return the GPUs that PyTorch can use. For a CPU build, torch is not imported, which saves a second."""
     if torch_version.endswith("+cpu"):
         return []
     import torch
@@ -140,7 +140,7 @@ def _accelerators(torch_version: str) -> list[str]:
 
 
 def _axes(ijk_to_ras: np.ndarray) -> str:
-    """Return the directions of increasing voxel indices i, j, k, such as "LPS", and the tilt."""
+    """Return the directions of increasing indices i, j, k, such as "LPS"; for an oblique scan with its angle."""
     direction = ijk_to_ras[:3, :3] / np.linalg.norm(ijk_to_ras[:3, :3], axis=0)
     letters = ""
     for axis in range(3):

@@ -1,4 +1,4 @@
-"""anatemb locate: boxes of structures in scans, as files that open in Slicer and a table."""
+"""anatemb locate: find boxes of structures in scans; write files that Slicer opens, and a table."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 
 def add_box_options(parser: argparse.ArgumentParser) -> None:
-    """Add the scans, and the options that choose structures and the size of boxes."""
+    """Add the argument for scans, and the options that choose structures and the size of boxes."""
     add = parser.add_argument
     add("scans", nargs="+", metavar="SCAN", help=console.SCANS_HELP)
     add("--structures", metavar="A,B,...", help="names of structures (see `anatemb structures`); default: all")
@@ -50,7 +50,7 @@ def add_box_options(parser: argparse.ArgumentParser) -> None:
 def open_finder(
     model: Model, recall: float, structures: str | None, library: Path | None = None, examples: Path | None = None
 ) -> BoxFinder:
-    """Make the finder of boxes that the options ask for. structures: names with commas, or None for all."""
+    """Make a BoxFinder from options. structures: names separated by commas; None: all structures."""
     from ..structures.box_finder import BoxFinder, open_library
 
     names = console.names_in(structures) or None

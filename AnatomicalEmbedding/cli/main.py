@@ -1,4 +1,4 @@
-"""Parser and exit codes. 0: done; 2: a problem the user can solve (one line on stderr); 129, 130, 143: ended."""
+"""Parser and exit codes. 0: success; 2: error that the user can solve (one line on stderr); 129, 130, 143: signal."""
 
 import argparse
 import errno
@@ -23,7 +23,7 @@ _COMMANDS = (
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Make the parser of the whole command line; each command's module adds its own part."""
+    """Make the parser of the whole command line. The module of each command adds the parser of the command."""
     parser = argparse.ArgumentParser(
         prog="anatemb",
         description="Find the same anatomical points in other CT scans, in world millimetres (RAS).",
@@ -37,19 +37,19 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code."""
+    """Run one command. Returns the exit code."""
     return run_command(build_parser().parse_args(_with_points_joined(sys.argv[1:] if arguments is None else arguments)))
 
 
 def run_command(options: argparse.Namespace) -> int:
-    """Run a parsed command line; print an error that the user can mend as one line on stderr. Returns the exit code."""
+    """Run a parsed command line. Prints an AnatomicalEmbeddingError as one line on stderr. Returns the exit code."""
     try:
         with _cleaning_up_when_terminated():
             options.run(options)
     except AnatomicalEmbeddingError as error:
         print(f"anatemb: {error}", file=sys.stderr)
         return EXIT_USER_ERROR
-    except BrokenPipeError:  # the reader of a pipe, such as `head`, has ended
+    except BrokenPipeError:  # the program that reads stdout, such as `head`, has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
         if error.errno in _DISK_FULL:
@@ -68,17 +68,17 @@ def run_command(options: argparse.Namespace) -> int:
 
 
 def terminated(number: int, _frame: object) -> None:
-    """Exit normally, so that half-written files and child processes are removed."""
+    """Handle a signal: exit through SystemExit, so that unfinished files are deleted and child processes ended."""
     raise SystemExit(128 + number)
 
 
 @contextmanager
 def _cleaning_up_when_terminated() -> Iterator[None]:
-    """Turn SIGTERM (batch systems) and SIGHUP (a closed terminal) into exits that clean up.
+    """Install `terminated` as the handler of SIGTERM (sent by batch systems) and SIGHUP (when a terminal is closed).
 
-    Afterwards all handlers are as before, that of SIGINT too, which training replaces.
+    At the end, restore all old handlers. This includes the handler of SIGINT, because training replaces it.
     """
-    if threading.current_thread() is not threading.main_thread():  # an application handles signals itself
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may set handlers
         yield
         return
     before = {number: signal.signal(number, terminated) for number in ending_signals()}
@@ -91,9 +91,10 @@ def _cleaning_up_when_terminated() -> Iterator[None]:
 
 
 def _with_points_joined(arguments: Sequence[str]) -> list[str]:
-    """Join each `--point X,Y,Z` and `--box` to one word right after the command (`cohort find` is two words).
+    """Join `--point X,Y,Z` to one word `--point=X,Y,Z`, and move it right after the command; the same for `--box`.
 
-    Otherwise argparse takes a negative X for an option, and splits the list of files at --point.
+    Without this, argparse takes a negative X for an option, and --point divides the list of files into two lists. The
+    command may be two words, such as `cohort find`.
     """
     joined: list[str] = []
     command = 2 if list(arguments[:1]) == ["cohort"] else 1

@@ -1,4 +1,4 @@
-"""anatemb match: the same anatomical points in other scans, as files that open in Slicer and a report to look at."""
+"""anatemb match: find the same anatomical points in other scans; write files that Slicer opens, and a report."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TABLE_NAME = "matches.csv"
 
 
 class Answer(NamedTuple):
-    """One target's matches. volume: only of targets that the report shows."""
+    """The matches in one target. volume: the scan; None if the report does not show this target."""
 
     path: str
     name: str
@@ -86,7 +86,10 @@ def write_answers(
     folder: Path, template: Volume, points: PointList, answers: list[Answer], model_name: str, report: bool = True,
     truth: list[np.ndarray] | None = None,
 ) -> list[Path]:  # fmt: skip
-    """Write .mrk.json per target, matches.csv and report.html into `folder`; return the files."""
+    """Write a .mrk.json file for each target, matches.csv and report.html into `folder`. Returns the paths.
+
+    truth: for each target the true points, (N, 3) RAS mm with NaN where unknown; the report then shows errors.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     written = [folder / f"{answer.name}.mrk.json" for answer in answers]
     for path, (_, name, matches, _) in zip(written, answers, strict=True):
@@ -105,7 +108,7 @@ def write_answers(
 
 
 def descriptions(matches: Matches) -> tuple[str, ...]:
-    """Return a sentence about each answer, for lists of points; empty for weights without calibration."""
+    """Return a sentence about each match, to be stored with its point; () if the weights have no calibration."""
     if matches.status is None:
         return ()
     from ..embedding.levels import level_sentence
@@ -121,7 +124,7 @@ def descriptions(matches: Matches) -> tuple[str, ...]:
 
 
 def csv_rows(points: PointList, answers: list[Answer]) -> list[list[Any]]:
-    """Return the rows of matches.csv in the order of COLUMNS; unknown values stay empty."""
+    """Return the rows of matches.csv with the columns COLUMNS; unknown values are ""."""
     digits = {"r": 3, "a": 3, "s": 3, "expected_error_mm": 2, "probability": 4, "score": 4}
 
     def cell(name: str, value: Any) -> Any:
@@ -135,12 +138,12 @@ def csv_rows(points: PointList, answers: list[Answer]) -> list[list[Any]]:
 
 
 def _noted(volume: Volume, embedding: EmbeddingMap) -> Volume:
-    """Return a scan for the report, with faults of its orientation among its notes."""
+    """Return a scan for the report: faults in its orientation are added to its notes."""
     return replace(volume, notes=(*volume.notes, *embedding.faults))
 
 
 def _points_and_targets(options: argparse.Namespace) -> tuple[PointList, list[str]]:
-    """Return the points and the paths of the targets, as they were given."""
+    """Return the points and the paths of the targets from the command line."""
     if options.point:
         if Path(options.files[0]).suffix.lower() in (".json", ".csv"):
             raise PointsError(f"{options.files[0]}: is a list of points, and --point is given too; leave one out.")

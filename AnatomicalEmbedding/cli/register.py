@@ -1,4 +1,4 @@
-"""anatemb register: lay one scan on another."""
+"""anatemb register: align one scan to another."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _labels(path: Path, moving: Volume) -> sitk.Image:
-    """Read a label map of the moving scan. Raises VolumeError if its voxels differ from the scan's."""
+    """Read a label map of the moving scan. Raises VolumeError if label map and scan have different voxel grids."""
     import numpy as np
 
     from ..scan.geometry import image_affine

@@ -1,4 +1,4 @@
-"""The scans of a command, read one after another; a scan that cannot be used is named and skipped."""
+"""Read the scans of a command one after another. A scan that cannot be used is reported and skipped."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class Scans:
-    """Finds the scans that a command is given, and remembers which of them could not be used.
+    """Finds the scans in the arguments of a command, and records the error of each scan that could not be used.
 
     Args:
-        options: with `scans`, `series` and `output`.
-        paths, series: in place of `options.scans` and `options.series`.
+        options: options of the command, with `scans`, `series` and `output`.
+        paths, series: used instead of `options.scans` and `options.series` if `paths` is given.
     """
 
     def __init__(
@@ -39,11 +39,11 @@ class Scans:
 
     @property
     def paths(self) -> list[Path]:
-        """Files and folders of the scans, which results must not overwrite."""
+        """Files and folders of the scans. Results must not overwrite them."""
         return [Path(source.path) for source in self.sources.values()]
 
     def read(self) -> Iterator[tuple[str, str, Volume]]:
-        """Yield path (as tables name it), name and volume of each scan that can be read."""
+        """Yield path (as written in tables), name and volume of each scan that can be read."""
         for name, source in self.sources.items():
             with self.skipping():
                 volume = console.noted(replace(source.read(), name=name), source.label)
@@ -51,7 +51,7 @@ class Scans:
 
     @contextmanager
     def skipping(self) -> Iterator[None]:
-        """Report an error about a scan and go on. The error of a single scan ends the command."""
+        """Report the error of one scan and continue with the next. If only one scan was given, its error is raised."""
         try:
             yield
         except AnatomicalEmbeddingError as error:
@@ -67,7 +67,7 @@ class Scans:
                 yield path, name, volume, console.embed(model, volume, self._options)
 
     def write_table(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[Path]:
-        """Write NAME.csv into the output folder unless there is no row; return the files written."""
+        """Write NAME.csv into the output folder if there are rows. Returns a list with its path, [] without rows."""
         path = self._options.output / f"{name}.csv"
         if rows:
             console.write_table(path, columns, rows)
@@ -77,12 +77,12 @@ class Scans:
         self, results: dict[str, Sequence[object]], table: tuple[Sequence[str], Sequence[Sequence[object]]] | None,
         written: Sequence[Path],
     ) -> None:  # fmt: skip
-        """Print the results of all scans, and raise AnatomicalEmbeddingError, for the exit code, if one was skipped.
+        """Print the results of all scans. If a scan was skipped, raise AnatomicalEmbeddingError, for the exit code.
 
         Args:
             results: name -> records, printed with --json.
-            table: header and rows, printed otherwise.
-            written: files.
+            table: header and rows, printed without --json.
+            written: files that were written; their paths are printed.
         """
         if self._options.json:
             console.print_json(results | {"files": list(map(str, written)), "skipped": self.failed})
@@ -93,7 +93,7 @@ class Scans:
         self.check(written)
 
     def check(self, done: Sequence[object]) -> None:
-        """Raise AnatomicalEmbeddingError if a scan was skipped. done: results of the others."""
+        """Raise AnatomicalEmbeddingError if a scan was skipped. done: the results; empty if all scans were skipped."""
         if self.failed:
             count = "no scan" if not done else f"all but {len(self.failed)} of the scans"
             raise AnatomicalEmbeddingError(f"{count} could be used; see the lines above.")

@@ -1,4 +1,4 @@
-"""anatemb segment: outlines learned from a few outlined scans: train on a few outlined scans, run on others."""
+"""anatemb segment: train a segmenter on a few outlined scans, and run it on other scans."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..segmentation.segmenter import Segmenter
 
 PAGE_NAME = "outlines.html"
-_SECONDS = 12  # a scan, on two cores
+_SECONDS = 12  # for one scan on two CPU cores
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -122,7 +122,7 @@ def run_run(options: argparse.Namespace) -> None:
             if not options.no_report:
                 pictures.append(make_card(volume, name, found))
             done[path] = found.outlines
-            # after every scan, so that an interrupted run continues; scans still to come keep the rows they had
+            # written after every scan, so that an interrupted run can continue; `earlier` has the rows of later scans
             rows = table_rows(list((earlier | done).items()))
             console.write_table(options.output / TABLE_NAME, COLUMNS, rows)
     rows = table_rows(list(done.items()))
@@ -136,10 +136,10 @@ def run_run(options: argparse.Namespace) -> None:
 
 
 def _results(options: argparse.Namespace, name: str, inputs: Sequence[Path]) -> list[Path]:
-    """Return the files of one scan's results. Raises AnatomicalEmbeddingError if one would overwrite an input."""
+    """Return the result files of one scan. Raises AnatomicalEmbeddingError if a result would overwrite an input."""
     ends = (".seg.nrrd", ".seg.nii.gz", ".labels.json")
     results = [options.output / f"{name}{end}" for end in (ends if options.nifti else ends[:1])]
-    if options.output.resolve() in {path.resolve().parent for path in inputs}:  # a person's outlines may lie there
+    if options.output.resolve() in {path.resolve().parent for path in inputs}:  # may hold outlines drawn by hand
         siblings = [path.with_name(f"{name}{end}") for path in inputs for end in ends]
         console.check_kept([*inputs, *siblings], results)
     return results
@@ -148,7 +148,7 @@ def _results(options: argparse.Namespace, name: str, inputs: Sequence[Path]) -> 
 def _found_before(
     outlines: Sequence[Outline], results: list[Path], scan: Source, run: Path, segmenter: Segmenter
 ) -> Outlines | None:
-    """Return the outlines that an earlier run wrote after the scan and the segmenter had changed last, or None."""
+    """Return the outlines of an earlier run; None if they are missing, or older than the scan or the segmenter."""
     from ..segmentation.files import read_segments
     from ..segmentation.outlining import Outlines
     from ..segmentation.segmenter import segmenter_file
@@ -160,7 +160,7 @@ def _found_before(
         return None
     try:
         return Outlines(read_segments(results[0]).voxels.astype("uint8"), tuple(outlines))
-    except AnatomicalEmbeddingError:  # damaged: outlined anew
+    except AnatomicalEmbeddingError:  # the file is damaged: outline the scan again
         return None
 
 

@@ -1,4 +1,4 @@
-"""anatemb structures: list the structures that can be located, or build a library of your own from labelled scans."""
+"""anatemb structures: list the structures that can be located, or build your own library from labelled scans."""
 
 import argparse
 from pathlib import Path

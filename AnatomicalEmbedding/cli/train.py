@@ -1,4 +1,4 @@
-"""anatemb train: weights from a folder of scans, on a CPU or a GPU."""
+"""anatemb train: train weights on a folder of scans, on a CPU or a GPU."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add all options but the recipe, which the recipes of papers share."""
+    """Add all options except --recipe. The commands that train recipes of papers have the same options."""
     add = parser.add_argument
     add("data", type=Path, nargs="+", metavar="DATA", help="folders of CTs, with all below, or a prepared set")
     add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder of the run or set")
@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def train_recipe(options: argparse.Namespace, recipe: Recipe, objective: Objective | None = None) -> None:
-    """Prepare scans and train, as the options say. objective: of a paper's recipe."""
+    """Prepare the scans and train. objective: the training objective if the recipe comes from a paper."""
     import torch
 
     from ..embedding.device import choose_device
@@ -87,7 +87,7 @@ def train_recipe(options: argparse.Namespace, recipe: Recipe, objective: Objecti
         say(f"prepared {len(paths)} scans in {options.output}; its report.csv lists all.", options.json)
         return
     device = choose_device(options.device)
-    # before the scans are prepared, which may take an hour
+    # loaded before the scans are prepared: preparing may take an hour, and wrong weights must fail earlier
     start_from = find_weights(options.start_from).network if options.start_from else None
     validation = Validation(options.validate, str(device)) if options.validate_every > 0 else None
     scans = _training_scans(options, recipe)
@@ -122,7 +122,7 @@ def train_recipe(options: argparse.Namespace, recipe: Recipe, objective: Objecti
     say(f"wrote {path} (SHA-256 {sha256[:16]}...)", options.json)
     if options.json:
         result = {"weights": str(path), "sha256": sha256, "steps": done.steps, "minutes": about["minutes"]}
-        print(json.dumps(result))  # one line, as for each step
+        print(json.dumps(result))  # one line of JSON, like the lines of the steps
 
 
 def _report(line: str) -> None:
@@ -130,7 +130,7 @@ def _report(line: str) -> None:
 
 
 def _training_scans(options: argparse.Namespace, recipe: Recipe) -> list[PreparedScan]:
-    """Return the scans of the run: of prepared sets, of folders (prepared now), of label maps, and phantoms."""
+    """Return the training scans: from prepared sets, folders (prepared now), label maps, and phantoms."""
     from ..errors import AnatomicalEmbeddingError
     from ..training.label_images import move_to_mean, prepare_label_images
     from ..training.preparation import REPORT
@@ -171,7 +171,7 @@ def _prepared_scans(options: argparse.Namespace, folders: list[Path], recipe: Re
 
 
 def overrides(pairs: list[str]) -> dict[str, object]:
-    """Read entries of a recipe by SECTION.KEY, from `--set`."""
+    """Parse the arguments SECTION.KEY=VALUE of `--set`. Returns SECTION.KEY -> new value in the recipe."""
     import tomllib
 
     from ..errors import AnatomicalEmbeddingError

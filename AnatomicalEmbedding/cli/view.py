@@ -1,4 +1,4 @@
-"""anatemb view: scans next to each other in a browser; click in one scan, see the same place in all others."""
+"""anatemb view: show scans next to each other in a browser. A click in one scan shows the same place in the others."""
 
 import argparse
 import atexit
@@ -18,7 +18,7 @@ _INSTALL = (
     "in a checkout, `make view` sets it up; else, in an environment of its own: "
     'pip install "AnatomicalEmbedding[viewer]"'
 )
-_VIEWER = "AnatomicalEmbeddingViewer"  # a package of its own, next to the engine
+_VIEWER = "AnatomicalEmbeddingViewer"  # a separate Python package in the same distribution
 _LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 _port = number(int, lambda n: 0 <= n < 65536, "a port; give a number from 0 (a free one) to 65535")
 
@@ -62,19 +62,19 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _end(status: int) -> NoReturn:
-    """Run the exit handlers, which remove temporary files, and end the process without Python's finalization.
+    """Run the exit handlers, which delete temporary files, and end the process without Python's finalization.
 
-    Finalization aborts the process while a thread runs torch's C++ code.
+    Python's finalization would abort the process if a thread still runs C++ code of torch.
     """
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):  # the program that reads it has ended
+        with suppress(OSError, ValueError):  # the program that reads this stream has ended
             stream.flush()
     os._exit(status)
 
 
 def check(options: argparse.Namespace) -> None:
-    """Raise AnatomicalEmbeddingError for unusable options, before anything is loaded."""
+    """Raise AnatomicalEmbeddingError for unusable options. Called before weights and scans are loaded."""
     if options.host not in _LOCAL_HOSTS and not options.token:
         raise AnatomicalEmbeddingError(
             f"--host {options.host}: the page would be open to the network, unencrypted, with your scans in it; give a "

@@ -1,1 +1,1 @@
-"""Published protocols on labelled scans and synthetic patients; behind `anatemb evaluate`."""
+"""Measure accuracy on labelled scans and synthetic patients with published protocols. `anatemb evaluate` uses this."""

@@ -1,6 +1,7 @@
-"""Few-shot boxes, cross-validated: overlap, recall with a stated margin, and how much of a scan is left (VR).
+"""Measure boxes that were found with few examples: overlap (IoU), recall, and volume ratio (VR), by cross-validation.
 
-Protocol: Goncharov et al., MICCAI 2024, section 2.3 (IoU, VR@99), and VR with margins learned on other scans.
+VR is the volume of the scan divided by the volume of the box. Protocol: Goncharov et al., MICCAI 2024, section 2.3
+(IoU, VR@99). In addition, recall and VR with margins that were learned on other scans.
 """
 
 import json
@@ -28,9 +29,9 @@ _ALPHAS = np.arange(1.0, 6.01, 0.05)
 def find_by_library(
     cases: Sequence[BoxCase], model: Model, library: StructureLibrary, progress: Callable[[float, str], None]
 ) -> tuple[list[FoundBox], float]:
-    """Locate every structure of every case that the library holds; also return the mean seconds of a scan.
+    """Locate the structures of each case with a library. Returns the boxes, and the mean seconds for one scan.
 
-    Examples of the case's own patient take no part. Raises PointsError if no case holds a structure of the library.
+    Examples from the patient of the case are not used. Raises PointsError if no case has a structure of the library.
     """
     found, seconds = [], []
     for number, case in enumerate(cases):
@@ -54,7 +55,7 @@ def find_by_library(
 
 @dataclass(frozen=True, eq=False)
 class BoxResult(Tables):
-    """Boxes with known truth. margins: learned on other scans."""
+    """Found boxes, each with its true box. margins: learned on other scans. seconds: mean time for one scan."""
 
     model: str
     found: tuple[FoundBox, ...]
@@ -67,7 +68,7 @@ class BoxResult(Tables):
         return ["structure", "boxes", "IoU", *(f"IoU, {peer}" for peer in peers), *stated, "VR@99, alpha on test"]
 
     def rows(self) -> list[dict[str, float | str | int]]:
-        """Return a row for each structure, then the mean over structures. VR is the median: a missed box has no VR."""
+        """Return a row for each structure, then the mean over structures. VR is a median, as a missed box has no VR."""
         names = sorted({box.name for box in self.found})
         rows = [self._row(name, [box for box in self.found if box.name == name]) for name in names]
         mean: dict[str, float | str | int] = {"structure": "mean", "boxes": len(self.found)}
@@ -109,7 +110,7 @@ class BoxResult(Tables):
 
 
 def _papers_volume_ratio(boxes: list[FoundBox]) -> float:
-    """VR@99 of the paper: boxes enlarged about their centres by the least factor that gives these very boxes 0.99."""
+    """Return VR@99 of the paper: the same boxes decide the smallest enlargement that gives a mean recall of 0.99."""
     for alpha in _ALPHAS:
         enlarged = [
             grown(b.located.box_ras, np.tile((alpha - 1) / 2 * (b.located.box_ras[1] - b.located.box_ras[0]), 2))
@@ -122,6 +123,6 @@ def _papers_volume_ratio(boxes: list[FoundBox]) -> float:
 
 
 def _recall_and_ratio(boxes: list[FoundBox], grown_boxes: list[np.ndarray]) -> tuple[float, float]:
-    """Return the mean recall and the median volume ratio of boxes once they are grown."""
+    """Return the mean recall and the median volume ratio. grown_boxes: the enlarged box (2, 3) of each of `boxes`."""
     pairs = list(zip(boxes, grown_boxes, strict=True))
     return float(np.mean([b.recall(g) for b, g in pairs])), float(np.median([b.volume_ratio(g) for b, g in pairs]))

@@ -1,4 +1,4 @@
-"""Evaluation of confidence: ranking of errors, calibration of probabilities, and absent points."""
+"""Measure confidence: does doubt rank errors, are probabilities calibrated, are absent points recognized?"""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ _BINS = 10
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """n answers: errors_mm (n,), infinite where the point is absent, and the reported confidence."""
+    """n answers with their reported confidence; all arrays are (n,).
+
+    errors_mm: true error; infinite where the point is absent. groups: kind of the point, one of GROUPS. whole: True if
+    the target was not cut for the test. probability, probability_20: chance of an error below 10 mm, below 20 mm.
+    """
 
     errors_mm: np.ndarray
     groups: np.ndarray
@@ -30,19 +34,19 @@ class Judged:
     probability_20: np.ndarray
 
     def select(self, which: np.ndarray) -> Judged:
-        """Those where `which` (n,) is true."""
+        """Return the answers for which `which`, (n,) bool, is True."""
         return Judged(*(value[which] for value in vars(self).values()))
 
 
 @dataclass(frozen=True)
 class ConfidenceRow:
-    """Figures of one group of answers; None where undefined.
+    """Figures of one group of answers; None where a figure is undefined.
 
-    auroc_10, auroc_20: how well doubt ranks present points with an error above 10 and 20 mm over the others (0.5: not
-    at all). auroc_10_all, auroc_20_all: the same, absent points counted as wrong answers. ece: expected calibration
-    error of the probability, ten bins. matched: share of present points called so.
-    false_matched: share of absent ones called so; absent_found: share of them called absent. expected, found: mean
-    expected and mean true error of present points, those beyond 100 mm counted as 100.
+    auroc_10, auroc_20: `auroc` for errors above 10 mm, above 20 mm; doubt is 1 - probability; present points only.
+    auroc_10_all, auroc_20_all: also with absent points, which count as wrong. ece: expected calibration error of the
+    probability, ten bins. matched: fraction of present points with status matched. false_matched, absent_found:
+    fraction of absent points with status matched, and with status absent. expected, found: mean expected error and mean
+    true error of present points in mm; a true error above 100 mm counts as 100 mm.
     """
 
     name: str
@@ -62,8 +66,10 @@ class ConfidenceRow:
 
 @dataclass(frozen=True, eq=False)
 class ConfidenceResult(Tables):
-    """Result of `summarise_confidence`. risk: (coverage, median, 90th percentile of the error in mm) of the answers
-    to present points, the surest first.
+    """Result of `summarise_confidence`.
+
+    risk: (coverage, median error, 90th percentile of the error in mm) for present points. A coverage of 0.2 means the
+    20 % of answers with the smallest expected error.
     """
 
     model: str
@@ -83,7 +89,7 @@ class ConfidenceResult(Tables):
         return json.dumps({"model": self.model, "groups": [vars(row) for row in self.rows], "risk": risk}, indent=1)
 
 
-_COLUMNS = {  # of ConfidenceRow: heading, format
+_COLUMNS = {  # field of ConfidenceRow -> (heading, format)
     "name": ("points", ""), "present": ("present", ""), "absent": ("absent", ""), "auroc_10": ("AUROC >10 mm", ".2f"),
     "auroc_20": (">20 mm", ".2f"), "auroc_10_all": ("with absent >10", ".2f"), "auroc_20_all": (">20", ".2f"),
     "ece": ("ECE", ".3f"), "matched": ("matched", ".0%"), "false_matched": ("absent called matched", ".1%"),
@@ -96,9 +102,9 @@ def _cells(row: ConfidenceRow) -> tuple[str, ...]:
 
 
 def judge_trials(trials: Iterable[Trial], effort: str = "standard") -> Judged:
-    """Match every trial and collect the reported confidence.
+    """Match the points of every trial, and collect errors and reported confidence.
 
-    Raises AnatomicalEmbeddingError for weights without calibration.
+    Raises AnatomicalEmbeddingError if the weights have no calibration.
     """
     parts: list[tuple[np.ndarray, ...]] = []
     for trial in trials:
@@ -119,10 +125,10 @@ def judge_trials(trials: Iterable[Trial], effort: str = "standard") -> Judged:
 
 
 def summarise_confidence(judged: Judged, model: str) -> ConfidenceResult:
-    """Figures of all answers, of those in whole scans, and of each group of points in whole scans."""
+    """Compute figures for all answers, for the answers in whole scans, and for each group of points in whole scans."""
     whole = judged.select(judged.whole)
     rows = [_row("all", judged), _row("whole scans", whole)]
-    # extreme points depend on the outline; the others are points that a user would place
+    # A user would place points of all groups except "extreme", which depend on the exact outline.
     named = whole.select(whole.groups != "extreme")
     if len(named.status):
         rows.append(_row("  centres and landmarks", named))
@@ -159,9 +165,9 @@ def _risk(judged: Judged) -> list[tuple[float, float, float]]:
 
 
 def auroc(doubt: np.ndarray, wrong: np.ndarray) -> float | None:
-    """Area under the receiver operating characteristic: how often a wrong answer has more doubt than a right one.
+    """Return the area under the ROC curve: the probability that a wrong answer has more doubt than a right answer.
 
-    doubt: (n,). wrong: (n,) bool. Ties count half. None where all answers are right or all are wrong.
+    doubt: (n,). wrong: (n,) bool. Equal doubt counts half. Returns None if all answers are right or all are wrong.
     """
     many, few = int((~wrong).sum()), int(wrong.sum())
     if not many or not few:
@@ -172,7 +178,10 @@ def auroc(doubt: np.ndarray, wrong: np.ndarray) -> float | None:
 
 
 def calibration_error(probability: np.ndarray, came_true: np.ndarray) -> float:
-    """Expected calibration error (Naeini 2015): mean over equal bins of |stated - true share|, by their share."""
+    """Return the expected calibration error (Naeini 2015), with ten bins of equal width.
+
+    It is the mean of |mean probability - fraction that came true| over the bins, weighted by their numbers of answers.
+    """
     if not len(probability):
         return 0.0
     of = np.minimum((probability * _BINS).astype(int), _BINS - 1)

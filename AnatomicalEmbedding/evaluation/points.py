@@ -1,4 +1,4 @@
-"""Points that people click, derived from outlines: found by matching between different patients, and by words."""
+"""Measure points computed from label maps, such as the carina: found by matching to other patients, and by words."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _SURE = {"match": MATCHED, "words": INSIDE}
 
 @dataclass(frozen=True)
 class PointResult:
-    """One point, found one way ("match" or "words"). template: scan that the point was taken from, "" by words.
+    """One point in one target. way: "match" or "words". template: scan in which the point was given; "" for words.
 
-    error_mm: None where no place was named. stated: the error in mm that was to be expected; by words the probability.
+    error_mm: None if no place was found. stated: for a match, its expected error in mm; for words, the probability.
     """
 
     way: str
@@ -41,7 +41,7 @@ class PointResult:
 
 @dataclass(frozen=True)
 class PointResults(Tables):
-    """model: whose maps. results: of every point."""
+    """Results of all points. model: name of the model that made the maps."""
 
     model: str
     results: tuple[PointResult, ...]
@@ -76,9 +76,9 @@ def _section(way: str, heading: str, results: Sequence[PointResult]) -> Section:
 
 
 def evaluate_points(cases: Sequence[Case], model: Model, progress: Callable[[float, str], None]) -> PointResults:
-    """Find every derived point of every labelled scan, from each other patient's scan that has it and by its name.
+    """Find points that were computed from label maps: in each scan by name, and by matching from other patients' scans.
 
-    Raises PointsError if the label maps show no such point.
+    Raises PointsError if no such point can be computed from the label maps.
     """
     refuse_twins([case.id for case in cases])
     points = {case.id: derive_landmarks(case.label_map) for case in cases if case.labels is not None}

@@ -1,7 +1,7 @@
-"""The landmark protocol: every pair of scans, every shared point, any number of matchers through the same code.
+"""The landmark protocol: match all shared points of all pairs of scans, with one or more methods.
 
-Different patients: organ centres and six extreme points of every structure both scans hold whole (Goncharov et al.,
-MICCAI 2024, section 3). The same patient at two times: the named landmarks both scans hold.
+Pairs of different patients: the centre and six extreme points of every structure that is whole in both scans (Goncharov
+et al., MICCAI 2024, section 3). Pairs of two scans of the same patient: the named landmarks that both scans have.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ reading the file not counted, and 0 when there was nothing left to do.
 
 
 class EmbeddingMatcher:
-    """Matches by embedding maps; each scan is embedded once and its map kept.
+    """A Matcher that uses embedding maps. Each scan is embedded once, and its map is kept.
 
     effort: how far matching goes, one of `matching.match.EFFORTS`.
     """
@@ -37,13 +37,13 @@ class EmbeddingMatcher:
         self._maps: dict[str, EmbeddingMap] = {}
 
     def with_effort(self, effort: str) -> EmbeddingMatcher:
-        """A matcher by the same maps with another effort."""
+        """Return a matcher with another effort that shares the maps of this matcher."""
         other = EmbeddingMatcher(self.model, effort)
         other._maps = self._maps
         return other
 
     def prepare(self, case: Case) -> float:
-        """Embed the scan unless it has been; return the seconds it took."""
+        """Embed the scan if it has no map yet. Returns the seconds for this; 0 if the map existed."""
         if case.id in self._maps:
             return 0.0
         volume = case.volume
@@ -52,7 +52,7 @@ class EmbeddingMatcher:
         return time.perf_counter() - start
 
     def map_of(self, case: Case) -> EmbeddingMap:
-        """The scan's map, made unless it has been."""
+        """Return the map of the scan; embed the scan if it has no map yet."""
         self.prepare(case)
         return self._maps[case.id]
 
@@ -69,10 +69,10 @@ def evaluate_landmarks(
 ) -> Result:
     """Measure every matcher on every pair of cases.
 
-    matchers: by the name the table shows. notes: sentences to print with the result. templates: further cases, used as
-    templates only.
+    matchers: display name -> matcher. notes: sentences to print with the result. templates: further cases, which are
+    used as templates only, not as targets.
 
-    Raises PointsError when no two cases share anything or a matcher answers with another number of points.
+    Raises PointsError when no two cases share a point, or a matcher returns a wrong number of points.
     """
     pairs = find_pairs(cases, templates)
     if not pairs:

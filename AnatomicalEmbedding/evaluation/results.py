@@ -1,4 +1,4 @@
-"""Results of an evaluation, their summaries, and tables for a terminal and for Markdown."""
+"""Results of an evaluation: summaries, and tables as terminal text and as Markdown."""
 
 import json
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from ..structures.label_names import GROUPS, group_of
 
 
 class Section(NamedTuple):
-    """A heading, a table (its first row the column names, its first column text) and sentences below it."""
+    """A heading, a table and notes below the table. The first row has the column names, the first column is text."""
 
     heading: str
     rows: tuple[tuple[str, ...], ...]
@@ -19,14 +19,14 @@ class Section(NamedTuple):
 
 
 class Tables:
-    """A result made of sections, as text and as Markdown."""
+    """Base class of results that consist of sections; formats the sections as text and as Markdown."""
 
     def sections(self) -> list[Section]:
-        """The tables of the result."""
+        """Return the sections of the result."""
         raise NotImplementedError
 
     def table(self) -> str:
-        """The result as aligned text for a terminal."""
+        """Return the result as text with aligned columns, for a terminal."""
         blocks = []
         for heading, rows, notes in self.sections():
             head, *body = aligned(rows) if rows else [""]
@@ -35,7 +35,7 @@ class Tables:
         return "\n\n".join(blocks)
 
     def markdown(self) -> str:
-        """The result as Markdown tables, each with a heading of level 3."""
+        """Return the result as Markdown tables, each with a heading of level 3."""
         blocks = []
         for heading, rows, notes in self.sections():
             lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
@@ -47,9 +47,9 @@ class Tables:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """One matcher on one ordered pair: names, kinds and errors of its N points.
+    """Result of one matcher for one template and one target: names, kinds and errors of N points.
 
-    errors_mm: (N,) distance of answer and truth; NaN without an answer.
+    errors_mm: (N,) distance between answer and truth in mm; NaN without an answer. seconds: time of the matching.
     """
 
     matcher: str
@@ -68,7 +68,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Summary:
-    """Errors in mm over the points answered; `missing` points got no answer. Figures are None when n is 0."""
+    """Figures in mm over the errors of n answered points; None when n is 0. missing: number of unanswered points."""
 
     n: int
     missing: int
@@ -79,7 +79,7 @@ class Summary:
 
 
 def summarise(errors_mm: np.ndarray) -> Summary:
-    """Summarise (N,) errors in mm, NaN where there was no answer."""
+    """Compute the figures of errors (N,) in mm; NaN means a point without answer."""
     answered = errors_mm[np.isfinite(errors_mm)]
     missing = len(errors_mm) - len(answered)
     if not len(answered):
@@ -90,7 +90,7 @@ def summarise(errors_mm: np.ndarray) -> Summary:
 
 @dataclass(frozen=True, eq=False)
 class Result(Tables):
-    """Every error measured. scan_seconds: matcher -> mean seconds of the work done once for a scan, if it has any."""
+    """All measured errors. scan_seconds: matcher -> mean seconds of the work that is done once for each scan."""
 
     matchers: tuple[str, ...]
     measured: tuple[Measured, ...]
@@ -99,7 +99,7 @@ class Result(Tables):
     notes: tuple[str, ...] = ()
 
     def errors(self, matcher: str, group: str | None = None, name: str | None = None) -> np.ndarray:
-        """All errors in mm of a matcher, of one group (a key of GROUPS) or one structure when given."""
+        """Return all errors of a matcher in mm; only of a group (a key of GROUPS) and of a structure, if given."""
         chosen = [
             error
             for measured in self.measured
@@ -110,19 +110,19 @@ class Result(Tables):
         return np.array(chosen, dtype=np.float64)
 
     def summary(self, matcher: str, group: str | None = None, name: str | None = None) -> Summary:
-        """Summarise `errors` with the same arguments."""
+        """Return the summary of `errors`, called with the same arguments."""
         return summarise(self.errors(matcher, group, name))
 
     def pair_seconds(self, matcher: str) -> float:
-        """Mean seconds for a pair, all its points together; work done once for a scan not counted."""
+        """Return the mean seconds to match all points of one pair, without the work that is done once for each scan."""
         return float(np.mean([measured.seconds for measured in self.measured if measured.matcher == matcher]))
 
     def pairs(self, group: str) -> int:
-        """Number of ordered pairs that hold points of a group."""
+        """Return the number of ordered pairs of scans that have points of a group."""
         return len({(m.template, m.target) for m in self.measured if group in m.groups})
 
     def names(self, group: str) -> list[str]:
-        """Sorted names of the structures or landmarks measured in a group."""
+        """Return the sorted names of the structures or landmarks that were measured in a group."""
         found = {name for m in self.measured for name, of in zip(m.names, m.groups, strict=True) if of == group}
         return sorted(found)
 
@@ -133,7 +133,7 @@ class Result(Tables):
         return [*found, *([Section("Notes", (), self.notes)] if self.notes else [])]
 
     def to_json(self) -> str:
-        """The summaries, and every pair with the error of each point in mm, as JSON text."""
+        """Return JSON text with the summaries, and for every pair the error of each point in mm."""
         pairs = [
             {
                 "matcher": m.matcher,

@@ -1,1 +1,1 @@
-"""Reports: pictures of slices, matches, boxes, registrations. Self-contained HTML files."""
+"""HTML reports with slice pictures of matches, boxes, outlines, places and registrations. Each report is one file."""

@@ -1,4 +1,4 @@
-"""The page of boxes: each structure found in a scan, its box drawn in three planes. One self-contained HTML file."""
+"""The report of boxes: each structure found in a scan with its box in three planes. One self-contained HTML file."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +12,7 @@ from . import pictures
 from .page import fill_page
 from .pictures import PLANES, SOFT_TISSUE, Plane
 
-_AROUND = 1.5  # of the box's largest size, that a picture shows
+_AROUND = 1.5  # a picture is this many times as wide as the longest side of the box
 _LEAST_MM = 140.0
 _PIXELS = 260
 
@@ -20,7 +20,7 @@ _PIXELS = 260
 def write_box_report(
     path: str | Path, volume: Volume, name: str, found: Mapping[str, Located], boxes: Mapping[str, np.ndarray]
 ) -> Path:
-    """Write one page for a scan. boxes: (2, 3) RAS mm of each structure that is not absent."""
+    """Write the page of one scan. boxes: structure -> (2, 3) RAS mm, for structures that are not absent."""
     cards = [_card(volume, located, boxes.get(structure)) for structure, located in found.items()]
     size = " × ".join(map(str, volume.shape[::-1]))
     return fill_page(path, "reports/boxes.html.j2", name=name, cards=cards, path=volume.path, size=size)
@@ -45,6 +45,9 @@ def _card(volume: Volume, located: Located, box: np.ndarray | None) -> dict[str,
 
 
 def _rectangle(corners: np.ndarray, plane: Plane) -> tuple[float, float, float, float]:
-    """Return left, top, width and height in mm, right of and below the middle of a picture."""
+    """Return left, top, width and height of a box in a picture. corners: (2, 3) RAS mm from the middle of the picture.
+
+    All values are in mm; left and top are measured from the middle of the picture, to the right and downwards.
+    """
     right, down = np.sort(corners @ np.array(plane.right)), np.sort(corners @ np.array(plane.down))
     return float(right[0]), float(down[0]), float(right[1] - right[0]), float(down[1] - down[0])

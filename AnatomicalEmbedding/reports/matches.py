@@ -29,16 +29,17 @@ def write_report(
     path: str | Path, template: Volume, points: PointList, targets: Sequence[tuple[str, Volume, Matches]],
     title: str = "Anatomical point matches", truth: Sequence[np.ndarray | None] | None = None, model: str = "",
 ) -> Path:  # fmt: skip
-    """Write one HTML page that holds everything it shows: no script, no other file, no network. Returns the path.
+    """Write one self-contained HTML page, without scripts, other files or network access. Returns the path.
 
     Args:
-        path: of the page, which is complete or not written.
-        template: the scan of the points.
+        path: file of the page. It is written completely or not at all.
+        template: the scan in which the points are given.
         points: N labelled points.
         targets: (name, scan, matches of the N points) for each target.
-        title: of the page.
-        truth: for each target the true points, (N, 3) RAS mm with NaN where unknown, or None; errors are then shown.
-        model: name of the model, for the head of the page.
+        title: title of the page.
+        truth: for each target its true points, (N, 3) RAS mm with NaN where unknown, or None for a target without
+            truth. The page shows the errors of matches whose true point is known.
+        model: name of the model, shown at the top of the page.
 
     Raises:
         PointsError: a target does not have one match, or one true point, for each point.
@@ -80,7 +81,7 @@ def _row(
     number: int, template: Volume, points: PointList, targets: Sequence[tuple[str, Volume, Matches]],
     truth_ras: Sequence[np.ndarray],
 ) -> dict[str, Any]:  # fmt: skip
-    """Return one point for the page: the template's pictures, and the answer in each target."""
+    """Return the data of one point for the page: its pictures in the template, and its answer in each target."""
     point = points.points_ras[number]
     window = pictures.choose_window(template, point)
     answers = [
@@ -96,7 +97,10 @@ def _row(
 
 
 def _answer(name: str, volume: Volume, match: Matches, true_ras: np.ndarray, window: Window) -> dict[str, Any]:
-    """Return the answer for one point in one target; without pictures if it has no position. match: of that point."""
+    """Return the data of one answer for the page. It has no pictures if the point has no position in the target.
+
+    match: the match of one point. true_ras: (3,) RAS mm, NaN where unknown.
+    """
     point = match.points_ras[0]
     is_found = bool(np.isfinite(point).all())
     is_judged = is_found and bool(np.isfinite(true_ras).all())
@@ -119,7 +123,10 @@ def _number(values: np.ndarray | None) -> float | None:
 def _crops(
     volume: Volume, point: np.ndarray, window: Window, true_ras: np.ndarray | None = None
 ) -> list[dict[str, Any]]:
-    """Return three pictures; mark: mm right of and below the centre where the true point falls, if in the picture."""
+    """Return pictures in three planes, each with a mark: the true point as (mm right, mm down) from the centre.
+
+    A mark is None if the true point is unknown or outside the picture.
+    """
     crops = []
     for plane in PLANES:
         source = pictures.data_uri(window.to_grey(pictures.slice_hu(volume, point, plane)))
@@ -134,7 +141,7 @@ def _mark(offset: np.ndarray, plane: Plane) -> tuple[float, float] | None:
 
 
 def _facts(role: str, name: str, volume: Volume, errors: Sequence[float] = ()) -> dict[str, Any]:
-    """Return the facts of one scan for the head of the page."""
+    """Return facts about one scan, shown at the top of the page. errors: mm, of the answers in this scan."""
     low, high = volume.bounds_ras
     accuracy = ""
     if errors:

@@ -1,4 +1,4 @@
-"""The page of outlines: every scan with its structures in three planes, those to look at first on top."""
+"""The report of outlines: each scan with its structures in three planes. Scans with the most doubt come first."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ _PIXELS = 260
 
 @dataclass(frozen=True)
 class Card:
-    """One scan: its structures, and three pictures as data URIs. doubt: the most of its outlines, or -inf."""
+    """What the page shows of one scan. rows: one for each structure. sources: (plane, picture as data URI).
+
+    doubt: the largest doubt of the outlines; -inf if no outline has a doubt.
+    """
 
     name: str
     path: str
@@ -32,7 +35,7 @@ class Card:
 
 
 def make_card(volume: Volume, name: str, found: Outlines) -> Card:
-    """The part of the page that shows one scan."""
+    """Make the part of the page that shows one scan."""
     rows = tuple({"name": one.name, "colour": _css(n), "outline": one} for n, one in enumerate(found.outlines))
     doubts = [one.doubt for one in found.outlines if one.doubt is not None]
     sources: tuple[tuple[str, str], ...] = ()
@@ -47,7 +50,7 @@ def make_card(volume: Volume, name: str, found: Outlines) -> Card:
 
 
 def write_page(path: Path, cards: Sequence[Card]) -> Path:
-    """Write one page, the scan with the most doubtful outline first."""
+    """Write one page. The scan that has the outline with the most doubt comes first."""
     return page.fill_page(path, "reports/outlines.html.j2", cards=sorted(cards, key=lambda card: -card.doubt))
 
 
@@ -56,7 +59,7 @@ def _css(number: int) -> str:
 
 
 def _middle(found: Outlines, volume: Volume, default: np.ndarray) -> np.ndarray:
-    """RAS mm of the middle of the most doubtful outline: slices go through it."""
+    """Return (3,) RAS mm near the middle of the outline with the most doubt. The pictures show slices through it."""
     judged = [(one.doubt, n) for n, one in enumerate(found.outlines) if one.doubt is not None]
     if not judged:
         return default

@@ -1,4 +1,4 @@
-"""Templates, required packages and version numbers of all pages."""
+"""Functions for all report pages: load and fill HTML templates, check for required packages, list versions."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ _ENGINE = __package__.rsplit(".", 1)[0]
 
 
 def check_packages() -> None:
-    """Raise AnatomicalEmbeddingError when pillow or jinja2 is missing; to be called before long work."""
+    """Raise AnatomicalEmbeddingError when pillow or jinja2 is missing. Call it before long work."""
     load_page("reports/page_style.css.j2")
     require("PIL", "pillow", "the report needs")
 
 
 def load_page(name: str) -> jinja2.Template:
-    """A page template, by its path in the engine; unknown names in it are errors, values are escaped.
+    """Load a page template. name: its path inside the package, such as "reports/boxes.html.j2".
 
-    Raises AnatomicalEmbeddingError when jinja2 is not installed.
+    The template escapes HTML in values, and a variable without a value is an error. Raises AnatomicalEmbeddingError
+    when jinja2 is not installed.
     """
     jinja2 = require("jinja2", "jinja2", "the report needs")
     loader = jinja2.FunctionLoader(lambda path: resources.files(_ENGINE).joinpath(path).read_text(encoding="utf-8"))
@@ -37,15 +38,15 @@ def load_page(name: str) -> jinja2.Template:
 
 
 def fill_page(path: str | Path, template: str, /, **values: object) -> Path:
-    """Fill a template, see `load_page`, and write it, complete or not at all. Returns the path."""
+    """Fill a template of `load_page` with values, and write the page, complete or not at all. Returns the path."""
     write_text(path, load_page(template).render(values))
     return Path(path)
 
 
 def package_versions() -> str:
-    """Versions of the software, for the foot of a page."""
+    """Return the versions of the software as one line, for the bottom of a page."""
     versions = []
     for package in ("AnatomicalEmbedding", "torch"):
-        with suppress(metadata.PackageNotFoundError):  # the engine may run from a source folder, as in an extension
+        with suppress(metadata.PackageNotFoundError):  # not installed as a package, as in a Slicer extension
             versions.append(f"{package} {metadata.version(package)}")
     return ", ".join([*versions, f"Python {platform.python_version()}"])

@@ -1,7 +1,7 @@
-"""Slice pictures of a scan around a point, upright and to scale.
+"""Slice pictures of a scan around a point, with square pixels.
 
-Pictures are cut along the patient's planes in RAS, in radiological convention: seen from the feet (axial), from the
-front (coronal) and from the patient's left (sagittal), anterior or superior up.
+Pictures are parallel to the RAS planes, in radiological convention: seen from the feet (axial, anterior up), from the
+front (coronal, superior up) and from the patient's left (sagittal, superior up).
 """
 
 import base64
@@ -16,13 +16,13 @@ from ..scan.volume import Volume
 
 CROP_MM = 160.0
 PIXEL_MM = 0.5
-# Below the darkest grey of every window, so that the outside of the scan is black.
+# Darker than black in every window, so that pixels outside the scan are black.
 OUTSIDE_HU = -10_000.0
 _JPEG_QUALITY = 80
 
-# A neighbourhood is lung or bone if enough of it lies within these HU, within this radius of the point.
+# A sphere around a point is shown as lung (bone) if the fraction _LUNG_SHARE (_BONE_SHARE) has HU of lung (bone).
 _NEIGHBOURHOOD_MM = 12.0
-_LUNG_HU = (-990.0, -500.0)  # in deep inspiration -960; air is -1000
+_LUNG_HU = (-990.0, -500.0)  # lung reaches -960 in deep inspiration; air is -1000
 _LUNG_SHARE = 0.5
 _BONE_HU = 250.0
 _BONE_SHARE = 0.25
@@ -30,7 +30,7 @@ _BONE_SHARE = 0.25
 
 @dataclass(frozen=True)
 class Plane:
-    """One viewing plane: the RAS directions of a picture's rightward and downward axes, and its border letters."""
+    """One viewing plane. right, down: RAS directions of the picture's axes. Letters: labels at its four borders."""
 
     name: str
     right: tuple[float, float, float]
@@ -49,14 +49,14 @@ PLANES = (AXIAL, CORONAL, SAGITTAL)
 
 @dataclass(frozen=True)
 class Window:
-    """Display window in HU: `level` is mid-grey, `width` spans black to white."""
+    """Display window. level: HU shown as mid-grey. width: HU between black and white."""
 
     name: str
     level: float
     width: float
 
     def to_grey(self, hu: np.ndarray) -> np.ndarray:
-        """uint8 grey of an array of HU, same shape."""
+        """Convert HU to grey values, uint8 of the same shape."""
         scaled = (np.asarray(hu, dtype=np.float32) - self.level) / self.width + 0.5
         return np.rint(np.clip(scaled, 0.0, 1.0) * 255.0).astype(np.uint8)
 
@@ -67,7 +67,7 @@ BONE = Window("bone", 400.0, 1800.0)
 
 
 def choose_window(volume: Volume, point_ras: np.ndarray) -> Window:
-    """Choose the window for the tissue around a (3,) RAS mm point: lung, bone, else soft tissue."""
+    """Choose the display window for the tissue around a point (3,) RAS mm: lung, bone, or else soft tissue."""
     steps = np.arange(-_NEIGHBOURHOOD_MM, _NEIGHBOURHOOD_MM + 1e-6, 3.0)
     offsets = np.stack(np.meshgrid(steps, steps, steps, indexing="ij"), axis=-1).reshape(-1, 3)
     offsets = offsets[np.linalg.norm(offsets, axis=1) <= _NEIGHBOURHOOD_MM]
@@ -83,14 +83,14 @@ def choose_window(volume: Volume, point_ras: np.ndarray) -> Window:
 
 
 def pixels_across(crop_mm: float = CROP_MM, pixel_mm: float = PIXEL_MM) -> int:
-    """Return the pixels along a side: odd, so that one pixel is centred on the point."""
+    """Return the number of pixels along one side. The number is odd, so that one pixel is centred on the point."""
     return 2 * round(crop_mm / pixel_mm / 2) + 1
 
 
 def slice_points(
     point_ras: np.ndarray, plane: Plane, crop_mm: float = CROP_MM, pixel_mm: float = PIXEL_MM
 ) -> np.ndarray:
-    """Return (n * n, 3) RAS mm of the pixels of a square through a point, row by row, as `slice_hu` cuts it."""
+    """Return (n * n, 3) RAS mm: the pixel positions of the picture that `slice_hu` makes, row by row."""
     n = pixels_across(crop_mm, pixel_mm)
     offsets = (np.arange(n) - n // 2) * pixel_mm
     right = offsets[None, :, None] * np.array(plane.right)
@@ -101,16 +101,16 @@ def slice_points(
 def slice_hu(
     volume: Volume, point_ras: np.ndarray, plane: Plane, crop_mm: float = CROP_MM, pixel_mm: float = PIXEL_MM
 ) -> np.ndarray:
-    """Cut a square of HU through a point, linear between voxels.
+    """Sample HU of a square slice through a point, by linear interpolation.
 
-    point_ras: (3,) RAS mm, the middle of the centre pixel. Returns (n,n) float32, rows downwards, with
-    n = `pixels_across(crop_mm, pixel_mm)`; `OUTSIDE_HU` where the scan ends.
+    point_ras: (3,) RAS mm, the middle of the centre pixel. Returns (n,n) float32, the top row first, with
+    n = `pixels_across(crop_mm, pixel_mm)`. Pixels outside the scan are `OUTSIDE_HU`.
     """
     n = pixels_across(crop_mm, pixel_mm)
     offsets = (np.arange(n) - n // 2) * pixel_mm
     middle = transform_points(volume.ras_to_ijk, np.asarray(point_ras, dtype=np.float64)[None])[0]
     right, down = np.array([plane.right, plane.down]) @ volume.ras_to_ijk[:3, :3].T
-    # each axis of the voxels on its own: points (n * n, 3) take longer than reading the scan at them
+    # The index along each voxel axis is computed separately. Making an array of points (n * n, 3) would be slower.
     along_rows, along_columns = np.multiply.outer(right, offsets), np.multiply.outer(down, offsets)
     ijk = middle[:, None, None] + along_rows[:, None] + along_columns[..., None]
     inside = in_grid(np.moveaxis(ijk, 0, -1), volume.shape)
@@ -120,7 +120,7 @@ def slice_hu(
 
 
 def encode_jpeg(pixels: np.ndarray) -> bytes:
-    """Compress a uint8 picture, grey (n,m) or in colours (n,m,3).
+    """Compress a uint8 picture, grey (n,m) or RGB (n,m,3), to JPEG.
 
     Raises AnatomicalEmbeddingError when pillow is not installed.
     """
@@ -131,12 +131,12 @@ def encode_jpeg(pixels: np.ndarray) -> bytes:
 
 
 def data_uri(pixels: np.ndarray) -> str:
-    """Encode a picture as text that a page can hold; see `encode_jpeg`."""
+    """Encode a picture as a data URI (text for an HTML page). pixels: as in `encode_jpeg`."""
     return "data:image/jpeg;base64," + base64.b64encode(encode_jpeg(pixels)).decode("ascii")
 
 
 def _interpolate(voxels: np.ndarray, ijk: np.ndarray, inside: np.ndarray) -> np.ndarray:
-    """Trilinear HU (n, n) at continuous indices (3, n, n); only the voxels that the points `inside` touch are read."""
+    """Return HU (n, n) at continuous indices (3, n, n), trilinear. Only voxels around the points `inside` are read."""
     import torch
     import torch.nn.functional as F
 

@@ -1,4 +1,4 @@
-"""The page of places: each place that words name in a scan, its region shaded in three planes. One HTML file."""
+"""The report of places: each place that words describe in a scan, its region shaded in three planes. One HTML file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .pictures import PLANES, Plane
 
 _AROUND_MM = 120.0
 _PIXEL_MM = 0.8
-_COLOURS = ((0.9, (86, 196, 214), 0.22), (0.5, (255, 216, 77), 0.38))  # share of the region, colour, how opaque
+_COLOURS = ((0.9, (86, 196, 214), 0.22), (0.5, (255, 216, 77), 0.38))  # fraction of the probability, RGB, opacity
 _CROSS_PIXELS = np.arange(4, 11)
 _MOST_PICTURES = 60
 
@@ -25,9 +25,9 @@ _MOST_PICTURES = 60
 def write_places_report(
     path: str | Path, volume: Volume, name: str, found: Sequence[tuple[str, Place]], missed: Sequence[str] = ()
 ) -> Path:
-    """Write one page for a scan.
+    """Write the page of one scan.
 
-    found: words and place of each answer; the first 60 have pictures. missed: parts of words not understood.
+    found: (words, place that they describe); the first 60 places have pictures. missed: parts of words without a place.
     """
     cards = [_card(volume, words, place, n < _MOST_PICTURES) for n, (words, place) in enumerate(found)]
     size = " × ".join(map(str, volume.shape[::-1]))
@@ -63,7 +63,7 @@ def _drawn(volume: Volume, place: Place, plane: Plane) -> str:
 
 
 def _read(place: Place, mask: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """(n,) bool: is the cell of each point in a mask over the place's region?"""
+    """Return (n,) bool for points (n, 3): True if `mask`, over the region of the place, is set at the point's cell."""
     cell = np.rint((points - place.grid.origin) / place.grid.step).astype(int) - place.region.first
     inside = ((cell >= 0) & (cell < mask.shape[::-1])).all(axis=1)
     i, j, k = cell[inside].T

@@ -1,4 +1,4 @@
-"""The page of a registration: fixed and moving scan in two colours, before and after. One self-contained HTML file."""
+"""The report of a registration: fixed and moving scan in two colours, before and after. One HTML file."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +17,7 @@ _PIXELS = 320
 def write_registration_report(
     path: str | Path, fixed: Volume, moving: Volume, found: Registration, facts: Mapping[str, str]
 ) -> Path:
-    """Write one page: the scans before, with their middles on each other, and after. facts: name -> words."""
+    """Write a page of the scans before registration (centres aligned) and after it. facts: name -> text to show."""
     middle = fixed.bounds_ras.mean(axis=0)
     shift = moving.bounds_ras.mean(axis=0) - middle
     side_mm = float(np.ptp(fixed.bounds_ras, axis=0).max())
@@ -38,6 +38,6 @@ def write_registration_report(
 
 
 def _two_colours(window: Window, fixed: np.ndarray, moving: np.ndarray) -> np.ndarray:
-    """(n, n, 3) uint8: the moving scan red, the fixed one cyan; grey where they agree."""
+    """Return (n, n, 3) uint8: the moving scan in red, the fixed scan in cyan. Where both are equal, pixels are grey."""
     red, cyan = window.to_grey(moving), window.to_grey(fixed)
     return np.stack([red, cyan, cyan], axis=-1)

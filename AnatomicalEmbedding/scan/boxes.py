@@ -1,4 +1,4 @@
-"""Boxes along the patient's axes, (2, 3) lowest and highest corner in RAS mm, and their files for Slicer."""
+"""Boxes parallel to the RAS axes, as (2, 3) lowest and highest corner in RAS mm, and files of boxes for Slicer."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,29 +11,29 @@ from ..errors import PointsError
 from .geometry import LPS_FROM_RAS
 from .markups import ORIENTATION, control_point, frame_of, markup, read_markups, write_file
 
-SIDES = ("left", "posterior", "inferior", "right", "anterior", "superior")  # of a box, raveled: lowest R, A, S, highest
-_LARGEST_POSITION_MM = 1e6  # in a file that is read
+SIDES = ("left", "posterior", "inferior", "right", "anterior", "superior")  # order of box.ravel()
+_LARGEST_POSITION_MM = 1e6  # a file with a larger coordinate is refused
 OUTWARD = np.array([-1.0, -1.0, -1.0, 1.0, 1.0, 1.0])
 
 
 def intersection_over_union(one: np.ndarray, other: np.ndarray) -> float:
-    """Of two boxes (2, 3): 1 the same, 0 apart."""
+    """Return the intersection over union of two boxes (2, 3): 1 if they are equal, 0 if they do not overlap."""
     shared = _volume(np.stack([np.maximum(one[0], other[0]), np.minimum(one[1], other[1])]))
     return float(shared / (_volume(one) + _volume(other) - shared)) if shared > 0 else 0.0
 
 
 def grown(box: np.ndarray, margins_mm: np.ndarray) -> np.ndarray:
-    """The box with each of its SIDES moved outward by margins (6,) in mm."""
+    """Return the box (2, 3) with its sides moved outward. margins_mm: (6,) in the order of SIDES."""
     return box + (OUTWARD * margins_mm).reshape(2, 3)
 
 
 def boxes_to_json(boxes: Mapping[str, np.ndarray]) -> dict[str, list[float]]:
-    """Boxes (2, 3) by name as plain values for a file."""
+    """Convert boxes (2, 3) by name to lists of 6 numbers, for a JSON file."""
     return {name: box.ravel().tolist() for name, box in boxes.items()}
 
 
 def boxes_from_json(stored: Any) -> dict[str, np.ndarray]:
-    """Read boxes from values of `boxes_to_json`. Raises ValueError, TypeError or AttributeError for other values."""
+    """Read boxes from the output of `boxes_to_json`. Raises ValueError, TypeError or AttributeError for other input."""
     boxes = {
         canonical_name(str(name)): np.array([float(x) for x in sides]).reshape(2, 3) for name, sides in stored.items()
     }
@@ -44,7 +44,7 @@ def boxes_from_json(stored: Any) -> dict[str, np.ndarray]:
 
 
 def enclosing(boxes: list[np.ndarray]) -> np.ndarray:
-    """The smallest box around all of them."""
+    """Return the smallest box that contains all boxes."""
     return np.stack([np.min([box[0] for box in boxes], axis=0), np.max([box[1] for box in boxes], axis=0)])
 
 
@@ -55,9 +55,9 @@ def _volume(box: np.ndarray) -> float:
 def write_rois(
     path: str | Path, boxes: Mapping[str, np.ndarray], descriptions: Mapping[str, str] | None = None
 ) -> None:
-    """Write boxes by name as one .mrk.json of ROI markups (LPS mm) that Slicer >= 5 opens as boxes.
+    """Write boxes by name into one .mrk.json file of ROI markups (LPS mm), which Slicer >= 5 opens as boxes.
 
-    Raises PointsError when the file cannot be written or is not named .json.
+    Raises PointsError when the file cannot be written or its name does not end in .json.
     """
     about = descriptions or {}
     write_file(Path(path), [_roi(name, box, about.get(name, "")) for name, box in boxes.items()])
@@ -75,10 +75,10 @@ def _roi(name: str, box: np.ndarray, description: str) -> dict:
 
 
 def read_rois(path: str | Path, unnamed: str = "box") -> dict[str, np.ndarray]:
-    """Boxes (2, 3) RAS mm by name from a Slicer ROI markups file; of a turned one, the box around it.
+    """Read boxes (2, 3) RAS mm by name from a Slicer ROI markups file. A rotated ROI gives the box that encloses it.
 
-    unnamed: the name of an ROI without one; Slicer itself writes none. Raises PointsError when the file is missing or
-    damaged, holds no ROI, two of one name, or other coordinates than LPS or RAS in mm.
+    unnamed: name for an ROI that has no name in the file; Slicer writes ROIs without a name. Raises PointsError when
+    the file is missing or damaged, holds no ROI or two ROIs with the same name, or is not in LPS or RAS mm.
     """
     path = Path(path)
     boxes: dict[str, np.ndarray] = {}

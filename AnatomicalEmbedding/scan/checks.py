@@ -1,6 +1,6 @@
-"""Checks that an array and a matrix are a CT this engine can embed; every error is one sentence.
+"""Checks that voxels and their geometry are a CT that can be embedded.
 
-Each function takes `where`, the file or name the message starts with.
+`where`, an argument of each function, is the file or name with which the error message starts.
 """
 
 import math
@@ -14,25 +14,26 @@ MIN_SLICES = 16
 MIN_EXTENT_MM = 60.0
 MIN_SPACING_MM = 0.1
 MAX_SPACING_MM = 12.0
-# Cosine between two voxel axes that still counts as a rounded header: 0.05 mm over 500 mm.
+# A cosine between two voxel axes up to this limit is taken as rounding in the header: 0.05 mm over 500 mm.
 MAX_SHEAR = 1e-4
-# Scanners and resamplers mark voxels outside the field of view with -2000, -3024, -32768...; noise in air stays above.
+# Scanners and resampling programs store -2000, -3024 or -32768 outside the field of view. Noise in air is above -1500.
 PADDING_BELOW_HU = -1500
 PADDING_HU = -1024
 
 _MOST_VOXELS = 1 << 31  # 1024 x 1024 x 2048
-_MOST_PACKED = 1032  # times, by deflate: https://zlib.net/zlib_tech.html
+_MOST_PACKED = 1032  # largest compression factor of deflate: https://zlib.net/zlib_tech.html
 _AXIS_NAMES = "ijk"
 _MAX_LABELS = 150
 _AIR_HU = -300
-_LEAST_CUT, _TIMES_CUT = 0.2, 3.0  # share of a face that is tissue, and how many times that of the ends; see RESULTS.md
+_LEAST_CUT, _TIMES_CUT = 0.2, 3.0  # limits of `check_axis_order`, see RESULTS.md
 _SAMPLES = 500_000
 
 
 def check_claimed(shape: Sequence[int], bytes_a_voxel: int, file_bytes: int | None, where: str) -> None:
-    """Raise VolumeError for a header that claims more voxels than any CT has, or than its file can hold, packed or not.
+    """Raise VolumeError if a header states more voxels than a CT has, or than its file can hold even if compressed.
 
-    file_bytes: size of the file, or None where voxels are in another. A small file must not take all memory.
+    Without this check a small file could use all memory. file_bytes: size of the file; None if the voxels are in a
+    second file.
     """
     voxels = math.prod(shape)
     if voxels > _MOST_VOXELS or (file_bytes is not None and voxels * bytes_a_voxel > file_bytes * _MOST_PACKED + 4096):
@@ -41,7 +42,7 @@ def check_claimed(shape: Sequence[int], bytes_a_voxel: int, file_bytes: int | No
 
 
 def as_hu_array(voxels: np.ndarray, where: str) -> np.ndarray:
-    """Return voxels as a (k,j,i) array of int16 (integers that fit) or float32.
+    """Return voxels as a (k,j,i) array: int16 if they are integers in the range of int16, otherwise float32.
 
     Raises VolumeError when the array is not 3-D, not real numbers, empty, or holds NaN or infinity.
     """
@@ -65,9 +66,9 @@ def as_hu_array(voxels: np.ndarray, where: str) -> np.ndarray:
 
 
 def as_affine(ijk_to_ras: np.ndarray, where: str) -> np.ndarray:
-    """Return ijk_to_ras as a (4,4) float64 matrix with finite, perpendicular axes and a sane spacing in mm.
+    """Return ijk_to_ras as a (4,4) float64 matrix.
 
-    Raises VolumeError otherwise.
+    Raises VolumeError if it is not finite, its axes are not perpendicular, or `check_spacing` refuses its spacing.
     """
     affine = np.array(ijk_to_ras, dtype=np.float64)
     if affine.shape != (4, 4) or not np.allclose(affine[3], (0, 0, 0, 1)):
@@ -97,7 +98,7 @@ def check_spacing(spacing: np.ndarray, where: str) -> None:
 
 
 def worst_shear(affine: np.ndarray) -> tuple[float, int, int]:
-    """Return (|cosine|, axis, axis) of the two voxel axes of a (4,4) affine furthest from perpendicular."""
+    """Return (|cosine|, axis, axis) of the two voxel axes of a (4,4) affine that are least perpendicular."""
     axes = affine[:3, :3] / np.linalg.norm(affine[:3, :3], axis=0)
     return max((abs(float(axes[:, a] @ axes[:, b])), a, b) for a, b in ((0, 1), (0, 2), (1, 2)))
 
@@ -122,9 +123,10 @@ def check_extent(shape: tuple[int, int, int], affine: np.ndarray, where: str) ->
 
 
 def check_axis_order(voxels: np.ndarray, ijk_to_ras: np.ndarray, where: str) -> None:
-    """Raise VolumeError where voxels (k,j,i) seem to be in the order (i,j,k), as nibabel gives them.
+    """Raise VolumeError if voxels that should be (k,j,i) seem to be in the order (i,j,k), the order of nibabel.
 
-    A scan ends in the body above or below, and in air at the sides; with its axes reversed it is the other way round.
+    In a correct scan the body is cut by the upper or lower face, and the four side faces show air. In a scan with
+    reversed axes the side faces show tissue, and the upper and lower faces show air.
     """
     along = int(np.argmax(np.abs(ijk_to_ras[2, :3]) / np.linalg.norm(ijk_to_ras[:3, :3], axis=0)))
     ends, sides = (
@@ -138,14 +140,14 @@ def check_axis_order(voxels: np.ndarray, ijk_to_ras: np.ndarray, where: str) -> 
 
 
 def check_hounsfield(voxels: np.ndarray, where: str) -> None:
-    """Raise VolumeError with the values found, unless the voxels look like CT in Hounsfield units.
+    """Raise VolumeError, which lists the values found, unless the voxels look like CT in Hounsfield units.
 
-    The rule must accept crops without any air, scans flattened to -1000 outside the body and clipped windows: a body
-    holds fat (below -30 HU) and soft tissue (-150 to 250 HU) that differ by more than 150 HU, or it is a crop of nearly
-    nothing but brain or liver (10 to 90 HU, with noise or fat below 0).
+    A scan is accepted if it holds fat (below -30 HU) and soft tissue (-150 to 250 HU), and its values span 150 HU or
+    more. A crop that shows almost only brain or liver (10 to 90 HU, with noise or fat below 0) is accepted too. So are
+    crops without air, scans set to -1000 HU outside the body, and scans clipped to a window.
     """
     stride = max(1, voxels.size // _SAMPLES)
-    # An odd stride does not fall into step with the usual even row lengths.
+    # With an odd stride, samples do not always fall on the same columns: row lengths are usually even.
     sample = voxels.reshape(-1)[:: stride | 1]
     inside = sample[sample > PADDING_BELOW_HU]
     if inside.size == 0 or inside.min() == inside.max():
@@ -156,7 +158,7 @@ def check_hounsfield(voxels: np.ndarray, where: str) -> None:
     integral = inside.dtype.kind == "i" or bool(np.all(inside == np.rint(inside)))
     if integral and low >= 0 and high <= 255 and np.unique(inside).size <= _MAX_LABELS:
         raise VolumeError(f"{where}: looks like a label map, not a CT ({seen}); give the CT it belongs to.")
-    # Fat to contrast-filled vessels, as stored: nearly all that is denser than lung.
+    # Stored without rescale intercept, fat to contrast-filled vessels have 850 to 1300: nearly all that is not lung.
     dense, shifted = np.count_nonzero(inside > 500), np.count_nonzero((inside > 850) & (inside < 1300))
     if low >= 0 and p1 < 300 and shifted > max(0.6 * dense, 0.005 * inside.size):
         raise VolumeError(
@@ -164,7 +166,7 @@ def check_hounsfield(voxels: np.ndarray, where: str) -> None:
         )
     has_fat = np.mean(inside < -30) >= 0.005
     tissue = np.count_nonzero((inside >= -150) & (inside <= 250))
-    # In a wide field of view nearly all is air, so tissue is compared with all denser voxels.
+    # In a wide field of view nearly all voxels are air, so tissue is also compared with the voxels above -500 HU.
     has_tissue = tissue >= max(0.01 * inside.size, 0.3 * np.count_nonzero(inside > -500))
     p10, p90 = np.percentile(inside, (10, 90))
     is_organ = low < -5 and p10 > -30 and 10 <= p50 <= 90 and p90 < 150

@@ -1,4 +1,4 @@
-"""Parts of scans: exact voxels, or resampled, with air where the box leaves the scan."""
+"""Cut boxes out of scans, with the original voxels or resampled; and put label maps of crops back on the whole scan."""
 
 import math
 from itertools import product
@@ -11,19 +11,19 @@ from ..errors import VolumeError
 from .geometry import bounds_of, image_affine, resample, transform_points
 from .volume import Volume
 
-_MOST_VOXELS = 10**9  # four times a long scan of the whole body; 4 GB in memory
+_MOST_VOXELS = 10**9  # 4 GB in memory; a long scan of the whole body has a quarter of this
 
 
 def voxel_block(
     ijk_to_ras: np.ndarray, shape: tuple[int, int, int], box_ras: np.ndarray, name: str = ""
 ) -> tuple[slice, slice, slice]:
-    """Slices of the (k, j, i) voxels of a scan that a box (2, 3) RAS mm touches, clipped to the scan.
+    """Return the index slices (k, j, i) of all voxels that a box (2, 3) RAS mm touches, limited to the scan.
 
-    ijk_to_ras: (4, 4) voxel to RAS mm. shape: (k, j, i). In an oblique scan: the smallest block of voxels around the
-    box. Raises VolumeError, which names the scan, where the box misses it.
+    ijk_to_ras: (4, 4) voxel to RAS mm. shape: (k, j, i). In an oblique scan, the voxels are the smallest block around
+    the box. Raises VolumeError, with the scan's `name`, if the box lies outside the scan.
     """
     ijk = transform_points(np.linalg.inv(ijk_to_ras), np.array(list(product(*box_ras.T))))
-    # a voxel extends half its size to either side; rounding errors do not count
+    # a voxel extends 0.5 to both sides of its index; 1e-6 is the tolerance for rounding errors
     first = np.maximum(np.ceil(ijk.min(axis=0) - 0.5 + 1e-6), 0).astype(int)
     last = np.minimum(np.floor(ijk.max(axis=0) + 0.5 - 1e-6), np.array(shape[::-1]) - 1).astype(int)
     if (last < first).any():
@@ -33,9 +33,10 @@ def voxel_block(
 
 
 def crop_voxels(volume: Volume, box_ras: np.ndarray) -> Volume:
-    """The voxels that a box (2, 3) RAS mm touches, as they are, clipped to the scan; geometry exact.
+    """Return the voxels that a box (2, 3) RAS mm touches, unchanged and at their exact position.
 
-    In an oblique scan: the smallest block of voxels around the box. Raises VolumeError where the box misses the scan.
+    The box is limited to the scan. In an oblique scan, the voxels are the smallest block around the box. Raises
+    VolumeError if the box lies outside the scan.
     """
     block = voxel_block(volume.ijk_to_ras, volume.shape, box_ras, volume.name)
     first = np.array([part.start for part in reversed(block)])
@@ -45,10 +46,10 @@ def crop_voxels(volume: Volume, box_ras: np.ndarray) -> Volume:
 
 
 def crop_resampled(volume: Volume, box_ras: np.ndarray, spacing_mm: tuple[float, float, float]) -> Volume:
-    """A box (2, 3) RAS mm on a grid along the patient's axes, linear between voxels, -1000 HU outside the scan.
+    """Resample a box (2, 3) RAS mm to a grid parallel to the RAS axes: linear, -1000 HU outside the scan.
 
-    The grid starts at the box's lowest corner and ends with the last whole voxel. Raises VolumeError for a spacing that
-    is not positive, and for a box smaller than a voxel or of more than a thousand million.
+    The grid starts at the box's lowest corner and ends with the last whole voxel. Raises VolumeError if a spacing is
+    not positive, or if the box is smaller than one voxel or has more than 10^9 voxels.
     """
     spacing = np.asarray(spacing_mm, dtype=np.float64)
     if spacing.shape != (3,) or not (spacing > 0).all():
@@ -69,8 +70,10 @@ def crop_resampled(volume: Volume, box_ras: np.ndarray, spacing_mm: tuple[float,
 
 
 def paste_back(labels: sitk.Image, volume: Volume, path: str | Path = "the label map") -> sitk.Image:
-    """A label map of a crop on the voxels of the whole scan, 0 beyond it: exact for crops that were not resampled,
-    else the nearest voxel's label. Raises VolumeError, which names `path`, where the two do not overlap.
+    """Put the label map of a crop on the voxels of the whole scan; voxels outside the crop become 0.
+
+    Exact if the crop was not resampled; otherwise each voxel gets the nearest label. Raises VolumeError, with `path`,
+    if crop and scan do not overlap.
     """
     own, other = bounds_of(image_affine(labels), labels.GetSize()[::-1]), volume.bounds_ras
     apart = (np.minimum(own[1], other[1]) <= np.maximum(own[0], other[0])).any()

@@ -1,7 +1,7 @@
-"""DICOM folders: listing their series, and reading one CT series as an array with its place in the patient.
+"""DICOM folders: list their series, and read one CT series as an array with its position in the patient.
 
-Tags and pixels are read through SimpleITK (GDCM). Slice order, spacing and tilt come from Image Position and
-Image Orientation (Patient), DICOM PS3.3 C.7.6.2.1.1, never from file names or instance numbers.
+SimpleITK (GDCM) reads tags and pixels. Slice order, spacing and tilt are computed from Image Position and Image
+Orientation (Patient), DICOM PS3.3 C.7.6.2.1.1, never from file names or instance numbers.
 """
 
 from collections import Counter, defaultdict
@@ -27,8 +27,9 @@ _TAGS = {
 
 @dataclass(frozen=True)
 class SeriesInfo:
-    """One series of a folder. slices: images with a position, localizers left out. spacing: (i,j,k) mm or None.
-    study_uid, date (YYYYMMDD): of its study. patient: the Patient ID. Each is "" where the files do not say it.
+    """One series of a folder. slices: images with a position, without localizers. spacing: (i,j,k) mm or None.
+
+    study_uid, date (YYYYMMDD): UID and date of the study. patient: the Patient ID. "" if the files do not state it.
     """
 
     uid: str
@@ -47,7 +48,7 @@ DicomSeries = tuple[np.ndarray, np.ndarray, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class _Slice:
-    """The header of one file, in part: `tags` by the names of _TAGS; geometry is None for images without a place."""
+    """Part of the header of one file. tags: values by the names in _TAGS. Geometry is None without a position."""
 
     path: Path
     tags: dict[str, str]
@@ -67,7 +68,7 @@ class _Slice:
 
 
 def is_dicom_file(path: Path) -> bool:
-    """Does the file carry the DICOM mark (or, for files without the preamble, the suffix .dcm)?"""
+    """Return True if the file has the DICOM mark "DICM" at byte 128, or the suffix .dcm or .ima."""
     if path.suffix.lower() in (".dcm", ".ima"):
         return True
     with path.open("rb") as stream:
@@ -75,9 +76,9 @@ def is_dicom_file(path: Path) -> bool:
 
 
 def list_series(folder: str | Path) -> list[SeriesInfo]:
-    """List the image series of a folder and its subfolders, the one with most slices first.
+    """List the image series of a folder and its subfolders, sorted by the number of slices, the largest first.
 
-    Raises VolumeError when the folder holds no DICOM image, or damaged ones alone.
+    Raises VolumeError when the folder holds no DICOM image, or only damaged images.
     """
     slices, damaged = _scan(Path(folder))
     if not slices:
@@ -87,17 +88,19 @@ def list_series(folder: str | Path) -> list[SeriesInfo]:
 
 
 def read_series(path: Path, series: str | None = None) -> DicomSeries:
-    """Read one CT series of a folder, or the series that a single file belongs to.
+    """Read one CT series. path: a folder, or one file of the series.
 
     series: SeriesInstanceUID; needed when the folder holds more than one CT series of 16 slices or more.
-    Raises VolumeError when there is no such series or no choice was made, when it is not CT, and when slices are
-    damaged, missing in a block, or do not form one stack.
+    Raises VolumeError when `series` is needed but not given, or is not in the folder; when the series is not CT; and
+    when slices are damaged, when neighbouring slices are missing, or when the slices do not form one stack.
     """
     return _read_stack(_chosen_slices(path, series), path)
 
 
 def group_series(files: Iterable[Path]) -> tuple[dict[str, tuple[list[Path], str]], list[Path]]:
-    """DICOM files by the series they belong to, with the reason why it is no CT volume, or ""; and the CT files that
+    """Group DICOM files by series.
+
+    Returns SeriesInstanceUID -> (its files, the reason why the series is not a CT volume or ""), and the CT files that
     cannot be read.
     """
     slices, damaged = _read_headers(files)
@@ -106,7 +109,7 @@ def group_series(files: Iterable[Path]) -> tuple[dict[str, tuple[list[Path], str
 
 
 def read_files(files: Iterable[Path], path: Path) -> DicomSeries:
-    """Read one CT series whose files are known. path: for messages. Raises as `read_series`."""
+    """Read one CT series from the list of its files. path: for messages. Raises the same errors as `read_series`."""
     slices, damaged = _read_headers(files)
     if damaged:
         raise VolumeError(_damaged(damaged[0]))
@@ -135,7 +138,7 @@ def _read_stack(chosen: list[_Slice], path: Path) -> DicomSeries:
 
 
 def describe_series(path: Path, series: str | None = None) -> SeriesInfo:
-    """About the series that `read_series` reads; raises the same."""
+    """Describe the series that `read_series` would read. Raises the same errors as `read_series`."""
     chosen = _chosen_slices(path, series)
     return _info(chosen[0].series, chosen)
 
@@ -193,7 +196,7 @@ def _read_header(reader: sitk.ImageFileReader, path: Path) -> _Slice:
 
 
 def _numbers(text: str, count: int) -> np.ndarray | None:
-    """Parse a DICOM multi-value of numbers; None unless there are `count` finite ones."""
+    """Parse a DICOM value of several numbers. Returns None unless it has exactly `count` finite numbers."""
     try:
         values = np.array([float(part) for part in text.split("\\")])
     except ValueError:
@@ -202,9 +205,9 @@ def _numbers(text: str, count: int) -> np.ndarray | None:
 
 
 def _is_ct_storage(path: Path) -> bool:
-    """Is the SOP class in the file meta header CT Image Storage? Read from bytes, for files that GDCM refuses.
+    """Return True if the SOP class of a file is CT Image Storage. Reads bytes, because GDCM refuses some damaged files.
 
-    A DICOM file that states no SOP class, or ends before it, counts as CT: without it the series would not be whole.
+    A DICOM file without SOP class, or cut off before it, counts as CT: the CT series might be incomplete without it.
     """
     with path.open("rb") as stream:
         head = stream.read(1024)
@@ -225,7 +228,7 @@ def _by_series(slices: Iterable[_Slice]) -> dict[str, list[_Slice]]:
 
 
 def _placed(group: Iterable[_Slice]) -> list[_Slice]:
-    """The images of a series that can be part of a volume: with a place in the patient, and no localizers."""
+    """Return the images of a series that can be part of a volume: images with a position that are not localizers."""
     return [
         s
         for s in group
@@ -235,7 +238,7 @@ def _placed(group: Iterable[_Slice]) -> list[_Slice]:
 
 
 def _unfit(group: list[_Slice]) -> str:
-    """Why a series is no CT volume, or "" where it may be one."""
+    """Return the reason why a series is not a CT volume, or "" if it may be a CT volume."""
     if group[0].modality != "CT":
         return f"{len(group)} {group[0].modality} images, no CT"
     placed = len(_placed(group))
@@ -264,7 +267,7 @@ def _choose(groups: dict[str, list[_Slice]], path: Path, series: str | None) -> 
         raise VolumeError(
             f"{path}: holds {len(volumes)} CT series; choose one by --series UID: {_describe(groups, volumes)}."
         )
-    # without a CT volume, the message is about the largest series, of CT if there is one
+    # without a CT volume, the error message describes the largest CT series, or the largest series if none is CT
     largest = max(groups, key=lambda uid: (groups[uid][0].modality == "CT", len(groups[uid])))
     uid = series or (volumes[0] if volumes else largest)
     group = groups[uid]
@@ -289,7 +292,7 @@ def _describe(groups: dict[str, list[_Slice]], uids: Iterable[str]) -> str:
 
 
 def _read_pixels(paths: list[Path]) -> np.ndarray:
-    """Read slices in the given order into (k,j,i); GDCM applies each slice's own rescale slope and intercept."""
+    """Read slices in the given order as (k,j,i); GDCM applies the rescale slope and intercept of each slice."""
     reader = sitk.ImageFileReader()
     reader.SetImageIO("GDCMImageIO")
     planes = []

@@ -1,4 +1,4 @@
-"""From the positions of single slices to one grid: order, spacing, tilt, missing slices."""
+"""Compute one voxel grid from the positions of single DICOM slices: order, spacing, tilt, missing slices."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ from ..errors import VolumeError
 from .checks import MIN_SLICES
 from .geometry import RAS_FROM_LPS
 
-# A slice this far from its place on the even grid, in steps, is uneven rather than rounded.
+# In steps of the even grid: a slice further than this from its grid position is uneven, not just rounded in the header.
 _EVEN = 0.1
-# A step this many times the median is a gap.
+# A step larger than this many times the median step is a gap.
 _GAP = 1.5
-# Two missing slices in a row can still be interpolated, a block cannot.
+# In median steps: up to two missing slices in a row are interpolated, more are refused.
 _MAX_STEP = 3.2
 _MAX_STEP_MM = 15.0
 _MAX_MISSING = 0.1
 _MAX_DUPLICATES = 0.1
-# Slices may lie this far off a straight line through all of them.
+# Slice origins may lie this far from the straight line fitted through all of them.
 _MAX_OFF_LINE_MM = 1.0
 
 
@@ -26,10 +26,10 @@ _MAX_OFF_LINE_MM = 1.0
 class SliceStack:
     """How to stack slices.
 
-    order: indices of the slices to use, by position along the normal. positions: their place along the normal in
-    steps of the output grid, 0 first, increasing. slices: number of slices of the output grid.
-    ijk_to_ras: (4,4) of the output grid; sheared when the gantry was tilted. notes: sentences on left out
-    slices and uneven steps.
+    order: indices of the slices to use, sorted along the normal of the slices. positions: position of each used slice
+    along the normal, in steps of the output grid, increasing from 0. slices: number of slices of the output grid.
+    ijk_to_ras: (4,4) of the output grid; sheared when the gantry was tilted. notes: sentences about slices that are
+    left out and about uneven steps.
     """
 
     order: np.ndarray
@@ -45,9 +45,9 @@ def arrange_slices(
     """Find the grid on which N slices lie.
 
     positions_lps: (N,3) mm; orientations_lps: (N,6) row and column direction; pixel_spacings: (N,2) mm between rows and
-    between columns; sizes: (N,2) columns and rows. Slices of another size or orientation than most are left out, one of
-    several at the same position is kept. Raises VolumeError, starting with `where`, when there are several images at
-    most positions, when the slices lie on no straight line, or when steps are too uneven to be interpolated.
+    between columns; sizes: (N,2) columns and rows. Slices whose size or orientation differs from most slices are left
+    out. Of several slices at the same position, one is kept. Raises VolumeError, starting with `where`, when more than
+    10 % of the slices share a position, when their origins are not on a straight line, or when steps are too uneven.
     """
     keys = [tuple(key) for key in np.round(np.hstack((orientations_lps, pixel_spacings, sizes)), 3)]
     common = Counter(keys).most_common(1)[0][0]
@@ -86,14 +86,14 @@ def arrange_slices(
 
 
 def fill_gaps(voxels: np.ndarray, stack: SliceStack) -> np.ndarray:
-    """Interpolate (k,j,i) slices that lie at stack.positions linearly onto the even grid of the stack."""
+    """Interpolate slices (k,j,i), given at stack.positions, linearly to the even grid of the stack."""
     if len(voxels) == stack.slices and _is_even(stack.positions):
         return voxels
     grid = np.arange(stack.slices)
     lower = np.clip(np.searchsorted(stack.positions, grid, side="right") - 1, 0, len(voxels) - 2)
     width = stack.positions[lower + 1] - stack.positions[lower]
     fraction = np.clip((grid - stack.positions[lower]) / width, 0, 1)
-    # A slice within rounding of its place is kept as it is.
+    # A slice that is only a rounding error away from its grid position is copied, not interpolated.
     fraction = np.where(fraction < _EVEN, 0.0, np.where(fraction > 1 - _EVEN, 1.0, fraction)).astype(np.float32)
     filled = np.empty((stack.slices, *voxels.shape[1:]), dtype=voxels.dtype)
     for k, (n, f) in enumerate(zip(lower, fraction, strict=True)):
@@ -103,7 +103,7 @@ def fill_gaps(voxels: np.ndarray, stack: SliceStack) -> np.ndarray:
 
 
 def _axes(orientation_lps: np.ndarray, where: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Row direction, column direction and normal as unit vectors, freed of the rounding in the header."""
+    """Return row direction, column direction and normal as perpendicular unit vectors; header values are rounded."""
     row, column = orientation_lps[:3], orientation_lps[3:]
     lengths = np.linalg.norm(row), np.linalg.norm(column)
     if min(lengths) < 0.9 or max(lengths) > 1.1 or abs(row @ column) > 0.01:
@@ -117,7 +117,7 @@ def _axes(orientation_lps: np.ndarray, where: str) -> tuple[np.ndarray, np.ndarr
 def _line(
     positions: np.ndarray, distance: np.ndarray, normal: np.ndarray, half_pixel: float, where: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Fit the straight line of slice origins: the first origin, and the direction per mm along the normal."""
+    """Fit a straight line through the slice origins. Returns the first origin and the shift per mm along the normal."""
     centred = distance - distance.mean()
     along = (positions - positions.mean(axis=0)).T @ centred / (centred @ centred)
     off_line = positions - positions.mean(axis=0) - centred[:, None] * along
@@ -132,10 +132,10 @@ def _line(
 
 
 def _grid_length(positions: np.ndarray, distance: np.ndarray, normal: np.ndarray, where: str) -> tuple[int, list[str]]:
-    """Number of slices of the even grid, and a note when slices are missing or uneven."""
+    """Return the number of slices of the even grid, and a list with a note if slices are missing or uneven."""
     steps = np.diff(distance)
     median = float(np.median(steps))
-    # The mean of the ordinary steps: positions rounded in the header bias the median.
+    # Steps are averaged without the gaps. The median would be biased, because positions are rounded in the header.
     slices = round((distance[-1] - distance[0]) / steps[steps < _GAP * median].mean()) + 1
     missing = slices - len(distance)
     widest = int(np.argmax(steps))
@@ -160,7 +160,7 @@ def _grid_length(positions: np.ndarray, distance: np.ndarray, normal: np.ndarray
 
 
 def _in_steps(distance: np.ndarray, slices: int) -> np.ndarray:
-    """Distances along the normal in steps of an even grid from the first slice to the last."""
+    """Convert distances along the normal from mm to steps of an even grid from the first slice to the last."""
     return (distance - distance[0]) * (slices - 1) / (distance[-1] - distance[0])
 
 

@@ -1,8 +1,8 @@
-"""Lengths that DICOM elements state, compared with the file (DICOM PS3.5, 7.1).
+"""Compare the lengths that DICOM elements state with the size of the file (DICOM PS3.5, 7.1).
 
-GDCM takes memory for the stated length of a value before it reads it: one wrong byte in a slice of 500 kB costs up to
-4 GB and ten seconds. So does a type of value that it does not know: it reads the letters as a length. So files are
-walked here first.
+GDCM allocates memory for the stated length of a value before it reads the value. One wrong byte in a slice of 500 kB
+costs up to 4 GB and ten seconds. An unknown value type has the same effect, because GDCM reads its two letters as a
+length. This module therefore checks all elements of a file before GDCM reads the file.
 """
 
 import mmap
@@ -16,11 +16,11 @@ _UNDEFINED = 0xFFFFFFFF
 _ITEM, _PIXELS, _SYNTAX = (0xFFFE, 0xE000), (0x7FE0, 0x0010), (0x0002, 0x0010)
 _DELIMITERS = 0xFFFE
 _IMPLICIT, _BIG_ENDIAN, _DEFLATED = b"1.2.840.10008.1.2", b"1.2.840.10008.1.2.2", b"1.2.840.10008.1.2.1.99"
-_HARMLESS = 1 << 20  # bytes beyond the end of the file: some scanners write so, and GDCM reads it
+_HARMLESS = 1 << 20  # bytes: some scanners state lengths up to this much too large, and GDCM can read these files
 
 
 def lengths_fit(path: Path) -> bool:
-    """Does no element of a DICOM file claim many more bytes than the file has? Raises OSError."""
+    """Return False if an element of a DICOM file states a length far beyond the end of the file. Raises OSError."""
     with path.open("rb") as stream:
         if path.stat().st_size < 132:
             return True
@@ -48,7 +48,7 @@ def _fits(data: mmap.mmap) -> bool:
         elif kind in _SHORT:
             header, length = 8, struct.unpack_from(f"{order}H", data, at + 6)[0]
         else:
-            return in_pixels and not data[at:].strip(b"\0")  # padding; anything else would be read at random
+            return in_pixels and not data[at:].strip(b"\0")  # zero bytes after the pixels are allowed as padding
         at += header
         if tag == _SYNTAX:
             syntax = bytes(data[at : at + length]).rstrip(b"\0 ")
@@ -56,8 +56,8 @@ def _fits(data: mmap.mmap) -> bool:
         in_pixels = in_pixels or tag == _PIXELS
         if length == _UNDEFINED or kind == b"SQ" or (tag == _ITEM and not is_fragment):
             if kind == b"UN":
-                return True  # its items are of another form
-            continue  # its elements follow
+                return True  # the items inside may be encoded differently: not checked
+            continue  # the elements inside follow directly and are checked next
         if length > end - at + _HARMLESS:
             return False
         at += length

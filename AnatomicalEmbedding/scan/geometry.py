@@ -1,4 +1,4 @@
-"""Points and grids in patient space: RAS mm, voxel indices i, j, k, and LPS of DICOM and SimpleITK."""
+"""Convert points and grids between RAS mm, LPS mm (DICOM, SimpleITK) and voxel indices i, j, k; resample grids."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     import SimpleITK as sitk
 
 
-# LPS and RAS differ in the sign of x and y, in both directions.
+# LPS and RAS differ in the sign of x and y, so the same matrix converts in both directions.
 LPS_FROM_RAS = np.diag((-1.0, -1.0, 1.0, 1.0))
 RAS_FROM_LPS = LPS_FROM_RAS
-_ROUNDING = 1e-3  # of a voxel, tolerance for points on the edge
+_ROUNDING = 1e-3  # voxels; tolerance for points on the edge
 
 
 def transform_points(matrix: np.ndarray, points: np.ndarray) -> np.ndarray:
@@ -23,15 +23,15 @@ def transform_points(matrix: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 
 def in_grid(ijk: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
-    """(...) bool: does a continuous index i, j, k (..., 3) lie within the outer edges of a grid of shape k, j, i?"""
+    """Return (...) bool: True where the continuous index i, j, k (..., 3) lies inside a grid of shape (k, j, i)."""
     inside = np.ones(ijk.shape[:-1], dtype=bool)
-    for axis, size in enumerate(shape[::-1]):  # one axis at a time: reducing over three values is slow
+    for axis, size in enumerate(shape[::-1]):  # axis by axis, because np.all over an axis of length 3 is slow
         inside &= (ijk[..., axis] >= -0.5 - _ROUNDING) & (ijk[..., axis] <= size - 0.5 + _ROUNDING)
     return inside
 
 
 def bounds_of(ijk_to_ras: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
-    """(2,3): lowest and highest RAS mm of the outer edges of a grid's voxels; shape: (k,j,i)."""
+    """Return (2,3) the lowest and highest RAS mm of a grid, including the outer half voxels. shape: (k,j,i)."""
     high = np.array(shape[::-1]) - 0.5
     corners = np.array(list(product(*((-0.5, h) for h in high))))
     corners_ras = transform_points(ijk_to_ras, corners)
@@ -42,7 +42,7 @@ OUTSIDE_HU = -1000.0
 
 
 def to_image(voxels: np.ndarray, ijk_to_ras: np.ndarray) -> sitk.Image:
-    """Return a SimpleITK image (LPS) of a (k,j,i) array and its (4,4) ijk_to_ras."""
+    """Make a SimpleITK image (LPS) from a (k,j,i) array and its (4,4) ijk_to_ras."""
     import SimpleITK as sitk
 
     image = sitk.GetImageFromArray(voxels)
@@ -51,7 +51,7 @@ def to_image(voxels: np.ndarray, ijk_to_ras: np.ndarray) -> sitk.Image:
 
 
 def image_affine(image: sitk.Image | sitk.ImageFileReader) -> np.ndarray:
-    """Return the (4,4) ijk_to_ras of the first three axes of an image, or of the header that a reader has read."""
+    """Return the (4,4) ijk_to_ras of an image, or of the header that a reader has read. A fourth axis is ignored."""
     dimension = len(image.GetSpacing())
     lps = np.eye(4)
     lps[:3, :3] = (np.reshape(image.GetDirection(), (dimension, dimension)) * image.GetSpacing())[:3, :3]
@@ -60,11 +60,11 @@ def image_affine(image: sitk.Image | sitk.ImageFileReader) -> np.ndarray:
 
 
 def resample_upright(voxels: np.ndarray, ijk_to_ras: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Resample a sheared grid, as from a tilted gantry, onto the smallest perpendicular grid that covers it.
+    """Resample a sheared grid (from a tilted gantry) to the smallest perpendicular grid that covers the sheared grid.
 
-    voxels: (k,j,i) HU; ijk_to_ras: (4,4) whose axes need not be perpendicular. The new k axis keeps the direction of
-    the old (the table's movement), the new i axis stays as close to the old as possible. Interpolation is linear,
-    voxels outside the old grid become -1000 HU, spacing and dtype are kept. Returns (voxels, ijk_to_ras).
+    voxels: (k,j,i) HU; ijk_to_ras: (4,4) whose axes need not be perpendicular. The new k axis has the direction of the
+    old k axis (the movement of the table). The new i axis stays as close to the old i axis as possible. Interpolation
+    is linear, voxels outside the old grid become -1000 HU, spacing and dtype are kept. Returns (voxels, ijk_to_ras).
     """
     spacing = np.linalg.norm(ijk_to_ras[:3, :3], axis=0)
     old_i, old_j, new_k = (ijk_to_ras[:3, :3] / spacing).T
@@ -76,7 +76,7 @@ def resample_upright(voxels: np.ndarray, ijk_to_ras: np.ndarray) -> tuple[np.nda
     upright[:3, :3] = np.column_stack((new_i, new_j, new_k)) * spacing
 
     corners = np.array(list(product(*((0, n - 1) for n in voxels.shape[::-1]))))
-    # The tolerance keeps rounding from adding an empty layer.
+    # Without the tolerance of 1e-6, a rounding error could add an empty layer of voxels.
     ijk = transform_points(np.linalg.inv(upright) @ ijk_to_ras, corners)
     low, high = np.floor(ijk.min(axis=0) + 1e-6), np.ceil(ijk.max(axis=0) - 1e-6)
     upright[:3, 3] = transform_points(upright, low[None])[0]
@@ -85,7 +85,7 @@ def resample_upright(voxels: np.ndarray, ijk_to_ras: np.ndarray) -> tuple[np.nda
 
 
 def resample(voxels: np.ndarray, ijk_to_ras: np.ndarray, new_ijk_to_ras: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Resample (k,j,i) HU, linear between voxels, onto a grid of `size` i, j, k; -1000 HU outside, dtype kept."""
+    """Resample (k,j,i) HU linearly to a grid of `size` (i, j, k). Outside: -1000 HU. The dtype is kept."""
     import SimpleITK as sitk
 
     resampler = sitk.ResampleImageFilter()
@@ -99,7 +99,7 @@ def resample(voxels: np.ndarray, ijk_to_ras: np.ndarray, new_ijk_to_ras: np.ndar
 
 
 def _set_geometry(target: sitk.Image | sitk.ResampleImageFilter, ijk_to_lps: np.ndarray, prefix: str = "Set") -> None:
-    """Set origin, spacing and direction of an image or of a resampler's output."""
+    """Set origin, spacing and direction of an image, or (prefix "SetOutput") of the output of a resampler."""
     spacing = np.linalg.norm(ijk_to_lps[:3, :3], axis=0)
     getattr(target, prefix + "Origin")(ijk_to_lps[:3, 3].tolist())
     getattr(target, prefix + "Spacing")(spacing.tolist())
@@ -107,7 +107,7 @@ def _set_geometry(target: sitk.Image | sitk.ResampleImageFilter, ijk_to_lps: np.
 
 
 def rotations(angles: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(3, 3) rotations about x, about y and about z by three angles, radians."""
+    """Return three (3, 3) rotation matrices: about x, y and z, by the three `angles` in radians."""
     (cx, cy, cz), (sx, sy, sz) = np.cos(angles), np.sin(angles)
     about_x = np.array([[1, 0, 0], [0, cx, -sx], [0, sx, cx]])
     about_y = np.array([[cy, 0, sy], [0, 1, 0], [-sy, 0, cy]])

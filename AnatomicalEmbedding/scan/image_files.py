@@ -1,4 +1,4 @@
-"""Image files other than DICOM, read and written through SimpleITK with the checks that it leaves out."""
+"""Read and write image files other than DICOM, through SimpleITK and with checks that SimpleITK does not make."""
 
 import math
 import os
@@ -21,17 +21,17 @@ from .geometry import image_affine, transform_points
 from .nifti_header import NiftiGeometry, check_nifti
 from .text_headers import check_text_header
 
-_HEADERS = (".nhdr", ".mhd")  # whose voxels are in another file
-# Named, for otherwise every reader of ITK tries every file: GDCM takes gigabytes for one that only begins as DICOM.
+_HEADERS = (".nhdr", ".mhd")  # headers whose voxels are in a second file
+# The suffix decides the reader. Otherwise ITK tries all readers, and GDCM allocates gigabytes for some damaged files.
 _READERS = {".nii.gz": "Nifti", ".nii": "Nifti", ".nrrd": "Nrrd", ".nhdr": "Nrrd", ".mha": "Meta", ".mhd": "Meta"}
 IMAGE_SUFFIXES = tuple(_READERS)
 WRITABLE_SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".mha")
-# A qform further than this from the sform, at a corner of the volume, is noted.
+# If qform and sform differ by more than this at a corner of the volume, a note says so.
 _FORMS_AGREE_MM = 0.5
 
 
 def image_suffix(path: Path) -> str:
-    """Return the suffix of an image file that can be read, such as ".nii.gz", or "" for any other name."""
+    """Return the image suffix of a file name, such as ".nii.gz", or "" if files with this name cannot be read."""
     return next((suffix for suffix in IMAGE_SUFFIXES if path.name.lower().endswith(suffix)), "")
 
 
@@ -42,15 +42,15 @@ def display_name(path: Path) -> str:
 
 
 def is_label_map(path: Path) -> bool:
-    """Is an image file, by its name NAME.seg.*, the label map of a scan?"""
+    """Return True if a file is named NAME.seg.SUFFIX, which marks it as the label map of a scan."""
     return display_name(path).endswith(".seg")
 
 
 def read_image(path: Path) -> tuple[sitk.Image, tuple[str, ...]]:
-    """Read one scalar 3-D image; return it with notes on assumptions.
+    """Read one scalar 3-D image. Returns the image, and notes about assumptions made on the geometry.
 
-    A fourth dimension of length 1 is dropped. Raises VolumeError for an unknown suffix, a damaged or truncated file,
-    colour or vector pixels, any other number of dimensions, and a spacing outside 0.1 to 12 mm.
+    A fourth dimension of length 1 is removed. Raises VolumeError for an unknown suffix, a damaged or truncated file,
+    colour or vector pixels, another number of dimensions, and a spacing outside 0.1 to 12 mm.
     """
     suffix = image_suffix(path)
     if not suffix:
@@ -78,10 +78,10 @@ def read_image(path: Path) -> tuple[sitk.Image, tuple[str, ...]]:
 
 @contextmanager
 def _unambiguous(path: Path) -> Iterator[Path]:
-    """Give a path from which SimpleITK reads the right voxels.
+    """Yield a path from which SimpleITK reads the right voxels.
 
-    For scan.nii.gz, its NIfTI library silently reads scan.nii in the same folder if there is one (ITK 5.4); so the
-    file is then copied to a folder of its own.
+    If a folder holds scan.nii.gz and scan.nii, ITK 5.4 reads scan.nii when it is asked for scan.nii.gz. In this case
+    scan.nii.gz is copied to a temporary folder.
     """
     if image_suffix(path) == ".nii.gz" and path.with_suffix("").exists():
         with tempfile.TemporaryDirectory() as folder:
@@ -91,7 +91,7 @@ def _unambiguous(path: Path) -> Iterator[Path]:
 
 
 def _select_volume(reader: sitk.ImageFileReader, path: Path) -> None:
-    """Refuse all images but one scalar volume; make the reader drop a fourth dimension of length 1."""
+    """Raise VolumeError unless the image is one scalar volume. Set the reader to remove a 4th dimension of length 1."""
     size = reader.GetSize()
     shape = " x ".join(str(n) for n in size)
     if reader.GetNumberOfComponents() != 1:
@@ -111,7 +111,7 @@ def _select_volume(reader: sitk.ImageFileReader, path: Path) -> None:
 
 
 def _check_meta_data(reader: sitk.ImageFileReader, path: Path) -> None:
-    """Refuse a MetaImage whose data are missing or short, before SimpleITK does so and prints further lines."""
+    """Raise VolumeError if the data of a MetaImage are missing or too short. SimpleITK would print extra lines."""
     with path.open("rb") as stream:
         head = stream.read(1 << 16)
     start = head.find(b"ElementDataFile")
@@ -149,15 +149,17 @@ def _nifti_notes(geometry: NiftiGeometry, image: sitk.Image) -> tuple[str, ...]:
 
 _CHUNK = 1 << 20
 _NIFTI_HEADER = 352
-_HEADER_ENDS = {".nrrd": b"\n\n", ".mha": b"ElementDataFile = LOCAL\n"}  # compressed data follow
+_HEADER_ENDS = {".nrrd": b"\n\n", ".mha": b"ElementDataFile = LOCAL\n"}  # end of the header, before the compressed data
 
 
 def write_image(image: sitk.Image, path: str | Path) -> None:
-    """Write .nii, .nii.gz, .nrrd or .mha, compressed where the format can; a file of that name stays until this one is
-    known to be whole. Raises VolumeError for another suffix, or when the file cannot be written.
+    """Write .nii, .nii.gz, .nrrd or .mha, compressed if the format allows it.
+
+    An existing file is replaced only after the new file was checked to be complete. Raises VolumeError for another
+    suffix, or when the file cannot be written.
     """
     path = Path(path)
-    if not path.name.endswith(WRITABLE_SUFFIXES):  # SimpleITK accepts them in lower case only
+    if not path.name.endswith(WRITABLE_SUFFIXES):  # SimpleITK writes lower-case suffixes only
         raise VolumeError(f"{path}: cannot write this kind of file; use one of {', '.join(WRITABLE_SUFFIXES)}.")
     needed = image.GetNumberOfPixels() * image.GetNumberOfComponentsPerPixel() * image.GetSizeOfPixelComponent()
     try:
@@ -170,7 +172,7 @@ def write_image(image: sitk.Image, path: str | Path) -> None:
 
 
 def _voxel_bytes(path: Path) -> int:
-    """How many bytes of voxels a file holds on the disk (a .nii.gz: and of a header); 0 where its end is missing."""
+    """Return the bytes of voxels in a file, uncompressed (for .nii.gz with its header); 0 if the end is missing."""
     suffix = image_suffix(path)
     with path.open("r+b") as file:
         os.fsync(file.fileno())
@@ -181,7 +183,7 @@ def _voxel_bytes(path: Path) -> int:
             if start < 0:
                 return 0
             file.seek(start + len(_HEADER_ENDS[suffix]))
-        stream, count = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32), 0  # zlib or gzip, whose checksums are compared
+        stream, count = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32), 0  # zlib or gzip; checksums are verified
         try:
             while not stream.eof and (packed := file.read(_CHUNK)):
                 count += len(stream.decompress(packed))

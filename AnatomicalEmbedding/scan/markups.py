@@ -1,4 +1,4 @@
-"""Slicer's markups files (.mrk.json, schema 1.0.3): common parts of point lists and boxes. Positions are LPS mm."""
+"""Markups files of Slicer (.mrk.json, schema 1.0.3): code that point lists and boxes share. Positions are LPS mm."""
 
 import json
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from ..errors import PointsError
 from ..files import parse_json, write_text
 from .geometry import RAS_FROM_LPS
 
-ORIENTATION = (-1.0, 0.0, 0.0, 0.0, -1.0, 0.0, 0.0, 0.0, 1.0)  # along the patient's axes
+ORIENTATION = (-1.0, 0.0, 0.0, 0.0, -1.0, 0.0, 0.0, 0.0, 1.0)  # (3, 3) matrix, LPS: parallel to the patient's axes
 _SCHEMA = (
     "https://raw.githubusercontent.com/slicer/slicer/master/Modules/Loadable/Markups/Resources/Schema/"
     "markups-schema-v1.0.3.json#"
@@ -19,7 +19,7 @@ _SCHEMA = (
 
 
 def markup(kind: str, name: str, points: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The entry of one markups node: kind "Fiducial" or "ROI", control points as `control_point` makes them."""
+    """Make the entry of one markups node. kind: "Fiducial" or "ROI". points: results of `control_point`."""
     return {
         "type": kind,
         "name": name,
@@ -36,7 +36,7 @@ def markup(kind: str, name: str, points: Sequence[dict[str, Any]]) -> dict[str, 
 def control_point(
     number: int, label: str, position_lps: Sequence[float], description: str = "", status: str = "defined"
 ) -> dict[str, Any]:
-    """One control point; number: from 1 on. status: "defined" or "missing"."""
+    """Make one control point. number: 1 for the first point. status: "defined" or "missing"."""
     return {
         "id": str(number),
         "label": label,
@@ -52,7 +52,7 @@ def control_point(
 
 
 def write_file(path: Path, markups: Sequence[dict[str, Any]]) -> None:
-    """Write one file, complete or not at all. Raises PointsError when its name or folder cannot be used."""
+    """Write markups to one file, complete or not at all. Raises PointsError if its name or folder cannot be used."""
     if not path.name.lower().endswith(".json"):
         raise PointsError(f"{path}: must be named .mrk.json for Slicer to open it; change the name.")
     text = json.dumps({"@schema": _SCHEMA, "markups": list(markups)}, indent=2, ensure_ascii=False)
@@ -60,7 +60,7 @@ def write_file(path: Path, markups: Sequence[dict[str, Any]]) -> None:
 
 
 def read_text(path: Path) -> str:
-    """Read a file that a user names. Raises PointsError when it is missing or is not UTF-8 text."""
+    """Read a text file. Raises PointsError when the file is missing or is not UTF-8."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
@@ -72,7 +72,7 @@ def read_text(path: Path) -> str:
 
 
 def read_markups(path: Path) -> list[dict[str, Any]]:
-    """Read the entries of a file. Raises PointsError when it is missing, damaged or no markups file."""
+    """Read the entries of a markups file. Raises PointsError when it is missing, damaged or not a markups file."""
     try:
         document = parse_json(read_text(path))
     except json.JSONDecodeError as error:
@@ -86,8 +86,8 @@ def read_markups(path: Path) -> list[dict[str, Any]]:
 
 
 def frame_of(entry: dict[str, Any], path: Path) -> np.ndarray:
-    """Return the (4, 4) matrix from an entry's frame to RAS. Raises PointsError unless it is in LPS or RAS and mm."""
-    system, units = entry.get("coordinateSystem", "LPS"), entry.get("coordinateUnits", "mm")  # as Slicer assumes
+    """Return the (4, 4) matrix from the frame of an entry to RAS. Raises PointsError if it is not LPS or RAS in mm."""
+    system, units = entry.get("coordinateSystem", "LPS"), entry.get("coordinateUnits", "mm")  # Slicer's defaults
     if system not in ("LPS", "RAS"):
         raise PointsError(f"{path}: unknown coordinate system {system!r}; save it in LPS or RAS.")
     if (units[:1] if isinstance(units, list) else [units]) != ["mm"]:

@@ -1,8 +1,8 @@
-"""Checks of NIfTI files that SimpleITK leaves out: truncation and contradictory geometry.
+"""Checks of NIfTI files that SimpleITK does not make: truncated files and contradictory geometry.
 
-SimpleITK (its NIfTI library) fills the missing end of a truncated file with random memory, turns NaN into 0, replaces a
-zero spacing by 1 and drops a sheared sform in favour of the qform, all without an error; so the header, the length and
-floating-point voxels are checked here first.
+SimpleITK reports no error when it fills the missing end of a truncated file with random memory, turns NaN into 0,
+replaces a zero spacing by 1, or uses the qform instead of a sheared sform. This module therefore checks the header, the
+length and the floating-point voxels of a file before SimpleITK reads the file.
 Layout: nifti1.h, https://nifti.nimh.nih.gov/nifti-1.
 """
 
@@ -19,11 +19,11 @@ from ..errors import VolumeError
 from .checks import MAX_SHEAR, check_claimed, check_spacing, worst_shear
 
 _CHUNK = 1 << 20
-# With a qform to fall back on, SimpleITK reads past a slight shear of the sform: 0.5 mm over 500 mm.
+# If the file has a qform too, a slight shear of the sform is allowed: SimpleITK uses the qform. 0.5 mm over 500 mm.
 _MAX_SHEAR_WITH_QFORM = 1e-3
 _HEADER_BYTES = 348
 _NIFTI2_HEADER_BYTES = 540
-# Field of the NIfTI-1 header -> (offset, struct format).
+# Fields of the NIfTI-1 header: offset in bytes, struct format.
 _LAYOUT = {
     "dim": (40, "8h"), "datatype": (70, "h"), "bitpix": (72, "h"), "pixdim": (76, "8f"), "vox_offset": (108, "f"),
     "codes": (252, "2h"), "srow": (280, "12f"), "magic": (344, "3s"),
@@ -36,9 +36,9 @@ NiftiGeometry = tuple[np.ndarray | None, bool]
 
 
 def check_nifti(path: Path) -> NiftiGeometry:
-    """Read a .nii or .nii.gz to its end without keeping it, and return the geometry of its header.
+    """Check a .nii or .nii.gz file from start to end, and return the geometry in its header. Voxels are not kept.
 
-    Raises VolumeError when it is no NIfTI file, is truncated or damaged, holds NaN or infinite voxels, or has an
+    Raises VolumeError when the file is not NIfTI-1, is truncated or damaged, holds NaN or infinite voxels, or has an
     unusable spacing or sform.
     """
     try:
@@ -55,7 +55,7 @@ def check_nifti(path: Path) -> NiftiGeometry:
 
 
 def _read_fields(stream: BufferedIOBase, path: Path) -> dict[str, tuple]:
-    """Return the header's fields, and "order", the byte order as a struct prefix."""
+    """Return the fields of the header by the names in _LAYOUT, and "order": the byte order as a struct prefix."""
     header = stream.read(_HEADER_BYTES)
     for order in "<>" if len(header) == _HEADER_BYTES else "":
         length = struct.unpack_from(order + "i", header)[0]
@@ -63,7 +63,7 @@ def _read_fields(stream: BufferedIOBase, path: Path) -> dict[str, tuple]:
             raise VolumeError(f"{path}: is a NIfTI-2 file, which SimpleITK cannot read; convert it to NIfTI-1 or NRRD.")
         fields = {name: struct.unpack_from(order + code, header, at) for name, (at, code) in _LAYOUT.items()}
         dim, offset = fields["dim"], fields["vox_offset"][0]
-        # Another magic means voxels in a second file.
+        # The magic "n+1" means that header and voxels are in one file; other values are refused.
         known = length == _HEADER_BYTES and fields["magic"][0] == b"n+1"
         if known and 1 <= dim[0] <= 7 and min(dim[1 : dim[0] + 1]) > 0 and 0 <= offset < 1e9:
             return fields | {"order": (order,)}
@@ -71,14 +71,14 @@ def _read_fields(stream: BufferedIOBase, path: Path) -> dict[str, tuple]:
 
 
 def _check_data(stream: BufferedIOBase, fields: dict[str, tuple], path: Path) -> None:
-    """Read all voxels, which also verifies the checksum of compressed files; refuse missing ones, NaN and infinity."""
+    """Raise VolumeError if voxels are missing, NaN or infinite. Reading all voxels also verifies gzip's checksum."""
     dim, start = fields["dim"], int(fields["vox_offset"][0])
     needed = start + math.prod(dim[1 : dim[0] + 1]) * fields["bitpix"][0] // 8
     check_claimed(dim[1 : dim[0] + 1], max(fields["bitpix"][0] // 8, 1), path.stat().st_size, str(path))
     code = _FLOAT_CODES.get(fields["datatype"][0])
     stream.seek(start)
     length, bad = start, 0
-    while length <= needed and (chunk := stream.read(_CHUNK)):  # no further: it may go on for gigabytes
+    while length <= needed and (chunk := stream.read(_CHUNK)):  # stops after `needed` bytes: gigabytes may follow
         if code:
             dtype = np.dtype(fields["order"][0] + code)
             count = min(len(chunk), max(0, needed - length)) // dtype.itemsize

@@ -1,4 +1,4 @@
-"""Lists of anatomical points: Slicer markups (.mrk.json, LPS), CSV (label,r,a,s) and `x,y,z` on the command line."""
+"""Lists of points: read and write Slicer markups (.mrk.json, LPS) and CSV (label,r,a,s); parse `x,y,z` of a command."""
 
 import csv
 import io
@@ -20,9 +20,9 @@ _TO_RAS = {"RAS": np.eye(4), "LPS": RAS_FROM_LPS}
 
 @dataclass(frozen=True, eq=False)
 class PointList:
-    """Named points. points_ras: (N,3) float64 RAS mm; labels and descriptions: one per point (or no descriptions).
+    """Points with labels. points_ras: (N,3) float64 RAS mm; labels: N names; descriptions: N texts, or empty.
 
-    Raises PointsError when the numbers do not fit together or a coordinate is not finite.
+    Raises PointsError when the numbers of points, labels and descriptions differ, or a coordinate is not finite.
     """
 
     labels: tuple[str, ...]
@@ -48,12 +48,12 @@ class PointList:
 
     @property
     def points_lps(self) -> np.ndarray:
-        """(N, 3) LPS mm."""
+        """The points as (N, 3) LPS mm."""
         return transform_points(LPS_FROM_RAS, self.points_ras)
 
 
 def points_in_ras(points: np.ndarray | PointList, frame: str = "RAS") -> np.ndarray:
-    """Return the points of a list or an array (N, 3) as RAS mm. frame: "RAS" or "LPS", of an array.
+    """Return points as (N, 3) RAS mm. frame: "RAS" or "LPS", the frame of `points` if they are an array (N, 3).
 
     Raises PointsError for another frame or shape.
     """
@@ -77,13 +77,13 @@ def write_points(
     """Write points as a list that Slicer opens (.mrk.json), or as a table label,r,a,s (.csv) in RAS mm.
 
     Args:
-        path: of the file.
-        points: a PointList, or (N, 3) mm.
-        labels: of an array's points; default: 1, 2, 3 ...
-        frame: "RAS" or "LPS", of an array.
+        path: the file to write.
+        points: a PointList, or an array (N, 3) in mm.
+        labels: N labels, if `points` is an array; default: 1, 2, 3 ...
+        frame: "RAS" or "LPS", the frame of `points` if they are an array.
 
     Raises:
-        PointsError: the file cannot be written, or its name ends otherwise.
+        PointsError: the file cannot be written, or its name ends neither in .json nor in .csv.
     """
     if not isinstance(points, PointList):
         places = points_in_ras(points, frame)
@@ -100,9 +100,8 @@ def write_points(
 def read_points(path: str | Path) -> PointList:
     """Read points of a Slicer markups file (.mrk.json, .json) or a .csv with columns label,r,a,s in RAS mm.
 
-    Markups in LPS or RAS are understood, and the tables with label,l,p,s that Slicer exports; points without a defined
-    position are left out.
-    Raises PointsError when the file is missing, of another kind or damaged, or holds no point.
+    Markups may be in LPS or RAS. Tables with label,l,p,s, which Slicer exports, are read too. Points without a defined
+    position are left out. Raises PointsError when the file is missing, damaged or of another kind, or holds no point.
     """
     path = Path(path)
     if path.suffix.lower() not in (".json", ".csv"):
@@ -118,7 +117,7 @@ def read_points(path: str | Path) -> PointList:
 
 
 def parse_point(text: str, count: int = 3) -> np.ndarray:
-    """Parse "x,y,z", or another count of numbers in RAS mm. Raises PointsError otherwise."""
+    """Parse "x,y,z" in RAS mm, or `count` numbers with commas. Raises PointsError if the text is something else."""
     try:
         values = np.array([float(part) for part in text.split(",")])
     except ValueError:
@@ -132,8 +131,8 @@ def parse_point(text: str, count: int = 3) -> np.ndarray:
 def write_markups(path: str | Path, points: PointList, name: str = "", missing: Sequence[bool] | None = None) -> None:
     """Write a .mrk.json point list (Fiducial, LPS mm, schema 1.0.3) that Slicer >= 5 opens.
 
-    name: of the list in Slicer; the file's name if empty. missing: points that are not in the scan; Slicer lists but
-    does not draw them. Raises PointsError when the file cannot be written.
+    name: name of the list in Slicer; default: the name of the file. missing: for each point, True if it is not in the
+    scan; Slicer lists these points but does not draw them. Raises PointsError when the file cannot be written.
     """
     path = Path(path)
     descriptions = points.descriptions or ("",) * len(points)
@@ -176,7 +175,7 @@ def _read_csv(path: Path) -> list[_Row]:
     rows: list[_Row] = []
     try:
         names = reader.fieldnames = [str(name).strip().lower() for name in reader.fieldnames or ()]
-        # Slicer's own point tables have l,p,s and a column `defined`.
+        # Point tables that Slicer exports have the columns l,p,s and `defined`.
         system = "LPS" if {"l", "p"} <= set(names) else "RAS"
         missing = [column for column in ("label", *system.lower()) if column not in names]
         if missing and ";" in "".join(names):

@@ -1,5 +1,6 @@
-"""The scans of folders: image files, and DICOM series of many patients and studies, found without reading voxels; and
-short names that tell them apart.
+"""Find the scans in folders without reading voxels: image files, and DICOM series of many patients and studies.
+
+Each scan also gets a short name that no other scan has.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ _LABEL = re.compile(r"(.+)#([0-9.]+)")  # see `Source.label`
 
 @dataclass(frozen=True)
 class Source:
-    """One scan to read, usable or not.
+    """One scan that was found. It is not read yet and may be unusable.
 
-    path: an image file, or the folder of a DICOM series. series: its SeriesInstanceUID, or "". files: names of its
-    slices in that folder. alone: whether it is the folder's only series. size: bytes. changed_ns: time of change.
-    unfit: why a series, by its headers, is no CT volume; "" for all others.
+    path: an image file, or the folder of a DICOM series. series: the SeriesInstanceUID, or "" for an image file. files:
+    names of the slices in the folder. alone: True if the folder holds no other series. size: bytes. changed_ns: time of
+    the last change. unfit: the reason why a DICOM series is not a CT volume, from its headers; otherwise "".
     """
 
     path: str
@@ -40,23 +41,22 @@ class Source:
 
     @property
     def label(self) -> str:
-        """The path of the scan, with the series where a folder holds several: path#series."""
+        """The path of the scan. If its folder holds several series: path#series."""
         return self.path if self.alone else f"{self.path}#{self.series}"
 
     def read(self) -> Volume:
-        """The scan. Raises VolumeError as `Volume.read`."""
+        """Read the scan. Raises VolumeError for the same reasons as `Volume.read`."""
         if self.series:
             return Volume.read_slices([Path(self.path, name) for name in self.files], self.label)
         return Volume.read(self.path)
 
 
 def list_sources(roots: Sequence[Path], unreadable: Callable[[str], None]) -> Iterator[Source]:
-    """Every scan in folders and their subfolders, in the order of their names, without label maps. A root that is a
-    file is a scan, label map or not.
+    """Yield every scan in folders and their subfolders, sorted by name. Label maps (NAME.seg.SUFFIX) are left out.
 
-    One folder holds the whole of a DICOM series: parts of it in other folders count as further scans.
-    unreadable: receives a sentence for each folder that cannot be listed.
-    Raises AnatomicalEmbeddingError for a root that does not exist.
+    A root that is a file is always a scan, even if it is a label map. If the files of a DICOM series lie in several
+    folders, each folder gives a scan of its own. unreadable: called with a sentence for each folder that cannot be
+    listed. Raises AnatomicalEmbeddingError for a root that does not exist.
     """
     for root in roots:
         if not root.exists():
@@ -72,12 +72,14 @@ def list_sources(roots: Sequence[Path], unreadable: Callable[[str], None]) -> It
 def find_scans(
     given: Sequence[str | Path], report: Callable[[str], None], series: Sequence[str] = (), output: Path | None = None
 ) -> dict[str, Source]:
-    """The scans of files, and of folders and all below them, each once, by a name that tells it from the others.
+    """Find the scans of files, and of folders with all subfolders. Returns each scan once, by a unique short name.
 
-    report: receives a sentence for each DICOM series that is left out, since it is no CT volume and its folder holds
-    CT volumes, and for each folder that cannot be listed. series: a folder that holds any of these series gives only
-    them. output: a folder of results, which is not searched. A path without a scan becomes a source, too: reading it
-    raises the error that says why. Raises AnatomicalEmbeddingError for a series that no folder holds.
+    A DICOM series that is not a CT volume is left out if other series under the same path are CT volumes. A path
+    without a scan also becomes a source; reading this source raises the error that explains it.
+
+    report: called with a sentence for each series that is left out, and for each folder that cannot be listed. series:
+    UIDs; from a folder that holds some of these series, only these series are used. output: a folder of results, which
+    is not searched. Raises AnatomicalEmbeddingError if no folder holds one of `series`.
     """
     found: dict[Path, Source] = {}
     for scan in given:
@@ -99,11 +101,11 @@ def find_scans(
 
 
 def distinct_names(scans: Sequence[str | Path]) -> list[str]:
-    """A short name for each scan, no two alike without regard to case: its file or folder, without an image suffix.
+    """Return a short name for each scan: its file or folder without an image suffix. Names are unique, ignoring case.
 
-    scans: paths, or labels of sources. Scans with one name get the parts of their paths that differ: folders before the
-    name, the series after it, as few as are enough. a/ct.nii.gz and b/ct.nii.gz become a_ct and b_ct. Names that are
-    still alike, such as those of ct.nii.gz and ct.nrrd in one folder, get numbers: _2, _3 ...
+    scans: paths, or labels of sources. If scans would get the same name, folders are added before the name and parts of
+    the series UID after it, as few as needed: a/ct.nii.gz and b/ct.nii.gz become a_ct and b_ct. Names that are still
+    equal, for example of ct.nii.gz and ct.nrrd in one folder, get numbers: _2, _3 ...
     """
     parts = [_parts(str(scan)) for scan in scans]
     alike: dict[str, list[int]] = {}
@@ -123,17 +125,20 @@ def distinct_names(scans: Sequence[str | Path]) -> list[str]:
 
 
 def _parts(scan: str) -> tuple[list[str], str, list[str]]:
-    """The folders above a scan, its name, and the parts of its series."""
+    """Split the label of a scan into the folders above it, its name, and the parts of its series UID between dots."""
     series = _LABEL.fullmatch(scan)
-    if series and _exists(scan):  # no series but a name with a #
+    if series and _exists(scan):  # the # is part of the file's name
         series = None
     path = Path(os.path.normpath(Path(series[1] if series else scan).absolute()))
-    above = [re.sub(r"[\\/:]", "", part) for part in path.parts[:-1]]  # the root and drives are no part of a name
+    above = [re.sub(r"[\\/:]", "", part) for part in path.parts[:-1]]  # names hold no slashes, backslashes or colons
     return above, display_name(path), series[2].split(".") if series else []
 
 
 def _telling(rows: list[list[str]], known: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Columns of rows that tell the rows further apart, each after the columns before it and those that are known."""
+    """Choose columns of `rows`, from left to right, until they tell apart all rows that differ.
+
+    known: columns chosen before. A column is chosen only if it separates rows that earlier columns do not separate.
+    """
     chosen: list[tuple[str, ...]] = []
     for column in zip_longest(*rows, fillvalue=""):
         before = [*known, *chosen]
@@ -143,9 +148,9 @@ def _telling(rows: list[list[str]], known: list[tuple[str, ...]]) -> list[tuple[
 
 
 def read_scan(scan: str) -> Volume:
-    """A scan by the name that a cohort gives it, as places.csv has it: a file, a folder, or folder#series.
+    """Read a scan by its label in a cohort, as in places.csv: a file, a folder, or folder#series.
 
-    Raises AnatomicalEmbeddingError where nothing of that name is there any more, VolumeError as `Volume.read`.
+    Raises AnatomicalEmbeddingError if the scan does not exist any more, VolumeError for the reasons of `Volume.read`.
     """
     path = scan if _exists(scan) else scan.rpartition("#")[0]
     if path and _exists(path):
@@ -156,13 +161,13 @@ def read_scan(scan: str) -> Volume:
 
 
 def _exists(name: str) -> bool:
-    with suppress(OSError, ValueError):  # a name that no file could have
+    with suppress(OSError, ValueError):  # the name is not a valid file name
         return Path(name).exists()
     return False
 
 
 def _walk(root: Path, unreadable: Callable[[str], None]) -> Iterator[tuple[Path, list[str]]]:
-    """Folders and the names of their files; links are followed, each folder is visited once."""
+    """Yield each folder with the names of its files. Links are followed, but each folder is visited only once."""
 
     def refused(error: OSError) -> None:
         unreadable(f"{error.filename}: cannot be listed ({error.strerror}); check its permissions.")
@@ -195,7 +200,7 @@ def _in_folder(folder: Path, names: list[str]) -> Iterator[Source]:
         for path in damaged:
             yield _source(path, "", (path,), True)
     for uid, (files, unfit) in series.items():
-        whole = sorted([*files, *damaged]) if alone else files  # a scan with a damaged slice is not whole
+        whole = sorted([*files, *damaged]) if alone else files  # damaged slices are included, so that reading fails
         yield _source(folder, uid, tuple(whole), alone, unfit)
 
 
@@ -211,7 +216,7 @@ def _source(path: Path, series: str, files: tuple[Path, ...], alone: bool, unfit
     for file in files:
         try:
             state = file.stat()
-        except OSError:  # a link to nowhere, reported when it is read
+        except OSError:  # a broken link; reading it will report the error
             continue
         size, changed = size + state.st_size, max(changed, state.st_mtime_ns)
     return Source(str(path), series, tuple(file.name for file in files) if series else (), alone, size, changed, unfit)

@@ -1,7 +1,7 @@
-"""Headers of NRRD and MetaImage files: headers that would crash ITK, and so the whole program, are refused.
+"""Refuse headers of NRRD and MetaImage files that would crash ITK, and with it the whole program.
 
-In ITK 5.4, a field of a NRRD header that is wrong and longer than its buffers (NrrdIO, sprintf), and a MetaImage of
-more than ten axes, are segmentation faults; axes with absurdly large numbers make it search for ever.
+ITK 5.4 ends with a segmentation fault if a wrong field of a NRRD header is longer than the buffers of NrrdIO, or if a
+MetaImage has more than ten axes. ITK 5.4 never finishes reading if a header has extremely large positions.
 Formats: teem.sourceforge.net/nrrd/format.html and itk.org/Wiki/MetaIO/Documentation.
 """
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from ..errors import VolumeError
 
 _HEADER_BYTES = 1 << 20
-_LONGEST_FIELD = 400  # characters; three directions in full precision take 230
+_LONGEST_FIELD = 400  # characters; the longest valid field, three directions in full precision, has 230
 _FREE_TEXT = (b"content:", b"data file:", b"datafile:")
 _MOST_AXES = 4
 _LARGEST_POSITION_MM = 1e6
@@ -24,7 +24,7 @@ _NUMBER = re.compile(rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|inf", re.IGNORECA
 
 
 def check_text_header(path: Path) -> None:
-    """Raise VolumeError for a header that ITK would not survive; files of other kinds pass. Raises OSError."""
+    """Raise VolumeError for a NRRD or MetaImage header that would crash ITK. Ignores other files. Raises OSError."""
     suffix = path.suffix.lower()
     if suffix not in (".nrrd", ".nhdr", ".mha", ".mhd"):
         return
@@ -45,5 +45,5 @@ def check_text_header(path: Path) -> None:
 
 
 def _is_free(line: bytes) -> bool:
-    """A comment, a pair of key and value, or free text."""
+    """Return True if a line may be long: a comment, a pair of key and value, or free text."""
     return line.startswith(b"#") or b":=" in line or line.lower().startswith(_FREE_TEXT)

@@ -1,6 +1,6 @@
-"""Volume: the voxels of one CT and where they are in the patient. Reads and writes NIfTI, NRRD, MHA and DICOM.
+"""Volume: the voxels of one CT and their position in the patient, in RAS mm.
 
-World coordinates are RAS mm.
+Reads NIfTI, NRRD, MetaImage and DICOM; writes NIfTI, NRRD and .mha.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ _MAX_TILT_DEG = 45.0  # a larger tilt means a damaged header
 
 @dataclass(frozen=True, eq=False)
 class Volume:
-    """One CT: voxels in Hounsfield units and their place in the patient.
+    """One CT: voxels in Hounsfield units and their position in the patient.
 
     voxels: (k,j,i) array, int16 or float32.
     ijk_to_ras: (4,4) float64, maps the voxel centre (i,j,k,1) to RAS mm. Any axis order, flip or rotation; no shear.
-    name: for messages and reports. path: its file or folder. notes: changes that the reader made.
+    name: display name in messages and reports. path: file or folder of the scan. notes: changes that the reader made.
 
-    Raises VolumeError when voxels are not 3-D, not finite, or the geometry is not usable. That they are a CT is checked
-    by `read`, by `from_array`, and when the volume is embedded.
+    Raises VolumeError when voxels are not 3-D or not finite, or when the geometry is not usable. `read`, `from_array`
+    and embedding also check that the voxels look like CT; the constructor does not.
     """
 
     voxels: np.ndarray
@@ -80,19 +80,19 @@ class Volume:
         frame: str = "RAS",
         name: str = "",
     ) -> Volume:
-        """Return any scan as a Volume, checked as `read` checks a file.
+        """Convert any kind of scan to a Volume, with the same checks as `read`.
 
         Args:
             source: a Volume; the path of a file or DICOM folder; an image of SimpleITK; an image of nibabel, TorchIO or
-                MONAI, whose voxels are (i, j, k); or an array or torch tensor (k, j, i) in Hounsfield units. A further
-                axis of length 1, such as a channel, is left out.
-            affine: (4, 4) of an array: voxel (i, j, k) to mm.
-            spacing: (3,) mm along i, j, k, in place of `affine`: i then runs to the left, j to the back, k upwards.
-            frame: of `affine`, "RAS" or "LPS".
-            name: for messages and reports.
+                MONAI, whose voxels are (i, j, k); or an array or torch tensor (k, j, i) in Hounsfield units. A fourth
+                axis of length 1, such as a channel, is removed.
+            affine: (4, 4) matrix from voxel (i, j, k) to mm. Needed for an array unless `spacing` is given.
+            spacing: (3,) mm along i, j, k, instead of `affine`: i then runs to the left, j to the back, k upwards.
+            frame: frame of `affine`, "RAS" or "LPS".
+            name: display name in messages and reports.
 
         Raises:
-            TypeError: `source` is no scan, or an array has neither `affine` nor `spacing`.
+            TypeError: `source` is not a scan, or an array has neither `affine` nor `spacing`.
             VolumeError: the scan is not a CT volume in Hounsfield units.
         """
         if isinstance(source, Volume):
@@ -124,7 +124,7 @@ class Volume:
 
     @classmethod
     def read(cls, path: str | Path, series: str | None = None) -> Volume:
-        """Read a CT: .nii, .nii.gz, .nrrd, .nhdr, .mha, .mhd, a DICOM folder, or one DICOM file (its whole series).
+        """Read a CT: .nii, .nii.gz, .nrrd, .nhdr, .mha, .mhd, a DICOM folder, or the series of one DICOM file.
 
         series: DICOM SeriesInstanceUID, needed when a folder holds several CT volumes (see `dicom.list_series`).
         Raises VolumeError when the file is missing, damaged or not a CT volume in Hounsfield units.
@@ -147,9 +147,9 @@ class Volume:
 
     @classmethod
     def read_slices(cls, files: Iterable[Path], path: str | Path) -> Volume:
-        """Read a DICOM series whose files are known, without looking at others. path: their folder, for messages.
+        """Read a DICOM series from the list of its files. path: the folder of the series, for messages.
 
-        Raises VolumeError as `read`.
+        Raises VolumeError for the same reasons as `read`.
         """
         try:
             volume = _from_arrays(display_name(Path(path)), path, *dicom.read_files(files, Path(path)))
@@ -159,7 +159,7 @@ class Volume:
         return volume
 
     def write(self, path: str | Path) -> None:
-        """Write .nii, .nii.gz, .nrrd or .mha, compressed where the format can; nothing is left half-written.
+        """Write .nii, .nii.gz, .nrrd or .mha, compressed if the format allows it; complete or not at all.
 
         Raises VolumeError for another suffix, or when the file cannot be written.
         """
@@ -167,8 +167,10 @@ class Volume:
 
     @classmethod
     def from_array(cls, voxels: np.ndarray, ijk_to_ras: np.ndarray, name: str = "") -> Volume:
-        """A CT of voxels (k,j,i) that another program read, processed as `read` does: padding flattened, shear
-        resampled upright. Raises VolumeError when it is not a CT volume in Hounsfield units.
+        """Make a Volume from voxels (k,j,i) that another program has read.
+
+        As in `read`, padding is set to -1024 HU, and a sheared grid is resampled to perpendicular axes. Raises
+        VolumeError when the voxels are not a CT volume in Hounsfield units.
         """
         volume = _from_arrays(name, "", voxels, np.asarray(ijk_to_ras, dtype=np.float64))
         check_ct(volume)
@@ -176,7 +178,7 @@ class Volume:
 
     @classmethod
     def from_sitk(cls, image: sitk.Image, name: str = "", path: str | Path = "", notes: tuple[str, ...] = ()) -> Volume:
-        """Convert a SimpleITK image (LPS). A sheared image is resampled upright, which is noted."""
+        """Convert a SimpleITK image (LPS). A sheared image is resampled to perpendicular axes, with a note about it."""
         where = str(path) or name or "image"
         if image.GetDimension() != 3 or image.GetNumberOfComponentsPerPixel() != 1:
             kind = f"{image.GetDimension()}-D, {image.GetPixelIDTypeAsString()}"
@@ -189,7 +191,7 @@ class Volume:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """(nk, nj, ni)."""
+        """Number of voxels (nk, nj, ni)."""
         return self.voxels.shape
 
     @cached_property
@@ -200,22 +202,22 @@ class Volume:
 
     @cached_property
     def ras_to_ijk(self) -> np.ndarray:
-        """(4,4): RAS mm to continuous (i,j,k)."""
+        """(4,4) matrix from RAS mm to continuous indices (i,j,k)."""
         return np.linalg.inv(self.ijk_to_ras)
 
     @cached_property
     def bounds_ras(self) -> np.ndarray:
-        """(2,3): lowest and highest RAS mm of the box of voxel outer edges."""
+        """(2,3) lowest and highest RAS mm of the scan, including the outer half voxels."""
         return bounds_of(self.ijk_to_ras, self.shape)
 
     def contains(self, points_ras: np.ndarray) -> np.ndarray:
-        """(N,) bool: does the point lie within the outer edges of the voxels? points_ras: (N,3) RAS mm."""
+        """Return (N,) bool: True where a point lies inside the outer edges of the voxels. points_ras: (N,3) RAS mm."""
         return in_grid(transform_points(self.ras_to_ijk, points_ras), self.shape)
 
     def sample(self, points_ras: np.ndarray, outside: float = OUTSIDE_HU) -> np.ndarray:
-        """(N,) float64 HU at (N,3) RAS mm points, trilinear; `outside` where `contains` is False.
+        """Return (N,) float64 HU at points (N,3) RAS mm, trilinear. A point that is not in the scan gets `outside`.
 
-        Between the outermost voxel centres and the edge of the volume the outermost value holds.
+        In the outer half of an edge voxel, the value of the edge voxel is used.
         """
         points_ras = np.asarray(points_ras, dtype=np.float64)
         inside = self.contains(points_ras)
@@ -241,7 +243,7 @@ def check_ct(volume: Volume) -> None:
 
 
 def check_voxels(volume: Volume) -> None:
-    """Raise VolumeError unless the voxels look like CT in Hounsfield units, those of an array in the right order."""
+    """Raise VolumeError unless the voxels look like CT in Hounsfield units. For arrays, check the order of axes too."""
     where = volume.path or volume.name or "volume"
     check_hounsfield(volume.voxels, where)
     if not volume.path:
@@ -251,7 +253,10 @@ def check_voxels(volume: Volume) -> None:
 def _from_arrays(
     name: str, path: str | Path, voxels: np.ndarray, ijk_to_ras: np.ndarray, notes: tuple[str, ...] = ()
 ) -> Volume:
-    """Build a Volume from a reader's arrays: padding flattened, whole numbers as int16, shear resampled away."""
+    """Make a Volume from the arrays of a reader.
+
+    Padding is set to -1024 HU, whole numbers become int16, and a sheared grid is resampled to perpendicular axes.
+    """
     where = str(path) or name or "image"
     voxels = as_hu_array(voxels, where)
     if voxels.dtype != np.int16 and np.abs(voxels).max() <= np.iinfo(np.int16).max:
