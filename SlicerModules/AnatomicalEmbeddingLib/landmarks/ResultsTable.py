@@ -1,4 +1,4 @@
-"""Matches as a table node, which Slicer shows, saves and exports as CSV."""
+"""Writes the matches into a table node, which Slicer can show, save and export as CSV."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ COLUMNS = ("label", "scan", "r", "a", "s", "status", "expected_error_mm", "proba
 
 
 def writeResults(scene, logic: LandmarkLogic):
-    """Write all matches into the logic's table node, which is made if need be: a row a point and scan, world RAS mm."""
+    """Write all matches into the table node of the point list: a row for each point and scan, in world RAS mm.
+
+    The table node is created if the scene has none for this point list. Returns the node.
+    """
     tables = nodesOf(scene, "vtkMRMLTableNode")
     node = next((each for each in tables if each.GetNodeReference(SOURCE_ROLE) is logic.points), None)
     if node is None:
@@ -35,7 +38,10 @@ def writeResults(scene, logic: LandmarkLogic):
 
 
 def rowOf(label: str, volumeNode, place, answer: Answer | None = None) -> tuple[str, ...]:
-    """Texts of COLUMNS. place: (3,) world mm, None where no point is shown. answer: None for the template's point."""
+    """Return one text for each of COLUMNS. place: (3,) world mm, None if the answer has no position.
+
+    answer: None for a row about the template's own point.
+    """
     where = ("", "", "") if place is None else tuple(f"{value:.3f}" for value in place)
     status, worth = "template", ("", "")
     if answer is not None:
