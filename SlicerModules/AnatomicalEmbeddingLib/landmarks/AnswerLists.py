@@ -75,9 +75,8 @@ class AnswerLists:
         each.keep(answers)
 
     def tidy(self) -> None:
-        """Remove answers to deleted template points, and copy the labels of the others.
-
-        If the user deleted the point of an answer, the answer's status becomes REMOVED (not visible).
+        """Remove answers to deleted template points, and copy all labels. An answer that the user deleted gets the
+        status REMOVED (not visible).
         """
         makeIdsUnique(self.points)
         wanted = set(definedIds(self.points))
@@ -96,10 +95,8 @@ class AnswerLists:
             each.keep(kept)
 
     def retract(self, pointId: str, keptFor: Sequence = ()) -> None:
-        """Remove the answers to a template point that has moved.
-
-        Answers in the targets `keptFor` stay, because the caller overwrites them at once. The user's own answers stay
-        in all targets and are marked as outdated.
+        """Remove the answers to a template point that has moved. Answers in the targets `keptFor` stay, because the
+        caller overwrites them at once. The user's own answers stay in all targets and are marked as outdated.
         """
         for each in self.lists.values():
             answers = each.answers
@@ -111,10 +108,7 @@ class AnswerLists:
             each.keep(answers)
 
     def forget(self, ids: Iterable[str], volumeNode=None, corrections: bool = False) -> None:
-        """Remove the answers to points `ids`. volumeNode: one target, or None for all targets.
-
-        corrections: True also removes the user's own answers.
-        """
+        """Remove the answers to points `ids`. volumeNode: None for all targets. corrections: also the user's own."""
         for each in self.lists.values():
             if volumeNode is None or each.volumeNode is volumeNode:
                 answers = each.answers

@@ -21,10 +21,7 @@ def isPreview(listNode, index: int) -> bool:
 
 
 def makeIdsUnique(listNode) -> None:
-    """If several points have the same ID, give all but the first new IDs.
-
-    Equal IDs occur because MRML counts point IDs from 1 again after a list was loaded or restored.
-    """
+    """Give a new ID to each point whose ID occurs before in the list. MRML repeats IDs after a list was loaded."""
     seen: set[str] = set()
     for n in range(listNode.GetNumberOfControlPoints()):
         while (pointId := listNode.GetNthControlPointID(n)) in seen or not pointId:

@@ -31,10 +31,7 @@ class LandmarkHistory(UndoStack[_State | None]):
         self._scene = scene
 
     def record(self, source, answerLists: Iterable[AnswerList], isStep: bool) -> None:
-        """Record the present state.
-
-        isStep: True if the user may have changed the lists: this adds an undo step. False if only new answers came in.
-        """
+        """Record the present state. isStep: True adds an undo step; False if only new answers came in."""
         lists = {source.GetID(): (_copy(source), None)}
         lists |= {each.node.GetID(): (_copy(each.node), each.answers) for each in answerLists}
         state = _State([(nodeId, _content(copy), answers) for nodeId, (copy, answers) in lists.items()], lists)

@@ -267,10 +267,7 @@ class LandmarkLogic(Listener):
             self.points.RemoveNthControlPoint(index)
 
     def matchAgain(self, pointIds: Iterable[str] | None = None, volumeNode=None, corrections: bool = False) -> None:
-        """Match points again. pointIds: None for all points. volumeNode: None for all targets.
-
-        corrections: True also replaces the user's own answers.
-        """
+        """Match points again; None for all points or all targets. corrections: also replace the user's own answers."""
         if self.points is None:
             return
         with self._writing:

@@ -49,10 +49,7 @@ class LandmarkViews:
             Views.takeClicksIn(self.scene, points, ())
 
     def endPlacing(self, points) -> None:
-        """Call `placeInOwnViews` when the user no longer places points.
-
-        It cannot be called earlier: the view whose click ended placing still uses the list.
-        """
+        """Call `placeInOwnViews` if no point is being placed. Before that, the view of the click still uses the list."""
         if points is not None and not Views.isPlacing(self.scene):
             self.placeInOwnViews(points)
 

@@ -12,10 +12,7 @@ COLUMNS = ("label", "scan", "r", "a", "s", "status", "expected_error_mm", "proba
 
 
 def writeResults(scene, logic: LandmarkLogic):
-    """Write all matches into the table node of the point list: a row for each point and scan, in world RAS mm.
-
-    The table node is created if the scene has none for this point list. Returns the node.
-    """
+    """Write all matches into the point list's table node: a row for each point and scan, world RAS mm. Returns it."""
     tables = nodesOf(scene, "vtkMRMLTableNode")
     node = next((each for each in tables if each.GetNodeReference(SOURCE_ROLE) is logic.points), None)
     if node is None:
@@ -38,10 +35,7 @@ def writeResults(scene, logic: LandmarkLogic):
 
 
 def rowOf(label: str, volumeNode, place, answer: Answer | None = None) -> tuple[str, ...]:
-    """Return one text for each of COLUMNS. place: (3,) world mm, None if the answer has no position.
-
-    answer: None for a row about the template's own point.
-    """
+    """Return the texts of COLUMNS. place: (3,) world mm, None if unknown. answer: None for the template's own point."""
     where = ("", "", "") if place is None else tuple(f"{value:.3f}" for value in place)
     status, worth = "template", ("", "")
     if answer is not None:

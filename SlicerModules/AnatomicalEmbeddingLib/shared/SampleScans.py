@@ -23,7 +23,7 @@ def registerSampleData() -> None:
 
 
 def sampleSources() -> list[dict]:
-    """Return the arguments of `registerCustomSampleDataSource` for each sample. Files on disk have `file:` addresses."""
+    """Return the arguments of `registerCustomSampleDataSource` for each sample. Files on disk have `file:` URIs."""
     from AnatomicalEmbedding.resources import resource
 
     folder = resource("SampleData")

@@ -27,9 +27,9 @@ class SceneJob(Listener):
         self._job = SceneJob(scene, store, "find boxes again")
         self._job.start(self._find(volume))  # then call self._job.poll() a few times a second, after MapStore.poll
 
-    A `yield` without a value waits for the next poll. An AnatomicalEmbeddingError that the generator does not catch ends
-    the generator and is reported. `cancel`, a change of weights and the closing of the scene also end a generator; it
-    can clean up in `finally`. Generators with different names run at the same time and share one background thread.
+    A `yield` without a value waits for the next poll. An uncaught AnatomicalEmbeddingError ends the generator and is
+    reported. `cancel`, a change of weights and the closing of the scene also end the generator; it can clean up in
+    `finally`. Generators with different names run at the same time and share one background thread.
 
     Signal changed(): a generator has started or ended. Signal reported(sentence): a message for the user. progress:
     (share, name) of the latest step; share is 0 to 1.

@@ -121,10 +121,8 @@ def showOnlyIn(displayNode, scene, volumeNode) -> None:
 
 
 class OwnViews:
-    """Draws display nodes only in the views of their volume, also after the views have changed.
-
-    It applies to display nodes that were given to `showOnlyIn`, also those of a loaded scene, and to the display nodes
-    of nodes that have a reference to a volume with a role of _MARKS_OF.
+    """Draws display nodes only in the views of their volume, also after the views have changed. This applies to display
+    nodes given to `showOnlyIn`, also before the scene was saved, and to nodes that refer to a volume by _MARKS_OF.
     """
 
     def __init__(self, scene) -> None:

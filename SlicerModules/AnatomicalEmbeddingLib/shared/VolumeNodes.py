@@ -129,9 +129,7 @@ def addDerived(scene, name: str, source, voxels: np.ndarray, matrix: np.ndarray,
     transform, and parent in the subject hierarchy, the new volume gets.
     """
     node = scene.AddNewNodeByClass(_CLASS, freeName(scene, name))
-    node.SetNodeReferenceID(
-        SOURCE_ROLE, source.GetID()
-    )  # set before the voxels, so that `scans` never includes the node
+    node.SetNodeReferenceID(SOURCE_ROLE, source.GetID())  # set first: `scans` must never include the node
     slicer.util.updateVolumeFromArray(node, voxels)
     node.SetIJKToRASMatrix(slicer.util.vtkMatrixFromArray(matrix))
     node.SetVoxelValueQuantity(source.GetVoxelValueQuantity())

@@ -55,10 +55,7 @@ def readValidations(folder: str | Path) -> list[dict[str, float]]:
 
 
 def bestOf(validations: list[dict[str, float]]) -> dict[str, float] | None:
-    """Return the row whose weights the run keeps: the first row with the smallest error, averaged over all kinds.
-
-    None if there are no rows.
-    """
+    """Return the row whose weights the run keeps: the first row with the smallest mean error over kinds, or None."""
     return min(validations, key=lambda row: np.mean([row[kind] for kind in row if kind != "step"]), default=None)
 
 

@@ -70,9 +70,7 @@ class TrainingPanel:
     def poll(self) -> None:
         """Read and show the progress of the run. Call it a few times a second."""
         if self.process.running:
-            time.sleep(
-                _YIELD_SECONDS
-            )  # lets the threads that read the run's output hold Python's lock; see Session.tick
+            time.sleep(_YIELD_SECONDS)  # the threads that read the output need Python's lock; see Session.tick
             self.process.poll()
             self.update()
 

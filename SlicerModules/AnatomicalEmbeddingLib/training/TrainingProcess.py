@@ -32,10 +32,7 @@ class TrainingProgress:
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """How a run ended. outcome: FINISHED (with weights), STOPPED (can be continued) or FAILED. sentence: why it failed.
-
-    steps: number of finished steps.
-    """
+    """How a run ended: FINISHED (with weights), STOPPED (can be continued) or FAILED (sentence: the reason)."""
 
     outcome: str
     weights: Path | None = None

@@ -33,10 +33,7 @@ _REST_SECONDS = 0.12  # a name is looked up when the point has not changed for t
 
 @dataclass(eq=False)
 class _Query:
-    """Words and their places. at: index of the place that is shown.
-
-    found, failed: for the place that is shown, the answers and the error messages, by volume ID.
-    """
+    """Words and their places. at: index of the shown place. found, failed: its answers and errors, by volume ID."""
 
     text: str = ""
     steps: list[Step] = field(default_factory=list)

@@ -64,10 +64,7 @@ def stepsOf(text: str) -> tuple[list[Step], list[str]]:
 
 
 def _ended(text: str) -> str:
-    """Complete a text that is only the beginning of a place name.
-
-    A text is completed if it has only one completion, or only one that adds no further word. Otherwise returns `text`.
-    """
+    """Complete the beginning of a place name, if it has one completion, or one that adds no further word."""
     from AnatomicalEmbedding.words import completions, parse
 
     offers = [] if parse(text) else completions(text)
@@ -92,10 +89,8 @@ def titleOf(step: Step) -> str:
 
 
 def nameOf(finder: PlaceFinder, point: np.ndarray) -> str:
-    """Return the name of the structure at a point with its probability.
-
-    A name needs a probability of at least 0.5. If no name reaches it, two names that reach it together are returned.
-    Otherwise returns "". point: (3,) in the scan's own RAS mm.
+    """Return the name of the structure at a point, with its probability, if this is at least 0.5. Otherwise return two
+    names whose probabilities together are at least 0.5, or "". point: (3,) in the scan's own RAS mm.
     """
     from AnatomicalEmbedding.words import load_terms
 
