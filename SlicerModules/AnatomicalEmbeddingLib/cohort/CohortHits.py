@@ -44,7 +44,7 @@ class CohortHits(Listener):
         self.layOut: Callable[[object], bool] = lambda _volumeNode: False
         self._job = SceneJob(scene)
         self._job.reported.connect(self.reported.emit)
-        self._shown = None  # the volume that the next one replaces in the views
+        self._shown = None  # the cohort scan shown last; the next scan replaces it in the views
         self.markers = Markers(scene, "Place in a cohort", _COLOUR)
         self.observe(scene, scene.StartCloseEvent, lambda *_: self._forgetAll())
         self.atEnd(self._job.close, self._forgetAll)

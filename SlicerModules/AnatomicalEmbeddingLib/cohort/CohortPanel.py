@@ -22,7 +22,7 @@ _COLOURS = {"matched": GOOD, "uncertain": DOUBTFUL}
 
 
 class CohortPanel(Listener):
-    """ui: holds cohortButton, cohortTable and cohortLabel."""
+    """The section's widgets. ui: has cohortButton, cohortTable and cohortLabel."""
 
     def __init__(self, ui, hits: CohortHits, session: Session) -> None:
         self.ui, self.hits, self._session = ui, hits, session

@@ -19,7 +19,7 @@ class AnatomicalCrosshair(Listener):
     """Follows the scene's crosshair node, which the application moves with the mouse.
 
     volumes: the scans that show the same place; scans without a map are skipped. Signal moved(volumeNode, pointWorld):
-    emitted when the mouse points to another place of a scan. `poll` shows the place that waits for the next update.
+    emitted when the mouse points to another place of a scan. If the mouse moves too fast, `poll` shows its last place.
     """
 
     def __init__(self, scene, store: MapStore, clock: Callable[[], float] = time.monotonic) -> None:

@@ -29,11 +29,12 @@ _ATTRIBUTE = "AnatomicalEmbedding.Answers"
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to one template point in one scan. pointId: ID of the answer's point. status: of a match, or MOVED or
-    REMOVED.
-    errorMm: expected error, mm. probability: that the error is at most 10 mm. Both are None if the weights have no
-    calibration. madeFrom: key of the weights and scans. outdated: True for a user's own answer if the template
-    point was moved later.
+    """The answer to one template point in one scan.
+
+    pointId: ID of the answer's point. status: status of the match; MOVED or REMOVED for the user's own answer. errorMm:
+    expected error, mm. probability: probability that the error is at most 10 mm. Both are None if the weights have no
+    calibration. madeFrom: key of the weights and scans. outdated: True if the answer is the user's own, and the
+    template point was moved later.
     """
 
     pointId: str
@@ -109,8 +110,8 @@ class AnswerList:
             self.node.SetAttribute(_ATTRIBUTE, text)
 
     def write(self, label: str, position: Sequence[float], answer: Answer) -> Answer:
-        """Write the point of an answer; a new point if `answer.pointId` is "". position: (3,), the volume's own RAS mm.
-        Returns the answer with the ID of its point; `keep` stores it.
+        """Write the point of an answer. A point is added if `answer.pointId` is "".
+        position: (3,) in the volume's own RAS mm. Returns the answer with the ID of its point, for the method `keep`.
         """
         node = self.node
         index = node.GetControlPointIndexByID(answer.pointId) if answer.pointId else -1

@@ -108,7 +108,9 @@ class AnswerLists:
             each.keep(answers)
 
     def forget(self, ids: Iterable[str], volumeNode=None, corrections: bool = False) -> None:
-        """Remove the answers to points `ids`. volumeNode: None for all targets. corrections: also the user's own."""
+        """Remove the answers to points `ids`. volumeNode: one target, or None for all targets.
+        corrections: True also removes the user's own answers.
+        """
         for each in self.lists.values():
             if volumeNode is None or each.volumeNode is volumeNode:
                 answers = each.answers

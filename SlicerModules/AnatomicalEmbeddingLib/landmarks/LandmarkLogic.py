@@ -28,7 +28,7 @@ from .ListObserver import ListObserver
 
 
 class LandmarkLogic(Listener):
-    """The landmarks of the module.
+    """The landmarks, their answers and the views that show them.
 
     Signal changed(): emitted when answers, rows or undo steps have changed. Signal reported(sentence): a message for
     the user. Signal shown(pointId): all views have moved to this point and its answers.
@@ -68,7 +68,7 @@ class LandmarkLogic(Listener):
     # -- the scans and the points ------------------------------------------------------------------------------------
 
     def setScans(self, template, targets: Sequence) -> None:
-        """Choose the template and the targets. The template is removed from the targets. template: None for none."""
+        """Choose the template and the targets. The template is removed from the targets. template: None to unset."""
         targets = [node for node in targets if node is not None and node is not template]
         if template is self.template and targets == self.targets:
             return
@@ -144,7 +144,7 @@ class LandmarkLogic(Listener):
     def showInOwnViews(self) -> None:
         self._views.restrict(self.template, self.points, self.targets, self._answers)
 
-    # -- the way of a click ------------------------------------------------------------------------------------------
+    # -- steps after a click -----------------------------------------------------------------------------------------
 
     def _onPlaced(self, index: int) -> None:
         """A click has placed a point, in a view of the template or of a target."""
@@ -267,7 +267,9 @@ class LandmarkLogic(Listener):
             self.points.RemoveNthControlPoint(index)
 
     def matchAgain(self, pointIds: Iterable[str] | None = None, volumeNode=None, corrections: bool = False) -> None:
-        """Match points again; None for all points or all targets. corrections: also replace the user's own answers."""
+        """Match points again. pointIds: None for all points. volumeNode: one target, or None for all targets.
+        corrections: True also replaces the user's own answers.
+        """
         if self.points is None:
             return
         with self._writing:

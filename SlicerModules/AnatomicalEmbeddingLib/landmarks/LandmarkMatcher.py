@@ -67,7 +67,7 @@ class LandmarkMatcher:
         return []
 
     def _noteOutside(self, template, outside: set[str]) -> list[str]:
-        """Store the IDs of points outside the template's scan. Returns a sentence that names the new IDs' points."""
+        """Store the IDs of points outside the template's scan. Returns a sentence about points newly outside."""
         new = [labelOf(self._answers.points, pointId) for pointId in sorted(outside - self.outside)]
         self.outside = outside
         return [f"{', '.join(new)}: outside {template.GetName()}; move the point into that scan."] if new else []

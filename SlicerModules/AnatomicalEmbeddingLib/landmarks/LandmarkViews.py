@@ -49,7 +49,7 @@ class LandmarkViews:
             Views.takeClicksIn(self.scene, points, ())
 
     def endPlacing(self, points) -> None:
-        """Call `placeInOwnViews` if no point is being placed. Before that, the view of the click still uses the list."""
+        """Call `placeInOwnViews` if the user places no points. Calling it in a click would disturb the clicked view."""
         if points is not None and not Views.isPlacing(self.scene):
             self.placeInOwnViews(points)
 

@@ -12,7 +12,9 @@ COLUMNS = ("label", "scan", "r", "a", "s", "status", "expected_error_mm", "proba
 
 
 def writeResults(scene, logic: LandmarkLogic):
-    """Write all matches into the point list's table node: a row for each point and scan, world RAS mm. Returns it."""
+    """Write all matches into the point list's table node, and return the node. A missing table node is created.
+    The table has a row for each point and scan. Positions are in world RAS mm.
+    """
     tables = nodesOf(scene, "vtkMRMLTableNode")
     node = next((each for each in tables if each.GetNodeReference(SOURCE_ROLE) is logic.points), None)
     if node is None:

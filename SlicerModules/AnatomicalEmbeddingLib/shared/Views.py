@@ -121,8 +121,10 @@ def showOnlyIn(displayNode, scene, volumeNode) -> None:
 
 
 class OwnViews:
-    """Draws display nodes only in the views of their volume, also after the views have changed. This applies to display
-    nodes given to `showOnlyIn`, also before the scene was saved, and to nodes that refer to a volume by _MARKS_OF.
+    """Draws display nodes only in the views of their volume, also after the views have changed.
+
+    This applies to display nodes given to `showOnlyIn`, also in a loaded scene. It also applies to nodes that have a
+    reference of _MARKS_OF to a volume.
     """
 
     def __init__(self, scene) -> None:
@@ -183,7 +185,7 @@ def _restrict(displayNode, scene, volumeNode) -> None:
 
 
 def _hide(displayNode, hidden: bool) -> None:
-    """Hide a display node in 2-D and 3-D, or restore its former visibility. A separate switch from the user's own."""
+    """Hide a display node in 2-D and 3-D, or restore its former visibility. The user's switch `Visibility` stays."""
     before = displayNode.GetAttribute(_HIDDEN)
     if hidden == (before is not None):
         return
@@ -206,7 +208,7 @@ def isPlacing(scene) -> bool:
 
 @contextmanager
 def keepingPlaceNode(scene) -> Iterator[None]:
-    """Inside the block, new markups nodes do not become the list in which clicks place points, as MRML would do."""
+    """After the block, restore the list in which clicks place points: a new markups node in the block replaces it."""
     selection = scene.GetNodeByID("vtkMRMLSelectionNodeSingleton")
     before = None if selection is None else (selection.GetActivePlaceNodeClassName(), selection.GetActivePlaceNodeID())
     try:

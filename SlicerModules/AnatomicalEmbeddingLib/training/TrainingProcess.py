@@ -32,7 +32,9 @@ class TrainingProgress:
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """How a run ended: FINISHED (with weights), STOPPED (can be continued) or FAILED (sentence: the reason)."""
+    """How a run ended. outcome: FINISHED (with weights), STOPPED (the run can be continued) or FAILED.
+    steps: number of finished steps. sentence: the reason of a failure.
+    """
 
     outcome: str
     weights: Path | None = None

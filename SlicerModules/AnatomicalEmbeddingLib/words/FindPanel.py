@@ -17,7 +17,7 @@ _FOLDER = "reportFolder"  # key of the setting: folder of the last opened report
 
 
 class FindPanel(Listener):
-    """ui: holds findEdit, findLabel, reportEdit, reportButton, reportFileButton and reportList."""
+    """The section's widgets. ui: has findEdit, findLabel, reportEdit, reportButton, reportFileButton and reportList."""
 
     def __init__(self, ui, search: WordSearch, session: Session) -> None:
         self.ui, self.search, self._session = ui, search, session

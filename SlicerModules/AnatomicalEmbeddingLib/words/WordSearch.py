@@ -50,7 +50,7 @@ class _Query:
 class _Searched:
     """A scan that is searched. embedding: its map. finder: created at the first search of the scan.
 
-    prepared: True if the finder was created while the user still typed. A scan with a new map gets a new object.
+    prepared: True if `_prepare` was started for the scan. A scan with a new map gets a new `_Searched`.
     """
 
     embedding: EmbeddingMap

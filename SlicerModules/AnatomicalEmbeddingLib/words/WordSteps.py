@@ -64,7 +64,9 @@ def stepsOf(text: str) -> tuple[list[Step], list[str]]:
 
 
 def _ended(text: str) -> str:
-    """Complete the beginning of a place name, if it has one completion, or one that adds no further word."""
+    """Complete the beginning of a place name. If no unique completion is found, return the text unchanged.
+    A completion is unique if it is the only one, or the only one that completes just the last word.
+    """
     from AnatomicalEmbedding.words import completions, parse
 
     offers = [] if parse(text) else completions(text)

@@ -70,7 +70,9 @@ class MapStore(Listener):
         return None if volumeNode is None else self.state(volumeNode).embedding
 
     def request(self, volumeNodes: Iterable, retry: bool = True) -> list:
-        """Start to embed volumes that have no map; returns these volumes. retry: also volumes that failed before."""
+        """Start to embed the volumes that have no map. retry: True to include volumes that failed before.
+        Returns the volumes whose embedding was requested by this call.
+        """
         started = []
         passed = (WAITING, WORKING, READY) if retry else (WAITING, WORKING, READY, FAILED)
         for node in volumeNodes:

@@ -35,7 +35,6 @@ def waitForEnded(seconds: float = 5.0) -> bool:
 @dataclass(frozen=True)
 class Event:
     """Progress or end of a job. kind: "progress", "done" (with result), "failed" or "cancelled".
-
     share: finished fraction, 0 to 1. what: name of the present step; if the job failed, a sentence with the reason.
     """
 
@@ -114,7 +113,7 @@ class Worker:
         while (job := jobs.get()) is not None:
             if not job.cancelled.is_set():
                 self._events.put((job, self._outcome(job)))
-            del job  # it may hold a scan
+            del job  # the job may hold the voxels of a scan
 
     def _outcome(self, job: _Job) -> Event:
         def progress(share: float, what: str) -> None:

@@ -21,7 +21,7 @@ class Session:
     panel is open or work is running, otherwise once a second. Signal chosen(key): the store uses a changed setting.
 
     A panel calls `attach` in its set-up and `detach` in its clean-up. When the last panel is detached, work is
-    cancelled, the thread ends, and all maps and the GPU's memory are released. Close objects that use `store` before.
+    cancelled, the thread ends, and all maps and the GPU's memory are released. A panel must close objects that use `store` first.
     """
 
     def __init__(self, scene, timer, engineClass: type[Engine] = Engine) -> None:
@@ -44,7 +44,9 @@ class Session:
         return self._store
 
     def attach(self, panel, isEntered: Callable[[], bool] = lambda: True) -> None:
-        """Keep the session running for a panel. isEntered(): True while the panel is open; then call `wake` once."""
+        """Keep the session running for a panel. isEntered(): returns True while the panel is open.
+        The panel must call `wake` each time it is opened.
+        """
         self._panels.append((panel, isEntered))
         ModuleSettings.changed.connect(self._onSettings)
         self._timer.start()
@@ -61,7 +63,9 @@ class Session:
             self._end()
 
     def addWork(self, isWorking: Callable[[], bool]) -> Callable[[], None]:
-        """Tick often while isWorking() is True, for work in a thread of its own. Returns a function that ends this."""
+        """Tick often while isWorking() is True, for work in another thread than the store's.
+        Returns a function that ends this.
+        """
         self._others.append(isWorking)
         return lambda: self._others.remove(isWorking)
 
