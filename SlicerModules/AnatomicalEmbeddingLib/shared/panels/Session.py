@@ -20,7 +20,7 @@ class Session:
     """Signal ticked(): emitted after results of the background thread were delivered: 20 to 50 times a second while a
     panel is open or work is running, otherwise once a second. Signal chosen(key): the store uses a changed setting.
 
-    A panel calls `attach` in its set-up and `detach` in its clean-up. Before `detach` it must close its objects that use
+    A panel calls `attach` in its set-up and `detach` in its clean-up. Before `detach` it closes its objects that use
     `store`. When the last panel is detached, work is cancelled, the thread ends, and all memory is released.
     """
 
