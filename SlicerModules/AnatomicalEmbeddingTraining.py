@@ -1,4 +1,4 @@
-"""Anatomical Embedding Training: weights adapted to one's own CTs, trained in the background."""
+"""Module Anatomical Embedding Training: adapts weights to the user's own CTs, in the background."""
 
 import json
 from dataclasses import replace
@@ -28,7 +28,7 @@ from AnatomicalEmbeddingLib.training.TrainingProcess import TrainingProcess
 from AnatomicalEmbeddingLib.training.TrainingSettings import TrainingSettings
 
 _INTERVAL_MS = 200
-_LAST_SETTINGS = "training"  # key of the settings that a run was last started with on this computer
+_LAST_SETTINGS = "training"  # key under which this computer stores the settings of the last run
 
 
 class AnatomicalEmbeddingTraining(ScriptedLoadableModule):
@@ -51,9 +51,9 @@ class AnatomicalEmbeddingTraining(ScriptedLoadableModule):
 
 @parameterNodeWrapper
 class AnatomicalEmbeddingTrainingParameterNode:
-    """The settings of a run, by the names and with the defaults of TrainingSettings.
+    """The settings of a run, with the names and defaults of TrainingSettings.
 
-    filled: the node has settings of its own; one that is new takes those of this computer's last run.
+    filled: True if the node holds settings. A new node gets the settings of the last run on this computer.
     """
 
     scanFolders: list[str]
@@ -104,7 +104,7 @@ class AnatomicalEmbeddingTrainingWidget(ScriptedLoadableModuleWidget, ModulePane
         self.panel.refresh()
 
     def initializeParameterNode(self):
-        """Show what the scene holds; a new scene starts with the settings of the last run on this computer."""
+        """Show the settings of the scene. A new scene gets the settings of the last run on this computer."""
         node = self.logic.getParameterNode()
         if self.logic.process.running:
             node.filled = True
@@ -115,7 +115,7 @@ class AnatomicalEmbeddingTrainingWidget(ScriptedLoadableModuleWidget, ModulePane
         self.setParameterNode(node)
 
     def showParameters(self, node):
-        """Show what the parameter node holds, unless a run is under way, whose settings stay."""
+        """Show the settings of the parameter node. During a run the settings of the run stay."""
         if not self.logic.process.running:
             self.panel.form.show(TrainingSettings.fromDict(valuesOf(node)))
 
@@ -132,10 +132,10 @@ class AnatomicalEmbeddingTrainingWidget(ScriptedLoadableModuleWidget, ModulePane
 
 
 class AnatomicalEmbeddingTrainingLogic(ScriptedLoadableModuleLogic):
-    """The run, a child process of Slicer, and its curves in the scene. Use from Python:
+    """The training run (a child process of Slicer) and its curves in the scene. Use from Python:
 
-    logic.process.start(TrainingSettings(scanFolders=("/scans",), runFolder="/run")), then logic.process.poll() by a
-    timer until `process.running` of the logic is False.
+    call logic.process.start(TrainingSettings(scanFolders=("/scans",), runFolder="/run")). Then call
+    logic.process.poll() from a timer until logic.process.running is False.
     """
 
     def __init__(self, parent=None):
@@ -148,7 +148,7 @@ class AnatomicalEmbeddingTrainingLogic(ScriptedLoadableModuleLogic):
 
 
 def valuesOf(parameterNode):
-    """The settings in a parameter node by name; its lists are its own, a copy is a plain list."""
+    """Return the settings of a parameter node, by name. Lists are copied, because the node's lists change with it."""
     values = {name: getattr(parameterNode, name) for name in TrainingSettings().toDict()}
     return values | {"scanFolders": list(values["scanFolders"])}
 
@@ -158,7 +158,7 @@ def rememberSettings(settings):
 
 
 def lastSettings():
-    """The settings of the last run on this computer, with a new folder for the run."""
+    """Return the settings of the last run on this computer, with a new folder for the run."""
     try:
         values = json.loads(ModuleSettings.value(_LAST_SETTINGS, "{}"))
     except ValueError:
@@ -170,7 +170,7 @@ def lastSettings():
 
 
 class AnatomicalEmbeddingTrainingTest(ScriptedLoadableModuleTest):
-    """Runs in Slicer (Reload and Test); needs the packages of training, and no data."""
+    """Self-test in Slicer (Reload and Test). It needs the packages for training, but no data."""
 
     def setUp(self):
         startSelfTest(self, slicer.mrmlScene, missingForEngine())

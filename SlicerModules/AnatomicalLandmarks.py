@@ -1,4 +1,4 @@
-"""Anatomical Landmarks: click a point in one CT and get the same anatomical point in all others."""
+"""Module Anatomical Landmarks: the user clicks a point in one CT and gets the same point in all other CTs."""
 
 import qt
 import slicer
@@ -60,13 +60,12 @@ class AnatomicalLandmarks(ScriptedLoadableModule):
 
 @parameterNodeWrapper
 class AnatomicalLandmarksParameterNode:
-    """template: scan in which points are placed. targets: scans in which they are found, if not in all (allTargets).
-    points: the list.
+    """template: scan in which the user places points. allTargets: find the points in all other scans. targets: scans
+    in which points are found if allTargets is False. points: the point list.
 
-    live: answers follow while a point is dragged. jump: all views go to a point that is placed. thorough: slower and a
-    little better matching. alignFixed, alignMoving: scans to be aligned, if not the template and the first target.
-    alignKind: see `AlignmentLogic.align`. alignResample: also make a resampled volume. alignColours: show both scans
-    in two colours.
+    live: match also while a point is dragged. jump: move all views to each placed point. thorough: slower, slightly
+    better matching. alignFixed, alignMoving: scans to align; None for the template and the first target. alignKind:
+    see `AlignmentLogic.align`. alignResample: also create a resampled volume. alignColours: show both in two colours.
     """
 
     template: vtkMRMLScalarVolumeNode
@@ -132,7 +131,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         ui.exportButton.connect("clicked(bool)", self.onExport)
         self.shortcut = qt.QShortcut(qt.QKeySequence(_CROSSHAIR_KEY), uiWidget)
         self.shortcut.setContext(qt.Qt.ApplicationShortcut)
-        self.shortcut.connect("activated()", ui.crosshairCheckBox.click)  # not toggle, which a grey one obeys
+        self.shortcut.connect("activated()", ui.crosshairCheckBox.click)  # `toggle` would also act if disabled
         self.followScene(scene, AnatomicalLandmarksLogic().getParameterNode)
 
     def cleanup(self):
@@ -164,7 +163,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self._chooseTemplate()
 
     def _chooseTemplate(self):
-        """Choose the first CT, unless a template is chosen."""
+        """Choose the first CT as template, unless a template is chosen."""
         if self._parameterNode.template is None:
             volumes = scans(slicer.mrmlScene)
             if volumes:
@@ -184,9 +183,10 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         )
 
     def _onNodes(self, caller=None, event=None):
-        if not self.scanChoice.isCurrent or self.logic.targets != self._targets:  # one goes with its answers
+        # the logic removes a target whose answers were deleted
+        if not self.scanChoice.isCurrent or self.logic.targets != self._targets:
             if not self._scans() and self.takesInput and not slicer.mrmlScene.IsBatchProcessing():
-                self._chooseTemplate()  # the first scans of an empty scene
+                self._chooseTemplate()  # these are the first scans of the scene
             self._onParameters()
 
     def _onTick(self):
@@ -195,7 +195,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.words.poll()
         self.hits.poll()
         if self.parent.isEntered:
-            self._onNodes()  # voxels may come after their node
+            self._onNodes()  # checked at each tick: a volume node may get its voxels later
             self.viewButtons.poll()
 
     def _onCrosshair(self, on):
@@ -216,7 +216,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
     def showParameters(self, node):
         template, points = _ifHere(node.template), _ifHere(node.points)
         if points is not self.logic.points:
-            self.say("")  # the sentences are about another list
+            self.say("")  # removes messages about the former list
             writeInViews(slicer.mrmlScene, {})
         if points is not None and isAnswers(points):
             self.say(_("{name} holds answers; choose or create a list of your own.").format(name=points.GetName()))
@@ -245,19 +245,19 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
 
 
 def _ifHere(node):
-    """The node if it is in the scene; a parameter node may name one that is just being removed."""
+    """Return the node if it is in the scene, otherwise None. A parameter node may refer to a node being removed."""
     return node if node is not None and node.GetScene() is slicer.mrmlScene else None
 
 
 class AnatomicalLandmarksLogic(ScriptedLoadableModuleLogic):
-    """The parameter node. Scripts use `LandmarkLogic(slicer.mrmlScene, MapStore(slicer.mrmlScene))`."""
+    """Gives the parameter node. Scripts use `LandmarkLogic(slicer.mrmlScene, MapStore(slicer.mrmlScene))` instead."""
 
     def getParameterNode(self):
         return AnatomicalLandmarksParameterNode(super().getParameterNode())
 
 
 class AnatomicalLandmarksTest(ScriptedLoadableModuleTest):
-    """Runs in Slicer (Reload and Test); needs the packages of the set-up, and no data."""
+    """Self-test in Slicer (Reload and Test). It needs the packages of the set-up, but no data."""
 
     def setUp(self):
         startSelfTest(self, slicer.mrmlScene, missingForEngine())

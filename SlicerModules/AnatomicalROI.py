@@ -1,4 +1,4 @@
-"""Anatomical ROI: boxes of organs and other structures in CTs, and crops to them."""
+"""Module Anatomical ROI: finds boxes of organs and other structures in CTs, and crops scans to the boxes."""
 
 from typing import Annotated
 
@@ -39,7 +39,7 @@ from AnatomicalEmbeddingLib.shared.SideBySide import AXIAL, ROWS
 from AnatomicalEmbeddingLib.shared.Views import show, viewsOf
 from AnatomicalEmbeddingLib.shared.VolumeNodes import SOURCE_ROLE
 
-_SMALL_WINDOW, _SPARE = 800, 150  # pixels: a window in which nothing may be higher than it must; else by how much
+_SMALL_WINDOW, _SPARE = 800, 150  # pixels: window height up to which tabs get no extra height; largest extra height
 
 
 class AnatomicalROI(ScriptedLoadableModule):
@@ -64,10 +64,11 @@ class AnatomicalROI(ScriptedLoadableModule):
 
 @parameterNodeWrapper
 class AnatomicalROIParameterNode:
-    """targets: scans that are searched and cropped, unless allTargets. structures: ticked in the library or among the
-    examples. recall: share of a structure that its box is to hold. replaceEdited: also replace boxes that were changed
-    by hand. separately: one crop for each structure. marginMm: around crops. exampleVolume: scan of the next example.
-    libraryFile: a structure library; "": the one that ships. outlineExamples: segmentations to learn outlines from.
+    """allTargets: use all scans. targets: scans to search and crop if allTargets is False. structures: structures that
+    are ticked in the library or the examples. recall: wanted fraction of a structure in its box. replaceEdited: also
+    replace boxes that the user changed. separately: make one crop for each structure. marginMm: margin around crops.
+    exampleVolume: scan of the next example. libraryFile: a structure library; "" for the shipped library.
+    outlineExamples: segmentations from which outlines are learnt.
     """
 
     targets: list[vtkMRMLScalarVolumeNode]
@@ -153,7 +154,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
     # -- actions of the user
 
     def onFind(self):
-        """Find boxes, or stop."""
+        """Start to find boxes; if a search is running, stop the search."""
         if self.boxes.busy:
             self.boxes.cancel()
             return
@@ -162,7 +163,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.boxes.find(self._targets, self._ticked(), node.recall, node.replaceEdited)
 
     def onCrop(self):
-        """Crop the scans, and show the first crop of each in the views of its scan, or one crop in all views."""
+        """Crop the scans and show the first crop of each scan in the scan's views, or else one crop in all views."""
         self.status.clear()
         scene, node, firstOf = slicer.mrmlScene, self._parameterNode, {}
         for made in cropAll(self.boxes, self._targets, self._ticked(), node.separately, node.marginMm):
@@ -177,13 +178,13 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.status.say(sentence)
 
     def _onStructures(self, source):
-        """The user ticked a structure in the library or among the examples."""
+        """Store the ticked structures, after the user changed a tick in the library or the examples."""
         if self.takesInput:
             others = [name for name in self._parameterNode.structures if name not in source.names]
             self._write("structures", [*others, *source.chosen])
 
     def _ticked(self):
-        """Structures that are ticked and can be found now."""
+        """Return the ticked structures that the library or the examples contain now."""
         return list(dict.fromkeys([*self.structurePanel.chosen, *self.examplePanel.chosen]))
 
     def _onTargets(self):
@@ -202,7 +203,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
             self._onParameters()
 
     def showParameters(self, node):
-        """Bring panel and logic in line with the parameter node."""
+        """Update the panel and the logic from the parameter node."""
         self._setTargets(self.scanChoice.show(node))
         if self.ui.libraryFileEdit.currentPath != node.libraryFile:
             self.ui.libraryFileEdit.currentPath = node.libraryFile
@@ -219,7 +220,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.boxes.poll()
         self.outlinePanel.poll()
         if self.parent.isEntered:
-            self._onNodes()  # voxels may come after their node
+            self._onNodes()  # checked at each tick: a volume node may get its voxels later
             self.viewButtons.poll()
         showProgress(self.ui.findProgressBar, self.boxes)
         self._showCoverage()
@@ -227,7 +228,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
     # -- showing
 
     def _fitTab(self, current=0):
-        """The tabs are as high as the page that is shown, not as the highest: Find boxes would lie below the screen."""
+        """Fit the tabs' height to the shown page, so that the button Find boxes stays on the screen."""
         tabs = self.ui.structureTabs
         for number in range(tabs.count):
             height = qt.QSizePolicy.Preferred if number == current else qt.QSizePolicy.Ignored
@@ -239,7 +240,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         tabs.updateGeometry()
 
     def _showState(self):
-        """Show which buttons can be pressed; the tool tip of the others states the missing choice."""
+        """Enable the buttons that can be used. The tool tip of a disabled button states which choice is missing."""
         self.structurePanel.setNames(self.boxes.libraryStructures())
         ui, node, busy = self.ui, self._parameterNode, self.boxes.busy
         if node is not None:
@@ -271,14 +272,14 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
 
 
 class AnatomicalROILogic(ScriptedLoadableModuleLogic):
-    """The parameter node. `BoxLogic(scene, store)`, `crop` and `CoverageLogic(store)` need no panel."""
+    """Gives the parameter node. Scripts use `BoxLogic(scene, store)`, `crop` and `CoverageLogic(store)` instead."""
 
     def getParameterNode(self):
         return AnatomicalROIParameterNode(super().getParameterNode())
 
 
 class AnatomicalROITest(ScriptedLoadableModuleTest):
-    """Runs in Slicer (Reload and Test); needs the packages of the set-up, and no data."""
+    """Self-test in Slicer (Reload and Test). It needs the packages of the set-up, but no data."""
 
     def setUp(self):
         startSelfTest(self, slicer.mrmlScene, missingForEngine())

@@ -1,4 +1,4 @@
-"""Lesion Follow-up: lesions of a patient in all CTs, proposed by matching, confirmed and measured by a person."""
+"""Module Lesion Follow-up: matching proposes a patient's lesions in all CTs; the user confirms and measures them."""
 
 import time
 
@@ -35,8 +35,8 @@ from AnatomicalEmbeddingLib.shared.SampleScans import registerSampleData
 from AnatomicalEmbeddingLib.shared.SideBySide import ROWS
 from AnatomicalEmbeddingLib.shared.Views import showInstead
 
-_LEAST_WIDTH = 340  # of the panel: more would push the views off a screen of 1280 pixels
-_CHECK_TICKS = 5  # the subject hierarchy reports a change as many events, so it is compared every so many ticks
+_LEAST_WIDTH = 340  # pixels, smallest panel width; a wider panel leaves no room for views on a 1280 pixel screen
+_CHECK_TICKS = 5  # ticks between checks for changed studies; the events of the subject hierarchy are too many
 
 
 class LesionFollowUp(ScriptedLoadableModule):
@@ -66,7 +66,7 @@ class LesionFollowUp(ScriptedLoadableModule):
 
 @parameterNodeWrapper
 class LesionFollowUpParameterNode:
-    """prior, current: the studies that are shown side by side."""
+    """The module's parameters. prior, current: the studies that are shown side by side."""
 
     prior: vtkMRMLScalarVolumeNode
     current: vtkMRMLScalarVolumeNode
@@ -79,7 +79,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.logic = None
         self._ticks = 0
         self._shownPatients, self._isUndated = None, False
-        self._usual = None  # the pair of studies that was chosen for the user
+        self._usual = None  # the pair of studies that the module, not the user, has chosen
 
     def setup(self):
         ScriptedLoadableModuleWidget.setup(self)
@@ -103,7 +103,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
 
         letShrink(uiWidget)
         for section in slicer.util.findChildren(uiWidget, className="ctkCollapsibleButton"):
-            section.setMinimumWidth(_LEAST_WIDTH)  # else the width that its contents ask for
+            section.setMinimumWidth(_LEAST_WIDTH)  # overrides the larger width of its contents
         self._isFolded = False
         self.say("")
         self.studyTable.changed.connect(self._onParameters)
@@ -140,7 +140,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.say("")
 
     def setParameterNode(self, parameterNode):
-        """Bind the panel to a parameter node; None unbinds it."""
+        """Connect the panel to a parameter node; None disconnects it."""
         super().setParameterNode(parameterNode)
         if parameterNode is None and self.isSetUp:
             self._showStudies([], None)
@@ -151,7 +151,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self._jump()
 
     def _pair(self):
-        """Prior and current study; [] unless both are chosen."""
+        """Return [prior, current]; [] unless both studies are chosen."""
         node = self._parameterNode
         pair = [] if node is None else [node.prior, node.current]
         return [] if None in pair else pair
@@ -159,7 +159,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
     # -- choices of the user -----------------------------------------------------------------------------------------
 
     def _choose(self, prior, current):
-        """Choose another pair of studies, and show it in the views of the pair before."""
+        """Choose another pair of studies, and show the new pair in the views of the former pair."""
         node = self._parameterNode
         before = node.prior, node.current
         with self.changingParameters:
@@ -204,13 +204,13 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
                 self._onParameters()
 
     def showParameters(self, node):
-        """Show the parameter node and the studies of the scene."""
+        """Show the values of the parameter node and the studies of the scene."""
         found = patients(slicer.mrmlScene)
         self._chooseStudies(node, found)
         self._showStudies(found, self._patient(found))
 
     def _chooseStudies(self, node, found):
-        """Choose the first and last study of the patient where no study is chosen, or the chosen one is gone."""
+        """Choose a default pair of studies if no study is chosen, or if a chosen study was removed."""
         patient = self._patient(found)
         if patient is None:
             patient = next((each for each in found if len(each.studies) > 1), found[0] if found else None)
@@ -218,11 +218,11 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
             self._usual = node.prior, node.current
         elif node.current not in [study.volume for study in patient.after(node.prior)]:
             node.current = patient.lastAfter(node.prior)
-        elif (node.prior, node.current) == self._usual and not patient.inOrder(*self._usual):  # dates have come
+        elif (node.prior, node.current) == self._usual and not patient.inOrder(*self._usual):  # dates are now known
             node.prior, node.current = self._usual = patient.usualPair
 
     def _patient(self, found):
-        """The patient of the prior, or None."""
+        """Return the patient of the prior study, or None."""
         return next((each for each in found if self._parameterNode.prior in each.volumes), None)
 
     def _showStudies(self, found, patient):
@@ -236,7 +236,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.pairing.setStudies(logic.studyOf(prior), logic.studyOf(current))
         self.studyTable.show(patient, prior, current)
         undated = patient is not None and any(study.note for study in patient.studies)
-        if undated and not self._isUndated:  # else the user opens and closes it
+        if undated and not self._isUndated:  # otherwise only the user opens and closes the section
             self.ui.studyArea.collapsed = False
         self._isUndated = undated
         self.preparation.setVolumes(patient.volumes if patient is not None else [])
@@ -246,7 +246,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self._showNextStep()
 
     def _fold(self):
-        """Fold response and export until a lesion is measured in two studies. The user may open them before."""
+        """Collapse the sections Response and Export until a lesion is measured in two studies."""
         lesions = self.logic.record.lesions
         fold = not any(sum(found.size.confirmed for found in each.findings.values()) > 1 for each in lesions)
         if fold != self._isFolded:
@@ -258,29 +258,29 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
 
 
 class LesionFollowUpLogic(ScriptedLoadableModuleLogic):
-    """Use from Python: `patients(slicer.mrmlScene)` of AnatomicalEmbeddingLib.followup.StudyOrder gives the
-    studies in order; `LesionFollowUpLogic().followUp(slicer.mrmlScene, MapStore(slicer.mrmlScene))` keeps a patient's
-    record, proposes places and shows them in the scene.
+    """Use from Python: `patients(slicer.mrmlScene)` of AnatomicalEmbeddingLib.followup.StudyOrder returns the patients
+    with their studies in order. `LesionFollowUpLogic().followUp(slicer.mrmlScene, MapStore(slicer.mrmlScene))` returns
+    an object that keeps a patient's record, proposes places of lesions and shows them in the scene.
     """
 
     def getParameterNode(self):
         return LesionFollowUpParameterNode(super().getParameterNode())
 
     def followUp(self, scene, store):
-        """The follow-up of one patient at a time, without a panel."""
+        """Return the follow-up logic, which needs no panel. It handles one patient at a time."""
         return FollowUpLogic(scene, store)
 
 
 def _described(found):
-    """Patients and names of volumes, to find out whether they have changed."""
+    """Return the patients with the names of their volumes, for a comparison that detects changes."""
     return [(each, [volume.GetName() for volume in each.volumes]) for each in found]
 
 
 class LesionFollowUpTest(ScriptedLoadableModuleTest):
-    """Runs in Slicer (Reload and Test); needs the packages of the set-up, and no data."""
+    """Self-test in Slicer (Reload and Test). It needs the packages of the set-up, but no data."""
 
     def setUp(self):
-        """The follow-up of a synthetic patient with two studies, loaded out of order."""
+        """Load two studies of a synthetic patient, the later study first."""
         startSelfTest(self, slicer.mrmlScene, missingForEngine())
 
         from AnatomicalEmbedding.phantom import make_phantom

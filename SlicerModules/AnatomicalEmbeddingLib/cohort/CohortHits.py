@@ -1,4 +1,4 @@
-"""Scans of a cohort in the scene: each is read in the background when the user wants it, and shown at its place."""
+"""Scans of a cohort in the scene. When the user chooses a scan, it is read in the background and shown at its place."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ from .CohortPlaces import CohortPlace, readPlaces
 if TYPE_CHECKING:
     from AnatomicalEmbedding.scan.volume import Volume
 
-_SCAN = "AnatomicalEmbedding.CohortScan"  # attribute of a volume: the scan that it was read from
-_ACROSS_MM = 250.0  # that a view shows at most
+_SCAN = "AnatomicalEmbedding.CohortScan"  # attribute of a volume node: the scan from which it was read
+_ACROSS_MM = 250.0  # largest field of view, mm across its shorter side
 _COLOUR = (1.0, 0.82, 0.2)
 
 
 class CohortHits(Listener):
-    """changed(): other places, or a scan has been shown. reported(sentence): a message for the user.
+    """The places of one table, and their scans in the scene.
 
-    places: of the table that was opened, without scans that do not show the place; absent: number of those scans.
-    loading: the place whose scan is being read, or None. layOut(volumeNode): shows a volume beside what the user sees;
-    False where the user sees nothing, or there is no window.
+    Signal changed(): emitted when the places have changed or a scan is shown. Signal reported(sentence): a message for
+    the user. places: the places of the opened table, without absent ones. absent: number of scans of the table that do
+    not show the place. loading: the place whose scan is being read, or None. layOut(volumeNode): shows a volume next to
+    the visible volumes; returns False if no volume is visible or there is no window.
     """
 
     def __init__(self, scene) -> None:
@@ -43,13 +44,13 @@ class CohortHits(Listener):
         self.layOut: Callable[[object], bool] = lambda _volumeNode: False
         self._job = SceneJob(scene)
         self._job.reported.connect(self.reported.emit)
-        self._shown = None  # the volume that the next one replaces in the views
+        self._shown = None  # the cohort scan shown last; the next scan replaces it in the views
         self.markers = Markers(scene, "Place in a cohort", _COLOUR)
         self.observe(scene, scene.StartCloseEvent, lambda *_: self._forgetAll())
         self.atEnd(self._job.close, self._forgetAll)
 
     def open(self, path: str | Path) -> None:
-        """Read the places of a table; where it cannot be read, `reported` says why, and the former ones stay."""
+        """Read the places of a table. If it cannot be read, `reported` states the reason and the former places stay."""
         try:
             places = readPlaces(path)
         except AnatomicalEmbeddingError as error:
@@ -61,7 +62,7 @@ class CohortHits(Listener):
         self.changed.emit()
 
     def show(self, hit: CohortPlace) -> None:
-        """Show a scan at its place; it is read first where the scene does not hold it."""
+        """Show a scan at its place. The scan is read first if it is not in the scene."""
         self._job.cancel()
         node = next((each for each in ctVolumes(self.scene) if each.GetAttribute(_SCAN) == hit.scan), None)
         if node is not None:
@@ -72,7 +73,7 @@ class CohortHits(Listener):
             self.changed.emit()
 
     def poll(self) -> None:
-        """Continue, and let marks follow their scans into other views; to be called a few times a second."""
+        """Continue reading, and draw each mark in the views that show its scan. Call it a few times a second."""
         self._job.poll()
         self.markers.follow()
 
@@ -93,8 +94,9 @@ class CohortHits(Listener):
         return node
 
     def _showAt(self, node, hit: CohortPlace) -> None:
-        """Show a scan at the place, which is marked: in the views of the scan shown before, or in new views beside what
-        the user sees.
+        """Show a scan at its place and mark the place.
+
+        The scan replaces the cohort scan shown before. If there is none, it is shown next to the visible volumes.
         """
         if not Views.viewsOf(self.scene, node):
             before = self._shown
@@ -109,7 +111,7 @@ class CohortHits(Listener):
         self.changed.emit()
 
     def _forgetAll(self) -> None:
-        """The scans go with the scene; the places stay."""
+        """Forget the scans, because the scene removes them. The list of places stays."""
         self._shown = None
         self.markers.clear()
         self.changed.emit()

@@ -1,4 +1,4 @@
-"""The section "Cohort": places that `anatemb cohort find` has written; a double click loads the scan of one."""
+"""The section "Cohort": lists the places that `anatemb cohort find` has written. A double click loads the scan."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ..shared.Signal import Listener
 from .CohortHits import CohortHits
 from .CohortPlaces import CohortPlace
 
-_FOLDER = "cohortFolder"  # setting: where places were opened last
-_MOST = 2000  # places that are listed; they come with the most probable first
+_FOLDER = "cohortFolder"  # key of the setting: folder of the last opened table
+_MOST = 2000  # largest number of listed places; the table of places begins with the highest probability
 _COLOURS = {"matched": GOOD, "uncertain": DOUBTFUL}
 
 
 class CohortPanel(Listener):
-    """ui: holds cohortButton, cohortTable and cohortLabel."""
+    """The section's widgets. ui: has cohortButton, cohortTable and cohortLabel."""
 
     def __init__(self, ui, hits: CohortHits, session: Session) -> None:
         self.ui, self.hits, self._session = ui, hits, session

@@ -1,4 +1,4 @@
-"""The table that `anatemb cohort find` writes: places.csv, a line for each scan of a cohort."""
+"""Reads the table places.csv that `anatemb cohort find` writes: one line for each scan of a cohort."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ _STATUS = ("matched", "uncertain", "absent")
 
 @dataclass(frozen=True, eq=False)
 class CohortPlace:
-    """name: of the scan, for people; no two of a table are alike. scan: a file, a folder, or folder#series.
-    status: "matched", "uncertain" or "absent". probability: of the answer, 0 to 1, errorMm: expected error; None where
-    the table states none. place: (3,) RAS mm of the scan's own frame, None where absent.
+    """The place in one scan of a cohort.
+
+    name: display name of the scan, unique within a table. scan: a file, a folder, or folder#series. status: "matched",
+    "uncertain" or "absent". probability: probability of the answer, 0 to 1. errorMm: expected error, mm. Both are None
+    if the table has no value. place: (3,) in the scan's own RAS mm; None if the table has no position.
     """
 
     name: str
@@ -31,7 +33,7 @@ class CohortPlace:
 
 
 def readPlaces(path: str | Path) -> list[CohortPlace]:
-    """The places of a table, in its order. Raises PointsError, which names the file, where it is no such table."""
+    """Return the places of a table, in the order of its lines. Raises PointsError if the file is not such a table."""
     from AnatomicalEmbedding.scan.sources import distinct_names
 
     path = Path(path)
@@ -51,7 +53,7 @@ def readPlaces(path: str | Path) -> list[CohortPlace]:
 
 
 def _place(row: dict) -> CohortPlace:
-    """The place of a row, without a name. Raises ValueError where the row does not fit the columns."""
+    """Return the place of a row, with the name "". Raises ValueError if the row does not fit the columns."""
     if set(row) != set(_COLUMNS) or not row["scan"] or row["status"] not in _STATUS or None in row.values():
         raise ValueError("too few or too many values, no scan, or an unknown status")
     chance, error, *place = (float(row[name]) if row[name] else None for name in _COLUMNS[2:])

@@ -1,1 +1,1 @@
-"""Places that were found in the scans of a cohort, and those scans loaded at them."""
+"""Cohort: lists the places found in the scans of a cohort, and loads a scan at its place."""

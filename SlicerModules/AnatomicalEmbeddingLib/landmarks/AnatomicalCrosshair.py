@@ -1,4 +1,4 @@
-"""The anatomical crosshair: all scans show the place that is under the mouse in one of them, while the mouse moves."""
+"""The anatomical crosshair: while the mouse moves over one scan, all other scans show the same anatomical place."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ..shared.Markers import Markers
 from ..shared.Signal import Listener, Signal
 from ..shared.VolumeNodes import fromWorld, toWorld
 
-_INTERVAL = 0.04  # seconds between updates, at least
+_INTERVAL = 0.04  # shortest time between two updates, seconds
 _COLOUR = (0.2, 0.85, 1.0)
 
 
 class AnatomicalCrosshair(Listener):
     """Follows the scene's crosshair node, which the application moves with the mouse.
 
-    volumes: the scans that follow each other, if they have maps. moved(volumeNode, pointWorld): the mouse is at another
-    place of a scan. `poll` shows the last place where the mouse was too fast.
+    volumes: the scans that show the same place; scans without a map are skipped. Signal moved(volumeNode, pointWorld):
+    emitted when the mouse points to another place of a scan. If the mouse moves too fast, `poll` shows its last place.
     """
 
     def __init__(self, scene, store: MapStore, clock: Callable[[], float] = time.monotonic) -> None:
@@ -55,7 +55,7 @@ class AnatomicalCrosshair(Listener):
             self.follow(*place)
 
     def follow(self, volumeNode, pointWorld: Sequence[float], sliceNode=None) -> None:
-        """Show a world point of one scan in all others. sliceNode: a slice view that stays as it is."""
+        """Show a world point of one scan in all other scans. sliceNode: a slice view that is not moved."""
         self.moved.emit(volumeNode, pointWorld)
         source = self.store.map(volumeNode)
         others = [n for n in self.volumes if n is not volumeNode and self.store.map(n) is not None]

@@ -1,7 +1,8 @@
-"""The answers in one volume: a point list of the scene, which also stores status and error of each answer.
+"""The answers in one volume: a point list in the scene. The list also stores the status and error of each answer.
 
-The list follows the volume's parent transform, so its own coordinates are the volume's RAS mm, as the engine gives
-them. Matched answers are selected points (green), uncertain ones are not (amber), those not in the scan are Missing.
+The list has the same parent transform as the volume. Its coordinates, without that transform, are therefore the RAS mm
+that the engine returns. Matched answers are selected points (green). Uncertain answers are unselected points (amber).
+Answers that are not in the scan have the position status Missing.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ..shared.SceneNodes import nodesOf
 from ..shared.Views import keepingPlaceNode
 from .ControlPoints import makeIdsUnique, worldOf
 
-MOVED, REMOVED = "moved", "removed"  # by the user's hand
+MOVED, REMOVED = "moved", "removed"  # the user has moved, or removed, the answer
 VOLUME_ROLE, SOURCE_ROLE = "AnatomicalEmbedding.Volume", "AnatomicalEmbedding.SourceLandmarks"
 _CLASS = "vtkMRMLMarkupsFiducialNode"
 _ATTRIBUTE = "AnatomicalEmbedding.Answers"
@@ -28,9 +29,12 @@ _ATTRIBUTE = "AnatomicalEmbedding.Answers"
 
 @dataclass(frozen=True)
 class Answer:
-    """pointId: in the answers' list. status: see above. errorMm: expected error, probability: of at most 10 mm error;
-    None where the weights state none. madeFrom: the weights and scans. outdated: the user's own answer, given before
-    the template's point was moved.
+    """The answer to one template point in one scan.
+
+    pointId: ID of the answer's point. status: status of the match; MOVED or REMOVED for the user's own answer. errorMm:
+    expected error, mm. probability: probability that the error is at most 10 mm. Both are None if the weights have no
+    calibration. madeFrom: key of the weights and scans. outdated: True if the answer is the user's own, and the
+    template point was moved later.
     """
 
     pointId: str
@@ -57,7 +61,7 @@ class Answer:
 
 
 class AnswerList:
-    """Answers in `volumeNode` to the points of `sourceNode`, on the list `node`."""
+    """The answers in scan `volumeNode` to the points of one template list. node: the point list of the answers."""
 
     def __init__(self, node) -> None:
         self.node = node
@@ -95,19 +99,19 @@ class AnswerList:
 
     @property
     def answers(self) -> dict[str, Answer]:
-        """The answers by the ID of the template's point; a copy."""
+        """A copy of the answers, by the ID of the template point."""
         text = self.node.GetAttribute(_ATTRIBUTE)
         return {key: Answer(**values) for key, values in json.loads(text).items()} if text else {}
 
     def keep(self, answers: dict[str, Answer]) -> None:
-        """Store the answers on the node, by the ID of the template's point."""
+        """Store the answers on the node. answers: by the ID of the template point."""
         text = json.dumps({key: asdict(answer) for key, answer in answers.items()})
         if text != self.node.GetAttribute(_ATTRIBUTE):
             self.node.SetAttribute(_ATTRIBUTE, text)
 
     def write(self, label: str, position: Sequence[float], answer: Answer) -> Answer:
-        """Put an answer at a position (3,) in the volume's own RAS mm; `answer.pointId` "" makes a point. Returns it as
-        written, for `keep`.
+        """Write the point of an answer. A point is added if `answer.pointId` is "".
+        position: (3,) in the volume's own RAS mm. Returns the answer with the ID of its point, for the method `keep`.
         """
         node = self.node
         index = node.GetControlPointIndexByID(answer.pointId) if answer.pointId else -1
@@ -140,11 +144,11 @@ class AnswerList:
             self.node.SetNthControlPointLabel(index, label)
 
     def sourceOf(self, pointId: str) -> str | None:
-        """ID of the template's point that a point of this list answers, or None."""
+        """ID of the template point that belongs to the answer `pointId`, or None."""
         return next((source for source, answer in self.answers.items() if answer.pointId == pointId), None)
 
     def worldOf(self, answer: Answer):
-        """(3,) world mm of an answer, or None where it has no place."""
+        """Position of an answer, (3,) world mm; None if the answer has no position."""
         return worldOf(self.node, answer.pointId)
 
     def hasPoint(self, answer: Answer) -> bool:
@@ -152,5 +156,5 @@ class AnswerList:
 
 
 def isAnswers(listNode) -> bool:
-    """Does a point list hold answers, rather than points of the user?"""
+    """True if the point list holds answers; False if it holds points that the user placed."""
     return listNode.GetNodeReference(SOURCE_ROLE) is not None or listNode.GetAttribute(_ATTRIBUTE) is not None

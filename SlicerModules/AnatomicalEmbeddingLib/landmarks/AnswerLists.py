@@ -1,4 +1,4 @@
-"""The third step of a click: the answers to the points of one list, in a point list for each target."""
+"""Third step after a click: write the answers to the template's points, into one point list for each target."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .ControlPoints import definedIds, fromNode, labelOf, makeIdsUnique
 
 @dataclass(frozen=True)
 class Row:
-    """One point of the template. answers: by volume ID. inside: does the template's scan hold the point?"""
+    """One point of the template. answers: by volume ID. inside: True if the point lies in the template's scan."""
 
     pointId: str
     label: str
@@ -23,7 +23,7 @@ class Row:
 
 
 class AnswerLists:
-    """points: the template's list. targets: volume nodes. lists: by the ID of a target, the answers that exist."""
+    """The lists of answers. points: the template's list. targets: volume nodes. lists: existing lists, by target ID."""
 
     def __init__(self, scene) -> None:
         self.scene, self.points = scene, None
@@ -31,7 +31,7 @@ class AnswerLists:
         self.lists: dict[str, AnswerList] = {}
 
     def link(self, points, targets: Sequence) -> None:
-        """Find the lists that the scene holds for these points and targets. points: None for no list."""
+        """Find the lists of answers in the scene for these points and targets. points: None if there is no list."""
         self.points, self.targets, self.lists = points, list(targets), {}
         for target in self.targets if points is not None else ():
             found = AnswerList.find(self.scene, points, target)
@@ -39,7 +39,7 @@ class AnswerLists:
                 self._add(found, target)
 
     def rows(self, outside: set[str]) -> list[Row]:
-        """A row for each point, in the list's order. outside: IDs of points beyond the template's scan."""
+        """Return a row for each point, in the list's order. outside: IDs of points outside the template's scan."""
         if self.points is None:
             return []
         known = {volumeId: each.answers for volumeId, each in self.lists.items()}
@@ -50,11 +50,11 @@ class AnswerLists:
         return rows
 
     def answersIn(self, target) -> dict[str, Answer]:
-        """The answers in a target by the ID of the template's point."""
+        """The answers in a target, by the ID of the template point."""
         return self.lists[target.GetID()].answers if target.GetID() in self.lists else {}
 
     def write(self, target, ids: Sequence[str], places: np.ndarray, answers: Sequence[Answer]) -> None:
-        """Write answers to points of these IDs at places (n, 3), in the target's own RAS mm."""
+        """Write answers in one target. ids: (n,) IDs of template points. places: (n, 3) in the target's own RAS mm."""
         each = self._listFor(target)
         known = each.answers
         with NodeModify(each.node):
@@ -65,7 +65,7 @@ class AnswerLists:
         each.keep(known)
 
     def setByHand(self, pointId: str, target, status: str, position: Sequence[float] | None) -> None:
-        """Write the user's own answer. position: (3,) in the target's own RAS mm; None: where the answer is now."""
+        """Write the user's own answer. position: (3,) in the target's own RAS mm; None keeps the answer's position."""
         each = self._listFor(target)
         answers = each.answers
         new = replace(answers.get(pointId, Answer("", MOVED)), status=status, outdated=False)
@@ -75,7 +75,9 @@ class AnswerLists:
         each.keep(answers)
 
     def tidy(self) -> None:
-        """Remove answers to deleted points and copy labels; an answer that was deleted becomes "not visible"."""
+        """Remove answers to deleted template points, and copy all labels. An answer that the user deleted gets the
+        status REMOVED (not visible).
+        """
         makeIdsUnique(self.points)
         wanted = set(definedIds(self.points))
         self.followVolumes()
@@ -93,8 +95,8 @@ class AnswerLists:
             each.keep(kept)
 
     def retract(self, pointId: str, keptFor: Sequence = ()) -> None:
-        """Remove answers to a point that has moved, but in the targets `keptFor`, which get new ones at once. The
-        user's own answers stay everywhere, and are marked as outdated.
+        """Remove the answers to a template point that has moved. Answers in the targets `keptFor` stay, because the
+        caller overwrites them at once. The user's own answers stay in all targets and are marked as outdated.
         """
         for each in self.lists.values():
             answers = each.answers
@@ -106,7 +108,9 @@ class AnswerLists:
             each.keep(answers)
 
     def forget(self, ids: Iterable[str], volumeNode=None, corrections: bool = False) -> None:
-        """Remove answers to some points in one target, or in all. corrections: also answers by hand."""
+        """Remove the answers to points `ids`. volumeNode: one target, or None for all targets.
+        corrections: True also removes the user's own answers.
+        """
         for each in self.lists.values():
             if volumeNode is None or each.volumeNode is volumeNode:
                 answers = each.answers

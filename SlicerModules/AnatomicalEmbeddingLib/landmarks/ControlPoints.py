@@ -1,4 +1,4 @@
-"""Control points of a point list by their ID, which stays when points before them are deleted."""
+"""Access to the points of a point list by ID. An ID stays the same when other points are deleted; an index does not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def definedIds(listNode) -> list[str]:
-    """IDs of the points that have a position, in order; without a point that only follows the mouse."""
+    """IDs of the points that have a position, in order. A point that still follows the mouse is left out."""
     count = range(listNode.GetNumberOfControlPoints())
     return [
         listNode.GetNthControlPointID(n)
@@ -16,12 +16,12 @@ def definedIds(listNode) -> list[str]:
 
 
 def isPreview(listNode, index: int) -> bool:
-    """Does the point only follow the mouse, until a click places it?"""
+    """True if the point still follows the mouse and no click has placed it."""
     return listNode.GetNthControlPointPositionStatus(index) == listNode.PositionPreview
 
 
 def makeIdsUnique(listNode) -> None:
-    """Give later points of an ID new ones. MRML numbers points from 1 again once a list was loaded or restored."""
+    """Give a new ID to each point whose ID occurs before in the list. MRML repeats IDs after a list was loaded."""
     seen: set[str] = set()
     for n in range(listNode.GetNumberOfControlPoints()):
         while (pointId := listNode.GetNthControlPointID(n)) in seen or not pointId:
@@ -34,7 +34,7 @@ def labelOf(listNode, pointId: str) -> str:
 
 
 def worldOf(listNode, pointId: str) -> np.ndarray | None:
-    """(3,) world mm, or None where the point is gone or has no position."""
+    """Position of a point, (3,) world mm; None if the point was deleted or has no position."""
     index = listNode.GetControlPointIndexByID(pointId)
     if index < 0 or listNode.GetNthControlPointPositionStatus(index) != listNode.PositionDefined:
         return None
@@ -42,5 +42,5 @@ def worldOf(listNode, pointId: str) -> np.ndarray | None:
 
 
 def fromNode(listNode, pointId: str) -> np.ndarray:
-    """(3,) mm in the list's own coordinates, without its parent transform."""
+    """Position of a point, (3,) mm in the list's own coordinates, without the list's parent transform."""
     return np.array(listNode.GetNthControlPointPosition(listNode.GetControlPointIndexByID(pointId)))

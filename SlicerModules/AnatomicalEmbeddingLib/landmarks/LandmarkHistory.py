@@ -1,4 +1,4 @@
-"""Undo and redo of the user's steps with landmarks: states are copies of whole lists, with the IDs of the points."""
+"""Undo and redo of the user's steps with landmarks. A state holds copies of all point lists, with the point IDs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from .ControlPoints import isPreview
 
 @dataclass(frozen=True)
 class _State:
-    """content: points and answers, by which states are compared. lists: by node ID, a copy of the list, and its answers
-    (None for the template's list).
+    """One state. content: points and answers; two states are equal if their content is equal.
+
+    lists: by node ID, a copy of the point list and its answers. The answers are None for the template's list.
     """
 
     content: list[tuple]
@@ -30,7 +31,7 @@ class LandmarkHistory(UndoStack[_State | None]):
         self._scene = scene
 
     def record(self, source, answerLists: Iterable[AnswerList], isStep: bool) -> None:
-        """Record the present state. isStep: the user may have changed it; else answers came in."""
+        """Record the present state. isStep: True adds an undo step; False if only new answers came in."""
         lists = {source.GetID(): (_copy(source), None)}
         lists |= {each.node.GetID(): (_copy(each.node), each.answers) for each in answerLists}
         state = _State([(nodeId, _content(copy), answers) for nodeId, (copy, answers) in lists.items()], lists)
@@ -48,7 +49,7 @@ class LandmarkHistory(UndoStack[_State | None]):
     def _restore(self) -> bool:
         for nodeId, (copy, answers) in self.now.lists.items():
             node = self._scene.GetNodeByID(nodeId)
-            if node is None:  # deleted meanwhile; the other lists are restored
+            if node is None:  # the list was deleted after the state was recorded
                 continue
             node.CopyContent(copy)
             if answers is not None:

@@ -1,11 +1,11 @@
 """Landmarks of one scan, the template, and their answers in other scans, the targets.
 
-The way of a click, a file for each step:
+A click causes four steps:
 
-    place    here, `_onPlaced`: a click has placed a point (`ListObserver` tells clicks from Slicer's many events)
-    match    `LandmarkMatcher`: where each target shows the point, and how far that can be trusted
-    answer   `AnswerLists`: the answers are written to a point list for each target
-    show     `LandmarkViews`: all views go to the point and its answers
+    place    `_onPlaced` in this file: a click has placed a point (`ListObserver` recognises it among Slicer's events)
+    match    `LandmarkMatcher`: finds the point in each target, with the expected error of the answer
+    answer   `AnswerLists`: writes the answers to one point list for each target
+    show     `LandmarkViews`: moves all views to the point and its answers
 """
 
 from __future__ import annotations
@@ -28,13 +28,16 @@ from .ListObserver import ListObserver
 
 
 class LandmarkLogic(Listener):
-    """changed(): answers, rows or the steps to undo have changed. reported(sentence): a message for the user.
-    shown(pointId): all views have gone to a point and its answers.
+    """The landmarks, their answers and the views that show them.
 
-    template: volume node of the points, targets: volume nodes in which they are found, points: the template's list;
-    set by `setScans` and `setPoints`. effort: of matching, see `AnatomicalEmbedding.matching.match.match_all`.
-    live: answers follow while a point is dragged, not only when it is released. jumps: all views go to a point that was
-    placed or moved. Scans without a map are embedded first; views go to their answers when these come.
+    Signal changed(): emitted when answers, rows or undo steps have changed. Signal reported(sentence): a message for
+    the user. Signal shown(pointId): all views have moved to this point and its answers.
+
+    `setScans` sets template (volume node in which the user places points) and targets (volume nodes in which the points
+    are found). `setPoints` sets points (the template's point list). effort: how far matching goes, see
+    `AnatomicalEmbedding.matching.match.match_all`. live: True to match also while a point is dragged, not only when it
+    is released. jumps: True to move all views to each point that was placed or moved. A scan without a map is embedded
+    first; its views move when its answer comes.
     """
 
     def __init__(self, scene, store: MapStore) -> None:
@@ -49,9 +52,9 @@ class LandmarkLogic(Listener):
         self._views = LandmarkViews(scene)
         self._observer: ListObserver | None = None  # of the template's list
         self._answerObservers: dict[str, ListObserver] = {}  # by the ID of the answers' list
-        self._writing = Flag()  # changes of lists are ours, not the user's
-        self._awaited = ""  # the last point placed or moved, until all scans answer it
-        self._refused: list[str] = []  # points that were clicked where they cannot be
+        self._writing = Flag()  # set while this class, not the user, changes the lists
+        self._awaited = ""  # ID of the last point placed or moved, until all scans have an answer to it
+        self._refused: list[str] = []  # IDs of points placed where they cannot be matched; `poll` deletes them
         self.atEnd(self._forgetAll)
         self.listen(store.changed, self._onMap)
         self.observe(scene, scene.NodeRemovedEvent, self._onNodeRemoved)
@@ -65,7 +68,7 @@ class LandmarkLogic(Listener):
     # -- the scans and the points ------------------------------------------------------------------------------------
 
     def setScans(self, template, targets: Sequence) -> None:
-        """Choose the template and the targets; the template is no target. None: there is no template."""
+        """Choose the template and the targets. The template is removed from the targets. template: None to unset."""
         targets = [node for node in targets if node is not None and node is not template]
         if template is self.template and targets == self.targets:
             return
@@ -96,14 +99,14 @@ class LandmarkLogic(Listener):
         self._linkAnswers()
 
     def prepare(self) -> None:
-        """Start to embed the scans that have no map and have not failed before."""
+        """Start to embed each scan that has no map, except scans that failed before."""
         if self.template is not None:
             self.store.request([self.template, *self.targets], retry=False)
 
     def poll(self) -> None:
-        """Follow renamed points, views that show other volumes, and volumes below other transforms.
+        """React to renamed points, to views that show another volume, and to volumes with another parent transform.
 
-        Call it a few times a second, after the store's.
+        Call it a few times a second, after `MapStore.poll`.
         """
         if self._views.changed():
             self.showInOwnViews()
@@ -119,14 +122,14 @@ class LandmarkLogic(Listener):
     # -- answers -----------------------------------------------------------------------------------------------------
 
     def answersIn(self, volumeNode) -> AnswerList | None:
-        """The answers in one target; None while there is no list."""
+        """The answers in one target; None if the target has no list of answers yet."""
         return self._answers.lists.get(volumeNode.GetID())
 
     def rows(self) -> list[Row]:
         return self._answers.rows(self._matcher.outside)
 
     def absences(self, pointId: str) -> dict[str, str]:
-        """For each volume that does not show a point, by its ID, a sentence that says so."""
+        """A sentence for each scan that does not show the point, by volume ID."""
         row = self._row(pointId)
         if row is None:
             return {}
@@ -141,7 +144,7 @@ class LandmarkLogic(Listener):
     def showInOwnViews(self) -> None:
         self._views.restrict(self.template, self.points, self.targets, self._answers)
 
-    # -- the way of a click ------------------------------------------------------------------------------------------
+    # -- steps after a click -----------------------------------------------------------------------------------------
 
     def _onPlaced(self, index: int) -> None:
         """A click has placed a point, in a view of the template or of a target."""
@@ -168,15 +171,15 @@ class LandmarkLogic(Listener):
             self._match(self.points.GetNthControlPointID(index), "fast")
 
     def _onPreview(self, index: int) -> None:
-        """A point follows the mouse: over a target it is hidden, or the template would draw it as well."""
+        """A new point follows the mouse. Over a target it is hidden, because the template's views would draw it too."""
         over = self.points.GetNthControlPointAssociatedNodeID(index)
         self.points.SetNthControlPointVisibility(index, over not in [node.GetID() for node in self.targets])
 
     def _placeFromTarget(self, pointId: str, index: int, clicked) -> bool:
-        """A click in a target's view: move the point to the same place of the template. Returns whether that is known.
+        """After a click in a target's view, move the point to the same place of the template. Returns True if moved.
 
-        Where it is not, `poll` deletes the point once the view has done with it: the millimetres of the click are
-        another place in the template.
+        If a map is missing or the click lies outside the target, `poll` deletes the point after the view has finished
+        with it. The coordinates of the click cannot be used in the template: there they are another anatomical place.
         """
         label, maps = labelOf(self.points, pointId), [self.store.map(node) for node in (clicked, self.template)]
         inClicked = fromWorld(clicked, [worldOf(self.points, pointId)])
@@ -208,7 +211,7 @@ class LandmarkLogic(Listener):
         self._showAnswers(sentences)
 
     def _updateAnswers(self) -> None:
-        """Make the answers fit the template's points: match new points, drop answers to deleted ones, copy labels."""
+        """Update all answers: match new points, remove answers to deleted points, copy the labels of the points."""
         if self._writing:
             return
         sentences = []
@@ -219,7 +222,7 @@ class LandmarkLogic(Listener):
         self._showAnswers(sentences)
 
     def _showAnswers(self, sentences: Sequence[str]) -> None:
-        """Draw new lists of answers in their own views, and follow the user's edits of them."""
+        """Draw each new list of answers only in its own volume's views, and observe the user's edits of the list."""
         for volumeId, each in self._answers.lists.items():
             if volumeId not in self._answerObservers:
                 self._answerObservers[volumeId] = self._observerOf(each)
@@ -234,7 +237,7 @@ class LandmarkLogic(Listener):
             self._jumpToAwaited(pointId)
 
     def _jumpToAwaited(self, pointId: str) -> None:
-        """Show a point; `_onMap` does so again when another scan has answered it."""
+        """Show a point in all views. `_onMap` shows it again when the map of another scan is ready."""
         self.jumpTo(pointId)
         row = self._row(pointId)
         if row is not None and row.inside and len(row.answers) < len(self.targets):
@@ -243,11 +246,11 @@ class LandmarkLogic(Listener):
     # -- corrections by the user -------------------------------------------------------------------------------------
 
     def setByHand(self, pointId: str, volumeNode, pointWorld: Sequence[float]) -> None:
-        """Set the user's own answer, which no matching overwrites."""
+        """Set the user's own answer at a world point. Matching does not overwrite it."""
         self._answerByHand(pointId, volumeNode, MOVED, fromWorld(volumeNode, [pointWorld])[0])
 
     def setNotVisible(self, pointId: str, volumeNode) -> None:
-        """Note that the scan does not show the point, as the user says."""
+        """Record that the scan does not show the point, by the user's decision."""
         self._answerByHand(pointId, volumeNode, REMOVED, None)
 
     def renamePoint(self, pointId: str, label: str) -> None:
@@ -264,7 +267,9 @@ class LandmarkLogic(Listener):
             self.points.RemoveNthControlPoint(index)
 
     def matchAgain(self, pointIds: Iterable[str] | None = None, volumeNode=None, corrections: bool = False) -> None:
-        """Match some points, or all, in one volume or in all. corrections: also points answered by hand."""
+        """Match points again. pointIds: None for all points. volumeNode: one target, or None for all targets.
+        corrections: True also replaces the user's own answers.
+        """
         if self.points is None:
             return
         with self._writing:
@@ -292,7 +297,7 @@ class LandmarkLogic(Listener):
             self._answerByHand(pointId, each.volumeNode, MOVED, fromNode(each.node, answerId))
 
     def _onEdited(self) -> None:
-        """Points were removed, here or among the answers, or several were placed at once."""
+        """Points were removed from the template's list or a list of answers, or several points were placed at once."""
         if self.points is not None and definedIds(self.points):
             self.prepare()
         self._updateAnswers()
@@ -328,7 +333,7 @@ class LandmarkLogic(Listener):
             self._jumpToAwaited(self._awaited)
 
     def _onNodeRemoved(self, *_: object) -> None:
-        """Go on with the nodes that are left. A target whose answers were deleted is dropped."""
+        """Continue with the nodes still in the scene. A target whose list of answers was deleted is removed."""
         here = [node for node in self.targets if self._isHere(node)]
         kept = [node for node in here if (each := self.answersIn(node)) is None or self._isHere(each.node)]
         if self.points is not None and not self._isHere(self.points):
@@ -336,7 +341,7 @@ class LandmarkLogic(Listener):
         self.setScans(self.template if self._isHere(self.template) else None, kept)
 
     def _linkAnswers(self) -> None:
-        """Find the answers that the scene holds for the points and targets chosen now."""
+        """Find the lists of answers in the scene for the current points and targets."""
         for observer in self._answerObservers.values():
             observer.stop()
         self._answerObservers = {}

@@ -1,6 +1,6 @@
-"""The second step of a click: where the targets show points of the template, and how far each answer can be trusted.
+"""Second step after a click: find the template's points in the targets, with the expected error of each answer.
 
-Points are paired with answers by control point ID. The answers are written by `AnswerLists`.
+Each answer is stored under the control point ID of its template point. `AnswerLists` writes the answers.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from .ControlPoints import definedIds, labelOf, worldOf
 
 
 class LandmarkMatcher:
-    """outside: IDs of points that lie beyond the template's scan. Methods return sentences for the user."""
+    """Matches points. outside: IDs of points that lie outside the template's scan."""
 
     def __init__(self, store: MapStore, answers: AnswerLists) -> None:
         self.store, self._answers = store, answers
         self.outside: set[str] = set()
 
     def match(self, template, effort: str, moved: str = "") -> list[str]:
-        """Match points that have no answer, or one by other weights or of other voxels, in all targets with a map.
+        """Match points in all targets that have a map. Returns sentences for the user.
 
-        moved: ID of a point that lies elsewhere now and is matched again; the user's own answers to it stay, and are
+        A point is matched if it has no answer, or if its answer was made with other weights or from other voxels.
+        moved: ID of a point whose position has changed. It is matched again; the user's own answers to it stay and are
         marked as outdated.
         """
         ids, templateMap = definedIds(self._answers.points), self.store.map(template)
@@ -38,7 +39,7 @@ class LandmarkMatcher:
         inside = templateMap.contains(places)
         sentences = self._noteOutside(template, {ids[n] for n in np.flatnonzero(~inside)})
         targets = [target for target in self._answers.targets if self.store.map(target) is not None]
-        # answers that are written anew at once stay drawn
+        # answers that are overwritten below are not removed first: they would flicker in the views
         self._answers.retract(moved, keptFor=() if moved in self.outside else targets)
         groups: dict[tuple[int, ...], list] = {}
         for target in targets:
@@ -49,7 +50,7 @@ class LandmarkMatcher:
             )
             if missing:
                 groups.setdefault(missing, []).append(target)
-        for missing, group in groups.items():  # mostly one group: a new point, all targets
+        for missing, group in groups.items():  # usually one group: a new point is missing in all targets
             sentences += self._match(template, [ids[n] for n in missing], places[list(missing)], group, effort)
         return sentences
 
@@ -66,20 +67,20 @@ class LandmarkMatcher:
         return []
 
     def _noteOutside(self, template, outside: set[str]) -> list[str]:
-        """Note the points outside the template's scan; a sentence names the new ones."""
+        """Store the IDs of points outside the template's scan. Returns a sentence about points newly outside."""
         new = [labelOf(self._answers.points, pointId) for pointId in sorted(outside - self.outside)]
         self.outside = outside
         return [f"{', '.join(new)}: outside {template.GetName()}; move the point into that scan."] if new else []
 
 
 def madeFrom(templateMap, targetMap) -> str:
-    """A key of the weights and the voxels that an answer was made from."""
+    """Return a key of the weights and the voxels from which an answer was made."""
     of = templateMap.provenance
     return f"{of.weights_hash[:12]}-{of.scan_hash[:12]}-{targetMap.provenance.scan_hash[:12]}"
 
 
 def judgement(matches, n: int, source: str) -> Answer:
-    """The n-th match as an answer without a point. source: see `madeFrom`."""
+    """Convert the n-th match to an `Answer` whose pointId is "". source: see `madeFrom`."""
     if matches.status is None:
         return Answer("", UNCERTAIN, madeFrom=source)
     status, error, chance = (each[n] for each in (matches.status, matches.expected_error_mm, matches.probability))

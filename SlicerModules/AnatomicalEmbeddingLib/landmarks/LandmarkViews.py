@@ -1,4 +1,4 @@
-"""The last step of a click: all views go to the point and its answers, and each list is drawn in its own views."""
+"""Last step after a click: move all views to the point and its answers. Each list is drawn in its volume's views."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ class LandmarkViews:
                 Views.jump(self.scene, each.volumeNode, found)
 
     def restrict(self, template, points, targets: Sequence, answers: AnswerLists) -> None:
-        """Draw each list in the views of its volume alone.
+        """Draw each list only in the views of its volume.
 
-        While points are being placed, clicks in the views of the targets place points too, which are not drawn there.
+        While the user places points, a click in a target's view also places a point of the template's list. The
+        target's view does not draw this point.
         """
         self.showOnlyIn(points, template)
         if points is not None and points.GetDisplayNode() is not None and Views.isPlacing(self.scene):
@@ -43,15 +44,15 @@ class LandmarkViews:
             Views.showOnlyIn(listNode.GetDisplayNode(), self.scene, volumeNode)
 
     def placeInOwnViews(self, points) -> None:
-        """Let clicks place points of a list in its own views alone."""
+        """Let clicks place points of the list only in the views that draw the list."""
         if points.GetDisplayNode() is not None:
             Views.takeClicksIn(self.scene, points, ())
 
     def endPlacing(self, points) -> None:
-        """`placeInOwnViews`, once no point is being placed: the view whose click ended placing works on the list."""
+        """Call `placeInOwnViews` if the user places no points. Calling it in a click would disturb the clicked view."""
         if points is not None and not Views.isPlacing(self.scene):
             self.placeInOwnViews(points)
 
     def changed(self) -> bool:
-        """Do views show other volumes than at the last call?"""
+        """True if a view shows another volume than at the last call."""
         return self._ownViews.follow()

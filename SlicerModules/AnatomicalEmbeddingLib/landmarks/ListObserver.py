@@ -1,4 +1,4 @@
-"""The user's edits of a point list, told from the many events that each edit causes."""
+"""Reports each edit of a point list by the user once, although an edit causes many events."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from .ControlPoints import isPreview
 
 
 class ListObserver:
-    """Calls placed(index) when a point got its place, dragging(index) while it is dragged, moved(index) when it is
-    released, edited() when points were removed or several placed at once, and previewed(index) while a new point
-    follows the mouse. ignored(): are the present changes our own? inHand: a point is being dragged.
+    """Observes a point list and calls a function for each edit. `index` is the index of the point.
 
-    Other changes, mostly of labels, come in great numbers: `takeDirty` reports them.
+    placed(index): the user placed a point. dragging(index): a point is being dragged. moved(index): a dragged point was
+    released. edited(): points were removed, or several points were placed at once. previewed(index): a new point
+    follows the mouse. ignored(): returns True while the program itself changes the list; edits are then not reported.
+    inHand: True while a point is being dragged.
+
+    Other changes, mostly of labels, cause too many events for a call each: `takeDirty` reports them.
     """
 
     def __init__(
@@ -51,7 +54,7 @@ class ListObserver:
         self._tags = []
 
     def takeDirty(self) -> bool:
-        """Were there other changes since the last call? Changes during a drag are reported after it."""
+        """True if there were other changes since the last call. Changes during a drag are reported after the drag."""
         dirty = self._dirty and not self.inHand
         self._dirty = self._dirty and not dirty
         return dirty
@@ -60,7 +63,7 @@ class ListObserver:
     def _onDefined(self, caller, event: str, index: int | None = None) -> None:
         if self._ignored() or self.inHand:
             return
-        if index is None:  # several changes at once come as one event that does not state which points
+        if index is None:  # one event for several changes at once: it does not contain the index of a point
             self._edited()
         else:
             self._placed(index)
@@ -94,7 +97,7 @@ class ListObserver:
                 self._dragging(index)
 
     def _places(self) -> dict[str, tuple[float, ...]]:
-        """Position of each point by its ID. The events of a drag do not state the point."""
+        """Position of each point, by ID. Compared before and after, because a drag event does not contain the index."""
         node = self._node
         return {
             node.GetNthControlPointID(n): tuple(node.GetNthControlPointPosition(n))
@@ -102,7 +105,7 @@ class ListObserver:
         }
 
     def _changed(self) -> list[int]:
-        """Points that are elsewhere than when the drag began."""
+        """Indices of the points whose position has changed since the drag began."""
         places = enumerate(self._places().items())
         return [n for n, (pointId, place) in places if self._before.get(pointId) != place]
 

@@ -27,8 +27,10 @@ _LOOKS = {  # sign, background
 
 
 class MatchTable(Listener):
-    """Shows a LandmarkLogic's rows. Double click: all views jump there. Labels are edited in place. A right click on an
-    answer offers what can be done with it.
+    """Shows the rows of a LandmarkLogic.
+
+    A double click on an answer moves all views to its landmark. The user can edit labels in the table. A right click
+    opens a menu of actions.
     """
 
     def __init__(self, widget, logic: LandmarkLogic) -> None:

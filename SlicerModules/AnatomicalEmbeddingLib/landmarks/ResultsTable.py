@@ -1,4 +1,4 @@
-"""Matches as a table node, which Slicer shows, saves and exports as CSV."""
+"""Writes the matches into a table node, which Slicer can show, save and export as CSV."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ COLUMNS = ("label", "scan", "r", "a", "s", "status", "expected_error_mm", "proba
 
 
 def writeResults(scene, logic: LandmarkLogic):
-    """Write all matches into the logic's table node, which is made if need be: a row a point and scan, world RAS mm."""
+    """Write all matches into the point list's table node, and return the node. A missing table node is created.
+    The table has a row for each point and scan. Positions are in world RAS mm.
+    """
     tables = nodesOf(scene, "vtkMRMLTableNode")
     node = next((each for each in tables if each.GetNodeReference(SOURCE_ROLE) is logic.points), None)
     if node is None:
@@ -35,7 +37,7 @@ def writeResults(scene, logic: LandmarkLogic):
 
 
 def rowOf(label: str, volumeNode, place, answer: Answer | None = None) -> tuple[str, ...]:
-    """Texts of COLUMNS. place: (3,) world mm, None where no point is shown. answer: None for the template's point."""
+    """Return the texts of COLUMNS. place: (3,) world mm, None if unknown. answer: None for the template's own point."""
     where = ("", "", "") if place is None else tuple(f"{value:.3f}" for value in place)
     status, worth = "template", ("", "")
     if answer is not None:

@@ -1,1 +1,1 @@
-"""Points of one scan, found in others."""
+"""Landmarks: points that the user places in one scan are found in other scans."""

@@ -1,4 +1,4 @@
-"""Window and level of CTs, HU: the usual ones, one for a scan just loaded, and one for all scans of a patient."""
+"""Window and level of CTs, HU: presets, a first window for each loaded scan, one window for all scans of a patient."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from .VolumeNodes import hasVoxels
 
 PRESETS = {"Soft tissue": (400.0, 40.0), "Lung": (1500.0, -600.0), "Bone": (1800.0, 400.0), "Brain": (80.0, 40.0)}
-_CHOSEN = "AnatomicalEmbedding.WindowChosen"  # of a display node: we need not choose again
-_AIR_HU = -200.0  # a scan that holds nothing below is no CT with air around, and is left alone
+_CHOSEN = "AnatomicalEmbedding.WindowChosen"  # attribute of a display node: the first window was chosen
+_AIR_HU = -200.0  # a scan without lower values is not a CT with air around the body; its window is not changed
 
 
 def setWindow(volumeNodes: Sequence, window: float, level: float) -> None:
@@ -19,10 +19,10 @@ def setWindow(volumeNodes: Sequence, window: float, level: float) -> None:
 
 
 class CtWindows:
-    """Keeps the windows of scans in step. together(volumes): the groups that share a window.
+    """Keeps one window for all scans of a group. together(volumes): returns the groups.
 
-    `poll` gives a CT whose window MRML has guessed (from air to metal: tissues look all alike) that of soft tissue,
-    once; and gives a change of one scan's window to its group.
+    `poll` sets each new CT once to the soft tissue window, because the window that MRML guesses (from air to metal)
+    shows all tissues alike. If the user changes one scan's window, `poll` copies it to the scan's group.
     """
 
     def __init__(self, together: Callable[[Sequence], list[list]]) -> None:
@@ -30,7 +30,7 @@ class CtWindows:
         self._last: dict[str, tuple[float, float]] = {}
 
     def poll(self, volumeNodes: Sequence) -> None:
-        """Choose and pass on windows; to be called a few times a second."""
+        """Set the windows of new scans, and copy changed windows to their groups. Call it a few times a second."""
         shown = [node for node in volumeNodes if node.GetDisplayNode() is not None and hasVoxels(node)]
         for node in shown:
             _chooseOnce(node)

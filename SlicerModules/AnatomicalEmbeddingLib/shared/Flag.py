@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Flag:
-    """True inside `with flag:`, also after an inner block has ended; False elsewhere."""
+    """True inside `with flag:`, otherwise False. Blocks can be nested: the flag is True until the outer block ends."""
 
     def __init__(self) -> None:
         self._depth = 0

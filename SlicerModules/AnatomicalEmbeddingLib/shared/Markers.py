@@ -1,4 +1,4 @@
-"""Nodes at places of scans that are drawn in the scan's views alone, never saved, and listed nowhere."""
+"""Temporary nodes that mark a place of a scan. They are drawn only in the scan's views, not saved, and not listed."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import vtk
 from . import Views
 from .SceneNodes import removeNode
 
-_SIZE = 6.0  # per cent of the view; points are half as large
+_SIZE = 6.0  # size of a mark, per cent of the view
 
 
 class PassingNodes:
-    """At most one node for each scan."""
+    """Temporary nodes, at most one for each scan."""
 
     def __init__(self, scene) -> None:
         self.scene = scene
@@ -35,7 +35,7 @@ class PassingNodes:
         return node
 
     def follow(self) -> None:
-        """Let nodes follow their scans into other views; to be called a few times a second."""
+        """Draw each node in the views that show its scan now. Call it a few times a second."""
         if self._nodes:
             self._ownViews.follow()
 
@@ -50,14 +50,14 @@ class PassingNodes:
 
 
 class Markers(PassingNodes):
-    """Marks of one name and colour."""
+    """Marks with the same name and colour, at most one for each scan."""
 
     def __init__(self, scene, name: str, colour: Sequence[float]) -> None:
         super().__init__(scene)
         self._name, self._colour = name, colour
 
     def put(self, volumeNode, world: Sequence[float]) -> None:
-        """Show the mark of a scan at a place (3,), world mm."""
+        """Show the mark of a scan. world: (3,) world mm."""
         node = self.of(volumeNode) or self._make(volumeNode)
         Views.showOnlyIn(node.GetDisplayNode(), self.scene, volumeNode)
         node.GetDisplayNode().SetVisibility(True)
@@ -69,7 +69,7 @@ class Markers(PassingNodes):
             node.GetDisplayNode().SetVisibility(False)
 
     def _make(self, volumeNode):
-        """A point list with one locked point, without a label."""
+        """Create a point list with one locked point without a label."""
         node = self.add(volumeNode, "vtkMRMLMarkupsFiducialNode", self._name)
         node.CreateDefaultDisplayNodes()
         display = node.GetDisplayNode()

@@ -1,4 +1,4 @@
-"""Words for an answer and how far it can be trusted, the same in panels, on the page and in descriptions of points."""
+"""Words for the status and error of an answer, used in panels, in the browser viewer and in descriptions of points."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STATUS_WORDS = {  # statuses of `AnswerList`
 
 
 def errorText(errorMm: float | None, probability: float | None = None) -> str:
-    """Expected error and probability of at most 10 mm, as part of a sentence. errorMm: None where it is not known."""
+    """Format the expected error, as part of a sentence. errorMm: None if not known. probability: of at most 10 mm."""
     if errorMm is None:
         return "these weights do not state the error to expect"
     within = "" if probability is None else f", {100 * probability:.0f} % within 10 mm"

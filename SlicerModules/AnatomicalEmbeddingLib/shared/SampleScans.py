@@ -1,7 +1,7 @@
 """Sample data of the extension, in the category "AnatomicalEmbedding" of the Sample Data module.
 
-A pair of synthetic patients ships with the extension and needs neither network nor PyTorch. Public CTs are those of
-Slicer's own sample data, with its checksums; they are downloaded when the user clicks on them, not before.
+A pair of synthetic patients is part of the extension and needs neither network nor PyTorch. The public CTs are the same
+files as in Slicer's own sample data, with the same checksums. A file is downloaded only when the user clicks on it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ CATEGORY = "AnatomicalEmbedding"
 
 
 def registerSampleData() -> None:
-    """Register our samples with the Sample Data module. Each of our modules does so; a second time changes nothing."""
+    """Register our samples with the Sample Data module. Each of our modules calls it; a second call changes nothing."""
     import SampleData
 
     for source in sampleSources():
@@ -23,7 +23,7 @@ def registerSampleData() -> None:
 
 
 def sampleSources() -> list[dict]:
-    """The arguments of `registerCustomSampleDataSource` for each sample. Files that ship have `file:` addresses."""
+    """Return the arguments of `registerCustomSampleDataSource` for each sample. Files on disk have `file:` URIs."""
     from AnatomicalEmbedding.resources import resource
 
     folder = resource("SampleData")

@@ -1,4 +1,4 @@
-"""Work on the scans of a scene that takes time, written from its first to its last step as one generator."""
+"""Long work on the scans of a scene, written as one generator that contains all steps of the work."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Steps = Generator[None, None, Result]  # runs on the main thread; each `yield` w
 
 
 class SceneJob(Listener):
-    """Runs generators of a feature on the main thread: it waits for maps, and for work in its background thread.
+    """Runs generators on the main thread. A generator can wait for maps and for work in the background thread.
 
         def _find(self, volume):
             (map,) = yield from self._job.maps([volume])
@@ -25,22 +25,21 @@ class SceneJob(Listener):
             self._show(volume, place)  # on the main thread again
 
         self._job = SceneJob(scene, store, "find boxes again")
-        self._job.start(self._find(volume))  # and self._job.poll() a few times a second, after the store's
+        self._job.start(self._find(volume))  # then call self._job.poll() a few times a second, after MapStore.poll
 
-    A bare `yield` waits for the next poll. An AnatomicalEmbeddingError that the generator does not catch ends it and is
-    reported. `cancel`, other weights, and a scene that closes also end it; a `finally` in it puts things in order.
-    One job runs several generators side by side where they have different names; they share the thread. A logic whose
-    only work this is can be a subclass.
+    A `yield` without a value waits for the next poll. An uncaught AnatomicalEmbeddingError ends the generator and is
+    reported. `cancel`, a change of weights and the closing of the scene also end the generator; it can clean up in
+    `finally`. Generators with different names run at the same time and share one background thread.
 
-    changed(): a generator has started or ended. reported(sentence): to be read. progress: share (0..1) of the latest
-    step, and its name.
+    Signal changed(): a generator has started or ended. Signal reported(sentence): a message for the user. progress:
+    (share, name) of the latest step; share is 0 to 1.
     """
 
     def __init__(self, scene, store: MapStore | None = None, remedy: str = "start again") -> None:
         """
         Args:
-            store: None where no maps are needed.
-            remedy: ends the sentences about scans that were changed or removed.
+            store: None if no maps are needed.
+            remedy: what the user can do; the end of the messages about scans that were changed or removed.
         """
         self.scene, self.store, self.remedy = scene, store, remedy
         self.changed, self.reported = Signal(), Signal()
@@ -54,11 +53,11 @@ class SceneJob(Listener):
 
     @property
     def busy(self) -> bool:
-        """Is any generator running?"""
+        """True while any generator is running."""
         return bool(self._running)
 
     def start(self, steps: Steps[None], name: str = "") -> None:
-        """Run a generator up to its first wait; one of the same name is cancelled."""
+        """Run a generator up to its first `yield`. A running generator with the same name is cancelled."""
         self.cancel(name)
         if not self._running:
             self.progress = (0.0, "")
@@ -68,17 +67,17 @@ class SceneJob(Listener):
         self.changed.emit()
 
     def cancel(self, name: str | None = None) -> None:
-        """End the generator of a name, or all, and the work that it waits for."""
+        """End the generator with this name and the work it waits for. name: None for all generators."""
         names = list(self._running) if name is None else [name] if name in self._running else []
         for each in names:
             steps = self._running.pop(each)
-            if not steps.gi_running:  # else it calls this itself, and `_advance` closes it
+            if not steps.gi_running:  # if the generator itself called `cancel`, `_advance` closes it
                 steps.close()
         if names:
             self.changed.emit()
 
     def poll(self) -> None:
-        """Continue each generator; to be called a few times a second, after the store's."""
+        """Continue each generator. Call it a few times a second, after `MapStore.poll`."""
         for event in self._worker.poll():
             self._events[event.key] = event
         if self._running and self._weights != self._weightsNow():
@@ -90,12 +89,12 @@ class SceneJob(Listener):
     def inBackground(
         self, work: Work, volumes: Sequence = (), part: tuple[float, float] = (0.0, 1.0), title: str = ""
     ) -> Steps[Result]:
-        """Call work(progress, cancelled) in the background thread, which must not touch nodes, and wait for its result.
+        """Call work(progress, cancelled) in the background thread and wait for its result. `work` must not use nodes.
 
         Args:
-            volumes: nodes that the work is about; the wait ends with an error where one is removed or gets another map.
-            part: where on the progress this step begins and ends, 0..1.
-            title: name of the step, until the work reports another.
+            volumes: nodes that the work uses. If a volume is removed or its map changes, the wait ends with an error.
+            part: range of this step on the progress of the whole job, 0 to 1.
+            title: name of the step, until the work reports another name.
 
         Raises:
             AnatomicalEmbeddingError: the work failed, or a volume was removed or changed.
@@ -122,9 +121,9 @@ class SceneJob(Listener):
             self._events.pop(key, None)
 
     def maps(self, volumes: Sequence, part: tuple[float, float] = (0.0, 1.0)) -> Steps[list]:
-        """Wait until all of these volumes, which the store was asked for, have a map; returns the maps.
+        """Wait until all volumes have a map, and return the maps. Call `MapStore.request` for the volumes before.
 
-        Raises VolumeError where one is removed or cannot be prepared.
+        Raises VolumeError if a volume is removed or cannot be prepared.
         """
         while True:
             self._requirePresent(volumes)
@@ -142,19 +141,19 @@ class SceneJob(Listener):
             yield
 
     def showProgress(self, share: float, title: str, part: tuple[float, float] = (0.0, 1.0)) -> None:
-        """Set `progress`, where a generator waits for something else. share: of this step, 0..1."""
+        """Set `progress`. share: finished fraction of this step, 0 to 1. part: range of this step on the whole job."""
         low, high = part
         self.progress = (low + (high - low) * share, title)
 
     def _advance(self, name: str) -> None:
-        """Run a generator up to its next wait."""
+        """Run a generator up to its next `yield`."""
         steps = self._running.get(name)
-        if steps is None or steps.gi_running:  # it processes events, which poll this
+        if steps is None or steps.gi_running:  # the generator processes events, and an event has called `poll`
             return
         sentence = ""
         try:
             next(steps)
-            if self._running.get(name) is not steps:  # it has cancelled itself
+            if self._running.get(name) is not steps:  # the generator has cancelled itself
                 steps.close()
             return
         except StopIteration:

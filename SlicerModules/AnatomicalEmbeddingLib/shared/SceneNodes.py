@@ -1,6 +1,6 @@
-"""Nodes of a scene: found by their class; named and placed in the subject hierarchy, next to a volume or in a folder.
+"""Nodes of a scene: find nodes by class, name nodes, and place their items in the subject hierarchy.
 
-In the application every node has an item of its own; elsewhere, as in the browser viewer, items are made here.
+In Slicer every node gets an item in the subject hierarchy. Elsewhere, as in the browser viewer, this file creates it.
 """
 
 from __future__ import annotations
@@ -8,36 +8,37 @@ from __future__ import annotations
 import slicer
 import vtk
 
-_HIDDEN = "AnatomicalEmbedding.Hidden"  # of an item: its node is not for users
+_HIDDEN = "AnatomicalEmbedding.Hidden"  # attribute of an item: its node is hidden from users
 
 
 def nodesOf(scene, className: str) -> list:
-    """Nodes of a class and its derived classes, in the scene's order.
+    """Return the nodes of a class and its derived classes, in the scene's order.
 
-    `slicer.util.getNodesByClass` searches `slicer.mrmlScene`, whatever scene it is given.
+    `slicer.util.getNodesByClass` cannot be used: it always searches `slicer.mrmlScene`, not the given scene.
     """
     found = scene.GetNodesByClass(className)
-    found.UnRegister(None)  # the collection comes with a reference that Python does not know of
+    found.UnRegister(None)  # the caller owns a reference to the collection that Python does not count
     return list(found)
 
 
 def itemOf(scene, node) -> int:
-    """The node's item, which is made at the top of the hierarchy if it has none."""
+    """Return the node's item. If the node has no item, one is created at the top of the hierarchy."""
     hierarchy = _hierarchy(scene)
     item = hierarchy.GetItemByDataNode(node)
     return item if item else hierarchy.CreateItem(hierarchy.GetSceneItemID(), node)
 
 
 def addHiddenItem(scene, node) -> None:
-    """Give a hidden node an item, which Slicer makes for other nodes alone: it logs an error at each change of a
-    segmentation without an item. The item is saved even where its node is not; see `dropLostItems`.
+    """Create an item for a hidden node. Slicer creates items only for visible nodes, but logs an error at each change
+    of a segmentation without an item. The item is saved even if its node is not saved; see `dropLostItems`.
     """
     _hierarchy(scene).SetItemAttribute(itemOf(scene, node), _HIDDEN, "1")
 
 
 def dropLostItems(scene) -> None:
-    """Remove items that a loaded scene has kept of hidden nodes, which were not saved: items of the nodes, and of their
-    segments, which Slicer may have moved to the top.
+    """Remove the items of hidden nodes from a loaded scene: the nodes themselves were not saved.
+
+    Also removes the items of their segments. Slicer may have moved these to the top of the hierarchy.
     """
     hierarchy, children = _hierarchy(scene), vtk.vtkIdList()
     hierarchy.GetItemChildren(hierarchy.GetSceneItemID(), children)
@@ -49,37 +50,37 @@ def dropLostItems(scene) -> None:
 
 
 def placeNextTo(scene, node, volumeNode) -> None:
-    """Give the node the parent that the volume has: its study, folder, or the scene."""
+    """Give the node's item the same parent as the volume's item: a study, a folder, or the scene."""
     _hierarchy(scene).SetItemParent(itemOf(scene, node), _parentOf(scene, volumeNode))
 
 
 def placeInFolder(scene, node, volumeNode, folderName: str) -> None:
-    """Put the node into the folder of this name next to the volume; the folder is made if need be."""
+    """Put the node into the folder with this name next to the volume. A missing folder is created."""
     hierarchy = _hierarchy(scene)
     hierarchy.SetItemParent(itemOf(scene, node), _folder(hierarchy, _parentOf(scene, volumeNode), folderName))
 
 
 def removeNode(scene, node) -> None:
-    """Remove a node and its item, which outside the application would stay."""
+    """Remove a node and its item. Outside Slicer, removing the node alone would leave its item."""
     hierarchy = _hierarchy(scene)
     item = hierarchy.GetItemByDataNode(node)
     if item:
-        hierarchy.RemoveItem(item, False)  # before the node: its item cannot be forgotten cleanly afterwards
+        hierarchy.RemoveItem(item, False)  # must come before the node is removed
     scene.RemoveNode(node)
 
 
 def freeName(scene, name: str) -> str:
-    """The name, with a number behind it only where a node of the scene has it already."""
+    """Return the name. A number is added only if a node of the scene has this name already."""
     return name if scene.GetFirstNodeByName(name) is None else scene.GenerateUniqueName(name)
 
 
 def naming(node, sentence: str) -> str:
-    """The sentence, with the node's name before it unless the sentence has it."""
+    """Return the sentence. The node's name is put before it unless the sentence contains the name."""
     return sentence if node.GetName() in sentence else f"{node.GetName()}: {sentence}"
 
 
 def patientItem(scene, node) -> int:
-    """The item of the patient that holds the node; that of the scene for all nodes without a patient."""
+    """Return the item of the node's patient. For a node without a patient, return the item of the scene."""
     hierarchy = _hierarchy(scene)
     level = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMLevelPatient()
     return hierarchy.GetItemAncestorAtLevel(itemOf(scene, node), level) or hierarchy.GetSceneItemID()

@@ -1,7 +1,7 @@
-"""Layouts that show scans next to each other: a row of views for each, or one axial view each.
+"""Layouts that show scans next to each other: a row of views for each scan, or one axial view for each scan.
 
-The bar of a slice view is at least 330 pixels wide. A window that has no room for three of them beside the panel would
-grow past the screen, so it gets two columns: wide=False.
+The bar of a slice view is at least 330 pixels wide. If three views do not fit next to the panel, the window would grow
+larger than the screen. Such a window gets two columns: wide=False.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from slicer.util import NodeModify
 
 from .Views import FIRST_VIEW_GROUP, ORIENTATIONS, compositeOf, sliceNodes
 
-ROWS, AXIAL = 5201, 5202  # numbers of our layout descriptions; Slicer's own stay below 1000
-_NAMES = "AnatomicalEmbedding.Rows"  # of the layout node, saved with it: the scans that are shown
-_BEFORE = "AnatomicalEmbedding.LayoutBefore"  # of the layout node: the layout that ours has replaced
+ROWS, AXIAL = 5201, 5202  # numbers of our layouts; the numbers of Slicer's layouts are below 1000
+_NAMES = "AnatomicalEmbedding.Rows"  # attribute of the layout node: names of the shown scans, as JSON
+_BEFORE = "AnatomicalEmbedding.LayoutBefore"  # attribute of the layout node: number of the layout before ours
 _VIEW_PREFIX = "AE"
 
 
 def layoutOf(names: Sequence[str], number: int = ROWS, wide: bool = True, most: int | None = None) -> str:
-    """Layout description for volumes of these names: ROWS, or one AXIAL view each in as many rows as columns.
+    """Return the layout description for volumes with these names.
 
-    most: only the first so many views.
+    number: ROWS, or AXIAL for one axial view each in a square grid. most: largest number of views; None for all.
     """
     if number == ROWS:
         rows = [[_view(row, *each) for each in _orientations(number, wide)] for row in range(len(names))]
@@ -42,7 +42,7 @@ def layoutOf(names: Sequence[str], number: int = ROWS, wide: bool = True, most: 
 
 
 def viewTag(row: int, orientation: str) -> str:
-    """Singleton tag, and layout name, of a view of our layouts."""
+    """Return the singleton tag of a view of our layouts. The tag is also the view's layout name."""
     return f"{_VIEW_PREFIX}{row + 1}{orientation}"
 
 
@@ -56,11 +56,11 @@ def offerLayouts(
     loaded: Callable[[Callable[[], None]], object] = lambda _again: None,
     isWide: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Register our layouts, for two scans, before they are used: a scene saved in one would open without views.
+    """Register our layouts with views for two scans. Unregistered, a saved scene that uses them opens without views.
 
-    A loaded scene of more scans gets their views after the import, and loaded(again) is called: again() moves the views
-    back to their places, which new views lose when the window shows them. When the scene is closed, the former layout
-    comes back, for our views would all show the next scan.
+    After a scene was loaded, the views of all its scans are created and loaded(again) is called. New views lose their
+    position when the window shows them; again() restores it. When a scene is closed, the layout before ours is
+    restored, because all our views would show the next scan.
     """
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     if layoutNode is None or layoutNode.IsLayoutDescription(ROWS):
@@ -72,8 +72,9 @@ def offerLayouts(
 
 
 def makeViews(scene, count: int, number: int = ROWS, wide: bool = True) -> Iterator[str]:
-    """Make the views of a layout for so many volumes that are not there yet, one a step, as the layout would make them
-    all at once: each takes Slicer about a fifth of a second, in which nothing else goes on.
+    """Create the missing views of a layout for `count` volumes, one at each step. Yields the view's tag.
+
+    The layout itself would create all views at once; each takes about 0.2 s, in which Slicer handles no events.
     """
     if scene.GetFirstNodeByClass("vtkMRMLLayoutNode") is None:  # no main window
         return
@@ -81,7 +82,7 @@ def makeViews(scene, count: int, number: int = ROWS, wide: bool = True) -> Itera
         for orientation, colour in _orientations(number, wide):
             tag = viewTag(row, orientation)
             if scene.GetSingletonNode(tag, "vtkMRMLSliceNode") is None:
-                node = scene.CreateNodeByClass("vtkMRMLSliceNode")  # with the orientations that all views have
+                node = scene.CreateNodeByClass("vtkMRMLSliceNode")  # includes the scene's default orientations
                 node.UnRegister(None)
                 node.SetLayoutName(tag)
                 node.SetName(tag)
@@ -99,12 +100,11 @@ def showSideBySide(
     wide: bool = True,
     afterEach: Callable[[], object] | None = None,
 ) -> bool:
-    """Show each volume in views of its own, with ruler and orientation marker; False where the scene has no layout (no
-    main window). New views get their place in the window, and their offset, only when events are processed: fit the
-    volumes after that.
+    """Show each volume in its own views, with ruler and orientation marker.
 
-    afterEach(): processes events. Views are then put into the window one by one, for each that is new there takes
-    Slicer about a tenth of a second; without it all at once.
+    Returns False if there is no main window. New views get their size and offset only when events are processed, so fit
+    the volumes after that. afterEach(): a function that processes events; views are then put into the window one by
+    one, because each takes about 0.1 s. None puts all views into the window at once.
     """
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     if layoutNode is None or not volumeNodes:
@@ -112,12 +112,12 @@ def showSideBySide(
     names = [volume.GetName() for volume in volumeNodes]
     views = len(names) * len(_orientations(number, wide))
     for most in [views] if afterEach is None else range(1, views + 1):
-        with NodeModify(layoutNode):  # at each the window is laid out anew
+        with NodeModify(layoutNode):  # one new layout of the window instead of one for each change
             _describe(layoutNode, number, names, wide, most)
             layoutNode.SetAttribute(_NAMES, json.dumps(names))
             if layoutNode.GetViewArrangement() not in (ROWS, AXIAL):
                 layoutNode.SetAttribute(_BEFORE, str(layoutNode.GetViewArrangement()))
-            layoutNode.RemoveAllMaximizedViewNodes()  # a view that fills the window would go on doing so
+            layoutNode.RemoveAllMaximizedViewNodes()  # a maximized view would stay maximized
             layoutNode.SetViewArrangement(number)
         if afterEach is not None:
             afterEach()
@@ -176,8 +176,9 @@ def _restoreFormerLayout(scene) -> None:
 
 
 def _restoreRows(scene, loaded: Callable[[Callable[[], None]], object], wide: bool) -> None:
-    """Restore the layout of a loaded scene, which MRML does not save, and the groups of its views, which MRML saves as
-    yes or no: in one group, scrolling one scan would scroll all of them.
+    """Restore our layout and the view groups of a loaded scene, because MRML does not save them completely.
+
+    If all views were in one group, scrolling in one scan would scroll all scans.
     """
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     names = None if layoutNode is None else layoutNode.GetAttribute(_NAMES)

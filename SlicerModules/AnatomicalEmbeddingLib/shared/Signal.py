@@ -1,4 +1,4 @@
-"""Signals of plain Python, for logic without Qt, and objects that listen to them."""
+"""Signals in plain Python, for logic without Qt, and a base class for objects that listen to signals."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class Signal:
-    """Calls every connected function, in the order of connection, in the thread that emits."""
+    """Calls every connected function, in the order of connection, in the thread that calls `emit`."""
 
     def __init__(self) -> None:
         self._slots: list[Callable] = []
@@ -25,12 +25,12 @@ class Signal:
 
 
 class Listener:
-    """Listens to signals and to events of MRML nodes until it is closed."""
+    """Listens to signals and to events of MRML nodes until `close` is called."""
 
     _steps: tuple[Callable[[], object], ...] = ()
 
     def atEnd(self, *steps: Callable[[], object]) -> None:
-        """Add steps that `close` runs, the last one first."""
+        """Add functions that `close` calls, in reverse order."""
         self._steps += steps
 
     def listen(self, signal: Signal, slot: Callable) -> None:
@@ -38,12 +38,12 @@ class Listener:
         self.atEnd(lambda: signal.disconnect(slot))
 
     def observe(self, caller, event: int, slot: Callable) -> None:
-        """Observe an event of a scene or node until the end."""
+        """Observe an event of a scene or node until `close` is called."""
         tag = caller.AddObserver(event, slot)
         self.atEnd(lambda: caller.RemoveObserver(tag))
 
     def close(self) -> None:
-        """Stop listening and run the steps of `atEnd`; widgets and nodes stay."""
+        """Stop listening and call the functions of `atEnd`. Widgets and nodes are not removed."""
         while self._steps:
             *earlier, last = self._steps
             self._steps = tuple(earlier)

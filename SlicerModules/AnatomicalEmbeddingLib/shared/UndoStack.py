@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 State = TypeVar("State")
-_LONGEST = 200  # number of former states that are kept
+_LONGEST = 200  # largest number of former states
 
 
 class UndoStack(Generic[State]):
-    """now: the present state."""
+    """The present state `now`, the states before it, and the states that were undone."""
 
     def __init__(self, now: State) -> None:
         self.now = now
@@ -25,22 +25,22 @@ class UndoStack(Generic[State]):
         return bool(self._future)
 
     def step(self, state: State) -> None:
-        """Take the state after a step of the user; an equal state is no step."""
+        """Store the state after a step of the user. A state equal to the present state adds no undo step."""
         if state != self.now:
             self._past = [*self._past, self.now][-_LONGEST:]
             self._future = []
             self.now = state
 
     def refresh(self, state: State) -> None:
-        """Replace the present state, which changed without the user, as when answers came in."""
+        """Replace the present state without an undo step, for a change that the user did not make."""
         self.now = state
 
     def undo(self) -> bool:
-        """Go back to the state before the last step; False where there was no step."""
+        """Restore the state before the last step. Returns False if there is no step to undo."""
         return self._move(self._past, self._future)
 
     def redo(self) -> bool:
-        """Do the step again that was undone last; False where no step was undone."""
+        """Repeat the step that was undone last. Returns False if no step was undone."""
         return self._move(self._future, self._past)
 
     def _move(self, source: list[State], destination: list[State]) -> bool:

@@ -1,4 +1,4 @@
-"""Slice views as MRML nodes: which show a volume, moving them to a point, and drawing nodes in some of them alone."""
+"""Slice views as MRML nodes: find the views of a volume, move views to a point, draw nodes only in chosen views."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from slicer.util import NodeModify
 from .SceneNodes import nodesOf
 
 ORIENTATIONS = (("Axial", "#F34A33"), ("Sagittal", "#EDD54C"), ("Coronal", "#6EB04B"))  # in Slicer's colours
-FIRST_VIEW_GROUP = 520  # of our views: those of one scan move together, scans do not
-_HIDDEN = "AnatomicalEmbedding.Hidden"  # of a display node, while no view shows its volume: was it shown in 2-D, in 3-D
-_OWNED = "AnatomicalEmbedding.Owned"  # of a display node that is drawn over one volume alone: _OWNER_ROLE
-_OWNER_ROLE = "AnatomicalEmbedding.Owner"
+FIRST_VIEW_GROUP = 520  # views in one group move together; each scan has its own group
+# attributes of display nodes
+_HIDDEN = "AnatomicalEmbedding.Hidden"  # set while no view shows its volume: former visibility in 2-D and 3-D
+_OWNED = "AnatomicalEmbedding.Owned"  # the display node is drawn only over its owner volume, see _OWNER_ROLE
+_OWNER_ROLE = "AnatomicalEmbedding.Owner"  # reference role
 _MARKS_OF = tuple(f"AnatomicalEmbedding.{kind}Volume" for kind in ("", "Outlined", "Example"))  # reference roles
-_CLICKS = "AnatomicalEmbedding.Clicks"  # of a display node that draws nothing, and lets the mouse place points
+_CLICKS = "AnatomicalEmbedding.Clicks"  # the display node draws nothing; it only lets clicks in its views place points
 
 
 def sliceNodes(scene) -> list:
@@ -24,7 +25,7 @@ def sliceNodes(scene) -> list:
 
 
 def compositeOf(scene, sliceNode):
-    """The node that says which volumes a slice view shows; None before the application has made the view."""
+    """The node that states which volumes a slice view shows; None if the application has not created the view yet."""
     name = sliceNode.GetLayoutName()
     return next((node for node in _compositeNodes(scene) if node.GetLayoutName() == name), None)
 
@@ -37,29 +38,30 @@ def volumeIn(scene, sliceNode):
 
 
 def viewsOf(scene, volumeNode) -> list:
-    """Slice nodes of the views with this volume in the background."""
+    """Slice nodes of the views that show this volume in the background."""
     shown = dict(backgrounds(scene))
     return [node for node in sliceNodes(scene) if shown.get(node.GetLayoutName()) == volumeNode.GetID()]
 
 
 def backgrounds(scene) -> list[tuple]:
-    """(layout name, volume ID) of the background of each slice view."""
+    """Return (layout name, ID of the background volume) for each slice view."""
     return [(node.GetLayoutName(), node.GetBackgroundVolumeID()) for node in _compositeNodes(scene)]
 
 
 def showInstead(scene, exchanges: Iterable[tuple]) -> None:
-    """exchanges: pairs (before, after) of volumes; views that show the one show the other from now on."""
+    """Replace volumes in the views. exchanges: pairs (before, after) of volume nodes."""
     found = [(view, after) for before, after in exchanges if before is not after for view in viewsOf(scene, before)]
-    for view, after in found:  # looked up before: two volumes may change places
+    for view, after in found:  # all views are found before any changes, because two volumes may be swapped
         compositeOf(scene, view).SetBackgroundVolumeID(after.GetID())
 
 
 def jump(
     scene, volumeNode, pointWorld: Sequence[float], centre: bool = True, without=None, atMostMm: float | None = None
 ) -> None:
-    """Move the volume's views to a world point; `without` stays where it is, the view under the mouse.
+    """Move the volume's views to a world point. without: a slice node that is not moved.
 
-    atMostMm: views that show more mm than this across their shorter side are zoomed in to it.
+    centre: True to centre the views, False to change only their slice. atMostMm: a view whose shorter side shows more
+    mm is zoomed in to this value.
     """
     for node in viewsOf(scene, volumeNode):
         if node is without:
@@ -73,7 +75,7 @@ def jump(
 
 
 def fit(scene, volumeNode) -> None:
-    """Centre the views of a volume on it, each as large as it fits, where its transforms have put it."""
+    """Centre the views of a volume on it and zoom so that the whole volume is visible. Transforms are included."""
     bounds = [0.0] * 6
     volumeNode.GetRASBounds(bounds)
     low, high = np.array(bounds[::2]), np.array(bounds[1::2])
@@ -97,7 +99,7 @@ def _zoom(node, shorterMm: float) -> None:
 
 
 def show(scene, volumeNode, insteadOf=None) -> None:
-    """Put a volume into the background of the views that show another volume, or else of all views, and fit them."""
+    """Show a volume in the views of volume `insteadOf`, or in all views if there are none, and fit the views."""
     wanted = [] if insteadOf is None else viewsOf(scene, insteadOf)
     for node in wanted or sliceNodes(scene):
         composite = compositeOf(scene, node)
@@ -107,9 +109,9 @@ def show(scene, volumeNode, insteadOf=None) -> None:
 
 
 def showOnlyIn(displayNode, scene, volumeNode) -> None:
-    """Draw a display node in the slice views of a volume, and in the 3-D views if they are of that volume.
+    """Draw a display node only in the slice views of a volume, and in the 3-D views if they belong to this volume.
 
-    It is drawn nowhere while no slice view shows the volume, or when that has left the scene. `OwnViews` keeps it so.
+    The display node is hidden while no slice view shows the volume. `OwnViews` updates this when views change.
     """
     if displayNode.GetAttribute(_OWNED) is None:
         displayNode.SetAttribute(_OWNED, "1")
@@ -119,8 +121,10 @@ def showOnlyIn(displayNode, scene, volumeNode) -> None:
 
 
 class OwnViews:
-    """Keeps display nodes in the views of their volume: those given to `showOnlyIn`, also before the scene was saved,
-    and those of nodes that refer to a volume as a mark of it.
+    """Draws display nodes only in the views of their volume, also after the views have changed.
+
+    This applies to display nodes given to `showOnlyIn`, also in a loaded scene. It also applies to nodes that have a
+    reference of _MARKS_OF to a volume.
     """
 
     def __init__(self, scene) -> None:
@@ -128,7 +132,7 @@ class OwnViews:
         self._backgrounds: list[tuple] | None = None
 
     def follow(self) -> bool:
-        """Update the views of all nodes; returns whether views show other volumes than at the last call."""
+        """Update all display nodes. Returns True if a view shows another volume than at the last call."""
         now = backgrounds(self.scene)
         if now == self._backgrounds:
             return False
@@ -144,8 +148,10 @@ class OwnViews:
 
 
 def takeClicksIn(scene, listNode, volumeNodes: Iterable) -> None:
-    """Let clicks in the views of these volumes place points of a list as well, without drawing the list there: a view
-    takes clicks for a list if any display node of the list names the view. No volumes: its own views alone.
+    """Let clicks in the views of these volumes also place points of a list, without drawing the list in these views.
+
+    This uses a second display node that draws nothing: a view places points of a list if a display node of the list
+    names the view. volumeNodes: empty to accept clicks only in the views that draw the list.
     """
     views = [node.GetID() for volume in volumeNodes for node in viewsOf(scene, volume)]
     count = listNode.GetNumberOfDisplayNodes()
@@ -159,7 +165,7 @@ def takeClicksIn(scene, listNode, volumeNodes: Iterable) -> None:
         display.SetSaveWithScene(listNode.GetSaveWithScene())
         display.SetVisibility2D(False)
         display.SetVisibility3D(False)
-        display.SetViewNodeIDs(views)  # before the views know of it
+        display.SetViewNodeIDs(views)  # before the node is added to the scene, where views use it
         scene.AddNode(display)
         listNode.AddAndObserveDisplayNodeID(display.GetID())
     elif display is not None and views:
@@ -179,7 +185,7 @@ def _restrict(displayNode, scene, volumeNode) -> None:
 
 
 def _hide(displayNode, hidden: bool) -> None:
-    """Hide a display node in 2-D and 3-D, or show it again where it was shown before; not the user's own switch."""
+    """Hide a display node in 2-D and 3-D, or restore its former visibility. The user's switch `Visibility` stays."""
     before = displayNode.GetAttribute(_HIDDEN)
     if hidden == (before is not None):
         return
@@ -190,19 +196,19 @@ def _hide(displayNode, hidden: bool) -> None:
 
 
 def volumeIn3d(scene):
-    """The volume whose nodes 3-D views draw, so as not to mix scans: that of the first slice view, or None."""
+    """The volume of the first slice view that shows one, or None. 3-D views draw only the nodes of this volume."""
     return next((volume for node in sliceNodes(scene) if (volume := volumeIn(scene, node)) is not None), None)
 
 
 def isPlacing(scene) -> bool:
-    """Would a click place a point now?"""
+    """True if a click would place a point now."""
     mouse = scene.GetNodeByID("vtkMRMLInteractionNodeSingleton")
     return mouse is not None and mouse.GetCurrentInteractionMode() == mouse.Place
 
 
 @contextmanager
 def keepingPlaceNode(scene) -> Iterator[None]:
-    """Keep the list that clicks place points in: every new markups node would become that list."""
+    """After the block, restore the list in which clicks place points: a new markups node in the block replaces it."""
     selection = scene.GetNodeByID("vtkMRMLSelectionNodeSingleton")
     before = None if selection is None else (selection.GetActivePlaceNodeClassName(), selection.GetActivePlaceNodeID())
     try:

@@ -1,7 +1,7 @@
-"""CT volume nodes: their voxels for the engine, and points between the world and a volume.
+"""CT volume nodes: copies their voxels for the engine, and converts points between the world and a volume.
 
-The engine works in a volume's own RAS mm, that of its IJK-to-RAS matrix. A parent transform moves a volume in the
-world and changes nothing that the engine sees; it may be of any kind, warps included.
+The engine works in a volume's own RAS mm, defined by the volume's IJK-to-RAS matrix. A parent transform moves a volume
+in the world but does not change the input of the engine. It may be any transform, including a deformation.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from .SceneNodes import freeName, nodesOf, placeNextTo
 if TYPE_CHECKING:
     from AnatomicalEmbedding.scan.volume import Volume
 
-SOURCE_ROLE = "AnatomicalEmbedding.SourceVolume"  # of a crop or a resampled copy: the volume it was made from
+SOURCE_ROLE = "AnatomicalEmbedding.SourceVolume"  # reference from a crop or a resampled copy to its source volume
 _CLASS = "vtkMRMLScalarVolumeNode"
 
 
 def ctVolumes(scene) -> list:
-    """Volume nodes of a scene that may be CTs: scalar volumes with voxels; no label maps, no colour images."""
+    """Return the volume nodes that may be CTs: scalar volumes with voxels, without label maps and colour images."""
     return [node for node in nodesOf(scene, _CLASS) if node.GetClassName() == _CLASS and hasVoxels(node)]
 
 
 def scans(scene) -> list:
-    """`ctVolumes` without the crops and copies that we made of them: what "all CTs" means."""
+    """Return `ctVolumes` without crops and resampled copies made by this extension. Panels call these "all CTs"."""
     return [node for node in ctVolumes(scene) if node.GetNodeReferenceID(SOURCE_ROLE) is None]
 
 
 def hasVoxels(node) -> bool:
-    """Does the node hold a 3-D scalar image?"""
+    """True if the node holds a 3-D scalar image."""
     image = node.GetImageData()
     if image is None or image.GetPointData().GetScalars() is None:
         return False
@@ -45,14 +45,14 @@ def hasVoxels(node) -> bool:
 
 
 def ijkToRas(node) -> np.ndarray:
-    """(4, 4): voxel (i, j, k, 1) to the volume's own RAS mm, without its parent transform."""
+    """Return the (4, 4) matrix from voxel (i, j, k, 1) to the volume's own RAS mm, without the parent transform."""
     matrix = vtk.vtkMatrix4x4()
     node.GetIJKToRASMatrix(matrix)
     return slicer.util.arrayFromVTKMatrix(matrix)
 
 
 def contentKey(node) -> tuple | None:
-    """A key of the voxels and their geometry, which a map depends on. A parent transform does not change it."""
+    """Return a key that changes when the voxels or the IJK-to-RAS matrix change. It decides if a map is out of date."""
     if not hasVoxels(node):
         return None
     image = node.GetImageData()
@@ -63,9 +63,9 @@ def contentKey(node) -> tuple | None:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """A copy of a node's image, made on the main thread, that a background thread may read while the node changes.
+    """A copy of a node's image, made on the main thread. A background thread can read it while the node changes.
 
-    voxels: (k, j, i) as stored. ijkToRas: (4, 4), see `ijkToRas`. name: the node's.
+    voxels: (k, j, i) as stored in the node. ijkToRas: (4, 4), see the function `ijkToRas`. name: name of the node.
     """
 
     voxels: np.ndarray
@@ -73,31 +73,31 @@ class Snapshot:
     name: str
 
     def volume(self) -> Volume:
-        """The CT for the engine. Raises VolumeError, whose sentence names the node, for what is not a CT in HU."""
+        """Return the CT for the engine. Raises VolumeError, with the node's name, if the image is not a CT in HU."""
         from AnatomicalEmbedding.scan.volume import Volume
 
         return Volume.from_array(self.voxels, self.ijkToRas, self.name)
 
 
 def snapshot(node) -> Snapshot:
-    """A copy of the node's image. Raises VolumeError for a node without a 3-D scalar image."""
+    """Copy the node's image. Raises VolumeError if the node has no 3-D scalar image."""
     if not hasVoxels(node):
         raise VolumeError(f"{node.GetName()}: holds no 3-D image; choose a CT volume.")
     return Snapshot(slicer.util.arrayFromVolume(node).copy(), ijkToRas(node), node.GetName())
 
 
 def toWorld(node, points: np.ndarray) -> np.ndarray:
-    """(n, 3) points of the volume's own RAS mm in the world."""
+    """Convert points from the volume's own RAS mm to world mm. points: (n, 3). Returns (n, 3)."""
     return _moved(node.GetParentTransformNode(), None, points)
 
 
 def fromWorld(node, points: np.ndarray) -> np.ndarray:
-    """(n, 3) points of the world in the volume's own RAS mm."""
+    """Convert points from world mm to the volume's own RAS mm. points: (n, 3). Returns (n, 3)."""
     return _moved(None, node.GetParentTransformNode(), points)
 
 
 def huAt(node, pointWorld: Sequence[float]) -> float | None:
-    """The value of the nearest voxel at a world point; None outside the scan."""
+    """Return the HU of the voxel nearest to a world point; None if the point lies outside the scan."""
     ijk = np.rint((np.linalg.inv(ijkToRas(node)) @ [*fromWorld(node, [pointWorld])[0], 1.0])[:3]).astype(int)
     voxels = slicer.util.arrayFromVolume(node)
     inside = ((ijk >= 0) & (ijk < voxels.shape[::-1])).all()
@@ -114,7 +114,7 @@ def _moved(source, destination, points: np.ndarray | Sequence[Sequence[float]]) 
 
 
 def holds(node, points: np.ndarray) -> np.ndarray:
-    """(n,) bool: do points (n, 3) of the volume's own RAS mm lie within the outer edges of its voxels?"""
+    """For each point: True if it lies inside the volume. points: (n, 3) in the volume's own RAS mm. Returns (n,)."""
     if not hasVoxels(node):
         return np.zeros(len(points), dtype=bool)
     matrix = np.linalg.inv(ijkToRas(node))
@@ -123,12 +123,13 @@ def holds(node, points: np.ndarray) -> np.ndarray:
 
 
 def addDerived(scene, name: str, source, voxels: np.ndarray, matrix: np.ndarray, beside):
-    """Add a volume made from `source`, with its looks and units, next to `beside` and below the same transform.
+    """Add a volume made from volume `source`. It gets the units and display settings of `source`.
 
-    voxels: (k, j, i). matrix: (4, 4), voxel (i, j, k, 1) to the volume's own RAS mm.
+    voxels: (k, j, i). matrix: (4, 4), voxel (i, j, k, 1) to the volume's own RAS mm. beside: the volume whose parent
+    transform, and parent in the subject hierarchy, the new volume gets.
     """
     node = scene.AddNewNodeByClass(_CLASS, freeName(scene, name))
-    node.SetNodeReferenceID(SOURCE_ROLE, source.GetID())  # before anyone takes it for another CT
+    node.SetNodeReferenceID(SOURCE_ROLE, source.GetID())  # set first: `scans` must never include the node
     slicer.util.updateVolumeFromArray(node, voxels)
     node.SetIJKToRASMatrix(slicer.util.vtkMatrixFromArray(matrix))
     node.SetVoxelValueQuantity(source.GetVoxelValueQuantity())

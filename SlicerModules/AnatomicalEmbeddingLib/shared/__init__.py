@@ -1,1 +1,1 @@
-"""The parts of the modules that belong to no one feature: nodes of the scene, views, signals, maps, panels."""
+"""Code that several features use: nodes of the scene, views, signals, maps, panels."""

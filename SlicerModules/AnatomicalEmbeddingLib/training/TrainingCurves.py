@@ -1,4 +1,4 @@
-"""The curves of a run in Slicer's plot views."""
+"""Draws the loss and validation curves of a training run in Slicer's plot views."""
 
 from __future__ import annotations
 
@@ -9,26 +9,28 @@ import slicer.util
 
 from .TrainingLog import LossCurve
 
-_MOST_POINTS = 2000  # of a curve: a plot shows no more, and its table is drawn anew at each update
+_MOST_POINTS = 2000  # largest number of points of a curve; more would not be visible and would slow each update
 
 
 class TrainingCurves:
-    """Charts "Training loss" and "Validation error (mm)" of one run, which are updated in place.
+    """The charts "Training loss" and "Validation error (mm)" of one run. Each update changes the existing chart.
 
-    They are made again after the scene was closed, or a user has deleted one of their nodes.
+    A chart is created again if the scene was closed or the user has deleted one of the chart's nodes.
     """
 
     def __init__(self) -> None:
         self._nodes: dict[str, dict] = {}  # by title, see `slicer.util.plot`
 
     def showLoss(self, curve: LossCurve):
-        """Draw the running mean of the loss over the steps; returns the chart node, None without steps."""
+        """Draw the running mean of the loss over the steps. Returns the chart node; None if there are no steps."""
         every = -(-len(curve.steps) // _MOST_POINTS) or 1
-        steps, means = curve.steps[::-1][::every][::-1], curve.means[::-1][::every][::-1]  # the last one is shown
+        steps, means = curve.steps[::-1][::every][::-1], curve.means[::-1][::every][::-1]  # keeps the last step
         return self._show("Training loss", {"step": steps, "loss": means})
 
     def showValidation(self, validations: Sequence[Mapping[str, float]]):
-        """Draw the median errors over the steps, a line for each kind; returns the chart node, None without rows."""
+        """Draw the median errors over the steps, one line for each kind of point.
+        Returns the chart node; None if there are no validations.
+        """
         columns = dict.fromkeys(["step", *(kind for row in validations for kind in row)])
         errors = {kind: [row.get(kind, np.nan) for row in validations] for kind in columns}
         chart = self._show("Validation error (mm)", errors)

@@ -1,4 +1,4 @@
-"""The settings of a training run in the widgets of the panel."""
+"""The form of the panel: widgets that show and change the settings of a training run."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _OTHERS = ("scanFoldersList", "addFolderButton", "removeFolderButton", "recipeCo
 
 
 class TrainingForm:
-    """Widgets of the sections "Scans" and "Training" and the folder of the run.
+    """Widgets of the sections "Scans" and "Training", and of the run's folder.
 
-    changed(): the user, or `show`, has changed a setting. ui: the panel's widgets by name.
+    Signal changed(): emitted when the user or `show` has changed a setting. ui: the panel's widgets by name.
     """
 
     def __init__(self, ui) -> None:
@@ -65,7 +65,7 @@ class TrainingForm:
         )
 
     def show(self, settings: TrainingSettings) -> None:
-        """Put settings into the widgets; emits `changed` once if that changes any."""
+        """Show settings in the widgets. Emits `changed` once if any setting differs from the shown ones."""
         if settings == self.settings():
             return
         ui = self.ui
@@ -74,7 +74,7 @@ class TrainingForm:
                 ui.scanFoldersList.clear()
                 ui.scanFoldersList.addItems(list(settings.scanFolders))
             for combo, text in ((ui.recipeCombo, settings.recipe), (ui.deviceCombo, settings.device)):
-                if combo.findText(text) < 0:  # a recipe that is a file
+                if combo.findText(text) < 0:  # the recipe is a file, not a listed name
                     combo.addItem(text)
                 combo.currentIndex = combo.findText(text)
             ui.startCombo.currentIndex = 0 if settings.fineTune else 1
@@ -83,7 +83,7 @@ class TrainingForm:
         self._onChanged()
 
     def setEnabled(self, enabled: bool) -> None:
-        """Allow changes, or not: a run that is under way keeps its settings."""
+        """Enable or disable all widgets. They are disabled during a run, because its settings cannot change."""
         for name in (*_OTHERS, *(widget for widget, _key in _WIDGETS.values())):
             getattr(self.ui, name).enabled = enabled
 

@@ -1,4 +1,4 @@
-"""The files loss.csv and validation.csv of a run, which can be read while the run writes them."""
+"""Reads the files loss.csv and validation.csv of a run, also while the run writes them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
-_KEPT = 0.98  # of the trainer's running mean, that about 50 steps make
+_KEPT = 0.98  # weight of the former mean in the running mean; the same as in the trainer, about 50 steps
 
 
 @dataclass
 class LossCurve:
-    """The running mean of the loss at each step: read from a folder, then added to while the run goes on.
+    """The running mean of the loss at each step. It is read from a folder; a run then adds its steps.
 
-    minutes: spent by the sittings that the folder recorded.
+    minutes: training time that the folder has recorded, over all starts of the run.
     """
 
     steps: list[int] = field(default_factory=list)
@@ -26,7 +26,7 @@ class LossCurve:
 
     @classmethod
     def read(cls, folder: str | Path) -> LossCurve:
-        """The curve of a run's loss.csv; empty without one."""
+        """Read the curve from the run's loss.csv. Returns an empty curve if the file is missing."""
         curve = cls()
         mean = math.nan
         for row in _rows(Path(folder) / "loss.csv"):
@@ -41,7 +41,7 @@ class LossCurve:
         return self.steps[-1] if self.steps else 0
 
     def add(self, step: int, mean: float) -> None:
-        """Add a step, and drop later ones: a run that was killed does its last steps again."""
+        """Add a step and remove later steps: a run that was killed repeats its last steps when it continues."""
         if step <= self.last:
             kept = bisect_left(self.steps, step)
             del self.steps[kept:], self.means[kept:]
@@ -50,17 +50,17 @@ class LossCurve:
 
 
 def readValidations(folder: str | Path) -> list[dict[str, float]]:
-    """The rows of a run's validation.csv: "step", and the median error in mm of each kind that was measured."""
+    """Read a run's validation.csv. Each row has "step", and the median error in mm for each kind of point."""
     return [row for row in _rows(Path(folder) / "validation.csv") if len(row) > 1]
 
 
 def bestOf(validations: list[dict[str, float]]) -> dict[str, float] | None:
-    """The row whose weights the run keeps: that of the least mean over kinds, the first of equals."""
+    """Return the row whose weights the run keeps: the first row with the smallest mean error over kinds, or None."""
     return min(validations, key=lambda row: np.mean([row[kind] for kind in row if kind != "step"]), default=None)
 
 
 def _rows(path: Path) -> list[dict[str, float]]:
-    """The numbers of each line by column. A line without a step, or that is still being written, is passed over."""
+    """Read the numbers of each line, by column. Lines without a step and incomplete last lines are skipped."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""The panel of the training module: starts, follows and stops a run, and hands its weights on."""
+"""The panel of the training module: starts and stops a run, shows its progress, and offers its weights for use."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from .TrainingProcess import TrainingProcess, TrainingProgress, TrainingResult
 from .TrainingRun import FINISHED, UNFINISHED, RunState, inspectRun, runProblem
 from .TrainingSettings import settingsProblem
 
-_BAR = 1000  # parts of the progress bar
+_BAR = 1000  # number of steps of the progress bar
 _YIELD_SECONDS = 0.01
 
 
 class TrainingPanel:
-    """Sections "Run" and "Result" of a panel, and the form above them.
+    """The form, and below it the sections "Run" and "Result" of the panel.
 
-    ui: the widgets by name. process, curves: the logic. started(TrainingSettings): a run was started.
+    ui: the widgets by name. process, curves: the logic. Signal started(TrainingSettings): a run was started.
     """
 
     def __init__(self, ui, process: TrainingProcess, curves: TrainingCurves) -> None:
@@ -40,8 +40,8 @@ class TrainingPanel:
         self.started = Signal()
         self._run = RunState(Path())
         self._losses, self._validations = LossCurve(), []
-        self._news = ""  # rich text about the last event, until the user does or changes something
-        self._stepped = False  # has the run under way done a step?
+        self._news = ""  # rich text about the last event; cleared at the user's next action
+        self._stepped = False  # True if the current run has finished a step
         self._inPlots = False
         ui.statusLabel.setTextFormat(qt.Qt.RichText)
         ui.startButton.connect("clicked(bool)", lambda: self._start(finishNow=False))
@@ -59,7 +59,7 @@ class TrainingPanel:
         self.refresh()
 
     def refresh(self) -> None:
-        """Read the run's folder again, look for packages, and show the present state."""
+        """Read the run's folder again, check which packages are missing, and show the present state."""
         self._run = inspectRun(self.form.settings().runFolder)
         self._missingPackages = missingForEngine()
         if not self.process.running:
@@ -68,9 +68,9 @@ class TrainingPanel:
         self.update()
 
     def poll(self) -> None:
-        """Follow the run; to be called a few times a second."""
+        """Read and show the progress of the run. Call it a few times a second."""
         if self.process.running:
-            time.sleep(_YIELD_SECONDS)  # the threads that read what it prints need Python's lock; see Session.tick
+            time.sleep(_YIELD_SECONDS)  # the threads that read the output need Python's lock; see Session.tick
             self.process.poll()
             self.update()
 
@@ -117,7 +117,7 @@ class TrainingPanel:
         qt.QDesktopServices.openUrl(qt.QUrl.fromLocalFile(str(self._run.folder)))
 
     def _start(self, finishNow: bool) -> None:
-        """Start a run, or resume that of the folder. finishNow: do one more step and write the weights."""
+        """Start a run, or resume the run in the folder. finishNow: run only one more step, then write the weights."""
         settings = self.form.settings()
         self.ui.logEdit.clear()
         try:
@@ -127,7 +127,7 @@ class TrainingPanel:
         else:
             self._news = escape(_("Starting..."))
             self._stepped = False
-            self.ui.progressBar.setRange(0, 0)  # moves to and fro: how long preparing takes is not known
+            self.ui.progressBar.setRange(0, 0)  # shows activity without a value: the time for preparing is not known
             self.started.emit(settings)
         self.refresh()
 
@@ -239,7 +239,7 @@ class TrainingPanel:
 
 
 def _showInLayout(chart) -> None:
-    """Show a chart in a plot view, in a layout that has one; without a main window nothing is shown."""
+    """Show a chart, in a layout that has a plot view. Does nothing if there is no main window."""
     if slicer.app.layoutManager() is not None:
         slicer.modules.plots.logic().ShowChartInLayout(chart)
 

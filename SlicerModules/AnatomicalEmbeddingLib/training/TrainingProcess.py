@@ -1,4 +1,4 @@
-"""The trainer as a child process, with its progress and its result."""
+"""Runs the trainer as a child process and reports its progress and result."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .TrainingLog import LossCurve
 from .TrainingRun import rememberRun
 from .TrainingSettings import TrainingSettings
 
-_USER_ERROR = 2  # exit code of the command line: what was wrong is on stderr
-_SAVED = "run the same command to continue"  # in the trainer's last message after it was asked to stop
+_USER_ERROR = 2  # exit code of the command line for an error of the user; stderr has the message
+_SAVED = "run the same command to continue"  # part of the trainer's last message if it was asked to stop
 
 
 @dataclass(frozen=True)
 class TrainingProgress:
-    """After a step. loss: running mean over about 50 steps. share: of the run, 0..1, by steps or by time."""
+    """Progress after a step. loss: running mean over about 50 steps. share: finished fraction of the run, 0 to 1."""
 
     step: int
     steps: int
@@ -32,7 +32,9 @@ class TrainingProgress:
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """How a run ended: FINISHED with weights, STOPPED (it can go on), or FAILED. sentence: the reason of a failure."""
+    """How a run ended. outcome: FINISHED (with weights), STOPPED (the run can be continued) or FAILED.
+    steps: number of finished steps. sentence: the reason of a failure.
+    """
 
     outcome: str
     weights: Path | None = None
@@ -41,16 +43,16 @@ class TrainingResult:
 
 
 class TrainingProcess(EngineProcess):
-    """One run at a time. Signals, emitted by `poll`: logged(line), progressed(TrainingProgress),
+    """One run at a time. `poll` emits the signals logged(line), progressed(TrainingProgress) and
     finished(TrainingResult).
     """
 
     settings: TrainingSettings | None = None
 
     def start(self, settings: TrainingSettings, finishNow: bool = False) -> None:
-        """Start a run, or resume the one in its folder. finishNow: do one more step and write the weights.
+        """Start a run, or resume the run in the folder. finishNow: run only one more step, then write the weights.
 
-        Raises AnatomicalEmbeddingError when the process cannot be started or the folder not be written to.
+        Raises AnatomicalEmbeddingError if the process cannot be started or if the folder cannot be written to.
         """
         self.requireReady()
         try:

@@ -1,4 +1,4 @@
-"""The folder of a run: its settings, its progress, and whether other settings may resume it."""
+"""The folder of a run: reads its settings and progress, and checks whether given settings can resume the run."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .TrainingSettings import TrainingSettings, differences
 NEW, FOREIGN, UNFINISHED, FINISHED = "new", "foreign", "unfinished", "finished"
 _SETTINGS = "run.json"
 _VERSION = 1
-_CHECKPOINT, _WEIGHTS, _PREPARED = "checkpoint.pt", "weights.safetensors", "prepared"  # the trainer's
+_CHECKPOINT, _WEIGHTS, _PREPARED = "checkpoint.pt", "weights.safetensors", "prepared"  # written by the trainer
 
 
 @dataclass(frozen=True)
 class RunState:
-    """Of a folder. stage: one of the above. settings: those the run was started with; None unless it was begun here.
-
-    steps, minutes: done so far, as far as they were written. weights: the file, of a finished run.
+    """State of a run's folder. stage: NEW, FOREIGN, UNFINISHED or FINISHED. settings: the settings of the run's start;
+    None if the folder has no run of this module. steps, minutes: finished steps and training time that the folder has
+    recorded. weights: the weights file; None if the run is not finished.
     """
 
     folder: Path
@@ -31,7 +31,7 @@ class RunState:
 
 
 def inspectRun(folder: str | Path) -> RunState:
-    """The state of a folder. A folder that is missing, empty or "" is new; one with other files is foreign."""
+    """Return the state of a folder. A missing or empty folder, and "", is NEW. A folder with other files is FOREIGN."""
     path = Path(folder)
     if not str(folder) or not path.is_dir():
         return RunState(path)
@@ -41,17 +41,17 @@ def inspectRun(folder: str | Path) -> RunState:
         return RunState(path, FOREIGN if others else NEW)
     checkpoint, weights = path / _CHECKPOINT, path / _WEIGHTS
     if not checkpoint.is_file():
-        # scans prepared for one recipe do not fit another's grid: the run has begun with the first of them
+        # prepared scans fit only the grid of their recipe, so the run has begun when the first scan is prepared
         return RunState(path, UNFINISHED if (path / _PREPARED).is_dir() else NEW, settings)
     curve = LossCurve.read(path)
-    # a finished run writes its checkpoint, then its weights; one that went on has a newer checkpoint
+    # a run that finishes writes its checkpoint, then its weights; if it was continued later, the checkpoint is newer
     if weights.is_file() and weights.stat().st_mtime_ns >= checkpoint.stat().st_mtime_ns:
         return RunState(path, FINISHED, settings, curve.last, curve.minutes, weights)
     return RunState(path, UNFINISHED, settings, curve.last, curve.minutes)
 
 
 def rememberRun(settings: TrainingSettings) -> None:
-    """Write the settings to the run's folder, which is made if need be. Raises OSError when that cannot be done."""
+    """Write the settings to the run's folder. A missing folder is created. Raises OSError if writing fails."""
     from AnatomicalEmbedding.files import atomic_path
 
     with atomic_path(Path(settings.runFolder) / _SETTINGS) as temporary:
@@ -59,7 +59,7 @@ def rememberRun(settings: TrainingSettings) -> None:
 
 
 def runProblem(settings: TrainingSettings, state: RunState) -> str | None:
-    """A sentence, with the remedy, where a run with these settings cannot start or resume in this folder; else None."""
+    """Return why a run with these settings cannot start or resume in this folder, with the remedy; otherwise None."""
     if state.stage == FOREIGN:
         return f"{state.folder}: holds other files; choose a new or empty folder for the run."
     if state.stage == NEW or state.settings is None:

@@ -1,4 +1,4 @@
-"""The settings of a training run, the command line that they make, and sentences about their faults."""
+"""The settings of a training run, their command line, and the check for wrong settings."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-# the statistics of a few crops differ from those of whole scans, and fine-tuning moves only a little
+# normalisation statistics of a few crops differ from those of whole scans; fine-tuning needs only small changes
 _FINE_TUNING = ("optimiser.frozen_statistics=true", "optimiser.learning_rate=0.001")
-# a run that was begun can be given another budget of time, device or number of threads; nothing else
+# only these settings may differ when a run is resumed
 _FREE_TO_CHANGE = ("minutes", "device", "threads", "runFolder")
 _WORDS = {
     "scanFolders": "folders of scans",
@@ -26,9 +26,10 @@ _WORDS = {
 class TrainingSettings:
     """Settings of one run.
 
-    scanFolders: trees of CTs, or prepared sets. validationFolder: labelled scans of other patients; "": none.
-    recipe: a name or a .toml file. fineTune: go on from the shipped weights. minutes: all sittings together.
-    validateEvery: steps; 0: never. threads: of the CPU; 0: all. furtherOptions: of `anatemb train`, as in a shell.
+    scanFolders: folders of CTs with their subfolders, or prepared sets. validationFolder: labelled scans of other
+    patients; "" for no validation. recipe: a name or a .toml file. fineTune: start from the shipped weights. minutes:
+    training time over all starts of the run. validateEvery: steps between validations; 0 for no validation.
+    threads: CPU threads; 0 for all. furtherOptions: further options of `anatemb train`, written as in a shell.
     """
 
     scanFolders: tuple[str, ...] = ()
@@ -44,7 +45,7 @@ class TrainingSettings:
     runFolder: str = ""
 
     def arguments(self) -> list[str]:
-        """The words after `anatemb`. Raises ValueError where `furtherOptions` has an open quote."""
+        """Return the words of the command after `anatemb`. Raises ValueError for an open quote in `furtherOptions`."""
         words = ["train", *self.scanFolders, "-o", self.runFolder, "--recipe", self.recipe, "--json"]
         words += ["--steps", str(self.steps), "--minutes", str(self.minutes)]
         words += ["--validate-every", str(self.validateEvery), "--device", self.device, "--align-with", "auto"]
@@ -58,19 +59,19 @@ class TrainingSettings:
         return words + shlex.split(self.furtherOptions)
 
     def toDict(self) -> dict[str, object]:
-        """Values by name, as JSON holds them."""
+        """Return the values by name, with types that JSON supports."""
         return asdict(self) | {"scanFolders": list(self.scanFolders)}
 
     @classmethod
     def fromDict(cls, values: Mapping[str, object]) -> TrainingSettings:
-        """The settings of `toDict`; unknown names are ignored and values of a wrong type are the defaults."""
+        """Inverse of `toDict`. Unknown names are ignored. A value of a wrong type is replaced by the default."""
         folders = values.get("scanFolders")
         values = {**values, "scanFolders": tuple(map(str, folders)) if isinstance(folders, list) else ()}
         return cls(**{f.name: values[f.name] for f in fields(cls) if type(values.get(f.name)) is type(f.default)})
 
 
 def settingsProblem(settings: TrainingSettings) -> str | None:
-    """A sentence, with the remedy, about the first setting that keeps a run from starting; else None."""
+    """Return a sentence, with the remedy, about the first setting that prevents a start; otherwise None."""
     if not settings.scanFolders:
         return "Add a folder of CT scans to train on."
     for folder in settings.scanFolders:
@@ -84,7 +85,7 @@ def settingsProblem(settings: TrainingSettings) -> str | None:
 
 
 def differences(settings: TrainingSettings, begun: TrainingSettings) -> list[str]:
-    """Names, for people, of the settings that must not differ from those of a run that was begun, and do."""
+    """Return display names of the settings that must be the same to resume the run `begun`, but differ."""
     old, new = begun.toDict(), settings.toDict()
     return [_WORDS[name] for name in new if name not in _FREE_TO_CHANGE and new[name] != old[name]]
 

@@ -1,1 +1,1 @@
-"""Training of weights in a process of its own."""
+"""Training of weights in a separate process."""

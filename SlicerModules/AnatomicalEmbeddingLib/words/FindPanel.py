@@ -1,4 +1,4 @@
-"""The section "Find by words": places of typed words, or of a sentence of a report, shown in all scans."""
+"""The section "Find by words": the user types words or chooses a sentence of a report, and all scans show the place."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ..shared.panels.Widgets import WARNING, coloured, showText
 from ..shared.Signal import Listener
 from .WordSearch import WordSearch
 
-_FOLDER = "reportFolder"  # setting: where a report was opened last
+_FOLDER = "reportFolder"  # key of the setting: folder of the last opened report
 
 
 class FindPanel(Listener):
-    """ui: holds findEdit, findLabel, reportEdit, reportButton, reportFileButton and reportList."""
+    """The section's widgets. ui: has findEdit, findLabel, reportEdit, reportButton, reportFileButton and reportList."""
 
     def __init__(self, ui, search: WordSearch, session: Session) -> None:
         self.ui, self.search, self._session = ui, search, session
@@ -42,7 +42,7 @@ class FindPanel(Listener):
         self.update()
 
     def clear(self) -> None:
-        """Empty all fields: the scene is being closed."""
+        """Empty all fields, because the scene is being closed."""
         self.ui.findEdit.clear()
         self.ui.reportEdit.clear()
         self._showReport()
@@ -88,7 +88,7 @@ class FindPanel(Listener):
             self.search.openReport(path)
 
     def _showReport(self) -> None:
-        """List the sentences; a sentence that names no place is grey."""
+        """List the sentences of the report. A sentence that names no place is grey."""
         sentences = self.ui.reportList
         sentences.clear()
         for each in self.search.sentences:
@@ -101,6 +101,6 @@ class FindPanel(Listener):
         row = self.ui.reportList.row(item)
         if row < len(self.search.sentences) and self.search.sentences[row].mentions:
             text = " ".join(self.search.sentences[row].text.split())
-            self.ui.findEdit.text = text  # Enter goes on through its places
+            self.ui.findEdit.text = text  # the Enter key then shows the next place of the sentence
             self._sentence = ""
             self.search.findMentions(text, self.search.sentences[row].mentions)

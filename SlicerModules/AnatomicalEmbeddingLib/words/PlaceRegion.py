@@ -1,4 +1,4 @@
-"""The region of a place as a segmentation over its scan: shown for a while, never saved, offered nowhere."""
+"""The region of a place, drawn as a segmentation over the scan. It is temporary: not saved, and in no list of nodes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ..shared.Markers import PassingNodes
 if TYPE_CHECKING:
     from AnatomicalEmbedding.words import Place
 
-_FINER = 2  # voxels a cell of the place's grid: edges are then smooth
-_SHARES = ((0.5, (1.0, 0.82, 0.2), 0.35), (0.9, (0.3, 0.65, 1.0), 0.0))  # of the chance; colour, opacity of the inside
+_FINER = 2  # voxels per cell of the place's grid, along each axis, for smooth edges
+_SHARES = ((0.5, (1.0, 0.82, 0.2), 0.35), (0.9, (0.3, 0.65, 1.0), 0.0))  # (fraction of probability, colour, opacity)
 
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """masks: (k, j, i) uint8, the smallest regions that hold a half and nine tenths of the chance. origin: (3,) of the
-    first voxel, step: (3,), in the scan's own RAS mm.
+    """The region of a place. masks: two (k, j, i) uint8 arrays, the smallest regions with 50 % and with 90 % of the
+    probability. origin: (3,) centre of the first voxel, in the scan's own RAS mm. step: (3,) voxel size, mm.
     """
 
     masks: tuple[np.ndarray, ...]
@@ -33,7 +33,7 @@ class Region:
 
 
 def regionOf(place: Place) -> Region | None:
-    """The region to shade; None where the scan does not show the place. May run in a background thread."""
+    """Return the region to draw; None if the scan does not show the place. May run in a background thread."""
     if place.point_ras is None or place.region.total <= 0:
         return None
     import torch
@@ -47,10 +47,10 @@ def regionOf(place: Place) -> Region | None:
 
 
 class RegionNodes(PassingNodes):
-    """At most one segmentation for each scan."""
+    """The segmentations that draw regions, at most one for each scan."""
 
     def show(self, volumeNode, title: str, region: Region | None) -> None:
-        """Shade a region of a scan in place of the former one; None: shade no region."""
+        """Draw a region over a scan and remove the region drawn before. region: None to draw no region."""
         self.drop(volumeNode.GetID())
         if region is None:
             return
@@ -59,7 +59,7 @@ class RegionNodes(PassingNodes):
         node.CreateDefaultDisplayNodes()
         display = node.GetDisplayNode()
         display.SetSaveWithScene(False)
-        display.SetVisibility3D(False)  # a surface would have to be made for it
+        display.SetVisibility3D(False)  # saves the time to compute a surface
         node.SetAndObserveTransformNodeID(volumeNode.GetTransformNodeID())
         for mask, (share, colour, inside) in zip(region.masks, _SHARES, strict=True):
             name = f"{title}, {share:.0%} of its probability"
@@ -69,7 +69,7 @@ class RegionNodes(PassingNodes):
         Views.showOnlyIn(display, self.scene, volumeNode)
 
     def follow(self) -> None:
-        """Keep the regions where the scans are, in the views that show them."""
+        """Give each region the transform of its scan, and draw it only in the views that show the scan."""
         for volumeId, nodeId in list(self._nodes.items()):
             volume, node = self.scene.GetNodeByID(volumeId), self.scene.GetNodeByID(nodeId)
             if volume is None or node is None:

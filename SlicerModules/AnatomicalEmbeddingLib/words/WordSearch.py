@@ -1,5 +1,6 @@
-"""Words to places in the scans of a scene: each place that the words name is found in all scans, one place after the
-other; and the name of the structure at a point.
+"""Search by words: the places that words name are found in all scans of a scene, one place after the other.
+
+Also gives the name of the structure at a point.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ if TYPE_CHECKING:
     from AnatomicalEmbedding.words import Mention, Place, PlaceFinder, Sentence
 
 _WORDS, _REPORT, _PLACE, _NAME, _PREPARE = "words", "report", "place", "name", "prepare"  # parts of the job
-_REST_SECONDS = 0.12  # that a point stays before its name is looked up
+_REST_SECONDS = 0.12  # a name is looked up when the point has not changed for this time
 
 
 @dataclass(eq=False)
 class _Query:
-    """Words and their places. at: index of the place that is shown. found, failed: its answers, by volume ID."""
+    """Words and their places. at: index of the shown place. found, failed: its answers and errors, by volume ID."""
 
     text: str = ""
     steps: list[Step] = field(default_factory=list)
@@ -47,9 +48,9 @@ class _Query:
 
 @dataclass(eq=False)
 class _Searched:
-    """A scan and its finder, which is made at the first question and goes with the scan's map.
+    """A scan that is searched. embedding: its map. finder: created at the first search of the scan.
 
-    prepared: the finder was asked to read the scan before the first question.
+    prepared: True if `_prepare` was started for the scan. A scan with a new map gets a new `_Searched`.
     """
 
     embedding: EmbeddingMap
@@ -58,12 +59,14 @@ class _Searched:
 
 
 class WordSearch(Listener):
-    """changed(): answers have come, or another place is shown. reported(sentence): a message for the user.
-    reportRead(): `sentences` are those of another report. named(): `name`, of the structure at the latest point, has
-    changed; naming: it is being looked up.
+    """The search by words in one scene.
 
-    volumes: the scans that are searched. Scans without a map are embedded when words are looked for; the others are
-    read from the first typed letters on, so that the first answer comes quickly.
+    Signal changed(): answers have come, or another place is shown. Signal reported(sentence): a message for the user.
+    Signal reportRead(): `sentences` now holds the sentences of a new report. Signal named(): `name`, the name of the
+    structure at the latest point, has changed. naming: True while this name is being looked up.
+
+    volumes: the scans that are searched. A scan without a map is embedded when a search starts. A scan with a map is
+    read as soon as the user types the first letters, so that the first answer comes quickly.
     """
 
     def __init__(self, scene, store: MapStore, clock: Callable[[], float] = time.monotonic) -> None:
@@ -75,12 +78,12 @@ class WordSearch(Listener):
         self.regions = RegionNodes(scene)
         self._job = SceneJob(scene, store, "look again")
         self._job.reported.connect(self.reported.emit)
-        self._query = _Query()  # without words: there is no question
+        self._query = _Query()  # a query without words stands for no search
         self._searched: dict[str, _Searched] = {}  # by volume ID
         self._typed = False
         self._clock, self._moved = clock, 0.0
         self._point: tuple | None = None  # (volume node, world point) that waits for its name
-        self._wasLoaded = True  # hidden nodes that a loaded scene has lost are not removed yet
+        self._wasLoaded = True  # a scene was loaded, and `dropLostItems` was not called since
         self.listen(store.changed, self._onMap)
         self.observe(scene, scene.StartCloseEvent, lambda *_: self._forgetAll())
         self.observe(scene, scene.EndImportEvent, lambda *_: setattr(self, "_wasLoaded", True))
@@ -97,7 +100,7 @@ class WordSearch(Listener):
         return self._query.text
 
     def offers(self, text: str) -> list[str]:
-        """Completions of words that are being typed. From now on scans are read before the question."""
+        """Return completions of the words that the user is typing. After the first call, scans are read in advance."""
         from AnatomicalEmbedding.words import completions
 
         self._typed = True
@@ -105,7 +108,7 @@ class WordSearch(Listener):
         return completions(text)
 
     def find(self, text: str) -> None:
-        """Look for the places that words name, instead of the former ones."""
+        """Search for the places that the words name. This replaces the former search."""
         self.clear()
         if text.strip():
             self._query = _Query(text.strip())
@@ -113,13 +116,13 @@ class WordSearch(Listener):
             self.changed.emit()
 
     def findMentions(self, text: str, mentions: Sequence[Mention]) -> None:
-        """Look for the places of a sentence of a report."""
+        """Search for the places that a sentence of a report names. mentions: the places in the sentence."""
         self.clear()
         self._query = _Query(text)
         self._setSteps(self._query, steps(mentions))
 
     def step(self, by: int = 1) -> None:
-        """Show the next place of the words; after the last one the first."""
+        """Show the next place of the words; after the last place, show the first place again."""
         query = self._query
         if not query.steps:
             return
@@ -132,7 +135,7 @@ class WordSearch(Listener):
         self.changed.emit()
 
     def clear(self) -> None:
-        """Stop looking, and remove the shaded regions."""
+        """Stop the search and remove the drawn regions."""
         query, self._query = self._query, _Query()
         self._job.cancel(_WORDS)
         self._job.cancel(_PLACE)
@@ -145,13 +148,13 @@ class WordSearch(Listener):
         self._job.start(self._readReport(lambda: text), _REPORT)
 
     def openReport(self, path: str) -> None:
-        """The same for a file: text, or a DICOM structured report."""
+        """Find the places in each sentence of a report file: text, or a DICOM structured report."""
         from AnatomicalEmbedding.words.report_text import read_report
 
         self._job.start(self._readReport(lambda: read_report(Path(path))), _REPORT)
 
     def nameAt(self, volumeNode, pointWorld: Sequence[float]) -> None:
-        """Look up the name of the structure at a point of a scan, once no other point came for a moment."""
+        """Look up the name of the structure at a point, after no other point was given for `_REST_SECONDS`."""
         self._job.cancel(_NAME)
         self._point, self._moved = (volumeNode, tuple(pointWorld)), self._clock()
         self._setName("", naming=True)
@@ -160,7 +163,7 @@ class WordSearch(Listener):
 
     @property
     def title(self) -> str:
-        """The place that is shown, as "2 of 3: left adrenal gland"."""
+        """Title of the place that is shown, for example "2 of 3: left adrenal gland"."""
         query = self._query
         if not query.steps:
             return ""
@@ -173,7 +176,7 @@ class WordSearch(Listener):
         return self._query.steps
 
     def found(self, volumeNode) -> FoundPlace | None:
-        """The answer in a scan, or None before it comes."""
+        """The answer in a scan; None while the answer is not known yet."""
         return self._query.found.get(volumeNode.GetID())
 
     def answers(self) -> list[tuple[str, str]]:
@@ -181,7 +184,7 @@ class WordSearch(Listener):
         return [(node.GetName(), self._answerText(node)) for node in self.volumes] if self.steps else []
 
     def absences(self) -> dict[str, str]:
-        """By volume ID, the text to write over each scan that does not show the place."""
+        """The text to write over each scan that does not show the place, by volume ID."""
         found = self._query.found.items()
         return {key: f"{each.place.title}: {each.text}" for key, each in found if each.world is None}
 
@@ -197,16 +200,16 @@ class WordSearch(Listener):
     # -- work --------------------------------------------------------------------------------------------------------
 
     def poll(self) -> None:
-        """Continue; to be called a few times a second, after the store's."""
+        """Continue the work. Call it a few times a second, after `MapStore.poll`."""
         self._job.poll()
         self._startNext()
         self.regions.follow()
-        if self._wasLoaded:  # not before: the hierarchy is put together after the import
+        if self._wasLoaded:  # only now, because Slicer builds the subject hierarchy after the import event
             self._wasLoaded = False
             dropLostItems(self.scene)
 
     def _startNext(self) -> None:
-        """Start the most urgent work, if nothing is under way: only one scan at a time is copied."""
+        """Start the most urgent work unless work is running. Only one scan is copied at a time, to save memory."""
         if self._job.busy:
             return
         query = self._query
@@ -244,12 +247,12 @@ class WordSearch(Listener):
         self.changed.emit()
 
     def _findPlace(self, query: _Query, node) -> Steps[None]:
-        """Find the place that is shown in one scan, and move the scan's views there."""
+        """Find the current place in one scan, and move the scan's views to it."""
         step, embedding = query.step, self.store.map(node)
         try:
             place, region = yield from self._askFinder(node, lambda finder: _placeOf(finder, step))
         except AnatomicalEmbeddingError as error:
-            if self.store.map(node) is embedding:  # else the scan was changed, and is asked again
+            if self.store.map(node) is embedding:  # otherwise the scan has changed, and is searched again
                 query.failed[node.GetID()] = str(error)
         else:
             world = None if place.point_ras is None else toWorld(node, [place.point_ras])[0]
@@ -268,7 +271,7 @@ class WordSearch(Listener):
         self._setName(name)
 
     def _prepare(self, node) -> Steps[None]:
-        with suppress(AnatomicalEmbeddingError):  # the first question reports it
+        with suppress(AnatomicalEmbeddingError):  # the first search of the scan reports the error
             yield from self._askFinder(node, lambda finder: finder.prepare())
 
     def _readReport(self, read: Callable[[], str]) -> Steps[None]:
@@ -282,7 +285,7 @@ class WordSearch(Listener):
         self.reportRead.emit()
 
     def _askFinder(self, node, ask: Callable[[PlaceFinder], object]) -> Steps:
-        """Ask a scan's finder in the background; the finder is made first where the scan has none."""
+        """Call ask(finder) of a scan in the background and return the result. Creates the finder if there is none."""
         searched = self._searchedOf(node)
         copy = None if searched.finder is not None else snapshot(node)
 
@@ -308,7 +311,7 @@ class WordSearch(Listener):
             self.named.emit()
 
     def _onMap(self, volumeId: str) -> None:
-        """A scan lost its map, or got another: its answers are out of date."""
+        """If a scan has lost its map, remove the scan's answers and its drawn region."""
         node = self.scene.GetNodeByID(volumeId)
         if node is not None and self.store.map(node) is not None:
             return

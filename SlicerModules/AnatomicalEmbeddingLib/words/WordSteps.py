@@ -1,4 +1,4 @@
-"""Words as steps, a place each; the answer to a step in one scan; and the name of a point: all without a scene."""
+"""Converts words to steps. A step is one place. Also the answer to a step in one scan, and the name of a point."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from AnatomicalEmbedding.words import Mention, Place, PlaceFinder
     from AnatomicalEmbedding.words.qualifiers import Qualifier
 
-_MOST_STEPS = 60  # places of one text
-_LIKELY = 0.5  # probability of a name at a point, at least
+_MOST_STEPS = 60  # largest number of places from one text
+_LIKELY = 0.5  # lowest probability of a name that is shown
 
 
 @dataclass(frozen=True)
 class Step:
-    """One place of the words. name: of the term. words: as written. negated: the words say that a finding, or the
-    place, is absent. remark: a further statement of the words, for people, or "".
+    """One place that the words name. name: name of the term. words: the text of the user. negated: True if the words
+    say that a finding, or the place itself, is absent. remark: a further statement to show to the user, or "".
     """
 
     name: str
@@ -36,7 +36,7 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class FoundPlace:
-    """A place in one scan. world: (3,) mm, or None where the scan does not show it."""
+    """A place in one scan. world: (3,) world mm, or None if the scan does not show the place."""
 
     place: Place
     region: Region | None
@@ -44,7 +44,7 @@ class FoundPlace:
 
     @property
     def text(self) -> str:
-        """A sentence for people."""
+        """A sentence for the user."""
         place = self.place
         if self.world is None:
             return f"not in this scan{f'; it lies {place.side} to it' if place.side else ''}"
@@ -55,7 +55,7 @@ class FoundPlace:
 
 
 def stepsOf(text: str) -> tuple[list[Step], list[str]]:
-    """The places that a typed text names, and a sentence for each part that is not understood."""
+    """Return the places that a typed text names, and a sentence for each part of the text that is not understood."""
     from AnatomicalEmbedding.words import not_understood, parse_query
 
     parts = parse_query(_ended(text))
@@ -64,7 +64,9 @@ def stepsOf(text: str) -> tuple[list[Step], list[str]]:
 
 
 def _ended(text: str) -> str:
-    """A text that only begins a place, completed: by its only completion, or the only one that ends its last word."""
+    """Complete the beginning of a place name. If no unique completion is found, return the text unchanged.
+    A completion is unique if it is the only one, or the only one that completes just the last word.
+    """
     from AnatomicalEmbedding.words import completions, parse
 
     offers = [] if parse(text) else completions(text)
@@ -73,7 +75,7 @@ def _ended(text: str) -> str:
 
 
 def steps(mentions: Sequence[Mention]) -> list[Step]:
-    """The places of mentions, each once."""
+    """Return the places of the mentions, each place once."""
     found = [
         Step(name, each.text, each.qualifier, each.negated, each.remark) for each in mentions for name in each.places
     ]
@@ -81,7 +83,7 @@ def steps(mentions: Sequence[Mention]) -> list[Step]:
 
 
 def titleOf(step: Step) -> str:
-    """Name of a place, as "lower lobe of the left lung"."""
+    """Return the title of a place, for example "lower lobe of the left lung"."""
     from AnatomicalEmbedding.words import load_terms
 
     title = load_terms()[step.name].title
@@ -89,7 +91,9 @@ def titleOf(step: Step) -> str:
 
 
 def nameOf(finder: PlaceFinder, point: np.ndarray) -> str:
-    """The name of a probability of at least a half; else two names that reach it together; else ""."""
+    """Return the name of the structure at a point, with its probability, if this is at least 0.5. Otherwise return two
+    names whose probabilities together are at least 0.5, or "". point: (3,) in the scan's own RAS mm.
+    """
     from AnatomicalEmbedding.words import load_terms
 
     try:
@@ -107,5 +111,5 @@ def nameOf(finder: PlaceFinder, point: np.ndarray) -> str:
 
 
 def percent(share: float) -> str:
-    """A share of one, as "84 %"."""
+    """Format a fraction (0 to 1) as percent, for example "84 %"."""
     return f"{100 * share:.0f} %"

@@ -1,1 +1,1 @@
-"""Words to places: a search for what words name, and the name of what lies at a point."""
+"""Words and places: find the places that typed words name, and name the structure at a point."""

@@ -1,4 +1,4 @@
-"""The engine as the modules use it: weights and device, embedding and matching, with torch loaded only when needed."""
+"""The modules' interface to the engine: choose weights and device, embed, match. torch is imported only when needed."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ DEVICES = ("auto", "cpu", "cuda", "mps")
 
 
 class Choice(NamedTuple):
-    """weights: "auto", a shipped name or a file. device: auto, cpu, cuda, mps. cacheFolder: of maps; "": the default,
-    None: keep none. cacheLimitMb: of that folder.
+    """The user's choice. weights: "auto", the name of shipped weights, or a file. device: auto, cpu, cuda or mps.
+    cacheFolder: folder for maps; "" for the default folder, None to keep no maps. cacheLimitMb: its largest size, MB.
     """
 
     weights: str = "auto"
@@ -36,7 +36,7 @@ class Choice(NamedTuple):
 
 
 class Engine:
-    """One model, loaded when first needed. `embed` and `load` may run in a background thread."""
+    """One model, loaded at the first use. `embed` and `load` may run in a background thread."""
 
     def __init__(self, choice: Choice | None = None) -> None:
         self.choice = choice or Choice()
@@ -45,12 +45,12 @@ class Engine:
 
     @staticmethod
     def missingPackages() -> list[str]:
-        """Packages that are missing and without which nothing can be computed, by pip's names."""
+        """Return pip's names of the required packages that are not installed."""
         needed = {"torch": "torch", "safetensors": "safetensors", "SimpleITK": "SimpleITK"}
         return [name for module, name in needed.items() if find_spec(module) is None]
 
     def problem(self) -> str | None:
-        """A sentence with the remedy where nothing can be computed, else None. Loads nothing."""
+        """Return why the engine cannot compute, with the remedy; None if it can. Does not load the model."""
         missing = self.missingPackages()
         if missing:
             return f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed; press Install."
@@ -60,11 +60,11 @@ class Engine:
         return None
 
     def weightsPath(self) -> Path:
-        """The file that the choice of weights means, whether it exists or not."""
+        """Path of the chosen weights. The file may be missing."""
         return weights_file(self.choice.weights)
 
     def load(self) -> Model:
-        """The model. Raises AnatomicalEmbeddingError when weights, device or packages are not there."""
+        """Return the model. Raises AnatomicalEmbeddingError if weights, device or packages are not available."""
         with self._loading:
             if self._model is None:
                 if problem := self.problem():
@@ -77,10 +77,10 @@ class Engine:
     def embed(
         self, volume: Volume, progress: Callable[[float, str], None], cancelled: Callable[[], bool]
     ) -> EmbeddingMap:
-        """Embed a scan; on the CPU where the GPU's memory does not suffice, which the map's notes state.
+        """Embed a scan. If the GPU's memory is too small, the CPU is used and the map gets a note about this.
 
-        Raises AnatomicalEmbeddingError, of it CancelledError when `cancelled` says so, and MapError for a map in which
-        no point can be found.
+        progress(share, step): called during the work; share is 0 to 1. Raises AnatomicalEmbeddingError; its subclass
+        CancelledError if `cancelled()` returns True, and its subclass MapError if no point can be found in the map.
         """
         progress(0.0, "loading the model")
         model = self.load()
@@ -104,13 +104,16 @@ class Engine:
     def match(
         self, template: EmbeddingMap, pointsRas: np.ndarray, targets: Sequence[EmbeddingMap], effort: str = "standard"
     ) -> list[Matches]:
-        """The same points in each target; see `AnatomicalEmbedding.matching.match.match_all`."""
+        """Find points of the template in each target. pointsRas: (N, 3) RAS mm of the template.
+
+        Returns one `Matches` for each target; see `AnatomicalEmbedding.matching.match.match_all`.
+        """
         from AnatomicalEmbedding.matching.match import match_all
 
         return match_all(template, pointsRas, targets, effort)
 
     def release(self) -> None:
-        """Give the model's memory back; the next use loads it again."""
+        """Release the model's memory. The next use loads the model again."""
         with self._loading:
             if self._model is None:
                 return

@@ -1,4 +1,4 @@
-"""Maps of a scene's volumes: requested here, made in the background, dropped when out of date."""
+"""Keeps the maps of a scene's volumes. Maps are made in the background and removed when they are out of date."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ EMPTY, WAITING, WORKING, READY, FAILED = "empty", "waiting", "working", "ready",
 
 @dataclass(frozen=True, eq=False)
 class MapState:
-    """The map of one volume, and the work on it. status: EMPTY, WAITING, WORKING, READY or FAILED. share: of the work,
-    0..1. what: its present step. sentence: why it failed. content: see `contentKey`.
+    """The map of one volume, and the state of the work on the map. status: EMPTY, WAITING, WORKING, READY or FAILED.
+    share: finished fraction of the work, 0 to 1. what: name of the present step. sentence: why the work failed.
+    content: `contentKey` of the volume. embedding: the map; None unless READY.
     """
 
     status: str = EMPTY
@@ -36,10 +37,10 @@ class MapState:
 
 
 class MapStore(Listener):
-    """changed(volumeId): a volume's state has changed.
+    """The maps of the volumes of a scene. Signal changed(volumeId): the state of a volume has changed.
 
-    Maps are dropped, and work on them cancelled, when their node leaves the scene, when its voxels or geometry change,
-    and when other weights are chosen. Call `poll` on the main thread a few times a second while `busy`.
+    A map is removed, and work on it cancelled, if the volume leaves the scene, if its voxels or geometry change, or if
+    other weights are chosen. Call `poll` on the main thread a few times a second while `busy`.
     """
 
     def __init__(self, scene, engine: Engine | None = None) -> None:
@@ -54,22 +55,24 @@ class MapStore(Listener):
 
     @property
     def busy(self) -> bool:
-        """Is any scan waiting or under way?"""
+        """True while a scan waits or is being embedded."""
         return bool(self._waiting) or self._worker.busy
 
     def state(self, volumeNode) -> MapState:
-        """The state of a volume; EMPTY where its voxels have changed since."""
+        """The state of a volume; EMPTY if its voxels or geometry have changed since the map was requested."""
         known = self._states.get(volumeNode.GetID())
         if known is None or known.content != contentKey(volumeNode):
             return MapState()
         return known
 
     def map(self, volumeNode) -> EmbeddingMap | None:
-        """The volume's map; None before it is made."""
+        """The volume's map; None if it is not ready."""
         return None if volumeNode is None else self.state(volumeNode).embedding
 
     def request(self, volumeNodes: Iterable, retry: bool = True) -> list:
-        """Start to embed volumes without a map; returns the volumes started. retry: also those that failed before."""
+        """Start to embed the volumes that have no map. retry: True to include volumes that failed before.
+        Returns the volumes whose embedding was requested by this call.
+        """
         started = []
         passed = (WAITING, WORKING, READY) if retry else (WAITING, WORKING, READY, FAILED)
         for node in volumeNodes:
@@ -86,7 +89,7 @@ class MapStore(Listener):
         return started
 
     def _advance(self) -> None:
-        """Start the next scan unless one is under way: only one is copied at a time."""
+        """Start the next scan unless a scan is being embedded. Only one scan is copied at a time, to save memory."""
         while self._waiting and not self._worker.busy:
             self._start(self.scene.GetNodeByID(self._waiting.pop(0)))
 
@@ -96,25 +99,25 @@ class MapStore(Listener):
         except AnatomicalEmbeddingError as error:
             self._update(node.GetID(), status=FAILED, sentence=str(error))
             return
-        self._update(node.GetID(), content=contentKey(node))  # it may have changed while it waited
+        self._update(node.GetID(), content=contentKey(node))  # the volume may have changed while it waited
         engine = self.engine
         self._worker.submit(node.GetID(), lambda progress, cancelled: engine.embed(copy.volume(), progress, cancelled))
 
     def cancel(self, volumeNodes: Iterable | None = None) -> None:
-        """Stop the work on some volumes, or on all; finished maps stay."""
+        """Stop the work on some volumes; None for all volumes. Finished maps stay."""
         for volumeId in self._stop(None if volumeNodes is None else {node.GetID() for node in volumeNodes}):
             self._drop(volumeId)
         self._advance()
 
     def _stop(self, volumeIds: set[str] | None = None) -> list[str]:
-        """Stop the work on some volumes, or on all; returns the IDs of volumes that were waited for or worked on."""
+        """Stop the work on some volumes; None for all volumes. Returns the IDs of the stopped volumes."""
         chosen = {*self._waiting, *self._states} if volumeIds is None else volumeIds
         stopped = [volumeId for volumeId in self._waiting if volumeId in chosen]
         self._waiting = [volumeId for volumeId in self._waiting if volumeId not in chosen]
         return stopped + [volumeId for key in chosen for volumeId in self._worker.cancel(key)]
 
     def poll(self) -> None:
-        """Deliver progress and results of the background thread."""
+        """Store progress and results of the background thread, and start the next scan."""
         for event in self._worker.poll():
             if event.kind == "progress":
                 self._update(event.key, status=WORKING, share=event.share, what=event.what)
@@ -127,8 +130,9 @@ class MapStore(Listener):
         self._advance()
 
     def choose(self, choice: Choice) -> None:
-        """Use other weights or another device from now on. Work under way is cancelled; with other weights all maps are
-        dropped, with another device the work begins anew.
+        """Use other weights, another device or another cache from now on, and cancel the present work.
+
+        Other weights also remove all maps. With the same weights, the cancelled work is started again.
         """
         if choice == self.engine.choice:
             return
@@ -144,14 +148,15 @@ class MapStore(Listener):
             self.clear()
 
     def clear(self) -> None:
-        """Drop all maps and cancel all work."""
+        """Remove all maps and cancel all work."""
         self._stop()
         for volumeId in list(self._states):
             self._drop(volumeId)
 
     def close(self) -> None:
-        """Cancel all work, wait for all background threads, and give all memory back. Afterwards neither the store nor
-        objects that use it can be used.
+        """Cancel all work, wait for all background threads, and release all memory.
+
+        Afterwards neither the store nor objects that use the store can be used.
         """
         self._waiting.clear()
         self._worker.end()

@@ -1,7 +1,7 @@
-"""Long work in one background thread, its progress and results handed over when the main thread asks.
+"""Runs long jobs in one background thread. The main thread calls `poll` to get their progress and results.
 
-MRML, VTK and Qt belong to the main thread: jobs get copies and give results; `poll` delivers them. Slicer's modules
-poll by a timer, the browser viewer by its event loop, tests by hand.
+Only the main thread may use MRML, VTK and Qt. A job therefore gets copies of the data and returns a result. Slicer's
+modules call `poll` from a timer, the browser viewer from its event loop, and tests directly.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, CancelledError
 
 Progress = Callable[[float, str], None]
 Work = Callable[[Progress, Callable[[], bool]], object]
-_ending: list[threading.Thread] = []  # asked to end, some perhaps still running
+_ending: list[threading.Thread] = []  # threads that were asked to end; some may still run
 
 
 def waitForEnded(seconds: float = 5.0) -> bool:
-    """Wait for the threads of all workers that were asked to end; returns whether they have ended within the time.
+    """Wait for all threads that were asked to end. Returns True if all of them have ended.
 
-    They share the time, so that Slicer closes within it, however many they are.
+    seconds: longest time for all threads together, so that Slicer closes within this time.
     """
     latest = time.monotonic() + seconds
     for thread in _ending:
@@ -34,7 +34,9 @@ def waitForEnded(seconds: float = 5.0) -> bool:
 
 @dataclass(frozen=True)
 class Event:
-    """kind: "progress" (share 0..1, what), "done" (result), "failed" (what: a sentence) or "cancelled"."""
+    """Progress or end of a job. kind: "progress", "done" (with result), "failed" or "cancelled".
+    share: finished fraction, 0 to 1. what: name of the present step; if the job failed, a sentence with the reason.
+    """
 
     key: Hashable
     kind: str
@@ -49,7 +51,7 @@ class _Job:
 
 
 class Worker:
-    """Jobs by key, one after the other. The thread starts with the first job and ends with `end`."""
+    """Runs jobs one after the other; each job has a key. The thread starts at the first job; `end` ends the thread."""
 
     def __init__(self) -> None:
         self._jobs: queue.Queue[_Job | None] = queue.Queue()
@@ -59,11 +61,11 @@ class Worker:
 
     @property
     def busy(self) -> bool:
-        """Is any job queued or running, or its end not yet reported by `poll`?"""
+        """True while a job is queued or running, or while `poll` has not reported its end."""
         return bool(self._known)
 
     def submit(self, key: Hashable, work: Work) -> None:
-        """Queue work(progress, cancelled); a job of the same key is cancelled and replaced, its events dropped."""
+        """Queue work(progress, cancelled). A job with the same key is cancelled, and its events are not reported."""
         self.cancel(key)
         job = _Job(key, work)
         self._known[key] = job
@@ -75,7 +77,7 @@ class Worker:
             self._thread.start()
 
     def cancel(self, key: Hashable | None = None) -> list[Hashable]:
-        """Cancel one job, or all; returns their keys. `poll` reports nothing more of them."""
+        """Cancel one job; None for all jobs. Returns the keys of cancelled jobs. `poll` does not report them again."""
         keys = [key] if key is not None else list(self._known)
         dropped = [self._known.pop(k) for k in keys if k in self._known]
         for job in dropped:
@@ -83,7 +85,7 @@ class Worker:
         return [job.key for job in dropped]
 
     def poll(self) -> list[Event]:
-        """The events since the last call; of each job no more than its latest progress."""
+        """Return the events since the last call. For each job, only the latest progress event is returned."""
         found: dict[tuple[Hashable, bool], Event] = {}
         while True:
             try:
@@ -99,7 +101,7 @@ class Worker:
             found[event.key, ended] = event
 
     def end(self) -> None:
-        """Cancel everything and ask the thread to end, which `waitForEnded` waits for."""
+        """Cancel all jobs and ask the thread to end. `waitForEnded` waits for the end of the thread."""
         self.cancel()
         thread, self._thread = self._thread, None
         if thread is not None:
@@ -111,7 +113,7 @@ class Worker:
         while (job := jobs.get()) is not None:
             if not job.cancelled.is_set():
                 self._events.put((job, self._outcome(job)))
-            del job  # it may hold a scan
+            del job  # the job may hold the voxels of a scan
 
     def _outcome(self, job: _Job) -> Event:
         def progress(share: float, what: str) -> None:
@@ -125,6 +127,6 @@ class Worker:
             return Event(job.key, "failed", what=str(error))
         except MemoryError:
             return Event(job.key, "failed", what="This computer's memory does not suffice; close other programs.")
-        except Exception as error:  # a thread must not die of it, and the user must hear of it
+        except Exception as error:  # the thread must continue, and the user must get a message
             logging.exception("AnatomicalEmbedding: a background job failed")
             return Event(job.key, "failed", what=f"{type(error).__name__}: {error}; see the log for the details.")

@@ -1,1 +1,1 @@
-"""Embedding the scene's volumes in the background."""
+"""Embeds the scene's volumes in the background."""

@@ -1,4 +1,4 @@
-"""Cells and columns of a QTableWidget, the same in the tables of all panels."""
+"""Functions that fill the cells and columns of a QTableWidget. The tables of all panels use them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import qt
 
-_INK = "#202020"  # on a coloured cell, whatever the theme
+_INK = "#202020"  # text colour of a coloured cell, in light and dark themes
 
 
 def setColumns(table, titles: Sequence[str]) -> None:
-    """Give a table columns of these titles, and rows without titles."""
+    """Set the column titles of a table. Rows get no titles."""
     table.setColumnCount(len(titles))
     table.setHorizontalHeaderLabels(titles)
     table.verticalHeader().setVisible(False)
@@ -19,7 +19,7 @@ def setColumns(table, titles: Sequence[str]) -> None:
 def putCell(
     table, row: int, column: int, text: str, tip: str = "", colour: str | None = None, editable: bool = False
 ) -> None:
-    """Show text in a cell. colour: of the background, None: the theme's."""
+    """Show text in a cell. tip: tool tip. colour: background colour; None for the colour of the theme."""
     item = table.item(row, column)
     if item is None:
         item = qt.QTableWidgetItem()

@@ -1,4 +1,4 @@
-"""The panel of a module that uses the shared engine: the application's session, and the set-up section on top."""
+"""Base of the panels that use the engine. It adds the session of the application, and the set-up section at the top."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _sessions: list[Session] = []
 
 
 def sharedSession() -> Session:
-    """The session of the application's scene, which all modules share."""
+    """Return the session of the application's scene. All modules share this session."""
     scene = slicer.mrmlScene
     if not any(session.scene is scene for session in _sessions):
         _sessions.append(Session(scene, qt.QTimer()))
@@ -23,14 +23,13 @@ def sharedSession() -> Session:
 
 
 class EnginePanel(ModulePanel):
-    """Mixin of a module's widget, as ModulePanel. session: the application's. ui: widgets by name, among them
-    statusLabel.
+    """Mixin of a module's widget. session: see `sharedSession`. ui: widgets by name; must have statusLabel.
 
-    `setup` begins with `openPanel`; `enter` calls `enterPanel`.
+    The module's `setup` must call `openPanel` first, and its `enter` must call `enterPanel`.
     """
 
     def openPanel(self, path: str) -> qt.QWidget:
-        """Show the panel of a .ui file below the set-up section; returns its widget."""
+        """Show the panel of a .ui file below the set-up section. Returns the panel's widget."""
         self.session = sharedSession()
         self.session.attach(self, lambda: self.parent.isEntered)
         self.atEnd(lambda: self.session.detach(self))
@@ -42,7 +41,7 @@ class EnginePanel(ModulePanel):
         return uiWidget
 
     def enterPanel(self) -> None:
-        """Show the present state: the module was opened."""
+        """Show the present state, after the user has opened the module."""
         self.session.wake()
         self.setupPanel.refresh()
         self.initializeParameterNode()

@@ -1,4 +1,4 @@
-"""A file that the user chooses in a dialog, which opens in the folder that was used last."""
+"""A file dialog that opens in the folder that was used last."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from . import ModuleSettings
 
 
 def askForFile(parent, title: str, kinds: str, setting: str) -> str:
-    """The file that the user chooses, or "". kinds: as "Reports (*.txt)". setting: key of the folder used last."""
+    """Return the file that the user chooses, or "". kinds: like "Reports (*.txt)". setting: key of the last folder."""
     folder = ModuleSettings.value(setting, "")
     path = qt.QFileDialog.getOpenFileName(parent, title, folder, kinds + ";;" + _("All files (*)"))
     if path:

@@ -1,4 +1,4 @@
-"""The base of all module panels: the panel shows the parameter node of the scene, while scenes come and go."""
+"""The base of all module panels. A panel shows the parameter node of the scene, also after the scene has changed."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from ..Signal import Listener
 
 
 class ModulePanel(Listener, VTKObservationMixin):
-    """Mixin of a module's widget. Widgets in `self.ui` that name a parameter are bound to it; the module
-    defines `showParameters(node)`, which sets the rest of panel and logic by a parameter node.
+    """Mixin of a module's widget. Widgets in `self.ui` that name a parameter are connected to this parameter. The
+    module's `showParameters(node)` updates the other widgets and the logic from the parameter node.
 
-    `setup` calls `atEnd` for what it makes and ends with `followScene`; `enter` calls `initializeParameterNode`; `exit`
-    does nothing unless `isSetUp`; `cleanup` calls `end`.
+    The module's `setup` calls `atEnd` for each object that must be closed, and `followScene` at its end. `enter` calls
+    `initializeParameterNode`. `exit` does nothing unless `isSetUp`. `cleanup` calls `end`.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._parameterNode = self._guiTag = None
-        # our own changes of the parameter node are not followed one by one, and those of the panel not written
+        # True while this class changes the node or the panel: such changes are neither shown nor written one by one
         self.changingParameters = Flag()
         self._isStale = False
         self._scene = None
 
     @property
     def isSetUp(self) -> bool:
-        """Has `setup` come to its end, and `cleanup` not?"""
+        """True after `setup` has finished and until `cleanup` is called."""
         return self._scene is not None
 
     def closing(self, part):
-        """Let `end` close a part; returns the part."""
+        """Let `end` call `part.close()`. Returns the part."""
         self.atEnd(part.close)
         return part
 
     def end(self) -> None:
-        """Undo the set-up, also one that failed half way. Slicer's Reload does not leave the module before."""
+        """Undo `setup`, also a `setup` that failed. Calls `exit` if needed: Slicer's Reload does not call it before."""
         if self.isSetUp and self.parent.isEntered:
             self.exit()
         self.setParameterNode(None)
@@ -48,8 +48,9 @@ class ModulePanel(Listener, VTKObservationMixin):
         self.close()
 
     def followScene(self, scene, getParameterNode: Callable) -> None:
-        """Bind the panel to the parameter node, now and when another scene is opened. getParameterNode(): the scene's,
-        made if need be.
+        """Connect the panel to the parameter node, now and after each change of the scene.
+
+        getParameterNode(): returns the parameter node of the scene; creates it if needed.
         """
         self._scene, self._getParameterNode = scene, getParameterNode
         self.addObserver(scene, scene.StartCloseEvent, self.onSceneStartClose)
@@ -62,15 +63,15 @@ class ModulePanel(Listener, VTKObservationMixin):
         self.setParameterNode(self._getParameterNode())
 
     def setParameterNode(self, parameterNode) -> None:
-        """Bind the panel to a parameter node; None: unbind it."""
+        """Connect the panel to a parameter node; None disconnects it."""
         if self._parameterNode is not None:
             self._parameterNode.disconnectGui(self._guiTag)
             self.removeObserver(self._parameterNode.parameterNode, vtk.vtkCommand.ModifiedEvent, self._onParameters)
         self._parameterNode, self._isStale = parameterNode, False
         if parameterNode is not None:
             self._guiTag = parameterNode.connectGui(self.ui)
-            # the node, not its wrapper: what was once observed is kept alive. After all others: the wrapper keeps what
-            # it has read until the node reports a change, and VTK calls the first observer of a priority last
+            # Observes the node, not its wrapper, because an observed object is kept alive. The low priority calls us
+            # after the wrapper: it returns old values until it gets the event
             self.addObserver(
                 parameterNode.parameterNode, vtk.vtkCommand.ModifiedEvent, self._onParameters, priority=-1.0
             )
@@ -85,16 +86,16 @@ class ModulePanel(Listener, VTKObservationMixin):
 
     @property
     def takesInput(self) -> bool:
-        """Is a change in the panel the user's, and is there a parameter node to write it to?"""
+        """True if a change in the panel comes from the user and can be written to the parameter node."""
         return self._parameterNode is not None and not self.changingParameters and not self._isStale
 
     def _onBatchEnd(self, caller, event) -> None:
-        """A scene joins the loaded subject hierarchy with its own only after this event: changes wait for it."""
+        """Update the panel soon: Slicer merges the subject hierarchy of a loaded scene only after this event."""
         qt.QTimer.singleShot(0, self._showAgain)
 
     def _onImported(self, caller, event) -> None:
-        """Nodes that the parameter node refers to may have come after it: it does not report that, and its wrapper
-        keeps what it read before, until it is made anew.
+        """Mark the parameter node's wrapper as out of date until it is created again: an import may add nodes that the
+        parameter node refers to. No event reports this, and the wrapper keeps its old values.
         """
         self._isStale = True
 
@@ -103,7 +104,7 @@ class ModulePanel(Listener, VTKObservationMixin):
             self.initializeParameterNode()
 
     def _onParameters(self, caller=None, event=None) -> None:
-        """The parameter node, or what the scene holds, has changed."""
-        if self.takesInput and not self._scene.IsBatchProcessing():  # else the scene may be half loaded
+        """Update the panel after a change of the parameter node or of the scene's nodes."""
+        if self.takesInput and not self._scene.IsBatchProcessing():  # during a batch the scene may be incomplete
             with self.changingParameters:
                 self.showParameters(self._parameterNode)

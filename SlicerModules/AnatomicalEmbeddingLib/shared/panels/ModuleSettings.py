@@ -1,7 +1,7 @@
-"""Settings that are kept on this computer from session to session: weights, device, folders, and values of panels.
+"""Settings that stay on this computer after Slicer ends: weights, device, folders, and values of panels.
 
-They lie in the application's settings under "AnatomicalEmbedding/". Stored values come back as strings or not at all,
-and a user may have edited them: a value that cannot be used counts as not stored.
+They are part of the application's settings, under "AnatomicalEmbedding/". Stored values are read as strings, and a user
+may have edited them. A value that cannot be used is replaced by the default.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ _WEIGHTS, _DEVICE, _WHEELS = "weights", "device", "wheelFolder"
 _CACHE_FOLDER, _CACHE_LIMIT = "cacheFolder", "cacheLimitMb"
 _LARGEST_CACHE_MB = 1_000_000
 
-changed = Signal()  # changed(key): a setting has another value than before
+changed = Signal()  # changed(key): emitted when the value of a setting has changed
 
 
 def choice() -> Choice:
-    """Weights, device and folder of maps for the engine. With a limit of 0 MB no maps are kept on disk."""
+    """Return weights, device and folder of maps for the engine. With a limit of 0 MB no maps are kept on disk."""
     device, limit = value(_DEVICE, "auto"), cacheLimitMb()
     return Choice(
         weights=value(_WEIGHTS, "auto") or "auto",
@@ -40,7 +40,7 @@ def setDevice(device: str) -> None:
 
 
 def cacheFolder() -> str:
-    """Folder of maps; "": the default folder."""
+    """Folder of maps; "" for the default folder."""
     return value(_CACHE_FOLDER, "")
 
 
@@ -59,7 +59,7 @@ def setCacheLimitMb(limit: int) -> None:
 
 
 def wheelFolder() -> str:
-    """Folder of wheel files from which packages are installed without network; "": use the network."""
+    """Folder of wheel files from which packages are installed; "" to install packages from the network."""
     return value(_WHEELS, "")
 
 
@@ -68,7 +68,7 @@ def setWheelFolder(folder: str) -> None:
 
 
 def value(key: str, default):
-    """A setting of the type of `default`, str or int."""
+    """Return the value of a setting, or `default`. The value has the type of `default`: str or int."""
     stored = slicer.app.userSettings().value(_PREFIX + key)
     if isinstance(default, int):
         try:

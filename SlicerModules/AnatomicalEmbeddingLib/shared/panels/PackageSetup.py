@@ -1,7 +1,7 @@
-"""Python packages that the engine needs: which are missing, and their installation when the user asks.
+"""Finds missing Python packages of the engine, and installs them when the user asks.
 
-The PyTorch extension installs PyTorch: it chooses the build for this computer's GPU. numpy and SimpleITK are Slicer's
-own and are never installed.
+The PyTorch extension of Slicer installs PyTorch, because it chooses the build for this computer's GPU. numpy and
+SimpleITK are part of Slicer and are never installed.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _DECLINED = _("{names} was not installed, as you declined; press Install when yo
 
 
 class InstallError(Exception):
-    """A package was not installed; the message is a sentence with the remedy."""
+    """A package was not installed. The message is a sentence with the remedy."""
 
 
 def installedVersion(name: str) -> str:
-    """Version of a package without importing it; "" where it is not installed."""
+    """Return the version of a package; "" if it is not installed. Does not import the package."""
     try:
         return version(name)
     except PackageNotFoundError:
@@ -40,7 +40,7 @@ def installedVersion(name: str) -> str:
 
 
 def torchIsTooOld() -> bool:
-    """Is an older PyTorch installed than the engine needs?"""
+    """True if the installed PyTorch is older than the engine needs."""
     found = installedVersion("torch")
     if not found:
         return False
@@ -50,20 +50,20 @@ def torchIsTooOld() -> bool:
 
 
 def missingForEngine(engine=Engine) -> list[str]:
-    """Packages without which nothing can be embedded, by pip's names; PyTorch also where it is too old. Loads none."""
+    """Return pip's names of missing packages, with PyTorch if it is too old. Does not import any package."""
     missing = list(engine.missingPackages())
     return ["torch", *missing] if "torch" not in missing and torchIsTooOld() else missing
 
 
 def missingForReport(kind: str) -> list[str]:
-    """Packages without which a kind of report ("html" or "sr") cannot be written; other kinds need none."""
+    """Return missing packages for a kind of report: "html" or "sr". Other kinds need no packages."""
     return [name for name, module in _FOR_REPORTS.get(kind, {}).items() if find_spec(module) is None]
 
 
 def install(missing: Sequence[str]) -> None:
-    """Install packages, PyTorch among them, from the folder of wheel files that the user has chosen, or the network.
+    """Install packages, PyTorch included, from the user's folder of wheel files or, if there is none, from the network.
 
-    Asks the user to confirm where it uses the network. Raises InstallError with a sentence.
+    The user must confirm the use of the network. Raises InstallError.
     """
     if own := ", ".join(name for name in missing if name in _FROM_SLICER):
         raise InstallError(_("{names}: comes with Slicer but is missing; install Slicer again.").format(names=own))
@@ -82,8 +82,8 @@ def install(missing: Sequence[str]) -> None:
                 pip_ensure(wanted, requester=REQUESTER)
     except InstallError:
         raise
-    except Exception as error:  # pip, the network, the disk or the extension: the user must hear of it in any case
-        if "declined" in str(error):  # the word of `pip_ensure`
+    except Exception as error:  # errors of pip, network, disk or extension: each must reach the user
+        if "declined" in str(error):  # `pip_ensure` uses this word if the user does not confirm
             raise InstallError(_DECLINED.format(names=", ".join(missing))) from None
         logging.exception("AnatomicalEmbedding: installing %s failed", ", ".join(missing))
         text = _("{names} could not be installed: {error}. See the error log for pip's messages, and try again.")
@@ -109,7 +109,7 @@ def _installTorch() -> None:
 
 
 def _installFromFolder(wanted: list[str], withTorch: bool, folder: Path) -> None:
-    """The PyTorch extension cannot be used here: its installer looks for PyTorch on download.pytorch.org only."""
+    """Install from a folder. The PyTorch extension is not used: it gets PyTorch only from download.pytorch.org."""
     import slicer.util
 
     if not any(folder.glob("*.whl")):

@@ -1,4 +1,4 @@
-"""Progress of the embedding of some scans, and the button that starts and stops it."""
+"""Shows the progress while scans are embedded, with a button to start and cancel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .Widgets import BAD, GOOD, WARNING, coloured
 
 
 class PreparationPanel(Listener):
-    """Progress of a list of volume nodes. The list is the caller's; nodes that leave the scene leave the list."""
+    """Progress of the volumes given to `setVolumes`. A volume that leaves the scene is removed from the progress."""
 
     def __init__(self, parentLayout, session: Session) -> None:
         self.session = session
@@ -40,7 +40,7 @@ class PreparationPanel(Listener):
         ready = sum(state.status == READY for _name, state in states)
         self.progressBar.value = round(100 * sum(state.share for _name, state in states) / max(len(states), 1))
         self.progressBar.visible = ready < len(states)
-        self.button.visible = ready < len(states) or not states  # a finished bar needs no room
+        self.button.visible = ready < len(states) or not states  # hidden when all scans are ready
         self.button.text = _("Cancel") if self._working else _("Prepare scans")
         self.button.enabled = ready < len(states)
         self.label.text = "<br>".join([*_progressLines(states, ready), *_noteLines(states), *_failureLines(states)])
@@ -72,7 +72,7 @@ def _progressLines(states: list[tuple[str, MapState]], ready: int) -> list[str]:
 
 
 def _notes(state: MapState) -> tuple[str, ...]:
-    """Notes on a scan for the user, as a gantry tilt that was straightened, or left and right that look swapped."""
+    """Notes about a scan for the user, for example a corrected gantry tilt, or left and right that seem swapped."""
     return () if state.embedding is None else (*state.embedding.notes, *state.embedding.faults)
 
 
@@ -81,7 +81,7 @@ def _noteLines(states: list[tuple[str, MapState]]) -> list[str]:
 
 
 def _failureLines(states: list[tuple[str, MapState]]) -> list[str]:
-    """A line for each sentence, with the names of its scans unless it begins with one."""
+    """Return a line for each error message, with the names of all scans that have this error."""
     sentences: dict[str, list[str]] = {}
     for name, state in states:
         if state.status == FAILED:

@@ -1,4 +1,4 @@
-"""Choice of the scans that a module works on: all, or the ticked ones."""
+"""Lets the user choose the scans that a module uses: all scans, or the ticked scans."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from ..VolumeNodes import ctVolumes, scans
 
 
 class ScanForm:
-    """A selector of volumes with boxes to tick, and the parameters `targets` and `allTargets` that it shows.
+    """A list of volumes with check boxes, which shows the parameters `targets` and `allTargets`.
 
-    All scans are those of the scene without the crops that were made of them, which can be ticked.
+    "All scans" does not include crops and resampled copies. The user can tick them one by one.
     """
 
     def __init__(self, scene, selector) -> None:
@@ -19,16 +19,16 @@ class ScanForm:
 
     @property
     def isCurrent(self) -> bool:
-        """Does the scene hold the volumes that were there when the choice was last shown?"""
+        """True if the scene's volumes are the same as at the last call of `show`."""
         return self._offered == ctVolumes(self._scene)
 
     def show(self, parameterNode, without=None) -> list:
-        """Show the choice of a parameter node; returns the chosen volumes, all but `without`."""
+        """Show the choice of a parameter node. Returns the chosen volumes, without the volume `without`."""
         self._offered = ctVolumes(self._scene)
         wanted = scans(self._scene) if parameterNode.allTargets else list(parameterNode.targets)
         chosen = [volume for volume in self._offered if volume in wanted and volume is not without]
         if parameterNode.allTargets and list(parameterNode.targets) != chosen:
-            parameterNode.targets = chosen  # the start of a choice by hand
+            parameterNode.targets = chosen  # if the user switches `allTargets` off, these volumes are ticked
         self._selector.enabled = not parameterNode.allTargets
         for volume in self._offered:
             state = qt.Qt.Checked if volume in chosen else qt.Qt.Unchecked
@@ -40,5 +40,5 @@ class ScanForm:
         self._offered = []
 
     def write(self, parameterNode) -> None:
-        if not parameterNode.allTargets and self.isCurrent:  # else volumes came or went, and the user ticked nothing
+        if not parameterNode.allTargets and self.isCurrent:  # otherwise the scene's volumes changed, not the ticks
             parameterNode.targets = list(self._selector.checkedNodes())

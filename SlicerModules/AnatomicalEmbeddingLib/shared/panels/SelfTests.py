@@ -1,4 +1,4 @@
-"""How the self-tests of the modules start and run."""
+"""Starts and runs the self-tests of the modules."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ _READING_MS = 4000
 
 
 def startSelfTest(test: TestCase, scene, missing: Sequence[str]) -> None:
-    """Empty the scene; skip the test where packages are missing, as on computers that only build extensions."""
+    """Empty the scene. Skip the test if packages are missing, as on the servers that build Slicer's extensions."""
     scene.Clear()
     if missing:
         test.skipTest(f"{', '.join(missing)}: not installed; see the set-up of the modules.")
 
 
 def runSelfTests(test, *tests: Callable[[], None]) -> None:
-    """Run tests as Reload and Test does, each after `test.setUp`. A skipped test shows its reason for a while, where
-    Slicer would open an error box.
+    """Run tests like Slicer's button Reload and Test; `test.setUp` is called before each test.
+
+    A skipped test shows its reason for a few seconds instead of Slicer's error dialog.
     """
     for each in tests:
         try:

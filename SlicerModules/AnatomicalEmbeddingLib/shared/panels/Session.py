@@ -1,4 +1,4 @@
-"""The one engine and map store that all modules of the application share, kept going by a timer while in use."""
+"""The session: one engine and one map store that all modules share, and the timer that polls the store."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from . import ModuleSettings
 
 _INTERVAL_MS = 50
 _BUSY_INTERVAL_MS = 5
-_IDLE_INTERVAL_MS = 1000  # while no panel is open and nothing is done
+_IDLE_INTERVAL_MS = 1000  # while no panel is open and no work is running
 _YIELD_SECONDS = 0.015
 
 
 class Session:
-    """ticked(): results of the background thread were delivered; 20 to 50 times a second while in use, else once.
-    chosen(key): a setting has changed, and the store uses it.
+    """Signal ticked(): emitted after results of the background thread were delivered: 20 to 50 times a second while a
+    panel is open or work is running, otherwise once a second. Signal chosen(key): the store uses a changed setting.
 
-    A panel attaches itself in its set-up and detaches itself in its clean-up. With the last one work is cancelled, the
-    thread ends, and all maps and the GPU's memory are given back; a panel closes before what it made of `store`.
+    A panel calls `attach` in its set-up and `detach` in its clean-up. Before `detach` it closes its objects that use
+    `store`. When the last panel is detached, work is cancelled, the thread ends, and all memory is released.
     """
 
     def __init__(self, scene, timer, engineClass: type[Engine] = Engine) -> None:
-        """timer: a QTimer, which only this session uses."""
+        """timer: a QTimer that only this session uses."""
         self.scene = scene
         self.ticked, self.chosen = Signal(), Signal()
         self._engineClass = engineClass
@@ -38,38 +38,42 @@ class Session:
 
     @property
     def store(self) -> MapStore:
-        """Maps of the scene's volumes. Another object after the last panel was detached and one is attached again."""
+        """The maps of the scene's volumes. After the last panel was detached, the next use creates a new store."""
         if self._store is None:
             self._store = MapStore(self.scene, self._engineClass(ModuleSettings.choice()))
         return self._store
 
     def attach(self, panel, isEntered: Callable[[], bool] = lambda: True) -> None:
-        """Keep the session going for a panel. isEntered: is the panel open? Call `wake` when it is opened."""
+        """Keep the session running for a panel. isEntered(): returns True while the panel is open.
+        The panel must call `wake` each time it is opened.
+        """
         self._panels.append((panel, isEntered))
         ModuleSettings.changed.connect(self._onSettings)
         self._timer.start()
 
     def wake(self) -> None:
-        """Let the next tick come soon: a panel was opened."""
+        """Shorten the timer's interval, because a panel was opened."""
         self._timer.setInterval(_INTERVAL_MS)
 
     def detach(self, panel) -> None:
-        """Stop for a panel; with the last one all work and memory is given back."""
+        """Stop the session for a panel. After the last panel, work is cancelled and memory is released."""
         before = len(self._panels)
         self._panels = [each for each in self._panels if each[0] is not panel]
         if before and not self._panels:
             self._end()
 
     def addWork(self, isWorking: Callable[[], bool]) -> Callable[[], None]:
-        """Tick often while isWorking() is true of another thread than the store's; the returned function ends this."""
+        """Tick often while isWorking() is True, for work in another thread than the store's.
+        Returns a function that ends this.
+        """
         self._others.append(isWorking)
         return lambda: self._others.remove(isWorking)
 
     def tick(self) -> None:
-        """Deliver results of the background thread and inform the panels. The timer calls it.
+        """Deliver results of the background thread and inform the panels. The timer calls this function.
 
-        While Slicer's main thread waits for events it may keep Python's lock, without which the background thread
-        stands still: so while there is work the lock is given away here, for less than a frame at a time.
+        Slicer's main thread may keep Python's lock (GIL) while it waits for events, and the background thread then
+        cannot run. While there is work, a short sleep here lets the background thread have the lock.
         """
         busy = self.store.busy or any(isWorking() for isWorking in self._others)
         if busy:

@@ -1,7 +1,7 @@
-"""The set-up section that the modules show at the top: packages, weights, device and the maps kept on disk.
+"""The set-up section at the top of the modules: packages, weights, device and the maps on disk.
 
-The section is closed while everything is ready and open while something is missing. Faults are stated in the panel;
-only an installation opens a dialog.
+The section is closed if everything is ready, and opens if something is missing. Errors are shown in the panel; only an
+installation opens a dialog.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .Widgets import BAD, GOOD, WARNING, coloured, connectPath, fillComboBox, le
 
 
 class SetupPanel(Listener):
-    """Shows and changes `ModuleSettings`; several panels of one application follow each other."""
+    """Shows and changes `ModuleSettings`. If a setting changes, the set-up sections of all modules show it."""
 
     def __init__(self, parentLayout, session: Session) -> None:
         self.session = session
@@ -44,13 +44,13 @@ class SetupPanel(Listener):
         self.refresh()
 
     def refresh(self) -> None:
-        """Show the present state. Call it when the module is entered; changes of settings call it too."""
+        """Show the present state. Call it when the module is opened; each change of a setting also calls it."""
         self._showPackages()
         self._showWeights()
         self.ui.deviceSelector.setCurrentIndex(DEVICES.index(ModuleSettings.choice().device))
         self._showCache()
         ready = not self._missing() and self.session.store.engine.problem() is None
-        if ready != self._ready:  # a section that the user has opened stays open
+        if ready != self._ready:  # only if this changes, so that a section opened by the user stays open
             self._ready = ready
             self.widget.collapsed = ready
         self.widget.text = _("Set-up") if ready else _("Set-up: something is missing")
@@ -180,5 +180,5 @@ def _torchText(missing: bool) -> str:
 
 
 def _sizeText(size: int) -> str:
-    """Bytes in words: "340 MB", "2.1 GB"."""
+    """Format a size in bytes, for example "340 MB" or "2.1 GB"."""
     return f"{size / 10**9:.1f} GB" if size >= 10**9 else f"{size / 10**6:.0f} MB"

@@ -1,4 +1,4 @@
-"""Buttons for CT windows and layouts of scans, and other work on the slice views of the main window."""
+"""Buttons for CT windows, and functions for layouts of scans and for the slice views of the main window."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from .. import SceneNodes, SideBySide, Views
 from ..CtWindow import PRESETS, CtWindows, setWindow
 from ..Signal import Signal
 
-_MOST = {SideBySide.ROWS: 6, SideBySide.AXIAL: 9}  # scans: more would make views too small to see anything
+_MOST = {SideBySide.ROWS: 6, SideBySide.AXIAL: 9}  # largest number of scans; with more, views are too small
 
-_WIDE = 1500  # pixels
+_WIDE = 1500  # smallest width in pixels of a main window for three columns of views
 
 
 class ViewPanel:
-    """laidOut(sentence): scans were shown side by side; a remark on them, or "".
+    """A row of buttons for CT windows. Signal laidOut(sentence): scans are now side by side; sentence: a remark, or "".
 
-    parentLayout: gets a row with the usual CT windows. volumes(): the scans, in their order.
+    parentLayout: the layout that gets the buttons. volumes(): returns the scans in the order of the layout.
     """
 
     def __init__(self, parentLayout, scene, volumes: Callable[[], Sequence]) -> None:
@@ -42,20 +42,20 @@ class ViewPanel:
         self.widget.enabled = bool(self._volumes())
 
     def poll(self) -> None:
-        """Show loaded scans as soft tissue, and one patient's scans alike; to be called a few times a second."""
+        """Set new scans to the soft tissue window, and keep one window per patient. Call it a few times a second."""
         self._windows.poll(self._volumes())
 
     def layOutWith(self, node) -> bool:
-        """Show one more scan side by side with the visible ones; False where no scan is visible."""
+        """Show a further scan side by side with the visible scans. Returns False if no scan is visible."""
         seen = _seen(self.scene)
         if seen:
             self._layOut([*seen, node], SideBySide.ROWS)
         return bool(seen)
 
     def layOut(self, number: int) -> None:
-        """Show the scans side by side, in ROWS of views or one AXIAL view each, each scan whole.
+        """Show the scans side by side. number: ROWS, or AXIAL for one axial view each. Each view shows the whole scan.
 
-        Views are made, put into the window and drawn one by one, and Slicer handles events in between.
+        The views are created one by one, and Slicer handles events after each view.
         """
         self._layOut(list(self._volumes()), number)
 
@@ -67,7 +67,7 @@ class ViewPanel:
             _processEvents()
         with _drawingAtTheEnd():
             shown = SideBySide.showSideBySide(self.scene, nodes, number, wide, _processEvents if made else None)
-            _processEvents()  # views that are new in the window take their size, and offset 0
+            _processEvents()  # sets the size of new views, and their offset to 0
             for node in nodes:
                 Views.fit(self.scene, node)
         if not shown:
@@ -85,13 +85,13 @@ class ViewPanel:
 
 
 def offerLayouts() -> None:
-    """Register our layouts at the start of the application."""
+    """Register our layouts. Called at the start of the application."""
     SideBySide.offerLayouts(slicer.mrmlScene, _drawSliceViewsSoon, _isWindowWide)
 
 
 @contextmanager
 def _drawingAtTheEnd() -> Iterator[None]:
-    """Let slice views draw only once, at the end, and process events between them."""
+    """Inside the block slice views do not draw. At its end each view draws once, with events processed in between."""
     manager = slicer.app.layoutManager()
     names = manager.sliceViewNames() if manager is not None else []
     views = [manager.sliceWidget(name).sliceView() for name in names]
@@ -101,13 +101,13 @@ def _drawingAtTheEnd() -> Iterator[None]:
         yield
     finally:
         for view in views:
-            view.forceRender()  # before it resumes, which would draw all renderings that were asked for meanwhile
+            view.forceRender()  # before `resumeRender`, which would repeat all renderings requested in the block
             view.resumeRender()
             _processEvents()
 
 
 def _isWindowWide() -> bool:
-    """Has the main window room for three slice views beside a panel?"""
+    """True if the main window has room for three slice views next to a panel."""
     manager = slicer.app.layoutManager()
     return manager is None or manager.viewport().window().width >= _WIDE
 
@@ -117,7 +117,7 @@ def _processEvents() -> None:
 
 
 def _seen(scene) -> list:
-    """The volumes in slice views that can be seen, in their order."""
+    """Return the volumes of the visible slice views, in the order of the views."""
     manager = slicer.app.layoutManager()
     views = [] if manager is None else [manager.sliceWidget(name) for name in manager.sliceViewNames()]
     found = [Views.volumeIn(scene, view.mrmlSliceNode()) for view in views if view.visible]
@@ -125,7 +125,7 @@ def _seen(scene) -> list:
 
 
 def writeInViews(scene, texts: Mapping[str, str]) -> None:
-    """Write a text at the top of the slice views of each volume, by its ID; views of others get none."""
+    """Write texts at the top of slice views. texts: by volume ID. Views of all other volumes get no text."""
     manager = slicer.app.layoutManager()
     if manager is None:  # no main window
         return
@@ -141,8 +141,9 @@ def writeInViews(scene, texts: Mapping[str, str]) -> None:
 
 
 def _drawSliceViewsSoon(again: Callable[[], None]) -> None:
-    """Let all slice views draw themselves at the places that again() shows, once the events under way are processed:
-    those of a scene just loaded stay black otherwise.
+    """Draw all slice views after the present events. The views of a loaded scene would otherwise stay black.
+
+    again(): moves the views to their saved positions, see `SideBySide.offerLayouts`.
     """
 
     def draw() -> None:

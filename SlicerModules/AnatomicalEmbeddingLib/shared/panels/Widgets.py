@@ -1,4 +1,4 @@
-"""Small helpers for Qt's widgets: combo boxes by value, paths, narrow panels, coloured words, lists of sentences."""
+"""Helper functions for Qt widgets: combo boxes, paths, narrow panels, coloured texts, progress bars, status lines."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import slicer.util
 from ..Colours import TEXTS
 
 GOOD, WARNING, BAD = "good", "warning", "bad"
-_MARGINS = 20  # pixels of a section, left and right together
-_MOST = 8  # sentences that are shown at once
+_MARGINS = 20  # pixels, left and right margin of a section together
+_MOST = 8  # largest number of sentences that are shown
 
 
 def fillComboBox(comboBox, entries: Sequence[tuple[str, str]], current: str | None) -> None:
-    """Fill a combo box with entries (value, text) and choose that of the value `current`, if any; emits no signal."""
+    """Fill a combo box with entries (value, text) and select the entry with value `current`. Emits no signal."""
     values = [value for value, _text in entries]
     blocked = comboBox.blockSignals(True)
     comboBox.clear()
@@ -28,24 +28,24 @@ def fillComboBox(comboBox, entries: Sequence[tuple[str, str]], current: str | No
 def connectPath(edit, slot: Callable[[str], None]) -> None:
     """Call slot(path) whenever the text of a ctkPathLineEdit changes.
 
-    Its own signal currentPathChanged reports neither an emptied field nor a text that its filters refuse.
+    The signal currentPathChanged is not emitted for an empty field, or for a path that the field's filters refuse.
     """
     for line in slicer.util.findChildren(edit, className="QLineEdit"):
         line.connect("textChanged(QString)", slot)
 
 
 def letShrink(panel) -> None:
-    """Let widgets of a panel be narrower than their texts: several in a row would push the views off a small screen."""
+    """Let widgets of a panel be narrower than their texts. Otherwise a wide panel leaves no room for the views."""
     for name in ("QPushButton", "QLineEdit", "QComboBox"):
         for widget in slicer.util.findChildren(panel, className=name):
             widget.setMinimumWidth(1)
 
 
 def showText(label, text: str) -> None:
-    """Show a text in a label, which takes no room without one.
+    """Show a text in a label. The label is hidden if the text is empty.
 
-    A label of several lines gets its whole height: where the panel is higher than the screen, Slicer's scroll area
-    would squeeze it.
+    A label with several lines gets a fixed minimum height. Otherwise Slicer's scroll area would make it too low if the
+    panel is higher than the screen.
     """
     label.text = text
     label.visible = bool(text)
@@ -55,8 +55,8 @@ def showText(label, text: str) -> None:
 
 
 def showProgress(bar, job) -> None:
-    """Show the progress of a SceneJob in a progress bar, which is hidden while the job rests."""
-    bar.setVisible(job.busy)  # whether the panel is shown or not, so `visible` cannot be asked
+    """Show the progress of a SceneJob in a progress bar. The bar is hidden while the job is not busy."""
+    bar.setVisible(job.busy)  # also set while the panel is hidden, so `visible` cannot be used here
     if job.busy:
         share, step = job.progress
         bar.value = round(100 * share)
@@ -64,12 +64,12 @@ def showProgress(bar, job) -> None:
 
 
 def coloured(text: str, state: str) -> str:
-    """Rich text of a label: plain text, escaped, in the colour of a state (GOOD, WARNING or BAD)."""
+    """Return rich text for a label: the escaped plain text in the colour of a state (GOOD, WARNING or BAD)."""
     return f'<span style="color:{TEXTS[state]}">{escape(text)}</span>'
 
 
 class StatusLines:
-    """Shows the latest sentences in a label, one a line, each once."""
+    """Shows the latest sentences in a label, one sentence on each line, without repetitions."""
 
     def __init__(self, label) -> None:
         self._label = label

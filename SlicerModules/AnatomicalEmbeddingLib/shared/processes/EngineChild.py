@@ -1,8 +1,8 @@
-"""Runs in a child process: a command of the engine that saves and ends when a file appears or its parent has ended.
+"""Runs a command of the engine in a child process. The command saves and ends if a file appears or Slicer has ended.
 
-`python EngineChild.py STOP_FILE train ...` is `python -m AnatomicalEmbedding train ...` that stops, as by a signal,
-once STOP_FILE exists, or once the application that reads its output has ended. Signals and standard input would not
-work: the launcher between Slicer and its Python passes on neither, and Windows has no signal to send.
+`python EngineChild.py STOP_FILE train ...` runs `python -m AnatomicalEmbedding train ...`. The command gets SIGTERM if
+STOP_FILE exists, or if the application that reads the command's output has ended. The parent process cannot use signals
+or standard input for this: Slicer's launcher does not pass them to Python, and Windows has no such signal.
 """
 
 import os
@@ -17,7 +17,7 @@ _INTERVAL_SECONDS = 0.2
 
 
 class _Output:
-    """A stream whose broken pipe asks the command to stop; otherwise it would end before it has saved."""
+    """An output stream. If its pipe breaks, the command is asked to stop; an error would end it without saving."""
 
     def __init__(self, stream) -> None:
         self._stream = stream
@@ -51,8 +51,8 @@ def main() -> int:
 
         return run()
     except Exception:
-        # caught here so that the loop that raised it is released: an error that ends Python itself keeps the loop's
-        # worker processes, and Python waits for them for ever, as they ignore the signal that should end them
+        # caught here to release the training loop that raised it: an uncaught exception would keep the loop's worker
+        # processes alive. They ignore the signal that should end them, and Python would wait for them forever
         traceback.print_exc()
         return 1
 
@@ -65,7 +65,7 @@ def _watch(stopFile: Path) -> None:
 
 
 def _stop() -> None:
-    if hasattr(signal, "pthread_kill"):  # wakes the main thread where it waits for scans that are being prepared
+    if hasattr(signal, "pthread_kill"):  # interrupts the main thread also while it waits
         signal.pthread_kill(threading.main_thread().ident, signal.SIGTERM)
     else:
         signal.raise_signal(signal.SIGTERM)

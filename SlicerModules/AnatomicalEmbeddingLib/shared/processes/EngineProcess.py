@@ -1,7 +1,7 @@
-"""A command of the engine as a child process: started, followed and stopped from the main thread, without blocking it.
+"""Runs a command of the engine as a child process. The main thread starts, polls and stops it and is never blocked.
 
-Slicer's modules call `poll` by a timer, tests by hand. The child and its own children are one process group, so that a
-kill ends all of them. The child saves and stops by itself when this application ends in whatever way.
+Slicer's modules call `poll` from a timer, tests call it directly. The child and its own children form one process
+group, so one kill ends all of them. If this application ends for any reason, the child saves its work and stops.
 """
 
 from __future__ import annotations
@@ -29,26 +29,25 @@ from ..Signal import Signal
 
 FINISHED, STOPPED, FAILED = "finished", "stopped", "failed"
 _CHILD = Path(__file__).with_name("EngineChild.py")
-_LINGER_SECONDS = 10.0  # that children of the command may take, once it has ended
-_LINES_KEPT = 200  # of stderr, in which the reason of a failure is searched for
+_LINGER_SECONDS = 10.0  # time for the command's own children to end after the command
+_LINES_KEPT = 200  # number of lines of stderr in which the reason of a failure is searched
 _IS_WINDOWS = sys.platform == "win32"
-# the child is the head of a process group; on Windows (whose names for 0x200 and 0x8000000 exist there only) without a
-# console window
+# the child gets its own process group; on Windows (CREATE_NEW_PROCESS_GROUP, CREATE_NO_WINDOW) also no console window
 _OWN_GROUP: Mapping[str, object] = (
     {"creationflags": 0x00000200 | 0x08000000} if _IS_WINDOWS else {"start_new_session": True}
 )
 
 
 class EngineProcess:
-    """One command at a time. Signal logged(line): the command printed a line on stderr; `poll` emits it.
+    """Runs one command at a time. Signal logged(line): `poll` emits it for each line of the command's stderr.
 
     A subclass calls `begin`, and may define `onValues`, `onLine` and `onEnded`.
     """
 
-    graceSeconds = 300.0  # from `stop` to a kill: on a slow computer a step and a validation may have to end first
+    graceSeconds = 300.0  # time from `stop` to a kill; a slow computer may first have to finish a step and a validation
 
     def __init__(self, pythonCommand: Sequence[str], engineParent: str | Path | None = None) -> None:
-        """pythonCommand: starts a Python that has the engine's packages. engineParent: the folder with the engine."""
+        """pythonCommand: command of a Python with the engine's packages. engineParent: the folder with the engine."""
         self.pythonCommand = list(pythonCommand)
         self.engineParent = engineParent or Path(AnatomicalEmbedding.__file__).resolve().parents[1]
         self._child: subprocess.Popen | None = None
@@ -56,23 +55,23 @@ class EngineProcess:
 
     @property
     def running(self) -> bool:
-        """Is a command between `begin` and `onEnded`?"""
+        """True from `begin` until `onEnded` is called."""
         return self._child is not None
 
     @property
     def stopping(self) -> bool:
-        """Was the command asked to stop, and has not ended yet?"""
+        """True if the command was asked to stop and has not ended yet."""
         return self.running and self._deadline is not None
 
     def begin(self, words: Sequence[str], folder: str | Path, environment: Mapping[str, str] | None = None) -> None:
-        """Start a command, the words after `anatemb`, in an existing folder that can be written to.
+        """Start a command. words: the command line after `anatemb`. folder: existing folder in which the command runs.
 
-        environment: further variables. Raises AnatomicalEmbeddingError when the process cannot be started, OSError for
-        the folder.
+        environment: additional environment variables. Raises AnatomicalEmbeddingError if the process cannot be started,
+        OSError if the folder cannot be used.
         """
         self.requireReady()
         self._stopFile = Path(folder) / "stop"
-        self._stopFile.unlink(missing_ok=True)  # of a command that was killed before it saw it
+        self._stopFile.unlink(missing_ok=True)  # left by a command that was killed before it read the file
         self._errors: deque[str] = deque(maxlen=_LINES_KEPT)
         self._lines: queue.Queue[tuple[str, str | None]] = queue.Queue()
         self._open = 2
@@ -94,14 +93,14 @@ class EngineProcess:
             threading.Thread(target=_read, args=(stream, kind, self._lines), daemon=True).start()
 
     def requireReady(self) -> None:
-        """Raise AnatomicalEmbeddingError while a command is running, and where there is no Python to run it."""
+        """Raise AnatomicalEmbeddingError if a command is running, or if no Python was found to run a command."""
         if self.running:
             raise AnatomicalEmbeddingError("A run is under way; stop it before another is started.")
         if not self.pythonCommand:
             raise AnatomicalEmbeddingError("PythonSlicer was not found, and it is needed; install Slicer again.")
 
     def poll(self) -> None:
-        """Read the lines printed since the last call, and notice the end; to be called a few times a second."""
+        """Read the new lines of output, and check if the command has ended. Call it a few times a second."""
         if not self.running:
             return
         for _ in range(self._lines.qsize()):
@@ -121,26 +120,26 @@ class EngineProcess:
             _kill(child)
 
     def stop(self) -> None:
-        """Ask the command to save and end; it is killed if it is still running after `graceSeconds`."""
+        """Ask the command to save and end. If it is still running after `graceSeconds`, `poll` kills it."""
         if not self.running or self.stopping:
             return
         self._deadline = time.monotonic() + self.graceSeconds
         try:
             self._stopFile.touch()
-        except OSError:  # the folder was deleted, so that nothing can be saved
+        except OSError:  # the folder was deleted, and the command cannot save
             self._deadline = time.monotonic()
 
     def kill(self) -> None:
-        """End the command and all its children at once; its work since it last saved is lost."""
+        """End the command and all its children at once. Work that the command has not saved is lost."""
         if self.running:
             self._deadline = time.monotonic()
             _kill(self._child)
 
     def close(self, seconds: float = 5.0) -> None:
-        """Ask the command to save and end as the application ends, and wait a little; a slower command ends later."""
+        """Ask the command to save and end, because the application ends. Waits at most `seconds` for the end."""
         if not self.running:
             return
-        self._newSignals()  # the listeners may be closing as well
+        self._newSignals()  # disconnects the listeners, which may be closed already
         self.stop()
         end = time.monotonic() + seconds
         while self.running and time.monotonic() < end:
@@ -149,13 +148,13 @@ class EngineProcess:
         self._child = None
 
     def onValues(self, values: dict) -> None:
-        """The command printed a line of JSON."""
+        """Called when the command printed a line of JSON. values: the parsed line."""
 
     def onLine(self, line: str) -> None:
-        """The command printed a line on stderr."""
+        """Called when the command printed a line on stderr."""
 
     def onEnded(self, code: int, lines: list[str], stopped: bool) -> None:
-        """The command has ended. code: exit code. lines: the last on stderr. stopped: it was asked to stop."""
+        """Called after the end. code: exit code. lines: last lines of stderr. stopped: True if `stop` was called."""
 
     def _newSignals(self) -> None:
         self.logged = Signal()
@@ -172,18 +171,18 @@ class EngineProcess:
 
 
 def pythonCommand() -> list[str]:
-    """The command that starts Slicer's own Python, with its packages; empty where it is not found."""
+    """Return the command that starts Slicer's own Python, with Slicer's packages; [] if it is not found."""
     found = shutil.which("PythonSlicer")
     return [found] if found else []
 
 
 def _kill(child: subprocess.Popen) -> None:
-    """End a child and everything in its group."""
+    """Kill a child and all processes in its group."""
     if _IS_WINDOWS:
         hidden = subprocess.CREATE_NO_WINDOW
         subprocess.run(["taskkill", "/F", "/T", "/PID", str(child.pid)], capture_output=True, creationflags=hidden)
         return
-    # ProcessLookupError: all have ended; PermissionError: macOS, for ended ones that were not waited for
+    # ProcessLookupError: all have ended; PermissionError: on macOS, for ended processes that were not waited for
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
 
@@ -201,7 +200,7 @@ def _json(line: str) -> dict | None:
     return None
 
 
-_REMEDIES = {  # by a pattern of the last message
+_REMEDIES = {  # message for the user, by a pattern in the reason of the failure
     r"No module named '?torch\b": "Training needs PyTorch; press Install packages.",
     r"OutOfMemoryError|CUDA out of memory|MPS backend out of memory": (
         "The GPU's memory does not suffice; choose the device cpu, or close other programs that use the GPU."
@@ -211,14 +210,14 @@ _REMEDIES = {  # by a pattern of the last message
     ),
     r"No space left on device": "The disk of the run's folder is full; make room, then resume.",
 }
-_STATED = "anatemb: "  # begins a message to the user
+_STATED = "anatemb: "  # beginning of the command's messages to the user
 _RAISED = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Pool)\b(?:: .*)?$")
 _KILLED = (-9, 137)
 _KILLED_BELOW_LAUNCHER = "exit abnormally"  # printed by Slicer's launcher, which ends with code 1
 
 
 def stopReason(code: int, lines: Sequence[str]) -> str:
-    """The reason of a failure, a sentence. code: exit code. lines: printed on stderr, the latest last."""
+    """Return a sentence with the reason of a failure. code: exit code. lines: lines of stderr, the latest last."""
     stated = next((line for line in reversed(lines) if line.startswith(_STATED)), "")
     raised = next((line for line in reversed(lines) if _RAISED.match(line)), "")
     reason = stated or raised

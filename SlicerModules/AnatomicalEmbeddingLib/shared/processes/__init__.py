@@ -1,1 +1,1 @@
-"""Commands of the engine as child processes."""
+"""Runs commands of the engine as child processes."""
