@@ -55,9 +55,7 @@ class AlignPanel(Listener):
         combo = self.ui.alignKindComboBox
         if kind != self._kind:
             number = combo.findData(kind)
-            combo.setCurrentIndex(
-                combo.findData(DEFORMABLE) if number < 0 else number
-            )  # scene of a later version: unknown kind
+            combo.setCurrentIndex(combo.findData(DEFORMABLE) if number < 0 else number)  # unknown kind: deformable
         self._template, self._targets = template, list(targets)
         _nameDefault(self.ui.alignFixedSelector, _("Template"), template)
         _nameDefault(self.ui.alignMovingSelector, _("First other scan"), self._otherScan)

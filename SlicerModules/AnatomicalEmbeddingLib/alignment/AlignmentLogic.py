@@ -1,4 +1,4 @@
-"""Align a moving volume with a fixed volume: prepare both, register them in the background, transform the moving volume."""
+"""Align a moving volume with a fixed volume: prepare both, register them in the background, move the moving volume."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _describe(found: Registration, folding: Folding, seconds: float, note: str) 
         f"{found.used} of {found.tried} places of {found.fixed} were found in {found.moving}.",
     ]
     if found.field is not None:
-        sizes = f"{max(folding.low, 0):.2f} to {folding.high:.2f} times"  # values below 0 are tissue turned inside out, stated next
+        sizes = f"{max(folding.low, 0):.2f} to {folding.high:.2f} times"  # below 0: folding, stated next
         sentences.append(f"Tissue is {sizes} as large in {found.moving} (98 % of the body).")
         sentences.append(f"{100 * folding.share:.2f} % of the body is turned inside out.")
     elif found.kind == AFFINE:

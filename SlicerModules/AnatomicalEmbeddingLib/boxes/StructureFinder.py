@@ -78,7 +78,7 @@ def openLibrary(
 
 
 class Finder:
-    """Finds structures in scans, with a library and with a user's examples. remarks: sentences about unusable examples."""
+    """Finds structures in scans, with a library and a user's examples. remarks: sentences about unusable examples."""
 
     def __init__(
         self, library: StructureLibrary, names: Sequence[str], markings: Sequence[tuple[Marking, EmbeddingMap]]

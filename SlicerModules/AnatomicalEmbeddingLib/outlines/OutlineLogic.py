@@ -1,4 +1,4 @@
-"""Segment the rest like these: learn from the segmentations of a few scans, then outline other scans, in the background."""
+"""Segment the rest like these: learn from the segmentations of a few scans and outline others, in the background."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class OutlineProcess(EngineProcess):
 
 
 class OutlineLogic(SceneJob):
-    """Outlines scans in the background. A background thread first writes examples and scans to a folder. Then a separate
-    process learns and outlines the scans. Each finished outline is added to the scene. With the same examples and the
-    same folder, stopped work continues where it stopped.
+    """Outlines scans in the background. First a background thread writes examples and scans to a folder. Then a
+    separate process learns and outlines the scans. Each finished outline is added to the scene. With the same examples
+    and the same folder, stopped work continues where it stopped.
 
     Signal changed(): a scan was outlined, or the work has begun or ended. Signal reported(sentence): a message for the
     user.
@@ -190,7 +190,7 @@ class OutlineLogic(SceneJob):
             raise AnatomicalEmbeddingError(self.process.problem)
 
     def _addNext(self, folder: OutlineFolder, run: Path, left: dict, looks: Mapping) -> bool:
-        """Add the outlines of one finished scan to the scene, and remove the scan from `left`. False if there is none."""
+        """Add the outlines of one finished scan to the scene, and remove the scan from `left`. False if none is ready."""
         name = next((name for name in folder.outlined(run) if name in left), None)
         if name is None:
             return False
