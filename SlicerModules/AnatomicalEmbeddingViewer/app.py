@@ -88,7 +88,7 @@ def _is_fault(record: logging.LogRecord) -> bool:
 
 
 def _check_address(serving: asyncio.Task, options: argparse.Namespace) -> None:
-    """Raise the error of a server that could not start. For a wrong address, the message names the options to change."""
+    """Raise the error of a server that could not start. For a wrong address, the message names the wrong options."""
     error = serving.exception()
     if isinstance(error, OSError):
         reason = (error.strerror or str(error)).split(":")[-1].strip()

@@ -150,7 +150,7 @@ class Viewer:
             self.server.trigger(name)(self._reporting(action))
 
     def _reporting(self, action: Callable) -> Callable:
-        """Return a function that runs the action and updates the page at once. The page shows an error as a sentence."""
+        """Return a function that runs the action, shows an error as a sentence, and updates the page at once."""
 
         def act(*values) -> None:
             try:

@@ -219,7 +219,7 @@ class FollowUpLogic(Listener):
             self._onPlaced(study, ends[0], lesion)
             return
         found = self.record.finding(lesion, study)
-        kept = found.size.axes if found is not None and found.size.confirmed else {}  # axes that nobody confirmed are dropped
+        kept = found.size.axes if found is not None and found.size.confirmed else {}  # drop unconfirmed axes
         axes = {**kept, kind: ends}
         if self.measure(lesion, study, axes.get(LONG), axes.get(SHORT)):
             self.touched.emit(lesion, study)

@@ -190,7 +190,7 @@ class OutlineLogic(SceneJob):
             raise AnatomicalEmbeddingError(self.process.problem)
 
     def _addNext(self, folder: OutlineFolder, run: Path, left: dict, looks: Mapping) -> bool:
-        """Add the outlines of one finished scan to the scene, and remove the scan from `left`. False if none is ready."""
+        """Add the outlines of one finished scan to the scene. Remove the scan from `left`. False if none is ready."""
         name = next((name for name in folder.outlined(run) if name in left), None)
         if name is None:
             return False

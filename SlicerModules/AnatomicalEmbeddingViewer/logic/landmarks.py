@@ -1,5 +1,4 @@
-"""Points that the user places in the template and that are matched in all other scans. Each template has its own list.
-"""
+"""Points that the user places in a template. They are matched in all other scans. Each template has its own points."""
 
 from __future__ import annotations
 

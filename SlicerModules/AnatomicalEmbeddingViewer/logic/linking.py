@@ -1,6 +1,4 @@
-"""Move all scans together: linked views show the same part of the body, and the crosshair marks the place under the mouse
-in all scans.
-"""
+"""Linked views and crosshair. When the user moves in one scan, all other scans show the same place of the body."""
 
 from __future__ import annotations
 

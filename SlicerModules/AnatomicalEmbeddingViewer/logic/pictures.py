@@ -208,7 +208,7 @@ class _Area(RcaViewAdapter):
         self.scrolled: Callable[[], object] = lambda: None
 
     def update_size(self, origin: str, size: dict) -> None:
-        """Give the view the area's size in a browser window. Markers and labels are scaled to the screen's pixel size."""
+        """Give the view the area's size in a browser window. Scale markers and labels to the screen's pixel size."""
         self._window, self._sizes[origin] = origin, size
         self._node.SetScreenScaleFactor(self._usual_scale * size.get("p", 1))
         super().update_size(origin, size)

@@ -22,7 +22,7 @@ class ScanView(SliceView):
 
     def __init__(self, *args, **kwargs) -> None:
         super().__init__(*args, **kwargs)
-        # Slicer prepares every slice for 3-D views too, which doubles the time of each move. The viewer has no 3-D view.
+        # Slicer prepares every slice for 3-D views too, which doubles the time of each move. The viewer needs no 3-D.
         self._logic.GetSliceModelNode().SetPolyDataConnection(None)
 
     def _update_image_data_connection(self) -> None:

@@ -41,7 +41,7 @@ class Scans:
     def __init__(self, session: Session, report: Callable[[str], None]) -> None:
         self._session, self._report = session, report
         self._worker = Worker()
-        self._jobs: dict[int, tuple[str, Callable[[], object]]] = {}  # by job number: name, and function to call at the end
+        self._jobs: dict[int, tuple[str, Callable[[], object]]] = {}  # name, and function to call at the end
         self._job_numbers = count()
         session.on_close(self._worker.end)
 

@@ -183,7 +183,7 @@ class Views:
     # -- for the page ------------------------------------------------------------------------------------------------
 
     def poll(self) -> None:
-        """If the user changed the CT window of a scan, apply it to all scans. Show each scan's marks in its own views."""
+        """Apply a CT window that the user changed to all scans. Show each scan's marks only in the scan's own views."""
         self._windows.poll(self._session.scans)
         self._own_views.follow()
 
@@ -249,7 +249,7 @@ class Views:
 
 
 def slice_to_ras(slice_node) -> np.ndarray:
-    """Return the (4, 4) matrix of a slice. Its columns: directions right, up and out of the view, and origin, RAS mm."""
+    """Return the (4, 4) matrix of a slice. Columns: directions right, up and out of the view, and origin in RAS mm."""
     return slicer.util.arrayFromVTKMatrix(slice_node.GetSliceToRAS())
 
 
