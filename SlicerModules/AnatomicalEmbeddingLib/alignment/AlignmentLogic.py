@@ -91,10 +91,7 @@ class AlignmentLogic(SceneJob):
 
 
 def _register(maps, volumes, kind, device, step) -> tuple[Registration, str]:
-    """Register two volumes on the device. If the GPU's memory does not suffice, register them on the CPU.
-
-    Returns the registration, and a sentence if the CPU was used instead of the device; otherwise "".
-    """
+    """Register on the device. If the GPU's memory does not suffice, register on the CPU and return a note about it."""
     import torch
 
     from AnatomicalEmbedding.registration.register import register

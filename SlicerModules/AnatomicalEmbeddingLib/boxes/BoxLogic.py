@@ -80,7 +80,6 @@ class BoxLogic(SceneJob):
         marked the structure is not searched for that structure.
 
         Args:
-            structures: names of structures of the library or of the user's examples.
             recall: the fraction of a structure that its box must hold, 0 to 1.
             replaceEdited: also replace boxes that the user changed.
 
@@ -207,7 +206,6 @@ class BoxLogic(SceneJob):
 
     def jumpTo(self, volumeNode, structure: str) -> bool:
         """Centre the views of a volume on a box, and let the mouse change only that box. False if there is no box.
-
         If no view shows the volume, all views are set to show it.
         """
         for volumeId, boxes in boxesByVolume(self.scene).items():
@@ -245,10 +243,7 @@ class BoxLogic(SceneJob):
                     box.follow(now[volumeId])
 
     def _drawnNow(self) -> tuple:
-        """A value that changes with the boxes: number of ROIs, time of the last change, and the sources of the maps.
-
-        The sources count because a new map makes boxes outdated.
-        """
+        """Number of ROIs, time of their last change, and sources of the maps. A new map makes boxes outdated."""
         changed = [node.GetMTime() for node in nodesOf(self.scene, "vtkMRMLMarkupsROINode")]
         return len(changed), max(changed, default=0), [self._source(node) for node in ctVolumes(self.scene)]
 

@@ -29,12 +29,9 @@ def segmentName(segmentationNode, segmentId: str) -> str:
 def extremesIn(volumeNode, segmentationNode, segmentId: str) -> tuple[np.ndarray, np.ndarray] | None:
     """Find the box around a segment and the middle of the segment's outermost voxels at each side of the box.
 
-    Both are computed on the segment's own voxel grid. Raises PointsError if a nonlinear transform lies between the
-    segmentation and the volume.
-
-    Returns:
-        Box (2, 3) and points (6, 3), both in the volume's own RAS mm; the points are at the lowest R, A, S, then at
-        the highest R, A, S. None for a segment without voxels.
+    Returns box (2, 3) and points (6, 3), in the volume's own RAS mm. The points are at the lowest R, A, S, then at the
+    highest R, A, S. Returns None for a segment without voxels. Raises PointsError if a nonlinear transform lies between
+    the segmentation and the volume.
     """
     image = _labelmap(segmentationNode, segmentId)
     if image is None:
@@ -69,10 +66,9 @@ def maskIn(volumeNode, segmentationNode, segmentId: str) -> np.ndarray | None:
 
 
 def addSegment(segmentationNode, mask: np.ndarray, toRas: np.ndarray, name: str, colour: Sequence[float]) -> None:
-    """Add a segment to a node. Empty margins of the mask are not stored.
+    """Add a segment to a node. mask: (k, j, i), with at least one True voxel.
 
-    mask: (k, j, i), with at least one True voxel. toRas: (4, 4), voxel i, j, k -> the node's own RAS mm. colour: red,
-    green and blue, 0 to 1.
+    toRas: (4, 4), voxel i, j, k -> the node's own RAS mm. colour: red, green and blue, 0 to 1.
     """
     image = slicer.vtkOrientedImageData()
     image.SetDimensions(*mask.shape[::-1])
@@ -84,14 +80,9 @@ def addSegment(segmentationNode, mask: np.ndarray, toRas: np.ndarray, name: str,
 
 
 def _layer(mask: np.ndarray, along: np.ndarray) -> tuple[np.ndarray, float]:
-    """Find the voxels of a mask with the largest value of along @ (i, j, k, 1).
+    """Find the voxels of a mask (k, j, i) with the largest value of `along` @ (i, j, k, 1), in mm.
 
-    Args:
-        mask: (k, j, i) bool.
-        along: (4,), a row of an index-to-mm matrix.
-
-    Returns:
-        The mean (i, j, k) of these voxels, and the largest value, mm.
+    Returns the mean (i, j, k) of these voxels, and the largest value.
     """
     k, j, i = (np.arange(size, dtype=np.float64) for size in mask.shape)
     values = along[3] + along[2] * k[:, None, None] + along[1] * j[:, None] + along[0] * i

@@ -81,9 +81,7 @@ class MarkedExample:
 
 
 class StructureExamples(Listener):
-    """The examples of a scene. Signal changed(): emitted when an example was added, renamed or removed, or when its
-    node or volume was removed from the scene.
-    """
+    """The examples of a scene. Signal changed(): an example, its node or its volume was added, renamed or removed."""
 
     def __init__(self, scene) -> None:
         self.scene = scene
@@ -128,10 +126,7 @@ class StructureExamples(Listener):
         return example
 
     def addSegments(self, node, volumeNode) -> tuple[list[MarkedExample], list[str]]:
-        """Add each segment as an example of the structure that its name states.
-
-        Returns the examples, and an error message for each segment that could not be added.
-        """
+        """Add each segment as an example of the structure with its name. Returns the examples and error messages."""
         added, refused = [], []
         for segmentId in segmentIds(node):
             try:

@@ -42,9 +42,7 @@ def libraryFile(weightsPath: Path, chosen: str = "") -> Path | None:
 
 
 def namesIn(path: Path) -> list[str]:
-    """Names of a library file's structures, sorted, read without torch. A damaged file gives an empty list here;
-    `openLibrary` refuses it with an error.
-    """
+    """Sorted names of a library file's structures, read without torch; empty for a file that `openLibrary` refuses."""
     try:
         return sorted(map(canonical_name, _description(path)["structures"]), key=sortKey)
     except Exception:
@@ -83,7 +81,7 @@ class Finder:
     def __init__(
         self, library: StructureLibrary, names: Sequence[str], markings: Sequence[tuple[Marking, EmbeddingMap]]
     ) -> None:
-        """Prepare the search for structures.
+        """Prepare the search.
 
         names: structures to find with the library. markings: each example with the map of its scan. Raises
         AnatomicalEmbeddingError if there is no name and no usable example.
@@ -113,10 +111,7 @@ class Finder:
             raise AnatomicalEmbeddingError(" ".join(self.remarks))
 
     def find(self, embedding: EmbeddingMap, recall: float, without: set[str]) -> list[tuple[FoundBox, np.ndarray]]:
-        """Search one scan. Returns the answers, each with its box (2, 3) in the scan's RAS mm.
-
-        without: names of structures to leave out.
-        """
+        """Search one scan, except for the structures `without`. Returns answers with boxes (2, 3) in RAS mm."""
         from AnatomicalEmbedding.structures.locating import locate
 
         answers = []

@@ -133,10 +133,7 @@ class ExportPanel(Listener):
         self._say(notes)
 
     def _installed(self, kinds: list[str]) -> tuple[list[str], list[str]]:
-        """Offer to install missing packages.
-
-        Returns the kinds of files that can be written, and a sentence for each kind that cannot.
-        """
+        """Offer to install missing packages. Returns the kinds that can be written, and sentences about the others."""
         reason = ""
         if missing := [name for kind in kinds for name in missingForReport(kind)]:
             try:

@@ -40,9 +40,7 @@ def pointLists(scene) -> list:
 
 
 def studiesOfPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
-    """Keys of the studies in which the points of a list were placed. A point that belongs to no study counts as placed
-    in `study`.
-    """
+    """Keys of the studies of a list's points. `study` is used for points that were not placed in a study."""
     found = {key for key, _label, _place in _points(logic, listNode, study)}
     return [key for key in logic.volumes if key in found]
 
@@ -175,10 +173,7 @@ def _instanceFiles(volumeNode) -> list[str]:
 
 
 def whyNoReports(volumeNodes) -> str:
-    """A sentence that says why structured reports cannot be written; "" if at least one volume may get a report.
-
-    The DICOM files themselves are not checked.
-    """
+    """A sentence that says why no structured report can be written; "" if at least one volume may have a report."""
     if any(_isFromDatabase(node) for node in volumeNodes):
         return ""
     return _(

@@ -144,10 +144,7 @@ class FollowUpLogic(Listener):
     # -- actions of the user -----------------------------------------------------------------------------------------
 
     def mark(self, study: str, place: Point, lesion: str | None = None) -> str:
-        """Mark a new lesion at a place of a study. If `lesion` is given, set the place of that lesion instead.
-
-        Returns the lesion's id, or "" if the lesion could not be marked.
-        """
+        """Mark a new lesion, or set the place of `lesion`. Returns the lesion's id, or "" if this was refused."""
 
         def step(record: FollowUp) -> FollowUp:
             known = lesion is not None and record.finding(lesion, study) is not None
@@ -311,10 +308,7 @@ def _placed(record: FollowUp) -> set[tuple[str, str]]:
 
 
 def _placedOn(record: FollowUp, lesion: str, study: str, axis: Axis | None) -> FollowUp:
-    """Set the lesion's place to the middle of an axis, and return the record.
-
-    A reviewed place is kept. A proposed place is kept if its distance from the middle is at most half the axis.
-    """
+    """Set the lesion's place to the middle of an axis, unless the place is reviewed or near. Returns the record."""
     found = record.finding(lesion, study)
     if axis is None or (found is not None and found.reviewed and found.state in WITH_PLACE):
         return record

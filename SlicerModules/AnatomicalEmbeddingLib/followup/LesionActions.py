@@ -47,10 +47,7 @@ class LesionActions(Listener):
             self.changed.emit()
 
     def step(self, by: int) -> None:
-        """Choose the next (1) or the previous (-1) unreviewed proposal, in order of the studies.
-
-        After the last proposal, the first proposal is chosen again.
-        """
+        """Choose the next (1) or previous (-1) unreviewed proposal. The first proposal follows after the last."""
         places = [(lesion.id, study.key) for study in self.logic.record.studies for lesion in self.logic.record.lesions]
         unreviewed = self.logic.openPlaces()[::by]
         here = (self.lesion, self.study)

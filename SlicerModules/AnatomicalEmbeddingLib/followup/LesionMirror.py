@@ -36,8 +36,7 @@ class LesionMirror:
     def show(self, record: FollowUp, volumes: Mapping[str, object], shown: Mapping[str, object]) -> None:
         """Set points and lines to the record's values. While the user drags a point, the change waits for `poll`.
 
-        volumes: volume nodes by study key; points are shown in all of them. shown: the volumes that views show, by
-        study key; lines of axes are shown only in these.
+        volumes: all volumes, by study key. shown: the volumes that views show; only these get lines of axes.
         """
         self._record, self._volumes, self._shown = record, dict(volumes), dict(shown)
         if self._inHand():
@@ -62,10 +61,7 @@ class LesionMirror:
                 Views.showOnlyIn(each.node.GetDisplayNode(), self.scene, each.volumeNode)
 
     def poll(self) -> None:
-        """Report points that the user added, revert other edits in the Markups module, and follow changes of the views.
-
-        Call it a few times a second.
-        """
+        """Report added points, undo other edits of the lists, and follow the views. Call it a few times a second."""
         if self._inHand():
             return
         self._ownViews.follow()

@@ -171,10 +171,7 @@ def axisLines(scene) -> list[AxisLine]:
 
 
 def showAxes(scene, record: FollowUp, volumes: Mapping[str, object]) -> list[AxisLine]:
-    """Show the axes of all lesions in these volumes, and remove the lines of other axes. Returns the shown lines.
-
-    volumes: volume nodes by study key.
-    """
+    """Show all axes in these volumes (by study key), and remove the lines of other axes. Returns the shown lines."""
     wanted = {
         (volume.GetID(), lesion.id, kind): (axis, lesion.findings[study].size.confirmed)
         for study, volume in volumes.items()

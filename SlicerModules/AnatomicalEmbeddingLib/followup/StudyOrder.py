@@ -89,10 +89,7 @@ def patients(scene) -> list[Patient]:
 
 
 def ancestorOf(scene, volumeNode, level: str) -> int:
-    """The subject hierarchy item of the patient or study to which a volume belongs; 0 if there is none.
-
-    level: PATIENT or STUDY.
-    """
+    """The subject hierarchy item of a volume's patient or study (level: PATIENT or STUDY); 0 if there is none."""
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
     item = hierarchy.GetItemByDataNode(volumeNode)
     return hierarchy.GetItemAncestorAtLevel(item, level) if item else 0

@@ -67,9 +67,9 @@ class OutlineFolder:
     def write(
         self, name: str, scan: Snapshot, labels: np.ndarray | None = None, structures: Sequence[str] = ()
     ) -> None:
-        """Write a scan: with `labels` as an example, without them as a scan to be outlined.
+        """Write a scan as an example if `labels` (k, j, i) are given, otherwise as a scan to be outlined.
 
-        labels: (k, j, i), 0 or 1 + the index in `structures`. Raises AnatomicalEmbeddingError if it cannot be written.
+        labels: 0, or 1 + the index in `structures`. Raises AnatomicalEmbeddingError if the scan cannot be written.
         """
         from AnatomicalEmbedding.segmentation.files import write_nifti
 

@@ -156,10 +156,7 @@ class OutlineLogic(SceneJob):
             self.process.stop()
 
     def _save(self, folder: OutlineFolder, examples: Mapping, scans: dict) -> Steps:
-        """Write all examples and scans. A scan that cannot be written is reported and removed from `scans`.
-
-        Raises AnatomicalEmbeddingError if an example cannot be written, or if no scan remains.
-        """
+        """Write all examples and scans. A scan that cannot be written is reported and removed from `scans`."""
         volumes = {name: volume for name, (volume, _segmentation) in examples.items()} | scans
         for number, (name, volume) in enumerate(volumes.items()):
             try:

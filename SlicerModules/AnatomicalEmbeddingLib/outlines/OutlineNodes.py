@@ -84,9 +84,7 @@ def titlesAndColours(segmentations: Sequence) -> dict[str, tuple[str, Colour]]:
 
 @dataclass(frozen=True, eq=False)
 class OutlineRow:
-    """A row of the table: one structure in one scan. doubt: rows with a larger value should be checked first; None for
-    an absent structure.
-    """
+    """One structure in one scan. doubt: rows with a larger value should be checked first; None if absent."""
 
     node: object
     volume: object

@@ -59,10 +59,7 @@ class Gallery:
             return self._answers(self._search.words(mention, _REFINED_COUNT))
 
     def find_point(self, row_id: int, point_ras: list[float]) -> list[dict]:
-        """Search every scan for a point of the scan `row_id`. Scans with the highest probability come first.
-
-        point_ras: RAS mm of the scan `row_id`.
-        """
+        """Search every scan for a point (RAS mm) of one scan. Scans with the highest probability come first."""
         from AnatomicalEmbedding.matching.query import read_query
 
         with self._searching:

@@ -77,10 +77,7 @@ class Session:
 
 
 def file_content(folder: Path, name: str, write: Callable[[Path], object]) -> bytes:
-    """Call `write` with the path of a temporary file, and return the content of the file.
-
-    folder: folder for the temporary file. name: name of the file.
-    """
+    """Call `write` with the path of a temporary file `name` below `folder`, and return the content of the file."""
     with tempfile.TemporaryDirectory(dir=folder) as inner:
         path = Path(inner) / name
         write(path)

@@ -32,9 +32,7 @@ _POINTER_S = 0.1  # time between two updates of the HU value under the mouse
 
 @dataclass(eq=False)
 class _Row:
-    """The views of one scan, by orientation. scan: volume node, or None for a free row. fits: by orientation, the size
-    and field of view of the view when the scan was last fitted into the view.
-    """
+    """The views of one scan. fits: by orientation, size and field of view of the view when it was last fitted."""
 
     number: int
     views: dict[str, object]
