@@ -48,7 +48,7 @@ async def _serve(options: argparse.Namespace, report: Callable[[str], None]) -> 
     for name in ("wslink.protocol", "aiohttp.server"):
         logging.getLogger(name).addFilter(_is_fault)
     for number in (signal.SIGINT, *ending_signals()):
-        with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C ends the loop by KeyboardInterrupt
+        with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C raises KeyboardInterrupt
             loop.add_signal_handler(number, stop.set)
     viewer = Viewer(options, report)
     serving = loop.create_task(viewer.start())

@@ -110,7 +110,7 @@ class AlignPanel(Listener):
             layOver(self._session.scene, self.fixed, self.moving, on)
 
     def onUndo(self) -> None:
-        """Put the moving volume back to where it was."""
+        """Undo the alignment of the moving volume."""
         self._error = ""
         self.logic.undo(self.moving)
         self.update()

@@ -16,8 +16,8 @@ from ..shared import Views
 from .BoxNodes import BoxNode, boxesByVolume
 from .StructureNames import readable
 
-_TEXT_SIZE = 2.2  # percent of the view
-_EDGES = [(a, a | bit) for a in range(8) for bit in (1, 2, 4) if not a & bit]  # pairs of corners, numbered 0 to 7
+_TEXT_SIZE = 2.2  # percent of the view's size
+_EDGES = [(a, a | bit) for a in range(8) for bit in (1, 2, 4) if not a & bit]  # edges of a box: pairs of corners 0 to 7
 _WIDE, _HIGH = 60, 13  # width and height of a written name, pixels
 _LEFT, _RIGHT, _TOP, _BOTTOM = 2, 60, 36, 4  # smallest distances of a name from the view's borders, pixels
 

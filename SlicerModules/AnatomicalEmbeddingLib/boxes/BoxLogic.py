@@ -232,7 +232,7 @@ class BoxLogic(SceneJob):
         return {node.GetID(): node.GetTransformNodeID() for node in ctVolumes(self.scene)}
 
     def _followTransforms(self) -> None:
-        """Where a volume was put below another transform, put its boxes below that transform too."""
+        """If the parent transform of a volume was changed, give the volume's boxes the new parent transform too."""
         before, now = self._parents, self._transforms()
         self._parents = now
         if now == before:
@@ -258,7 +258,7 @@ class BoxLogic(SceneJob):
             self.changed.emit()
 
     def _source(self, volume) -> str:
-        """The source (`madeFrom`) that boxes found in this volume now would have; "" if the volume has no map."""
+        """The source (`madeFrom`) of the volume's present map; "" if the volume has no map."""
         embedding = self.store.map(volume)
         return "" if embedding is None else madeFrom(embedding)
 

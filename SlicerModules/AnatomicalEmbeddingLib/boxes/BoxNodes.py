@@ -70,7 +70,7 @@ class FoundBox:
 
 
 class BoxNode:
-    """A found box on its ROI node."""
+    """A found box, stored on the ROI node `node`."""
 
     def __init__(self, node) -> None:
         self.node = node
@@ -101,7 +101,7 @@ class BoxNode:
 
     @property
     def found(self) -> FoundBox | None:
-        """The answer of the search, or None for a node that `write` has not written."""
+        """The answer of the search; None if `write` was never called for this node."""
         text = self.node.GetAttribute(_FOUND)
         return _fromValues(json.loads(text)) if text else None
 
@@ -112,7 +112,7 @@ class BoxNode:
 
     @property
     def edited(self) -> bool:
-        """True if the ROI was changed since `write`."""
+        """True if the ROI was changed after `write`, or if `write` was never called for this node."""
         text = self.node.GetAttribute(_WRITTEN)
         if not text:
             return True

@@ -13,7 +13,7 @@ from .CoverageLogic import CoverageLogic
 
 
 class CoverageTable:
-    """Shows the CoverageLogic's rows of the chosen volumes."""
+    """Shows the rows that `CoverageLogic.row` makes for the chosen volumes."""
 
     def __init__(self, tableWidget, logic: CoverageLogic) -> None:
         self.widget, self.logic = tableWidget, logic

@@ -121,7 +121,7 @@ def _array(image) -> np.ndarray:
 
 
 def _toVolume(segmentationNode, volumeNode) -> np.ndarray:
-    """The matrix (4, 4) from the segmentation's own RAS mm to the volume's."""
+    """The matrix (4, 4) from the segmentation's own RAS mm to the volume's own RAS mm."""
     source, destination = segmentationNode.GetParentTransformNode(), volumeNode.GetParentTransformNode()
     if source is destination:
         return np.eye(4)

@@ -81,7 +81,9 @@ class MarkedExample:
 
 
 class StructureExamples(Listener):
-    """The examples of a scene. Signal changed(): an example, its node or its volume was added, renamed or removed."""
+    """The examples of a scene. Signal changed(): emitted after an example was added, renamed or removed, and after the
+    node or the volume of an example was removed from the scene.
+    """
 
     def __init__(self, scene) -> None:
         self.scene = scene
@@ -101,7 +103,7 @@ class StructureExamples(Listener):
         return sorted(found, key=lambda example: example.structure)
 
     def of(self, structures: Sequence[str]) -> list[MarkedExample]:
-        """The examples of some structures."""
+        """The examples of the given structures."""
         return [example for example in self.all() if example.structure in structures]
 
     def add(self, structure: str, node, volumeNode, segmentId: str = "") -> MarkedExample:
@@ -126,7 +128,10 @@ class StructureExamples(Listener):
         return example
 
     def addSegments(self, node, volumeNode) -> tuple[list[MarkedExample], list[str]]:
-        """Add each segment as an example of the structure with its name. Returns the examples and error messages."""
+        """Add each segment of a node as an example. The name of the segment is the name of the structure.
+
+        Returns the examples, and an error message for each segment that could not be added.
+        """
         added, refused = [], []
         for segmentId in segmentIds(node):
             try:

@@ -1,4 +1,4 @@
-"""The follow-up of one patient in a scene: actions of the user, proposed places, and the nodes that show them."""
+"""The follow-up of one patient in a scene: the user's actions, proposed places, and the nodes that show lesions."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class FollowUpLogic(Listener):
         volumes = {study.key: keyed[study.key] for study in loaded}
         other = self.patient is None or self.patient.key != patient.key or not volumes.keys() & self.volumes.keys()
         before = self.history
-        if other or (self.node is None and not self.history.canUndo):  # a loaded scene may have brought a record
+        if other or (self.node is None and not self.history.canUndo):  # a loaded scene may contain a record
             node, record, problems = findRecord(self.scene, patient, volumes)
             if other or node is not None:
                 self._release()
@@ -196,14 +196,11 @@ class FollowUpLogic(Listener):
     # -- the mouse ---------------------------------------------------------------------------------------------------
 
     def placeLesion(self, lesion: str | None = None) -> None:
-        """Wait for the user to click in a view: the click marks a new lesion, or sets the place of `lesion`."""
+        """Wait for a click in a view: the click marks a new lesion, or sets the place of the lesion `lesion`."""
         self.placing.start(lesion, "", lesion or self.record.free_id())
 
     def drawAxis(self, lesion: str, kind: str) -> None:
-        """Wait for the user to click twice in a view: the clicks are the ends of the lesion's axis.
-
-        kind: LONG or SHORT.
-        """
+        """Wait for two clicks in a view: the clicks are the ends of the lesion's axis. kind: LONG or SHORT."""
         self.placing.start(lesion, kind, f"{lesion} {kind}")
 
     def _onClicked(self, lesion: str | None, kind: str, volumeNode, places: np.ndarray) -> None:

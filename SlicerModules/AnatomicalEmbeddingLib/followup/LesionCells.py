@@ -46,7 +46,7 @@ def cellOf(record: FollowUp, lesion: str, study: str) -> Cell:
 
 
 def statusText(status: str) -> str:
-    """A status in the user's language."""
+    """A status of a lesion as a word in the user's language."""
     return {
         words.BASELINE: _("baseline"),
         words.NEW: _("new"),

@@ -25,7 +25,7 @@ from .StudyNodes import VOLUME_ROLE, addStudyNode, followVolume
 _LISTS = "vtkMRMLMarkupsFiducialNode"
 _TIMES = " \u00d7 "
 _LESIONS_ATTRIBUTE = "AnatomicalEmbedding.Lesions"  # attribute of the list: JSON, control point ID -> lesion id
-_END_SIZE = 1.4  # percent of the view
+_END_SIZE = 1.4  # size of a line's ends, percent of the view's size
 _THICKNESS = 0.5  # relative to the size of an end; with MRML's default 0.2 the line is invisible in small views
 _LINES = "vtkMRMLMarkupsLineNode"
 _AXIS_ATTRIBUTE = "AnatomicalEmbedding.Axis"  # attribute of the line: JSON [lesion id, LONG or SHORT]

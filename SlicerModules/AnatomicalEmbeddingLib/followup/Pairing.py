@@ -28,7 +28,7 @@ class PairingOffer:
     changes: tuple[str, ...]
     notes: tuple[str, ...]
     assignment: RecordAssignment
-    basis: tuple  # the order of studies and the reviewed findings when the offer was made
+    basis: tuple  # order of studies and reviewed findings at the time of the offer
 
 
 class Pairing(Listener):

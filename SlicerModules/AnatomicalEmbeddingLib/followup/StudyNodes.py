@@ -126,7 +126,7 @@ def findRecord(scene, patient: Patient, keys: Iterable[str]) -> tuple[object | N
 
 
 def createRecord(scene, patient: Patient):
-    """Add a node for the follow-up of a patient, below the patient in the subject hierarchy."""
+    """Add a text node for the record of a patient, below the patient in the subject hierarchy."""
     node = scene.AddNewNodeByClass(_RECORD_CLASS, f"Follow-up of {patient.name}" if patient.name else "Follow-up")
     node.SetAttribute(_RECORD_ATTRIBUTE, patient.uid or _NOBODY)
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)

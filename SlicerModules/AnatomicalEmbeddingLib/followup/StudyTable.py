@@ -19,7 +19,7 @@ _LEAST_ROWS, _MOST_ROWS = 2, 6
 
 
 class StudyTable(Listener):
-    """The table. Signal changed(): the user set a date. Signal reported(sentence): the typed text is not a date."""
+    """The table. Signal changed(): the user set a date. Signal reported(sentence): the user typed an invalid date."""
 
     def __init__(self, parentLayout, session: Session) -> None:
         self.session = session

@@ -84,7 +84,7 @@ class OutlineLogic(SceneJob):
     def stop(self) -> None:
         """Ask the process to save its state and end. Finished outlines are kept, and a later start continues."""
         if self.process.running:
-            self.process.stop()  # `_outline` ends with the process
+            self.process.stop()  # then `_outline` ends too
             self.showProgress(self.progress[0], "stopping")
         else:
             self.cancel()

@@ -84,7 +84,7 @@ def titlesAndColours(segmentations: Sequence) -> dict[str, tuple[str, Colour]]:
 
 @dataclass(frozen=True, eq=False)
 class OutlineRow:
-    """One structure in one scan. doubt: rows with a larger value should be checked first; None if absent."""
+    """One structure in one scan. doubt: the user should check large values first; None for an absent structure."""
 
     node: object
     volume: object

@@ -63,7 +63,7 @@ class OutlinePanel(Listener):
         return list(self.ui.outlineExamplesSelector.checkedNodes())
 
     def setVolumes(self, nodes: Sequence) -> None:
-        """Set the scans that are chosen in the module."""
+        """Set the scans that the user has chosen in the module."""
         self._volumes = list(nodes)
         self.update()
 

@@ -68,7 +68,7 @@ class Gallery:
             return self._answers(self._search.point(query, _REFINED_COUNT))
 
     def picture(self, row_id: int, point_ras: list[float], plane: str) -> bytes:
-        """Return a JPEG of a scan around a point in RAS mm. The picture is rotated so that the body is upright."""
+        """Return a JPEG of a scan around a point in RAS mm, cut along the body's axes. plane: a key of PLANES."""
         from AnatomicalEmbedding.cohort.gallery import PLANES, thumbnail
         from AnatomicalEmbedding.reports.pictures import encode_jpeg
 

@@ -15,7 +15,7 @@ from AnatomicalEmbeddingLib.shared.MatchWords import STATUS_WORDS
 if TYPE_CHECKING:
     from .session import Session
 
-_LABEL_LIMIT = 60  # characters
+_LABEL_LIMIT = 60  # largest number of characters in a label
 _TEXT_SCALE, _GLYPH_SCALE = 3.5, 2.5  # sizes of labels and points in the views
 _POINT_COLOUR = (0.25, 0.7, 1.0)
 
@@ -102,7 +102,7 @@ class Landmarks:
         self._changed = True
 
     def select(self, point_id: str) -> None:
-        """Show a point and its answers in all views."""
+        """Move the views of all scans to a point and its answers."""
         if self._has_point(point_id):
             self._selected = point_id
             self.logic.jumpTo(point_id)
@@ -159,7 +159,7 @@ class Landmarks:
         if new or self._selected not in present:  # select the point that was placed last
             self._selected = (new or present or [None])[-1]
         self._known = set(present)
-        state.points = [self._row(row) for row in reversed(rows)]  # the latest first
+        state.points = [self._row(row) for row in reversed(rows)]  # the newest point first
         state.selected = self._selected
         state.point_counts = {scan: points.GetNumberOfDefinedControlPoints() for scan, points in self._lists.items()}
         state.mouse = self._published_mode = self._mouse_mode

@@ -224,7 +224,7 @@ class _Area(RcaViewAdapter):
                     area.update_size(origin, area._sizes[origin])
 
     def _fitted(self, event: dict) -> dict:
-        """Convert a mouse event from a window that shows the picture scaled: return it in pixels of the picture."""
+        """Return a mouse event with its position in pixels of the picture, which the browser window may show scaled."""
         if self._current_size is None or not {"x", "y", "w", "h"} <= event.keys() or not event["w"] * event["h"]:
             return event
         (x, y), (w, h), (width, height) = (event["x"], event["y"]), (event["w"], event["h"]), self._current_size[:2]

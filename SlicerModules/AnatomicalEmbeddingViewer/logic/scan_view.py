@@ -8,7 +8,7 @@ import vtk
 from trame_slicer.views import SliceView
 from vtk.util.numpy_support import vtk_to_numpy
 
-_OUTSIDE_HU = -32768  # black in every window
+_OUTSIDE_HU = -32768  # HU value that is black in every CT window
 _TOLERANCE = 1e-6  # steps of fewer voxels count as zero
 
 
@@ -35,7 +35,7 @@ class ScanView(SliceView):
         rows, columns = marks.shape[:2]
         scan = scan[:rows, :columns]  # sizes differ while the view is resized
         picture = np.zeros((rows, columns, 3), np.uint8)
-        for channel in range(3):  # faster than all channels at once
+        for channel in range(3):  # faster than setting all channels at once
             picture[: scan.shape[0], : scan.shape[1], channel] = scan
         flat, covered = picture.reshape(-1, 3), np.flatnonzero(marks.view(np.uint32))
         if covered.size:
@@ -101,7 +101,7 @@ def cut_upright(
     moving = np.abs(steps) > _TOLERANCE
     if not (moving.sum(axis=0) == 1).all() or moving.sum(axis=1).max() > 1:
         return None
-    column_axis, row_axis = moving.argmax(axis=0)  # 0 to 2 for i, j, k
+    column_axis, row_axis = moving.argmax(axis=0)  # 0, 1, 2 for i, j, k
     order = 3 - column_axis - row_axis, row_axis, column_axis
     steps_along = 0.0, steps[row_axis, 1], steps[column_axis, 0]
     ranges, lows, highs, parts, insides = [], [], [], [], []

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Reader = Callable[[Callable[[], bool]], "list[Volume]"]  # its argument: returns True if reading was cancelled
 _STATUS_TEXTS = {WAITING: "waiting", READY: "ready", FAILED: "cannot be used"}
-_NAME_LIMIT = 80  # characters
+_NAME_LIMIT = 80  # largest number of characters in a name
 _DEMO_SPACING_MM = (2.0, 2.0, 2.5)
 # Synthetic patients: (seed, (lowest, highest body height in mm)). A: sacrum to neck; B: from above the iliac crests
 _DEMO = {"Patient A": (20_001, (120.0, 600.0)), "Patient B": (20_002, (190.0, 600.0))}
@@ -104,7 +104,7 @@ class Scans:
             self._session.scans_changed.emit()
 
     def prepare(self) -> None:
-        """Embed the scans that have no map, because the user cancelled or embedding failed."""
+        """Embed all scans that have no map, for example after the user has cancelled or after an error."""
         self._session.store.request(self._session.scans)
 
     def cancel(self) -> None:
@@ -178,6 +178,6 @@ def _release_memory() -> None:
     """Release the memory of a removed scan. Maps form reference cycles, and glibc keeps freed memory of embedding."""
     gc.collect()
     if sys.platform == "linux":
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # not in every C library
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # some C libraries lack malloc_trim
         if trim is not None:
             trim(0)

@@ -166,7 +166,7 @@ class Views:
     # -- for other features ------------------------------------------------------------------------------------------
 
     def same_orientation(self, tag: str) -> tuple:
-        """Return the scan of a tag, its view, and a list: (scan, view) for each other scan in the same orientation."""
+        """Return the scan and the view of a tag, and (scan, view) for each other scan; all views have one orientation."""
         rows = [row for row in self._rows if row.scan is not None]
         for row in rows:
             for orientation, view in row.views.items():
@@ -181,7 +181,7 @@ class Views:
     # -- for the page ------------------------------------------------------------------------------------------------
 
     def poll(self) -> None:
-        """Apply a CT window that the user changed to all scans. Show each scan's marks only in the scan's own views."""
+        """Copy a changed CT window to all scans, and show each scan's marks only in the scan's own views."""
         self._windows.poll(self._session.scans)
         self._own_views.follow()
 
@@ -236,7 +236,7 @@ class Views:
         return rows
 
     def _by_tag(self) -> dict:
-        """The views that have a scan, by tag."""
+        """All views that show a scan, by tag."""
         views = [view for row in self._rows if row.scan is not None for view in row.views.values()]
         return {view.get_singleton_tag(): view for view in views}
 

@@ -27,8 +27,8 @@ _HEADERS = {
 
 class Guard:
     """Checks every request, also requests of websockets. A request is refused if the token is missing, if its Host
-    header names another host (DNS rebinding), or if another web page sent it. The token is read from the address first.
-    Then a cookie holds the token.
+    header names another host (DNS rebinding), or if another web page sent it. The first request has the token in its
+    address. Later requests have the token in a cookie.
 
     Args:
         host: address at which the server listens.

@@ -29,7 +29,7 @@ GALLERY_PAGE = "/gallery.html"
 
 
 def add_routes(app: web.Application, session: Session, scans: Scans, exports: Exports, boxes: Boxes) -> None:
-    """Add all addresses except the gallery's. Call it before the server listens, so that they replace trame's own."""
+    """Add all addresses except the gallery's. Call it before the server listens, so that they precede trame's own."""
 
     async def upload(request: web.Request) -> web.Response:
         folder, names = await receive(request, session.folder)

@@ -21,11 +21,11 @@ from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, VolumeError
 if TYPE_CHECKING:
     from AnatomicalEmbedding.scan.volume import Volume
 
-_SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".mha")  # formats with a whole scan in one file
+_SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".mha")  # file formats that store a whole scan in one file
 _FILES_LIMIT, _BYTES_LIMIT = 6000, 2 * 2**30  # limits of one upload, packed and unpacked
 _CHUNK_BYTES = 1 << 20
 _HEADER_BYTES = 1 << 16
-_NAME_LIMIT = 120  # characters
+_NAME_LIMIT = 120  # largest number of characters in a name
 _DISK_FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
