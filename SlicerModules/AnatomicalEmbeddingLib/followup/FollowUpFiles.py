@@ -46,7 +46,7 @@ def studiesOfPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
 
 
 def importPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
-    """Make a lesion from each point of a list, with the point's label as name. Undo takes all back in one step.
+    """Make a lesion from each point of a list, with the point's label as name. One undo removes all these lesions.
 
     If a lesion of another study has the same name as a point, the point is added to that lesion. study: the study for
     points that were not placed in a volume of the patient. Returns sentences for the user about the lesions.
@@ -75,7 +75,7 @@ def importPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
 
 
 def importFiles(logic: FollowUpLogic, paths: Iterable[str | Path]) -> list[str]:
-    """Import DICOM structured reports and .followup.json files of the patient. Undo takes all back in one step.
+    """Import DICOM structured reports and .followup.json files of the patient. One undo reverses the whole import.
 
     Entries that a person made in this follow-up are kept. Scans without a date get the date from the file. Returns
     sentences about additions and differences. Raises AnatomicalEmbeddingError with the file's name if a file cannot be

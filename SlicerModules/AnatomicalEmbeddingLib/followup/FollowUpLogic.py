@@ -27,8 +27,8 @@ _LESION_MM = 150.0  # largest field of view after views have moved to a lesion
 
 
 class FollowUpLogic(Listener):
-    """The follow-up of one patient. Places are in the RAS mm of the volume. A method that changes a lesion returns True
-    if the change was made; otherwise it reports the reason.
+    """The follow-up of one patient. Places are in the RAS mm of the volume. If a method cannot change a lesion, the
+    method reports the reason, and returns False or "".
 
     Signal changed(): the record or the undo history has changed. Signal reported(sentence): a message for the user.
     Signal touched(lesion, study): the user marked, moved or measured the lesion in a view of the study. Signal
@@ -144,7 +144,7 @@ class FollowUpLogic(Listener):
     # -- actions of the user -----------------------------------------------------------------------------------------
 
     def mark(self, study: str, place: Point, lesion: str | None = None) -> str:
-        """Mark a new lesion, or set the place of `lesion`. Returns the lesion's id, or "" if this was refused."""
+        """Mark a new lesion, or set the place of the lesion `lesion`. Returns the lesion's id; "" after an error."""
 
         def step(record: FollowUp) -> FollowUp:
             known = lesion is not None and record.finding(lesion, study) is not None
@@ -305,7 +305,10 @@ def _placed(record: FollowUp) -> set[tuple[str, str]]:
 
 
 def _placedOn(record: FollowUp, lesion: str, study: str, axis: Axis | None) -> FollowUp:
-    """Set the lesion's place to the middle of an axis, unless the place is reviewed or near. Returns the record."""
+    """Return the record with the lesion's place at the middle of an axis.
+
+    A reviewed place is kept. A proposed place is kept if it is at most half the axis length from the middle.
+    """
     found = record.finding(lesion, study)
     if axis is None or (found is not None and found.reviewed and found.state in WITH_PLACE):
         return record

@@ -36,7 +36,8 @@ class LesionMirror:
     def show(self, record: FollowUp, volumes: Mapping[str, object], shown: Mapping[str, object]) -> None:
         """Set points and lines to the record's values. While the user drags a point, the change waits for `poll`.
 
-        volumes: all volumes, by study key. shown: the volumes that views show; only these get lines of axes.
+        volumes: all volume nodes, by study key. shown: the volume nodes that views show, by study key; lines of axes
+        are drawn only in these volumes.
         """
         self._record, self._volumes, self._shown = record, dict(volumes), dict(shown)
         if self._inHand():
@@ -115,7 +116,7 @@ class LesionMirror:
             )
 
     def _onEdited(self, index: int | None = None) -> None:
-        self._edited = True  # `poll` continues, because the view still uses the node now
+        self._edited = True  # `poll` reports the edit later: the view still uses the node
 
     def _onPointMoved(self, points: LesionPoints, index: int) -> None:
         lesion = points.lesionAt(index)

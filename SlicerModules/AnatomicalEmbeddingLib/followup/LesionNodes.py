@@ -171,7 +171,10 @@ def axisLines(scene) -> list[AxisLine]:
 
 
 def showAxes(scene, record: FollowUp, volumes: Mapping[str, object]) -> list[AxisLine]:
-    """Show all axes in these volumes (by study key), and remove the lines of other axes. Returns the shown lines."""
+    """Show lines for all axes in these volumes, and remove all other lines of axes. Returns the shown lines.
+
+    volumes: volume nodes by study key.
+    """
     wanted = {
         (volume.GetID(), lesion.id, kind): (axis, lesion.findings[study].size.confirmed)
         for study, volume in volumes.items()

@@ -125,7 +125,7 @@ class OutlineLogic(SceneJob):
             self.reported.emit(str(error))
             return False
         for volume, segmentation in outlined:
-            if segmentation.GetDisplayNode() is not None:  # another scan's outlines have the same colours
+            if segmentation.GetDisplayNode() is not None:  # outlines of other scans look the same
                 Views.showOnlyIn(segmentation.GetDisplayNode(), self.scene, volume)
         examples = dict(zip(names, outlined, strict=False))
         scans = dict(zip(names[len(outlined) :], rest, strict=True))
