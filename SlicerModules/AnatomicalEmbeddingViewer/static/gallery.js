@@ -1,5 +1,4 @@
-// The gallery of a cohort: pictures of the same place in every scan. This script sorts and filters the scans. The server
-// searches and makes the pictures.
+// The gallery of a cohort: one place in every scan. The page sorts and filters. The server searches and makes pictures.
 "use strict";
 
 const element = (id) => document.getElementById(id);
