@@ -166,7 +166,7 @@ class Views:
     # -- for other features ------------------------------------------------------------------------------------------
 
     def same_orientation(self, tag: str) -> tuple:
-        """Return the scan and the view of a tag, and (scan, view) of the same orientation for each of the other scans."""
+        """Return the scan and the view of a tag, and (scan, view) of this orientation for each of the other scans."""
         rows = [row for row in self._rows if row.scan is not None]
         for row in rows:
             for orientation, view in row.views.items():
