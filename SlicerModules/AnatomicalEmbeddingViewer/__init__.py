@@ -1,5 +1,6 @@
-"""The viewer: scans next to each other in a browser, drawn by Slicer's own scene, nodes and slice views.
+"""The viewer: shows scans next to each other in a browser, with Slicer's own scene, nodes and slice views.
 
-`app` starts and ends the program, `page` joins the features. `logic/` holds one feature a file, on the logic that the
-Slicer modules use too (AnatomicalEmbeddingLib); `ui/` its part of the page; `web/` answers requests.
+`app` starts and ends the program. `page` connects all features with the page. Each file in `logic/` is one feature; it
+uses the same logic as the Slicer modules (AnatomicalEmbeddingLib). Each file in `ui/` is the part of the page for one
+feature. `web/` answers requests.
 """

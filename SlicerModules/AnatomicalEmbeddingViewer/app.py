@@ -1,4 +1,4 @@
-"""The viewer as a program: it starts the server, polls the page, and ends without a trace."""
+"""The viewer as a program: start the server, poll the page, and remove all temporary files at the end."""
 
 from __future__ import annotations
 
@@ -15,31 +15,32 @@ from collections.abc import Callable
 from AnatomicalEmbedding.cli.console import ending_signals
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
-_POLL_S = 0.03  # between two polls of the page
-# trame would read our own command line otherwise; pictures are compressed already
+_POLL_S = 0.03  # time between two polls of the page
+# these options replace our command line, which trame would read; no compression: the pictures are compressed already
 _TRAME_OPTIONS = "--server --no-ws-compress --nosignalhandlers"
 
 
 def serve(options: argparse.Namespace, report: Callable[[str], None]) -> None:
     """Serve the page until Ctrl-C, SIGTERM or SIGHUP, and remove the temporary files.
 
-    A background thread may still be working: the caller should end the process without Python's finalization.
+    A background thread may still run at return. The caller should therefore end the process without Python's
+    finalization.
 
     Args:
-        options: those of `anatemb view`.
-        report: receives lines for the terminal.
+        options: the options of `anatemb view`.
+        report: called with each line for the terminal.
 
     Raises:
         AnatomicalEmbeddingError: the server cannot start.
     """
     os.environ["TRAME_ARGS"] = _TRAME_OPTIONS
-    os.environ.setdefault("LP_NUM_THREADS", "0")  # Mesa's own threads cost small pictures more than they save
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # waiting threads of torch would take the core that draws
+    os.environ.setdefault("LP_NUM_THREADS", "0")  # no threads of Mesa: they make small pictures slower
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # waiting torch threads leave the core to drawing
     asyncio.run(_serve(options, report))
 
 
 async def _serve(options: argparse.Namespace, report: Callable[[str], None]) -> None:
-    from .page import Viewer  # after the environment is set
+    from .page import Viewer  # only after the environment variables are set
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -47,7 +48,7 @@ async def _serve(options: argparse.Namespace, report: Callable[[str], None]) -> 
     for name in ("wslink.protocol", "aiohttp.server"):
         logging.getLogger(name).addFilter(_is_fault)
     for number in (signal.SIGINT, *ending_signals()):
-        with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C ends the loop by KeyboardInterrupt
+        with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C raises KeyboardInterrupt
             loop.add_signal_handler(number, stop.set)
     viewer = Viewer(options, report)
     serving = loop.create_task(viewer.start())
@@ -75,19 +76,19 @@ async def _serve(options: argparse.Namespace, report: Callable[[str], None]) -> 
 
 
 def _on_loop_error(loop: asyncio.AbstractEventLoop, context: dict) -> None:
-    """Ignore the error of a page that was closed while an answer was sent to it."""
+    """Handle an error of the event loop. The error of a page that was closed during an answer is ignored."""
     if not isinstance(context.get("exception"), ConnectionError):
         loop.default_exception_handler(context)
 
 
 def _is_fault(record: logging.LogRecord) -> bool:
-    """Is a library's log record about another error than that of a closed page?"""
+    """Filter for log records: False for the error of a closed page, which is not logged; True for other errors."""
     error = record.exc_info[1] if record.exc_info else sys.exc_info()[1]
     return not isinstance(error, ConnectionError)
 
 
 def _check_address(serving: asyncio.Task, options: argparse.Namespace) -> None:
-    """Raise the error of a server that could not start, as a sentence that names the options to change."""
+    """Raise the error of a server that could not start. For a wrong address, the message names the wrong options."""
     error = serving.exception()
     if isinstance(error, OSError):
         reason = (error.strerror or str(error)).split(":")[-1].strip()
@@ -100,7 +101,7 @@ def _check_address(serving: asyncio.Task, options: argparse.Namespace) -> None:
 
 
 async def _poll(viewer) -> None:
-    """Poll the page for ever; an error in one poll is reported and does not end the session."""
+    """Poll the page until this task is cancelled. An error in one poll is reported and does not end the session."""
     while True:
         try:
             viewer.poll()

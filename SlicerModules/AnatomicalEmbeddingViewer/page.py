@@ -1,4 +1,4 @@
-"""The features of the page together: the actions of its buttons, the state it shows, and the server."""
+"""The page: connects all features with the buttons, with the state that the page shows, and with the server."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from .web.routes import GALLERY_PAGE, add_gallery, add_routes
 
 _TEMPLATES = Path(__file__).parent / "ui"
 _PART = re.compile(r"<!-- part: (\w+) -->")
-_DRAWING_S = 0.25  # between two updates of the page while pictures are drawn
-# Values of the page's own fields, which the server does not read; each browser window has its own
+_DRAWING_S = 0.25  # shortest time between two updates of the page while pictures are drawn
+# Initial values of fields that the server does not read. Each browser window keeps its own values.
 _FIELDS = {"tab": "points", "search": "", "chosen": [], "recall": "0.95", "margin": 0, "typed": "", "report_text": ""}
 
 
 class Viewer:
-    """One page and its session; call `poll` many times a second.
+    """One page and its session. Call `poll` many times a second.
 
     Args:
-        options: those of `anatemb view`.
-        report: receives sentences for the terminal.
+        options: the options of `anatemb view`.
+        report: called with each sentence for the terminal.
     """
 
     def __init__(self, options: argparse.Namespace, report: Callable[[str], None] = print) -> None:
@@ -84,7 +84,7 @@ class Viewer:
 
     @property
     def url(self) -> str:
-        """The page's address, with the token that lets a browser in."""
+        """The page's address, with the token that a browser needs for access."""
         return self._guard.url(self.server.port)
 
     async def start(self) -> None:
@@ -100,7 +100,7 @@ class Viewer:
         )
 
     def _bind(self, wslink_server) -> None:
-        """Add the guard and our addresses before the server listens."""
+        """Add the guard and our own addresses to the server, before it listens."""
         app = wslink_server.app
         app.middlewares.append(self._guard.middleware)
         add_routes(app, self.session, self._scans, self._exports, self._boxes)
@@ -110,7 +110,7 @@ class Viewer:
     # -- the page ----------------------------------------------------------------------------------------------------
 
     def _add_actions(self) -> None:
-        """Name the actions that the templates call: `trigger('name', [values])`."""
+        """Register the actions by name. The templates call them with `trigger('name', [values])`."""
         scans, views, landmarks, boxes, words = self._scans, self._views, self._landmarks, self._boxes, self._words
         actions = {
             "scan_remove": scans.remove,
@@ -150,7 +150,7 @@ class Viewer:
             self.server.trigger(name)(self._reporting(action))
 
     def _reporting(self, action: Callable) -> Callable:
-        """Return the action with its error as a sentence on the page, which is updated at once."""
+        """Return a function that runs the action, shows an error as a sentence, and updates the page at once."""
 
         def act(*values) -> None:
             try:
@@ -166,7 +166,7 @@ class Viewer:
         for feature in self._features:
             feature.poll()
         if self._views.painter.busy and monotonic() - self._published < _DRAWING_S:
-            return  # pictures first: an update costs as much as drawing one
+            return  # pictures first: an update takes as long as a picture
         self._publish()
         self.server.state.flush()
 
@@ -178,11 +178,11 @@ class Viewer:
 
 
 def _template(name: str) -> str:
-    """Return a Vue template of the page, with the templates that it names as `<!-- part: NAME -->` in their places."""
+    """Read a Vue template of the page. Each comment `<!-- part: NAME -->` is replaced by the template NAME."""
     text = (_TEMPLATES / f"{name}.html").read_text(encoding="utf-8")
     return _PART.sub(lambda found: _template(found[1]), text)
 
 
 def _read_source(name: str, source: Source, _cancelled: Callable[[], bool]) -> list[Volume]:
-    """Read a scan of the command line; see `Reader`."""
+    """Read a scan that was given on the command line. With the first two arguments bound, this is a `Reader`."""
     return [replace(source.read(), name=name)]

@@ -1,4 +1,4 @@
-"""The section "Align volumes": the choice of scans and kind, progress, the result in words, showing and undoing it."""
+"""The section "Align volumes": choose two scans and a kind, then align, show the result, or undo the alignment."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from .AlignmentViews import areLaidOver, layOver, takeAway
 
 
 class AlignPanel(Listener):
-    """kindChosen(kind): the user has chosen another kind. ui: holds alignFixedSelector, alignMovingSelector and the
-    other widgets named align...; selectors and the tick box are bound to parameters by the module.
+    """Controls an AlignmentLogic. Signal kindChosen(kind): emitted when the user chooses another kind.
+
+    ui: the widgets whose names begin with "align". The module binds selectors and check box to its parameters.
     """
 
     def __init__(self, ui, logic: AlignmentLogic, session: Session) -> None:
@@ -29,7 +30,7 @@ class AlignPanel(Listener):
         self.kindChosen = Signal()
         self._template, self._targets = None, []
         self._error = ""
-        kinds = (  # times on a CPU, without preparing the scans
+        kinds = (  # stated times: on a CPU, with prepared scans
             (RIGID, _("Rigid"), _("Turns and shifts the scan, and bends nothing. One to three seconds.")),
             (AFFINE, _("Affine"), _("Also stretches and shears it as a whole. One to three seconds.")),
             (COARSE, _("Coarse"), _("Also bends it smoothly, to follow organs that have moved. One to three seconds.")),
@@ -50,30 +51,30 @@ class AlignPanel(Listener):
         self.update()
 
     def show(self, kind: str, template, targets: Sequence) -> None:
-        """Show the parameters. template, targets: the scans that are aligned unless others are chosen."""
+        """Show the parameters. template, targets: the default scans, used if the user chooses no others."""
         combo = self.ui.alignKindComboBox
         if kind != self._kind:
             number = combo.findData(kind)
-            combo.setCurrentIndex(combo.findData(DEFORMABLE) if number < 0 else number)  # a later version has others
+            combo.setCurrentIndex(combo.findData(DEFORMABLE) if number < 0 else number)  # unknown kind: deformable
         self._template, self._targets = template, list(targets)
         _nameDefault(self.ui.alignFixedSelector, _("Template"), template)
         _nameDefault(self.ui.alignMovingSelector, _("First other scan"), self._otherScan)
         self.update()
 
     def clear(self) -> None:
-        """The scene is closing."""
+        """Cancel the work and forget the scans, because the scene closes."""
         self.logic.cancel()
         self._template, self._targets = None, []
         self._error = ""
 
     @property
     def fixed(self):
-        """The volume that stays where it is: the chosen one, else the template."""
+        """The volume that stays in place: the volume that the user chose, by default the template."""
         return self.ui.alignFixedSelector.currentNode() or self._template
 
     @property
     def moving(self):
-        """The volume that is laid on it: the chosen one, else the first that is not fixed."""
+        """The volume that is moved: the volume that the user chose, by default the first scan that is not fixed."""
         return self.ui.alignMovingSelector.currentNode() or self._otherScan
 
     @property
@@ -83,7 +84,7 @@ class AlignPanel(Listener):
     # -- actions of the user
 
     def onAlign(self) -> None:
-        """Align, or stop."""
+        """Start to align the volumes; if an alignment already runs, cancel it."""
         self._error = ""
         if self.logic.busy:
             self.logic.cancel()
@@ -92,7 +93,7 @@ class AlignPanel(Listener):
         self.update()
 
     def onShow(self) -> None:
-        """Lay the moving volume over the fixed one in the views, or take it away."""
+        """Show the moving volume over the fixed volume in the views. If it is shown already, hide it."""
         scene, fixed, moving = self._session.scene, self.fixed, self.moving
         if areLaidOver(scene, fixed, moving):
             takeAway(scene, fixed, moving)
@@ -109,7 +110,7 @@ class AlignPanel(Listener):
             layOver(self._session.scene, self.fixed, self.moving, on)
 
     def onUndo(self) -> None:
-        """Put the moving volume back to where it was."""
+        """Undo the alignment of the moving volume."""
         self._error = ""
         self.logic.undo(self.moving)
         self.update()
@@ -132,7 +133,7 @@ class AlignPanel(Listener):
         self._error = sentence
 
     def update(self) -> None:
-        """Show the present state."""
+        """Show the present state of buttons, progress and result."""
         ui, busy, fixed, moving = self.ui, self.logic.busy, self.fixed, self.moving
         problem, alignment = self.logic.problem(fixed, moving), alignmentOf(moving)
         names = {"fixed": fixed.GetName() if fixed else "", "moving": moving.GetName() if moving else ""}
@@ -159,10 +160,10 @@ class AlignPanel(Listener):
 
 
 def _nameDefault(selector, title: str, node) -> None:
-    """Write into an empty selector which scan it means."""
+    """Set the text that a selector shows while no scan is chosen: the title and the default scan's name."""
     text = title if node is None else _("{title} ({name})").format(title=title, name=node.GetName())
     if selector.noneDisplay != text:
         chosen, blocked = selector.currentNode(), selector.blockSignals(True)
         selector.noneDisplay = text
-        selector.setCurrentNode(chosen)  # setting noneDisplay moves an empty selector to its first node
+        selector.setCurrentNode(chosen)  # setting noneDisplay makes an empty selector choose its first node
         selector.blockSignals(blocked)

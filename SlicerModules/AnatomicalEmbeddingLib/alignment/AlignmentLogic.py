@@ -1,4 +1,4 @@
-"""Aligning a moving volume with a fixed one: prepares both, registers them in the background, moves the volume."""
+"""Align a moving volume with a fixed volume: prepare both, register them in the background, move the moving volume."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from .AlignmentNodes import align, alignmentOf, undoAlignment
 if TYPE_CHECKING:
     from AnatomicalEmbedding.registration.transform import Folding, Registration
 
-_PREPARING = 0.5  # share of the progress, where a scan is not prepared
+_PREPARING = 0.5  # fraction of the progress bar for preparing the scans, if a scan is not prepared yet
 
 
 class AlignmentLogic(SceneJob):
-    """One alignment at a time; cancelling leaves the scene as it was."""
+    """Runs one alignment at a time. A cancelled alignment does not change the scene."""
 
     def __init__(self, scene, store: MapStore) -> None:
         super().__init__(scene, store, "align again")
 
     def problem(self, fixedNode, movingNode) -> str:
-        """Why these volumes cannot be aligned, a sentence with the remedy; "" where nothing is known against it."""
+        """The reason why these volumes cannot be aligned, as a sentence with the remedy; "" if there is none."""
         if fixedNode is None or movingNode is None:
             return "Load two CTs, or choose a fixed and a moving scan."
         if fixedNode is movingNode:
@@ -35,14 +35,14 @@ class AlignmentLogic(SceneJob):
         return ""
 
     def align(self, fixedNode, movingNode, kind: str = DEFORMABLE, resample: bool = False) -> bool:
-        """Align the moving volume with the fixed one; both are prepared first.
+        """Start to align the moving volume with the fixed volume. Both are prepared first.
 
         Args:
             kind: "rigid", "affine", "coarse" or "deformable".
-            resample: also make a volume on the fixed one's voxels.
+            resample: also add a copy of the moving volume, resampled on the voxel grid of the fixed volume.
 
         Returns:
-            False where it cannot start; `reported` states why.
+            False if the alignment cannot start; `reported` states why.
         """
         self.cancel()
         if problem := self.problem(fixedNode, movingNode):
@@ -57,7 +57,7 @@ class AlignmentLogic(SceneJob):
         try:
             maps = yield from self.maps(volumes, (0.0, _PREPARING))
         finally:
-            self.store.cancel(begun)  # of scans that are not prepared yet
+            self.store.cancel(begun)  # do not prepare the remaining scans
         copies = [snapshot(volume) for volume in volumes]
 
         def register(progress, cancelled):
@@ -77,13 +77,13 @@ class AlignmentLogic(SceneJob):
         part = (_PREPARING if begun else 0.0, 1.0)
         registration, text, resampled = yield from self.inBackground(register, volumes, part)
         align(self.scene, registration, fixedNode, movingNode).SetDescription(text)
-        Views.fit(self.scene, movingNode)  # it may have moved by a metre, out of its own views
+        Views.fit(self.scene, movingNode)  # the volume may have moved out of its views
         if resampled is not None:
             name = f"{movingNode.GetName()} on {fixedNode.GetName()}"
             addDerived(self.scene, name, movingNode, resampled.voxels, resampled.ijk_to_ras, fixedNode)
 
     def undo(self, volumeNode) -> None:
-        """Put an aligned volume back to where it was; other volumes stay where they are."""
+        """Move an aligned volume back to its place before the alignment. Other volumes do not move."""
         if alignmentOf(volumeNode) is not None:
             undoAlignment(volumeNode)
             Views.fit(self.scene, volumeNode)
@@ -91,7 +91,7 @@ class AlignmentLogic(SceneJob):
 
 
 def _register(maps, volumes, kind, device, step) -> tuple[Registration, str]:
-    """Register on the device, or on the CPU where the GPU's memory does not suffice, which the note states."""
+    """Register on the device. If the GPU's memory does not suffice, register on the CPU and return a note about it."""
     import torch
 
     from AnatomicalEmbedding.registration.register import register
@@ -104,13 +104,13 @@ def _register(maps, volumes, kind, device, step) -> tuple[Registration, str]:
 
 
 def _describe(found: Registration, folding: Folding, seconds: float, note: str) -> str:
-    """The result in a few sentences. seconds: without preparing the scans."""
+    """Describe the result in a few sentences. seconds: duration of the registration, without preparing the scans."""
     sentences = [
         f"{found.moving} lies on {found.fixed} ({found.kind}).",
         f"{found.used} of {found.tried} places of {found.fixed} were found in {found.moving}.",
     ]
     if found.field is not None:
-        sizes = f"{max(folding.low, 0):.2f} to {folding.high:.2f} times"  # below 0: see the next sentence
+        sizes = f"{max(folding.low, 0):.2f} to {folding.high:.2f} times"  # below 0: folding, stated next
         sentences.append(f"Tissue is {sizes} as large in {found.moving} (98 % of the body).")
         sentences.append(f"{100 * folding.share:.2f} % of the body is turned inside out.")
     elif found.kind == AFFINE:

@@ -1,9 +1,9 @@
-"""Alignments in the scene: the transform that lays a moving volume on a fixed one, and the resampled volume.
+"""Alignments in the scene: the transform node that moves a moving volume onto a fixed volume.
 
-A registration maps points of the fixed scan to the moving one, in each scan's own RAS mm. A transform node above the
-moving volume maps the other way, to its parent. So the registration is the node's transform FROM parent, and Slicer
-computes the inverse where it needs one. The node is put below the fixed volume's parent transform; the moving volume's
-former parent transform no longer applies.
+A registration maps points of the fixed scan to points of the moving scan, each in the scan's own RAS mm. The transform
+node above the moving volume must map in the other direction. Therefore the registration is stored as the node's
+transform FROM parent, and Slicer computes the inverse. The node gets the fixed volume's parent transform. The moving
+volume's former parent transform is no longer applied.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from AnatomicalEmbedding.registration.transform import Registration
 
 FIXED_ROLE, MOVING_ROLE = "AnatomicalEmbedding.FixedVolume", "AnatomicalEmbedding.MovingVolume"
-_BEFORE_ROLE = "AnatomicalEmbedding.TransformBefore"  # the moving volume's parent transform before it was aligned
+_BEFORE_ROLE = "AnatomicalEmbedding.TransformBefore"  # parent transform of the moving volume before the alignment
 
 
 def alignmentOf(volumeNode):
-    """The transform node that aligns the volume now, or None."""
+    """The transform node that aligns a volume now; None if the volume is not aligned."""
     node = None if volumeNode is None else volumeNode.GetParentTransformNode()
     return node if node is not None and node.GetNodeReference(MOVING_ROLE) is volumeNode else None
 
 
 def align(scene, registration: Registration, fixedNode, movingNode):
-    """Put the moving volume below a new transform node that lays it on the fixed volume; returns the node."""
+    """Add a transform node that moves the moving volume onto the fixed volume. Returns the node."""
     isLinear = registration.field is None
     name = SceneNodes.freeName(scene, f"{movingNode.GetName()} to {fixedNode.GetName()}")
     node = scene.AddNewNodeByClass("vtkMRMLLinearTransformNode" if isLinear else "vtkMRMLTransformNode", name)
@@ -52,14 +52,14 @@ def align(scene, registration: Registration, fixedNode, movingNode):
 
 
 def undoAlignment(volumeNode) -> None:
-    """Put an aligned volume back to where it was; the transform stays in the scene."""
+    """Move an aligned volume back to its place before the alignment. The transform node stays in the scene."""
     volumeNode.SetAndObserveTransformNodeID(alignmentOf(volumeNode).GetNodeReferenceID(_BEFORE_ROLE))
 
 
 def _splineTransform(affine: np.ndarray, field: SplineField):
-    """affine(x) + field(x) as a B-spline before an affine map, the form that transform files can hold.
+    """Make a VTK transform of affine(x) + field(x): first a B-spline, then an affine map. Transform files can hold it.
 
-    Beyond the fixed scan's box the displacement dies away within three knots.
+    Outside the fixed scan's box the displacement of the B-spline decreases to 0 within three knots.
     """
     knots = field.coefficients.double().numpy()
     moved = np.tensordot(np.linalg.inv(affine[:3, :3]), knots, axes=1)
@@ -71,7 +71,7 @@ def _splineTransform(affine: np.ndarray, field: SplineField):
     grid.GetPointData().SetScalars(numpy_to_vtk(values, deep=True))
     spline = slicer.vtkOrientedBSplineTransform()
     spline.SetCoefficientData(grid)
-    spline.SetBorderModeToZero()  # as it will be once read from a file
+    spline.SetBorderModeToZero()  # transforms read from a file have this mode too
     linear = vtk.vtkTransform()
     linear.SetMatrix(slicer.util.vtkMatrixFromArray(affine))
     whole = vtk.vtkGeneralTransform()

@@ -1,6 +1,7 @@
-"""The moving volume laid over the fixed one in slice views, half transparent, to see how well they fit.
+"""Show the moving volume over the fixed volume in slice views, half transparent, to check the alignment.
 
-In two colours, tissue that both show is grey, tissue that only one shows is red or cyan.
+With two colours, tissue that both volumes show is grey. Tissue of the fixed volume alone is cyan, and tissue of the
+moving volume alone is red.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from ..shared.Views import compositeOf, sliceNodes, viewsOf
 
 _OPACITY = 0.5
 _FIXED_COLOUR, _MOVING_COLOUR = "vtkMRMLColorTableNodeCyan", "vtkMRMLColorTableNodeRed"
-_BEFORE_ROLE = "AnatomicalEmbedding.ColoursBefore"  # of a display node, while its volume is shown in ours
+_BEFORE_ROLE = "AnatomicalEmbedding.ColoursBefore"  # colour table of a display node before `layOver`
 
 
 def areLaidOver(scene, fixedNode, movingNode) -> bool:
-    """Does any view show the moving volume over the fixed one?"""
+    """True if any view shows the moving volume over the fixed volume."""
     if fixedNode is None or movingNode is None:
         return False
     return any(
@@ -23,8 +24,9 @@ def areLaidOver(scene, fixedNode, movingNode) -> bool:
 
 
 def layOver(scene, fixedNode, movingNode, twoColours: bool = False) -> bool:
-    """Show the moving volume over the fixed one in the views of the latter; in all where no view shows it. False where
-    there are no views.
+    """Show the moving volume over the fixed volume, in the views that show the fixed volume.
+
+    If no view shows the fixed volume, all views are used. Returns False if there are no views.
     """
     _restoreColours(scene)
     composites = _composites(scene, viewsOf(scene, fixedNode) or sliceNodes(scene))
@@ -39,7 +41,7 @@ def layOver(scene, fixedNode, movingNode, twoColours: bool = False) -> bool:
 
 
 def takeAway(scene, fixedNode, movingNode) -> None:
-    """Show the fixed volume alone, and all volumes in their own colours."""
+    """Hide the moving volume in the views of the fixed volume, and restore the colours of all volumes."""
     _restoreColours(scene)
     for composite in _composites(scene, viewsOf(scene, fixedNode)):
         if composite.GetForegroundVolumeID() == movingNode.GetID():

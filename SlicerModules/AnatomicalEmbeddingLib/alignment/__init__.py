@@ -1,1 +1,1 @@
-"""Laying one volume of the scene on another."""
+"""Alignment of one volume of the scene with another volume."""

@@ -1,5 +1,6 @@
-"""Names of boxes in slice views, at the corner of the part of each box that a view shows. MRML itself names an ROI only
-in the slices through its middle.
+"""Names of boxes in slice views. A name is written at the upper left corner of its box in the slice.
+
+MRML itself writes the name of an ROI only in the slices through the middle of the ROI.
 """
 
 from __future__ import annotations
@@ -15,25 +16,25 @@ from ..shared import Views
 from .BoxNodes import BoxNode, boxesByVolume
 from .StructureNames import readable
 
-_TEXT_SIZE = 2.2  # percent of the view
-_EDGES = [(a, a | bit) for a in range(8) for bit in (1, 2, 4) if not a & bit]  # of a box, between its corners 0 to 7
-_WIDE, _HIGH = 60, 13  # pixels that a name takes
-_LEFT, _RIGHT, _TOP, _BOTTOM = 2, 60, 36, 4  # pixels from the view's borders, within which a name stays
+_TEXT_SIZE = 2.2  # percent of the view's size
+_EDGES = [(a, a | bit) for a in range(8) for bit in (1, 2, 4) if not a & bit]  # edges of a box: pairs of corners 0 to 7
+_WIDE, _HIGH = 60, 13  # width and height of a written name, pixels
+_LEFT, _RIGHT, _TOP, _BOTTOM = 2, 60, 36, 4  # smallest distances of a name from the view's borders, pixels
 
 
 class BoxLabels:
-    """A list of names for each view that shows boxes; no list is saved or offered in selectors."""
+    """Keeps a point list with the names of boxes for each view. The lists are not saved, and selectors hide them."""
 
     def __init__(self, scene) -> None:
         self.scene = scene
-        self._lists: dict[str, object] = {}  # nodes, by ID of the slice node; IDs are given anew after a scene closes
+        self._lists: dict[str, object] = {}  # point lists by ID of the slice node
         self._drawn: dict[str, tuple] = {}
         self._version, self._boxes = None, {}
 
     def follow(self, version: object) -> None:
-        """Write names where boxes or views have changed; to be called a few times a second.
+        """Write the names again in the views where boxes or the view have changed. Call it a few times a second.
 
-        version: differs when boxes have changed.
+        version: any value that changes when the boxes change.
         """
         if version != self._version:
             self._version, self._boxes = version, boxesByVolume(self.scene)
@@ -100,7 +101,7 @@ def _isShown(box: BoxNode) -> bool:
 
 
 def _cornerIn(view, xyToRas: np.ndarray, box: BoxNode) -> tuple[float, float] | None:
-    """Pixels (x, y) of the upper left corner of a box in a view; None where the view shows nothing of it."""
+    """The upper left corner (x, y) of a box in a view, in pixels; None if the view shows no part of the box."""
     toRas = slicer.util.arrayFromVTKMatrix(box.node.GetObjectToWorldMatrix())
     half = np.array(box.node.GetSize()) / 2
     corners = np.array([[*(half * signs), 1.0] for signs in product((-1, 1), repeat=3)])
@@ -120,7 +121,7 @@ def _cornerIn(view, xyToRas: np.ndarray, box: BoxNode) -> tuple[float, float] | 
 
 
 def _spread(places: dict[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
-    """Move names that would lie over each other one below the other."""
+    """Move names down until no two names overlap. places: position (x, y) of each name, pixels."""
     spread: dict[str, tuple[float, float]] = {}
     for name, (x, y) in sorted(places.items(), key=lambda each: -each[1][1]):
         while any(abs(x - ax) < _WIDE and abs(y - ay) < _HIGH for ax, ay in spread.values()):

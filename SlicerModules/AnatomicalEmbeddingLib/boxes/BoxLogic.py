@@ -1,4 +1,4 @@
-"""Boxes of structures in scans: finding them, reading them, and keeping them in step with views and volumes."""
+"""Boxes of structures in scans: find the boxes, read them, and move them when their volumes move."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ from .StructureExamples import MarkedExample, StructureExamples
 from .StructureFinder import Finder, libraryFile, madeFrom, namesIn, openLibrary
 from .StructureNames import readable
 
-_PREPARING = 0.9  # share of a scan's progress, before its boxes are found
+_PREPARING = 0.9  # fraction of a scan's progress bar that preparing the scan takes
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A structure in a volume, for tables.
+    """State of one structure in one volume, for a cell of a table.
 
-    found: the answer of the search, None for a box of the user's own. boxed: the volume has a box of it. edited: the
-    box was changed by hand. outdated: it was found with other weights or voxels. marked: by the user's own example.
+    found: the answer of the search; None for a box that the user drew. boxed: the volume has a box of the structure.
+    edited: the user changed the box. outdated: the answer was found with other weights or voxels. marked: the user's
+    own example marks the structure in this volume.
     """
 
     found: FoundBox | None = None
@@ -40,9 +41,10 @@ class Cell:
 
 
 class BoxLogic(SceneJob):
-    """changed(): boxes, examples or the progress of a search have changed. reported(sentence): to be read.
+    """Finds boxes of structures in the scans of the scene, and reads them.
 
-    libraryPath: file of a structure library; "": the one that ships for the weights.
+    Signal changed(): emitted when boxes, examples or the progress of a search have changed. Signal reported(sentence):
+    a message for the user. libraryPath: file of a structure library; "": the library that ships for the weights.
     """
 
     def __init__(self, scene, store: MapStore) -> None:
@@ -63,7 +65,7 @@ class BoxLogic(SceneJob):
     # -- finding boxes -------------------------------------------------------------------------------------------------
 
     def poll(self) -> None:
-        """Continue the search, let boxes follow volumes and views; to be called a few times a second."""
+        """Continue the search, and update boxes after changes of volumes and views. Call it a few times a second."""
         self._followTransforms()
         self._ownViews.follow()
         self._followHands()
@@ -72,16 +74,17 @@ class BoxLogic(SceneJob):
     def find(
         self, volumeNodes: Sequence, structures: Sequence[str], recall: float, replaceEdited: bool = False
     ) -> bool:
-        """Start to find structures, of the library or of the user's examples, in volumes, which are prepared first.
+        """Start to find structures in volumes. The volumes are prepared first.
 
-        An example of a structure takes the place of the library's; the scan that it marks is not searched for it.
+        If the user has examples of a structure, they are used instead of the library. A scan in which the user has
+        marked the structure is not searched for that structure.
 
         Args:
-            recall: the share of a structure that its box is to hold, 0..1.
-            replaceEdited: also replace boxes that were changed by hand.
+            recall: the fraction of a structure that its box must hold, 0 to 1.
+            replaceEdited: also replace boxes that the user changed.
 
         Returns:
-            False where nothing could be started; `reported` states why.
+            False if the search could not start; `reported` states why.
         """
         self.cancel()
         volumes = list(volumeNodes)
@@ -104,7 +107,7 @@ class BoxLogic(SceneJob):
     def _search(
         self, volumes: list, structures: list[str], examples: list[MarkedExample], recall: float, replaceEdited: bool
     ) -> Steps[None]:
-        """Open the library, wait for the maps of the examples, then find and show the boxes of scan after scan."""
+        """Open the library and wait for the maps of the examples. Then find and show the boxes, one scan at a time."""
         marked = {example.structure for example in examples}
         fromLibrary = [name for name in structures if name not in marked]
         weights = self.store.engine.weightsPath()
@@ -143,9 +146,9 @@ class BoxLogic(SceneJob):
             self.changed.emit()
 
     def _showBoxes(self, volume, found: list[tuple[FoundBox, np.ndarray]], replaceEdited: bool) -> None:
-        """Write the answers into the scene; boxes that were changed by hand stay unless they are to be replaced."""
+        """Write the answers into the scene. Boxes that the user changed are kept unless `replaceEdited` is True."""
         kept: list[str] = []
-        self.scene.StartState(self.scene.BatchProcessState)  # views follow once, not for each of many boxes
+        self.scene.StartState(self.scene.BatchProcessState)  # views are drawn once, not once for each box
         try:
             boxes, colours = boxesIn(self.scene, volume), coloursIn(self.scene)
             absent: dict[str, FoundBox | None] = {}
@@ -174,7 +177,7 @@ class BoxLogic(SceneJob):
     # -- reading boxes -----------------------------------------------------------------------------------------------
 
     def table(self, volumeNodes: Sequence) -> dict[str, dict[str, Cell]]:
-        """By structure and volume ID, the structures that were searched for or marked."""
+        """The cells of all structures that were searched for or marked, by structure name and volume ID."""
         drawn, examples = boxesByVolume(self.scene), self.examples.all()
         rows: dict[str, dict[str, Cell]] = {}
         for volume in volumeNodes:
@@ -188,10 +191,10 @@ class BoxLogic(SceneJob):
         return dict(sorted(rows.items()))
 
     def boxesOf(self, volumeNode, structures: Sequence[str]) -> dict[str, np.ndarray]:
-        """Boxes (2, 3) of structures that have one in a volume, in its own RAS mm.
+        """Read the boxes of structures in a volume: (2, 3) in the volume's own RAS mm, by name of the structure.
 
-        A box comes from the user's example where there is one, else from the ROI as it is now. Raises PointsError for
-        an example whose marking is gone.
+        If the user marked the structure in this volume, the box comes from that example, otherwise from the ROI as it
+        is now. Structures without a box are left out. Raises PointsError if the marking of an example was removed.
         """
         found = {name: box.box for name, box in boxesIn(self.scene, volumeNode).items() if name in structures}
         marked: dict[str, list[np.ndarray]] = {}
@@ -202,8 +205,8 @@ class BoxLogic(SceneJob):
         return {name: found[name] for name in dict.fromkeys(structures) if name in found}
 
     def jumpTo(self, volumeNode, structure: str) -> bool:
-        """Centre the views of a volume on a box, and let the mouse change that box alone; False where there is no box.
-        A volume that no view shows is shown in all.
+        """Centre the views of a volume on a box, and let the mouse change only that box. False if there is no box.
+        If no view shows the volume, all views are set to show it.
         """
         for volumeId, boxes in boxesByVolume(self.scene).items():
             for name, box in boxes.items():
@@ -216,7 +219,7 @@ class BoxLogic(SceneJob):
         return bool(found)
 
     def removeBoxes(self, volumeNodes: Sequence) -> None:
-        """Remove the found boxes of some volumes, and the note of structures that they do not show."""
+        """Remove the found boxes of these volumes, and the stored answers for structures that are absent there."""
         for volume in volumeNodes:
             for box in boxesIn(self.scene, volume).values():
                 SceneNodes.removeNode(self.scene, box.node)
@@ -229,7 +232,7 @@ class BoxLogic(SceneJob):
         return {node.GetID(): node.GetTransformNodeID() for node in ctVolumes(self.scene)}
 
     def _followTransforms(self) -> None:
-        """Move boxes with volumes that were put below another transform."""
+        """If the parent transform of a volume was changed, give the volume's boxes the new parent transform too."""
         before, now = self._parents, self._transforms()
         self._parents = now
         if now == before:
@@ -240,12 +243,12 @@ class BoxLogic(SceneJob):
                     box.follow(now[volumeId])
 
     def _drawnNow(self) -> tuple:
-        """The number of ROIs, when one was last changed, and the sources of the maps; new maps make boxes outdated."""
+        """Number of ROIs, time of their last change, and sources of the maps. A new map makes boxes outdated."""
         changed = [node.GetMTime() for node in nodesOf(self.scene, "vtkMRMLMarkupsROINode")]
         return len(changed), max(changed, default=0), [self._source(node) for node in ctVolumes(self.scene)]
 
     def _followHands(self) -> None:
-        """Emit `changed` for boxes that were changed, removed or outdated, once the mouse rests."""
+        """Emit `changed` after boxes were changed, removed or outdated, but not while the user still drags a box."""
         now = self._drawnNow()
         self._labels.follow(now)
         if now != self._drawn:
@@ -255,7 +258,7 @@ class BoxLogic(SceneJob):
             self.changed.emit()
 
     def _source(self, volume) -> str:
-        """The source of boxes that would be found in a volume now; "" where it has no map."""
+        """The source (`madeFrom`) of the volume's present map; "" if the volume has no map."""
         embedding = self.store.map(volume)
         return "" if embedding is None else madeFrom(embedding)
 

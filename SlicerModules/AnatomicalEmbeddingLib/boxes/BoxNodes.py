@@ -1,8 +1,8 @@
-"""Found boxes in the scene: an ROI node for each structure and volume, with the answer of the search on the node.
+"""Found boxes in the scene: an ROI node for each structure and volume. The node also stores the answer of the search.
 
-A box is (2, 3), lowest and highest corner in the volume's own RAS mm, without the volume's parent transform. The ROI
-lies below the same parent transform, so it is exactly that box, wherever the volume is moved. Structures that a scan
-does not show have no ROI; the answer is kept on the volume node.
+A box is (2, 3): the lowest and the highest corner in the volume's own RAS mm, before the volume's parent transform is
+applied. The ROI has the same parent transform as the volume, so it stays on the structure when the volume is moved.
+A structure that is absent from the scan has no ROI; the volume node stores the answer.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ _CLASS = "vtkMRMLMarkupsROINode"
 _EDITED_MM = 1e-3
 Colour = tuple[float, float, float]
 _CORNERS = np.array(list(product((-0.5, 0.5), repeat=3)))
-_GOLDEN = 0.618033988749895  # steps of it around the circle of hues never come close to each other
+_GOLDEN = 0.618033988749895  # golden ratio: hues at multiples of this step stay far apart
 
 
 @dataclass(frozen=True)
 class FoundBox:
     """The answer of a search for a structure in a volume.
 
-    status: WHOLE, CUT, ABSENT, or UNCERTAIN (perhaps cut). recall: the share of the structure that its box should hold.
-    present: the share of its points that the scan shows. sigmaMm: likely error of each side. cut: sides beyond the
-    scan. byOwn: found by the user's own examples. madeFrom: the weights and the scan. times: volume of the box over
-    that of the structure's estimated box; 0 where that is unknown.
+    status: WHOLE, CUT, ABSENT, or UNCERTAIN (perhaps cut). recall: the fraction of the structure that the box should
+    hold. present: the fraction of the structure's points that the scan shows. sigmaMm: likely error of each side, mm.
+    cut: names of the sides that lie beyond the scan. byOwn: True if found by the user's own examples. madeFrom: the
+    weights and the scan. times: volume of the grown box divided by the volume of the box before growing; 0 if unknown.
     """
 
     structure: str
@@ -57,7 +57,7 @@ class FoundBox:
 
     @property
     def text(self) -> str:
-        """As a sentence."""
+        """The answer as a sentence."""
         source = "by your examples" if self.byOwn else "by the library"
         if self.status == ABSENT:
             return f"absent: this scan does not seem to show it ({source})"
@@ -70,7 +70,7 @@ class FoundBox:
 
 
 class BoxNode:
-    """A found box on its ROI node."""
+    """A found box, stored on the ROI node `node`."""
 
     def __init__(self, node) -> None:
         self.node = node
@@ -101,18 +101,18 @@ class BoxNode:
 
     @property
     def found(self) -> FoundBox | None:
-        """The answer of the search, or None for a node that `write` has not written."""
+        """The answer of the search; None if `write` was never called for this node."""
         text = self.node.GetAttribute(_FOUND)
         return _fromValues(json.loads(text)) if text else None
 
     @property
     def box(self) -> np.ndarray:
-        """(2, 3) in the volume's own RAS mm, as the ROI is now."""
+        """The box as the ROI is now, (2, 3) in the volume's own RAS mm."""
         return boxIn(self.volumeNode, self.node)
 
     @property
     def edited(self) -> bool:
-        """Has the ROI been changed since it was written?"""
+        """True if the ROI was changed after `write`, or if `write` was never called for this node."""
         text = self.node.GetAttribute(_WRITTEN)
         if not text:
             return True
@@ -122,7 +122,7 @@ class BoxNode:
         return bool(moved or (elsewhere and self._sameGrid(written)))
 
     def write(self, box: np.ndarray, found: FoundBox) -> None:
-        """Make the ROI a box (2, 3) of the volume's own RAS mm, and keep the answer of the search on it."""
+        """Set the ROI to a box (2, 3) in the volume's own RAS mm, and store the answer of the search on the node."""
         node, volume, matrix = self.node, self.volumeNode, np.eye(4)
         matrix[:3, 3] = box.mean(axis=0)
         grid = np.round(ijkToRas(volume), 6).ravel().tolist()
@@ -133,16 +133,16 @@ class BoxNode:
             node.SetAttribute(_FOUND, json.dumps(asdict(found)))
             node.SetAttribute(_WRITTEN, json.dumps({"shape": _shape(node), "grid": grid}))
             node.SetNthControlPointLabel(0, readable(found.structure))
-            node.SetNthControlPointDescription(0, found.text)  # a markups node's own is overwritten by MRML
+            node.SetNthControlPointDescription(0, found.text)  # MRML overwrites the description of the node
 
     def follow(self, transformId: str | None) -> None:
-        """Lie below this transform, the volume's new one, unless the volume's transform was hardened."""
+        """Put the ROI below the volume's new transform. Does nothing if the volume's old transform was hardened."""
         text = self.node.GetAttribute(_WRITTEN)
         if text and self._sameGrid(json.loads(text)):
             self.node.SetAndObserveTransformNodeID(transformId)
 
     def setInteractive(self, on: bool) -> None:
-        """Show or hide the handles by which the mouse changes the ROI; the handles of many boxes hide the scan."""
+        """Show or hide the handles with which the mouse changes the ROI. Many handles would cover the scan."""
         display = self.node.GetDisplayNode()
         if display is not None and bool(display.GetHandlesInteractive()) != on:
             display.SetHandlesInteractive(on)
@@ -152,12 +152,12 @@ class BoxNode:
 
 
 def isDrawn(roiNode) -> bool:
-    """Has the ROI a place and a size?"""
+    """True if the ROI has a position and a size."""
     return roiNode.GetNumberOfControlPoints() > 0 and min(roiNode.GetSize()) > 0
 
 
 def boxIn(volumeNode, roiNode) -> np.ndarray:
-    """The smallest box (2, 3) around the ROI's corners, which may be turned and moved in any way."""
+    """The smallest box around an ROI's corners, (2, 3) in the volume's own RAS mm. The ROI may be rotated."""
     matrix = slicer.util.arrayFromVTKMatrix(roiNode.GetObjectToNodeMatrix())
     corners = (_CORNERS * roiNode.GetSize()) @ matrix[:3, :3].T + matrix[:3, 3]
     isWithVolume = roiNode.GetParentTransformNode() is volumeNode.GetParentTransformNode()
@@ -166,29 +166,29 @@ def boxIn(volumeNode, roiNode) -> np.ndarray:
 
 
 def boxesIn(scene, volumeNode) -> dict[str, BoxNode]:
-    """Boxes in a volume by structure."""
+    """The found boxes of one volume, by structure name."""
     return boxesByVolume(scene).get(volumeNode.GetID(), {})
 
 
 def boxesByVolume(scene) -> dict[str, dict[str, BoxNode]]:
-    """Boxes of the scene by volume ID and structure; not ROIs without volume or point."""
+    """All found boxes of the scene, by volume ID and structure name. ROIs without a volume or a size are skipped."""
     found: dict[str, dict[str, BoxNode]] = {}
     for node in nodesOf(scene, _CLASS):
         structure, volume = node.GetAttribute(STRUCTURE), node.GetNodeReference(VOLUME_ROLE)
         if structure and volume is not None and isDrawn(node):
-            # the first counts: a later one of the same name is a copy that the user made
+            # keep the first ROI of a structure: a later ROI of the same structure is a copy that the user made
             found.setdefault(volume.GetID(), {}).setdefault(canonical_name(structure), BoxNode(node))
     return found
 
 
 def absentIn(volumeNode) -> dict[str, FoundBox]:
-    """Structures that were searched for and that the volume does not seem to show, with the answers."""
+    """The answers for structures that were searched for and are absent from the volume, by structure name."""
     text = volumeNode.GetAttribute(_ABSENT)
     return {canonical_name(name): _fromValues(values) for name, values in json.loads(text).items()} if text else {}
 
 
 def keepAbsent(volumeNode, changes: Mapping[str, FoundBox | None]) -> None:
-    """Keep the answers for absent structures on the volume, and remove the answers of structures that are None."""
+    """Store answers for absent structures on the volume node. A value of None removes the answer of that structure."""
     absent = {name: asdict(found) for name, found in {**absentIn(volumeNode), **changes}.items() if found is not None}
     if absent:
         volumeNode.SetAttribute(_ABSENT, json.dumps(absent))
@@ -197,7 +197,7 @@ def keepAbsent(volumeNode, changes: Mapping[str, FoundBox | None]) -> None:
 
 
 def _fromValues(values: dict) -> FoundBox:
-    return FoundBox(**{**values, "structure": canonical_name(values["structure"])})  # as in scenes of before
+    return FoundBox(**{**values, "structure": canonical_name(values["structure"])})  # older scenes hold other spellings
 
 
 def coloursIn(scene) -> dict[str, Colour]:
@@ -211,12 +211,12 @@ def coloursIn(scene) -> dict[str, Colour]:
 
 
 def freeColour(used: Collection[Colour]) -> Colour:
-    """The first colour of the palette that is not used."""
+    """The first colour of the palette that is not among the `used` colours."""
     palette = (colorsys.hls_to_rgb((0.08 + n * _GOLDEN) % 1, (0.55, 0.68, 0.45)[n // 9 % 3], 0.85) for n in count())
     return next(colour for colour in palette if not any(np.allclose(colour, each, atol=0.01) for each in used))
 
 
 def _shape(roiNode) -> list[float]:
-    """The matrix (16 numbers) and size (3) of an ROI in its own coordinates, which a user may edit."""
+    """The matrix (16 numbers) and the size (3 numbers) of an ROI. They change when the user edits the ROI."""
     matrix = slicer.util.arrayFromVTKMatrix(roiNode.GetObjectToNodeMatrix())
     return [*matrix.ravel().tolist(), *roiNode.GetSize()]

@@ -18,8 +18,9 @@ from .StructureNames import titled
 
 
 class BoxTable(Listener):
-    """Shows a BoxLogic's table of some volumes. Double click: the scan's views jump to the box, which can then be
-    changed with the mouse. reported(sentence): why they do not. structures: of the rows.
+    """Shows `BoxLogic.table` for the chosen volumes. A double click on a cell moves the scan's views to the box; the
+    mouse can then change that box. Signal reported(sentence): why the views cannot show a box. structures: name of the
+    structure in each row.
     """
 
     def __init__(self, tableWidget, logic: BoxLogic) -> None:
@@ -34,12 +35,12 @@ class BoxTable(Listener):
         self.update()
 
     def setVolumes(self, nodes: Sequence) -> None:
-        """Set the volumes of the columns."""
+        """Set the volumes that have a column in the table."""
         self._volumes = list(nodes)
         self.update()
 
     def update(self) -> None:
-        """Show the present boxes."""
+        """Fill the table with the boxes as they are now."""
         self._volumes = [node for node in self._volumes if node.GetScene() is self.logic.scene]
         found = self.logic.table(self._volumes)
         self.structures = list(found)
@@ -65,7 +66,7 @@ class BoxTable(Listener):
 
 
 def _shown(cell: Cell | None) -> tuple[str, str, str | None]:
-    """Text, tool tip and background of a cell."""
+    """Text, tool tip and background colour of a cell; None: the default colour."""
     if cell is None:
         return "", _("Not searched for in this scan."), None
     if cell.marked:

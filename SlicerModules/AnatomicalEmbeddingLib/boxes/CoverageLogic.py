@@ -1,4 +1,4 @@
-"""Which part of the body each scan holds, in words, and whether it seems to be stored the wrong way round."""
+"""For each scan: the part of the body that the scan holds, in words, and faults of its stored orientation."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .StructureFinder import madeFrom
 
 @dataclass(frozen=True)
 class CoverageRow:
-    """holds: the part of the body in words, or why it is not known. known: whether it is known. faults: how the scan
-    seems to be stored wrongly.
+    """The coverage of one scan. holds: the part of the body in words, or the reason why the part is not known. known:
+    True if the part is known. faults: sentences about faults of the scan's stored orientation.
     """
 
     name: str
@@ -23,14 +23,14 @@ class CoverageRow:
 
 
 class CoverageLogic:
-    """Rows of volumes; the coverage of each map is computed once."""
+    """Makes the coverage rows of volumes. The coverage of each map is computed once."""
 
     def __init__(self, store: MapStore) -> None:
         self.store = store
-        self._coverage: dict[str, tuple[str, bool]] = {}  # by `madeFrom`: words, whether they are the coverage
+        self._coverage: dict[str, tuple[str, bool]] = {}  # by `madeFrom`: (words, known) of a CoverageRow
 
     def row(self, volumeNode) -> CoverageRow:
-        """The row of a volume as it is now."""
+        """The row for the present state of a volume."""
         state = self.store.state(volumeNode)
         if state.status != READY:
             why = {WAITING: "waiting to be prepared", WORKING: f"being prepared, {100 * state.share:.0f} %"}

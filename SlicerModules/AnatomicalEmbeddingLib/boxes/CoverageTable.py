@@ -1,4 +1,4 @@
-"""The table of coverage: for each scan the part of the body that it holds, and how it is stored."""
+"""The table of coverage: a row for each scan, with the part of the body that it holds and faults of its orientation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .CoverageLogic import CoverageLogic
 
 
 class CoverageTable:
-    """Shows a CoverageLogic's rows of some volumes."""
+    """Shows the rows that `CoverageLogic.row` makes for the chosen volumes."""
 
     def __init__(self, tableWidget, logic: CoverageLogic) -> None:
         self.widget, self.logic = tableWidget, logic
@@ -25,11 +25,11 @@ class CoverageTable:
         tableWidget.horizontalHeader().setSectionResizeMode(1, qt.QHeaderView.Stretch)
 
     def setVolumes(self, nodes: Sequence) -> None:
-        """Set the volumes of the rows."""
+        """Set the volumes that have a row in the table."""
         self._volumes = list(nodes)
 
     def update(self) -> None:
-        """Show the present rows."""
+        """Fill the table with the present state of the volumes."""
         self._volumes = [node for node in self._volumes if node.GetScene() is self.logic.store.scene]
         self.widget.setRowCount(len(self._volumes))
         for n, row in enumerate(map(self.logic.row, self._volumes)):

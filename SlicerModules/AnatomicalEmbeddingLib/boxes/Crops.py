@@ -1,6 +1,6 @@
-"""Volumes cropped to boxes: new volume nodes with exactly the voxels of the source.
+"""Crop volumes to boxes. A crop is a new volume node with unchanged voxels of the source volume.
 
-Crops follow the boxes as they are in the scene, corrected by hand or not, wherever boxes and volumes were moved.
+A crop uses the box as it is in the scene now, with all corrections and transforms of the user.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ..shared.VolumeNodes import addDerived, hasVoxels, ijkToRas
 from .BoxLogic import BoxLogic
 from .StructureNames import readable
 
-_ROUNDING_MM = 1e-3  # by which MRML may have moved the sides of a box that lies on the borders of voxels
+_ROUNDING_MM = 1e-3  # largest rounding error of MRML; without it, a side on a voxel border could add a layer of voxels
 
 
 def cropAll(
     boxes: BoxLogic, volumeNodes: Sequence, structures: Sequence[str], separately: bool = False, marginMm: float = 0.0
 ) -> list:
-    """Crop several volumes, see `crop`, and return all crops; a volume that cannot be cropped is reported."""
+    """Crop several volumes with `crop`, and return all new volume nodes. Volumes that fail are reported and skipped."""
     made, failed = [], 0
     for volume in volumeNodes:
         try:
@@ -39,13 +39,14 @@ def cropAll(
 def crop(
     boxes: BoxLogic, volumeNode, structures: Sequence[str], separately: bool = False, marginMm: float = 0.0
 ) -> list:
-    """Make new volume nodes: one around all structures that have a box in the volume, or one around each.
+    """Crop a volume around the structures that have a box in it, and return the new volume nodes.
 
     Args:
-        marginMm: further mm on every side. Boxes are clipped to the volume.
+        separately: make one crop for each structure; otherwise one crop holds all structures.
+        marginMm: mm added on every side of the box. The crop ends at the volume's border.
 
     Raises:
-        AnatomicalEmbeddingError: nothing can be cropped; the sentence names the volume.
+        AnatomicalEmbeddingError: nothing can be cropped; the message names the volume.
     """
     if not hasVoxels(volumeNode):
         raise VolumeError(f"{volumeNode.GetName()}: holds no 3-D image; choose a CT volume.")

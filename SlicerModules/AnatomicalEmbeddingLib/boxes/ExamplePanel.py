@@ -1,4 +1,4 @@
-"""The user's own examples: a form that adds one, and the table of all, with boxes to tick."""
+"""The user's own examples: a form to add an example, and a table of all examples with check boxes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _ALL_SEGMENTS = "*"
 
 
 class ExamplePanel(Listener):
-    """reported(sentence): to be read. changed(): the user has added or removed an example, or ticked or unticked its
-    structure. ui: the module's widgets by name.
+    """The form and the table of examples. Signal reported(sentence): a message for the user. Signal changed(): emitted
+    when the user adds or removes an example, or ticks or unticks its structure. ui: the module's widgets by name.
     """
 
     def __init__(self, ui, examples: StructureExamples) -> None:
@@ -52,16 +52,16 @@ class ExamplePanel(Listener):
 
     @property
     def names(self) -> list[str]:
-        """Structures that have an example."""
+        """Names of the structures that have an example."""
         return list(dict.fromkeys(example.structure for example in self._rows))
 
     @property
     def chosen(self) -> list[str]:
-        """Structures that have an example and are ticked."""
+        """Names of the structures that have an example and are ticked."""
         return [name for name in self.names if name in self._chosen]
 
     def setChosen(self, names) -> None:
-        """Tick these structures and no others; `changed` is not emitted."""
+        """Tick only these structures. `changed` is not emitted."""
         if set(names) != self._chosen:
             self._chosen = set(names)
             self.update()
@@ -92,7 +92,7 @@ class ExamplePanel(Listener):
         self.changed.emit()
 
     def _onMarking(self, node) -> None:
-        """Show the segments, the scan and the structure of a node that was chosen."""
+        """Show the segments, the scan and the structure of `node`, the node that the user chose as marking."""
         ui = self.ui
         isSegmentation = node is not None and node.IsA("vtkMRMLSegmentationNode")
         ui.placeWidget.setCurrentNode(None if isSegmentation else node)
@@ -113,13 +113,13 @@ class ExamplePanel(Listener):
         self._showButtons()
 
     def _onNewBox(self) -> None:
-        """Make an ROI, and let the mouse draw it at once."""
+        """Add an ROI node, and start to place it with the mouse."""
         scene = slicer.mrmlScene
         node = scene.AddNewNodeByClass("vtkMRMLMarkupsROINode", scene.GenerateUniqueName(_("Example box")))
         node.CreateDefaultDisplayNodes()
         node.GetDisplayNode().SetFillVisibility(False)
         self.ui.markingSelector.setCurrentNode(node)
-        self.ui.placeWidget.setPlaceModePersistency(False)  # else Slicer begins another box after each
+        self.ui.placeWidget.setPlaceModePersistency(False)  # otherwise Slicer starts a new box after each box
         self.ui.placeWidget.setPlaceModeEnabled(True)
 
     def _onAdd(self) -> None:

@@ -1,4 +1,4 @@
-"""Segments of segmentation nodes: their names, their voxels on a scan, and how far they reach."""
+"""Segments of segmentation nodes: their names, their voxels on a scan, and the boxes around them."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from ..shared.VolumeNodes import ijkToRas
 
 
 def segmentIds(segmentationNode) -> list[str]:
-    """IDs of the segments, in the order of the segmentation."""
+    """IDs of all segments of a node, in the order of the segmentation."""
     return list(segmentationNode.GetSegmentation().GetSegmentIDs())
 
 
 def segmentName(segmentationNode, segmentId: str) -> str:
-    """Name of a segment, or "" where the segmentation has no such segment."""
+    """Name of a segment, or "" if the segmentation has no segment with this ID."""
     segment = segmentationNode.GetSegmentation().GetSegment(segmentId)
     return "" if segment is None else segment.GetName()
 
 
 def extremesIn(volumeNode, segmentationNode, segmentId: str) -> tuple[np.ndarray, np.ndarray] | None:
-    """Box (2, 3) around a segment's voxels and the points (6, 3) in the middle of the layer of voxels that touches each
-    of its sides (lowest R, A, S, highest R, A, S), in the volume's own RAS mm; None for a segment without voxels.
+    """Find the box around a segment and the middle of the segment's outermost voxels at each side of the box.
 
-    The voxels are the segment's own, which are the volume's where it was painted on it. Raises PointsError where a warp
-    lies between segmentation and volume.
+    Returns box (2, 3) and points (6, 3), in the volume's own RAS mm. The points are at the lowest R, A, S, then at the
+    highest R, A, S. Returns None for a segment without voxels. Raises PointsError if a nonlinear transform lies between
+    the segmentation and the volume.
     """
     image = _labelmap(segmentationNode, segmentId)
     if image is None:
@@ -49,9 +49,9 @@ def extremesIn(volumeNode, segmentationNode, segmentId: str) -> tuple[np.ndarray
 
 
 def maskIn(volumeNode, segmentationNode, segmentId: str) -> np.ndarray | None:
-    """(k, j, i) bool: the volume's voxels whose centre lies in a segment; None for a segment without voxels.
+    """Mask (k, j, i) of the volume: True where the voxel's centre lies in the segment. None for an empty segment.
 
-    Raises PointsError where a warp lies between segmentation and volume.
+    Raises PointsError if a nonlinear transform lies between the segmentation and the volume.
     """
     image = _labelmap(segmentationNode, segmentId)
     if image is None:
@@ -66,9 +66,9 @@ def maskIn(volumeNode, segmentationNode, segmentId: str) -> np.ndarray | None:
 
 
 def addSegment(segmentationNode, mask: np.ndarray, toRas: np.ndarray, name: str, colour: Sequence[float]) -> None:
-    """Add a segment with the voxels (k, j, i) of a grid, at least one, without their empty margins.
+    """Add a segment to a node. mask: (k, j, i), with at least one True voxel.
 
-    toRas: (4, 4) voxel i, j, k -> the node's own RAS. colour: red, green and blue, 0..1.
+    toRas: (4, 4), voxel i, j, k -> the node's own RAS mm. colour: red, green and blue, 0 to 1.
     """
     image = slicer.vtkOrientedImageData()
     image.SetDimensions(*mask.shape[::-1])
@@ -80,17 +80,20 @@ def addSegment(segmentationNode, mask: np.ndarray, toRas: np.ndarray, name: str,
 
 
 def _layer(mask: np.ndarray, along: np.ndarray) -> tuple[np.ndarray, float]:
-    """Mean (i, j, k) of the voxels of `mask` (k, j, i) furthest along i, j, k -> along @ (i, j, k, 1), and how far."""
+    """Find the voxels of a mask (k, j, i) with the largest value of `along` @ (i, j, k, 1), in mm.
+
+    Returns the mean (i, j, k) of these voxels, and the largest value.
+    """
     k, j, i = (np.arange(size, dtype=np.float64) for size in mask.shape)
     values = along[3] + along[2] * k[:, None, None] + along[1] * j[:, None] + along[0] * i
     end = values[mask].max()
-    # half a voxel along the direction: one layer of an upright grid, about one of an oblique grid
+    # voxels within half a voxel of the end: exactly one layer of an upright grid, about one layer of an oblique grid
     outermost = np.argwhere(mask & (values > end - 0.5 * np.abs(along[:3]).max()))
     return outermost.mean(axis=0)[::-1], float(end)
 
 
 def _labelmap(segmentationNode, segmentId: str):
-    """The segment's image in the node's own RAS, without empty margins; None for a missing or empty segment."""
+    """The segment as a binary image in the node's own RAS mm, without empty margins; None if missing or empty."""
     segment = segmentationNode.GetSegmentation().GetSegment(segmentId)
     if segment is None:
         return None
@@ -104,7 +107,7 @@ def _labelmap(segmentationNode, segmentId: str):
 
 
 def _crop(image) -> bool:
-    """Remove the empty margins of an image; False for an image without voxels."""
+    """Remove the empty margins of an image in place. Returns False if all voxels are 0."""
     extent = [0] * 6
     hasVoxels = slicer.vtkOrientedImageDataResample.CalculateEffectiveExtent(image, extent)
     if hasVoxels:
@@ -113,12 +116,12 @@ def _crop(image) -> bool:
 
 
 def _array(image) -> np.ndarray:
-    """The voxels (k, j, i) of an image, which may be written to."""
+    """The voxels (k, j, i) of an image as a view: writing to the array changes the image."""
     return vtk_to_numpy(image.GetPointData().GetScalars()).reshape(image.GetDimensions()[::-1])
 
 
 def _toVolume(segmentationNode, volumeNode) -> np.ndarray:
-    """The matrix (4, 4) from the segmentation's own RAS mm to the volume's."""
+    """The matrix (4, 4) from the segmentation's own RAS mm to the volume's own RAS mm."""
     source, destination = segmentationNode.GetParentTransformNode(), volumeNode.GetParentTransformNode()
     if source is destination:
         return np.eye(4)

@@ -1,7 +1,7 @@
-"""A user's own examples of structures: marked on nodes of the scene, and kept there, so that scenes saved keep them.
+"""A user's own examples of structures. They are stored on nodes of the scene, so a saved scene keeps them.
 
-A box (ROI) or a segment marks a structure in one volume. The marking node refers to the volume and holds the
-structures' names; the place is read when it is needed, so that corrections count.
+A box (ROI) or a segment marks a structure in one volume. The marking node has a reference to the volume and an
+attribute with the structures' names. The position is read at each use, so later corrections by the user have effect.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from .Segments import extremesIn, segmentIds, segmentName
 BOX, SEGMENT = "box", "segment"
 _KINDS = {"vtkMRMLMarkupsROINode": BOX, "vtkMRMLSegmentationNode": SEGMENT}
 VOLUME_ROLE = "AnatomicalEmbedding.ExampleVolume"
-_ATTRIBUTE = "AnatomicalEmbedding.Examples"  # JSON: segment ID, or "" of an ROI -> structure
+_ATTRIBUTE = "AnatomicalEmbedding.Examples"  # JSON: segment ID ("" for an ROI) -> structure name
 
 
 @dataclass(frozen=True, eq=False)
 class Marking:
-    """The place of an example as plain values, which a background thread may read; mm in the volume's own RAS.
+    """The position of an example without scene nodes, so that a background thread may read it.
 
-    box: (2, 3). extremes: (6, 3) points on its sides, or None.
+    box: (2, 3) in the volume's own RAS mm. extremes: the points (6, 3) of `Segments.extremesIn`; None for an ROI.
     """
 
     structure: str
@@ -44,7 +44,7 @@ class Marking:
 
 @dataclass(frozen=True, eq=False)
 class MarkedExample:
-    """One structure, marked by a node (of a segmentation: by one segment) in a volume."""
+    """One structure that an ROI node, or one segment of a segmentation node, marks in a volume."""
 
     structure: str
     node: object
@@ -57,11 +57,11 @@ class MarkedExample:
 
     @property
     def name(self) -> str:
-        """Of the node or segment, as the user knows it."""
+        """Display name of the segment or of the ROI node."""
         return segmentName(self.node, self.segmentId) if self.kind == SEGMENT else self.node.GetName()
 
     def read(self) -> Marking:
-        """Where the structure is, now. Raises PointsError for a node that marks nothing, or was removed."""
+        """Read the present position of the structure. Raises PointsError if the node is empty or was removed."""
         if self.node.GetScene() is None:
             raise PointsError(f"{self.name}: was removed from the scene; mark {self.structure} again.")
         if self.kind == SEGMENT:
@@ -81,7 +81,9 @@ class MarkedExample:
 
 
 class StructureExamples(Listener):
-    """The examples of a scene. changed(): one was added, renamed or removed, or its node or volume has gone."""
+    """The examples of a scene. Signal changed(): emitted after an example was added, renamed or removed, and after the
+    node or the volume of an example was removed from the scene.
+    """
 
     def __init__(self, scene) -> None:
         self.scene = scene
@@ -89,7 +91,7 @@ class StructureExamples(Listener):
         self.observe(scene, scene.NodeRemovedEvent, self._onRemoved)
 
     def all(self) -> list[MarkedExample]:
-        """All examples by structure, then in the scene's order, if volume and segment are in the scene."""
+        """All examples whose volume and segment exist, sorted by structure, then in the order of the scene."""
         nodes = [node for name in _KINDS for node in nodesOf(self.scene, name)]
         found = [
             MarkedExample(structure, node, volumeNode, segmentId)
@@ -97,17 +99,18 @@ class StructureExamples(Listener):
             if (volumeNode := node.GetNodeReference(VOLUME_ROLE)) is not None
             for segmentId, structure in _namesOn(node).items()
         ]
-        found = [example for example in found if example.kind == BOX or example.name]  # without removed segments
+        found = [example for example in found if example.kind == BOX or example.name]  # skip removed segments
         return sorted(found, key=lambda example: example.structure)
 
     def of(self, structures: Sequence[str]) -> list[MarkedExample]:
-        """The examples of some structures."""
+        """The examples of the given structures."""
         return [example for example in self.all() if example.structure in structures]
 
     def add(self, structure: str, node, volumeNode, segmentId: str = "") -> MarkedExample:
-        """Note on a node that it marks a structure in a volume, in place of an earlier note.
+        """Store on a node that it marks a structure in a volume. This replaces an earlier example of the same marking.
 
-        segmentId: of a segmentation. Raises PointsError for a node that marks nothing; its sentence says the remedy.
+        segmentId: ID of the marking segment; "" for an ROI. Raises PointsError if the node or segment is empty; the
+        message states the remedy.
         """
         if node is None or volumeNode is None or node.GetClassName() not in _KINDS:
             raise PointsError("Choose the scan, and the box or segment that marks the structure in it.")
@@ -125,7 +128,10 @@ class StructureExamples(Listener):
         return example
 
     def addSegments(self, node, volumeNode) -> tuple[list[MarkedExample], list[str]]:
-        """Add all segments of a segmentation, by their names; returns the examples, and a sentence for each failure."""
+        """Add each segment of a node as an example. The name of the segment is the name of the structure.
+
+        Returns the examples, and an error message for each segment that could not be added.
+        """
         added, refused = [], []
         for segmentId in segmentIds(node):
             try:
@@ -135,7 +141,7 @@ class StructureExamples(Listener):
         return added, refused
 
     def remove(self, example: MarkedExample) -> None:
-        """Forget an example; its node stays in the scene."""
+        """Remove an example. Its node stays in the scene."""
         known = _namesOn(example.node)
         known.pop(example.segmentId, None)
         example.node.SetAttribute(_ATTRIBUTE, json.dumps(known) if known else None)

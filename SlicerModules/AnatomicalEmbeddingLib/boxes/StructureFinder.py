@@ -1,6 +1,6 @@
-"""Boxes of structures in scans, grown for a recall: by a structure library and by a user's own examples together.
+"""Find boxes of structures in scans, with a structure library and a user's own examples. Boxes are grown for a recall.
 
-Works on plain values, so that it may run in a background thread.
+This code uses no scene nodes, so it may run in a background thread.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from AnatomicalEmbedding.structures.locating import Example
     from AnatomicalEmbedding.structures.margins import Margins
 
-_weightsHash = once_a_change(file_sha256)  # the panel asks at each change of the recall
+_weightsHash = once_a_change(file_sha256)  # cached, because the panel calls it often
 
 
 def libraryFile(weightsPath: Path, chosen: str = "") -> Path | None:
-    """The chosen library file, else the one that ships for these weights, or None."""
+    """The chosen library file. If none is chosen, the library that ships for these weights; None if none ships."""
     if chosen:
         return Path(chosen)
     if not weightsPath.is_file():
@@ -42,7 +42,7 @@ def libraryFile(weightsPath: Path, chosen: str = "") -> Path | None:
 
 
 def namesIn(path: Path) -> list[str]:
-    """Structures of a library file, sorted, read without torch; empty for a damaged file: `openLibrary` refuses it."""
+    """Sorted names of a library file's structures, read without torch; empty for a file that `openLibrary` refuses."""
     try:
         return sorted(map(canonical_name, _description(path)["structures"]), key=sortKey)
     except Exception:
@@ -52,10 +52,11 @@ def namesIn(path: Path) -> list[str]:
 def openLibrary(
     path: Path | None, weightsPath: Path, names: Sequence[str], ownExamples: bool, recall: float
 ) -> StructureLibrary:
-    """Read the library of these weights, and check it before a scan is prepared.
+    """Read a library file, and check it before a scan is prepared.
 
-    Raises AnatomicalEmbeddingError for None, a damaged library, one of other weights, one without these names, and one
-    that cannot promise the recall for them, or with `ownExamples` for boxes by a user's own examples.
+    ownExamples: True if a user's own examples are searched for too. Raises AnatomicalEmbeddingError if `path` is None,
+    if the file is damaged or was built with other weights, if it lacks one of these names, or if its margins do not
+    reach the recall.
     """
     from AnatomicalEmbedding.structures.library import StructureLibrary
 
@@ -75,12 +76,16 @@ def openLibrary(
 
 
 class Finder:
-    """Finds structures of a library, and marked ones, in scans. remarks: about examples that could not be used."""
+    """Finds structures in scans, with a library and a user's examples. remarks: sentences about unusable examples."""
 
     def __init__(
         self, library: StructureLibrary, names: Sequence[str], markings: Sequence[tuple[Marking, EmbeddingMap]]
     ) -> None:
-        """markings: each with its scan's map. Raises AnatomicalEmbeddingError where no structure is left."""
+        """Prepare the search.
+
+        names: structures to find with the library. markings: each example with the map of its scan. Raises
+        AnatomicalEmbeddingError if there is no name and no usable example.
+        """
         from AnatomicalEmbedding.structures.locating import make_example
         from AnatomicalEmbedding.structures.margins import located_by_others
 
@@ -92,7 +97,7 @@ class Finder:
                 own.setdefault(marking.structure, []).append((example, embedding))
             except AnatomicalEmbeddingError as error:
                 self.remarks.append(f"{marking.name}: {error}")
-        # examples by structure, effort, margins, and whether the examples are the user's own
+        # each part: (examples by structure, effort, margins, True for the user's own examples)
         self._parts: list[tuple[dict[str, list[Example]], str, Margins, bool]] = []
         if names:
             known = choose_names(names, library.examples, "the structure library")
@@ -106,10 +111,7 @@ class Finder:
             raise AnatomicalEmbeddingError(" ".join(self.remarks))
 
     def find(self, embedding: EmbeddingMap, recall: float, without: set[str]) -> list[tuple[FoundBox, np.ndarray]]:
-        """Search one scan; returns answers, each with its box (2, 3) in the scan's RAS mm.
-
-        without: structures that are not searched for.
-        """
+        """Search one scan, except for the structures `without`. Returns answers with boxes (2, 3) in RAS mm."""
         from AnatomicalEmbedding.structures.locating import locate
 
         answers = []
@@ -128,7 +130,7 @@ class Finder:
 
 
 def madeFrom(embedding: EmbeddingMap) -> str:
-    """The weights and the voxels that a map, and the boxes found in it, come from."""
+    """A short text that identifies the weights and the scan's voxels from which a map was made."""
     return f"{embedding.provenance.weights_hash[:12]}-{embedding.provenance.scan_hash[:12]}"
 
 
@@ -140,7 +142,7 @@ def _required(margins: Margins | None) -> Margins:
 
 @once_a_change
 def _description(path: Path) -> dict:
-    """The JSON in a library file's header, read without packages."""
+    """The JSON in a library file's header, read with the standard library alone."""
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(min(length, path.stat().st_size)))

@@ -1,4 +1,4 @@
-"""The structures of the library as a list to tick, with a search box."""
+"""A list of the library's structures with check boxes and a search field."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from .StructureNames import titled
 
 
 class StructurePanel:
-    """changed(): the user has ticked or unticked a structure. names: of all structures in the list.
+    """Lets the user tick structures. Signal changed(): emitted when the user ticks or unticks a structure.
 
-    ui: holds searchEdit, structureList, countLabel and clearStructuresButton.
+    names: names of all structures in the list. ui: the widgets searchEdit, structureList, countLabel and
+    clearStructuresButton.
     """
 
     def __init__(self, ui) -> None:
@@ -31,7 +32,7 @@ class StructurePanel:
         self._showCount()
 
     def setNames(self, names: Iterable[str]) -> None:
-        """Fill the list, in this order; structures that stay in it stay ticked."""
+        """Fill the list in this order. A structure that was in the list and ticked stays ticked."""
         names = list(names)
         if names == self.names:
             return
@@ -48,11 +49,11 @@ class StructurePanel:
 
     @property
     def chosen(self) -> list[str]:
-        """Structures that are ticked, whether the search shows them or not."""
+        """Names of all ticked structures, including those that the search hides."""
         return [name for n, name in enumerate(self.names) if self._list.item(n).checkState() == qt.Qt.Checked]
 
     def setChosen(self, names: Iterable[str]) -> None:
-        """Tick these, as far as they are in the list, and no others; `changed` is not emitted."""
+        """Tick only these structures; names that are not in the list are ignored. `changed` is not emitted."""
         names = set(names)
         with self._filling:
             for n, name in enumerate(self.names):
@@ -62,7 +63,7 @@ class StructurePanel:
         self._showCount()
 
     def _onSearch(self, text: str) -> None:
-        """Show the structures whose name holds every word."""
+        """Show only the structures whose name contains every word of `text`."""
         words = text.lower().split()
         for n, name in enumerate(self.names):
             self._list.item(n).setHidden(not all(word in titled(name).lower() for word in words))

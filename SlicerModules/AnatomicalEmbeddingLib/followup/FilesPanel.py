@@ -1,4 +1,4 @@
-"""The menu of lesions to import, and the choice of files to write with the count of unreviewed proposals."""
+"""Two panels: a menu to import lesions, and the choice of files to export, with the number of unreviewed proposals."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .FollowUpFiles import exportFollowUp, importFiles, importPoints, pointLists
 from .FollowUpLogic import FollowUpLogic
 from .LesionActions import LesionActions
 
-_FOLDER = "followUpFolder"  # setting: the folder of the last files
+_FOLDER = "followUpFolder"  # key of the setting that keeps the last used folder
 
 
 class ImportPanel(Listener):
-    """ui: holds importButton. say(sentence): the result of an import."""
+    """The import menu. ui: has importButton. say(sentence): called with a message about each import."""
 
     def __init__(self, ui, choice: LesionActions, say: Callable[[str], None]) -> None:
         self.ui, self.logic, self.choice, self._say = ui, choice.logic, choice, say
@@ -32,7 +32,7 @@ class ImportPanel(Listener):
         self.update()
 
     def update(self) -> None:
-        """Enable the button where a patient is loaded."""
+        """Enable the button if a patient is loaded."""
         self.ui.importButton.enabled = bool(self.logic.volumes)
         self.ui.importButton.toolTip = (
             _("Lesions from point lists of the scene, DICOM structured reports, or a record of an earlier session.")
@@ -41,7 +41,7 @@ class ImportPanel(Listener):
         )
 
     def menu(self):
-        """A menu of the files and point lists that can be imported now."""
+        """Fill and return the menu: an entry for files, and an entry for each point list that can be imported."""
         logic, study = self.logic, self.choice.study
         study = study if study in logic.volumes else self.choice.usual
         self._menu.clear()
@@ -79,7 +79,7 @@ class ImportPanel(Listener):
 
 
 class ExportPanel(Listener):
-    """ui: holds a check box for each kind, exportButton, exportLabel and exportedLabel."""
+    """The export of files. ui: has a check box for each kind of file, exportButton, exportLabel and exportedLabel."""
 
     def __init__(self, ui, logic: FollowUpLogic) -> None:
         self.ui, self.logic = ui, logic
@@ -93,7 +93,7 @@ class ExportPanel(Listener):
         self.update()
 
     def update(self, *_arguments: object) -> None:
-        """Show which kinds can be written, and how many proposals are unreviewed."""
+        """Show the kinds of files that can be written, and the number of unreviewed proposals."""
         ui, record = self.ui, self.logic.record
         patient = "" if self.logic.patient is None else self.logic.patient.key
         if patient != self._patient:
@@ -133,7 +133,7 @@ class ExportPanel(Listener):
         self._say(notes)
 
     def _installed(self, kinds: list[str]) -> tuple[list[str], list[str]]:
-        """Offer to install missing packages. Returns the kinds that can be written, and sentences on the others."""
+        """Offer to install missing packages. Returns the kinds that can be written, and sentences about the others."""
         reason = ""
         if missing := [name for kind in kinds for name in missingForReport(kind)]:
             try:
@@ -149,7 +149,7 @@ class ExportPanel(Listener):
         return [kind for kind in kinds if kind not in lacking], notes
 
     def _written(self, folder: str, kinds: list[str]) -> list[str]:
-        """Write the files. Returns a sentence for each, and for each that could not be written."""
+        """Write the files. Returns a sentence for each written file and for each file that could not be written."""
         try:
             with slicer.util.WaitCursor():
                 written, notes = exportFollowUp(self.logic, folder, kinds)

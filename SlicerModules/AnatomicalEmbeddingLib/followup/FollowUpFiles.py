@@ -1,4 +1,4 @@
-"""Files of a follow-up: import of known lesions, also from point lists of the scene, and export."""
+"""Import lesions from files and from point lists of the scene, and export the files of a follow-up."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from .FollowUpLogic import FollowUpLogic
 from .LesionNodes import isLesionList
 from .StudyOrder import setDate
 
-_LISTED = 3  # names in one sentence
-_ATTRIBUTE = "DICOM.instanceUIDs"  # of the volume node, by the DICOM module
+_LISTED = 3  # largest number of differences that one sentence lists
+_ATTRIBUTE = "DICOM.instanceUIDs"  # attribute that the DICOM module sets on volume nodes
 
 
 def pointLists(scene) -> list:
-    """The point lists of the user that hold points."""
+    """The user's own point lists that contain at least one point."""
     lists = nodesOf(scene, "vtkMRMLMarkupsFiducialNode")
     return [
         node
@@ -40,16 +40,16 @@ def pointLists(scene) -> list:
 
 
 def studiesOfPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
-    """Keys of the studies that the points of a list were placed in; `study` for a point of no study."""
+    """Keys of the studies of a list's points. `study` is used for points that were not placed in a study."""
     found = {key for key, _label, _place in _points(logic, listNode, study)}
     return [key for key in logic.volumes if key in found]
 
 
 def importPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
-    """Make each point of a list a lesion with its name, as one step to undo.
+    """Make a lesion from each point of a list, with the point's label as name. One undo removes all these lesions.
 
-    A point with a name that a person gave to a lesion of other studies is that lesion. study: the study of the points
-    that were placed in no volume of the patient. Returns sentences on the lesions.
+    If a lesion of another study has the same name as a point, the point is added to that lesion. study: the study for
+    points that were not placed in a volume of the patient. Returns sentences for the user about the lesions.
     """
     marked: dict[str, list[MarkedLesion]] = {key: [] for key in logic.volumes}
     leftOut, notes = [], []
@@ -75,11 +75,11 @@ def importPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
 
 
 def importFiles(logic: FollowUpLogic, paths: Iterable[str | Path]) -> list[str]:
-    """Import DICOM structured reports and .followup.json files of the patient, as one step to undo.
+    """Import DICOM structured reports and .followup.json files of the patient. One undo reverses the whole import.
 
-    Entries of a person in this follow-up stay. Scans without a date get the date of the file. Returns sentences on
-    additions and differences. Raises AnatomicalEmbeddingError, naming the file, where a file cannot be read or is
-    about no loaded scan.
+    Entries that a person made in this follow-up are kept. Scans without a date get the date from the file. Returns
+    sentences about additions and differences. Raises AnatomicalEmbeddingError with the file's name if a file cannot be
+    read, or if the files concern no loaded scan.
     """
     from AnatomicalEmbedding.followup.sr_reading import read_srs
 
@@ -118,7 +118,7 @@ def importFiles(logic: FollowUpLogic, paths: Iterable[str | Path]) -> list[str]:
 
 
 def _points(logic: FollowUpLogic, listNode, study: str) -> Iterator[tuple[str, str, np.ndarray]]:
-    """Study key, label and place of each point; the place is in the RAS mm of the volume of its study."""
+    """Yield study key, label and place of each point. The place is (3,), in the RAS mm of the study's volume."""
     for pointId in definedIds(listNode):
         index = listNode.GetControlPointIndexByID(pointId)
         clicked = logic.scene.GetNodeByID(listNode.GetNthControlPointAssociatedNodeID(index) or "")
@@ -128,7 +128,7 @@ def _points(logic: FollowUpLogic, listNode, study: str) -> Iterator[tuple[str, s
 
 
 def _changes(before: FollowUp, after: FollowUp, name: str) -> list[str]:
-    """Sentences on the lesions that an import has added or completed."""
+    """Sentences about the lesions that an import has added, and about lesions with new findings or sizes."""
     known = {lesion.id: lesion for lesion in before.lesions}
     new = [each.label for each in after.lesions if each.id not in known]
     grown = [each.label for each in after.lesions if each.id in known and each.reviewed != known[each.id].reviewed]
@@ -142,7 +142,7 @@ def _changes(before: FollowUp, after: FollowUp, name: str) -> list[str]:
 
 
 def _setDates(logic: FollowUpLogic) -> list[str]:
-    """Give scans without a date the date of the record. Returns a sentence on them."""
+    """Give scans without a date the date from the record. Returns a sentence with the new dates, or no sentence."""
     dates = {study.key: study.date for study in logic.record.studies if study.date is not None}
     dated = []
     for study in logic.patient.studies:
@@ -154,7 +154,7 @@ def _setDates(logic: FollowUpLogic) -> list[str]:
 
 
 def exportFollowUp(logic: FollowUpLogic, folder: str | Path, kinds: Iterable[str]) -> tuple[list[Path], list[str]]:
-    """Write files of some kinds, named after the patient: see `AnatomicalEmbedding.followup.export.export`."""
+    """Write files of these kinds, named after the patient. See `AnatomicalEmbedding.followup.export.export`."""
     from AnatomicalEmbedding.followup.export import HTML, export
 
     pictured = logic.volumes.items() if HTML in kinds else ()
@@ -165,7 +165,7 @@ def exportFollowUp(logic: FollowUpLogic, folder: str | Path, kinds: Iterable[str
 
 
 def _instanceFiles(volumeNode) -> list[str]:
-    """Paths of the slices of a volume; [] where any of them is unknown or missing."""
+    """Paths of the DICOM files of a volume's slices; [] if the file of any slice is unknown or missing."""
     if not _isFromDatabase(volumeNode):
         return []
     files = [slicer.dicomDatabase.fileForInstance(uid) for uid in volumeNode.GetAttribute(_ATTRIBUTE).split()]
@@ -173,7 +173,7 @@ def _instanceFiles(volumeNode) -> list[str]:
 
 
 def whyNoReports(volumeNodes) -> str:
-    """Why no volume can have a structured report, as a sentence; "" where one may have it. Looks up no file."""
+    """A sentence that says why no structured report can be written; "" if at least one volume may have a report."""
     if any(_isFromDatabase(node) for node in volumeNodes):
         return ""
     return _(

@@ -1,4 +1,4 @@
-"""The follow-up of one patient in a scene: actions of the user, proposed places, and the nodes that show them."""
+"""The follow-up of one patient in a scene: the user's actions, proposed places, and the nodes that show lesions."""
 
 from __future__ import annotations
 
@@ -23,17 +23,19 @@ from .LesionMirror import LesionMirror
 from .StudyNodes import createRecord, findRecord, inStudies, keyedVolumes, studiesOf, writeRecord
 from .StudyOrder import Patient
 
-_LESION_MM = 150.0  # that views show across when they go to a lesion
+_LESION_MM = 150.0  # largest field of view after views have moved to a lesion
 
 
 class FollowUpLogic(Listener):
-    """changed(): the record, or the steps to undo, are others. reported(sentence): for the user to read.
-    touched(lesion, study): the user acted on it in a view. proposed(lesions): new places of these lesions were found.
+    """The follow-up of one patient. Places are in the RAS mm of the volume. If a method cannot change a lesion, the
+    method reports the reason, and returns False or "".
 
-    volumes: the volume nodes of the patient by study key, in order of time; a study of the record whose volume is gone
-    is not among them. history: the records to undo and redo. node: the text node that keeps the record in the scene;
-    None before the first lesion. Places are in the RAS mm of the volume. A method that acts on a lesion returns whether
-    it was done, and reports the reason where it was not.
+    Signal changed(): the record or the undo history has changed. Signal reported(sentence): a message for the user.
+    Signal touched(lesion, study): the user marked, moved or measured the lesion in a view of the study. Signal
+    proposed(lesions): new places of these lesions were found.
+
+    volumes: the loaded volume nodes of the patient by study key, in order of date. history: the records to undo and
+    redo. node: the text node that stores the record in the scene; None before the first lesion.
     """
 
     def __init__(self, scene, store: MapStore) -> None:
@@ -50,7 +52,7 @@ class FollowUpLogic(Listener):
         self._mirror.placed.connect(self._onPlaced)
         self._mirror.measured.connect(self._onMeasured)
         self._mirror.reported.connect(self.reported.emit)
-        self._asked: dict[str, dict[str, tuple]] = {}  # by study: the questions whose answers the record has
+        self._asked: dict[str, dict[str, tuple]] = {}  # by study: the `_question` that was answered last
         self.listen(store.changed, self._onMap)
         self.observe(scene, scene.NodeRemovedEvent, lambda *_: self._onNodeRemoved())
         self.observe(scene, scene.StartCloseEvent, lambda *_: self.setPatient(None))
@@ -64,7 +66,7 @@ class FollowUpLogic(Listener):
         return self.history.now
 
     def setPatient(self, patient: Patient | None) -> None:
-        """Work on the studies of a patient, with the lesions that the scene holds for them; None ends the work."""
+        """Start to work on a patient, with the lesions that the scene stores for the patient. None ends the work."""
         if patient is None or not patient.studies:
             if self.patient is not None:
                 self._release()
@@ -75,7 +77,7 @@ class FollowUpLogic(Listener):
         volumes = {study.key: keyed[study.key] for study in loaded}
         other = self.patient is None or self.patient.key != patient.key or not volumes.keys() & self.volumes.keys()
         before = self.history
-        if other or (self.node is None and not self.history.canUndo):  # a loaded scene may have brought a record
+        if other or (self.node is None and not self.history.canUndo):  # a loaded scene may contain a record
             node, record, problems = findRecord(self.scene, patient, volumes)
             if other or node is not None:
                 self._release()
@@ -94,34 +96,34 @@ class FollowUpLogic(Listener):
                 self.changed.emit()
 
     def setShown(self, volumeNodes) -> None:
-        """Set the volumes that the views show. Axes are lines in these."""
+        """Set the volumes that the views show. Lines for the axes of lesions are drawn only in these volumes."""
         shown = {study: node for study, node in self.volumes.items() if node in volumeNodes}
         if shown != self._shown:
             self._shown = shown
             self._mirror.show(self.record, self.volumes, shown)
 
     def studyOf(self, volumeNode) -> str:
-        """The study key of a volume; "" for a volume of another patient."""
+        """The study key of a volume; "" if the volume is not one of this patient."""
         return next((study for study, node in self.volumes.items() if node is volumeNode), "")
 
     def prepare(self) -> None:
-        """Start to embed all scans that have no map and did not fail before."""
+        """Start to embed all scans that have no map. Scans that failed before are skipped."""
         self.store.request(self.volumes.values(), retry=False)
 
     def poll(self) -> None:
-        """Follow the scene. To be called a few times a second, after the poll of the store."""
+        """Read the user's changes from the scene. Call it a few times a second, after the store's `poll`."""
         self.placing.poll()
         self._mirror.poll()
 
     def openPlaces(self) -> list[tuple[str, str]]:
-        """(lesion, study) of unreviewed proposals in the loaded studies, study by study."""
+        """(lesion, study) of each unreviewed proposal in the loaded studies, in order of the studies."""
         unreviewed = self.record.unreviewed()
         return [(lesion.id, study.key) for lesion, study in unreviewed if study.key in self.volumes]
 
     # -- views -------------------------------------------------------------------------------------------------------
 
     def placeOf(self, lesion: str, study: str) -> np.ndarray | None:
-        """(3,) world mm of a lesion; None where it has no place, or its volume is not loaded."""
+        """The place of a lesion in a study, (3,) world RAS mm; None if it has no place or the volume is not loaded."""
         found = self.record.finding(lesion, study)
         volume = self.volumes.get(study)
         if found is None or found.point_ras is None or volume is None:
@@ -129,20 +131,20 @@ class FollowUpLogic(Listener):
         return toWorld(volume, [found.point_ras])[0]
 
     def jumpTo(self, lesion: str) -> None:
-        """Move the views of every study to the place of the lesion, near enough to measure it."""
+        """Move the views of every study to the place of the lesion, and zoom in so that it can be measured."""
         for study, volume in self.volumes.items():
             place = self.placeOf(lesion, study)
             if place is not None:
                 Views.jump(self.scene, volume, place, atMostMm=_LESION_MM)
 
     def showInOwnViews(self) -> None:
-        """Show points and lines in the views of their volumes only; `poll` does so too when views change."""
+        """Show points and lines only in the views of their own volumes. `poll` repeats this when views change."""
         self._mirror.restrict()
 
     # -- actions of the user -----------------------------------------------------------------------------------------
 
     def mark(self, study: str, place: Point, lesion: str | None = None) -> str:
-        """Mark a new lesion here, or set the place of a known one. Returns its id; "" where it was not done."""
+        """Mark a new lesion, or set the place of the lesion `lesion`. Returns the lesion's id; "" after an error."""
 
         def step(record: FollowUp) -> FollowUp:
             known = lesion is not None and record.finding(lesion, study) is not None
@@ -154,7 +156,7 @@ class FollowUpLogic(Listener):
         return marked if done else ""
 
     def confirm(self, lesion: str, study: str) -> bool:
-        """Confirm the proposed place."""
+        """Confirm the proposed place of a lesion in a study."""
         if status_of(self.record, lesion, study) == ABSENT:
             self.reported.emit(
                 f"{lesion}: this scan does not seem to show its place. Press Outside or Not visible, or Move it where "
@@ -164,41 +166,41 @@ class FollowUpLogic(Listener):
         return self.apply(FollowUp.confirm, lesion, study)
 
     def measure(self, lesion: str, study: str, longAxis: Axis | None, shortAxis: Axis | None) -> bool:
-        """Set the axes. An unreviewed place that lies off them moves to their middle."""
+        """Set the axes of a lesion in a study. An unreviewed place that is far from the axes moves to their middle."""
         axis = longAxis or shortAxis
         return self.apply(lambda r: _placedOn(r, lesion, study, axis).measure(lesion, study, longAxis, shortAxis))
 
     def apply(self, step: Callable[..., FollowUp], *arguments: object, **changes: object) -> bool:
-        """Replace the record by `step(record, ...)`, as one step to undo: `apply(FollowUp.remove, "L1")`.
+        """Replace the record by `step(record, ...)`, as one step to undo. Example: `apply(FollowUp.remove, "L1")`.
 
-        An AnatomicalEmbeddingError of the step is reported, and the record stays.
+        If the step raises AnatomicalEmbeddingError, the error is reported and the record does not change.
         """
         try:
             record = step(self.record, *arguments, **changes)
         except AnatomicalEmbeddingError as error:
             self.reported.emit(str(error))
-            self._mirror.show(self.record, self.volumes, self._shown)  # a dragged point goes back
+            self._mirror.show(self.record, self.volumes, self._shown)  # moves a dragged point back
             return False
         self.history.step(record)
         self._show()
         return True
 
     def undo(self) -> None:
-        """Take back the last step of the user."""
+        """Undo the last step of the user."""
         self._restore(self.history.undo)
 
     def redo(self) -> None:
-        """Repeat the step that was taken back."""
+        """Repeat the last step that was undone."""
         self._restore(self.history.redo)
 
     # -- the mouse ---------------------------------------------------------------------------------------------------
 
     def placeLesion(self, lesion: str | None = None) -> None:
-        """Make the next click in a view a new lesion, or the place of a known one in the study clicked in."""
+        """Wait for a click in a view: the click marks a new lesion, or sets the place of the lesion `lesion`."""
         self.placing.start(lesion, "", lesion or self.record.free_id())
 
     def drawAxis(self, lesion: str, kind: str) -> None:
-        """Make the next two clicks in a view the LONG or SHORT axis of a lesion in the study clicked in."""
+        """Wait for two clicks in a view: the clicks are the ends of the lesion's axis. kind: LONG or SHORT."""
         self.placing.start(lesion, kind, f"{lesion} {kind}")
 
     def _onClicked(self, lesion: str | None, kind: str, volumeNode, places: np.ndarray) -> None:
@@ -211,7 +213,7 @@ class FollowUpLogic(Listener):
             self._onPlaced(study, ends[0], lesion)
             return
         found = self.record.finding(lesion, study)
-        kept = found.size.axes if found is not None and found.size.confirmed else {}  # a carried axis is not kept
+        kept = found.size.axes if found is not None and found.size.confirmed else {}  # drop unconfirmed axes
         axes = {**kept, kind: ends}
         if self.measure(lesion, study, axes.get(LONG), axes.get(SHORT)):
             self.touched.emit(lesion, study)
@@ -234,7 +236,7 @@ class FollowUpLogic(Listener):
         self._show()
 
     def _show(self) -> None:
-        """Propose missing places, keep the record in the scene, and show it."""
+        """Propose missing places, store the record in the scene, and update the nodes that show it."""
         known = _placed(self.record)
         self.history.refresh(self._withProposals(_withoutGroundless(self.record)))
         new = _placed(self.record) - known
@@ -250,7 +252,7 @@ class FollowUpLogic(Listener):
             self.proposed.emit({lesion for lesion, _study in new})
 
     def _withProposals(self, record: FollowUp) -> FollowUp:
-        """Propose places in the studies whose maps are ready, where the lesions or maps have changed since."""
+        """Propose places in the studies that have maps, if lesions or maps have changed since the last proposals."""
         maps = {study: found for study, node in self.volumes.items() if (found := self.store.map(node)) is not None}
         questions = {study: _question(record, study, maps) for study in maps}
         changed = [study for study, question in questions.items() if question != self._asked.get(study, {})]
@@ -298,12 +300,15 @@ class FollowUpLogic(Listener):
 
 
 def _placed(record: FollowUp) -> set[tuple[str, str]]:
-    """(lesion, study) of all findings."""
+    """(lesion, study) of all findings in the record."""
     return {(lesion.id, study) for lesion in record.lesions for study in lesion.findings}
 
 
 def _placedOn(record: FollowUp, lesion: str, study: str, axis: Axis | None) -> FollowUp:
-    """The record with the lesion at the middle of an axis, unless a place near enough is known."""
+    """Return the record with the lesion's place at the middle of an axis.
+
+    A reviewed place is kept. A proposed place is kept if it is at most half the axis length from the middle.
+    """
     found = record.finding(lesion, study)
     if axis is None or (found is not None and found.reviewed and found.state in WITH_PLACE):
         return record
@@ -316,7 +321,7 @@ def _placedOn(record: FollowUp, lesion: str, study: str, axis: Axis | None) -> F
 
 
 def _question(record: FollowUp, study: str, maps: Mapping[str, object]) -> dict[str, tuple]:
-    """Unreviewed lesion -> all that its proposal in a study depends on."""
+    """For each unreviewed lesion: a value that changes when the lesion's proposal in a study must be computed again."""
     question, order = {}, tuple((each.key, each.date) for each in record.studies)
     for lesion in record.lesions:
         found = lesion.findings.get(study)
@@ -328,7 +333,7 @@ def _question(record: FollowUp, study: str, maps: Mapping[str, object]) -> dict[
 
 
 def _withoutGroundless(record: FollowUp) -> FollowUp:
-    """The record without proposals whose source has gone."""
+    """The record without proposals whose source finding was removed or is no longer visible."""
     for lesion, study in record.unreviewed():
         guess = lesion.findings[study.key].guess
         source = None if guess is None else lesion.findings.get(guess.source)

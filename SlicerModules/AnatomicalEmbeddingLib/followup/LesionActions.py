@@ -1,4 +1,4 @@
-"""The lesion and study that the user has chosen, the actions on it, their keys, and the next step."""
+"""The lesion and study that the user has chosen, the actions on this lesion with their keys, and the next step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..shared.maps.MapStore import FAILED, READY
 from ..shared.Signal import Listener, Signal
 from .FollowUpLogic import FollowUpLogic
 
-NEW, CONFIRM, MOVE = "new", "confirm", "move"  # NOT_VISIBLE and OUTSIDE are named after the states that they lead to
+NEW, CONFIRM, MOVE = "new", "confirm", "move"  # the actions NOT_VISIBLE and OUTSIDE set the state of that name
 LONG_AXIS, SHORT_AXIS, ACCEPT, MERGE, REMOVE = "long axis", "short axis", "accept", "merge", "remove"
 PREVIOUS, NEXT = "previous", "next"
 KEYS = {
@@ -24,9 +24,10 @@ KEYS = {
 
 
 class LesionActions(Listener):
-    """Actions on the chosen lesion. changed(): another lesion or study is chosen.
+    """Actions on the chosen lesion. Signal changed(): emitted when another lesion or study is chosen.
 
-    lesion, study: id and key of the choice; "" where nothing is chosen. usual: the study to use where none is chosen.
+    lesion, study: id of the chosen lesion and key of the chosen study; "" if none is chosen. usual: key of the default
+    study.
     """
 
     def __init__(self, logic: FollowUpLogic) -> None:
@@ -39,14 +40,14 @@ class LesionActions(Listener):
     # -- the choice --------------------------------------------------------------------------------------------------
 
     def choose(self, lesion: str, study: str = "") -> None:
-        """Choose a lesion in a study, by default the usual one."""
+        """Choose a lesion and a study. Without `study`, the default study `usual` is chosen."""
         before = self.lesion, self.study
         self.lesion, self.study = lesion, study or self.usual
         if (self.lesion, self.study) != before:
             self.changed.emit()
 
     def step(self, by: int) -> None:
-        """Choose the next (1) or the previous (-1) unreviewed proposal, study by study; after the last the first."""
+        """Choose the next (by=1) or previous (by=-1) unreviewed proposal. After the last proposal comes the first."""
         places = [(lesion.id, study.key) for study in self.logic.record.studies for lesion in self.logic.record.lesions]
         unreviewed = self.logic.openPlaces()[::by]
         here = (self.lesion, self.study)
@@ -56,7 +57,7 @@ class LesionActions(Listener):
             self.choose(*(beyond or unreviewed)[0])
 
     def _keepChoice(self) -> None:
-        """Give up a lesion or a study that the record has no longer."""
+        """Clear the choice of a lesion or study that the record no longer contains."""
         record = self.logic.record
         lesion = self.lesion if self.lesion in {each.id for each in record.lesions} else ""
         self.choose(lesion, self.study if self.study in {each.key for each in record.studies} else "")
@@ -64,7 +65,7 @@ class LesionActions(Listener):
     # -- the actions -------------------------------------------------------------------------------------------------
 
     def run(self, action: str) -> None:
-        """Do an action, but for MERGE, which needs a second lesion."""
+        """Run an action on the chosen lesion. MERGE is not possible here, because it needs a second lesion."""
         logic, here = self.logic, (self.lesion, self.study)
         steps: dict[str, Callable[[], object]] = {
             NEW: lambda: logic.placeLesion(),
@@ -82,12 +83,12 @@ class LesionActions(Listener):
         steps[action]()
 
     def mergeChoices(self) -> list[str]:
-        """The lesions that the chosen one may have merged with: the ones that have a place in this study."""
+        """The lesions with which the chosen lesion may have merged: other lesions that have a place in this study."""
         found = {each.id: each.findings.get(self.study) for each in self.logic.record.lesions if each.id != self.lesion}
         return [each for each, finding in found.items() if finding is not None and finding.state in WITH_PLACE]
 
     def whyNot(self, action: str) -> str:
-        """Why an action cannot be done, as a sentence; "" where it can."""
+        """A sentence that says why an action is not possible now; "" if it is possible."""
         if not self.logic.volumes:
             return _("Load CTs of a patient first.")
         if action == NEW:
@@ -121,7 +122,7 @@ class LesionActions(Listener):
 
 
 def tipOf(action: str) -> str:
-    """What an action does."""
+    """The tool tip of an action: a sentence that says what the action does."""
     return {
         NEW: _("The next click in a slice view marks a new lesion."),
         CONFIRM: _("Confirm the proposed place."),
@@ -141,7 +142,7 @@ def tipOf(action: str) -> str:
 
 
 def nextStep(logic: FollowUpLogic) -> str:
-    """The next thing for the user to do."""
+    """A sentence that suggests the user's next step."""
     record = logic.record
     if not logic.volumes:
         return _(

@@ -22,9 +22,10 @@ _BUTTONS = {
 
 
 class LesionActionsPanel(Listener):
-    """ui: holds the buttons. say(sentence): why a key did nothing.
+    """Buttons and keys for the actions. ui: has the buttons. say(sentence): called with the reason if an action is not
+    possible, and with "" if it is.
 
-    Keys act in the window of `keyParent` while `setKeysEnabled`; in text fields the letters are text.
+    Keys work in the window of `keyParent` after `setKeysEnabled(True)`, but not while the user types in a text field.
     """
 
     def __init__(self, ui, choice: LesionActions, keyParent, say: Callable[[str], None]) -> None:
@@ -58,14 +59,14 @@ class LesionActionsPanel(Listener):
         self._keys = []
 
     def setKeysEnabled(self, enabled: bool) -> None:
-        """Let the keys act, or not."""
+        """Enable or disable the keys."""
         self._keysEnabled = enabled
         for key in self._keys:
             key.setEnabled(enabled)
         self._escape.setEnabled(enabled and self.logic.placing.active)
 
     def update(self) -> None:
-        """Enable the buttons of the possible actions; the tool tip of another button gives the reason."""
+        """Enable the buttons of possible actions. The tool tip of a disabled button says why it is disabled."""
         for name, button in self._buttons.items():
             reason = self.choice.whyNot(name)
             button.enabled = not reason
@@ -77,7 +78,7 @@ class LesionActionsPanel(Listener):
         ui.redoButton.toolTip = _("Repeat the step.") if history.canRedo else _("No step was taken back.")
 
     def run(self, name: str) -> None:
-        """Do an action, or say why it cannot be done."""
+        """Run an action, or say why it is not possible."""
         reason = self.choice.whyNot(name)
         self._say(reason)
         if reason:
@@ -88,7 +89,7 @@ class LesionActionsPanel(Listener):
             self.choice.run(name)
 
     def mergeMenu(self):
-        """A menu of the lesions that the chosen one may have merged with."""
+        """Fill and return the menu of lesions with which the chosen lesion may have merged."""
         lesion, study, menu = self.choice.lesion, self.choice.study, self._mergeMenu
         menu.clear()
         for other in self.choice.mergeChoices():

@@ -1,4 +1,4 @@
-"""Text, tool tip and colour of each cell of the table lesion x study."""
+"""Text, tool tip and colour of each cell in the table of lesions (rows) and studies (columns)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SEEN, _OPEN, _GONE = "\u2713", "\u25cb", "\u2715"
 
 @dataclass(frozen=True)
 class Cell:
-    """colour: of the background; None for the colour of the theme."""
+    """A cell of the table. colour: background colour; None for the default colour."""
 
     text: str
     tip: str = ""
@@ -29,7 +29,7 @@ class Cell:
 
 
 def cellOf(record: FollowUp, lesion: str, study: str) -> Cell:
-    """The cell of a lesion in a study."""
+    """The cell for one lesion in one study."""
     found = record.finding(lesion, study)
     if found is None:
         return Cell("", _("There is no finding here yet: prepare the scans, or mark the lesion."))
@@ -40,13 +40,13 @@ def cellOf(record: FollowUp, lesion: str, study: str) -> Cell:
         first = _("{sign} merged with {lesion}").format(sign=sign, lesion=found.into)
     error = None if found.guess is None or found.reviewed else found.guess.error_mm
     place = "" if error is None else f"\u00b1{error:.0f} mm"
-    # the error is the place's: behind the size it would read as the size's
+    # the error comes before the size, because it is the error of the place and not of the size
     second = f"{place} {sizeText(found.size)}".strip()
     return Cell(f"{first}\n{second}" if second else first, _tip(record, found, status), colour)
 
 
 def statusText(status: str) -> str:
-    """A status in the user's language."""
+    """A status of a lesion as a word in the user's language."""
     return {
         words.BASELINE: _("baseline"),
         words.NEW: _("new"),
@@ -66,7 +66,7 @@ def statusText(status: str) -> str:
 
 
 def sizeText(size: Measurement) -> str:
-    """Long by short axis; in brackets until a person accepts them."""
+    """The lengths of the axes in mm, the long axis first; in brackets until a person has accepted the axes."""
     text = "\u2009\u00d7\u2009".join(f"{math.dist(*axis):.0f}" for axis in size.axes.values())
     if not text:
         return ""
@@ -82,7 +82,7 @@ def lesionText(lesion: Lesion) -> str:
 
 
 def lesionTip(lesion: Lesion) -> str:
-    """The site of a lesion, and the lesion that it split off from."""
+    """The site of a lesion, and the name of the lesion from which it has split off, as sentences."""
     site = _("Site: {site}.").format(site=lesion.site) if lesion.site else ""
     split = _("Split off from {lesion}.").format(lesion=lesion.split_from) if lesion.split_from else ""
     return " ".join(part for part in (site, split) if part)
@@ -101,7 +101,7 @@ def categoryText(category: str) -> str:
 
 
 def numberText(value: float | None, form: str) -> str:
-    """A number in the format `form`; a dash for None."""
+    """A number in the format string `form`; a dash for None."""
     return "\u2013" if value is None else form.format(value)
 
 

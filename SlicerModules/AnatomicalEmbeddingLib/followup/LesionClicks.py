@@ -1,4 +1,4 @@
-"""Clicks in the slice views that mean one thing: the place of a lesion, or the two ends of an axis."""
+"""Read mouse clicks in slice views: one click for the place of a lesion, or two clicks for the ends of an axis."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ _INTERACTION, _SELECTION = "vtkMRMLInteractionNodeSingleton", "vtkMRMLSelectionN
 
 
 class LesionClicks:
-    """While it is active, the mouse places points in a node of its own, which is removed afterwards.
+    """Waits for clicks. While it waits, clicks place points in a temporary node, which is removed afterwards.
 
-    changed(): it has begun or ended. completed(lesion, kind, volumeNode, places): all clicks are done; places are
-    (n, 3) world mm, volumeNode is None where the clicked volume is unknown. lesion: the lesion that the clicks are for;
-    None for a new one. kind: the axis that is drawn, "" for a place. what: the text next to the mouse.
+    Signal changed(): waiting has begun or ended. Signal completed(lesion, kind, volumeNode, places): all clicks are
+    done; places are (n, 3) world RAS mm, volumeNode is None if the clicked volume is unknown. lesion: id of the lesion
+    that the clicks are for; None for a new lesion. kind: LONG or SHORT for an axis, "" for a place. what: the text next
+    to the mouse.
     """
 
     def __init__(self, scene) -> None:
@@ -33,11 +34,11 @@ class LesionClicks:
 
     @property
     def active(self) -> bool:
-        """Whether a click counts now."""
+        """True while it waits for clicks."""
         return self._node is not None
 
     def start(self, lesion: str | None, kind: str, what: str) -> None:
-        """Expect one click for a place, or two for an axis."""
+        """Start to wait for one click if `kind` is "", otherwise for the two clicks of an axis."""
         self.stop()
         mouse, selection = (self.scene.GetNodeByID(nodeId) for nodeId in (_INTERACTION, _SELECTION))
         persistence = mouse.GetPlaceModePersistence()
@@ -66,7 +67,7 @@ class LesionClicks:
         self.changed.emit()
 
     def stop(self) -> None:
-        """Give the mouse back, and forget a half placed axis."""
+        """Stop waiting, restore the mouse mode, and discard an axis with only one end."""
         if self._node is None:
             return
         node, self._node, self.what = self._node, None, ""
@@ -76,7 +77,7 @@ class LesionClicks:
         if node.GetDisplayNode() is not None:
             node.GetDisplayNode().SetVisibility(False)
         mouse, selection = (self.scene.GetNodeByID(nodeId) for nodeId in (_INTERACTION, _SELECTION))
-        if selection.GetActivePlaceNodeID() == node.GetID():  # else another tool has the mouse by now
+        if selection.GetActivePlaceNodeID() == node.GetID():  # otherwise another tool uses the mouse now
             mouse.SetPlaceModePersistence(self._before[2])
             selection.SetReferenceActivePlaceNodeClassName(self._before[0])
             selection.SetReferenceActivePlaceNodeID(self._before[1])
@@ -84,9 +85,9 @@ class LesionClicks:
         self.changed.emit()
 
     def poll(self) -> None:
-        """End when the user has left place mode, and remove used nodes. To be called a few times a second.
+        """Stop waiting if the user has left place mode, and remove used nodes. Call it a few times a second.
 
-        Nodes are not removed at once, because the view that placed the last point still works on them.
+        A node is not removed right after the last click, because the clicked view still uses the node then.
         """
         used, self._used = self._used, []
         for node in used:
@@ -99,7 +100,7 @@ class LesionClicks:
             self.stop()
 
     def _showOverItsScan(self, caller, event: str) -> None:
-        """Draw the point under the mouse, or an axis with one end, over its own scan only."""
+        """Draw the point under the mouse, or the unfinished axis, only over the scan in which it is placed."""
         over = self.scene.GetNodeByID(self._node.GetNthControlPointAssociatedNodeID(0) or "")
         if over is not None:
             Views.showOnlyIn(self._node.GetDisplayNode(), self.scene, over)

@@ -1,4 +1,4 @@
-"""Name, site and kind of the chosen lesion."""
+"""The form for the name, site and kind of the chosen lesion."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .LesionActions import LesionActions
 
 
 class LesionForm(Listener):
-    """ui: holds nameEdit, siteEdit, targetCheckBox, nodalCheckBox and splitSelector."""
+    """The form. ui: has formArea, nameEdit, siteEdit, targetCheckBox, nodalCheckBox and splitSelector."""
 
     def __init__(self, ui, choice: LesionActions) -> None:
         self.ui, self.logic, self.choice = ui, choice.logic, choice
@@ -23,7 +23,7 @@ class LesionForm(Listener):
         self._lesion = ""
         for name, textEdit in (("name", ui.nameEdit), ("site", ui.siteEdit)):
             textEdit.connect("editingFinished()", self._writer(name, textEdit))
-            textEdit.connect("returnPressed()", textEdit.clearFocus)  # the next key is one of the panel's
+            textEdit.connect("returnPressed()", textEdit.clearFocus)  # keys are shortcuts again
         ui.targetCheckBox.connect("toggled(bool)", lambda on: self._describe(target=on))
         ui.nodalCheckBox.connect("toggled(bool)", lambda on: self._describe(nodal=on))
         ui.splitSelector.connect("activated(int)", lambda n: self._describe(split_from=ui.splitSelector.itemData(n)))
@@ -32,7 +32,7 @@ class LesionForm(Listener):
         self.update()
 
     def update(self) -> None:
-        """Show the lesion as it is now."""
+        """Show the chosen lesion as it is now."""
         ui, record = self.ui, self.logic.record
         lesion = next((each for each in record.lesions if each.id == self.choice.lesion), None)
         with self._filling:
@@ -50,7 +50,7 @@ class LesionForm(Listener):
 
     def _writer(self, name: str, textEdit) -> Callable[[], None]:
         def write() -> None:
-            textEdit.modified = False  # no draft any more: an undo may replace it
+            textEdit.modified = False  # the text is saved, so an undo may replace it
             self._describe(**{name: textEdit.text.strip()})
 
         return write

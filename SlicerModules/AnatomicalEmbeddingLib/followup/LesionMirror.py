@@ -1,4 +1,4 @@
-"""A follow-up as nodes of the scene, and the changes that the user makes to them."""
+"""Show a follow-up as nodes of the scene, and report the changes that the user makes to these nodes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from .LesionNodes import AxisLine, LesionPoints, showAxes
 
 
 class LesionMirror:
-    """Changes of the user, in a view or in the Markups module: placed(study, place, lesion or None for a new one),
-    measured(lesion, study, long axis or None, short axis or None). Places are in the RAS mm of the volume.
-    reported(sentence): a deleted point or axis was put back.
+    """Keeps the nodes of a follow-up. Signals report changes that the user makes in a view or in the Markups module.
+
+    Signal placed(study, place, lesion): the user moved a lesion's point, or added a point (lesion is None). Signal
+    measured(lesion, study, longAxis, shortAxis): the user moved an end of an axis; an axis that the lesion lacks is
+    None. Signal reported(sentence): a deleted point or axis was restored. Places are in the RAS mm of the volume.
     """
 
     def __init__(self, scene) -> None:
@@ -32,9 +34,10 @@ class LesionMirror:
         self._ownViews = Views.OwnViews(scene)
 
     def show(self, record: FollowUp, volumes: Mapping[str, object], shown: Mapping[str, object]) -> None:
-        """Set points and lines as the record has them. While the user drags a point, this waits for `poll`.
+        """Set points and lines to the record's values. While the user drags a point, the change waits for `poll`.
 
-        volumes: by study key, for the points. shown: the volumes in views, for the lines of axes.
+        volumes: all volume nodes, by study key. shown: the volume nodes that views show, by study key; lines of axes
+        are drawn only in these volumes.
         """
         self._record, self._volumes, self._shown = record, dict(volumes), dict(shown)
         if self._inHand():
@@ -53,13 +56,13 @@ class LesionMirror:
         self.restrict()
 
     def restrict(self) -> None:
-        """Show each node in the views of its volume only."""
+        """Show each node only in the views of its own volume."""
         for each in (*self._points.values(), *self._lines):
             if each.node.GetDisplayNode() is not None:
                 Views.showOnlyIn(each.node.GetDisplayNode(), self.scene, each.volumeNode)
 
     def poll(self) -> None:
-        """Report additions, put back other edits of the lists, and follow the views. A few times a second."""
+        """Report added points, undo other edits of the lists, and follow the views. Call it a few times a second."""
         if self._inHand():
             return
         self._ownViews.follow()
@@ -70,7 +73,7 @@ class LesionMirror:
             self._report()
 
     def stop(self) -> None:
-        """Forget the nodes; they stay in the scene."""
+        """Stop observing the nodes. The nodes stay in the scene."""
         for observer in self._observers.values():
             observer.stop()
         self._record, self._volumes, self._shown = FollowUp(), {}, {}
@@ -78,7 +81,7 @@ class LesionMirror:
         self._edited = False
 
     def _report(self) -> None:
-        """Report changes from the Markups module, and restore the nodes. A deleted list reports no change."""
+        """Report changes made in the Markups module, and restore the nodes. A deleted list is restored silently."""
         record = self._record
         lists = [(study, points) for study, points in self._points.items() if self._isHere(points.node)]
         gone = [
@@ -113,7 +116,7 @@ class LesionMirror:
             )
 
     def _onEdited(self, index: int | None = None) -> None:
-        self._edited = True  # for `poll`: the view that did it still works on the node
+        self._edited = True  # `poll` reports the edit later: the view still uses the node
 
     def _onPointMoved(self, points: LesionPoints, index: int) -> None:
         lesion = points.lesionAt(index)

@@ -1,6 +1,6 @@
-"""Nodes that show lesions: a point list for each study, and a line for each axis in the studies that are shown.
+"""Nodes that show lesions: a point list for each study, and a line for each axis in the studies that views show.
 
-Reviewed lesions and confirmed axes are green, others amber.
+Reviewed lesions and confirmed axes are green. Unreviewed lesions and unconfirmed axes are amber.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from .StudyNodes import VOLUME_ROLE, addStudyNode, followVolume
 
 _LISTS = "vtkMRMLMarkupsFiducialNode"
 _TIMES = " \u00d7 "
-_LESIONS_ATTRIBUTE = "AnatomicalEmbedding.Lesions"  # of the list: JSON, control point ID -> lesion
-_END_SIZE = 1.4  # percent of the view
-_THICKNESS = 0.5  # of an end: MRML's fifth is less than a pixel in a small view, and nothing is drawn
+_LESIONS_ATTRIBUTE = "AnatomicalEmbedding.Lesions"  # attribute of the list: JSON, control point ID -> lesion id
+_END_SIZE = 1.4  # size of a line's ends, percent of the view's size
+_THICKNESS = 0.5  # relative to the size of an end; with MRML's default 0.2 the line is invisible in small views
 _LINES = "vtkMRMLMarkupsLineNode"
-_AXIS_ATTRIBUTE = "AnatomicalEmbedding.Axis"  # of the line: JSON [lesion, LONG or SHORT]
+_AXIS_ATTRIBUTE = "AnatomicalEmbedding.Axis"  # attribute of the line: JSON [lesion id, LONG or SHORT]
 
 
 @dataclass(frozen=True)
 class _Shown:
-    """The point of a lesion in a study."""
+    """The point that shows a lesion in a study."""
 
     lesion: str
     label: str
@@ -43,14 +43,14 @@ class _Shown:
 
 
 class LesionPoints:
-    """The point list `node` of the lesions in the study of `volumeNode`."""
+    """The point list `node` that shows the lesions of one study. `volumeNode` is the study's volume."""
 
     def __init__(self, node, volumeNode) -> None:
         self.node, self.volumeNode = node, volumeNode
 
     @classmethod
     def of(cls, scene, volumeNode) -> LesionPoints:
-        """The list that the scene holds for a volume, or a new one."""
+        """The point list that the scene has for a volume. If there is none, a new list is added."""
         for node in nodesOf(scene, _LISTS):
             if isLesionList(node) and node.GetNodeReference(VOLUME_ROLE) is volumeNode:
                 return cls(node, volumeNode)
@@ -59,18 +59,18 @@ class LesionPoints:
         display = node.GetDisplayNode()
         display.SetSelectedColor(*GREEN)
         display.SetColor(*AMBER)
-        display.SetGlyphTypeFromString("Cross2D")  # the lesion below stays in sight
+        display.SetGlyphTypeFromString("Cross2D")  # a cross does not hide the lesion
         return cls(node, volumeNode)
 
     @staticmethod
     def removeLeftovers(scene) -> None:
-        """Remove the lists whose volumes are gone."""
+        """Remove the point lists whose volumes were removed."""
         for node in nodesOf(scene, _LISTS):
             if isLesionList(node) and node.GetNodeReference(VOLUME_ROLE) is None:
                 removeNode(scene, node)
 
     def show(self, record: FollowUp, study: str) -> None:
-        """Set the points as the record has them, and remove all others."""
+        """Set the points to the record's lesions in this study, and remove all other points."""
         followVolume(self.node, self.volumeNode)
         wanted = [shown for lesion in record.lesions if (shown := _shown(record, lesion.id, study)) is not None]
         before = self.node.StartModify()  # one event for all changes
@@ -91,32 +91,32 @@ class LesionPoints:
         self.node.EndModify(before)
 
     def lesionAt(self, index: int) -> str:
-        """The lesion of a control point; "" for a point that the user added."""
+        """The lesion id of a control point; "" for a point that the user added."""
         return self._lesions().get(self.node.GetNthControlPointID(index), "")
 
     def unknownPoints(self) -> list[Point]:
-        """Places of the points that the user has added to the list."""
+        """Places, in the RAS mm of the volume, of the points that the user has added to the list."""
         added = [pointId for pointId, lesion in self._lesions().items() if not lesion]
         return [tuple(float(x) for x in fromNode(self.node, pointId)) for pointId in added]
 
     def missing(self, record: FollowUp, study: str) -> list[str]:
-        """Lesions whose points the user has deleted from the list."""
+        """Ids of the lesions whose points the user has deleted from the list."""
         here = set(self._lesions().values())
         return [each.id for each in record.lesions if each.id not in here and _shown(record, each.id, study)]
 
     def _lesions(self) -> dict[str, str]:
-        """Point ID -> lesion of the points that have a place, in order; "" for points that the user added."""
+        """Lesion id by point ID, for the points that have a position; "" for points that the user added."""
         lesions = json.loads(self.node.GetAttribute(_LESIONS_ATTRIBUTE))
         return {pointId: lesions.get(pointId, "") for pointId in definedIds(self.node)}
 
 
 def isLesionList(node) -> bool:
-    """Whether a point list shows lesions of a follow-up."""
+    """True if a point list shows lesions of a follow-up."""
     return node.GetAttribute(_LESIONS_ATTRIBUTE) is not None
 
 
 def _shown(record: FollowUp, lesionId: str, study: str) -> _Shown | None:
-    """The point of a lesion; None where it has no place, or the scan does not seem to show it."""
+    """The point to show for a lesion; None if the lesion has no place, or if its place is probably not in the scan."""
     found = record.finding(lesionId, study)
     status = status_of(record, lesionId, study)
     if found is None or found.point_ras is None or status == ABSENT:
@@ -132,7 +132,7 @@ def _shown(record: FollowUp, lesionId: str, study: str) -> _Shown | None:
 
 @dataclass(frozen=True)
 class AxisLine:
-    """A line of the scene, and the axis that it shows."""
+    """A line node that shows an axis of a lesion. kind: LONG or SHORT."""
 
     node: object
     volumeNode: object
@@ -141,14 +141,14 @@ class AxisLine:
 
     @property
     def axis(self) -> Axis | None:
-        """Its ends in the scene, in the RAS mm of the volume; None where an end was deleted."""
+        """The ends of the line as they are now, in the RAS mm of the volume; None if an end was deleted."""
         if self.node.GetNumberOfDefinedControlPoints() != 2:
             return None
         one, other = (tuple(self.node.GetNthControlPointPosition(n)) for n in range(2))
         return one, other
 
     def show(self, axis: Axis, confirmed: bool) -> None:
-        """Set the ends, and the colour: green for a confirmed axis, amber for another."""
+        """Set the ends of the line, and its colour: green for a confirmed axis, otherwise amber."""
         followVolume(self.node, self.volumeNode)
         if self.axis != axis:
             self.node.RemoveAllControlPoints()
@@ -157,12 +157,12 @@ class AxisLine:
         display, colour = self.node.GetDisplayNode(), GREEN if confirmed else AMBER
         display.SetColor(*colour)
         display.SetSelectedColor(*colour)
-        display.SetPointLabelsVisibility(False)  # the lesion's own label states the lengths
+        display.SetPointLabelsVisibility(False)  # the label of the lesion's point states the lengths
         self.node.SetDescription("measured" if confirmed else "carried over, not accepted")
 
 
 def axisLines(scene) -> list[AxisLine]:
-    """All lines that show axes."""
+    """All lines in the scene that show axes of lesions."""
     return [
         AxisLine(node, node.GetNodeReference(VOLUME_ROLE), *json.loads(node.GetAttribute(_AXIS_ATTRIBUTE)))
         for node in nodesOf(scene, _LINES)
@@ -171,7 +171,10 @@ def axisLines(scene) -> list[AxisLine]:
 
 
 def showAxes(scene, record: FollowUp, volumes: Mapping[str, object]) -> list[AxisLine]:
-    """Show the axes in these volumes, by study key, and remove all other lines. Returns the lines."""
+    """Show lines for all axes in these volumes, and remove all other lines of axes. Returns the shown lines.
+
+    volumes: volume nodes by study key.
+    """
     wanted = {
         (volume.GetID(), lesion.id, kind): (axis, lesion.findings[study].size.confirmed)
         for study, volume in volumes.items()
@@ -200,6 +203,6 @@ def _addLine(scene, volumeId: str, lesion: str, kind: str) -> AxisLine:
     node.GetMeasurement("length").SetPrintFormat("%.1f %s")
     display = node.GetDisplayNode()
     display.SetPropertiesLabelVisibility(False)  # MRML writes name and length across the lesion
-    display.SetGlyphScale(_END_SIZE)  # the lesion below stays in sight
+    display.SetGlyphScale(_END_SIZE)  # small ends do not hide the lesion
     display.SetLineThickness(_THICKNESS)
     return AxisLine(node, volume, lesion, kind)

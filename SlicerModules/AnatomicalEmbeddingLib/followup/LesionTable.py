@@ -1,4 +1,4 @@
-"""The table of lesions: a row for each, a column for each study in order of time."""
+"""The table of lesions: a row for each lesion, a column for each study in order of date."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from ..shared.Signal import Listener, Signal
 from .LesionActions import LesionActions
 from .LesionCells import cellOf, lesionText, lesionTip
 
-_MOST_STRETCHED = 4  # studies that share the panel's width; with more the table scrolls
+_MOST_STRETCHED = 4  # up to this number of studies fill the panel's width; with more studies the table scrolls
 _LEAST_ROWS, _MOST_ROWS = 3, 10
 _ROW_PX = 36
 
 
 class LesionTable(Listener):
-    """Shows the record; the current cell is the choice. opened(lesion, study): a cell was double clicked."""
+    """Shows the record. The current cell is the chosen lesion and study. Signal opened(lesion, study): emitted when the
+    user double clicks a cell.
+    """
 
     def __init__(self, parentLayout, choice: LesionActions) -> None:
         self.logic, self.choice = choice.logic, choice
@@ -39,7 +41,7 @@ class LesionTable(Listener):
         self.update()
 
     def setRoles(self, prior: str, current: str) -> None:
-        """Name the studies that are shown side by side in the headers."""
+        """Write "prior" and "current" into the headers of these studies. prior, current: study keys."""
         self.roles = {prior: _("prior"), current: _("current")}
         self.update()
 
@@ -85,7 +87,7 @@ class LesionTable(Listener):
 
 
 def fitColumns(table) -> None:
-    """Give all studies the same width; a few studies fill the width of the panel."""
+    """Set the column widths. A few studies share the width of the panel; many studies get the width of their text."""
     header = table.horizontalHeader()
     stretched = table.columnCount <= _MOST_STRETCHED + 1
     header.setSectionResizeMode(qt.QHeaderView.Stretch if stretched else qt.QHeaderView.ResizeToContents)

@@ -1,4 +1,4 @@
-"""Pairing of lesions that were marked separately in two studies: an offer in sentences, and the step once agreed."""
+"""Pair lesions that were marked separately in two studies. The pairs are offered as sentences; the user must agree."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PairingOffer:
-    """changes: sentences on the pairs, splits and mergers. notes: sentences on lesions that stay as they are."""
+    """Offered changes. changes: sentences about pairs, splits and mergers. notes: sentences about unchanged lesions."""
 
     changes: tuple[str, ...]
     notes: tuple[str, ...]
     assignment: RecordAssignment
-    basis: tuple  # the order of studies and the reviewed findings when the offer was made
+    basis: tuple  # order of studies and reviewed findings at the time of the offer
 
 
 class Pairing(Listener):
-    """changed(): the offer, or the reason why there can be none, may be another.
+    """Makes offers to pair lesions. Signal changed(): `offer` or `reason` may have changed.
 
-    offer: the present offer, or None; it is withdrawn when the findings behind it change.
+    offer: the present offer, or None. The offer is withdrawn when findings on which it is based change.
     """
 
     def __init__(self, logic: FollowUpLogic) -> None:
@@ -46,14 +46,14 @@ class Pairing(Listener):
         self.listen(logic.store.changed, lambda _volumeId: self.update())
 
     def setStudies(self, prior: str, current: str) -> None:
-        """Set the keys of the studies to compare; "" where no study is chosen."""
+        """Set the keys of the two studies to compare; "" if no study is chosen."""
         if (prior, current) != self._studies:
             self._studies = (prior, current)
             self.cancel()
 
     @property
     def reason(self) -> str:
-        """Why no offer can be made, as a sentence; "" where one can."""
+        """A sentence that says why no offer can be made; "" if an offer can be made."""
         logic, (one, other) = self.logic, self._studies
         if one not in logic.volumes or other not in logic.volumes:
             return _("Choose two studies as prior and current first.")
@@ -70,7 +70,7 @@ class Pairing(Listener):
         return ""
 
     def begin(self) -> None:
-        """Make an offer; the record stays. Raises AnatomicalEmbeddingError with the `reason` where none can be made."""
+        """Make an offer. The record does not change. Raises AnatomicalEmbeddingError if `reason` is not empty."""
         from AnatomicalEmbedding.followup.assignment import assign_in_record
 
         if reason := self.reason:
@@ -85,7 +85,7 @@ class Pairing(Listener):
         self._set(PairingOffer(tuple(_changes(record, found)), notes, found, _basisOf(record)))
 
     def agree(self) -> bool:
-        """Do the offered changes as one step to undo. Returns whether it was done."""
+        """Make the offered changes, as one step to undo. Returns True if the changes were made."""
         offer = self.offer
         self.cancel()
         return offer is not None and self.logic.apply(offer.assignment.put_into)
@@ -95,7 +95,7 @@ class Pairing(Listener):
         self._set(None)
 
     def update(self) -> None:
-        """Withdraw an offer that does not hold any longer. New proposals do not matter."""
+        """Withdraw the offer if reviewed findings have changed since it was made. New proposals have no effect."""
         holds = self.offer is not None and self.offer.basis == _basisOf(self.logic.record)
         self._set(self.offer if holds else None)
 
@@ -105,7 +105,7 @@ class Pairing(Listener):
 
 
 def _hasOwn(record: FollowUp, study: str, other: str) -> bool:
-    """Whether a person saw a lesion in a study that is not reviewed in the other one."""
+    """True if a lesion is reviewed and visible in `study` and not reviewed in the study `other`."""
     reviewed = [lesion.reviewed for lesion in record.lesions]
     return any(study in each and each[study].visible and other not in each for each in reviewed)
 
@@ -132,7 +132,7 @@ def _changes(record: FollowUp, found: RecordAssignment) -> Iterator[str]:
 
 
 def _notes(record: FollowUp, found: RecordAssignment) -> Iterator[str]:
-    """Sentences on lesions without partner."""
+    """Sentences about lesions without a partner in the other study."""
     earlier, later = (record.study(key).label for key in (found.earlier_study, found.later_study))
     sentences = {
         DISAPPEARED: _(

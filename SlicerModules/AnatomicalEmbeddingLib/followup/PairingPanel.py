@@ -1,4 +1,4 @@
-"""The offer to pair lesions, and its buttons."""
+"""The panel that shows the offer to pair lesions, with its buttons."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .Pairing import Pairing
 
 
 class PairingPanel(Pairing):
-    """ui: holds pairButton, and pairArea with pairLabel, agreeButton and cancelPairButton.
+    """Shows the offer in the panel, not in a dialog, so that the user can look at the lesions before agreeing.
 
-    The offer stays next to the views, so that the user can look at the lesions before agreeing. say(sentence): why no
-    offer was made.
+    ui: has pairButton, and pairArea with pairLabel, agreeButton and cancelPairButton. say(sentence): called with the
+    reason if no offer was made.
     """
 
     def __init__(self, ui, logic: FollowUpLogic, say: Callable[[str], None]) -> None:

@@ -1,4 +1,4 @@
-"""The table of RECIST sums and response of each study, and sentences on missing entries."""
+"""The table with the RECIST sum and response of each study, and sentences about missing entries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _GOOD = (recist.COMPLETE, recist.PARTIAL)
 
 
 class ResponsePanel(Listener):
-    """Shows the response; only findings and sizes that a person confirmed count."""
+    """Shows the response. It is computed only from findings and sizes that a person has confirmed."""
 
     def __init__(self, parentLayout, choice: LesionActions) -> None:
         self.logic, self.choice = choice.logic, choice
@@ -43,7 +43,7 @@ class ResponsePanel(Listener):
         self.update()
 
     def update(self) -> None:
-        """Show the record as it is now."""
+        """Show the response for the record as it is now."""
         record = self.logic.record
         found = recist.responses(record) if record.lesions else []
         table = self.table
@@ -66,7 +66,7 @@ class ResponsePanel(Listener):
         showText(self.missing, self._sentences(found))
 
     def _sentences(self, found: list[recist.Response]) -> str:
-        """Missing entries and remarks for the chosen study."""
+        """Missing entries and remarks for the chosen study, as HTML."""
         if not found:
             return _("Sums and response appear here once lesions are marked and measured.")
         here = next((each for each in found if each.study == (self.choice.study or self.choice.usual)), found[-1])

@@ -1,6 +1,6 @@
-"""Nodes of a follow-up in the scene: the key of each volume, markups in its studies, and the text node of the record.
+"""Nodes of a follow-up in the scene: the study key of each volume, markups in its studies, and the node of the record.
 
-A text node keeps the record as JSON, so that the scene saves and restores it.
+A text node stores the record as JSON, so that the record is saved and loaded with the scene.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ VOLUME_ROLE = "AnatomicalEmbedding.Volume"
 _KEY_ATTRIBUTE = "AnatomicalEmbedding.StudyKey"
 _FOLDER = "Lesions"
 _RECORD_CLASS = "vtkMRMLTextNode"
-_RECORD_ATTRIBUTE = "AnatomicalEmbedding.FollowUp"  # of the text node: the UID of the patient, or
+_RECORD_ATTRIBUTE = "AnatomicalEmbedding.FollowUp"  # attribute of the text node: the patient's UID, or _NOBODY
 _NOBODY = "-"
 
 
@@ -34,10 +34,10 @@ _NOBODY = "-"
 
 
 def keyedVolumes(scene) -> dict[str, object]:
-    """Key -> volume node of all CTs.
+    """Give each CT volume a unique key, and return all CT volume nodes by key.
 
-    The key is the UID of the DICOM series, or random. It is an attribute of the node, so that a saved scene keeps it;
-    of a node and its copy, the first keeps it.
+    The key is the UID of the DICOM series, or random if there is no UID. The key is stored as an attribute of the node,
+    so a saved scene keeps it. If a node and its copy have the same key, the copy gets a new key.
     """
     found: dict[str, object] = {}
     for volume in scans(scene):
@@ -50,7 +50,7 @@ def keyedVolumes(scene) -> dict[str, object]:
 
 
 def studiesOf(scene, patient: Patient) -> list[RecordStudy]:
-    """The studies of a patient for the record, in order. The volumes must have keys: see `keyedVolumes`."""
+    """Make the record's studies of a patient, in order. The volumes must have keys; see `keyedVolumes`."""
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
     studies = []
     for study in patient.studies:
@@ -62,7 +62,7 @@ def studiesOf(scene, patient: Patient) -> list[RecordStudy]:
 
 
 def inStudies(record: FollowUp, loaded: Iterable[RecordStudy], others: Iterable[RecordStudy]) -> FollowUp:
-    """The record with the loaded studies, and with each other study that holds a reviewed finding."""
+    """Set the studies of a record: all `loaded` studies, and those of `others` that have a reviewed finding."""
     loaded = list(loaded)
     keys = {study.key for study in loaded}
     reviewed = {key for lesion in record.lesions for key in lesion.reviewed}
@@ -71,7 +71,7 @@ def inStudies(record: FollowUp, loaded: Iterable[RecordStudy], others: Iterable[
 
 
 def _seriesUid(scene, volumeNode) -> str:
-    """DICOM series instance UID of a volume; "" without one."""
+    """DICOM series instance UID of a volume; "" if the volume has none."""
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
     item = hierarchy.GetItemByDataNode(volumeNode)
     return hierarchy.GetItemUID(item, UID) if item else ""
@@ -81,7 +81,7 @@ def _seriesUid(scene, volumeNode) -> str:
 
 
 def addStudyNode(scene, className: str, name: str, volumeNode):
-    """Add a markups node in the folder of lesions next to its volume. The mouse does not place points in it."""
+    """Add a markups node for a volume, in the folder "Lesions". The mouse places no points in the new node."""
     with keepingPlaceNode(scene):
         node = scene.AddNewNodeByClass(className, name)
     node.CreateDefaultDisplayNodes()
@@ -91,7 +91,7 @@ def addStudyNode(scene, className: str, name: str, volumeNode):
 
 
 def followVolume(node, volumeNode) -> None:
-    """Put a node below the transform of the volume, so that its coordinates are the RAS mm of the volume."""
+    """Give a node the parent transform of the volume, so that the node's coordinates are the RAS mm of the volume."""
     if node.GetTransformNodeID() != volumeNode.GetTransformNodeID():
         node.SetAndObserveTransformNodeID(volumeNode.GetTransformNodeID())
 
@@ -100,12 +100,13 @@ def followVolume(node, volumeNode) -> None:
 
 
 def findRecord(scene, patient: Patient, keys: Iterable[str]) -> tuple[object | None, FollowUp, list[str]]:
-    """Find the node with the follow-up of a patient.
+    """Find the node that stores the follow-up of a patient.
 
-    The node has the UID of the patient, or else shares the most studies with `keys`.
+    This is the node with the UID of the patient. If there is none, it is the node with the most studies of `keys`.
 
     Returns:
-        The node, its record, and sentences on nodes that cannot be read; (None, empty record, ...) without such a node.
+        The node, its record, and a sentence for each node that cannot be read. Without a node: (None, empty record,
+        sentences).
     """
     most, best, problems = 0, (None, FollowUp()), []
     for node in nodesOf(scene, _RECORD_CLASS):
@@ -114,7 +115,7 @@ def findRecord(scene, patient: Patient, keys: Iterable[str]) -> tuple[object | N
             continue
         try:
             record = from_json(json.loads(node.GetText() or "null"))
-        except (AnatomicalEmbeddingError, ValueError) as error:  # ValueError: no JSON
+        except (AnatomicalEmbeddingError, ValueError) as error:  # ValueError: the text is not JSON
             problems.append(f"{node.GetName()}: {error} It stays in the scene, and a new follow-up begins.")
             continue
         studies = {study.key for study in record.studies} | {key for each in record.lesions for key in each.findings}
@@ -125,7 +126,7 @@ def findRecord(scene, patient: Patient, keys: Iterable[str]) -> tuple[object | N
 
 
 def createRecord(scene, patient: Patient):
-    """Add a node for the follow-up of a patient, below the patient in the subject hierarchy."""
+    """Add a text node for the record of a patient, below the patient in the subject hierarchy."""
     node = scene.AddNewNodeByClass(_RECORD_CLASS, f"Follow-up of {patient.name}" if patient.name else "Follow-up")
     node.SetAttribute(_RECORD_ATTRIBUTE, patient.uid or _NOBODY)
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
@@ -135,5 +136,5 @@ def createRecord(scene, patient: Patient):
 
 
 def writeRecord(node, record: FollowUp) -> None:
-    """Write a record into its node."""
+    """Write a record into its text node."""
     node.SetText(json.dumps(to_json(record), ensure_ascii=False, allow_nan=False))

@@ -1,7 +1,7 @@
-"""Studies of each patient in the order of their dates.
+"""The studies of each patient, sorted by date.
 
-Patients and dates are read from the subject hierarchy, where DICOM import puts them. A date set by hand, an attribute
-of the volume node, counts before the date in DICOM.
+Patients and dates are read from the subject hierarchy, where the DICOM import writes them. The user can set a date; it
+is stored as an attribute of the volume node and replaces the date from DICOM.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _HAND_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 @dataclass(frozen=True)
 class Study:
-    """A volume and its date; None where the date is unknown. byHand: the user gave the date. note: a sentence where
-    the user should correct the date, else "".
+    """A volume and its date (None if unknown). byHand: True if the user set the date. note: a sentence if the user
+    should correct the date, otherwise "".
     """
 
     volume: object
@@ -41,8 +41,8 @@ class Study:
 
 @dataclass(frozen=True)
 class Patient:
-    """key: unique; "" for the volumes without a patient. studies: by date, undated ones last. uid: the patient's UID in
-    DICOM, "" without one.
+    """A patient with all studies. key: unique key; "" for the group of volumes without a patient. studies: sorted by
+    date, studies without a date last. uid: the patient's UID in DICOM, "" if there is none.
     """
 
     key: str
@@ -55,27 +55,27 @@ class Patient:
         return [study.volume for study in self.studies]
 
     def after(self, volumeNode) -> list[Study]:
-        """All studies but the one of this volume, in order."""
+        """All studies except the study of this volume, in order."""
         return [study for study in self.studies if study.volume is not volumeNode]
 
     def lastAfter(self, volumeNode):
-        """The volume to compare with: the last dated one, else the last; None where there is no other."""
+        """The default volume to compare with: the last of the other studies, if possible one with a date, or None."""
         others = self.after(volumeNode)
         dated = [study for study in others if study.date is not None]
         return (dated or others)[-1].volume if others else None
 
     def inOrder(self, earlier, later) -> bool:
-        """Whether one volume comes before another."""
+        """True if the volume `earlier` comes before the volume `later`."""
         return self.volumes.index(earlier) < self.volumes.index(later)
 
     @property
     def usualPair(self) -> tuple:
-        """Prior and current until the user chooses: the first and the last study."""
+        """The default pair (prior, current): the volumes of the first and the last study."""
         return self.volumes[0], self.lastAfter(self.volumes[0])
 
 
 def patients(scene) -> list[Patient]:
-    """The patients of all CTs, in the order of the scene; the volumes without a patient come last, together."""
+    """The patients of all CT volumes, in the order of the scene. All volumes without a patient form the last group."""
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
     volumes: dict[int, list] = {}
     for volume in scans(scene):
@@ -89,14 +89,14 @@ def patients(scene) -> list[Patient]:
 
 
 def ancestorOf(scene, volumeNode, level: str) -> int:
-    """The item of PATIENT or STUDY that a volume belongs to; 0 without one."""
+    """The subject hierarchy item of a volume's patient or study (level: PATIENT or STUDY); 0 if there is none."""
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
     item = hierarchy.GetItemByDataNode(volumeNode)
     return hierarchy.GetItemAncestorAtLevel(item, level) if item else 0
 
 
 def studyOf(scene, volumeNode) -> Study:
-    """The study of a volume."""
+    """The study of a volume, with its date or a note about the date."""
     given = date_of(volumeNode.GetAttribute(DATE_ATTRIBUTE) or "")
     if given is not None:
         return Study(volumeNode, given, True, "")
@@ -110,7 +110,7 @@ def studyOf(scene, volumeNode) -> Study:
 
 
 def setDate(volumeNode, text: str) -> None:
-    """Set the date of a study, YYYY-MM-DD; "" restores the date of DICOM. Raises ValueError, a sentence, otherwise."""
+    """Set the date of a study. text: YYYY-MM-DD; "" restores the date from DICOM. Raises ValueError for other texts."""
     text = text.strip()
     if not text:
         volumeNode.RemoveAttribute(DATE_ATTRIBUTE)
@@ -121,7 +121,7 @@ def setDate(volumeNode, text: str) -> None:
 
 
 def _storedDate(scene, volumeNode) -> str:
-    """The study date of the nearest item at or above a volume that has one, else ""."""
+    """The study date of the volume's subject hierarchy item or of its nearest ancestor with a date; "" if none."""
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
     name = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMStudyDateAttributeName()
     item = hierarchy.GetItemByDataNode(volumeNode)

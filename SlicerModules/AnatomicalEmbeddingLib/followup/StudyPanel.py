@@ -1,4 +1,4 @@
-"""The choice of the patient, and of the two studies that are compared."""
+"""The panel in which the user chooses the patient and the two studies to compare."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .StudyOrder import Patient, Study, patients
 
 
 class StudyPanel:
-    """ui: holds patientSelector, priorSelector, currentSelector, noteLabel and showButton.
+    """The selectors. ui: has patientSelector, priorSelector, currentSelector, noteLabel and showButton.
 
-    chosen(prior, current): the volumes that the user has chosen; None for a volume that is open or has gone.
+    Signal chosen(prior, current): the volumes that the user has chosen; None if no volume is chosen.
     """
 
     def __init__(self, ui, scene) -> None:
@@ -26,7 +26,7 @@ class StudyPanel:
         ui.currentSelector.connect("activated(int)", self._onCurrent)
 
     def show(self, found: Sequence[Patient], patient: Patient | None, prior, current) -> None:
-        """Show the patients, the chosen one (None: no patient is chosen), and the two studies."""
+        """Show all patients, the chosen patient (or None), and the volumes of the two chosen studies (or None)."""
         ui, self._prior, self._current = self.ui, prior, current
         names = [(each.key, each.name or _("(no patient in the subject hierarchy)")) for each in found]
         fillComboBox(ui.patientSelector, names, patient and patient.key)
@@ -60,5 +60,5 @@ class StudyPanel:
 
 
 def _entries(studies: Sequence[Study]) -> list[tuple[str, str]]:
-    """Entries of a combo box: the ID of the volume, and date and name."""
+    """Entries of a combo box: (ID of the volume, date and name of the study)."""
     return [(s.volume.GetID(), f"{s.dateText or _('no date')}   {s.volume.GetName()}") for s in studies]

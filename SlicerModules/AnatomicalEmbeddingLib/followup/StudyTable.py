@@ -1,4 +1,4 @@
-"""The table of the studies of a patient: date, scan, and progress of its preparation. Dates can be typed."""
+"""The table of a patient's studies: date, scan, and progress of the scan's preparation. The user can edit dates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LEAST_ROWS, _MOST_ROWS = 2, 6
 
 
 class StudyTable(Listener):
-    """changed(): a date was set. reported(sentence): the typed text is not a date."""
+    """The table. Signal changed(): the user set a date. Signal reported(sentence): the user typed an invalid date."""
 
     def __init__(self, parentLayout, session: Session) -> None:
         self.session = session
@@ -38,7 +38,7 @@ class StudyTable(Listener):
         self.listen(session.ticked, self.update)
 
     def show(self, patient: Patient | None, prior, current) -> None:
-        """Show the studies of a patient, and which are prior and current; None: no studies."""
+        """Show the studies of a patient (None: an empty table). prior, current: volumes of the compared studies."""
         self._studies = patient.studies if patient is not None else ()
         self._prior, self._current = prior, current
         self.update()
@@ -68,7 +68,7 @@ class StudyTable(Listener):
         try:
             setDate(self._studies[item.row()].volume, item.text())
         except ValueError as error:
-            self.update()  # the date before
+            self.update()  # restore the earlier date
             self.reported.emit(str(error))
             return
         self.changed.emit()

@@ -1,1 +1,1 @@
-"""A patient's studies by date, and lesions over time."""
+"""Follow-up: a patient's studies in order of date, and the lesions in each study."""

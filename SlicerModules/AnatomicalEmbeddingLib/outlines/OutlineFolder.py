@@ -1,6 +1,6 @@
-"""The folder in which scans are outlined: examples and scans as files, the training, and the results.
+"""The working folder for outlines: files of the examples and scans, the training run, and the results.
 
-A file that would not change is not written again, so that a run that was stopped continues.
+A file whose content would not change is not written again. Therefore a stopped run can continue.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from AnatomicalEmbedding.files import free_name, once_a_change, write_text
 if TYPE_CHECKING:
     from ..shared.VolumeNodes import Snapshot
 
-_RECORD = "outlines.json"  # marks the folder as ours, and lists the scans in it
+_RECORD = "outlines.json"  # shows that this module made the folder; lists the scans in the folder
 
 
 class OutlineFolder:
-    """examples, scans, results: folders in it."""
+    """The working folder `path`. examples, scans, results: paths of its three subfolders."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -44,9 +44,9 @@ class OutlineFolder:
             raise AnatomicalEmbeddingError(f"{self.path}: {reason}; choose another folder.") from None
 
     def prepare(self, names: Sequence[str]) -> None:
-        """Make the folder, and remove the files of scans that are not among `names`.
+        """Make the folder and its subfolders, and remove the files of scans that are not among `names`.
 
-        Raises AnatomicalEmbeddingError where it cannot be used.
+        Raises AnatomicalEmbeddingError if the folder cannot be used.
         """
         if not self.path.is_absolute():
             raise AnatomicalEmbeddingError(f"{self.path}: give the whole path of the folder.")
@@ -67,7 +67,10 @@ class OutlineFolder:
     def write(
         self, name: str, scan: Snapshot, labels: np.ndarray | None = None, structures: Sequence[str] = ()
     ) -> None:
-        """Write a scan to be outlined, or with labels (k, j, i) as an example. Raises AnatomicalEmbeddingError."""
+        """Write a scan as an example if `labels` (k, j, i) are given, otherwise as a scan to be outlined.
+
+        labels: 0, or 1 + the index in `structures`. Raises AnatomicalEmbeddingError if the scan cannot be written.
+        """
         from AnatomicalEmbedding.segmentation.files import write_nifti
 
         volume = scan.volume()
@@ -87,31 +90,31 @@ class OutlineFolder:
                     path.replace(old)
 
     def run(self) -> Path:
-        """The folder of a training on exactly the present examples; reads all of them."""
+        """The folder of the training run for the present examples. The name depends on the content of their files."""
         digest = hashlib.sha256()
         for path in sorted(self.examples.iterdir()):
             digest.update(path.name.encode() + path.read_bytes())
         return self.path / f"run-{digest.hexdigest()[:8]}"
 
     def table(self) -> dict[str, list[dict[str, str]]]:
-        """The rows of the table of results, by name of the scan's files; empty before the first is written."""
+        """The rows of the table of results, by file name of the scan without ending. Empty if no table exists yet."""
         try:
             return _table(self.results / "volumes.csv")
         except OSError:
             return {}
 
     def outlined(self, run: Path) -> list[str]:
-        """Names of the scans that were outlined by this training."""
+        """File names (without ending) of the scans that were outlined after this training run had ended."""
         trained = _timeOf(run / "segmenter.safetensors")
         return [name for name in self.table() if _timeOf(self.labels(name)) >= trained > 0]
 
     def labels(self, name: str) -> Path:
-        """The file of a scan's outlines."""
+        """Path of the file with a scan's outlines."""
         return self.results / f"{name}.seg.nrrd"
 
 
 def fileNames(names: Sequence[str]) -> list[str]:
-    """Names of nodes as names of files, without two alike."""
+    """Make a unique file name for each node name. Characters that file names should not hold become "_"."""
     found: list[str] = []
     for name in names:
         plain = re.sub(r"[^\w-]+", "_", name).strip("_") or "scan"
@@ -128,11 +131,11 @@ def _table(path: Path) -> dict[str, list[dict[str, str]]]:
 
 
 def _timeOf(path: Path) -> float:
-    """When a file was written last; 0 where it is missing."""
+    """Time of the last change of a file, in seconds since 1970; 0 if the file is missing."""
     return path.stat().st_mtime if path.exists() else 0.0
 
 
 def _remove(folder: Path, name: str) -> None:
-    """Remove the files of a scan."""
+    """Remove all files of the scan `name` from a folder."""
     for end in (".nii.gz", ".seg.nii.gz", ".labels.json"):
         (folder / f"{name}{end}").unlink(missing_ok=True)

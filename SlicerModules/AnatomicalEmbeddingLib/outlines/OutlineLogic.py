@@ -1,4 +1,4 @@
-"""Segment the rest like these: learns from segmentations of a few scans and outlines the others, in the background."""
+"""Segment the rest like these: learn from the segmentations of a few scans and outline others, in the background."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from . import OutlineNodes
 from .OutlineFolder import OutlineFolder, fileNames
 from .OutlineNodes import labelsOf, outlinedScans, titlesAndColours
 
-_SAVED = 0.05  # share of the progress, when the process starts
-_TRAINING, _SCAN = 120, 12  # seconds of the training and of a scan, on a processor of two cores
+_SAVED = 0.05  # fraction of the progress bar that writing the files takes
+_TRAINING, _SCAN = 120, 12  # seconds that the training takes, and that each scan takes, on a processor with two cores
 _PROGRESS = re.compile(r"^anatemb: (\d+) % (.*)$")
 _SKIPPED = "anatemb: skipped: "
 
 
 class OutlineProcess(EngineProcess):
-    """A command of the engine that learns from outlines or draws them.
+    """Runs a command of the engine that learns from outlines or draws outlines.
 
-    progress: share (0..1) and step that it printed last. skipped: sentences about scans that it could not outline.
-    problem: why it ended early, a sentence; "" otherwise.
+    progress: the fraction done (0 to 1) and the name of the present step. skipped: a sentence for each scan that could
+    not be outlined. problem: a sentence that says why the command ended early; "" if it did not.
     """
 
-    mostMinutes: float | None = None  # for learning; None: as long as it needs
+    mostMinutes: float | None = None  # time limit for learning; None: no limit
     progress, problem = (0.0, ""), ""
 
     def start(self, words: Sequence[str], folder: OutlineFolder, choice: Choice) -> None:
-        """Start `anatemb segment` with these words. Raises AnatomicalEmbeddingError or OSError where it cannot."""
+        """Start `anatemb segment` with `words` as arguments. Raises AnatomicalEmbeddingError or OSError on failure."""
         self.progress, self.problem = (0.0, "starting"), ""
         self.skipped: list[str] = []
         kept = {"ANATEMB_CACHE": choice.cacheFolder} if choice.cacheFolder else {}
@@ -51,15 +51,17 @@ class OutlineProcess(EngineProcess):
     def onEnded(self, code: int, lines: Sequence[str], stopped: bool) -> None:
         if stopped:
             self.problem = "Stopped; Segment continues where it stopped."
-        elif code and not self.skipped:  # a skipped scan gives a code as well
+        elif code and not self.skipped:  # the code is also nonzero if scans were skipped
             self.problem = stopReason(code, lines)
 
 
 class OutlineLogic(SceneJob):
-    """changed(): a scan was outlined, or the work has begun or ended. reported(sentence): to be read.
+    """Outlines scans in the background. First a background thread writes examples and scans to a folder. Then a
+    separate process learns and outlines the scans. Each finished outline is added to the scene. With the same examples
+    and the same folder, stopped work continues where it stopped.
 
-    Scans and examples are written to a folder, in a background thread; a process learns and outlines; outlines come
-    into the scene one by one. The same examples and folder again: the work continues where it stopped.
+    Signal changed(): a scan was outlined, or the work has begun or ended. Signal reported(sentence): a message for the
+    user.
     """
 
     def __init__(self, scene, pythonCommand: Sequence[str]) -> None:
@@ -70,27 +72,27 @@ class OutlineLogic(SceneJob):
 
     @property
     def busy(self) -> bool:
-        """Is anything saved, learned or outlined, or a process not ended yet?"""
+        """True while files are written or a process runs."""
         return super().busy or self.process.running
 
     def poll(self) -> None:
-        """Continue, and let outlines follow views; to be called a few times a second."""
+        """Continue the work, and show outlines in the views of their scans. Call it a few times a second."""
         self._ownViews.follow()
         self.process.poll()
         super().poll()
 
     def stop(self) -> None:
-        """Let the process save and end; outlines that were made stay, and the same start continues."""
+        """Ask the process to save its state and end. Finished outlines are kept, and a later start continues."""
         if self.process.running:
-            self.process.stop()  # `_outline` ends with the process
+            self.process.stop()  # then `_outline` ends too
             self.showProgress(self.progress[0], "stopping")
         else:
             self.cancel()
 
     def rest(self, segmentations: Sequence, volumes: Sequence) -> list:
-        """The volumes to be outlined: all with voxels that are not the scan of an example.
+        """The volumes to be outlined: all `volumes` that have voxels and on which no example was drawn.
 
-        Raises PointsError for segmentations that are no examples, and where no segmentation or no volume is left.
+        Raises PointsError if a segmentation cannot be an example, or if no segmentation or no volume remains.
         """
         if not segmentations:
             raise PointsError("Tick the segmentations to learn from.")
@@ -101,14 +103,15 @@ class OutlineLogic(SceneJob):
         return rest
 
     def segmentRest(self, segmentations: Sequence, volumes: Sequence, folder: str, choice: Choice) -> bool:
-        """Learn from segmentations, each on its own scan, and outline the rest of the volumes.
+        """Start to learn from segmentations, and to outline the volumes that have no segmentation.
 
         Args:
-            folder: for files, new or of an earlier run.
+            segmentations: the examples, each drawn on a different scan.
+            folder: path of the working folder: new, empty, or from an earlier run.
             choice: weights, device and folder of maps.
 
         Returns:
-            False where it cannot start; `reported` states why.
+            False if the work cannot start; `reported` states why.
         """
         if self.busy:
             return False
@@ -122,7 +125,7 @@ class OutlineLogic(SceneJob):
             self.reported.emit(str(error))
             return False
         for volume, segmentation in outlined:
-            if segmentation.GetDisplayNode() is not None:  # other scans get outlines of the same colours
+            if segmentation.GetDisplayNode() is not None:  # outlines of other scans look the same
                 Views.showOnlyIn(segmentation.GetDisplayNode(), self.scene, volume)
         examples = dict(zip(names, outlined, strict=False))
         scans = dict(zip(names[len(outlined) :], rest, strict=True))
@@ -130,7 +133,7 @@ class OutlineLogic(SceneJob):
         return True
 
     def _outline(self, folder: OutlineFolder, examples: Mapping, scans: dict, looks: Mapping, choice: Choice) -> Steps:
-        """examples (volume, segmentation) and scans (volumes): by name of their files."""
+        """The steps of the work. examples: (volume, segmentation) by file name. scans: volumes by file name."""
         try:
             with folder.namingErrors():
                 yield from self._save(folder, examples, scans)
@@ -153,7 +156,7 @@ class OutlineLogic(SceneJob):
             self.process.stop()
 
     def _save(self, folder: OutlineFolder, examples: Mapping, scans: dict) -> Steps:
-        """Write all scans; a volume that cannot be written is reported and removed from `scans`."""
+        """Write all examples and scans. A scan that cannot be written is reported and removed from `scans`."""
         volumes = {name: volume for name, (volume, _segmentation) in examples.items()} | scans
         for number, (name, volume) in enumerate(volumes.items()):
             try:
@@ -168,9 +171,10 @@ class OutlineLogic(SceneJob):
                 self.reported.emit(str(error))
 
     def _follow(self, part: tuple[float, float], each: Callable[[], object] = lambda: None) -> Steps:
-        """Show the process's progress until it ends, and call `each` at each poll; skipped scans are reported.
+        """Show the progress of the process until it ends, and call `each` at each poll. Then report skipped scans.
 
-        Raises AnatomicalEmbeddingError where the process was stopped or has failed.
+        part: start and end of the progress bar's range. Raises AnatomicalEmbeddingError if the process was stopped or
+        failed.
         """
         while self.process.running:
             each()
@@ -183,7 +187,7 @@ class OutlineLogic(SceneJob):
             raise AnatomicalEmbeddingError(self.process.problem)
 
     def _addNext(self, folder: OutlineFolder, run: Path, left: dict, looks: Mapping) -> bool:
-        """Add the next written outlines to the scene, and remove their scan from `left`; False without new outlines."""
+        """Add the outlines of one finished scan to the scene. Remove the scan from `left`. False if none is ready."""
         name = next((name for name in folder.outlined(run) if name in left), None)
         if name is None:
             return False

@@ -1,4 +1,4 @@
-"""Segmentation nodes: examples, each drawn on a scan, and outlines, each with the rows of the table of results."""
+"""Segmentation nodes: examples that the user drew, and outlines, which store their rows of the table of results."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ if TYPE_CHECKING:
     from .OutlineFolder import OutlineFolder
 
 VOLUME_ROLE = "AnatomicalEmbedding.OutlinedVolume"
-_ROWS = "AnatomicalEmbedding.Outlines"  # attribute: JSON, rows of the table of results
+_ROWS = "AnatomicalEmbedding.Outlines"  # node attribute: rows of the table of results as JSON
 _COLOURLESS = (0.9, 0.7, 0.3)
 ABSENT, CUT = "absent", "cut"
 Colour = tuple[float, float, float]
 
 
 def outlinedScans(segmentations: Sequence) -> list[tuple]:
-    """(volume, segmentation) of each example. Raises PointsError for one without a scan, and for two of one scan."""
+    """Find the scan of each example. Returns (volume, segmentation) pairs.
+
+    Raises PointsError if a segmentation has no scan, or if two segmentations have the same scan.
+    """
     found: dict[str, tuple] = {}
     for node in segmentations:
         volume = node.GetNodeReference(slicer.vtkMRMLSegmentationNode.GetReferenceImageGeometryReferenceRole())
@@ -47,10 +50,10 @@ def outlinedScans(segmentations: Sequence) -> list[tuple]:
 
 
 def labelsOf(volume, segmentation) -> tuple[np.ndarray, list[str]]:
-    """Read the segments on the volume's voxels; where segments overlap, the later one is kept.
+    """Read the segments on the volume's voxel grid. Where segments overlap, the last segment is kept.
 
     Returns:
-        (k, j, i) uint8, 0 or 1 + the number of a structure, and the names of the structures.
+        (k, j, i) uint8: 0, or 1 + the index of the structure in the second value; and the names of the structures.
 
     Raises:
         PointsError: no segment has voxels in the volume.
@@ -70,7 +73,7 @@ def labelsOf(volume, segmentation) -> tuple[np.ndarray, list[str]]:
 
 
 def titlesAndColours(segmentations: Sequence) -> dict[str, tuple[str, Colour]]:
-    """Name and colour of the first segment of each structure, which outlines of other scans get as well."""
+    """Name and colour of the first segment of each structure. New outlines get the same names and colours."""
     found: dict[str, tuple[str, Colour]] = {}
     for node in segmentations:
         for segmentId in segmentIds(node):
@@ -81,7 +84,7 @@ def titlesAndColours(segmentations: Sequence) -> dict[str, tuple[str, Colour]]:
 
 @dataclass(frozen=True, eq=False)
 class OutlineRow:
-    """One structure of one scan. doubt: the larger, the sooner a person should check it; None for an absent one."""
+    """One structure in one scan. doubt: the user should check large values first; None for an absent structure."""
 
     node: object
     volume: object
@@ -93,10 +96,10 @@ class OutlineRow:
 
 
 def addOutlines(scene, volumeNode, folder: OutlineFolder, name: str, looks: Mapping[str, tuple[str, Colour]]) -> None:
-    """Make a segmentation node of a scan's outlines, unless the scene has the same; earlier ones are hidden.
+    """Add a segmentation node with a scan's outlines, and hide the scan's earlier outlines.
 
-    name: of the scan's files. looks: title and colour of each structure. Raises AnatomicalEmbeddingError for a damaged
-    file.
+    Does nothing if the scene already has these outlines. name: file name of the scan without ending. looks: title and
+    colour of each structure. Raises AnatomicalEmbeddingError if the file is damaged.
     """
     from AnatomicalEmbedding.segmentation.files import read_segments
 
@@ -124,7 +127,7 @@ def addOutlines(scene, volumeNode, folder: OutlineFolder, name: str, looks: Mapp
 
 
 def rowsIn(scene) -> list[OutlineRow]:
-    """The rows of all outlines, the most doubtful first, absent structures last."""
+    """The rows of all outlines in the scene. The largest doubt comes first, absent structures come last."""
     rows = []
     for node in _outlines(scene):
         volume = node.GetNodeReference(VOLUME_ROLE)
@@ -137,7 +140,7 @@ def rowsIn(scene) -> list[OutlineRow]:
 
 
 def jumpTo(scene, row: OutlineRow) -> None:
-    """Centre the views of a scan on a structure; a scan that no view shows is shown in all."""
+    """Centre the views of a scan on a structure. If no view shows the scan, all views are set to show it."""
     if not Views.viewsOf(scene, row.volume):
         Views.show(scene, row.volume)
     for segmentId in segmentIds(row.node):

@@ -1,4 +1,4 @@
-"""The section "Segment the rest like these": examples to tick, progress, and a table with doubtful outlines first."""
+"""The section "Segment the rest like these": examples to tick, a progress bar, and the table of outlines to check."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from ..shared.Signal import Listener, Signal
 from . import OutlineNodes
 from .OutlineLogic import OutlineLogic
 
-_FOLDER = "outlineFolder"  # key of the setting
+_FOLDER = "outlineFolder"  # key of the setting that keeps the folder
 
 
 class OutlinePanel(Listener):
-    """ui: the widgets by name. choice(): weights, device and folder of maps.
+    """Controls an OutlineLogic. Signal changed(): emitted when the user ticks or unticks an example.
 
-    changed(): the user has ticked other examples.
+    ui: the widgets by name. choice(): returns the chosen weights, device and folder of maps.
     """
 
     def __init__(self, ui, logic: OutlineLogic, choice: Callable[[], Choice]) -> None:
@@ -54,7 +54,7 @@ class OutlinePanel(Listener):
 
     @property
     def folder(self) -> str:
-        """The folder for files that was last chosen on this computer."""
+        """Path of the working folder that was last chosen on this computer, or the default folder."""
         return ModuleSettings.value(_FOLDER, "") or str(Path.home() / "AnatomicalEmbedding" / "outlines")
 
     @property
@@ -63,12 +63,12 @@ class OutlinePanel(Listener):
         return list(self.ui.outlineExamplesSelector.checkedNodes())
 
     def setVolumes(self, nodes: Sequence) -> None:
-        """Set the scans that are chosen in the module."""
+        """Set the scans that the user has chosen in the module."""
         self._volumes = list(nodes)
         self.update()
 
     def setExamples(self, nodes: Sequence) -> None:
-        """Tick these segmentations."""
+        """Tick only these segmentations."""
         selector = self.ui.outlineExamplesSelector
         with self._showing:
             for node in nodesOf(self.logic.scene, "vtkMRMLSegmentationNode"):
@@ -78,7 +78,7 @@ class OutlinePanel(Listener):
         self.update()
 
     def onSegment(self) -> None:
-        """Learn and outline, or stop."""
+        """Start to learn and outline; if the work already runs, stop it."""
         if self.logic.busy:
             self.logic.stop()
         else:
@@ -87,14 +87,14 @@ class OutlinePanel(Listener):
         self.update()
 
     def poll(self) -> None:
-        """Continue; to be called a few times a second."""
+        """Continue the work and show its progress. Call it a few times a second."""
         self.logic.poll()
         showProgress(self.ui.outlineProgressBar, self.logic)
         if self._rows and any(row.node.GetScene() is None or row.volume.GetScene() is None for row in self._rows):
             self.update()
 
     def update(self) -> None:
-        """Show the state as it is now."""
+        """Show the table, the button and the progress as they are now."""
         self._rows = OutlineNodes.rowsIn(self.logic.scene)
         table = self.ui.outlineTable
         table.setRowCount(len(self._rows))

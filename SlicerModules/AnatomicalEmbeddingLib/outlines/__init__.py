@@ -1,1 +1,1 @@
-"""Segment the rest like these: outlines of a few scans learned in a process of its own, and drawn in the others."""
+"""Segment the rest like these: a separate process learns from the outlines of a few scans and outlines other scans."""

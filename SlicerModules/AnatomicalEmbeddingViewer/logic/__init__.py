@@ -1,10 +1,12 @@
-"""One feature of the viewer a file: `poll` continues its work, `publish` writes what the page shows into the state."""
+"""The features of the viewer, one in each file. A feature's `poll` continues its work. `publish` writes the values that
+the page shows into trame's state.
+"""
 
 import sys
 from importlib.util import find_spec
 from types import ModuleType
 
-if "slicer.i18n" not in sys.modules and find_spec("slicer.i18n") is None:  # slicer-core has no translations
+if "slicer.i18n" not in sys.modules and find_spec("slicer.i18n") is None:  # slicer-core has no slicer.i18n
     _module = ModuleType("slicer.i18n")
     _module.tr = lambda text: text
     sys.modules["slicer.i18n"] = _module

@@ -1,4 +1,4 @@
-"""Boxes of structures from the library, crops to them, and the part of the body that each scan shows."""
+"""Boxes of structures from the library, crops of scans to boxes, and the part of the body that each scan shows."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 _RECALLS = (0.9, 0.95, 0.99)
 _MARGIN_LIMIT_MM = 100.0
-# Text and class of the page's style, by status of a structure; others: _FOUND
+# (text, CSS class) by status of a structure; every other status: _FOUND
 _SHOWN = {ABSENT: ("not in scan", "absent"), CUT: ("cut", "uncertain"), UNCERTAIN: ("perhaps cut", "uncertain")}
 _FOUND = "found", "matched"
 
 
 class Boxes:
-    """Publishes `structures` (of the library), `found` (a table), `crops`, `boxing` (progress; {}: no work) and
-    `coverage` (text by scan).
+    """Finds boxes and crops scans. Publishes `structures` (of the library), `found` (the table of boxes), `crops`,
+    `boxing` (progress; {} while no search runs) and `coverage` (text by scan ID).
     """
 
     def __init__(self, session: Session) -> None:
@@ -45,7 +45,7 @@ class Boxes:
     # -- actions of the page -----------------------------------------------------------------------------------------
 
     def find(self, structures: Sequence[str], recall: float) -> None:
-        """Find structures of the library in all scans; scans without a map follow once it is ready."""
+        """Find structures of the library in all scans. A scan without a map is searched when its map is ready."""
         if recall in _RECALLS:
             self._logic.find(self._session.scans, [name for name in structures if name in self._names], float(recall))
 
@@ -53,17 +53,17 @@ class Boxes:
         self._logic.cancel()
 
     def jump(self, scan_id: str, structure: str) -> None:
-        """Show a box in the views of its scan, with handles to change it."""
+        """Show a box in the views of its scan, with handles with which the user can change the box."""
         scan = self._session.scan(scan_id)
         if scan is not None and isinstance(structure, str):
             self._logic.jumpTo(scan, structure)
 
     def clear(self) -> None:
-        """Remove all boxes; crops stay."""
+        """Remove all boxes. Crops are kept."""
         self._logic.removeBoxes(self._session.scans)
 
     def crop(self, structures: Sequence[str], margin_mm: float) -> None:
-        """Crop every scan to its boxes of the structures."""
+        """Crop every scan to the boxes of these structures."""
         names, margin_mm = [str(name) for name in structures], min(max(float(margin_mm), 0.0), _MARGIN_LIMIT_MM)
         for scan in self._session.scans:
             try:
@@ -80,7 +80,7 @@ class Boxes:
             self._changed = True
 
     def crop_node(self, crop_id: object):
-        """Return the volume node of a crop by the ID that the page sent, or None."""
+        """Return the crop's volume node for an ID that the page sent; None if there is no such crop."""
         return next((crop for crop in self._crops if crop.GetID() == crop_id), None)
 
     # -- for the page ------------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ class Boxes:
 
 
 def _shown(cell: Cell | None, scan) -> dict:
-    """Describe a structure in a scan for the table."""
+    """Return the values of one table cell: a structure in a scan."""
     about = {"scan": scan.GetID(), "name": scan.GetName(), "boxed": bool(cell and cell.boxed)}
     if cell is None or cell.found is None:
         return {**about, "status": "", "text": "–", "tip": "Not searched in this scan."}

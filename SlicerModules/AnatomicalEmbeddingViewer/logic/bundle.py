@@ -1,9 +1,8 @@
-"""The scene as a bundle (.mrb) for 3D Slicer, written in two parts so that the page answers meanwhile.
+"""Write the scene as a bundle (.mrb) for 3D Slicer, in two parts, so that the page does not have to wait.
 
-`begin` writes the scene's description and its small files at once: points, boxes, tables. The function that it returns
-writes the voxels and packs the bundle, which takes nearly all of the time, and may run in another thread: it reads no
-node. It reads the voxels in place: the viewer never changes the voxels of a scan, and numpy keeps those of a removed
-scan.
+`begin` writes the scene's description and the small files: points, boxes, tables. It returns a function that writes the
+voxels and packs the bundle, which takes nearly all of the time. This function reads no node, so it may run in another
+thread. It needs no copy of the voxels: the viewer never changes voxels, and numpy keeps the array if a scan is removed.
 """
 
 from __future__ import annotations
@@ -24,18 +23,18 @@ from AnatomicalEmbeddingLib.shared.VolumeNodes import hasVoxels, ijkToRas
 from .session import file_name
 
 _REFUSED = "could not be written; check the space on the disk."
-_NAME = "scene"  # of the folder in the bundle, and of the description in it
+_NAME = "scene"  # name of the folder in the bundle, and of the .mrml file in this folder
 
 
 def begin(scene, folder: Path) -> Callable[[], BinaryIO]:
-    """Write the first part below `folder`.
+    """Write the first part into a new folder below `folder`.
 
     Returns:
-        The function that writes the second part. It returns the bundle, a temporary file that is removed when it is
-        closed.
+        The function that writes the second part. It returns the bundle as an open temporary file, which is deleted when
+        it is closed.
 
     Raises:
-        AnatomicalEmbeddingError: the disk refuses a file. The returned function raises it too.
+        AnatomicalEmbeddingError: a file could not be written. The returned function raises this error too.
     """
     from AnatomicalEmbedding.scan.volume import Volume
 
@@ -62,7 +61,7 @@ def begin(scene, folder: Path) -> Callable[[], BinaryIO]:
     except BaseException:
         shutil.rmtree(work, ignore_errors=True)
         raise
-    finally:  # the scene does not keep these temporary paths
+    finally:  # remove the temporary paths from the scene
         for storage in storages:
             storage.SetFileName(None)
         scene.SetURL("")
@@ -82,7 +81,7 @@ def begin(scene, folder: Path) -> Callable[[], BinaryIO]:
 
 
 def _pack(top: Path, folder: Path) -> BinaryIO:
-    """Pack the folder `top` without compression, as its volumes are compressed already."""
+    """Pack the folder `top` into a zip without compression, because the volumes are compressed already."""
     packed = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115, the caller closes it
     try:
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:

@@ -1,4 +1,4 @@
-"""Files of the session: points of each scan, a table, a report, the scene for 3D Slicer, and crops."""
+"""Files to download: points of each scan, a table, a report, the scene for 3D Slicer, and crops."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 class Exports:
-    """Makes each file when it is requested. Publishes `exporting`: is a scene being written?
+    """Makes each file when it is requested. Publishes `exporting`: True while a scene is written.
 
-    Methods read the scene and return the file's content, or a function that writes it and may run in another thread.
-    They raise AnatomicalEmbeddingError where there is no point, or where the disk refuses the file.
+    Each method reads the scene. It returns the file's content, or a function that returns the content and may run in
+    another thread. Errors are AnatomicalEmbeddingError: there is no point yet, or a file could not be written.
     """
 
     def __init__(self, session: Session, landmarks: Landmarks) -> None:
@@ -42,7 +42,7 @@ class Exports:
         state.exporting = self._exporting
 
     def points(self) -> bytes:
-        """Return a zip with a .mrk.json of the points, or of the answers, for each scan."""
+        """Return a zip with a .mrk.json for each scan: the points of the template, the answers of every other scan."""
         self._check_points()
         packed, names = io.BytesIO(), set()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -56,7 +56,7 @@ class Exports:
         return packed.getvalue()
 
     def _markups(self, scan) -> bytes | None:
-        """Return the .mrk.json of one scan; None while it has no answer."""
+        """Return the .mrk.json of one scan; None if the scan has no point or answer yet."""
         from AnatomicalEmbedding.scan.points import PointList, write_markups
 
         found = [each for each in self._places() if each[1] is scan]
@@ -73,7 +73,7 @@ class Exports:
         return file_content(self._session.folder, "points.mrk.json", write)
 
     def table(self) -> bytes:
-        """Return a CSV with a row for each point and scan, in world RAS mm; its columns are those of Slicer's table."""
+        """Return a CSV with a row for each point and scan, in world RAS mm. The columns are the same as in Slicer."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(COLUMNS)
@@ -81,9 +81,9 @@ class Exports:
         return text.getvalue().encode()
 
     def _places(self) -> Iterator[tuple]:
-        """Give (label, scan, place, answer) of each point and of each answer to it.
+        """Yield (label, scan, place, answer) for each point of the template and for each answer to the point.
 
-        place: (3,) world RAS mm; None for an answer without a place. answer: None for the template's point.
+        place: (3,) world RAS mm; None for an answer without a place. answer: None for a point of the template.
         """
         logic = self._logic
         for row in logic.rows():
@@ -94,7 +94,7 @@ class Exports:
                     yield row.label, scan, logic.answersIn(scan).worldOf(answer), answer
 
     def report(self) -> Callable[[], bytes]:
-        """Return what writes the HTML report of the points and their answers."""
+        """Return a function that makes the HTML report of the points and their answers."""
         from AnatomicalEmbedding.matching.match import Matches
         from AnatomicalEmbedding.reports.matches import write_report
         from AnatomicalEmbedding.scan.points import PointList
@@ -127,7 +127,7 @@ class Exports:
         return partial(file_content, self._session.folder, "report.html", write)
 
     def scene(self) -> Callable[[], BinaryIO]:
-        """Return what writes the scene as a bundle (.mrb) for 3D Slicer; see `bundle`."""
+        """Return a function that makes the scene as a bundle (.mrb) for 3D Slicer; see `bundle`."""
         finish = bundle.begin(self._session.scene, self._session.folder)
         self._exporting = True
 
@@ -140,7 +140,7 @@ class Exports:
         return write
 
     def volume(self, node) -> Callable[[], bytes]:
-        """Return what writes a volume node as .nii.gz."""
+        """Return a function that makes the .nii.gz of a volume node."""
         return partial(file_content, self._session.folder, "volume.nii.gz", _volume(node).write)
 
     def _check_points(self) -> None:
@@ -149,14 +149,14 @@ class Exports:
 
 
 def _reported_place(found, answer) -> np.ndarray:
-    """Return (3,) RAS mm of an answer, also of an absent one; NaN for an answer without a place."""
+    """Return the place of an answer, (3,) RAS mm, also if its status is absent; NaN for an answer without a place."""
     if answer is None or answer.status == REMOVED or not found.hasPoint(answer):
         return np.full(3, np.nan)
     return fromNode(found.node, answer.pointId) if answer.status == ABSENT else found.worldOf(answer)
 
 
 def _volume(node):
-    """Return a copy of a node's scan, for another thread. No check: a crop may be too small to embed."""
+    """Return a copy of a node's scan for another thread. The size is not checked, because crops may be very small."""
     from AnatomicalEmbedding.scan.volume import Volume
 
     copied = snapshot(node)

@@ -1,4 +1,4 @@
-"""A cohort in the viewer: one place in every scan as aligned pictures, and a scan opened at its place."""
+"""The gallery of a cohort: show pictures of the same place in every scan, and open a scan at this place."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from .scans import Scans
     from .session import Session
 
-_REFINED_COUNT = 50  # most probable answers, which are matched more exactly
-_SCAN_LIMIT = 4  # scans in memory, of which pictures were cut last
-_THREAD_LIMIT = 2  # pictures that are cut at one time
+_REFINED_COUNT = 50  # number of most probable answers that are matched more exactly
+_SCAN_LIMIT = 4  # number of recently used scans that are kept in memory
+_THREAD_LIMIT = 2  # number of pictures that may be cut at the same time
 
 
 class Gallery:
-    """Searches a cohort and cuts its pictures; methods may be called from several threads.
+    """Searches a cohort and cuts pictures from its scans. Methods may be called from several threads.
 
     Raises:
-        AnatomicalEmbeddingError: the folder is not a cohort, or no scan of it is embedded.
+        AnatomicalEmbeddingError: the folder is not a cohort, or no scan of the cohort is embedded.
     """
 
     def __init__(self, folder: Path, session: Session, scans: Scans) -> None:
@@ -44,14 +44,14 @@ class Gallery:
         self._volume = lru_cache(_SCAN_LIMIT)(self._read)
 
     def scans(self) -> dict:
-        """Describe the cohort and its embedded scans, with the middle of each."""
+        """Describe the cohort and its embedded scans. `place` is the middle of the body in each scan, RAS mm."""
         from AnatomicalEmbedding.embedding.coverage import LEVELS_MM
 
         cards = [self._card(row) | {"odd": why, "place": self._middle(row)} for row, _, why in self._rows.values()]
         return {"name": self.name, "levels": LEVELS_MM, "places": cards}
 
     def find_words(self, words: str) -> list[dict]:
-        """Find the place that words name in every scan, the most probable first."""
+        """Search every scan for the place that `words` describe. Scans with the highest probability come first."""
         from AnatomicalEmbedding.cohort.search import one_mention
 
         mention = one_mention(words)
@@ -59,7 +59,7 @@ class Gallery:
             return self._answers(self._search.words(mention, _REFINED_COUNT))
 
     def find_point(self, row_id: int, point_ras: list[float]) -> list[dict]:
-        """Find a point of one scan in every scan, the most probable first. point_ras: RAS mm."""
+        """Search every scan for a point (RAS mm) of one scan. Scans with the highest probability come first."""
         from AnatomicalEmbedding.matching.query import read_query
 
         with self._searching:
@@ -68,7 +68,7 @@ class Gallery:
             return self._answers(self._search.point(query, _REFINED_COUNT))
 
     def picture(self, row_id: int, point_ras: list[float], plane: str) -> bytes:
-        """Return a JPEG of a scan around a point in RAS mm, along the body's axes."""
+        """Return a JPEG of a scan around a point in RAS mm, cut along the body's axes. plane: a key of PLANES."""
         from AnatomicalEmbedding.cohort.gallery import PLANES, thumbnail
         from AnatomicalEmbedding.reports.pictures import encode_jpeg
 
@@ -78,7 +78,7 @@ class Gallery:
             return encode_jpeg(thumbnail(self._volume(row), np.array(point_ras), facts, axes))
 
     def open(self, row_id: int, point_ras: list[float]) -> None:
-        """Read a scan into the session, and move its views to a point in RAS mm."""
+        """Start to read a scan into the session. When it is read, its views move to a point in RAS mm."""
         row = self._row(row_id)
         session, before, name = self._session, len(self._session.scans), self._search.names[row.id]
 
@@ -99,7 +99,7 @@ class Gallery:
         return self._rows[row_id][0]
 
     def _middle(self, row: Row) -> list[float]:
-        """Return the mean of a scan's body cells, RAS mm."""
+        """Return the mean position of a scan's body cells, RAS mm."""
         cells = self._search.index.cells(row)
         return _rounded(cells.cell_to_ras[:3, :3] @ cells.index.mean(axis=0) + cells.cell_to_ras[:3, 3])
 

@@ -1,4 +1,4 @@
-"""Points: placed in the template, matched in all other scans; each template has a list of points of its own."""
+"""Points that the user places in a template. They are matched in all other scans. Each template has its own points."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from AnatomicalEmbeddingLib.shared.MatchWords import STATUS_WORDS
 if TYPE_CHECKING:
     from .session import Session
 
-_LABEL_LIMIT = 60  # characters
-_TEXT_SCALE, _GLYPH_SCALE = 3.5, 2.5  # of points in the views
+_LABEL_LIMIT = 60  # largest number of characters in a label
+_TEXT_SCALE, _GLYPH_SCALE = 3.5, 2.5  # sizes of labels and points in the views
 _POINT_COLOUR = (0.25, 0.7, 1.0)
 
 
 class Landmarks:
-    """Publishes `points` (the table), `point_counts` (by template), `selected`, `mouse`, `can_undo` and `can_redo`."""
+    """Places and matches points. Publishes `points` (the table), `point_counts` (by template ID), `selected` (point
+    ID), `mouse` (mode of the left button), `can_undo` and `can_redo`.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -30,7 +32,7 @@ class Landmarks:
         self._known: set[str] = set()
         self._changed = True
         self._published_mode = ""
-        self._lists: dict[str, object] = {}  # of points, by the ID of their template
+        self._lists: dict[str, object] = {}  # point lists by ID of their template
         self._mouse = session.scene.GetNodeByID("vtkMRMLInteractionNodeSingleton")
         self._selection = session.scene.GetNodeByID("vtkMRMLSelectionNodeSingleton")
         self.logic.reported.connect(session.report)
@@ -41,7 +43,7 @@ class Landmarks:
     # -- templates and lists -----------------------------------------------------------------------------------------
 
     def _follow_scans(self) -> None:
-        """Work on the session's template and scans."""
+        """Use the session's present template and scans."""
         template = self._session.template
         if template is not self.logic.template:
             self.logic.setPoints(None)
@@ -49,16 +51,16 @@ class Landmarks:
         if template is not None:
             self.logic.setPoints(self._list_of(template))
         self._remove_lists()
-        for points in self._lists.values():  # only points and answers of the current template are drawn
+        for points in self._lists.values():  # draw only the current template's points and answers
             for each in (points, *self._answers_to(points)):
                 if each.GetDisplayNode() is not None:
                     each.GetDisplayNode().SetVisibility(points is self.logic.points)
-        if self._mouse_mode == "place":  # in the current template's list, not in one that was made meanwhile
+        if self._mouse_mode == "place":  # so that clicks go to the current template's list
             self.set_mouse("move" if self.logic.points is None else "place")
         self._changed = True
 
     def _list_of(self, template):
-        """Return the template's list of points; make it when it is first needed."""
+        """Return the template's list of points. A missing list is added."""
         if template.GetID() not in self._lists:
             name = SceneNodes.freeName(self._session.scene, f"Points of {template.GetName()}")
             points = self._session.scene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode", name)
@@ -70,7 +72,7 @@ class Landmarks:
         return self._lists[template.GetID()]
 
     def _remove_lists(self) -> None:
-        """Remove the points of removed scans, the answers to them, and the answers in removed scans."""
+        """Remove the points of removed scans, the answers to these points, and all answers in removed scans."""
         scans = self._session.scans
         removed = [self._lists.pop(key) for key in set(self._lists) - {scan.GetID() for scan in scans}]
         answers = [each for points in removed for each in self._answers_to(points)]
@@ -80,14 +82,14 @@ class Landmarks:
             SceneNodes.removeNode(self._session.scene, each)
 
     def _answers_to(self, points) -> list:
-        """Return the lists of answers, in any scan, to the points of a list."""
+        """Return the lists of answers to the points of the list `points`, one for each scan with answers."""
         lists = SceneNodes.nodesOf(self._session.scene, "vtkMRMLMarkupsFiducialNode")
         return [each for each in lists if each.GetNodeReference(SOURCE_ROLE) is points]
 
     # -- actions of the page -----------------------------------------------------------------------------------------
 
     def set_mouse(self, mode: str) -> None:
-        """Let the left button "place" points, change the "window", or "move" points."""
+        """Set the mode of the left mouse button: "place" points, change the "window", or "move" points."""
         markups, points = self._session.app.markups_logic, self.logic.points
         if mode == "place" and points is not None:
             markups.place_node(points, persistent=True)
@@ -100,7 +102,7 @@ class Landmarks:
         self._changed = True
 
     def select(self, point_id: str) -> None:
-        """Show a point and its answers in all views."""
+        """Move the views of all scans to a point and its answers."""
         if self._has_point(point_id):
             self._selected = point_id
             self.logic.jumpTo(point_id)
@@ -117,13 +119,13 @@ class Landmarks:
             self.logic.deletePoint(point_id)
 
     def set_not_visible(self, point_id: str, scan_id: str) -> None:
-        """Replace an answer by the user's own: the scan does not show the point."""
+        """Replace an answer by the user's own answer that the scan does not show the point."""
         scan = self._session.scan(scan_id)
         if self._has_point(point_id) and scan in self.logic.targets:
             self.logic.setNotVisible(point_id, scan)
 
     def match_again(self, point_id: str, scan_id: str) -> None:
-        """Replace the user's own answer by a matched one."""
+        """Match a point again in a scan. This replaces the user's own answer."""
         scan = self._session.scan(scan_id)
         if self._has_point(point_id) and scan in self.logic.targets:
             self.logic.matchAgain([point_id], scan, corrections=True)
@@ -140,7 +142,7 @@ class Landmarks:
 
     @property
     def _mouse_mode(self) -> str:
-        """What the left button does; "move" also while a click places something other than our points."""
+        """The mode of the left mouse button. It is "move" also while clicks place points in another list."""
         now, points = self._mouse.GetCurrentInteractionMode(), self.logic.points
         if now == self._mouse.AdjustWindowLevel:
             return "window"
@@ -154,10 +156,10 @@ class Landmarks:
         rows = self.logic.rows()
         present = [row.pointId for row in rows]
         new = [each for each in present if each not in self._known]
-        if new or self._selected not in present:  # the views show the point that was placed last
+        if new or self._selected not in present:  # select the point that was placed last
             self._selected = (new or present or [None])[-1]
         self._known = set(present)
-        state.points = [self._row(row) for row in reversed(rows)]  # the latest first
+        state.points = [self._row(row) for row in reversed(rows)]  # the newest point first
         state.selected = self._selected
         state.point_counts = {scan: points.GetNumberOfDefinedControlPoints() for scan, points in self._lists.items()}
         state.mouse = self._published_mode = self._mouse_mode

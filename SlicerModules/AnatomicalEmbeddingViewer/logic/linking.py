@@ -1,4 +1,4 @@
-"""Other scans follow one scan: linked views show the same part of the body, the crosshair the place under the mouse."""
+"""Linked views and crosshair. When the user moves in one scan, all other scans show the same place of the body."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from .views import Views, slice_to_ras
 if TYPE_CHECKING:
     from .session import Session
 
-_PLACE_COUNT = 24  # of a slice, matched in each other scan, which moves to the median of the answers
+_PLACE_COUNT = 24  # about this number of places of a slice is matched in each other scan
 
 
 class Linking:
-    """Publishes `linked`: are the views linked?"""
+    """Links the views of all scans: after the user has scrolled in one scan, the other scans show the same part of the
+    body. Publishes `linked`: True if the views are linked.
+    """
 
     def __init__(self, session: Session, views: Views) -> None:
         self._session, self._views = session, views
@@ -33,7 +35,7 @@ class Linking:
         self._linked, self._scrolled = not self._linked, None
 
     def poll(self) -> None:
-        """Move the other scans once the pictures of the scrolled view are drawn."""
+        """Move the views of the other scans, as soon as the scrolled view is drawn."""
         if self._scrolled is not None and not self._views.painter.busy:
             tag, self._scrolled = self._scrolled, None
             self._move_others(tag)
@@ -58,13 +60,13 @@ class Linking:
         found = store.engine.match(source, places, [store.map(node) for node, _ in others], "fast")
         for (node, other), matches in zip(others, found, strict=True):
             shown = slice(None) if matches.status is None else matches.status != ABSENT
-            if len(matches.points_ras[shown]) >= len(places) / 2:  # otherwise the scan does not show that part
+            if len(matches.points_ras[shown]) >= len(places) / 2:  # otherwise the scan does not show this part
                 middle = np.median(toWorld(node, matches.points_ras[shown]), axis=0)
                 other.get_view_node().JumpSliceByOffsetting(*middle)
 
 
 def _places_in(slice_node, scan, embedding) -> np.ndarray:
-    """Return places of the body in a slice, spread over it: (n, 3) in the scan's own RAS mm."""
+    """Return places in the body that are spread over a slice: (n, 3) in the scan's own RAS mm."""
     matrix = slice_to_ras(slice_node)
     origin = fromWorld(scan, [matrix[:3, 3]])[0]
     axis = np.abs(matrix[:3, 2]).argmax()
@@ -78,9 +80,9 @@ def _places_in(slice_node, scan, embedding) -> np.ndarray:
 
 
 class Crosshair(AnatomicalCrosshair):
-    """Shows the latest place once all pictures of the place before are drawn; places in between are left out.
+    """The crosshair. It moves to a new place only when all pictures are drawn, and skips older places of the mouse.
 
-    Publishes `crosshair`: is it on?
+    Publishes `crosshair`: True if the crosshair is on.
     """
 
     def __init__(self, session: Session, views: Views) -> None:
@@ -104,8 +106,8 @@ class Crosshair(AnatomicalCrosshair):
         state.crosshair = self.enabled
 
     def follow(self, volumeNode, pointWorld, sliceNode=None) -> None:
-        # The markers of other scans request a picture of every view. The view under the mouse changes only when the
-        # marker of its own scan disappears.
+        # When the marker moves in another scan, every view requests a new picture. The view under the mouse does not
+        # need a new picture, unless the mouse has come from another scan.
         unchanged = sliceNode is not None and volumeNode is self._source
         self._source = volumeNode
         with self._views.picture(sliceNode).paused() if unchanged else nullcontext():

@@ -1,7 +1,7 @@
-"""Pictures of the slice views: drawn in rounds, and sent to the page where they differ from the last picture.
+"""Pictures of the slice views. They are drawn in rounds. A picture is sent to the page only if it has changed.
 
-trame-slicer's own factory draws each view in a task of its own, and sends a picture whenever a view requests one, also
-of an unchanged view: every marker that moves requests pictures of all views.
+This replaces the factory of trame-slicer, which draws each view in a separate task and sends a picture at each request.
+A marker that moves requests pictures of all views, so many unchanged pictures would be sent.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from AnatomicalEmbeddingLib.shared.Signal import Signal
 from .scan_view import ScanView
 
 _JPEG_QUALITY = 90
-_PERIOD_S = 1 / 30  # between the starts of two rounds, at least
-_EVENT_PERIOD_MS = 10  # between two events of the mouse, at least
-_LOOP_TURNS = 6  # of the event loop between two pictures: enough to read and answer a message of the page
+_PERIOD_S = 1 / 30  # shortest time between the starts of two rounds
+_EVENT_PERIOD_MS = 10  # shortest time between two mouse events
+_LOOP_TURNS = 6  # turns of the event loop between two pictures: enough to read and answer a message of the page
 _FILL = "position: relative; width: 100%; height: 100%; overflow: hidden"
-_FIT = "{width: '100%', height: '100%', objectFit: 'contain'}"  # a window of another shape shows it undistorted
-_WINDOW = "String(utils.get('performance.timeOrigin'))"  # differs from browser window to browser window
+_FIT = "{width: '100%', height: '100%', objectFit: 'contain'}"  # undistorted in windows of another shape
+_WINDOW = "String(utils.get('performance.timeOrigin'))"  # identifies a browser window
 
 
 class Painter:
-    """Draws the requested pictures in rounds; between two pictures the page is answered.
+    """Draws the requested pictures in rounds. Between two pictures, messages of the page are answered.
 
-    idle(): all requested pictures are drawn and sent.
+    Signal idle(): all requested pictures are drawn and sent.
     """
 
     def __init__(self) -> None:
@@ -55,11 +55,11 @@ class Painter:
 
     @property
     def busy(self) -> bool:
-        """Is a requested picture not drawn and sent yet?"""
+        """True until all requested pictures are drawn and sent."""
         return self._task is not None
 
     def request(self, picture: Picture) -> None:
-        """Draw a picture in the next round."""
+        """Request that a picture is drawn in the next round."""
         self._requested[picture] = None
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._paint())
@@ -73,11 +73,11 @@ class Painter:
             start, requested, self._requested = monotonic(), self._requested, {}
             drawn = []
             for picture in requested:
-                self._requested.pop(picture, None)  # a request since the round began is fulfilled now
+                self._requested.pop(picture, None)  # drawing now also fulfils a newer request
                 drawn.append(_run_logged(picture.draw))
                 for _turn in range(_LOOP_TURNS):
                     await asyncio.sleep(0)
-            for send in filter(None, drawn):  # together: the browser then lays the page out once, not once a picture
+            for send in filter(None, drawn):  # together, so that the browser computes its layout once
                 _run_logged(send)
             if self._requested:
                 await asyncio.sleep(max(0.0, _PERIOD_S - (monotonic() - start)))
@@ -86,7 +86,7 @@ class Painter:
 
 
 class Picture:
-    """The picture of one view: the RcaRenderSchedulerProtocol of trame's area on the page."""
+    """The picture of one view. It implements trame's RcaRenderSchedulerProtocol for the view's area on the page."""
 
     target_fps = 1 / _PERIOD_S
 
@@ -98,13 +98,13 @@ class Picture:
         self._paused = False
 
     def request(self) -> None:
-        """Draw the view again, as it may have changed."""
+        """Request that the view is drawn again, because it may have changed."""
         if not self._paused:
             self._painter.request(self)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Ignore requests inside, because the caller knows that this view does not change."""
+        """Ignore requests inside the `with` block. For callers that know that this view does not change."""
         self._paused = True
         try:
             yield
@@ -112,7 +112,7 @@ class Picture:
             self._paused = False
 
     def draw(self) -> Callable[[], None] | None:
-        """Draw and encode the view; return the function that sends the picture, or None for an unchanged view."""
+        """Draw and encode the view. Returns the function that sends the picture, or None if the view is unchanged."""
         pixels = self._view.pixels()
         if self._last is not None and np.array_equal(pixels, self._last):
             return None
@@ -121,13 +121,13 @@ class Picture:
         self._last = pixels
         return partial(self._push, content, meta)
 
-    # -- what trame's area calls -------------------------------------------------------------------------------------
+    # -- called by trame's area --------------------------------------------------------------------------------------
 
     def set_push_callback(self, callback: Callable[[bytes, dict], None]) -> None:
         self._push = callback
 
     def schedule_render(self) -> None:
-        """Send the picture even if it is unchanged: a page was opened, or the view has another size."""
+        """Send the picture even if it is unchanged, because a page was opened or the view's size has changed."""
         self._last = None
         self._painter.request(self)
 
@@ -135,11 +135,11 @@ class Picture:
         self.schedule_render()
 
     async def close(self) -> None:
-        """Do nothing: the session closes the painter."""
+        """Do nothing, because the session closes the painter."""
 
 
 class PictureFactory(IViewFactory):
-    """Makes slice views, the picture of each, and its area on the page: a template of the view's name."""
+    """Makes slice views. For each view it also makes the picture, and the area on the page as a trame template."""
 
     def __init__(self, server, painter: Painter, scrolled: Callable[[str], object]) -> None:
         super().__init__()
@@ -147,7 +147,7 @@ class PictureFactory(IViewFactory):
         self._areas: list[_Area] = []
 
     def picture(self, view_name: str) -> Picture:
-        """Return the picture of a view that this factory has made."""
+        """Return the picture of a view, which this factory must have made."""
         return self.get_factory_view(view_name)[1]
 
     def can_create_view(self, view: ViewLayoutDefinition) -> bool:
@@ -155,8 +155,8 @@ class PictureFactory(IViewFactory):
 
     def _create_view(self, view: ViewLayoutDefinition, scene, app_logic) -> tuple[ScanView, Picture]:
         name = view.singleton_tag
-        made = ScanView(scene, app_logic, name, scheduled_render_strategy=NoScheduleRendering())  # until it is complete
-        made.render_window().SetMultiSamples(0)  # smoothed edges triple the time of a picture without a GPU
+        made = ScanView(scene, app_logic, name, scheduled_render_strategy=NoScheduleRendering())  # draws later
+        made.render_window().SetMultiSamples(0)  # without a GPU, smooth edges take three times as long
         made.set_view_properties(view.properties)
         cursor = f"{name}_active_view_cursor"
         self._server.state.setdefault(cursor, "default")
@@ -186,16 +186,16 @@ class PictureFactory(IViewFactory):
             )
 
     async def _register(self, area: RcaViewAdapter) -> None:
-        """Register an area with trame once the server runs."""
+        """Wait until the server runs, then register an area with trame."""
         await self._server.ready
         self._server.root_server.controller.rc_area_register(area)
 
 
 class _Area(RcaViewAdapter):
-    """The place of a view on the page.
+    """The area of a view on the page.
 
-    All browser windows on a session show one picture. It has the size of the window that was last used or resized, and
-    is sharp there; the other windows show it fitted in until the mouse moves in one of them.
+    All browser windows of a session show the same picture. It has the size of the area in the window that was last used
+    or resized. Other windows scale the picture to the size of their areas until the mouse moves there.
     """
 
     def __init__(self, view: ScanView, areas: list[_Area], *args, **kwargs) -> None:
@@ -203,12 +203,12 @@ class _Area(RcaViewAdapter):
         self._node = view.get_view_node()
         self._usual_scale = self._node.GetScreenScaleFactor()
         self._areas = areas
-        self._sizes: dict[str, dict] = {}  # by browser window
+        self._sizes: dict[str, dict] = {}  # size of the area by browser window
         self._window = ""
         self.scrolled: Callable[[], object] = lambda: None
 
     def update_size(self, origin: str, size: dict) -> None:
-        """Give the view the size of a window; markers and labels are as large on screens of small pixels."""
+        """Give the view the area's size in a browser window. Scale markers and labels to the screen's pixel size."""
         self._window, self._sizes[origin] = origin, size
         self._node.SetScreenScaleFactor(self._usual_scale * size.get("p", 1))
         super().update_size(origin, size)
@@ -224,7 +224,7 @@ class _Area(RcaViewAdapter):
                     area.update_size(origin, area._sizes[origin])
 
     def _fitted(self, event: dict) -> dict:
-        """Return a mouse event in a window of another size as one at the place that is seen there in the picture."""
+        """Return a mouse event with its position in pixels of the picture, which the browser window may show scaled."""
         if self._current_size is None or not {"x", "y", "w", "h"} <= event.keys() or not event["w"] * event["h"]:
             return event
         (x, y), (w, h), (width, height) = (event["x"], event["y"]), (event["w"], event["h"]), self._current_size[:2]
@@ -234,7 +234,7 @@ class _Area(RcaViewAdapter):
 
 
 class _PictureRequest(ScheduledRenderStrategy):
-    """Passes a view's wish to be drawn on to its picture."""
+    """Forwards the render requests of a view to its picture."""
 
     def __init__(self, picture: Picture) -> None:
         super().__init__()
@@ -245,7 +245,7 @@ class _PictureRequest(ScheduledRenderStrategy):
 
 
 def _run_logged(action: Callable):
-    """Run an action and return its result; log an error, so that the other pictures are still drawn."""
+    """Run an action and return its result. An error is logged, so that other pictures are still drawn."""
     try:
         return action()
     except Exception:

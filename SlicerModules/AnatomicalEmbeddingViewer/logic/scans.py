@@ -1,4 +1,4 @@
-"""The scans of the session: read in the background, added as volume nodes, one of them the template."""
+"""The scans of the session. They are read in the background and added as volume nodes. One scan is the template."""
 
 from __future__ import annotations
 
@@ -23,45 +23,46 @@ if TYPE_CHECKING:
 
     from .session import Session
 
-Reader = Callable[[Callable[[], bool]], "list[Volume]"]  # gets a function that is True once reading is cancelled
+Reader = Callable[[Callable[[], bool]], "list[Volume]"]  # its argument: returns True if reading was cancelled
 _STATUS_TEXTS = {WAITING: "waiting", READY: "ready", FAILED: "cannot be used"}
-_NAME_LIMIT = 80  # characters
+_NAME_LIMIT = 80  # largest number of characters in a name
 _DEMO_SPACING_MM = (2.0, 2.0, 2.5)
-# Synthetic patients: seed and covered heights, mm: from the sacrum to the neck; from above the iliac crests
+# Synthetic patients: (seed, (lowest, highest body height in mm)). A: sacrum to neck; B: from above the iliac crests
 _DEMO = {"Patient A": (20_001, (120.0, 600.0)), "Patient B": (20_002, (190.0, 600.0))}
 
 
 class Scans:
-    """Publishes `scans` (the list), `unprepared` (is a map missing?) and `work` (the progress bar; {}: no work).
+    """Reads, adds and removes scans. Publishes `scans` (the list), `unprepared` (True if a map is missing) and `work`
+    (the progress bar; {} while no work runs).
 
-    report: receives the sentence of a scan that cannot be read, for the terminal; the page shows it too.
+    report: called with a line for the terminal if a scan cannot be read. The page shows this sentence too.
     """
 
     def __init__(self, session: Session, report: Callable[[str], None]) -> None:
         self._session, self._report = session, report
         self._worker = Worker()
-        self._jobs: dict[int, tuple[str, Callable[[], object]]] = {}  # name, and the function to call at the end
+        self._jobs: dict[int, tuple[str, Callable[[], object]]] = {}  # name, and function to call at the end
         self._job_numbers = count()
         session.on_close(self._worker.end)
 
     def read(self, name: str, reader: Reader, done: Callable[[], object] = lambda: None) -> None:
-        """Run a reader in the background and add its scans.
+        """Run a reader in the background, then add the scans that it returns.
 
         Args:
-            name: what the progress bar calls the work.
-            done: called at the end, also of a reader that failed or was cancelled; its scans are added by then.
+            name: name of the work in the progress bar.
+            done: called after the scans are added, and also if the reader failed or was cancelled.
         """
         number = next(self._job_numbers)
         self._jobs[number] = name, done
         self._worker.submit(number, lambda _progress, cancelled: reader(cancelled))
 
     def read_demo(self) -> None:
-        """Add two synthetic patients, so that the viewer can be tried without data."""
+        """Add two synthetic patients, so that users can try the viewer without data."""
         for name, (seed, heights_mm) in _DEMO.items():
             self.read(name, partial(_make_patient, name, seed, heights_mm))
 
     def _add(self, volume: Volume) -> None:
-        """Add a scan as a volume node; the first scan becomes the template."""
+        """Add a scan as a volume node. The first scan becomes the template."""
         session = self._session
         name = SceneNodes.freeName(session.scene, volume.name or "scan")
         node = slicer.util.addVolumeFromArray(volume.voxels, np.asarray(volume.ijk_to_ras), name=name)
@@ -77,7 +78,7 @@ class Scans:
         session.store.request([node])
 
     def remove(self, scan_id: str) -> None:
-        """Remove a scan; the other features remove what belongs to it."""
+        """Remove a scan. The other features remove the points, boxes and views of the scan."""
         session, node = self._session, self._session.scan(scan_id)
         if node is None:
             return
@@ -103,17 +104,17 @@ class Scans:
             self._session.scans_changed.emit()
 
     def prepare(self) -> None:
-        """Embed the scans that have no map, after Cancel or a failure."""
+        """Embed all scans that have no map, for example after the user has cancelled or after an error."""
         self._session.store.request(self._session.scans)
 
     def cancel(self) -> None:
-        """Stop reading and embedding; maps that are ready stay."""
+        """Stop reading and embedding. Finished maps are kept."""
         for number in self._worker.cancel():
             self._jobs.pop(number)[1]()
         self._session.store.cancel()
 
     def poll(self) -> None:
-        """Add the scans that were read, and store the maps that were made."""
+        """Add the scans that were read since the last poll, and let the store poll for new maps."""
         for event in self._worker.poll():
             if event.kind == "progress":
                 continue
@@ -152,7 +153,7 @@ class Scans:
         }
 
     def _work(self, states: dict) -> dict:
-        """Share (0 to 100) and text of the progress bar; {} while no work is done."""
+        """Percentage (0 to 100) and text of the progress bar; {} while no work runs."""
         if self._jobs:
             names = [name for name, _done in self._jobs.values()]
             return {"share": 0, "text": f"reading {names[0]}" + (f" and {len(names) - 1} more" if names[1:] else "")}
@@ -174,9 +175,9 @@ def _make_patient(
 
 
 def _release_memory() -> None:
-    """Release the memory of a removed scan: maps refer to each other, and glibc keeps what embedding once needed."""
+    """Release the memory of a removed scan. Maps form reference cycles, and glibc keeps freed memory of embedding."""
     gc.collect()
     if sys.platform == "linux":
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # not in every C library
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # some C libraries lack malloc_trim
         if trim is not None:
             trim(0)

@@ -1,4 +1,4 @@
-"""What all features share: the scene, the maps of its scans, sentences for the user, and the end of the session."""
+"""The session, which all features share: the scene, maps of scans, sentences for the user, and cleanup at the end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SENTENCE_LIMIT = 6
 
 
 class ThreadedEngine(Engine):
-    """The engine, which leaves one core to the page while it embeds."""
+    """An engine that leaves one CPU core free for the page while it embeds."""
 
     def load(self):
         import torch
@@ -31,23 +31,23 @@ class ThreadedEngine(Engine):
 
 
 class Session:
-    """One scene, shown to everyone who has opened the page.
+    """One scene. All browsers that open the page show the same scene.
 
     Attributes:
         scans: volume nodes in the order of their rows.
         template: the volume node in which points are placed, or None.
-        folder: for temporary files; removed with its content when the session closes.
-        sentences: shown to the user.
-        on_close: takes a function that is called when the session closes, the last one first.
-        scans_changed: emitted after a scan came or left, was renamed, or became the template.
-        scan_leaves: emitted with a volume node just before it leaves.
+        folder: path for temporary files; deleted with its content when the session closes.
+        sentences: the sentences that the page shows to the user.
+        on_close: registers a function to call when the session closes; the last registered function is called first.
+        scans_changed: signal, emitted after a scan was added, removed or renamed, or became the template.
+        scan_leaves: signal, emitted with a volume node just before the scan is removed.
     """
 
     def __init__(self, choice: Choice) -> None:
         _quicken_vtk()
         self.app = SlicerApp()
         _log_vtk_errors()
-        self.scene = slicer.mrmlScene = self.app.scene  # slicer.util works on it
+        self.scene = slicer.mrmlScene = self.app.scene  # slicer.util uses slicer.mrmlScene
         self.store = MapStore(self.scene, ThreadedEngine(choice))
         self.scans_changed, self.scan_leaves = Signal(), Signal()
         self.scans: list = []
@@ -59,16 +59,16 @@ class Session:
         self.on_close(self.store.close)
 
     def scan(self, scan_id: object):
-        """Return the volume node of an ID that the page sent, or None."""
+        """Return the scan's volume node for an ID that the page sent; None if there is no such scan."""
         return next((node for node in self.scans if node.GetID() == scan_id), None)
 
     def report(self, sentence: str) -> None:
-        """Show a sentence to the user until it is dismissed; the oldest one leaves when there are too many."""
+        """Show a sentence until the user dismisses it. If there are too many sentences, the oldest is removed."""
         if sentence not in self.sentences:
             self.sentences = [*self.sentences, sentence][-_SENTENCE_LIMIT:]
 
     def withdraw(self, sentence: str) -> None:
-        """Remove a sentence that no longer holds, or that the user has read."""
+        """Remove a sentence that is no longer true, or that the user has dismissed."""
         self.sentences = [each for each in self.sentences if each != sentence]
 
     def close(self) -> None:
@@ -77,7 +77,7 @@ class Session:
 
 
 def file_content(folder: Path, name: str, write: Callable[[Path], object]) -> bytes:
-    """Return what `write` writes to a temporary file of this name below `folder`."""
+    """Call `write` with the path of a temporary file `name` below `folder`, and return the content of the file."""
     with tempfile.TemporaryDirectory(dir=folder) as inner:
         path = Path(inner) / name
         write(path)
@@ -85,18 +85,18 @@ def file_content(folder: Path, name: str, write: Callable[[Path], object]) -> by
 
 
 def file_name(name: str) -> str:
-    """Replace the characters of a name that a file system may refuse."""
+    """Make a file name from a name: characters that a file system may refuse become "_"."""
     return "".join(c if c.isalnum() or c in "-_." else "_" for c in name).strip("._") or "scan"
 
 
 def _quicken_vtk() -> None:
-    """Switch off VTK's threads and its record of times: for many small pictures they cost more than they save."""
+    """Switch off VTK's threads and its log of times. For many small pictures, drawing is faster without them."""
     vtk.vtkMultiThreader.SetGlobalMaximumNumberOfThreads(1)
     vtk.vtkTimerLog.LoggingOff()
 
 
 def _log_vtk_errors() -> None:
-    """Send VTK's errors to the log, and drop its warnings, such as those of missing screens."""
+    """Send VTK's errors to Python's log, and discard VTK's warnings, such as warnings about a missing screen."""
     window = vtk.vtkOutputWindow()
     window.SetDisplayModeToNever()
     window.AddObserver("ErrorEvent", _log_vtk_error)

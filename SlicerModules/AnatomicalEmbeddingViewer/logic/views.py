@@ -1,6 +1,7 @@
-"""Slice views: three in a row for each scan, or one for each of many; their windows, slices and sizes.
+"""Slice views of the scans: a row of three views for each scan, or a grid with one view for each scan.
 
-Views are made once and used again for the next scan: VTK does not release all memory of a view that is dropped.
+Views are never deleted, because VTK does not release all their memory. The views of a removed scan are used again for
+the next scan.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from .pictures import Painter, Picture, PictureFactory
 if TYPE_CHECKING:
     from .session import Session
 
-_ROW_LIMIT = 4  # more scans are shown in a grid, one view each
-_POSITIVE, _NEGATIVE = "RAS", "LPI"  # letters of the patient's directions along each axis
-_POINTER_S = 0.1  # between two updates of the HU under the mouse
+_ROW_LIMIT = 4  # with more scans, the grid is used by default
+_POSITIVE, _NEGATIVE = "RAS", "LPI"  # letters of the positive and negative direction of each axis
+_POINTER_S = 0.1  # time between two updates of the HU value under the mouse
 
 
 @dataclass(eq=False)
 class _Row:
-    """The views of one scan. fits: by orientation, size and field of view when the scan was last fitted."""
+    """The views of one scan. fits: by orientation, size and field of view of the view when it was last fitted."""
 
     number: int
     views: dict[str, object]
@@ -40,10 +41,10 @@ class _Row:
 
 
 class Views:
-    """Publishes `rows`, `slices` (by view), `pointer` (view and HU under the mouse), `in_grid`, `orientation`,
-    `enlarged`, `window` and `window_values`.
+    """The slice views. A tag is the name of a view, such as "scan0axial". Publishes `rows`, `slices` (by tag),
+    `pointer` (tag and HU under the mouse), `in_grid`, `orientation`, `enlarged`, `window` and `window_values`.
 
-    A tag names a view, such as "scan0axial". scrolled(tag): the user has moved a view to another slice.
+    Signal scrolled(tag): the user has moved a view to another slice.
     """
 
     def __init__(self, session: Session, server) -> None:
@@ -65,7 +66,7 @@ class Views:
     # -- rows --------------------------------------------------------------------------------------------------------
 
     def _follow_scans(self) -> None:
-        """Give each new scan a row, and free the rows of removed scans."""
+        """Give a row to each new scan, and free the rows of removed scans."""
         scans = self._session.scans
         for row in self._rows:
             if row.scan is not None and row.scan not in scans:
@@ -76,7 +77,7 @@ class Views:
                 self._show(free, scan)
                 shown = next((each.GetDisplayNode() for each in scans if each is not scan), None)
                 setWindow([scan], *self._window_of(shown))
-        self._own_views.follow()  # at once: marks of a removed scan must not be drawn over the next one
+        self._own_views.follow()  # now, so that a removed scan's marks never appear on the next scan
         if self._enlarged not in self._by_tag():
             self._enlarged = None
         self._activate()
@@ -111,7 +112,7 @@ class Views:
         row.fits[orientation] = view.render_window().GetSize(), view.get_view_node().GetFieldOfView()[:2]
 
     def _on_resized(self, row: _Row, orientation: str) -> None:
-        """Fit the scan into a view of another size, unless the user has zoomed; the slice stays."""
+        """Fit the scan into a view whose size has changed, unless the user has zoomed. The slice does not change."""
         view = row.views[orientation]
         size, known = view.render_window().GetSize(), row.fits.get(orientation)
         if row.scan is None or known is None or known[0] == size:
@@ -125,30 +126,30 @@ class Views:
     # -- actions of the page -----------------------------------------------------------------------------------------
 
     def set_mode(self, mode: str) -> None:
-        """Show "rows" of three views, or a "grid" of one view for each scan."""
+        """Set the layout: "rows" of three views for each scan, or a "grid" with one view for each scan."""
         if mode in ("rows", "grid"):
             self._mode, self._enlarged = mode, None
             self._activate()
 
     def set_orientation(self, orientation: str) -> None:
-        """Choose the orientation of the grid's views."""
+        """Set the orientation of the views in the grid."""
         if orientation in dict(ORIENTATIONS):
             self._orientation, self._enlarged = orientation, None
             self._activate()
 
     def enlarge(self, tag: str) -> None:
-        """Show one view alone, or all views again."""
+        """Show only the view of this tag; if one view is shown alone already, show all views again."""
         self._enlarged = None if self._enlarged or tag not in self._by_tag() else tag
         self._activate()
 
     def set_window(self, name: str) -> None:
-        """Show all scans with a window and level of PRESETS."""
+        """Show all scans with the CT window (window and level) of this name in PRESETS."""
         if name in PRESETS:
             self._window = name
             setWindow(self._session.scans, *PRESETS[name])
 
     def set_slice(self, tag: str, value_mm: float) -> None:
-        """Move a view to a slice, in mm along its axis."""
+        """Move a view to another slice. value_mm: position along the view's axis, mm."""
         view = self._by_tag().get(tag)
         if view is not None and isinstance(value_mm, int | float):
             low, high = view.get_slice_range()
@@ -156,7 +157,7 @@ class Views:
             self.scrolled.emit(tag)
 
     def fit(self) -> None:
-        """Fit every scan into its views, at its middle slices."""
+        """Fit every scan into its views, and show its middle slices."""
         for row in self._rows:
             if row.scan is not None:
                 for orientation in row.views:
@@ -165,7 +166,7 @@ class Views:
     # -- for other features ------------------------------------------------------------------------------------------
 
     def same_orientation(self, tag: str) -> tuple:
-        """Return the scan and the view of a tag, and (scan, view) of the same orientation for each other scan."""
+        """Return the scan and the view of a tag, and (scan, view) of this orientation for each of the other scans."""
         rows = [row for row in self._rows if row.scan is not None]
         for row in rows:
             for orientation, view in row.views.items():
@@ -174,13 +175,13 @@ class Views:
         return None, None, []
 
     def picture(self, slice_node) -> Picture:
-        """Return the picture of a slice node."""
+        """Return the picture of the view of a slice node."""
         return self._pictures.picture(slice_node.GetSingletonTag())
 
     # -- for the page ------------------------------------------------------------------------------------------------
 
     def poll(self) -> None:
-        """Give a changed window to all scans, and keep each scan's marks in its own views."""
+        """Copy a changed CT window to all scans, and show each scan's marks only in the scan's own views."""
         self._windows.poll(self._session.scans)
         self._own_views.follow()
 
@@ -208,7 +209,7 @@ class Views:
             state.pointer = self._pointer(tags)
 
     def _pointer(self, tags: list[str]) -> dict:
-        """View and HU under the mouse; {} where it is not over a voxel."""
+        """Tag of the view and HU under the mouse; {} if the mouse is not over a voxel."""
         xyz, ras = [0.0] * 3, [0.0] * 3
         node = self._cursor.GetCursorPositionXYZ(xyz)
         if node is None or node.GetSingletonTag() not in tags or not self._cursor.GetCursorPositionRAS(ras):
@@ -221,7 +222,7 @@ class Views:
         return PRESETS[self._window] if display is None else (display.GetWindow(), display.GetLevel())
 
     def _shown_rows(self) -> list[dict]:
-        """The rows that the page shows, with the views of each, in the order of the scans."""
+        """The rows that the page shows, with the shown views of each row, in the order of the scans."""
         by_scan = {row.scan.GetID(): row for row in self._rows if row.scan is not None}
         rows = []
         for row in [by_scan[scan.GetID()] for scan in self._session.scans]:
@@ -235,23 +236,23 @@ class Views:
         return rows
 
     def _by_tag(self) -> dict:
-        """The views that have a scan, by tag."""
+        """All views that show a scan, by tag."""
         views = [view for row in self._rows if row.scan is not None for view in row.views.values()]
         return {view.get_singleton_tag(): view for view in views}
 
     def _activate(self) -> None:
-        """Let VTK draw the views that the page shows, and no others."""
+        """Let VTK draw only the views that the page shows."""
         tags = [cell["tag"] for row in self._shown_rows() for cell in row["cells"]]
         self._session.app.view_manager.set_current_view_ids(tags or ["none"])
 
 
 def slice_to_ras(slice_node) -> np.ndarray:
-    """Return the (4, 4) matrix of a slice: right, up, out of the view, and its position in RAS mm."""
+    """Return the (4, 4) matrix of a slice. Columns: directions right, up and out of the view, and origin in RAS mm."""
     return slicer.util.arrayFromVTKMatrix(slice_node.GetSliceToRAS())
 
 
 def _slice_of(view) -> dict:
-    """Range, step and position of a view's slice in mm; its number and its height along the patient as text."""
+    """Range, step and position of a view's slice in mm, and a text with the slice's number and patient position."""
     (low, high), step, value = view.get_slice_range(), view.get_slice_step(), view.get_slice_value()
     number, count = (round((end - low) / max(step, 1e-6)) + 1 for end in (value, high))
     matrix = slice_to_ras(view.get_view_node())
@@ -262,10 +263,10 @@ def _slice_of(view) -> dict:
 
 
 def _edge_letters(view) -> dict[str, str]:
-    """Return the patient's direction at each edge of a view: one of R L A P S I, the nearest one of an oblique slice.
+    """Find the patient direction to which each edge of a view points. For an oblique slice, the nearest is used.
 
     Returns:
-        Letters by edge: `left`, `right`, `top` and `bottom`.
+        One of the letters R, L, A, P, S, I for each edge: `left`, `right`, `top` and `bottom`.
     """
     edges, matrix = {}, slice_to_ras(view.get_view_node())
     for column, (start, end) in enumerate((("left", "right"), ("bottom", "top"))):

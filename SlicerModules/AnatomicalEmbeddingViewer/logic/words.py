@@ -1,4 +1,4 @@
-"""Find places by words, or by the sentences of a report, and name the place at the crosshair."""
+"""Find places that words or the sentences of a report describe, and name the place at the crosshair."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from .linking import Crosshair
     from .session import Session
 
-_SENTENCE_LIMIT = 300  # of a report, on the page
+_SENTENCE_LIMIT = 300  # largest number of sentences of a report that the page shows
 
 
 class Words:
-    """Publishes `offers` (completions of the typed text), `words` (the answers), `named` (the place at the crosshair)
-    and `report` (sentences).
+    """Finds places by words. Publishes `offers` (completions of the typed text), `words` (the answers), `named` (name
+    of the place at the crosshair) and `report` (sentences of the report).
     """
 
     def __init__(self, session: Session, crosshair: Crosshair) -> None:
@@ -23,7 +23,7 @@ class Words:
         self._logic = WordSearch(session.scene, session.store)
         self._offers: list[str] = []
         self._changed = True
-        self._reported: list[str] = []  # sentences about the latest text
+        self._reported: list[str] = []  # messages about the latest search
         self._logic.reported.connect(self._on_reported)
         for signal in (self._logic.changed, self._logic.reportRead):
             signal.connect(self._on_changed)
@@ -38,12 +38,12 @@ class Words:
     # -- actions of the page -----------------------------------------------------------------------------------------
 
     def complete(self, text: object) -> None:
-        """Offer completions of the typed text."""
+        """Compute completions of the typed text."""
         self._offers = self._logic.offers(str(text))
         self._changed = True
 
     def find(self, text: object) -> None:
-        """Find a place in all scans; the same text again shows its next place."""
+        """Find the place that `text` describes in all scans. A second call with the same text shows the next place."""
         text = str(text).strip()
         self._offers, self._changed = [], True
         while self._reported:
@@ -56,11 +56,11 @@ class Words:
             self._session.report("There is no scan yet: add one, then find places in it.")
 
     def read_report(self, text: object) -> None:
-        """Find the places that the sentences of a report name."""
+        """Read a report, and find the names of places in its sentences."""
         self._logic.readReport(str(text))
 
     def find_sentence(self, number: object) -> None:
-        """Find the places of a sentence of the report in all scans."""
+        """Find in all scans the places that a sentence of the report names. number: index of the sentence."""
         sentences = self._logic.sentences
         if isinstance(number, int) and 0 <= number < len(sentences) and sentences[number].mentions:
             self._logic.findMentions(_on_one_line(sentences[number].text), sentences[number].mentions)

@@ -1,4 +1,4 @@
-// The gallery of a cohort: one place in every scan. The page sorts and filters; the server searches and makes pictures.
+// The gallery of a cohort: one place in every scan. The page sorts and filters. The server searches and makes pictures.
 "use strict";
 
 const element = (id) => document.getElementById(id);

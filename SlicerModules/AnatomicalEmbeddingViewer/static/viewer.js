@@ -1,10 +1,10 @@
-// The page's own work: it reconnects after a lost connection, sends files, and handles keys.
+// The page's own script: it reconnects after a lost connection, sends files, and handles keys.
 "use strict";
 
 const viewer = { sockets: new Set(), sending: false, leaving: false };
 window.viewer = viewer;
 
-// -- connection: trame does not open a closed socket again, so the page is loaded again; the server keeps the session
+// -- connection: trame does not reopen a closed socket, so the page is loaded again. The server keeps the session.
 
 addEventListener("beforeunload", () => (viewer.leaving = true));
 
@@ -17,7 +17,7 @@ window.WebSocket = class extends WebSocket {
       if (!viewer.leaving) viewer.reconnect();
     });
   }
-  // trame asks for blobs; the content of each is then fetched twice from another process of the browser
+  // trame asks for blobs. The browser would fetch the content of each blob twice from another process.
   set binaryType(_kind) {
     super.binaryType = "arraybuffer";
   }
@@ -26,7 +26,7 @@ ArrayBuffer.prototype.arrayBuffer ??= async function () {
   return this;
 };
 
-// -- pictures: as data addresses, since the address of a blob is looked up in another process, twice for each picture
+// -- pictures get data URLs, because the browser looks up the URL of a blob in another process, twice for each picture
 
 const PlainBlob = Blob;
 window.Blob = class extends PlainBlob {
@@ -36,7 +36,7 @@ window.Blob = class extends PlainBlob {
     if (bytes && options?.type?.startsWith("image/")) this.picture = new Uint8Array(parts[0]);
   }
   static [Symbol.hasInstance](object) {
-    return object instanceof PlainBlob; // files too, and blobs that the browser makes itself
+    return object instanceof PlainBlob; // true also for files and for blobs that the browser makes
   }
 };
 const createObjectURL = URL.createObjectURL;
@@ -60,7 +60,7 @@ viewer.reconnect = async () => {
   }
 };
 
-// -- files: one request for all chosen or dropped files; the server reports their errors on the page
+// -- files: one request sends all chosen or dropped files. The server reports errors on the page.
 
 viewer.send = (files) => {
   if (!files.length || viewer.sending) return;
@@ -107,7 +107,7 @@ addEventListener("drop", async (event) => {
   viewer.send((await Promise.all(entries.map(filesOf))).flat());
 });
 
-// -- keys, except while text is typed
+// -- keys; they are ignored while the user types in a field
 
 const KEYS = { p: "key-place", w: "key-window", c: "key-crosshair", escape: "key-move" };
 addEventListener(
@@ -132,7 +132,7 @@ addEventListener(
   true,
 );
 
-// -- a question before an action that cannot be undone
+// -- ask the user before an action that cannot be undone
 addEventListener(
   "click",
   (event) => {
@@ -144,7 +144,7 @@ addEventListener(
   true,
 );
 
-// -- a menu closes at a click elsewhere
+// -- close open menus when the user clicks elsewhere
 addEventListener("click", (event) => {
   for (const menu of document.querySelectorAll("details.menu[open]")) {
     if (!menu.contains(event.target) || event.target.closest("a")) menu.open = false;

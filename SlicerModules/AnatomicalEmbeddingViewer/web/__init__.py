@@ -1,1 +1,1 @@
-"""Answers to requests of the page: who may ask, the page itself, uploads, downloads and the gallery."""
+"""Answers to HTTP requests: access control, the page itself, uploads, downloads and the gallery."""

@@ -1,4 +1,4 @@
-"""The guard of the server: it lets in browsers with the token, from the page's own address, and secures each answer."""
+"""The guard of the server: it refuses requests without the token or from other pages, and adds security headers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data: blob:; connect-src 'self' {sockets}; font-src 'self' data:; worker-src 'self' blob:; "
     "object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
-)  # Vue compiles the page's templates in the browser: 'unsafe-eval'
+)  # 'unsafe-eval', because Vue compiles the page's templates in the browser
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -26,12 +26,13 @@ _HEADERS = {
 
 
 class Guard:
-    """Refuses every request, the websocket's included, that lacks the token, in the address or as the cookie for which
-    it was exchanged; that names another host (DNS rebinding); or that another page has made.
+    """Checks every request, also requests of websockets. A request is refused if the token is missing, if its Host
+    header names another host (DNS rebinding), or if another web page sent it. The first request has the token in its
+    address. Later requests have the token in a cookie.
 
     Args:
         host: address at which the server listens.
-        token: secret; "" for a random one.
+        token: the secret token; "" to make a random token.
         page: address of the first page.
     """
 
@@ -49,7 +50,7 @@ class Guard:
         if refusal is not None:
             return _secured(request, web.Response(status=403, text=refusal))
         if _PARAMETER in request.query and request.method == "GET" and request.path == "/":
-            answer = web.HTTPFound(self._page)  # the token does not stay in the address
+            answer = web.HTTPFound(self._page)  # remove the token from the address
             answer.set_cookie(_cookie_name(request), self.token, httponly=True, samesite="Lax", path="/")
             raise _secured(request, answer)
         try:
@@ -60,7 +61,7 @@ class Guard:
         return answer if answer.prepared else _secured(request, answer)
 
     def refusal(self, request: web.Request) -> str | None:
-        """Return why a request is refused, as a sentence, or None."""
+        """Return a sentence that says why a request is refused; None if it is allowed."""
         host = request.headers.get("Host", "")
         if self._host in _LOCAL_HOSTS and _host_name(f"//{host}") not in _LOCAL_HOSTS:
             return "This viewer answers on this computer only; open it by the address that `anatemb view` printed."
@@ -76,7 +77,7 @@ class Guard:
 
 
 def _secured(request: web.Request, answer):
-    """Add the headers of every answer, and return the answer."""
+    """Add the security headers to an answer, and return the answer."""
     host = request.headers.get("Host", "")
     for name, value in _HEADERS.items():
         answer.headers.setdefault(name, value)
@@ -87,7 +88,7 @@ def _secured(request: web.Request, answer):
 
 
 def _cookie_name(request: web.Request) -> str:
-    """Return a name that holds the port: cookies do not distinguish ports, but two viewers on one computer must."""
+    """Return a cookie name that contains the port. Otherwise two viewers on one computer would share one cookie."""
     port = urlsplit(f"//{request.headers.get('Host', '')}").port
     return f"anatemb-view-{port or 80}"
 

@@ -1,6 +1,6 @@
-"""Addresses in addition to trame's: the page, its script and style, uploads, downloads, and the gallery of a cohort.
+"""Addresses that the viewer adds to trame's: the page, its script and style, uploads, downloads, and the gallery.
 
-A request names no path.
+No request contains a path of a file on this computer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ GALLERY_PAGE = "/gallery.html"
 
 
 def add_routes(app: web.Application, session: Session, scans: Scans, exports: Exports, boxes: Boxes) -> None:
-    """Add all addresses; call it before the server listens, so that they go before trame's own files."""
+    """Add all addresses except the gallery's. Call it before the server listens, so that they precede trame's own."""
 
     async def upload(request: web.Request) -> web.Response:
         folder, names = await receive(request, session.folder)
@@ -67,7 +67,7 @@ def add_routes(app: web.Application, session: Session, scans: Scans, exports: Ex
 
 
 def refusing(handler: Handler, report: Callable[[str], None] = lambda _sentence: None) -> Handler:
-    """Return the handler with an error of the engine as its answer; `report` receives the sentence too."""
+    """Wrap a handler: an AnatomicalEmbeddingError becomes an answer with status 422. `report` gets the message too."""
 
     async def handle(request: web.Request) -> web.Response:
         try:
@@ -85,7 +85,7 @@ def _file(name: str, content) -> web.Response:
 
 
 async def _answer_page(_request: web.Request) -> web.Response:
-    """Answer the page, with the names of trame's script and style in this version."""
+    """Answer with the page. Insert the file names of trame's script and style, which depend on trame's version."""
     from trame_client.module import vue3
 
     built = Path(vue3.www) / "assets"
@@ -99,7 +99,7 @@ async def _answer_alive(_request: web.Request) -> web.Response:
 
 
 def add_gallery(app: web.Application, gallery: Gallery) -> None:
-    """Add /gallery.html and /gallery/...; a refusal is a sentence."""
+    """Add the addresses /gallery.html and /gallery/... If a request is refused, the answer is a sentence."""
 
     async def page(_request: web.Request) -> web.Response:
         return web.Response(text=(_STATIC / "gallery.html").read_text(encoding="utf-8"), content_type="text/html")
@@ -128,7 +128,7 @@ def add_gallery(app: web.Application, gallery: Gallery) -> None:
 
 
 def _place(request: web.Request) -> tuple[int, list[float]]:
-    """Return the scan's row and the point, RAS mm, that a request names."""
+    """Return the row ID of the scan and the point (RAS mm) that are given in a request."""
     try:
         point_ras = [float(part) for part in request.query.get("point", "").split(",")]
         row_id = int(request.query.get("id", ""))

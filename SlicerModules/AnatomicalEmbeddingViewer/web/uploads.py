@@ -1,4 +1,4 @@
-"""Files that the page sends: limited in size and number, and stored under numbers in a temporary folder."""
+"""Uploads: files that the page sends. Size and number are limited. A file is stored under a number, not its name."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, VolumeError
 if TYPE_CHECKING:
     from AnatomicalEmbedding.scan.volume import Volume
 
-_SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".mha")  # formats with a whole scan in one file
-_FILES_LIMIT, _BYTES_LIMIT = 6000, 2 * 2**30  # of one upload, packed or unpacked
+_SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".mha")  # file formats that store a whole scan in one file
+_FILES_LIMIT, _BYTES_LIMIT = 6000, 2 * 2**30  # limits of one upload, packed and unpacked
 _CHUNK_BYTES = 1 << 20
 _HEADER_BYTES = 1 << 16
-_NAME_LIMIT = 120  # characters
+_NAME_LIMIT = 120  # largest number of characters in a name
 _DISK_FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 async def receive(request: web.Request, folder: Path) -> tuple[Path, list[str]]:
-    """Write the files of a request into a new folder below `folder`, under numbers.
+    """Write the files of a request into a new folder below `folder`. File names are numbers; see `numbered_name`.
 
     Returns:
-        The folder, and the names that were sent, for people to read.
+        The new folder, and the names of the sent files, made safe for display.
 
     Raises:
-        VolumeError: too many or too large files, or a full disk. No file is left.
+        VolumeError: no files, too many or too large files, or a full disk. All files are deleted.
     """
     if request.content_type != "multipart/form-data":
         raise VolumeError("Nothing was sent; choose one or more files.")
@@ -65,7 +65,7 @@ async def receive(request: web.Request, folder: Path) -> tuple[Path, list[str]]:
 
 @contextmanager
 def _disk_full_reported() -> Iterator[None]:
-    """Raise VolumeError instead of the error of a full disk."""
+    """Turn the OSError of a full disk into a VolumeError."""
     try:
         yield
     except OSError as error:
@@ -81,7 +81,7 @@ def _check_size(total: int, limit: int) -> None:
 
 
 def read_files(folder: Path, names: list[str], cancelled: Callable[[], bool]) -> list[Volume]:
-    """Read the files that `receive` has written: each image file as a scan, and all other files as DICOM."""
+    """Read the files that `receive` has written. Each image file is one scan. All other files are read as DICOM."""
     images, dicom = [], folder / "dicom"
     dicom.mkdir()
     for number, name in enumerate(names, 1):
@@ -106,19 +106,19 @@ def read_files(folder: Path, names: list[str], cancelled: Callable[[], bool]) ->
 
 
 def readable_name(name: str) -> str:
-    """Return the last part of a name that was sent, without the characters that no name of a file needs."""
+    """Return the last part of a sent file name. Characters other than letters, digits and a few signs become "_"."""
     last = PurePosixPath(name.replace("\\", "/")).name
     return re.sub(r"[^\w.()+ -]", "_", last).strip(" .")[:_NAME_LIMIT] or "file"
 
 
 def numbered_name(number: int, name: str) -> str:
-    """Return the name of a stored file: its number, and a suffix that the readers know."""
+    """Return the name under which a file is stored: its number, and a suffix that the readers know."""
     suffix = next((each for each in (*_SUFFIXES, ".zip") if name.lower().endswith(each)), ".dcm")
     return f"{number:05d}{suffix}"
 
 
 def unzip(archive: Path, target: Path, files_limit: int = _FILES_LIMIT, bytes_limit: int = _BYTES_LIMIT) -> None:
-    """Unpack the files of a zip into a folder, under numbers. Raises VolumeError for a bad zip or one too large."""
+    """Unpack a zip into a folder, with numbers as file names. Raises VolumeError for a damaged or too large zip."""
     total = 0
     try:
         with _disk_full_reported(), zipfile.ZipFile(archive) as packed:
@@ -128,7 +128,7 @@ def unzip(archive: Path, target: Path, files_limit: int = _FILES_LIMIT, bytes_li
                 raise VolumeError(f"The zip holds {len(entries)} files, more than {files_limit}; send a smaller one.")
             for number, entry in enumerate(entries, 1):
                 with packed.open(entry) as source, (target / numbered_name(number, entry.filename)).open("wb") as file:
-                    while chunk := source.read(_CHUNK_BYTES):  # the sizes that a zip states may be wrong
+                    while chunk := source.read(_CHUNK_BYTES):  # count real bytes: sizes stated in a zip may be wrong
                         total += len(chunk)
                         _check_size(total, bytes_limit)
                         file.write(chunk)
@@ -139,9 +139,9 @@ def unzip(archive: Path, target: Path, files_limit: int = _FILES_LIMIT, bytes_li
 
 
 def check_self_contained(path: Path, name: str) -> None:
-    """Raise VolumeError for an image whose header names another file: it could be any file of this computer.
+    """Raise VolumeError if an image's header refers to another file, because that could be any file of this computer.
 
-    name: what the user calls the image.
+    name: name of the image in the error message.
     """
     with path.open("rb") as file:
         head = file.read(_HEADER_BYTES)
@@ -169,7 +169,7 @@ def _read_image(path: Path, name: str) -> Volume:
 
 
 def _read_dicom(folder: Path, names: list[str]) -> list[Volume]:
-    """Read every CT series of a folder; without one, the error names the fault of the first series."""
+    """Read every CT series of a folder. If there is no CT series, the error states the fault of the first series."""
     from AnatomicalEmbedding.scan.checks import MIN_SLICES
     from AnatomicalEmbedding.scan.dicom import list_series
     from AnatomicalEmbedding.scan.volume import Volume
