@@ -23,7 +23,7 @@ def body_points(embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
 
 
 def robust_affine(ras: np.ndarray, body: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Fit an affine function body = [ras, 1] @ affine. Returns affine (4, 3) and the Huber weight (n,) of each point."""
+    """Fit an affine function body = [ras, 1] @ affine. Returns affine (4, 3) and Huber's weight (n,) of each point."""
     design = np.column_stack([ras, np.ones(len(ras))])
     weight = np.ones(len(ras))
     affine = np.zeros((4, 3))

@@ -20,7 +20,7 @@ def read_linear(grids: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
 
 
 def smoothed(grids: torch.Tensor, sigma_cells: Sequence[float]) -> torch.Tensor:
-    """Smooth grids (c, k, j, i) by a Gaussian; they count as zero beyond the border. sigma_cells: (3,) along i, j, k."""
+    """Smooth grids (c, k, j, i) by a Gaussian, with zeros beyond the border. sigma_cells: (3,) along i, j, k."""
     grids = grids[:, None]
     for axis, sigma in zip((2, 3, 4), reversed([float(sigma) for sigma in sigma_cells]), strict=True):
         reach = int(np.ceil(2.5 * sigma))
@@ -66,7 +66,7 @@ def _last_cell(shape: tuple[int, int, int], device: torch.device) -> torch.Tenso
 
 
 def rows_of(grid: torch.Tensor) -> torch.Tensor:
-    """Return a grid (c, k, j, i) as rows (k * j * i, c), one for each cell. Reading whole rows is several times faster."""
+    """Return a grid (c, k, j, i) as rows (k * j * i, c), one per cell. Reading whole rows is several times faster."""
     return grid.movedim(0, -1).reshape(-1, grid.shape[0])
 
 
