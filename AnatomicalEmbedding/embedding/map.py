@@ -112,7 +112,7 @@ class EmbeddingMap:
 
     @cached_property
     def centred_cells(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Mean (3,) of the body cells' coordinates; coordinates minus the mean (n, 3); half their squared norms (n,)."""
+        """(3,) mean of the body cells' coordinates; (n, 3) coordinates minus the mean; (n,) half their squared norms."""
         cells = self.body_cells[1]
         centred = cells - cells.mean(0)
         return cells.mean(0), centred, centred.square().sum(1) / 2
@@ -213,10 +213,7 @@ class EmbeddingMap:
 
 
 def as_points(points_ras: np.ndarray) -> np.ndarray:
-    """Convert points to (N, 3) float64. One point (3,) and an empty list are accepted, too.
-
-    Raises PointsError for other shapes.
-    """
+    """Convert points (N, 3), one point (3,) or an empty list to (N, 3) float64. Raises PointsError for other shapes."""
     points = np.asarray(points_ras, dtype=np.float64)
     points = points.reshape(-1, 3) if points.size == 0 else np.atleast_2d(points)
     if points.ndim != 2 or points.shape[1] != 3:

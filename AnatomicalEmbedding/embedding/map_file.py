@@ -119,7 +119,7 @@ def read_descriptors(path: str | Path, body: torch.Tensor, box: CellBox) -> torc
 
 @contextmanager
 def _opened(path: str | Path) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Open a map file. Yields the open file and its metadata; errors in the `with` block become MapError with its path."""
+    """Open a map file and yield it with its metadata. Errors in the `with` block become MapError with the path."""
     if not Path(path).is_file():
         raise MapError(f"{path}: no such file; check the path.")
     try:
