@@ -32,15 +32,12 @@ UNLIKE = "it fits no known part of a body, as noise or another order of axes wou
 UNUSUAL_SIZE = "the body has an unusual size, as if the voxel size were wrong"
 _CELL_MM = (12.0, 12.0, 16.0)  # along R, A, S
 _HU, _LEVELS = (-1000.0, -150.0, 250.0, 1300.0), (0.0, 0.25, 0.85, 1.0)
-_SHIFTS = (
-    (0, 0, 0),
-    (1, 1, 1),
-)  # both ways to round the padding, so that a scan and its mirror image are treated alike
+_SHIFTS = ((0, 0, 0), (1, 1, 1))  # paddings on both sides, so that a scan and its mirror image are treated alike
 _SURE = 3.0  # log odds from which left and right count as swapped, unless the mirror image fits a body much worse
 _DOUBTFUL = 0.7  # log odds of a swapped axis from which the mirror image is embedded; see RESULTS.md
 _MISFIT_MM = 18.0  # misfit above which front-back and head-feet mirror images are embedded; correct scans have less
 _BETTER = 1.03  # factor by which a left-right mirror image must fit better; small, as both body sides look alike
-_MUCH = 1.2  # the same factor for front-back and head-feet mirror images
+_MUCH = 1.2  # the same for front-back and head-feet mirror images
 _LEAST_ALONG = 0.35  # mm of the body frame for each mm of the scan along S; about 1 if the scan is stored correctly
 _LEAST_ACROSS = 0.5  # the same along R; a scan with less shows no body at all
 _SHORT_MM = 100.0  # height of scans that are too short to judge

@@ -92,9 +92,7 @@ def resample(volume: Volume, spacing_mm: tuple[float, float, float], lattice: in
     binned = ijk_to_ras @ np.diag([*bins, 1.0])  # its origin, set next, is the middle of the first bin
     binned[:3, 3] += ijk_to_ras[:3, :3] @ ((bins - 1) / 2)
     grid_to_ijk = np.linalg.inv(binned) @ grid_to_ras
-    tilt = (
-        np.abs(grid_to_ijk[:3, :3] * (1 - np.eye(3))) * size_ijk
-    )  # deviation of the axes over the whole grid, in voxels
+    tilt = np.abs(grid_to_ijk[:3, :3] * (1 - np.eye(3))) * size_ijk  # deviation over the whole grid, in voxels
     sample = _sample_aligned if tilt.max() < _ALIGNED_VOXELS else _sample_oblique
     first = np.maximum(np.ceil((low - origin) / spacing - 1e-6), 0).astype(int)
     last = np.minimum(np.floor((high - origin) / spacing + 1e-6).astype(int), size_ijk - 1)
@@ -165,7 +163,7 @@ def _sum_of_bins(array: np.ndarray, bins: tuple[int, int, int]) -> np.ndarray:
 
 
 def axis_matrix(size: int, position: np.ndarray) -> torch.Tensor:
-    """Make the matrix (positions, size) that interpolates `size` values linearly at continuous positions; zero outside."""
+    """Make the matrix (n, size) that interpolates `size` values linearly at n positions; zero outside."""
     lower = np.floor(position).astype(int)
     matrix = np.zeros((len(position), size))
     for index, weight in ((lower, 1 - (position - lower)), (lower + 1, position - lower)):
