@@ -41,7 +41,7 @@ _CHUNK_POINTS = 128
 
 @dataclass(frozen=True)
 class Blocks:
-    """The surroundings of n template points: descriptors (n, m, l) of m nodes; seen (n, m), True for nodes in the body."""
+    """The surroundings of n template points. descriptors: (n, m, l) of m nodes. seen: (n, m) bool, nodes in the body."""
 
     descriptors: torch.Tensor
     seen: torch.Tensor
@@ -124,7 +124,7 @@ def describe_blocks(template: EmbeddingMap, cells: torch.Tensor) -> Blocks:
 
 
 def match_blocks(blocks: Blocks, rows: TargetRows, first_cells: torch.Tensor) -> BlockAnswers:
-    """Find points in their targets by their blocks. first_cells: first answers (n, 3), continuous target cells i, j, k."""
+    """Find points in their targets by their blocks. first_cells: (n, 3) first answers, in continuous target cells."""
     layout = _Layout(_local_mm(rows.maps[0]))
     first = (first_cells.double() + 0.5) * 2 - 0.5
     found = _in_parts(blocks, rows, first, first, layout)
@@ -172,7 +172,7 @@ def _match(
     possible = held[:, layout.answering] > 0
     score = score.masked_fill(~possible, -torch.inf)
     best = (score - prior[:, None]).argmax(2)
-    # The prior is used to choose the cell only. For the place within the cell it would cause a bias to the first answer.
+    # The prior helps to choose the cell only. Within the cell, it would shift the answer towards the first answer.
     step = peak_offsets(score.flatten(0, 1), best.flatten(), layout.shape).flip(1).view(*best.shape, 3)
     # subtract the mean dither of the block, because the template was read at the dithered places
     offset = layout.block @ (layout.dither * blocks.seen[..., None]) / seen.clamp_min(1e-6)

@@ -40,7 +40,7 @@ class Evidence:
         self.similarity = self.spread_mm = self.cycle_mm = torch.zeros(len(query))
 
     def table(self, cells: torch.Tensor, rows: TargetRows) -> np.ndarray:
-        """Make the table of evidence, (n, len(EVIDENCE)) float32, for answers at target cells (n, 3)."""
+        """Make the table of evidence, (n, len(EVIDENCE)), for answers at target cells (n, 3). In mm or the map's unit."""
         found = rows.read(_coordinate_and_edges, cells)
         cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())
         moved = ((cells - self.first.cells) * cell_mm).norm(dim=1)
@@ -52,7 +52,7 @@ class Evidence:
 
 
 def _coordinate_and_edges(target: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor:
-    """Read at cells (n, 3): coordinate (3), mm to the nearest edge of the scan, mm to its nearest end along S: (n, 5)."""
+    """Read at cells (n, 3): coordinate, mm to the nearest edge of the scan, mm to its nearest end along S. (n, 5)."""
     mixed = read_linear(target.coordinate_and_body, cells[None].float())[0]
     coordinate = mixed[:, :3] / mixed[:, 3:].clamp_min(1e-6)
     voxel = transform_points(target.cell_to_scan, cells.numpy())

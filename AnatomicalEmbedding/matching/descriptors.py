@@ -50,7 +50,7 @@ def _peak_near(
 
 
 def _similarity(target: EmbeddingMap, around: torch.Tensor, query: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Compare local cells (n, m, 3) with descriptors (n, l). Returns (n, m) similarity, and (n, m) bool: in the body."""
+    """Compare local cells (n, m, 3) with descriptors (n, l). Returns (n, m) similarity and (n, m) bool, in the body."""
     index, inside = flat_index(around, target.local_body.shape)
     similarity = (target.local_rows[index].float() @ query[..., None])[..., 0]
     return similarity, inside & target.local_body.flatten()[index]
