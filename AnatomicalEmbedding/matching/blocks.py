@@ -41,7 +41,7 @@ _CHUNK_POINTS = 128
 
 @dataclass(frozen=True)
 class Blocks:
-    """The surroundings of n template points. descriptors: (n, m, l) of m nodes. seen: (n, m) bool, nodes in the body."""
+    """The surroundings of n template points. descriptors: (n, m, l) of m nodes. seen: (n, m), nodes in the body."""
 
     descriptors: torch.Tensor
     seen: torch.Tensor

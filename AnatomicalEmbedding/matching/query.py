@@ -55,7 +55,7 @@ def read_query(template: EmbeddingMap, points_ras: np.ndarray, effort: str = "st
 
 
 def join_queries(parts: list[Query]) -> Query:
-    """Join several queries into one. Raises PointsError if they have different weights or were read for other efforts."""
+    """Join several queries. Raises PointsError if they were read with different weights or for different efforts."""
     if len({part.weights_hash for part in parts}) > 1:
         raise PointsError("these examples were read with different weights; read them again with the same.")
     if len({tuple(value is None for value in vars(part).values()) for part in parts}) > 1:

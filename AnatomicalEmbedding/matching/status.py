@@ -30,7 +30,7 @@ _MOSTLY_SHOWN = 0.5  # if a smaller share of a structure is in the scan, its box
 
 
 def decide(present: np.ndarray | float, expected_mm: np.ndarray | float) -> np.ndarray:
-    """Decide statuses (n,). present: (n,) probability that the scan shows the point. expected_mm: (n,) expected error."""
+    """Decide statuses (n,). present: (n,) probability that the scan shows the point. expected_mm: (n,) error, mm."""
     sure = (np.asarray(present) >= _SHOWN) & (np.asarray(expected_mm) <= MATCHED_MM)
     return np.where(np.asarray(present) < _PERHAPS_SHOWN, ABSENT, np.where(sure, MATCHED, UNCERTAIN))
 
