@@ -40,7 +40,7 @@ class Evidence:
         self.similarity = self.spread_mm = self.cycle_mm = torch.zeros(len(query))
 
     def table(self, cells: torch.Tensor, rows: TargetRows) -> np.ndarray:
-        """Make the table of evidence, (n, len(EVIDENCE)), for answers at target cells (n, 3); in mm or the map's unit."""
+        """Make the table of evidence, (n, len(EVIDENCE)), for answers at target cells (n, 3). In mm or map units."""
         found = rows.read(_coordinate_and_edges, cells)
         cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())
         moved = ((cells - self.first.cells) * cell_mm).norm(dim=1)

@@ -102,7 +102,7 @@ def fit_affine(matches: GridMatches, kind: str = AFFINE) -> np.ndarray:
 
 
 def _grid(fixed: EmbeddingMap, depth: np.ndarray, step_mm: float) -> tuple[Lattice, np.ndarray, np.ndarray, np.ndarray]:
-    """Make a lattice. Returns it, and the indices, RAS mm and depths of its points that lie in the body and the scan."""
+    """Make a lattice. Returns it and the index, RAS mm and depth of each of its points inside the body and the scan."""
     low, high = fixed.body_bounds_ras
     lattice = Lattice.within(low, high, step_mm)
     points = lattice.points_ras()

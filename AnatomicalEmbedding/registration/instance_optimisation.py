@@ -29,7 +29,7 @@ _NOISE_HU = 50.0  # a window with less contrast counts as flat
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """Image features. values: (c, k, j, i) float32 at the points of the lattice. weight: (k, j, i), 0 outside the body."""
+    """Image features. values: (c, k, j, i) float32 at the lattice's points. weight: (k, j, i), 0 outside the body."""
 
     values: torch.Tensor
     weight: torch.Tensor

@@ -57,7 +57,7 @@ class Lattice:
         ).float()
 
     def pooled(self, factor: int = 2) -> Lattice:
-        """Make the lattice of the middles of blocks with `factor` points along each axis. Includes incomplete blocks."""
+        """Make the lattice of the middles of blocks with `factor` points a side. Incomplete blocks are included."""
         x, y, z = (o + s * (factor - 1) / 2 for o, s in zip(self.origin_ras, self.spacing_mm, strict=True))
         dx, dy, dz = (s * factor for s in self.spacing_mm)
         i, j, k = (-(-n // factor) for n in self.size)

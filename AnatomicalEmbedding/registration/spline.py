@@ -45,7 +45,7 @@ class Basis:
 
 @dataclass(frozen=True, eq=False)
 class SplineField:
-    """A displacement field over a box, mm along R, A, S. low: (3,) RAS mm of the box's lowest corner, where knot 1 lies.
+    """A displacement field over a box, mm along R, A, S. low: (3,) RAS mm of the box's lowest corner: place of knot 1.
 
     knot_mm: distance between knots. coefficients: (3, K, J, I) float32.
     """
@@ -67,7 +67,7 @@ class SplineField:
         return tuple(n - DEGREE for n in reversed(self.coefficients.shape[1:]))
 
     def basis(self, lattice: Lattice, derivative: int | None = None) -> Basis:
-        """Compute the weights of knots at a lattice's points; with `derivative`, the derivative along this axis per mm."""
+        """Compute the weights of knots at a lattice's points, or their derivatives, per mm, along axis `derivative`."""
         return Basis(*(self._weights(lattice.axis(a), a, a == derivative).float() for a in range(3)))
 
     def on(self, lattice: Lattice) -> torch.Tensor:
@@ -87,7 +87,7 @@ class SplineField:
         return torch.linalg.det(self.slopes(lattice)[..., where].permute(2, 0, 1) + linear)
 
     def at(self, points_ras: np.ndarray) -> np.ndarray:
-        """Compute displacements (n, 3) mm at points (n, 3) RAS mm. A point outside the box is moved to the box first."""
+        """Compute displacements (n, 3) mm at points (n, 3) RAS mm. Points outside the box are moved to the box first."""
         high = np.array(self.low) + np.array(self.intervals) * self.knot_mm
         places = torch.from_numpy(np.clip(np.asarray(points_ras, dtype=np.float64), self.low, high))
         found = torch.zeros(len(places), 3, dtype=torch.float64)
@@ -99,7 +99,7 @@ class SplineField:
         return found.numpy()
 
     def refined(self, knot_mm: float) -> SplineField:
-        """Return the same displacement with knots `knot_mm` apart. The result is exact if `knot_mm` is half the old one."""
+        """Return the same displacement with knots `knot_mm` apart; exact if the distance of the knots is halved."""
         high = np.array(self.low) + np.array(self.intervals) * self.knot_mm
         fine = SplineField.over(np.array(self.low), high, knot_mm)
         moved = self.coefficients.double()
