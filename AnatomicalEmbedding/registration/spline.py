@@ -87,7 +87,7 @@ class SplineField:
         return torch.linalg.det(self.slopes(lattice)[..., where].permute(2, 0, 1) + linear)
 
     def at(self, points_ras: np.ndarray) -> np.ndarray:
-        """Compute displacements (n, 3) mm at points (n, 3) RAS mm. Points outside the box are moved to the box first."""
+        """Compute displacements (n, 3) mm at points (n, 3) RAS mm. Points outside the box are first moved to it."""
         high = np.array(self.low) + np.array(self.intervals) * self.knot_mm
         places = torch.from_numpy(np.clip(np.asarray(points_ras, dtype=np.float64), self.low, high))
         found = torch.zeros(len(places), 3, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Locates structures of labelled scans from examples of other patients. Makes margins and libraries from the results."""
+"""Locates structures of labelled scans from examples of other patients. Makes margins and libraries from the boxes."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -92,10 +92,7 @@ def find_boxes(
 
 
 def _examples_of(name: str, target: BoxCase, every: Sequence[BoxCase], shots: int, turn: int) -> list[BoxCase]:
-    """Choose up to `shots` scans of other patients that show the structure. turn: number of the target.
-
-    The choice starts at another scan for each target.
-    """
+    """Choose up to `shots` scans of other patients that show the structure. turn: number of the target; varies them."""
     others = [case for case in every if case.patient != target.patient and name in case.structures]
     start = turn % max(len(others), 1)
     return [*others[start:], *others[:start]][:shots]

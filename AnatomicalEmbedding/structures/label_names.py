@@ -1,6 +1,6 @@
 """Finds the structures of a label map, and the centre and the six extreme points of each structure.
 
-The APE protocol measures errors at these points (Goncharov et al., MICCAI 2024, section 3).
+The APE protocol (Goncharov et al., MICCAI 2024, section 3) measures errors at these points.
 """
 
 import re

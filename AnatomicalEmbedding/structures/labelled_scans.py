@@ -76,7 +76,7 @@ class Case:
 
     @property
     def label_map(self) -> LabelMap:
-        """The label map; the last two that were read stay in memory. Raises PointsError for a case without label map."""
+        """The label map, kept in memory for the last two cases. Raises PointsError for a case without label map."""
         if self.labels is None:
             raise PointsError(f"{self.id}: has no label map; put {self.id}.seg.nii.gz next to it.")
         return _read_label_map(self.labels, self.path.with_name(f"{self.id}.labels.json"))
@@ -222,7 +222,7 @@ def _read_json(path: Path) -> dict:
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """A template, a target, and N points that both scans show: names, kinds, and positions (N, 3) RAS mm in each scan."""
+    """A template, a target, and N points that both scans show: names, kinds, and (N, 3) RAS mm in each scan."""
 
     template: Case
     target: Case
