@@ -223,7 +223,7 @@ class Model:
 def _without_batch(found: Features) -> Features:
     """Move features to the CPU and remove the batch axis. Coordinates are float32, descriptors float16.
 
-    The values of each descriptor are contiguous in memory, which makes matching fast.
+    The values of each descriptor lie next to each other in memory, which makes matching fast.
     """
     coordinate, _, local, organs = (None if value is None else value[0].cpu() for value in found)
     return Features(coordinate.float(), None, None if local is None else in_rows(local.half()), organs)

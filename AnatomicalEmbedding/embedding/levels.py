@@ -65,7 +65,7 @@ def spine_ends(embedding: EmbeddingMap) -> dict[str, float]:
 
 
 def _height_of_top(embedding: EmbeddingMap, high: float) -> float:
-    """Estimate the body height, mm, of the upper end of a scan. high: world height of that end, S mm."""
+    """Estimate the body height, mm, of the upper end of a scan. high: world height of the upper end, S mm."""
     k = embedding.body_index[:, 2].numpy()
     heights = embedding.cell_to_ras[2, 3] + embedding.cell_mm[2] * k
     near = heights > high - _TOP_MM

@@ -39,8 +39,8 @@ class EmbeddingMap:
         calibration: predicts the errors of matches made with the weights, or None; not stored in the map's file.
         organ_boxes: organ -> (2, 3) lowest and highest corner, RAS mm, for the organs that the network finds.
         faults: signs that the scan is stored wrongly, such as "left and right are swapped"; mostly empty.
-        image: uint8, the CT numbers as levels 0 to 255 (`working_grid.levels_of`), or None. Each cell has stride x
-            stride x stride voxels of this image.
+        image: uint8, CT numbers as levels 0 to 255 (`working_grid.levels_of`), `stride` voxels a side of each cell; or
+            None.
     """
 
     coordinate: torch.Tensor

@@ -1,9 +1,8 @@
 """Finds scans whose header contradicts their anatomy: mirrored scans, two joined scans, or a wrong voxel size.
 
 A small network compares the scan, in cells of 12 mm, with its three mirror images, in which liver, heart, spine and
-head look different. This network is trained separately and is used with all weights. It is reliable in trunks and
-often wrong in pelves and thighs. So a scan is only reported as mirrored if its mirror image also fits the body frame
-better.
+head look different. The network is trained separately and is used with all weights. It is reliable in trunks and often
+wrong in pelves and thighs. So a scan is only reported if its mirror image also fits the body frame better.
 """
 
 from collections.abc import Mapping, Sequence

@@ -65,8 +65,7 @@ def about_in(file: Any, key: str, newest: int | None = None) -> dict[str, Any]:
 def check_fields(kind: type, values: Mapping[str, Any]) -> None:
     """Raise ValueError for the first value that does not have the type of its dataclass field, or is not finite.
 
-    kind: the dataclass. Whole numbers are accepted for floats, and lists for tuples. Unknown and missing fields are not
-    checked here; the dataclass itself raises TypeError for them.
+    kind: the dataclass. Whole numbers are accepted for floats, and lists for tuples. Field names are not checked.
     """
     hints = get_type_hints(kind)
     for name, value in values.items():
@@ -101,8 +100,7 @@ def check_size(grid: torch.Tensor, shape: tuple[int | None, ...], dtype: torch.d
 def made_for(make: Callable[[], _Network], state: Mapping[str, torch.Tensor]) -> _Network:
     """Make the network to which the tensors in `state` belong. Raises ValueError if they belong to another network.
 
-    The tensors are not loaded. A damaged file may describe a network larger than the memory. So the network is first
-    made on the meta device, which needs no memory, to compare the shapes.
+    A damaged file may describe a network larger than the memory. So shapes are first compared on the meta device.
     """
     with torch.device("meta"):
         expected = {name: values.shape for name, values in make().state_dict().items()}

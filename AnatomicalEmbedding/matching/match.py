@@ -52,8 +52,7 @@ class Matches:
         levels: (N,) the two possible levels, "L3 or L4", of an answer at the spine that may be one vertebra off, else
             "". The status of an answer with two possible levels is never "matched".
 
-    Status, error and probabilities are None if the weights have no calibration. Evidence and levels are None if the
-    weights have no coordinates.
+    Without a calibration, status, error and probabilities are None; without coordinates, evidence and levels, too.
     """
 
     points_ras: np.ndarray

@@ -51,10 +51,7 @@ class GridMatches:
 
 
 def match_grid(fixed: EmbeddingMap, moving: EmbeddingMap) -> GridMatches:
-    """Match a grid of points in the fixed scan's body with the moving scan.
-
-    Raises MapError if the maps were made with different weights, or a scan holds no body.
-    """
+    """Match a grid of points in the fixed scan's body with the moving scan. Raises MapError if the maps do not fit."""
     if not len(fixed.body_index):
         raise MapError(f"{fixed.provenance.scan or 'the fixed scan'}: holds no body to register to.")
     depth = _depth_mm(fixed)

@@ -112,8 +112,7 @@ def choose_examples(
 def open_library(weights_hash: str, model: str, path: str | Path | None = None) -> StructureLibrary:
     """Read a structure library from a file; without `path`, read the library that ships for the weights.
 
-    model: name of the weights. Raises WeightsError if the file is not a library for these weights, or if no library
-    ships for these weights.
+    model: name of the weights. Raises WeightsError if there is no library for these weights.
     """
     if path is not None:
         library = StructureLibrary.load(path)

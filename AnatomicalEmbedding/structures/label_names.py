@@ -124,8 +124,7 @@ def _measure(ijk: np.ndarray, ijk_to_ras: np.ndarray) -> np.ndarray:
     points = [ras.mean(axis=0)]
     for direction in _DIRECTIONS:
         along = ras @ direction
-        # Half the thickness of a voxel along the direction. This selects one layer of voxels, or about one layer if the
-        # grid is oblique.
+        # Half a voxel along the direction selects one layer of voxels (about one layer in an oblique grid).
         half_layer = 0.5 * np.abs(direction @ ijk_to_ras[:3, :3]).max()
         points.append(ras[along > along.max() - half_layer].mean(axis=0))
     return np.array(points)

@@ -68,7 +68,7 @@ class Outlines:
         return transform_points(self.ijk_to_ras, ijk)
 
     def cut(self, ijk: np.ndarray, direction: int) -> bool:
-        """Whether voxels (n, 3) reach the last slices of the label map. direction: 1 for the upper end, -1 for the lower."""
+        """Whether voxels (n, 3) reach the last slices of the label map at its upper (direction 1) or lower (-1) end."""
         end = direction * np.sign(self.ijk_to_ras[_SUPERIOR, self.up])
         at = ijk[:, self.up]
         near = max(round(_CUT_MM / self.slice_mm), 0)
@@ -150,7 +150,7 @@ def _aortopulmonary_window(of: Outlines) -> np.ndarray | None:
 
 
 def _femoral_head(of: Outlines, side: str) -> np.ndarray | None:
-    """Find the middle of the femoral head: of its outline, or of a sphere fitted to the femur's surface in the joint."""
+    """Find the middle of the femoral head: of its outline, or of a sphere fitted to the femur's surface at the hip."""
     head = of.ras(f"femoral_head_{side}")
     if len(head) >= _LEAST_VOXELS:  # an outline that includes the neck is too long
         return head.mean(axis=0) if np.ptp(head, axis=0).max() <= 2 * _HEAD_MM[1] else None

@@ -134,7 +134,7 @@ def learn_margins(known: Sequence[KnownBox], by_structure: bool) -> Margins:
 
 
 def located_by_others(marked: Mapping[str, Sequence[tuple[Example, EmbeddingMap]]]) -> list[KnownBox]:
-    """Locate each example from the other examples of the same structure. Needs three or more examples of a structure."""
+    """Locate each example from the other examples of its structure, for structures with three or more examples."""
     known = []
     for name, of in marked.items():
         for n, (example, embedding) in enumerate(of if len(of) > 2 else ()):
@@ -154,7 +154,7 @@ def _scales(off: np.ndarray, names: np.ndarray, by_structure: bool) -> dict[str,
 
 
 def _shrunk(off: np.ndarray, common: np.ndarray) -> np.ndarray:
-    """Compute the root mean square (6,) of errors (n, 6). A small n moves it towards `common`, that of all structures."""
+    """Compute the root mean square (6,) of errors (n, 6). The smaller n is, the closer the result is to `common`."""
     return np.sqrt(((off**2).sum(axis=0) + _DOUBT * common**2) / (len(off) + _DOUBT))
 
 
