@@ -134,7 +134,7 @@ def refine(
             if moved < _STILL_MM:
                 break
         smooth = _SMOOTH
-        while smooth < _MOST_SMOOTH and comparison.least_volume(field, affine) < _LEAST_VOLUME:  # folded
+        while smooth < _MOST_SMOOTH and comparison.least_volume(field, affine) < _LEAST_VOLUME:  # near folding
             smooth *= 2
             for _ in range(_UNFOLDING_ROUNDS):
                 field, _ = comparison.improved(field, start, smooth)

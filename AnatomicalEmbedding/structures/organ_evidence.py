@@ -34,7 +34,7 @@ class NearOrgan:
 
 
 def near_organs(box_ras: np.ndarray, organ_boxes: Mapping[str, np.ndarray]) -> tuple[NearOrgan, ...]:
-    """Find the organs that overlap most with a box (2, 3) RAS mm, largest overlap first. organ_boxes: see `EmbeddingMap`."""
+    """Find the organs that overlap most with a box (2, 3) RAS mm, best first. organ_boxes: see `EmbeddingMap`."""
     every = [
         NearOrgan(name, intersection_over_union(box_ras, organ), (box_ras - organ).ravel())
         for name, organ in organ_boxes.items()
