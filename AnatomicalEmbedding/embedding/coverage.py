@@ -103,7 +103,7 @@ class Coverage:
 
     @property
     def text(self) -> str:
-        """The part in words: "from the diaphragm to above the lung apices"."""
+        """The part of the body in words: "from the diaphragm to above the lung apices"."""
         return f"from {_place(self.low_mm)} to {_place(self.high_mm)}"
 
 

@@ -63,27 +63,27 @@ class EmbeddingMap:
 
     @cached_property
     def ras_to_cell(self) -> np.ndarray:
-        """(4, 4) RAS mm -> continuous cell i, j, k."""
+        """(4, 4) matrix from RAS mm to continuous cells i, j, k."""
         return np.linalg.inv(self.cell_to_ras)
 
     @cached_property
     def cell_to_scan(self) -> np.ndarray:
-        """(4, 4) continuous cell -> continuous voxel of the scan."""
+        """(4, 4) matrix from continuous cells to continuous voxels of the scan."""
         return np.linalg.inv(self.scan_to_ras) @ self.cell_to_ras
 
     @cached_property
     def scan_to_cell(self) -> np.ndarray:
-        """(4, 4) continuous voxel of the scan -> continuous cell."""
+        """(4, 4) matrix from continuous voxels of the scan to continuous cells."""
         return np.linalg.inv(self.cell_to_scan)
 
     @cached_property
     def body_index(self) -> torch.Tensor:
-        """(n, 3) long, i, j, k of the body cells."""
+        """Indices i, j, k of the body cells: (n, 3), dtype long."""
         return torch.nonzero(self.body).flip(1)
 
     @cached_property
     def body_cells(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """(n, 3) long, i, j, k of the body cells, and (n, 3) their coordinates."""
+        """Indices i, j, k of the body cells, (n, 3) long, and the body coordinates of these cells, (n, 3) float32."""
         i, j, k = self.body_index.unbind(1)
         return self.body_index, self.coordinate[:, k, j, i].T.contiguous()
 
@@ -119,12 +119,12 @@ class EmbeddingMap:
 
     @cached_property
     def coordinate_rows(self) -> torch.Tensor:
-        """(n, 4) coordinate, and 1 for a body cell or 0, of all cells, i fastest; zeros outside the body."""
+        """(n, 4) float for all cells, i fastest. Body cells: coordinate, then 1. Other cells: zeros."""
         return rows_of(self.coordinate_and_body[0])
 
     @cached_property
     def coordinate_and_body(self) -> torch.Tensor:
-        """(1, 4, k, j, i) coordinate, and 1 for a body cell or 0; zeros outside the body."""
+        """(1, 4, k, j, i) float. Body cells: coordinate, then 1. Other cells: zeros."""
         weight = self.body.float()
         return torch.cat([self.coordinate * weight, weight[None]])[None]
 

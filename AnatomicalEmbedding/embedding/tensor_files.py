@@ -132,5 +132,5 @@ def write_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
     try:
         with atomic_path(path) as temporary:
             torch.save(state, temporary)
-    except RuntimeError as error:  # of torch, on a full disk
+    except RuntimeError as error:  # torch raises this on a full disk
         raise AnatomicalEmbeddingError(f"{path}: could not be written whole; is the disk full?") from error

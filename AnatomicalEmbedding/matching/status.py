@@ -21,7 +21,7 @@ INSIDE, PARTLY, OUTSIDE = "inside", "partly", "outside"
 _INSIDE_SHARE, _OUTSIDE_SHARE = 0.85, 0.03  # least share of an INSIDE place in the scan; largest of an OUTSIDE place
 _SEEN, _SEEN_UNCOUNTED = 0.8, 0.5  # probability of a cell from which a place with a small share is not OUTSIDE
 CERTAIN_BY_RULE = 0.3  # least probability of a place that has its own rule; with less the place is uncertain
-CERTAIN_SEX = 0.5  # the same for a place that only one sex has
+CERTAIN_SEX = 0.5  # least probability of a place that only one sex has; with less the place is uncertain
 
 WHOLE, CUT = "whole", "cut"
 NEAR_ERRORS = 1.5  # a side closer to the scan's edge than this many likely errors may lie beyond the edge

@@ -25,7 +25,7 @@ _DOUBT = 4.0  # points must be spread over this multiple of the error to determi
 _LEAST_DOUBT_MM = 1e-4  # least value of this spread, for points in one plane without error
 # These limits are wider than those of `matching.status`: many points with errors of 2 cm still give a good fit.
 _LEAST_PRESENT, _LEAST_PROBABILITY, _LARGEST_ERROR_MM = 0.85, 0.2, 20.0
-_LEAST_SCORE = 0.5  # the same for weights without calibration
+_LEAST_SCORE = 0.5  # least score of a match that takes part, for weights without calibration
 
 
 @dataclass(frozen=True, eq=False)

@@ -53,7 +53,7 @@ class BoxCase:
 
     @property
     def volume(self) -> Volume:
-        """The scan."""
+        """The voxels of the scan."""
         return self.case.volume if isinstance(self.case, Case) else self.case
 
 

@@ -59,7 +59,7 @@ class Located:
     Args:
         box_ras: (2, 3) RAS mm, not clipped to the scan.
         sigma_mm: (6,) likely error of each of the SIDES.
-        present: 0 to 1, share of the structure's points in the target. If 0, the box is its expected place outside.
+        present: 0 to 1, share of the structure's points in the target. With 0, `box_ras` is a guess outside the scan.
         cut: SIDES that lie beyond the scan's edge.
         remarks: sentences about examples that disagree.
         near: SIDES inside the scan that, with their likely error, may lie beyond the scan's edge.
@@ -219,7 +219,7 @@ def _doubtful_levels(name: str, box: np.ndarray, target: EmbeddingMap) -> str:
 
 
 def _disagreements(sides: np.ndarray) -> tuple[str, ...]:
-    """Write a sentence for each example whose box lies much farther from the other boxes than they usually lie."""
+    """Write a sentence for each example whose box lies unusually far from the boxes of the other examples."""
     if len(sides) < 3:
         return ()
     middles = sides.reshape(-1, 2, 3).mean(axis=1)

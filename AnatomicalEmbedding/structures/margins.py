@@ -25,7 +25,7 @@ _COMMON = ""
 
 @dataclass(frozen=True, eq=False)
 class KnownBox:
-    """A located structure whose truth is known.
+    """A located structure whose true box is known.
 
     Args:
         truth_ras: (2, 3) RAS mm, true box of the structure.

@@ -266,7 +266,7 @@ class _Content:
     """
 
     def __init__(self, x: torch.Tensor, up: torch.Tensor) -> None:
-        """x: (b, 1, k, j, i) network input. up: (b, w, k/4, j/4, i/4)."""
+        """Find the box. x: (b, 1, k, j, i) network input. up: (b, w, k/4, j/4, i/4) finest level."""
         self.size = tuple(up.shape[2:])  # of the whole scan: k, j, i
         self.cells = [_filled(x, axis, cells) for axis, cells in enumerate(self.size, 2)]
 
