@@ -53,7 +53,7 @@ class BoxCase:
 
     @property
     def volume(self) -> Volume:
-        """The voxels of the scan."""
+        """The scan as a Volume."""
         return self.case.volume if isinstance(self.case, Case) else self.case
 
 

@@ -30,7 +30,7 @@ _SLOPE_MM = 14.0  # keeps the displacement uniform where points lie this close t
 _KNEE_MM = 3.0
 _EXPECTED_MM = (2.0, 60.0)
 _DISAGREES_MM = 15.0
-_DISAGREES_TIMES = 3.0  # multiple of the usual distance between the other examples' boxes
+_DISAGREES_TIMES = 3.0  # multiple of the usual distance of the other examples' boxes from their median
 
 
 @dataclass(frozen=True, eq=False)
