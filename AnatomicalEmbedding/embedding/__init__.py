@@ -1,1 +1,1 @@
-"""From a scan to its embedding map: the working grid, the body, the network, and properties of a whole map."""
+"""Makes the map of a scan: working grid, body mask and network. Also finds properties of a whole map."""

@@ -1,9 +1,9 @@
-"""Coordinates moved to where the organs are: each organ that a scan holds whole is brought to its usual place.
+"""Corrects body coordinates by the organs: an organ that a scan shows whole gets its usual body coordinates.
 
-The network's coordinate follows the body as a whole. Organs lie differently in it from patient to patient: a kidney
-pushed down by a large liver is off by the length of a hand. Where the organ head sees an organ, the coordinates of its
-cells are shifted and scaled to the mean and spread that the organ has over many patients, and the shift fades out
-around it. The same place of an organ then has the same coordinates in two patients.
+The network's coordinate follows the body as a whole, but organs lie at different places in different patients. A large
+liver may push a kidney down by 10 to 20 cm. Where the organ head finds an organ, the coordinates of the organ's cells
+are shifted and scaled. Their mean and spread then equal the organ's mean and spread over many patients. The shift
+decreases to zero around the organ. After this, one place of an organ has the same coordinates in two patients.
 """
 
 import numpy as np
@@ -13,21 +13,22 @@ from .grid_reading import smoothed
 
 _LEAST_PROBABILITY = 0.3
 _LEAST_VOLUME = 0.3  # share of the organ's usual volume
-_CUT_SHARE = 0.02  # of an organ's cells in the scan's first and last layer; above, the scan does not hold it whole
-_FARTHEST = 0.6  # largest shift of an organ, in units of the network; an aorta wrongly found in a chest needs 1.4
+_CUT_SHARE = 0.02  # share of an organ's cells in the scan's first and last layer, above which the organ counts as cut
+_FARTHEST = 0.6  # largest shift of an organ, in units of the network; an aorta found at a wrong place would need 1.4
 _SCALES = (0.6, 1.6)
-_LEAST_SPREAD = 0.03  # of an organ's coordinates; below, its scale is chance
-_SCALED_ML = 20.0
+_LEAST_SPREAD = 0.03  # least spread of an organ's coordinates that determines a scale
+_SCALED_ML = 20.0  # organs with a smaller usual volume are shifted but not scaled
 _FADE_MM = (14.0, 14.0, 19.0)
-_ELSEWHERE = 0.05  # weight of no shift
+_ELSEWHERE = 0.05  # weight of "no shift" in the average of shifts at each cell
 
 
 def anchored(
     coordinate: torch.Tensor, organs: torch.Tensor, places: torch.Tensor, body: torch.Tensor, cell_mm: np.ndarray
 ) -> torch.Tensor:
-    """Coordinates (3, k, j, i) after the shift. organs: (n, k, j, i) share of the cell that each organ takes.
+    """Shift and scale the coordinates of whole organs. Returns the new coordinates (3, k, j, i).
 
-    places: (n, 7), see OrganHead. body: bool (k, j, i). cell_mm: (3,) along R, A, S.
+    organs: (n, k, j, i) fraction of each cell that each organ fills. places: (n, 7), see OrganHead.
+    body: bool (k, j, i). cell_mm: (3,) size of a cell along R, A, S.
     """
     weight = organs * (organs > _LEAST_PROBABILITY)
     share = weight / weight.sum((1, 2, 3), keepdim=True).clamp_min(1e-9)

@@ -1,4 +1,4 @@
-"""The mask of the patient's body in a scan: without air, table and blankets."""
+"""Finds the mask of the patient's body in a scan, without air, table and blankets."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,12 +12,12 @@ from ..errors import VolumeError
 from ..scan.volume import Volume
 from .working_grid import AIR_HU, WorkingGrid, crop, resample
 
-_MASK_MM = 3.0  # the mask is found on in-plane voxels of at least this size, where noise is averaged out
+_MASK_MM = 3.0  # the mask is computed on in-plane voxels of at least this size, to average out noise
 _TISSUE_HU = -350.0  # between lung and fat
 _LUNG_HU = -970.0  # mean density above which a region is lung, not outside air
-_CUT_SHARE = 0.25  # share of body in the scan's sides above which the field of view cuts the patient open
+_CUT_SHARE = 0.25  # share of body voxels in the scan's side faces, from which the scan's sides cut through the patient
 _OPENING_MM = 8.0  # thinner sheets (table tops, blankets) are removed
-_SMALL_PART = 0.03  # arms and legs apart from the trunk are kept, cushions are not
+_SMALL_PART = 0.03  # least size of a separate part, as a share of the largest; keeps arms and legs, removes cushions
 
 
 def patient_on_grid(
@@ -27,8 +27,9 @@ def patient_on_grid(
     size_step: int,
     step: Callable[[float, str], None] = lambda share, what: None,
 ) -> tuple[WorkingGrid, np.ndarray]:
-    """The network's input: the working grid cut to the body's box, with air outside the body; and the mask.
+    """Make the network's input from a scan.
 
+    Returns the working grid, cut to the body's box and set to air outside the body, and the body mask (k, j, i).
     lattice, size_step: as in `working_grid.resample`. step: called with (share done, text of the step).
     Raises VolumeError when no patient is found.
     """
@@ -43,15 +44,15 @@ def patient_on_grid(
 
 
 def no_patient(volume: Volume) -> VolumeError:
-    """The error for a scan that shows no patient."""
+    """Make the error for a scan that shows no patient."""
     return VolumeError(f"{volume.path or volume.name or 'volume'}: no patient is seen in it; check the file.")
 
 
 def body_mask(hu: np.ndarray, spacing_mm: tuple[float, float, float]) -> np.ndarray:
-    """Mask (k, j, i) of the patient: tissue, without the table, with lungs and bowel gas filled in.
+    """Find the mask (k, j, i) of the patient. It contains lungs and bowel gas, but not the table.
 
-    hu: float or int array (k, j, i) with axial slices along k, 3 to 6 mm a voxel (noise must be averaged out).
-    Lungs that a narrow field of view cuts open are kept too, recognised by their density.
+    hu: float or int array (k, j, i) with axial slices along k and voxels of 3 to 6 mm, so that noise is averaged out.
+    If the sides of the scan cut through a lung, that lung is recognised by its density and also kept.
     """
     tissue = hu > _TISSUE_HU
     reach = max(1, round(_OPENING_MM / 2 / min(spacing_mm[:2])))
@@ -62,14 +63,14 @@ def body_mask(hu: np.ndarray, spacing_mm: tuple[float, float, float]) -> np.ndar
     if not len(sizes):
         return np.zeros(hu.shape, dtype=bool)
     trunk = (labels > 0) & (labels <= np.count_nonzero(sizes >= _SMALL_PART * sizes[0]))
-    trunk = _dilate(trunk, reach) & tissue  # the opening rounds corners off: grow back inside tissue only
+    trunk = _dilate(trunk, reach) & tissue  # the opening rounded the corners: grow them back, inside tissue only
     body = ~_dilate(~_dilate(trunk, reach), reach)
     body = _fill_slices(body)
     return _add_open_lungs(np.asarray(hu), body)
 
 
 def body_on_grid(grid: WorkingGrid) -> np.ndarray:
-    """Mask (k, j, i) of the patient on a working grid of even size."""
+    """Find the mask (k, j, i) of the patient on a working grid whose sizes are even numbers."""
     mask = np.zeros(tuple(grid.hu.shape), dtype=bool)
     box = grid.scan_box
     part = grid.hu[box]
@@ -86,7 +87,7 @@ def body_on_grid(grid: WorkingGrid) -> np.ndarray:
 
 
 def _dilate(mask: np.ndarray, reach: int) -> np.ndarray:
-    """In-plane dilation by a square; in-plane only, as a thin table is long in z."""
+    """Dilate a mask in-plane by a square. It is not dilated along z, because the table is long in z."""
     for axis in (1, 2):
         grown = mask.copy()
         along, before = np.moveaxis(grown, axis, 0), np.moveaxis(mask, axis, 0)
@@ -98,8 +99,8 @@ def _dilate(mask: np.ndarray, reach: int) -> np.ndarray:
 
 
 def _fill_slices(body: np.ndarray) -> np.ndarray:
-    """Fill lungs, airway and bowel gas: regions that the body encloses in an axial slice."""
-    # all slices as one picture, a frame of air around each: regions that are not joined to the frames are enclosed
+    """Fill lungs, airways and bowel gas: regions that the body encloses in an axial slice."""
+    # All slices form one picture, each with a frame of air. A region that does not touch a frame is enclosed.
     framed = np.pad(~body, ((0, 0), (1, 1), (1, 1)), constant_values=True)
     picture = sitk.GetImageFromArray(framed.reshape(-1, framed.shape[2]).astype(np.uint8))
     regions = sitk.GetArrayFromImage(sitk.ConnectedComponent(picture)).reshape(framed.shape)
@@ -107,10 +108,10 @@ def _fill_slices(body: np.ndarray) -> np.ndarray:
 
 
 def _add_open_lungs(hu: np.ndarray, body: np.ndarray) -> np.ndarray:
-    """Add lung that reaches the in-plane border of the scan, where no body wall encloses it."""
+    """Add lung that touches the in-plane border of the scan and is therefore not enclosed by the body wall."""
     sides = np.concatenate([body[:, [0, -1], :].ravel(), body[:, :, [0, -1]].ravel()])
     if sides.mean() < _CUT_SHARE:
-        return body  # air surrounds the patient: nothing is cut open
+        return body  # air surrounds the patient: no lung touches the border
     result = body.copy()
     for k in np.flatnonzero(~body.all(axis=(1, 2))):
         regions = sitk.GetArrayFromImage(sitk.ConnectedComponent(sitk.GetImageFromArray((~body[k]).astype(np.uint8))))

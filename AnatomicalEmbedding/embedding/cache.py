@@ -1,4 +1,4 @@
-"""Maps kept on disk, found again by content hash of the scan and hash of the weights; bounded in size."""
+"""Cache of maps on disk, of limited size. Its keys are the content hash of the scan and the hash of the weights."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEFAULT_LIMIT_BYTES = 2 * 2**30
 
 
 def default_folder() -> Path:
-    """Cache folder: $ANATEMB_CACHE, or AnatomicalEmbedding in the user's cache folder."""
+    """Return the cache folder: $ANATEMB_CACHE, or AnatomicalEmbedding in the user's cache folder."""
     if given := os.environ.get("ANATEMB_CACHE"):
         return Path(given)
     base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or Path.home() / ".cache"
@@ -26,13 +26,13 @@ def default_folder() -> Path:
 
 @dataclass(frozen=True)
 class MapCache:
-    """A folder of maps. The least recently used are removed once the folder exceeds `limit_bytes`."""
+    """A folder of maps. When it exceeds `limit_bytes`, the least recently used maps are removed."""
 
     folder: Path
     limit_bytes: int = DEFAULT_LIMIT_BYTES
 
     def get(self, provenance: Provenance) -> EmbeddingMap | None:
-        """Read the map of this scan by these weights; None for an unknown scan. A damaged file is removed."""
+        """Read the map of a scan and weights, or return None if the cache has no such map. Removes a damaged file."""
         from .map import EmbeddingMap  # loads torch, which the other methods do not need
 
         path = self._path(provenance)
@@ -44,12 +44,12 @@ class MapCache:
             with suppress(OSError):
                 path.unlink()
             return None
-        with suppress(OSError):  # a read-only cache still serves
+        with suppress(OSError):  # a read-only cache can still be read
             os.utime(path)
         return found
 
     def put(self, embedding: EmbeddingMap) -> None:
-        """Keep a map, and remove the least recently used ones beyond the limit. Does nothing on a full disk."""
+        """Store a map, then remove the least recently used maps beyond the limit. If writing fails, nothing happens."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             embedding.save(self._path(embedding.provenance))
@@ -58,17 +58,17 @@ class MapCache:
             return
 
     def size_bytes(self) -> int:
-        """Bytes of all maps."""
+        """Return the size of all maps together, in bytes."""
         return sum(size for _, size, _ in self._files())
 
     def count(self) -> int:
-        """How many maps are kept."""
+        """Return the number of maps in the cache."""
         return len(self._files())
 
     def shrink(self, limit_bytes: int) -> int:
-        """Remove the least recently used maps until at most `limit_bytes` are kept; returns how many were removed.
+        """Remove the least recently used maps until all files together have at most `limit_bytes`.
 
-        Maps that another program holds stay.
+        A map file that another program has open may stay. Returns the number of removed maps.
         """
         excess, removed = self.size_bytes() - limit_bytes, 0
         for _, size, path in sorted(self._files()):
@@ -80,7 +80,7 @@ class MapCache:
         return removed
 
     def _files(self) -> list[tuple[float, int, Path]]:
-        """Time of last use, bytes and path of each map."""
+        """Return the time of last use, the size in bytes and the path of each map."""
         found = []
         for path in self.folder.glob("*.map.safetensors"):
             with suppress(OSError):  # another program has just removed it

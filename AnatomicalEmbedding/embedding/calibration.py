@@ -1,7 +1,8 @@
-"""Calibration of weights: the outcomes of matches with similar evidence, as forests of decision trees.
+"""Calibration of weights: predicts the error of a match from the evidence of the match, by decision trees.
 
-A forest (Breiman 2001) sorts the evidence of a match into leaves; each leaf holds the mean outcome of matches with
-known truth. It ships next to the weights as NAME.calibration.safetensors and is made by `anatemb calibrate`.
+Each leaf of a tree holds the mean outcome of matches with known truth and similar evidence. A forest is a set of such
+trees (Breiman 2001). `anatemb calibrate` makes a calibration, which ships next to its weights as
+NAME.calibration.safetensors.
 """
 
 from __future__ import annotations
@@ -18,21 +19,21 @@ from ..errors import WeightsError
 from ..resources import resource
 
 SUFFIX = ".calibration.safetensors"
-OUTCOMES = ("present", "within 10 mm", "within 20 mm", "error mm")  # means of a leaf; the error of an absent point is 0
+OUTCOMES = ("present", "within 10 mm", "within 20 mm", "error mm")  # columns; an absent point counts as error 0
 _METADATA_KEY = "anatomical_embedding_calibration"
 _CHUNK = 2000
 
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """Decision trees over rows of evidence, their nodes concatenated.
+    """Decision trees over rows of evidence. The nodes of all trees are stored in one list.
 
     Args:
-        roots: (t,) first node of each tree.
-        feature, threshold: (m,) of each node: evidence[feature] <= threshold leads to the next node, else to node
-            `otherwise`. A leaf has feature -1.
-        otherwise: (m,) node.
-        outcomes: (leaves, len(OUTCOMES)) means over the matches in each leaf, in the order of the nodes.
+        roots: (t,) index of the first node of each tree.
+        feature, threshold: (m,) test of each node: evidence[feature] <= threshold. If it is true, continue at the node
+            with the next index. A leaf has feature -1.
+        otherwise: (m,) index of the node to continue at if the test is false.
+        outcomes: (leaves, len(OUTCOMES)) mean outcomes of the matches in each leaf; leaves in the order of the nodes.
     """
 
     roots: np.ndarray
@@ -43,13 +44,13 @@ class Forest:
 
     @cached_property
     def _tables(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Features; both children of each node, where a leaf is its own child; row of outcomes of each node."""
+        """Feature of each node; its two children (of a leaf: the leaf itself, twice); its row in `outcomes`."""
         leaf, node = self.feature < 0, np.arange(len(self.feature))
         children = np.stack([np.where(leaf, node, node + 1), np.where(leaf, node, self.otherwise)], axis=1)
         return np.maximum(self.feature, 0).astype(np.int64), children.ravel(), np.cumsum(leaf) - 1
 
     def check(self, width: int) -> None:
-        """Raise ValueError unless every path through the trees ends in a leaf. width: values in a row of evidence."""
+        """Raise ValueError unless every path through the trees ends in a leaf. width: length of a row of evidence."""
         nodes, leaf = len(self.feature), self.feature < 0
         inner = np.flatnonzero(~leaf)
         whole = all(part.dtype.kind == "i" for part in (self.roots, self.feature, self.otherwise))
@@ -61,7 +62,7 @@ class Forest:
             and len(self.roots) > 0
             and self.roots.min() >= 0 > self.roots.max() - nodes
             and self.feature.max(initial=-1) < width
-            # both children come later, so that no path is a circle
+            # both children have higher indices than their parent, so no path is circular
             and bool(((self.otherwise[inner] > inner) & (self.otherwise[inner] < nodes)).all())
             and inner.max(initial=-1) < nodes - 1
         )
@@ -69,7 +70,7 @@ class Forest:
             raise ValueError("a forest whose trees do not end")
 
     def predict(self, evidence: np.ndarray) -> np.ndarray:
-        """Mean outcomes over the trees, (n, len(OUTCOMES)), for rows of evidence (n, f)."""
+        """Predict outcomes (n, len(OUTCOMES)) for rows of evidence (n, f): the mean over all trees."""
         evidence = np.asarray(evidence, dtype=np.float32)
         return np.concatenate(
             [self._predict(part) for part in np.split(evidence, range(_CHUNK, len(evidence), _CHUNK))]
@@ -90,11 +91,11 @@ class Forest:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Outcomes of matches by one set of weights.
+    """Predicts the outcomes of matches that were made with one set of weights.
 
     Args:
         weights_hash: SHA-256 of the weights.
-        evidence: names of the values of a row, in order; judging by other evidence gives no verdict.
+        evidence: names of the values in a row of evidence, in order. Matches with other evidence cannot be judged.
         forests: effort of matching -> forest.
         about: how the calibration was made.
     """
@@ -105,7 +106,7 @@ class Calibration:
     about: dict = field(default_factory=dict)
 
     def save(self, path: str | Path) -> None:
-        """Write one file, complete or not at all. Raises WeightsError where it cannot be written."""
+        """Write one file, complete or not at all. Raises WeightsError if the file cannot be written."""
         import torch
 
         from .tensor_files import write_tensor_file
@@ -120,7 +121,7 @@ class Calibration:
 
     @classmethod
     def load(cls, path: str | Path) -> Calibration:
-        """Read a file of `save`. Raises WeightsError where it is not a calibration, or damaged."""
+        """Read a file written by `save`. Raises WeightsError if the file is damaged or not a calibration."""
         from .tensor_files import DAMAGED, read_tensor_file  # loads torch, which the command line's help does not need
 
         try:
@@ -141,13 +142,13 @@ class Calibration:
 
 
 def calibration_file(weights: Path) -> Path:
-    """Path of the calibration next to a weights file."""
+    """Return the path of the calibration that belongs to a weights file."""
     return weights.with_name(weights.stem + SUFFIX)
 
 
 @cache
 def find_calibration(weights_hash: str) -> Calibration | None:
-    """Read the shipped calibration of the weights with this SHA-256; None where no such file ships."""
+    """Read the shipped calibration of the weights with this SHA-256. Returns None if no such calibration ships."""
     for path in sorted(resource("Models").glob("*" + SUFFIX)):
         found = Calibration.load(path)
         if found.weights_hash == weights_hash:

@@ -1,4 +1,4 @@
-"""Which part of the body a scan holds, and the affine map to the body frame that a map as a whole describes."""
+"""Finds which part of the body a scan shows, and fits an affine function from the scan to the body frame."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ _ROUNDS = 5
 
 
 def body_points(embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
-    """RAS mm (n, 3) of the body cells of a map, and their coordinates (n, 3) in the body frame, mm.
+    """Return the centres of a map's body cells, (n, 3) RAS mm, and their body coordinates, (n, 3) mm.
 
     Raises AnatomicalEmbeddingError for a map whose coordinates are not mm of the common body frame.
     """
@@ -23,7 +23,7 @@ def body_points(embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
 
 
 def robust_affine(ras: np.ndarray, body: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(4, 3) affine map body = [ras, 1] @ map, and the weight (n,) of each point by Huber's rule."""
+    """Fit an affine function body = [ras, 1] @ affine. Returns affine (4, 3) and Huber's weight (n,) of each point."""
     design = np.column_stack([ras, np.ones(len(ras))])
     weight = np.ones(len(ras))
     affine = np.zeros((4, 3))
@@ -36,19 +36,19 @@ def robust_affine(ras: np.ndarray, body: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def apply_affine(affine: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Points (n, 3) through a map (4, 3) as `robust_affine` gives it."""
+    """Map points (n, 3) by an affine function (4, 3) that `robust_affine` returned."""
     return points @ affine[:3] + affine[3]
 
 
 @dataclass(frozen=True)
 class BodyFit:
-    """How well a map's coordinates fit an affine function of their places; other things than bodies fit badly.
+    """How well an affine function of the position fits the coordinates of a map. It fits badly if no body is shown.
 
     Args:
-        misfit_mm: median distance from the function, in the body frame.
-        radius_mm: median distance of the body cells from their middle, in the body frame.
-        scales: mm of the body frame for each mm of the scan along R, A, S.
-        height_mm: of the scan's body.
+        misfit_mm: median distance between coordinates and function, in mm of the body frame.
+        radius_mm: median distance of the body cells from their middle, in mm of the body frame.
+        scales: mm of the body frame for each mm of the scan, along R, A, S.
+        height_mm: height of the body in the scan, along S.
     """
 
     misfit_mm: float
@@ -58,7 +58,7 @@ class BodyFit:
 
 
 def fit_body(embedding: EmbeddingMap) -> BodyFit:
-    """Fit a map. Raises AnatomicalEmbeddingError for a map whose coordinates are not mm of the body frame."""
+    """Fit an affine function to the coordinates of a map. Raises AnatomicalEmbeddingError if they are not in mm."""
     ras, body = body_points(embedding)
     affine, _ = robust_affine(ras, body)
     misfit = float(np.median(np.linalg.norm(body - apply_affine(affine, ras), axis=1)))
@@ -67,12 +67,15 @@ def fit_body(embedding: EmbeddingMap) -> BodyFit:
     return BodyFit(misfit, radius, (right, front, up), float(np.ptp(ras[:, 2])))
 
 
-_LARGEST_FALL_MM = 80.0  # of heights on the way up; 0 in scans of the training set, above 180 in two joined scans
+_LARGEST_FALL_MM = 80.0  # decrease of body height on the way up; 0 in training scans, above 180 in two joined scans
 _FEWEST_IN_LAYER = 10
 
 
 def heights_fall(embedding: EmbeddingMap) -> bool:
-    """Whether body heights fall far on the way up, as where two scans were joined, or head and feet are swapped."""
+    """Whether body heights decrease strongly from the lower to the upper end of a scan.
+
+    This happens if two scans were joined, or if head and feet are swapped.
+    """
     ras, body = body_points(embedding)
     _, layer, count = np.unique(np.round(ras[:, 2], 3), return_inverse=True, return_counts=True)
     heights = np.array([np.median(body[layer == n, 2]) for n in np.flatnonzero(count >= _FEWEST_IN_LAYER)])
@@ -85,14 +88,14 @@ LEVELS_MM = {
     "the kidneys": 257.0, "the diaphragm": 378.0, "the carina": 469.0, "the lung apices": 555.0, "the chin": 613.0,
     "the skull base": 677.0, "the vertex": 819.0,
 }  # fmt: skip
-_END_MM = 80.0  # the part of the scan next to each end that determines its height
-_AT_MM = 20.0  # an end this near to a level is named by it
+_END_MM = 80.0  # the body height of an end is estimated from the cells within this distance
+_AT_MM = 20.0  # an end within this distance of a level gets the name of the level
 _FEWEST_CELLS = 20
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """The part of the body in a scan: body heights of its lower and upper end, and names of LEVELS_MM in between."""
+    """The part of the body in a scan: body heights of its lower and upper end, and the LEVELS_MM between the ends."""
 
     low_mm: float
     high_mm: float
@@ -100,7 +103,7 @@ class Coverage:
 
     @property
     def text(self) -> str:
-        """The part in words: "from the diaphragm to above the lung apices"."""
+        """The part of the body in words: "from the diaphragm to above the lung apices"."""
         return f"from {_place(self.low_mm)} to {_place(self.high_mm)}"
 
 
@@ -123,10 +126,10 @@ def find_coverage(embedding: EmbeddingMap) -> Coverage:
 
 
 def _height_at(end: float, z: np.ndarray, body: np.ndarray) -> float:
-    """Body height at the world height `end`, mm: the median of estimates from the cells near it.
+    """Estimate the body height, mm, at the world height `end`: the median of the estimates from the cells near `end`.
 
-    Along the body the coordinate changes by about 1 mm per mm, so that a cell's own height and its distance from the
-    end are an estimate.
+    Body height changes by about 1 mm per mm of the scan. So each cell's estimate is its own body height plus its
+    distance from `end`.
     """
     near = np.abs(z - end) <= _END_MM
     if near.sum() < _FEWEST_CELLS:

@@ -1,4 +1,4 @@
-"""The device to compute on, and its free memory."""
+"""Chooses the device to compute on, and determines its free memory."""
 
 from pathlib import Path
 
@@ -6,8 +6,8 @@ import torch
 
 from ..errors import AnatomicalEmbeddingError
 
-_FREE_SHARE = 0.6  # of free memory that one embedding may take
-_NO_MEMORY = ("can't allocate memory", "out of memory", "not enough memory")  # of torch's allocators
+_FREE_SHARE = 0.6  # share of the free memory that the embedding of one scan may use
+_NO_MEMORY = ("can't allocate memory", "out of memory", "not enough memory")  # messages of torch's allocators
 _ASSUMED_FREE_BYTES = 4 * 2**30
 
 
@@ -30,23 +30,23 @@ def choose_device(name: str = "auto") -> torch.device:
 
 
 def fast_dtype(device: torch.device) -> torch.dtype:
-    """The number type that is fastest on a device: bfloat16 or float32."""
+    """Return the number type that is fastest on a device: bfloat16 or float32."""
     if device.type == "cuda":
         fast = torch.cuda.is_bf16_supported(including_emulation=False)
-    else:  # without the instructions, bfloat16 on a CPU is several times slower than float32
+    else:  # on a CPU without bfloat16 instructions, bfloat16 is several times slower than float32
         fast = device.type == "cpu" and (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
     return torch.bfloat16 if fast else torch.float32
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error means that no memory was left, on the CPU or a GPU."""
+    """Whether an error means that the CPU or GPU ran out of memory."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and any(words in str(error).lower() for words in _NO_MEMORY)
 
 
 def memory_budget(device: torch.device) -> int:
-    """Bytes that one embedding may use on the device."""
+    """Return how many bytes the embedding of one scan may use on a device."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0] * _FREE_SHARE)
     meminfo = Path("/proc/meminfo")

@@ -1,6 +1,6 @@
-"""Reading grids: values between cells (linear; beyond the border, of the border cells), boxes, peaks; smoothing.
+"""Functions on grids: linear interpolation, smoothing, boxes of cells, and peaks between cells.
 
-Cells are i, j, k.
+Cells are given as i, j, k. Beyond the border of a grid, interpolation returns the value of the nearest border cell.
 """
 
 from collections.abc import Sequence
@@ -13,14 +13,14 @@ import torch.nn.functional as F
 
 
 def read_linear(grids: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
-    """(b, n, c) values of grids (b, c, k, j, i) at continuous cells (b, n, 3); with gradients, for training."""
+    """Read grids (b, c, k, j, i) at continuous cells (b, n, 3): (b, n, c) values. Keeps gradients, for training."""
     at = (cells + 0.5) * (2 / torch.tensor(grids.shape[:1:-1], device=cells.device)) - 1
     read = F.grid_sample(grids, at[:, :, None, None], padding_mode="border", align_corners=False)
     return read[..., 0, 0].transpose(1, 2)
 
 
 def smoothed(grids: torch.Tensor, sigma_cells: Sequence[float]) -> torch.Tensor:
-    """Grids (c, k, j, i) smoothed by a Gaussian, zero beyond their border. sigma_cells: (3,) along i, j, k."""
+    """Smooth grids (c, k, j, i) by a Gaussian, with zeros beyond the border. sigma_cells: (3,) along i, j, k."""
     grids = grids[:, None]
     for axis, sigma in zip((2, 3, 4), reversed([float(sigma) for sigma in sigma_cells]), strict=True):
         reach = int(np.ceil(2.5 * sigma))
@@ -32,9 +32,9 @@ def smoothed(grids: torch.Tensor, sigma_cells: Sequence[float]) -> torch.Tensor:
 
 
 def read_rows(rows: torch.Tensor, shape: torch.Size, cells: torch.Tensor) -> torch.Tensor:
-    """(..., c) float values of a grid at continuous cells (..., 3), from its rows (k * j * i, c), one for each cell.
+    """Read a grid at continuous cells (..., 3): (..., c) float values. rows: (k * j * i, c), one row for each cell.
 
-    Only the rows around the cells are touched: for a few places in a large grid of half floats.
+    Only the rows next to the given cells are read. This is fast for a few places in a large float16 grid.
     """
     last = _last_cell(tuple(shape), cells.device)
     place = torch.minimum(cells.clamp(min=0), last)
@@ -50,7 +50,10 @@ def read_rows(rows: torch.Tensor, shape: torch.Size, cells: torch.Tensor) -> tor
 
 
 def flat_index(cells: torch.Tensor, shape: torch.Size) -> tuple[torch.Tensor, torch.Tensor]:
-    """Row of whole cells (..., 3), moved onto a grid of shape (k, j, i), and which of them lie on it."""
+    """Return the row index (...) of whole cells (..., 3) in a grid of shape (k, j, i), and whether each is on the grid.
+
+    A cell outside the grid gets the row of the nearest border cell.
+    """
     on_grid = torch.minimum(cells.clamp(min=0), _last_cell(tuple(shape), cells.device))
     i, j, k = on_grid.unbind(-1)
     return (k * shape[1] + j) * shape[2] + i, (on_grid == cells).all(-1)
@@ -58,27 +61,27 @@ def flat_index(cells: torch.Tensor, shape: torch.Size) -> tuple[torch.Tensor, to
 
 @cache
 def _last_cell(shape: tuple[int, int, int], device: torch.device) -> torch.Tensor:
-    """(3,) i, j, k; cached: a click reads the same grids dozens of times."""
+    """Return (3,) i, j, k of the last cell. Cached, because one click reads the same grids dozens of times."""
     return torch.tensor(shape[::-1], device=device) - 1
 
 
 def rows_of(grid: torch.Tensor) -> torch.Tensor:
-    """(k * j * i, c) a row for each cell of a grid (c, k, j, i): gathering whole rows is several times as fast."""
+    """Return a grid (c, k, j, i) as rows (k * j * i, c), one per cell. Reading whole rows is several times faster."""
     return grid.movedim(0, -1).reshape(-1, grid.shape[0])
 
 
 def in_rows(grid: torch.Tensor) -> torch.Tensor:
-    """The same grid (c, k, j, i), with the values of each cell contiguous in memory, as `read_rows` reads them."""
+    """Return a grid (c, k, j, i) with the values of each cell contiguous in memory, which makes `read_rows` fast."""
     return grid.movedim(0, -1).contiguous().movedim(-1, 0)
 
 
 def reach_of(radius_mm: float, cell_mm: np.ndarray) -> np.ndarray:
-    """(3,) cells along i, j, k within a radius; at least one."""
+    """Return (3,) how many cells lie within a radius along i, j, k; at least one."""
     return np.maximum(radius_mm // cell_mm, 1).astype(int)
 
 
 def box_offsets(reach: np.ndarray) -> torch.Tensor:
-    """(m, 3) offsets i, j, k of the cells of a box with `reach` cells to either side, k fastest."""
+    """Return the offsets (m, 3) i, j, k, k fastest, of all cells in a box that extends `reach` cells to each side."""
     return _box(tuple(int(r) for r in reach))
 
 
@@ -88,13 +91,14 @@ def _box(reach: tuple[int, int, int]) -> torch.Tensor:
 
 
 def peak_offsets(scores: torch.Tensor, best: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
-    """Offsets (n, 3) in cells, at most half of one, from peaks to the vertices of parabolas through their neighbours.
+    """Locate peaks between cells: fit a parabola through each peak cell and its two neighbours along each axis.
 
-    0 along an axis where the peak is no peak, lies at the border, or has a neighbour that is not finite.
+    Returns the offsets (n, 3), at most half a cell, from the peak cells to the vertices of the parabolas. An offset is
+    0 along an axis where the cell is no maximum, lies at the border, or has a neighbour that is not finite.
 
     Args:
-        scores: (n, cells) of boxes of this shape, whose last axis is the fastest.
-        best: (n,) cell of each peak.
+        scores: (n, cells) scores in n boxes of this shape; the last axis of the shape is the fastest.
+        best: (n,) index of each peak cell in its box.
     """
     row, offsets, stride = torch.arange(len(best)), [], int(np.prod(shape))
     middle = scores[row, best]

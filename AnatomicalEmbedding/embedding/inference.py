@@ -1,4 +1,4 @@
-"""Volume -> EmbeddingMap: working grid, body, network on any device within a memory budget."""
+"""Makes the map of a scan. The network runs on any device, within a memory budget."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .orientation import doubtful_axes, find_faults, orientation_of, turn_over
 from .slabs import FINE_REACH_CELLS, run_in_slabs
 from .working_grid import axis_matrix, levels_of
 
-_BODY_SHARE = 0.3  # share of body voxels from which a cell may be an answer
+_BODY_SHARE = 0.3  # least share of body voxels in a body cell
 
 
 ProgressCallback = Callable[[float, str], None]
@@ -44,11 +44,11 @@ def load_model(name: str = "auto", device: str = "auto", cache: MapCache | None 
     Args:
         name: "auto" (the shipped weights), another shipped name, or the path of a weights file.
         device: "auto" (a GPU if there is one), "cpu", "cuda", "cuda:1" or "mps".
-        cache: folder where maps are kept and found again, such as `MapCache(Path("maps"))`; default: maps are not kept.
+        cache: where to store maps and find them again, such as `MapCache(Path("maps"))`; default: maps are not stored.
 
     Raises:
         WeightsError: the weights are unknown, damaged, or without coordinates.
-        AnatomicalEmbeddingError: the device is not there.
+        AnatomicalEmbeddingError: the device is not available.
     """
     found = find_weights(name)
     if not found.network.spec.coordinates:
@@ -64,9 +64,9 @@ class Model:
     Args:
         weights_hash: SHA-256 of the weights file.
         card: the model card.
-        cache: where maps are kept, or None.
-        budget_bytes: limit of the memory of one embedding beyond the volume; None: 60 % of the free memory.
-        calibration: of answers by these weights, or None.
+        cache: where maps are stored, or None.
+        budget_bytes: memory that `embed` may use in addition to the volume; None: 60 % of the free memory.
+        calibration: predicts the errors of matches made with these weights, or None.
     """
 
     network: EmbeddingNetwork
@@ -91,9 +91,9 @@ class Model:
 
         scan: a Volume, a path, or another scan that `Volume.of` accepts.
 
-        progress: called with (share done, what is being done). cancelled: asked between steps; True raises
-        CancelledError. Raises VolumeError when the voxels are no CT or show no body, MemoryLimitError when even
-        slabs do not fit.
+        progress: called with (share done, text of the step). cancelled: called between steps; if it returns True,
+        CancelledError is raised. Raises VolumeError if the voxels are no CT or show no body, MemoryLimitError if the
+        scan does not fit the memory budget, even in slabs.
         """
         volume = Volume.of(scan)
 
@@ -111,9 +111,9 @@ class Model:
             kept = self._compute(volume, provenance, step)
             if self.cache is not None:
                 self.cache.put(kept)
-                # a file keeps fewer bits: the first answers shall be those of all later ones
+                # a file stores fewer bits. Read it back, so that the first answers equal all later answers.
                 kept = self.cache.get(provenance) or kept
-        # the same content may be cached under another name
+        # the cache may hold the map of a scan with the same voxels but another name
         result = replace(kept, provenance=provenance, notes=volume.notes, calibration=self.calibration)
         if progress is not None:
             progress(1.0, "done")
@@ -137,7 +137,7 @@ class Model:
     def _run_network(
         self, volume: Volume, provenance: Provenance, step: ProgressCallback
     ) -> tuple[EmbeddingMap, tuple[float, float, float]]:
-        """Make the map of a scan. Also returns the log odds of `orientation_of`."""
+        """Make the map of a scan. Returns the map and the log odds of `orientation_of`."""
         network = self.network
         grid, body = patient_on_grid(
             volume,
@@ -167,9 +167,10 @@ class Model:
         return found_map, orientation_of(grid, body)
 
     def _run_scales(self, x: torch.Tensor, step: Callable[[float], None]) -> Features:
-        """Run the network on input (1, k, j, i) at each of its scales and average the coordinate; no batch axis.
+        """Run the network on input (1, k, j, i) at each of the network's scales and average the coordinates.
 
-        The network was trained to give the same coordinate at any scale; averaging reduces its error.
+        The network was trained to give the same coordinate at any scale, so the average has a smaller error. The
+        returned features have no batch axis.
         """
         scales, found = self.network.scales, Features()
         coordinates = []
@@ -187,7 +188,7 @@ class Model:
         return found._replace(coordinate=sum(coordinates) / len(scales))
 
     def _run(self, x: torch.Tensor, descriptors: bool, step: Callable[[float], None]) -> Features:
-        """Run the network on input (1, k, j, i), in slabs where the whole input exceeds the memory budget."""
+        """Run the network on input (1, k, j, i), in slabs if the whole input exceeds the memory budget."""
         network, voxels = self.network, x[0].numel()
         of_voxel = network.bytes_per_voxel + (network.descriptor_bytes_per_voxel if descriptors else 0.0)
         fixed, need = voxels * network.fixed_bytes_per_voxel, voxels * of_voxel
@@ -202,7 +203,7 @@ class Model:
                     "even in slabs; close other programs or raise the limit."
                 )
             try:
-                # on a CPU, some convolutions choose bfloat16 themselves
+                # float16 on CUDA only; on a CPU, `Convolution` chooses the number type
                 with torch.autocast(self.device.type, dtype=torch.float16, enabled=self.device.type == "cuda"):
                     if need > budget:
                         found = run_in_slabs(network, x, slab_cells, self.device, step, descriptors)
@@ -213,48 +214,48 @@ class Model:
             except (MemoryError, RuntimeError) as error:
                 if not is_out_of_memory(error):
                     raise
-            # another program took the free memory: slabs of half the size, until MemoryLimitError
+            # another program took the free memory: halve the budget and try again, until MemoryLimitError
             budget = int(fixed + (min(budget, need) - fixed) / 2)
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
 
 
 def _without_batch(found: Features) -> Features:
-    """Features on the CPU: coordinate in float32, descriptors in float16, exact to a thousandth.
+    """Move features to the CPU and remove the batch axis. Coordinates are float32, descriptors float16.
 
-    Each cell's descriptor is contiguous in memory, as matching reads it.
+    The values of each descriptor lie next to each other in memory, which makes matching fast.
     """
     coordinate, _, local, organs = (None if value is None else value[0].cpu() for value in found)
     return Features(coordinate.float(), None, None if local is None else in_rows(local.half()), organs)
 
 
 def _resized(x: torch.Tensor, scale: float, size_step: int) -> torch.Tensor:
-    """Input (1, k, j, i) magnified about voxel corner 0; padded with air to multiples of `size_step`."""
+    """Magnify input (1, k, j, i) by `scale`, about the corner of its first voxel; pad with air to `size_step`."""
     size = [-(-round(n * scale) // size_step) * size_step for n in x.shape[1:]]
     return _read_along_axes(x, [(np.arange(n) + 0.5) / scale - 0.5 for n in size])
 
 
 def _resampled(cells: torch.Tensor, shape: torch.Size, scale: float, stride: int) -> torch.Tensor:
-    """The map of a resized input at the cells of the original input; beyond the border, of the border cells."""
+    """Read the coordinates of a resized input at the cells of the original input, which has shape (1, k, j, i)."""
     places = [(np.arange(n // stride) + 0.5) * scale - 0.5 for n in shape[1:]]
     return _read_along_axes(cells, [p.clip(0, n - 1) for p, n in zip(places, cells.shape[1:], strict=True)])
 
 
 def _read_along_axes(x: torch.Tensor, places: list[np.ndarray]) -> torch.Tensor:
-    """x (c, k, j, i) read linearly at the continuous `places` along k, j and i; zero outside."""
+    """Read x (c, k, j, i) by linear interpolation at continuous `places` along k, j and i; zero outside x."""
     k, j, i = (axis_matrix(n, place) for n, place in zip(x.shape[1:], places, strict=True))
     return torch.einsum("ak,ckyx->cayx", k, j @ (x @ i.T))
 
 
 def volume_hash(volume: Volume) -> str:
-    """Content hash of a scan: of its voxels and its matrix."""
+    """Return the content hash of a scan: a hash of its voxels and of its matrix `ijk_to_ras`."""
     digest = hashlib.blake2b(np.ascontiguousarray(volume.voxels).data, digest_size=20)
     digest.update(repr((volume.shape, str(volume.voxels.dtype), np.round(volume.ijk_to_ras, 5).tolist())).encode())
     return digest.hexdigest()
 
 
 def _centres_inside(volume: Volume, cell_to_ras: np.ndarray, shape: torch.Size) -> torch.Tensor:
-    """(k, j, i) bool: cells whose centre lies inside the scan (oblique scans leave corners of the grid empty)."""
+    """For each cell: does its centre lie inside the scan? (k, j, i) bool. Oblique scans do not fill the whole grid."""
     k, j, i = np.meshgrid(*(np.arange(n) for n in shape), indexing="ij")
     points = transform_points(cell_to_ras, np.stack([i, j, k], axis=-1).reshape(-1, 3))
     return torch.from_numpy(volume.contains(points).reshape(tuple(shape)))

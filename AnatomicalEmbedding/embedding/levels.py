@@ -1,8 +1,9 @@
-"""Levels of the spine: they are known near an end from which vertebrae can be counted.
+"""Decides where the level of the spine (the number of the vertebra) is certain.
 
-Neighbouring vertebrae look alike, and organs lie up to a level higher or lower in one patient than in another. So a
-coordinate or an appearance alone may be one level off. A level counts as known within the length of three vertebrae of
-the sacrum, the lung apices or the skull base, where a scan shows one of them.
+Neighbouring vertebrae look alike, and organs lie up to one level higher or lower in one patient than in another. So an
+answer by coordinate or appearance may be one level off. A level counts as certain if the scan shows the sacrum, the
+lung apices or the skull base within the height of three vertebrae: vertebrae can be counted from there. The top of the
+sacrum, the lung apices and the skull base are called **ends** in this file.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from ..scan.geometry import bounds_of
 from .map import EmbeddingMap
 
-# Usual middles of the bodies of vertebrae in the body frame, A and S mm, from the label maps of the atlas.
+# Usual middle of each vertebral body in the body frame: A and S, mm. Measured in the label maps of the atlas.
 _COURSE_MM = {
     "C1": (1, 649), "C2": (24, 633), "C3": (21, 616), "C4": (17, 598), "C5": (15, 579), "C6": (9, 561),
     "C7": (9, 555), "T1": (-4, 545), "T2": (-11, 521), "T3": (-23, 504), "T4": (-37, 485), "T5": (-43, 463),
@@ -25,26 +26,26 @@ _COURSE_MM = {
 }  # fmt: skip
 _NAMES = list(_COURSE_MM)
 _AHEAD_MM, _HEIGHT_MM = np.array(list(_COURSE_MM.values()), dtype=np.float64).T
-# The organs whose top or bottom is an end to count from, and its usual height in the body frame.
+# The ends from which vertebrae can be counted, and their usual body heights, mm.
 ENDS_MM = {"sacrum": 131.0, "lung apices": 552.0, "skull base": 638.0}
 NEXT_TO = {"sacrum": "L5", "lung apices": "T1", "skull base": "C2"}  # the vertebra at each end
 _LUNGS, _BRAIN = ("lung_left", "lung_right"), ("brain", "brainstem")
-_LEAST_SACRUM_MM = 35.0  # of its height in the scan; the organ head sees less of it in last lumbar vertebrae, too
-_WITHIN_MM = 5.0  # from the scan's border; an organ that the border cuts ends closer to it
-_BELOW_BRAIN_MM = 30.0  # of the neck, that the scan must show
-_APICES_FROM_MM = 530.0  # body height that the scan's top must reach
-_TOP_MM = 80.0
-_BEHIND_MM = 45.0  # spinous processes, from the middle of a body
-_NEAR_MM = 60.0  # of the line of bodies and processes: within 4 cm of bone
-_FARTHEST_MM = 100.0  # from an end; the heights of three vertebrae
-_AGREE_MM = np.array([20.0, 13.0, 10.0])  # at each end of ENDS_MM: a little more than half a vertebra
+_LEAST_SACRUM_MM = 35.0  # least height of the sacrum; the organ head may mistake the last lumbar vertebra for less
+_WITHIN_MM = 5.0  # an organ that ends closer to the scan's border than this may be cut
+_BELOW_BRAIN_MM = 30.0  # the scan must show this much below the brain
+_APICES_FROM_MM = 530.0  # least body height of the scan's top
+_TOP_MM = 80.0  # the body height of the scan's top is estimated from the cells within this distance
+_BEHIND_MM = 45.0  # from the middle of a vertebral body back to its spinous process
+_NEAR_MM = 60.0  # from the line of vertebral bodies and spinous processes: about 4 cm from bone
+_FARTHEST_MM = 100.0  # largest distance from an end: the height of three vertebrae
+_AGREE_MM = np.array([20.0, 13.0, 10.0])  # tolerance at each end of ENDS_MM: a little more than half a vertebra
 _NUMBERED = re.compile(
     r"(?:vertebrae?|disc)_([ctls]\d+)(?:_.*)?|rib_(?:left_|right_)?(\d+)(?:_left|_right)?", re.IGNORECASE
 )
 
 
 def spine_ends(embedding: EmbeddingMap) -> dict[str, float]:
-    """Find the ends of ENDS_MM that a scan shows: name -> world height, S mm."""
+    """Find which of the ENDS_MM a scan shows. Returns name -> world height of the end, S mm."""
     boxes = embedding.organ_boxes
     if not embedding.provenance.metric or not boxes:
         return {}
@@ -64,7 +65,7 @@ def spine_ends(embedding: EmbeddingMap) -> dict[str, float]:
 
 
 def _height_of_top(embedding: EmbeddingMap, high: float) -> float:
-    """Body height at the upper end of a scan, whose world height is `high`."""
+    """Estimate the body height, mm, of the upper end of a scan. high: world height of the upper end, S mm."""
     k = embedding.body_index[:, 2].numpy()
     heights = embedding.cell_to_ras[2, 3] + embedding.cell_mm[2] * k
     near = heights > high - _TOP_MM
@@ -74,7 +75,7 @@ def _height_of_top(embedding: EmbeddingMap, high: float) -> float:
 
 
 def near_spine(coordinates: np.ndarray) -> np.ndarray:
-    """(n,) bool: places (n, 3) in the body frame, mm, within 4 cm of the bones of the spine."""
+    """For each place (n, 3), mm in the body frame: does it lie within 4 cm of the bones of the spine? (n,) bool."""
     x, y, z = np.asarray(coordinates, dtype=np.float64).T
     middle = np.interp(z, _HEIGHT_MM[::-1], _AHEAD_MM[::-1])
     away = np.maximum(y - middle, np.maximum(middle - _BEHIND_MM - y, 0))
@@ -83,42 +84,53 @@ def near_spine(coordinates: np.ndarray) -> np.ndarray:
 
 
 def above_ends(heights: np.ndarray, ends: Mapping[str, float]) -> np.ndarray:
-    """(n, len(ENDS_MM)) mm that world heights (n,) lie above each end; NaN for an end that the scan does not show."""
+    """Measure how far world heights (n,) lie above each of the ENDS_MM. Returns (n, len(ENDS_MM)) mm.
+
+    An end that the scan does not show gives NaN.
+    """
     return np.asarray(heights, dtype=np.float64)[:, None] - [ends.get(name, np.nan) for name in ENDS_MM]
 
 
 def counted_alike(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """(n,) bool: points that two scans show equally high above the same near end, by two results of `above_ends`."""
-    near = (np.abs(one) < _FARTHEST_MM) & (np.abs(other - one) < _AGREE_MM)  # NaN is neither
+    """For each of n points: do both scans show it at the same height above the same end, near that end? (n,) bool.
+
+    one, other: results of `above_ends` for the points in the first and in the second scan.
+    """
+    near = (np.abs(one) < _FARTHEST_MM) & (np.abs(other - one) < _AGREE_MM)  # comparisons with NaN are False
     return near.any(axis=1)
 
 
 def has_next(end: str, height: float, at: float) -> bool:
-    """Whether a vertebra at a world height can be the one next to an end that is seen at world height `at`."""
+    """Whether a vertebra can be the neighbour of an end. height, at: world heights of the vertebra and the end, mm."""
     return abs(height - at - (_COURSE_MM[NEXT_TO[end]][1] - ENDS_MM[end])) < _AGREE_MM.max()
 
 
 def levels_at(heights: np.ndarray) -> np.ndarray:
-    """(n,) names of the two vertebrae between whose middles body heights (n,) lie, "L3 or L4"."""
+    """For each body height (n,), name the vertebra above and the vertebra below it: (n,) "L3 or L4"."""
     below = np.clip(np.searchsorted(-_HEIGHT_MM, -np.asarray(heights, dtype=np.float64)), 1, len(_NAMES) - 1)
     return np.array([f"{_NAMES[n - 1]} or {_NAMES[n]}" for n in below], dtype=str)
 
 
 def level_of(structure: str) -> str | None:
-    """The vertebra in the name of a vertebra, of a rib, or of a disc (the one above it); None for other structures."""
+    """Return the vertebra of a vertebra, rib or disc by its name; for a disc, the vertebra above the disc.
+
+    Returns None for other structures.
+    """
     found = _NUMBERED.fullmatch(structure)
     level = None if found is None else found[1].upper() if found[1] else f"T{found[2]}"
     return level if level in _COURSE_MM else None
 
 
 def is_counted(level: str, height: float, ends: Mapping[str, float]) -> bool:
-    """Whether a vertebra, whose middle is at a world height, lies at its usual distance from an end near it."""
+    """Whether a vertebra lies at its usual distance from a near end. height: world height of its middle, mm."""
     usual = np.array([[_COURSE_MM[level][1] - at for at in ENDS_MM.values()]])
     return bool(counted_alike(usual, above_ends(np.array([height]), ends))[0])
 
 
 def doubtful_level(structure: str, level: str, body_height: float) -> str:
-    """Name the two levels of a numbered structure that may be one level off, by the body height of its place.
+    """Name the two possible levels of a numbered structure whose level is not certain.
+
+    The second level is above or below `level`, depending on the body height, mm, of the found place.
 
     Returns:
         "L3 or L4"; for ribs "rib 11 or 12". Below the last rib lie the processes of L1.
@@ -133,5 +145,5 @@ def doubtful_level(structure: str, level: str, body_height: float) -> str:
 
 
 def level_sentence(levels: str) -> str:
-    """The remark for an answer whose level may be one off."""
+    """Return the remark for an answer whose level is not certain. levels: "L3 or L4"."""
     return f"the level is not certain: {levels}"

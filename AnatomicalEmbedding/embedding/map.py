@@ -1,7 +1,7 @@
-"""EmbeddingMap: for each cell of a scan, its place in the common body and in the patient.
+"""EmbeddingMap: the body coordinate and the descriptors of each cell of a scan.
 
-Only this file defines where a cell is: the centre of cell c sits at (c + 0.5) * stride - 0.5 in voxels of the working
-grid. Matching, boxes and follow-up read maps and never run the network.
+The centre of cell c lies at (c + 0.5) * stride - 0.5, in voxels of the working grid. Matching, boxes and follow-up read
+maps and never run the network.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .calibration import Calibration, find_calibration
 from .grid_reading import read_linear, read_rows, rows_of
 from .map_file import Provenance, read_map_file, write_map_file
 
-_CHUNK_POINTS = 512  # points whose distances to all body cells are in memory at a time
+_CHUNK_POINTS = 512  # number of points whose distances to all body cells are computed at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,16 +29,18 @@ class EmbeddingMap:
     """The network's output for one scan, on grids along the patient's axes.
 
     Args:
-        coordinate: float32 (3, k, j, i), channels towards R, A, S; mm when `provenance.metric`. Only body cells count.
-        body: bool (k, j, i), cells that may be an answer: tissue inside the scan, not air or table.
-        cell_to_ras: (4, 4), cell index (i, j, k, 1) -> RAS mm of the cell's centre; along the axes.
+        coordinate: float32 (3, k, j, i) body coordinates, channels towards R, A, S; mm if `provenance.metric`. They are
+            valid in body cells only.
+        body: bool (k, j, i), True in body cells: tissue inside the scan, not air or table.
+        cell_to_ras: (4, 4), cell index (i, j, k, 1) -> RAS mm of the cell's centre. Cells lie along the axes R, A, S.
         scan_to_ras, scan_shape: voxel matrix and (k, j, i) size of the scan.
-        local: float16 (l, 2k, 2j, 2i), unit descriptors of half cells, or None.
-        calibration: of the weights, or None; not stored in the map's file.
-        organ_boxes: organ -> (2, 3) lowest and highest corner, RAS mm, of the organs that the network finds.
-        faults: how the scan seems to be stored wrongly, such as "left and right are swapped"; mostly empty.
-        image: uint8, the CT numbers as 255 levels (`working_grid.levels_of`), stride voxels along each axis of a cell;
-            or None.
+        local: float16 (l, 2k, 2j, 2i), local descriptors of length 1, or None. Each cell has 2 x 2 x 2 half cells, and
+            each half cell has a descriptor.
+        calibration: predicts the errors of matches made with the weights, or None; not stored in the map's file.
+        organ_boxes: organ -> (2, 3) lowest and highest corner, RAS mm, for the organs that the network finds.
+        faults: signs that the scan is stored wrongly, such as "left and right are swapped"; mostly empty.
+        image: uint8, CT numbers as levels 0 to 255 (`working_grid.levels_of`), `stride` voxels a side of each cell; or
+            None.
     """
 
     coordinate: torch.Tensor
@@ -56,38 +58,38 @@ class EmbeddingMap:
 
     @property
     def cell_mm(self) -> np.ndarray:
-        """(3,) size of a cell along R, A, S."""
+        """(3,) size of a cell along R, A, S, in mm."""
         return np.diag(self.cell_to_ras)[:3]
 
     @cached_property
     def ras_to_cell(self) -> np.ndarray:
-        """(4, 4) RAS mm -> continuous cell i, j, k."""
+        """(4, 4) matrix from RAS mm to continuous cells i, j, k."""
         return np.linalg.inv(self.cell_to_ras)
 
     @cached_property
     def cell_to_scan(self) -> np.ndarray:
-        """(4, 4) continuous cell -> continuous voxel of the scan."""
+        """(4, 4) matrix from continuous cells to continuous voxels of the scan."""
         return np.linalg.inv(self.scan_to_ras) @ self.cell_to_ras
 
     @cached_property
     def scan_to_cell(self) -> np.ndarray:
-        """(4, 4) continuous voxel of the scan -> continuous cell."""
+        """(4, 4) matrix from continuous voxels of the scan to continuous cells."""
         return np.linalg.inv(self.cell_to_scan)
 
     @cached_property
     def body_index(self) -> torch.Tensor:
-        """(n, 3) long, i, j, k of the body cells."""
+        """Indices i, j, k of the body cells: (n, 3), dtype long."""
         return torch.nonzero(self.body).flip(1)
 
     @cached_property
     def body_cells(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """(n, 3) long, i, j, k of the body cells, and (n, 3) their coordinates."""
+        """Indices i, j, k of the body cells, (n, 3) long, and the body coordinates of these cells, (n, 3) float32."""
         i, j, k = self.body_index.unbind(1)
         return self.body_index, self.coordinate[:, k, j, i].T.contiguous()
 
     @cached_property
     def local_body(self) -> torch.Tensor:
-        """(2k, 2j, 2i) bool, the half cells of the body."""
+        """(2k, 2j, 2i) bool, True in the half cells of body cells."""
         body = self.body
         for axis in range(3):
             body = body.repeat_interleave(2, dim=axis)
@@ -105,34 +107,34 @@ class EmbeddingMap:
 
     @cached_property
     def levels(self) -> torch.Tensor:
-        """(1, 1, k, j, i) the image as float32, 0 to 1."""
+        """(1, 1, k, j, i) float32, the levels of `image` scaled to 0..1."""
         return self.image[None, None].float() / 255
 
     @cached_property
     def centred_cells(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Mean (3,) of the body cells' coordinates, coordinates less the mean (n, 3), half their squares (n,)."""
+        """(3,) mean of the body cells' coordinates, (n, 3) coordinates minus the mean, (n,) half of their squares."""
         cells = self.body_cells[1]
         centred = cells - cells.mean(0)
         return cells.mean(0), centred, centred.square().sum(1) / 2
 
     @cached_property
     def coordinate_rows(self) -> torch.Tensor:
-        """(n, 4) coordinate and body (1 or 0) of all cells, i fastest; zero outside the body."""
+        """(n, 4) float for all cells, i fastest. Body cells: coordinate, then 1. Other cells: zeros."""
         return rows_of(self.coordinate_and_body[0])
 
     @cached_property
     def coordinate_and_body(self) -> torch.Tensor:
-        """(1, 4, k, j, i) coordinate and body (1 or 0); zero outside the body."""
+        """(1, 4, k, j, i) float. Body cells: coordinate, then 1. Other cells: zeros."""
         weight = self.body.float()
         return torch.cat([self.coordinate * weight, weight[None]])[None]
 
     def contains(self, points_ras: np.ndarray) -> np.ndarray:
-        """(N,) bool: points (N, 3) RAS mm inside the scan, up to the outer edges of its voxels."""
+        """For each point (N, 3), RAS mm: does it lie inside the scan, up to the outer voxel edges? (N,) bool."""
         ijk = transform_points(np.linalg.inv(self.scan_to_ras), as_points(points_ras))
         return in_grid(ijk, self.scan_shape)
 
     def precompute(self) -> None:
-        """Compute all cached properties that matching reads, so that the first match is as fast as the next."""
+        """Compute all cached properties that matching reads, so that the first match is as fast as later matches."""
         _ = self.centred_cells, self.coordinate_rows
         if self.local is not None:
             _ = self.local_rows, self.local_body
@@ -141,12 +143,12 @@ class EmbeddingMap:
 
     @property
     def body_bounds_ras(self) -> np.ndarray:
-        """(2, 3) lowest and highest corner, RAS mm, of the box around the body cells, at least one."""
+        """(2, 3) lowest and highest corner, RAS mm, of the box around the body cells. The map must have body cells."""
         cells = self.body_index.numpy()
         return transform_points(self.cell_to_ras, np.array([cells.min(0) - 0.5, cells.max(0) + 0.5]))
 
     def in_body(self, points_ras: np.ndarray) -> np.ndarray:
-        """(N,) bool: points (N, 3) RAS mm in body cells."""
+        """For each point (N, 3), RAS mm: does it lie in a body cell? (N,) bool."""
         cells = np.rint(transform_points(self.ras_to_cell, as_points(points_ras))).astype(int)
         inside = ((cells >= 0) & (cells < self.body.shape[::-1])).all(axis=1)
         i, j, k = cells[inside].T
@@ -154,9 +156,10 @@ class EmbeddingMap:
         return inside
 
     def sample(self, points_ras: np.ndarray) -> np.ndarray:
-        """Read coordinates (N, 3) at points (N, 3) RAS mm: linear between body cells, elsewhere of the nearest one.
+        """Read coordinates (N, 3) at points (N, 3) RAS mm, interpolated linearly between body cells.
 
-        Raises PointsError for a point outside the scan, MapError when the scan holds no body.
+        A point away from the body gets the coordinate of the nearest body cell. Raises PointsError for a point outside
+        the scan, MapError if the scan holds no body.
         """
         points = self._inside(points_ras)
         cells = torch.from_numpy(transform_points(self.ras_to_cell, points)).float()
@@ -173,7 +176,7 @@ class EmbeddingMap:
         return result.double().numpy()
 
     def _inside(self, points_ras: np.ndarray) -> np.ndarray:
-        """Points as (N, 3). Raises PointsError where one lies outside the scan."""
+        """Return points as (N, 3). Raises PointsError if a point lies outside the scan."""
         points = as_points(points_ras)
         outside = ~self.contains(points)
         if outside.any():
@@ -185,9 +188,9 @@ class EmbeddingMap:
         return points
 
     def describe(self, points_ras: np.ndarray) -> torch.Tensor:
-        """Read local descriptors (N, l) at points (N, 3) RAS mm, linearly, of unit length.
+        """Read local descriptors (N, l), of length 1, at points (N, 3) RAS mm by linear interpolation.
 
-        Raises PointsError for a point outside the scan, MapError where the map holds no descriptors.
+        Raises PointsError for a point outside the scan, MapError if the map holds no descriptors.
         """
         points = self._inside(points_ras)
         if self.local is None:
@@ -196,20 +199,21 @@ class EmbeddingMap:
         return F.normalize(read_rows(self.local_rows, self.local.shape[1:], (place + 0.5) * 2 - 0.5), dim=1)
 
     def save(self, path: str | Path) -> None:
-        """Write the map as one file, see `map_file`. Raises MapError where it cannot be written."""
+        """Write the map as one file, see `map_file`. Raises MapError if the file cannot be written."""
         write_map_file(path, vars(self))
 
     @classmethod
     def load(cls, path: str | Path, descriptors: bool = True) -> EmbeddingMap:
-        """Read a map that `save` wrote, with the shipped calibration of its weights; arguments and errors as in
-        `map_file.read_map_file`.
+        """Read a file written by `save`, and the shipped calibration of the map's weights.
+
+        Arguments and errors are those of `map_file.read_map_file`.
         """
         fields = read_map_file(path, descriptors)
         return cls(**fields, calibration=find_calibration(fields["provenance"].weights_hash))
 
 
 def as_points(points_ras: np.ndarray) -> np.ndarray:
-    """Points as (N, 3) float64; one point (3,) and an empty list are accepted. Raises PointsError for other shapes."""
+    """Convert points (N, 3), one point (3,) or an empty list to (N, 3) float64. Raises PointsError for other shapes."""
     points = np.asarray(points_ras, dtype=np.float64)
     points = points.reshape(-1, 3) if points.size == 0 else np.atleast_2d(points)
     if points.ndim != 2 or points.shape[1] != 3:

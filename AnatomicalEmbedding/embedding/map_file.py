@@ -1,8 +1,8 @@
-"""The one file format of maps, which single maps, the cache and cohorts share.
+"""The file format of maps. Single maps, the cache and cohorts use the same format.
 
-A file keeps coordinates for the body's cells, as 16-bit steps of their range, and local descriptors for these cells and
-their neighbours, as 12-bit steps of each descriptor's largest value. Matching reads no other cells. Answers of maps
-that were read from files differ by less than 0.05 mm in 98 of 100 points; with 8 bits in 82 (see RESULTS.md).
+A file stores the coordinates of body cells, as 16-bit steps of their range. It stores the local descriptors of body
+cells and their neighbours, as 12-bit steps of each descriptor's largest value. Matching reads no other cells. Reading a
+map from a file changes 98 of 100 answers by less than 0.05 mm; with 8-bit descriptors, 82 of 100 (see RESULTS.md).
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from ..scan.boxes import boxes_from_json, boxes_to_json
 from .tensor_files import DAMAGED, NewerFormatError, about_in, check_fields, check_size, write_tensor_file
 
 SUFFIX = ".map.safetensors"
-FORMAT_VERSION = 5  # 1 to 4 kept every cell, uncompressed
+FORMAT_VERSION = 5  # versions 1 to 4 stored every cell, uncompressed
 _METADATA_KEY = "anatomical_embedding_map"
-_COORDINATE_STEPS = 32767  # on either side of the middle of the coordinates' range
-_DESCRIPTOR_STEPS = 2047  # from 0 to a descriptor's largest value
-_LARGEST_COORDINATE = 1e6  # mm, or units of a paper's recipe
-_LARGEST_POSITION_MM = 1e6  # entry of a matrix
+_COORDINATE_STEPS = 32767  # steps on each side of the middle of the coordinates' range
+_DESCRIPTOR_STEPS = 2047  # steps from 0 to a descriptor's largest value
+_LARGEST_COORDINATE = 1e6  # mm; for weights from the recipe of a paper, their own unit
+_LARGEST_POSITION_MM = 1e6  # largest entry of a matrix
 _LARGEST_SCAN_VOXELS = 100_000  # along an axis
-_SMALLEST_STEP_MM, _LARGEST_STEP_MM = 0.01, 1000.0  # of voxels and cells
-_SMALLEST_DETERMINANT = 0.1  # of unit axes
+_SMALLEST_STEP_MM, _LARGEST_STEP_MM = 0.01, 1000.0  # size of voxels and cells
+_SMALLEST_DETERMINANT = 0.1  # of a matrix whose axes are scaled to length 1
 
 CellBox = tuple[slice, slice, slice]  # k, j, i
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """The network and the scan that a map was made of.
+    """The weights and the scan from which a map was made.
 
     Args:
         model, weights_hash: name and SHA-256 of the weights.
         scan, scan_hash: name and content hash of the volume.
-        metric: whether coordinates are mm of the common body frame; recipes of papers have none.
+        metric: whether coordinates are mm in the common body frame; False for weights from the recipes of papers.
     """
 
     model: str
@@ -56,9 +56,9 @@ class Provenance:
 
 
 def write_map_file(path: str | Path, fields: Mapping[str, Any]) -> None:
-    """Write the fields of an `EmbeddingMap`, the calibration left out, as one complete file or not at all.
+    """Write the fields of an `EmbeddingMap`, except the calibration, as one complete file or not at all.
 
-    Raises MapError where the file cannot be written.
+    Raises MapError if the file cannot be written.
     """
     body = fields["body"]
     tensors = {
@@ -84,10 +84,10 @@ def write_map_file(path: str | Path, fields: Mapping[str, Any]) -> None:
 
 
 def read_map_file(path: str | Path, descriptors: bool = True) -> dict[str, Any]:
-    """Read a file of `write_map_file`: fields of an `EmbeddingMap` by name.
+    """Read a file written by `write_map_file`. Returns the fields of an `EmbeddingMap` by name.
 
     Args:
-        descriptors: whether to read descriptors and image, too; without them a read takes a tenth of the time.
+        descriptors: whether to read descriptors and image, too. Without them, reading takes a tenth of the time.
 
     Raises:
         MapError: the file is missing, damaged, not a map, or of another version of this program.
@@ -104,14 +104,14 @@ def read_map_file(path: str | Path, descriptors: bool = True) -> dict[str, Any]:
 
 
 def read_descriptors(path: str | Path, body: torch.Tensor, box: CellBox) -> torch.Tensor | None:
-    """Read the local descriptors of a part of a map, (l, 2k, 2j, 2i) float16, or None where the file has none.
+    """Read the local descriptors of a part of a map, (l, 2k, 2j, 2i) float16; None if the file has no descriptors.
 
     Args:
         body: bool (k, j, i), body cells of the whole map.
         box: cells to read.
 
     Raises:
-        MapError: as `read_map_file`.
+        MapError: as in `read_map_file`.
     """
     with _opened(path) as (file, _):
         return _decode_descriptors(file, body, box)
@@ -119,7 +119,7 @@ def read_descriptors(path: str | Path, body: torch.Tensor, box: CellBox) -> torc
 
 @contextmanager
 def _opened(path: str | Path) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Open a file for its tensors and metadata. Errors within the context name the file, too."""
+    """Open a map file and yield it with its metadata. Errors in the `with` block become MapError with the path."""
     if not Path(path).is_file():
         raise MapError(f"{path}: no such file; check the path.")
     try:
@@ -135,7 +135,7 @@ def _opened(path: str | Path) -> Iterator[tuple[Any, dict[str, Any]]]:
 
 
 def _read_fields(file: Any, about: dict[str, Any], body: torch.Tensor) -> dict[str, Any]:
-    """Read everything but descriptors and image, checked."""
+    """Read and check all fields except descriptors and image. body: bool (k, j, i), read before."""
     check_fields(Provenance, about["provenance"])
     matrices = [file.get_tensor(name) for name in ("cell_to_ras", "scan_to_ras")]
     check_matrices(*(matrix[None] for matrix in matrices))
@@ -169,7 +169,7 @@ def _read_image(file: Any, body: torch.Tensor) -> torch.Tensor | None:
 
 
 def _encode_coordinates(coordinates: torch.Tensor) -> tuple[torch.Tensor, dict[str, Any]]:
-    """Coordinates (n, 3) as int16 steps, and the middle and the step that these count from."""
+    """Encode coordinates (n, 3) as int16 steps. Returns the steps, and "middle" and "step" for decoding."""
     if not len(coordinates):
         return torch.zeros(0, 3, dtype=torch.int16), {"middle": [0.0, 0.0, 0.0], "step": 1.0}
     low, high = coordinates.double().aminmax(dim=0)
@@ -187,7 +187,10 @@ def _decode_coordinates(steps: torch.Tensor, about: Mapping[str, Any]) -> torch.
 
 
 def _encode_descriptors(local: torch.Tensor, body: torch.Tensor) -> dict[str, torch.Tensor]:
-    """The eight local descriptors of each of m cells: high bytes (m, 8, l), low half bytes (m, 4, l), scales (m, 8)."""
+    """Encode the eight local descriptors of each of m cells with 12 bits for each value.
+
+    Returns the high bytes (m, 8, l), the low 4 bits, two in a byte (m, 4, l), and the scales (m, 8).
+    """
     channels, (k, j, i) = len(local), body.shape
     cells = local.movedim(0, -1).reshape(k, 2, j, 2, i, 2, channels).permute(0, 2, 4, 1, 3, 5, 6)
     rows = cells.reshape(k, j, i, 8, channels)[_with_neighbours(body)].float()
@@ -228,12 +231,12 @@ def _decode_descriptors(file: Any, body: torch.Tensor, box: CellBox) -> torch.Te
 
 
 def _with_neighbours(body: torch.Tensor) -> torch.Tensor:
-    """(k, j, i) bool: body cells and the cells that touch them, as descriptors are read between cells."""
+    """Mark body cells and the cells that touch them, (k, j, i) bool: interpolation between cells reads both."""
     return F.max_pool3d(body[None].float(), 3, 1, 1)[0] > 0
 
 
 def _unpack(bits: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
-    """Bits of `numpy.packbits` as bool (k, j, i)."""
+    """Unpack the result of `numpy.packbits` to bool (k, j, i)."""
     if len(shape) != 3 or not all(isinstance(n, int) and n > 0 for n in shape):
         raise ValueError("a map cannot have this size")
     count = math.prod(shape)
@@ -242,7 +245,7 @@ def _unpack(bits: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
 
 
 def check_matrices(cell_to_ras: torch.Tensor, scan_to_ras: torch.Tensor) -> None:
-    """Raise ValueError unless matrices (n, 4, 4) can be of cells along the patient's axes, and of scans."""
+    """Raise ValueError unless the matrices (n, 4, 4) are possible: cells along R, A, S, and any real scan."""
     for matrices in (cell_to_ras, scan_to_ras):
         check_size(matrices, (None, 4, 4), torch.float64)
         steps = matrices[:, :3, :3].norm(dim=1, keepdim=True)

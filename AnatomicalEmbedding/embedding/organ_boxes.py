@@ -1,4 +1,4 @@
-"""Boxes of the organs that the organ head finds in a scan; its map keeps them."""
+"""Finds the boxes of organs from the output of the organ head. The map of the scan stores these boxes."""
 
 from collections.abc import Sequence
 
@@ -6,15 +6,15 @@ import numpy as np
 import SimpleITK as sitk
 import torch
 
-_INSIDE = 0.5  # share of a cell; the organ's faces lie where the largest share across passes it
-_CONNECTED = 0.35  # share of cells that belong together
-_THINNEST = 0.1  # cells; a thinner box is a single cell with a share near the limit
+_INSIDE = 0.5  # a face of an organ lies where the largest share in a layer of cells passes this value
+_CONNECTED = 0.35  # least share of a cell that belongs to a connected part
+_THINNEST = 0.1  # cells; a thinner box is a single cell whose share is close to _INSIDE
 
 
 def organ_boxes(organs: torch.Tensor, names: Sequence[str], cell_to_ras: np.ndarray) -> dict[str, np.ndarray]:
-    """(2, 3) lowest and highest corner, RAS mm, of the largest connected part of each organ that is seen.
+    """Find the box, (2, 3) RAS mm, around the largest connected part of each organ. Organs that are not seen have none.
 
-    organs: (n, k, j, i) share of each cell that each of `names` takes. cell_to_ras: (4, 4), diagonal but for the shift.
+    organs: (n, k, j, i) share of each cell that each of `names` fills. cell_to_ras: (4, 4), without rotation.
     """
     boxes: dict[str, np.ndarray] = {}
     seen = torch.nonzero(organs.amax((1, 2, 3)) > _INSIDE).flatten()
@@ -29,15 +29,15 @@ def organ_boxes(organs: torch.Tensor, names: Sequence[str], cell_to_ras: np.ndar
 
 
 def _connected_parts(masks: np.ndarray) -> np.ndarray:
-    """Number of the connected part that each cell of masks (n, k, j, i) lies in, 0 elsewhere."""
-    # one above the other, an empty layer in between: each call of SimpleITK takes a millisecond
+    """Number the connected parts in masks (n, k, j, i). Returns the number of each cell's part; 0 outside the masks."""
+    # The masks are stacked along k with empty layers between them: one call of SimpleITK is faster than n calls.
     picture = np.pad(masks, ((0, 0), (0, 1), (0, 0), (0, 0))).astype(np.uint8)
     found = sitk.ConnectedComponent(sitk.GetImageFromArray(picture.reshape(-1, *picture.shape[2:])), True)
     return sitk.GetArrayFromImage(found).reshape(picture.shape)[:, :-1]
 
 
 def _box_in_cells(share: np.ndarray, parts: np.ndarray) -> np.ndarray | None:
-    """(2, 3) lowest and highest i, j, k of the largest part's faces, to a part of a cell; None: faint or thin."""
+    """Find the box of the largest part: (2, 3) lowest and highest continuous i, j, k. None if it is faint or thin."""
     weight = np.bincount(parts.ravel(), weights=share.ravel())
     weight[0] = 0
     share = share * _grown(parts == weight.argmax())

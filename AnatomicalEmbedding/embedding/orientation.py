@@ -1,8 +1,8 @@
-"""Finds scans whose header contradicts their anatomy: mirrored, joined of two, or of a wrong voxel size.
+"""Finds scans whose header contradicts their anatomy: mirrored scans, two joined scans, or a wrong voxel size.
 
-A small network compares the scan, in cells of 12 mm, with its three mirror images: liver, heart, spine and head differ.
-It is trained apart from all weights and serves all of them. It is reliable in trunks and often wrong in pelves and
-thighs. So it only raises a doubt, and a scan is reported where its mirror image fits the body frame better, too.
+A small network compares the scan, in cells of 12 mm, with its three mirror images, in which liver, heart, spine and
+head look different. The network is trained separately and is used with all weights. It is reliable in trunks and often
+wrong in pelves and thighs. So a scan is only reported if its mirror image also fits the body frame better.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,27 +31,27 @@ UNLIKE = "it fits no known part of a body, as noise or another order of axes wou
 UNUSUAL_SIZE = "the body has an unusual size, as if the voxel size were wrong"
 _CELL_MM = (12.0, 12.0, 16.0)  # along R, A, S
 _HU, _LEVELS = (-1000.0, -150.0, 250.0, 1300.0), (0.0, 0.25, 0.85, 1.0)
-_SHIFTS = ((0, 0, 0), (1, 1, 1))  # both ways, so that a mirror image is treated as the scan is
-_SURE = 3.0  # log odds of swapped sides, unless the mirror image makes a much worse body
-_DOUBTFUL = 0.7  # log odds of swapped sides from which the mirror image is embedded; see RESULTS.md
-_MISFIT_MM = 18.0  # of coordinates, from which the others are; scans stored the right way round have less
-_BETTER = 1.03  # factor by which a left-right mirror image must fit better: the body's sides look alike
-_MUCH = 1.2  # the same where front and back, or head and feet, are exchanged
-_LEAST_ALONG = 0.35  # mm of the body frame for each mm of the scan, along the body; about 1 where it is stored upright
-_LEAST_ACROSS = 0.5  # the same from left to right; less is no body at all
+_SHIFTS = ((0, 0, 0), (1, 1, 1))  # paddings on both sides, so that a scan and its mirror image are treated alike
+_SURE = 3.0  # log odds from which left and right count as swapped, unless the mirror image fits a body much worse
+_DOUBTFUL = 0.7  # log odds of a swapped axis from which the mirror image is embedded; see RESULTS.md
+_MISFIT_MM = 18.0  # misfit above which front-back and head-feet mirror images are embedded; correct scans have less
+_BETTER = 1.03  # factor by which a left-right mirror image must fit better; small, as both body sides look alike
+_MUCH = 1.2  # the same for front-back and head-feet mirror images
+_LEAST_ALONG = 0.35  # mm of the body frame for each mm of the scan along S; about 1 if the scan is stored correctly
+_LEAST_ACROSS = 0.5  # the same along R; a scan with less shows no body at all
 _SHORT_MM = 100.0  # height of scans that are too short to judge
-# See RESULTS.md: in scans of adults the misfit is at most 0.13 of the distances in the body, and 1 mm of a scan is 0.63
-# to 1.37 mm of the body frame.
+# See RESULTS.md: in scans of adults the misfit is at most 0.13 times the radius of `fit_body`, and 1 mm of a scan is
+# 0.63 to 1.37 mm of the body frame.
 _UNLIKE = 0.2
 _SIZES = 0.6, 1.45
 
 
 @torch.no_grad()
 def orientation_of(grid: WorkingGrid, body: np.ndarray) -> tuple[float, float, float]:
-    """Log odds that left and right, back and front, feet and head of a scan are as stored; 0 where nothing shows it.
+    """Estimate the log odds that a scan is stored correctly along R, A and S; 0 where the scan does not show it.
 
     Args:
-        grid: with air outside the body.
+        grid: working grid with air outside the body.
         body: bool (k, j, i).
     """
     right, front, up = (round(float(each), 2) for each in log_odds_of(_network(), in_cells(grid, body)))
@@ -59,15 +59,15 @@ def orientation_of(grid: WorkingGrid, body: np.ndarray) -> tuple[float, float, f
 
 
 def log_odds_of(network: MirrorNetwork, cells: torch.Tensor) -> torch.Tensor:
-    """(3,) log odds along R, A and S of a scan in cells (3, k, j, i), by a network."""
+    """Run a mirror network on a scan in cells (3, k, j, i). Returns (3,) log odds along R, A and S."""
     return network(torch.stack([_padded(cells, shift) for shift in _SHIFTS])).mean(0)
 
 
 def doubtful_axes(embedding: EmbeddingMap, log_odds: Sequence[float]) -> tuple[int, ...]:
-    """The axes R, A, S (0, 1, 2) along which a scan's mirror image must be embedded to compare both; mostly empty.
+    """Choose the axes R, A, S (0, 1, 2) along which the scan must be mirrored and embedded again; mostly empty.
 
-    Args:
-        log_odds: by `orientation_of`. Without coordinates in mm, maps cannot be compared, and the result is empty.
+    The result is empty for maps without coordinates in mm, because they cannot be compared. log_odds: result of
+    `orientation_of`.
     """
     if not embedding.provenance.metric:
         return ()
@@ -83,13 +83,14 @@ def doubtful_axes(embedding: EmbeddingMap, log_odds: Sequence[float]) -> tuple[i
 def find_faults(
     embedding: EmbeddingMap, log_odds: Sequence[float], mirrored: Mapping[int, EmbeddingMap]
 ) -> tuple[str, ...]:
-    """Find how a scan seems to be stored wrongly: FAULTS, JOINED, UNLIKE, UNUSUAL_SIZE. Not all wrong scans are found.
+    """Find signs that a scan is stored wrongly: FAULTS, JOINED, UNLIKE, UNUSUAL_SIZE. Not all wrong scans are found.
 
-    UNLIKE and UNUSUAL_SIZE need weights with a calibration: coordinates of other weights may be as bad in any scan.
+    UNLIKE and UNUSUAL_SIZE are only reported for weights with a calibration. The coordinates of other weights may fit
+    any scan badly.
 
     Args:
-        log_odds: by `orientation_of`.
-        mirrored: maps of the scan's mirror images along `doubtful_axes`.
+        log_odds: result of `orientation_of`.
+        mirrored: axis -> map of the scan's mirror image along this axis, for `doubtful_axes`.
     """
     if not embedding.provenance.metric:
         return tuple(fault for fault, odds in zip(FAULTS, log_odds, strict=True) if odds < -_SURE)
@@ -110,9 +111,9 @@ def find_faults(
 
 
 def in_cells(grid: WorkingGrid, body: np.ndarray) -> torch.Tensor:
-    """(3, k, j, i) of each cell: mean and standard deviation of the image's levels (0 to 1), and the body's share.
+    """Average a scan in cells, (3, k, j, i): mean and standard deviation of the levels (0..1), and share of body.
 
-    Cut to the body: the network must not see on which side a working grid has more air.
+    The result is cut to the body, so that the network does not see on which side a working grid has more air.
     """
     window = [max(1, round(cell / step)) for cell, step in zip(_CELL_MM, grid.spacing_mm, strict=True)][::-1]
     image = piecewise_linear(grid.hu, _HU, _LEVELS)
@@ -125,9 +126,9 @@ def in_cells(grid: WorkingGrid, body: np.ndarray) -> torch.Tensor:
 
 
 def _padded(cells: torch.Tensor, shift: tuple[int, int, int]) -> torch.Tensor:
-    """Cells (3, k, j, i) in the middle of air; sizes are multiples of STRIDE.
+    """Pad cells (3, k, j, i) with air on all sides, to sizes that are multiples of STRIDE.
 
-    shift: (k, j, i) of 0 or 1: to which side the middle of an odd number of cells is rounded.
+    shift: (k, j, i) of 0 or 1; 1 puts the surplus cell of an odd padding on the low side.
     """
     sides = []
     for n, rounded in zip(cells.shape[:0:-1], shift[::-1], strict=True):
@@ -151,6 +152,6 @@ def _network() -> MirrorNetwork:
 
 
 def turn_over(volume: Volume, axis: int) -> Volume:
-    """Mirror a scan along the voxel axis nearest to R, A or S (0, 1, 2); its box stays the same."""
+    """Mirror a scan along the voxel axis nearest to R, A or S (0, 1, 2). The scan's box in RAS mm stays the same."""
     along = int(np.argmax(np.abs(volume.ijk_to_ras[axis, :3]) / np.linalg.norm(volume.ijk_to_ras[:3, :3], axis=0)))
     return replace(volume, voxels=np.ascontiguousarray(np.flip(volume.voxels, 2 - along)))

@@ -1,10 +1,10 @@
-"""Running the network on a scan that does not fit the memory budget: exact slabs instead of blended tiles.
+"""Runs the network slab by slab on a scan that does not fit the memory budget.
 
-A cell's coordinate depends on the whole body, so tiles with any affordable overlap differ from the whole-volume run by
-millimetres (measured: 17 mm at most with 20 cm of overlap, 3 mm with 30 cm). But only the finest level of the U-Net and
-the local descriptor take much memory, and their receptive field is a few cells. So these are computed slab by slab
-along k, twice (down and up), and the coarser levels, an eighth of the cells, at once: the result equals that of the
-whole volume up to rounding.
+The coordinate of a cell depends on the whole body. So independent tiles would give other coordinates than the whole
+scan (measured: up to 17 mm with 20 cm of overlap, 3 mm with 30 cm). But only the finest level of the U-Net and the
+local descriptors need much memory, and they depend on a few cells only. So these two are computed slab by slab along k,
+twice (on the way down and on the way up). The coarser levels, with an eighth of the cells, are computed for the whole
+scan. The result equals that of the whole scan up to rounding.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ import torch
 
 from .models.network import LOCAL_STRIDE, STRIDE, EmbeddingNetwork, Features
 
-FINE_REACH_CELLS = 2  # of the two 3x3x3 convolutions on either side of the finest level
+FINE_REACH_CELLS = 2  # how far two 3x3x3 convolutions of the finest level see
 
 
 def run_in_slabs(
@@ -24,10 +24,10 @@ def run_in_slabs(
     step: Callable[[float], None],
     descriptors: bool = True,
 ) -> Features:
-    """Features (batch of one) of input (1, k, j, i), as the whole-volume run gives them, on the CPU.
+    """Compute the features of input (1, k, j, i) slab by slab. Returns them on the CPU, as a batch of one.
 
-    The global descriptor, which only training needs, is left out.
-    slab_cells: cells along k that a slab yields; even, so that pooling cells are never split.
+    The global descriptor, which only training needs, is not computed.
+    slab_cells: thickness of a slab in cells along k; even, so that no 2 x 2 x 2 block of the pooling is split.
     step: called with the share done, after each slab.
     """
     stride, cells = network.stride, x.shape[1] // network.stride
@@ -35,7 +35,7 @@ def run_in_slabs(
     slabs = [(k, min(k + slab_cells, cells)) for k in range(0, cells, slab_cells)]
 
     def fine(low: int, high: int) -> torch.Tensor:
-        """Finest features of cells low..high, undisturbed by the slab's own border."""
+        """Compute the finest features of cells low..high along k. The slab's borders have no effect on them."""
         a, b = max(low - FINE_REACH_CELLS, 0), min(high + FINE_REACH_CELLS, cells)
         features = network.fine(x[None, :, a * stride : b * stride].to(device))
         return features[:, :, low - a : high - a]

@@ -1,4 +1,4 @@
-"""Files of tensors: safetensors, checked when they are read, as other programs may have changed them; checkpoints."""
+"""Reads and writes safetensors files, and writes checkpoints. Files are checked when they are read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from ..errors import AnatomicalEmbeddingError
 from ..files import atomic_path, parse_json
 
-# errors that readers raise for a damaged file
+# errors that reading a damaged file may raise
 DAMAGED = (
     SafetensorError, OSError, KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RuntimeError,
 )  # fmt: skip
@@ -31,14 +31,14 @@ class NewerFormatError(Exception):
 def read_tensor_file(
     path: str | Path, key: str, newest: int | None = None
 ) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
-    """Read the JSON under `key` of a file's metadata, and its tensors.
+    """Read a safetensors file. Returns the JSON object under `key` in the metadata, and the tensors by name.
 
     Args:
-        newest: the newest "format_version" that this program reads; None: files have no version.
+        newest: the newest "format_version" that this program can read; None if such files have no version.
 
     Raises:
-        NewerFormatError: the file's version is newer.
-        DAMAGED: the file is missing or damaged, or a tensor holds NaN or infinity.
+        NewerFormatError: the file has a newer version.
+        DAMAGED: one of these errors if the file is missing or damaged, or a tensor holds NaN or infinity.
     """
     with safe_open(str(path), "pt") as file:
         about = about_in(file, key, newest)
@@ -50,7 +50,7 @@ def read_tensor_file(
 
 
 def about_in(file: Any, key: str, newest: int | None = None) -> dict[str, Any]:
-    """Read the JSON under `key` of an open file's metadata; arguments and errors as `read_tensor_file`."""
+    """Read the JSON object under `key` in the metadata of an open file; arguments and errors as `read_tensor_file`."""
     about = parse_json((file.metadata() or {})[key])
     if not isinstance(about, dict):
         raise ValueError("no facts")
@@ -63,9 +63,9 @@ def about_in(file: Any, key: str, newest: int | None = None) -> dict[str, Any]:
 
 
 def check_fields(kind: type, values: Mapping[str, Any]) -> None:
-    """Raise ValueError for the first value that is not of the type of its dataclass field, or not finite.
+    """Raise ValueError for the first value that does not have the type of its dataclass field, or is not finite.
 
-    Whole numbers count as floats, lists as tuples. Unknown and missing fields are left to the dataclass.
+    kind: the dataclass. Whole numbers are accepted for floats, and lists for tuples. Field names are not checked.
     """
     hints = get_type_hints(kind)
     for name, value in values.items():
@@ -89,7 +89,7 @@ def _is_of(hint: Any, value: Any) -> bool:
 
 
 def check_size(grid: torch.Tensor, shape: tuple[int | None, ...], dtype: torch.dtype) -> None:
-    """Raise ValueError unless a tensor has this type and shape; None in the shape: any length but 0."""
+    """Raise ValueError unless a tensor has this type and shape. None in the shape stands for any length except 0."""
     fits = grid.ndim == len(shape) and all(
         n == m or (m is None and n > 0) for n, m in zip(grid.shape, shape, strict=True)
     )
@@ -98,9 +98,9 @@ def check_size(grid: torch.Tensor, shape: tuple[int | None, ...], dtype: torch.d
 
 
 def made_for(make: Callable[[], _Network], state: Mapping[str, torch.Tensor]) -> _Network:
-    """Make a network whose weights these tensors are. Raises ValueError where they belong to another network.
+    """Make the network to which the tensors in `state` belong. Raises ValueError if they belong to another network.
 
-    A few bytes can describe a network larger than the memory, so it is first made on the meta device.
+    A damaged file may describe a network larger than the memory. So shapes are first compared on the meta device.
     """
     with torch.device("meta"):
         expected = {name: values.shape for name, values in make().state_dict().items()}
@@ -117,7 +117,7 @@ def write_tensor_file(
     metadata: dict[str, str],
     error: type[AnatomicalEmbeddingError],
 ) -> None:
-    """Write tensors and texts as safetensors, complete or not at all. Raises `error` where they cannot be written."""
+    """Write tensors and metadata as safetensors, complete or not at all. Raises `error` if this is not possible."""
     if not str(path).endswith(".safetensors"):
         raise error(f"{path}: is written as safetensors; give a name that ends in .safetensors.")
     try:
@@ -132,5 +132,5 @@ def write_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
     try:
         with atomic_path(path) as temporary:
             torch.save(state, temporary)
-    except RuntimeError as error:  # of torch, on a full disk
+    except RuntimeError as error:  # torch raises this on a full disk
         raise AnatomicalEmbeddingError(f"{path}: could not be written whole; is the disk full?") from error

@@ -1,9 +1,9 @@
-"""The one place where a scan becomes network input: the working grid.
+"""The working grid: resamples a scan for the network. Training and inference use the same functions.
 
-Training and inference both come through here, so that they see the same resampling. The grid is axis-aligned in
-RAS, has the spacing the network was trained with, and is anchored to a **world lattice** whose pitch is the
-network's total stride. A strided network is not shift-equivariant; anchoring makes the map of a scan independent
-of how its header happens to be written (axis order, flips, oblique encodings of the same space).
+The grid lies along R, A, S and has the spacing with which the network was trained. It starts at a point of the **world
+lattice**, whose spacing is the network's total stride. This is needed because shifting the input of a strided network
+by one voxel changes its output. The map of a scan therefore does not depend on how the header describes the scan (axis
+order, flips, oblique axes).
 """
 
 from dataclasses import dataclass
@@ -15,20 +15,20 @@ import torch.nn.functional as F
 from ..scan.volume import Volume
 
 AIR_HU = -1000.0
-# CT numbers and their levels (0 to 255), linear in between: fine steps in soft tissue and at the skin
+# CT numbers and their levels (0 to 255), linear in between
 _KNOTS_HU = (-1000, -800, -400, -100, 100, 400, 1300)
 _KNOTS = (0.0, 25.5, 127.5, 158.1, 183.6, 204.0, 255.0)
-_ALIGNED_VOXELS = 0.05
+_ALIGNED_VOXELS = 0.05  # scans whose axes deviate by less over the whole grid count as axis-aligned
 
 
 @dataclass(frozen=True)
 class WorkingGrid:
     """A scan resampled for the network.
 
-    hu: float32 tensor (k, j, i), axes towards S, A, R; -1000 outside the scan.
+    hu: float32 tensor (k, j, i) in HU, axes towards S, A, R; -1000 outside the scan.
     origin_ras: (3,) RAS mm of the centre of voxel (0, 0, 0).
     spacing_mm: (x, y, z) mm.
-    scan_box: (k, j, i) slices of the part that the scan's box covers; the rest is padding up to the lattice.
+    scan_box: slices (k, j, i) of the part of the grid that lies in the scan's box; the rest is padding.
     """
 
     hu: torch.Tensor
@@ -38,21 +38,24 @@ class WorkingGrid:
 
     @property
     def grid_to_ras(self) -> np.ndarray:
-        """4x4, from (i, j, k, 1) on this grid to RAS mm."""
+        """(4, 4) matrix from (i, j, k, 1) of this grid to RAS mm."""
         matrix = np.diag([*self.spacing_mm, 1.0])
         matrix[:3, 3] = self.origin_ras
         return matrix
 
 
 def levels_of(hu: torch.Tensor) -> torch.Tensor:
-    """CT numbers as uint8 levels, by which matching compares voxels of two images."""
+    """Convert CT numbers to uint8 levels. Matching compares the voxels of two images by these levels."""
     whole = hu.round().clamp(_KNOTS_HU[0], _KNOTS_HU[-1]).long() - _KNOTS_HU[0]
     table = np.interp(np.arange(_KNOTS_HU[0], _KNOTS_HU[-1] + 1), _KNOTS_HU, _KNOTS)
     return torch.from_numpy(np.rint(table).astype(np.uint8))[whole]
 
 
 def canonical_axes(volume: Volume) -> tuple[np.ndarray, np.ndarray]:
-    """View of the voxels with axes nearest to S, A, R (k, j, i), and its ijk_to_ras. No copy, no interpolation."""
+    """Reorder and flip the voxel axes so that k, j, i point most nearly to S, A, R. Voxels are not copied.
+
+    Returns a view of the voxels and its ijk_to_ras.
+    """
     direction = volume.ijk_to_ras[:3, :3] / np.asarray(volume.spacing)
     axis_of_world = _assign_axes(np.abs(direction))
     flips = [direction[world, axis] < 0 for world, axis in enumerate(axis_of_world)]
@@ -71,10 +74,11 @@ def canonical_axes(volume: Volume) -> tuple[np.ndarray, np.ndarray]:
 
 
 def resample(volume: Volume, spacing_mm: tuple[float, float, float], lattice: int, step: int) -> WorkingGrid:
-    """Resample a scan onto the world lattice.
+    """Resample a scan to a working grid.
 
-    Voxels finer than the grid are averaged in whole-number bins first (no aliasing of noise), then interpolated
-    linearly. The extent is the scan's; it starts on the lattice of `lattice` grid voxels and is a multiple of `step`.
+    If voxels are smaller than the grid's, bins of whole voxels are averaged first, which avoids aliasing. Then values
+    are interpolated linearly. The grid covers the scan. It starts at a multiple of `lattice` grid voxels in the world,
+    and its size along each axis is a multiple of `step` voxels.
     """
     array, ijk_to_ras = canonical_axes(volume)
     spacing = np.asarray(spacing_mm)
@@ -85,10 +89,10 @@ def resample(volume: Volume, spacing_mm: tuple[float, float, float], lattice: in
     grid_to_ras = WorkingGrid(torch.empty(0), origin, spacing_mm).grid_to_ras
     bins = np.floor(spacing / np.linalg.norm(ijk_to_ras[:3, :3], axis=0) + 0.05).astype(int)
     bins = np.clip(bins, 1, array.shape[::-1])
-    binned = ijk_to_ras @ np.diag([*bins, 1.0])  # the middle of the first bin lies between its voxels
+    binned = ijk_to_ras @ np.diag([*bins, 1.0])  # its origin, set next, is the middle of the first bin
     binned[:3, 3] += ijk_to_ras[:3, :3] @ ((bins - 1) / 2)
     grid_to_ijk = np.linalg.inv(binned) @ grid_to_ras
-    tilt = np.abs(grid_to_ijk[:3, :3] * (1 - np.eye(3))) * size_ijk  # voxels that the axes drift over the grid
+    tilt = np.abs(grid_to_ijk[:3, :3] * (1 - np.eye(3))) * size_ijk  # deviation over the whole grid, in voxels
     sample = _sample_aligned if tilt.max() < _ALIGNED_VOXELS else _sample_oblique
     first = np.maximum(np.ceil((low - origin) / spacing - 1e-6), 0).astype(int)
     last = np.minimum(np.floor((high - origin) / spacing + 1e-6).astype(int), size_ijk - 1)
@@ -99,7 +103,7 @@ def resample(volume: Volume, spacing_mm: tuple[float, float, float], lattice: in
 
 
 def crop(grid: WorkingGrid, inside: np.ndarray, lattice: int, step: int) -> tuple[WorkingGrid, np.ndarray]:
-    """Cut a working grid (and the mask `inside`, same shape) to the mask's box, rounded outwards as in `resample`."""
+    """Cut a working grid and its mask `inside` to the box of the mask, extended to `lattice` and `step`."""
     if not inside.any():
         return grid, inside
     slices = []
@@ -113,7 +117,7 @@ def crop(grid: WorkingGrid, inside: np.ndarray, lattice: int, step: int) -> tupl
 
 
 def _assign_axes(strength: np.ndarray) -> list[int]:
-    """For each world axis the voxel axis that follows it best; a permutation even at 45 degrees."""
+    """For each world axis, choose the most nearly parallel voxel axis. Each voxel axis is chosen once."""
     axis_of_world = [-1, -1, -1]
     strength = strength.copy()
     for _ in range(3):
@@ -127,7 +131,7 @@ def _assign_axes(strength: np.ndarray) -> list[int]:
 def _sample_aligned(
     array: np.ndarray, bins: np.ndarray, grid_to_ijk: np.ndarray, size_ijk: np.ndarray, slab: int = 16
 ) -> torch.Tensor:
-    """Averaging and interpolation of an axis-aligned scan: one small matrix an axis, in-plane slab by slab."""
+    """Average and interpolate an axis-aligned scan, by one small matrix for each axis. Works slab by slab along k."""
     bi, bj, bk = (int(b) for b in bins)
     nk, nj, ni = (n // b for n, b in zip(array.shape, (bk, bj, bi), strict=True))
     along_i, along_j, along_k = (
@@ -143,9 +147,9 @@ def _sample_aligned(
 
 
 def _sum_of_bins(array: np.ndarray, bins: tuple[int, int, int]) -> np.ndarray:
-    """Sums over bins (k, j, i) of voxels, the remainder of fewer voxels left out; exact for whole numbers."""
+    """Sum the voxels in bins of size (k, j, i). Voxels that do not fill a last bin are left out."""
     array = array[tuple(slice(n // b * b) for n, b in zip(array.shape, bins, strict=True))]
-    # a picture read backwards takes twice as long: whole bins are the same in either direction
+    # reading a flipped array takes twice as long; the sums are the same without the flip
     order = tuple(slice(None, None, -1 if step < 0 else 1) for step in array.strides)
     array = array[order]
     kind = np.result_type(array.dtype, np.int32)
@@ -159,7 +163,7 @@ def _sum_of_bins(array: np.ndarray, bins: tuple[int, int, int]) -> np.ndarray:
 
 
 def axis_matrix(size: int, position: np.ndarray) -> torch.Tensor:
-    """(positions, size): linear reading of `size` values at continuous positions along an axis; zero outside."""
+    """Make the matrix (n, size) that interpolates `size` values linearly at n positions; zero outside."""
     lower = np.floor(position).astype(int)
     matrix = np.zeros((len(position), size))
     for index, weight in ((lower, 1 - (position - lower)), (lower + 1, position - lower)):
@@ -171,7 +175,7 @@ def axis_matrix(size: int, position: np.ndarray) -> torch.Tensor:
 def _sample_oblique(
     array: np.ndarray, bins: np.ndarray, grid_to_ijk: np.ndarray, size_ijk: np.ndarray, slab: int = 32
 ) -> torch.Tensor:
-    """The same for any header, point by point; slab by slab in k."""
+    """Average and interpolate a scan whose axes are oblique, point by point. Works slab by slab along k."""
     bi, bj, bk = (int(b) for b in bins)
     source = torch.from_numpy(_sum_of_bins(array, (bk, bj, bi))).float().div_(bi * bj * bk).sub_(AIR_HU)
     ni, nj, nk = (int(n) for n in size_ijk)

@@ -1,3 +1,3 @@
-"""The same anatomical points in other scans: first by body coordinate, then by descriptors, with a confidence."""
+"""Finds the same anatomical points in other scans, by body coordinates and descriptors, and rates each answer."""
 
-EFFORTS = ("coordinates", "fast", "standard", "thorough")  # of matching, the least first
+EFFORTS = ("coordinates", "fast", "standard", "thorough")  # efforts of matching, from least to most work

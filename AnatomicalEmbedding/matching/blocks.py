@@ -1,9 +1,10 @@
-"""The fine step: blocks of local descriptors around a point, compared with the target and fitted together.
+"""The fine step of matching: compares the descriptors around a point with the target.
 
-Single descriptors are ambiguous; the tissue around a point is less so. Descriptors of a lattice of nodes
-around the template's point are compared with the target at every displacement of a small box about the first answer.
-Each node then judges by the mean similarity over the nodes around it (a block), and a robust affine function fitted to
-the nodes' answers gives the point's own (UAE, Bai 2023, does so with the answers of neighbouring points).
+A single descriptor is ambiguous; the descriptors of the surrounding tissue together are less ambiguous. So a lattice of
+nodes is laid around the template's point. The descriptor of each node is compared with the target at every displacement
+in a small box around the first answer. Each node chooses the displacement with the highest mean similarity over the
+node's neighbours (its **block**). A robust affine function is fitted to the chosen displacements and gives the
+displacement of the point. (UAE, Bai 2023, does the same with the answers of neighbouring points.)
 """
 
 from __future__ import annotations
@@ -21,36 +22,36 @@ from ..errors import MapError
 from .target_batch import TargetRows
 
 _NODE_STEP = 2  # local cells between nodes
-_NODE_MM = 22.0  # nodes that answer lie within, about the point
-_BLOCK_MM = 16.0  # nodes that take part in a node's answer lie within, about it
+_NODE_MM = 22.0  # radius around the point in which nodes choose a displacement
+_BLOCK_MM = 16.0  # radius of a node's block
 _BLOCK_SIGMA_MM = 14.0
-_SEARCH_MM = 16.0
-_AGAIN_MM = 6.0  # from the first answer, beyond which the search is repeated around the new answer
-_PRIOR_MM = 12.0  # how far the truth is usually from the first answer
-_PRIOR_WEIGHT = 0.05  # mean similarity that one such distance costs
-_UNSEEN = 0.2  # share of a block's weight that counts against displacements that put it outside the body
+_SEARCH_MM = 16.0  # half size of the box of displacements
+_AGAIN_MM = 6.0  # if the answer moved farther than this, the search is repeated around the new answer
+_PRIOR_MM = 12.0  # usual distance of the truth from the first answer
+_PRIOR_WEIGHT = 0.05  # how much a displacement of _PRIOR_MM lowers the mean similarity
+_UNSEEN = 0.2  # how strongly a displacement that moves a part of the block out of the body is penalised
 _FIT_SIGMA_MM = 20.0
 _FIT_ROUNDS = 6
 _FIT_KNEE_MM = 4.0  # residual at which a node's weight has halved
 _SLOPE_PRIOR = 300.0  # mm^2: keeps the displacement uniform where few nodes answer
 _DITHER = torch.tensor([0.8191725134, 0.6710436067, 0.5497004779])  # evenly spread in 3-D (Roberts 2018)
-_GROUPS = 2  # of nodes; more compute less and start more products
+_GROUPS = 2  # number of groups of nodes; more groups need less computation but more matrix products
 _CHUNK_POINTS = 128
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """The surroundings of n template points: descriptors (n, m, l) of nodes, and bool (n, m), nodes in the body."""
+    """The surroundings of n template points. descriptors: (n, m, l) of m nodes. seen: (n, m), nodes in the body."""
 
     descriptors: torch.Tensor
     seen: torch.Tensor
 
     def repeat(self, times: int) -> Blocks:
-        """Repeat the points, once for each target."""
+        """Repeat the list of points `times` times, once for each target."""
         return Blocks(self.descriptors.repeat(times, 1, 1), self.seen.repeat(times, 1))
 
     def select(self, index: torch.Tensor) -> Blocks:
-        """The points with these numbers."""
+        """Return the points with the numbers in `index`."""
         return Blocks(self.descriptors[index], self.seen[index])
 
 
@@ -59,10 +60,10 @@ class BlockAnswers:
     """Answers of the fine step for n points.
 
     Args:
-        cells: (n, 3) places in target cells i, j, k.
-        similarity: (n,) -1 to 1, mean similarity of the nodes' blocks at their answers.
-        spread_mm: (n,) distance of the nodes' answers from the affine function.
-        moved_mm: (n,) distance from the first answer.
+        cells: (n, 3) answers in target cells i, j, k.
+        similarity: (n,) -1 to 1, mean similarity of the nodes' blocks at the chosen displacements.
+        spread_mm: (n,) typical distance of the chosen displacements from the affine function.
+        moved_mm: (n,) distance of the answer from the first answer.
     """
 
     cells: torch.Tensor
@@ -73,15 +74,15 @@ class BlockAnswers:
 
 @cache
 class _Layout:
-    """Fixed index tables for local cells of one size. Offsets are local cells i, j, k; displacements k slowest.
+    """Index tables for one size of local cells. Offsets are given in local cells i, j, k.
 
-    nodes: (m, 3). dither: (m, 3) parts of a cell by which the template is read off its node, so that the bias of
-    the cells on a peak differs between nodes and averages out. answering: (a,) nodes that answer. block: (a, m)
-    weights of their blocks, rows sum to 1.
-    low, size: (3,) corner and extent i, j, k of the box of target cells that nodes reach. displacements: (d, 3) and
-    their shape (dk, dj, di). groups: nodes that lie one after the other along k, and the cells of the box they reach:
-    (first node, last + 1, first cell, last + 1). cell: (m * d) the cell of the box where a node and a displacement
-    meet. pick: (m * d) the same in the products (cells, nodes) of all groups, laid end to end.
+    nodes: (m, 3) offsets of the nodes from the point. dither: (m, 3) fractions of a cell that are added to the nodes
+    when the template is read. Rounding to cells then biases each node differently, and the mean bias is about 0.
+    answering: (a,) numbers of the nodes that choose a displacement. block: (a, m) weights of their blocks; rows sum
+    to 1. low, size: (3,) corner and extent i, j, k of the box of target cells that nodes can reach. displacements:
+    (d, 3), k slowest; shape: their numbers (dk, dj, di). groups: for each group of nodes and the cells that they reach,
+    (first node, last node + 1, first cell, last cell + 1). cell: (m * d) for each node and displacement, the cell of
+    the box. pick: (m * d) the same as an index into the products (cells, nodes) of all groups, one after the other.
     """
 
     def __init__(self, local_mm: tuple[float, float, float]) -> None:
@@ -113,7 +114,7 @@ class _Layout:
 
 
 def describe_blocks(template: EmbeddingMap, cells: torch.Tensor) -> Blocks:
-    """Read the blocks around template places, (n, 3) continuous cells i, j, k."""
+    """Read the descriptors of the nodes around template points. cells: (n, 3) continuous cells i, j, k."""
     layout = _Layout(_local_mm(template))
     place = (cells.double() + 0.5) * 2 - 0.5  # in local cells
     around = place[:, None] + layout.nodes + layout.dither
@@ -123,11 +124,11 @@ def describe_blocks(template: EmbeddingMap, cells: torch.Tensor) -> Blocks:
 
 
 def match_blocks(blocks: Blocks, rows: TargetRows, first_cells: torch.Tensor) -> BlockAnswers:
-    """Find the blocks' points in their targets, near first answers (n, 3) in continuous target cells i, j, k."""
+    """Find points in their targets by their blocks. first_cells: (n, 3) first answers, in continuous target cells."""
     layout = _Layout(_local_mm(rows.maps[0]))
     first = (first_cells.double() + 0.5) * 2 - 0.5
     found = _in_parts(blocks, rows, first, first, layout)
-    # far from the first answer the best displacement may lie beyond the box: search again around the answer
+    # an answer far from the first one may lie at the border of the box: search again around it
     far = torch.nonzero(found.moved_mm > _AGAIN_MM).flatten()
     if len(far):
         again = _in_parts(blocks.select(far), rows.select(far), found.cells[far], first[far], layout)
@@ -139,7 +140,7 @@ def match_blocks(blocks: Blocks, rows: TargetRows, first_cells: torch.Tensor) ->
 def _in_parts(
     blocks: Blocks, rows: TargetRows, about: torch.Tensor, first: torch.Tensor, layout: _Layout
 ) -> BlockAnswers:
-    """One round for all points, about places (n, 3) in local cells; the answers' cells are local ones."""
+    """Search around places `about` (n, 3) for all points. All places are in local cells, also in the result."""
     if blocks.seen.shape[1] != len(layout.nodes):
         raise MapError("the maps have cells of different sizes; embed both scans again with the same weights.")
     every = (blocks.descriptors, blocks.seen, about, first)
@@ -162,7 +163,7 @@ def _match(
         x.view(len(start), len(layout.nodes), -1) for x in (similarity, body.index_select(1, layout.cell).float())
     )
     held = held * blocks.seen[..., None]
-    # similarity of each node at each displacement, then the mean over its block
+    # the mean over the block of each node, at each displacement
     similarity = layout.block @ (similarity * held)
     share, seen = layout.block @ held, (layout.block @ blocks.seen[..., None].float())
     score = (1 + _UNSEEN) * similarity / (share + _UNSEEN * seen).clamp_min(1e-6)
@@ -171,9 +172,9 @@ def _match(
     possible = held[:, layout.answering] > 0
     score = score.masked_fill(~possible, -torch.inf)
     best = (score - prior[:, None]).argmax(2)
-    # the prior chooses the cell; within it, it would draw the answer towards the first one
+    # The prior helps to choose the cell only. Within the cell, it would shift the answer towards the first answer.
     step = peak_offsets(score.flatten(0, 1), best.flatten(), layout.shape).flip(1).view(*best.shape, 3)
-    # a block's peak lies at the mean of the places where its nodes were read
+    # subtract the mean dither of the block, because the template was read at the dithered places
     offset = layout.block @ (layout.dither * blocks.seen[..., None]) / seen.clamp_min(1e-6)
     displaced = (layout.displacements[best] + step - offset) * local_mm
     answers = possible.any(2)
@@ -189,10 +190,11 @@ def _match(
 def _similarities(
     descriptors: torch.Tensor, rows: TargetRows, corners: torch.Tensor, layout: _Layout
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(n, m * d) similarity of nodes (n, m, l) to the cells they may be displaced to, in boxes with corners (n, 3).
+    """Compare the descriptors of nodes (n, m, l) with target cells at all d displacements.
 
-    Also returns which cells of the boxes lie in the body, (n, b). A product of a group of nodes with all cells in their
-    reach computes more than needed and is still faster than gathering the cells of each node.
+    corners: (n, 3) corner of each point's box of target cells. Returns similarities (n, m * d), and bool (n, b): which
+    of the b cells of each box lie in the body. Multiplying a group of nodes by all cells that the group reaches is
+    faster than gathering the cells of each node, although not all products are needed.
     """
     shape, cells, length = layout.size.tolist()[::-1], int(layout.size.prod()), descriptors.shape[2]
     # buffers are reused: allocating memory for each point takes longer than filling it
@@ -207,7 +209,7 @@ def _similarities(
     for n, (target, nodes, corner) in enumerate(batch):
         _copy_box(target.local_rows.view(*target.local_body.shape, length), corner[::-1], near)
         _copy_box(target.local_body, corner[::-1], body[n])
-        # the other order of the product, nodes first, takes three times as long
+        # the product nodes x cells would take three times as long as cells x nodes
         for (first, last, begin, end), product in zip(layout.groups, products, strict=True):
             torch.mm(near.view(cells, length)[begin:end], nodes[:, first:last], out=product)
         torch.index_select(every, 0, layout.pick, out=found[n])
@@ -215,7 +217,7 @@ def _similarities(
 
 
 def _copy_box(grid: torch.Tensor, corner: list[int], box: torch.Tensor) -> None:
-    """Fill a box (k, j, i, ...) with the cells of a grid from a corner k, j, i on; zero beyond the grid."""
+    """Copy the part of a grid that starts at `corner` (k, j, i) into `box` (k, j, i, ...); zero outside the grid."""
     first = [max(low, 0) for low in corner]
     last = [max(min(low + n, m), f) for low, n, m, f in zip(corner, box.shape, grid.shape, first, strict=False)]
     part = grid[first[0] : last[0], first[1] : last[1], first[2] : last[2]]
@@ -227,9 +229,10 @@ def _copy_box(grid: torch.Tensor, corner: list[int], box: torch.Tensor) -> None:
 
 
 def _agree(place: torch.Tensor, displaced: torch.Tensor, trust: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The displacement (n, 3) at the point itself of a robust affine fit, and the nodes' weighted spread about it (n,).
+    """Fit a robust affine function to the displacements of nodes.
 
-    place: (a, 3) nodes, mm from the point. displaced: (n, a, 3) mm. trust: (n, a) weights.
+    place: (a, 3) nodes, mm from the point. displaced: (n, a, 3) mm. trust: (n, a) weights. Returns the displacement
+    (n, 3) of the point itself, and the weighted spread (n,) of the nodes around the fit, mm.
     """
     design = torch.cat([place, torch.ones(len(place), 1, dtype=place.dtype)], dim=1)
     damping = torch.diag(torch.tensor([_SLOPE_PRIOR] * 3 + [1e-9], dtype=place.dtype))

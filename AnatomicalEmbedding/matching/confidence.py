@@ -1,9 +1,8 @@
-"""The reliability of a match: its evidence, and the outcomes of matches with similar evidence.
+"""Estimates how reliable a match is: collects its evidence, and looks up the outcomes of matches with like evidence.
 
-A point that is absent from the target is recognised by the coordinate at the answer, which differs from the point's,
-and by the answer's place at the scan's edge. The error of an answer depends on the similarity of the two places, the
-agreement of the tissue around them, the distance from the first answer, the sizes of the two bodies, and the place in
-the body.
+If the target does not show a point, the coordinate at the answer differs from the coordinate of the point, or the
+answer lies at the edge of the scan. The error of an answer depends on the similarity of the two places, the agreement
+of the tissue around them, the distance from the first answer, the sizes of the two bodies, and the place in the body.
 """
 
 import numpy as np
@@ -21,19 +20,19 @@ EVIDENCE = (
     "residual", "gap", "moved", "edge", "end", "template size", "target size", "r", "a", "s", "similarity", "spread",
     "cycle",
 )  # fmt: skip
-_HIGHEST = 0.99  # probability that about a thousand similar matches can support
-PLACE = [EVIDENCE.index(axis) for axis in "ras"]  # of the point in the body frame
-_FAR_MM = 60.0  # from the edge; beyond it an edge has no influence
+_HIGHEST = 0.99  # highest probability that is reported: about a thousand similar matches do not prove a higher one
+PLACE = [EVIDENCE.index(axis) for axis in "ras"]  # columns of the point's body coordinate
+_FAR_MM = 60.0  # an edge that is farther away has no influence
 
 
 class Evidence:
-    """Evidence of n matches, completed while they are made; columns that an effort does not compute stay 0.
+    """Evidence of n matches, filled in step by step. Values that an effort does not compute stay 0.
 
     Attributes:
-        first, query, template_size: first answers, and (n, 3) coordinates and (n,) sizes of the template's points.
-        similarity: (n,) of the places.
-        spread_mm: (n,) of the tissue around them.
-        cycle_mm: (n,) distance of each point from its answer matched back to the template.
+        first: first answers. query, template_size: coordinates (n, 3) and sizes (n,) of the template's points.
+        similarity: (n,) similarity of descriptors at the point and at the answer.
+        spread_mm: (n,) disagreement of the nodes around the point, see `BlockAnswers`.
+        cycle_mm: (n,) distance between each point and the place found by matching its answer back to the template.
     """
 
     def __init__(self, first: CoordinateAnswers, query: torch.Tensor, template_size: torch.Tensor) -> None:
@@ -41,7 +40,7 @@ class Evidence:
         self.similarity = self.spread_mm = self.cycle_mm = torch.zeros(len(query))
 
     def table(self, cells: torch.Tensor, rows: TargetRows) -> np.ndarray:
-        """Evidence (n, len(EVIDENCE)), float32, of answers in target cells (n, 3), in the maps' unit or mm."""
+        """Make the table of evidence, (n, len(EVIDENCE)), for answers at target cells (n, 3). In mm or map units."""
         found = rows.read(_coordinate_and_edges, cells)
         cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())
         moved = ((cells - self.first.cells) * cell_mm).norm(dim=1)
@@ -53,7 +52,7 @@ class Evidence:
 
 
 def _coordinate_and_edges(target: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor:
-    """(n, 5) of places in cells (n, 3): coordinate, mm to the scan's nearest edge, mm to its nearest end along S."""
+    """Read at cells (n, 3): coordinate, mm to the nearest edge of the scan, mm to its nearest end along S. (n, 5)."""
     mixed = read_linear(target.coordinate_and_body, cells[None].float())[0]
     coordinate = mixed[:, :3] / mixed[:, 3:].clamp_min(1e-6)
     voxel = transform_points(target.cell_to_scan, cells.numpy())
@@ -65,10 +64,10 @@ def _coordinate_and_edges(target: EmbeddingMap, cells: torch.Tensor) -> torch.Te
 
 
 def judge(evidence: np.ndarray, calibration: Calibration | None, effort: str) -> dict[str, np.ndarray]:
-    """Judge rows of evidence (n, len(EVIDENCE)).
+    """Judge matches by their evidence (n, len(EVIDENCE)).
 
-    Returns status, present, expected_error_mm, probability and probability_20, (n,) each, see `matching.match.Matches`;
-    nothing without a calibration for this effort.
+    Returns status, present, expected_error_mm, probability and probability_20, each (n,), see `matching.match.Matches`.
+    Returns an empty dict if there is no calibration for this effort.
     """
     if calibration is None or calibration.evidence != EVIDENCE or effort not in calibration.forests:
         return {}

@@ -1,9 +1,9 @@
-"""The first step: finds the places of body coordinates in scans, by affine fits of the coordinate around a place.
+"""The first step of matching: finds the places in a target that have given body coordinates.
 
-Retrieval is the paper's (Goncharov 2024, section 2.2): the cell whose embedding is nearest in Euclidean distance. Two
-steps are ours. The query is read from an affine fit of the template's map around the point, which averages the map's
-error. Then the target's map is fitted likewise around the nearest cell and solved for the query's coordinate, for an
-answer between cells.
+As in the paper (Goncharov 2024, section 2.2), the cell with the nearest coordinate is found first. We add two steps.
+The coordinate of a point is read from an affine function fitted to the template's map around the point, which averages
+out errors of the map. In the target, an affine function is fitted around the nearest cell and solved for the
+coordinate, which gives an answer between cells.
 """
 
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ from ..embedding.map import EmbeddingMap
 from ..scan.geometry import transform_points
 from .target_batch import TargetRows
 
-_RADIUS_MM = 24.0  # cells around a place that take part in the fit
+_RADIUS_MM = 24.0  # cells within this distance of a place take part in the fit
 _SIGMA_MM = 14.0
-_ENOUGH = 4.0  # sum of weights that pins down the four unknowns of a row
+_ENOUGH = 4.0  # least sum of weights, because a row of the fit has four unknowns
 
 
 @dataclass(frozen=True)
 class LocalAffine:
-    """coordinate(place + d mm) = level + slope @ d near each of n places.
+    """Affine functions around n places: coordinate(place + d mm) = level + slope @ d.
 
-    level: (n, 3). slope: (n, 3, 3), coordinate per mm along R, A, S. supported: (n,) bool, false where too few body
-    cells lie around a place.
+    level: (n, 3). slope: (n, 3, 3), change of coordinate per mm along R, A, S. supported: (n,) bool, False if too few
+    body cells lie around a place.
     """
 
     level: torch.Tensor
@@ -35,7 +35,7 @@ class LocalAffine:
 
 
 def fit_around(rows: TargetRows, cells: torch.Tensor) -> LocalAffine:
-    """Weighted least squares over the body cells around each of (n, 3) continuous cells (i, j, k), float64."""
+    """Fit an affine function to the coordinates of the body cells around each continuous cell (n, 3) i, j, k."""
     cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())
     cells = cells.double()
     around = cells.round().long()[:, None] + box_offsets(reach_of(_RADIUS_MM, rows.maps[0].cell_mm))
@@ -50,12 +50,12 @@ def fit_around(rows: TargetRows, cells: torch.Tensor) -> LocalAffine:
 
 
 def _coordinates_and_body(embedding: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor:
-    """(n, m, 4) coordinate of whole cells (n, m, 3), and 1 where they are body; zero outside the grid."""
+    """Read whole cells (n, m, 3). Returns (n, m, 4): coordinate, and 1 for a body cell; zeros for other cells."""
     index, inside = flat_index(cells, embedding.body.shape)
     return embedding.coordinate_rows[index] * inside[..., None]
 
 
-_MAX_MOVE_MM = 12.0  # of one fit; further than about a cell the affine function is an extrapolation
+_MAX_MOVE_MM = 12.0  # largest move by one fit; farther than about one cell the affine function is an extrapolation
 _FITS = 2
 _RIDGE = 0.03
 _CHUNK_DISTANCES = 30_000_000
@@ -67,9 +67,9 @@ class CoordinateAnswers:
     """First answers for n points.
 
     Args:
-        cells: (n, 3) float64, places in target cells i, j, k.
-        residual: (n,) distance of the coordinate at the place from the query, in the unit of the map.
-        size: (n,) volume of the body frame in a unit volume of the target: determinant of the map's slope.
+        cells: (n, 3) float64, answers in target cells i, j, k.
+        residual: (n,) distance between the coordinate at the answer and the wanted coordinate, in the unit of the map.
+        size: (n,) volume in the body frame of 1 mm^3 of the target: determinant of the map's slope.
     """
 
     cells: torch.Tensor
@@ -78,9 +78,9 @@ class CoordinateAnswers:
 
 
 def read_coordinates(template: EmbeddingMap, points_ras: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
-    """Read coordinates (n, 3), float64, of template points: smoothed, or as sampled where few body cells are near.
+    """Read the coordinates (n, 3), float64, of template points, and the determinants (n,) of the map's slope there.
 
-    Also returns the determinants (n,) of the map's slope at the points.
+    Coordinates come from the affine fit, or from the map itself where few body cells are near.
     """
     sampled = torch.from_numpy(template.sample(points_ras))
     cells = torch.from_numpy(transform_points(template.ras_to_cell, points_ras))
@@ -89,7 +89,7 @@ def read_coordinates(template: EmbeddingMap, points_ras: np.ndarray) -> tuple[to
 
 
 def find_coordinates(coordinates: torch.Tensor, rows: TargetRows) -> CoordinateAnswers:
-    """Find the places of coordinates (n, 3), in the unit of the maps. Each map holds body; n is at least 1."""
+    """Find the places with coordinates (n, 3), in the unit of the maps. Each map must hold body; n is at least 1."""
     query = coordinates.double()
     cells = rows.read(_nearest_cell, query.float()).double()
     residual = size = torch.empty(0)
@@ -99,16 +99,16 @@ def find_coordinates(coordinates: torch.Tensor, rows: TargetRows) -> CoordinateA
 
 
 def _nearest_cell(target: EmbeddingMap, query: torch.Tensor) -> torch.Tensor:
-    """Find the body cells (n, 3) with the nearest coordinates.
+    """Find the body cells (n, 3) whose coordinates are nearest to the coordinates `query` (n, 3).
 
-    |q - c|^2 = |q|^2 - 2 q.c + |c|^2: one matrix product, its rounding harmless once both are centred.
+    |q - c|^2 = |q|^2 - 2 q.c + |c|^2 needs one matrix product. Both are centred first, to reduce rounding errors.
     """
     middle, cells, norms = target.centred_cells
     return target.body_index[_nearest(query - middle, cells, norms)]
 
 
 def _nearest(query: torch.Tensor, cells: torch.Tensor, half_squares: torch.Tensor) -> torch.Tensor:
-    """Index of the nearest row of `cells` for each row of `query`, in chunks of bounded memory."""
+    """For each row of `query`, find the index of the nearest row of `cells`. Works in chunks to limit memory."""
     rows = max(1, _CHUNK_DISTANCES // len(cells))
     return torch.cat([torch.addmm(half_squares, part, cells.T, alpha=-1).argmin(1) for part in query.split(rows)])
 
@@ -116,9 +116,10 @@ def _nearest(query: torch.Tensor, cells: torch.Tensor, half_squares: torch.Tenso
 def _step(
     query: torch.Tensor, start: torch.Tensor, rows: TargetRows
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Move cells (n, 3) towards queries (n, 3). Returns places, remaining distances and determinants of the slope.
+    """Move cells `start` (n, 3) to where the coordinate equals `query` (n, 3).
 
-    The offset d with slope @ d + level = query, ridge-damped where the map hardly varies, kept short and in the body.
+    Solves slope @ d + level = query for the move d. Damping keeps d short where the coordinate hardly changes. The
+    result stays in the body. Returns places, remaining distances and determinants of the slope.
     """
     cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())
     fit = fit_around(rows, start)
@@ -134,9 +135,9 @@ def _step(
 
 
 def into_body(target: EmbeddingMap, place: torch.Tensor) -> torch.Tensor:
-    """Move places (n, 3), in cells, that lie in the air or outside the scan into the nearest body cell.
+    """Move places (n, 3), in cells, that lie in air or outside the scan to the nearest body cell.
 
-    Coordinates outside the scan's part of the body continue into the air around it; air is never an answer.
+    This is needed for points that the scan does not show: their coordinates may be found in the air around the body.
     """
     row, inside = flat_index(place.round().long(), target.body.shape)
     beyond = ~(inside & target.body.flatten()[row])

@@ -1,6 +1,7 @@
-"""The quick fine step: finds the place near a first answer whose local descriptor is most like the point's (Yan 2022).
+"""The fast fine step of matching: compares the local descriptor of the point alone with the target (Yan 2022).
 
-The first answer limits the search to a small box, which excludes similar places far away.
+It finds the place with the most similar descriptor in a small box around the first answer. The box excludes similar
+places far away.
 """
 
 import numpy as np
@@ -10,17 +11,17 @@ from ..embedding.grid_reading import box_offsets, flat_index, peak_offsets, reac
 from ..embedding.map import EmbeddingMap
 from .target_batch import TargetRows
 
-_RADIUS_MM = 21.0  # of the box about the first answer
-_PRIOR_MM = 12.0  # how far the truth is usually from the first answer
-_PRIOR_WEIGHT = 0.3  # similarity that one such distance costs
+_RADIUS_MM = 21.0  # half size of the box around the first answer
+_PRIOR_MM = 12.0  # usual distance of the truth from the first answer
+_PRIOR_WEIGHT = 0.3  # how much a distance of _PRIOR_MM lowers the similarity
 _CHUNK_SIMILARITIES = 4_000_000
 
 
 def refine(query: torch.Tensor, rows: TargetRows, cells: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Find better places near first answers.
+    """Find places with similar descriptors near first answers.
 
-    query: (n, l) local descriptors of the template's points. cells: (n, 3) continuous target cells (i, j, k).
-    Returns the places in cells (n, 3) and their similarity (n,), -1..1.
+    query: (n, l) local descriptors of the template's points. cells: (n, 3) first answers, continuous target cells
+    (i, j, k). Returns the better places (n, 3), in cells, and their similarities (n,), -1..1.
     """
     local_mm = rows.maps[0].cell_mm / 2
     reach = reach_of(_RADIUS_MM, local_mm)
@@ -49,7 +50,7 @@ def _peak_near(
 
 
 def _similarity(target: EmbeddingMap, around: torch.Tensor, query: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Of local cells (n, m, 3) with descriptors (n, l): (n, m), and which of the cells may be an answer."""
+    """Compare local cells (n, m, 3) with descriptors (n, l). Returns (n, m) similarity and (n, m) bool, in the body."""
     index, inside = flat_index(around, target.local_body.shape)
     similarity = (target.local_rows[index].float() @ query[..., None])[..., 0]
     return similarity, inside & target.local_body.flatten()[index]

@@ -1,9 +1,9 @@
-"""The last step of a match: the images themselves decide at sharp edges.
+"""The last step of matching: moves the match to where the images themselves agree best.
 
-Descriptors of cells of 6 x 6 x 8 mm do not resolve where in a cell an airway forks. So cubes of the two images about
-the point and about its match are compared at every small displacement, by normalised correlation under a Gaussian
-window. The best displacement counts the more, the better it is than all others a few mm away: in uniform tissue the
-match stays in place.
+Descriptors belong to half cells of 6 x 6 x 8 mm, which is too coarse to show where exactly an airway divides. So the
+image around the point is compared with the image around its match at every small displacement, by normalised
+correlation in a Gaussian window. The match moves by the best displacement only if this is clearly better than all
+displacements a few mm away. In uniform tissue the match does not move.
 """
 
 from __future__ import annotations
@@ -19,19 +19,21 @@ from .target_batch import TargetRows
 
 _WINDOW_MM, _SIGMA_MM = 16.0, 8.0
 _SEARCH_MM = 16.0
-_PRIOR_MM, _PRIOR_WEIGHT = 8.0, 0.05  # correlation that a displacement of this length costs
-_APART_MM = 8.0  # from the best displacement, beyond which displacements compete with it
-_UNCLEAR, _CLEAR = 0.1, 0.14  # lead over its competitors at which the best counts for nothing, and fully
-_ALIKE = 0.4  # least correlation
-_FLAT = 1e-4  # variance of a window that shows nothing, of levels 0 to 1
+_PRIOR_MM, _PRIOR_WEIGHT = 8.0, 0.05  # a displacement of _PRIOR_MM lowers the correlation by _PRIOR_WEIGHT
+_APART_MM = 8.0  # displacements farther than this from the best one are its competitors
+_UNCLEAR, _CLEAR = 0.1, 0.14  # lead over the competitors at which the match does not move, and moves fully
+_ALIKE = 0.4  # least correlation at which the match moves
+_FLAT = 1e-4  # variance of a window without structure, for levels of 0 to 1
 
 
 @cache
 class _Layout:
-    """Fixed tables for voxels of one size: windows and displacements within a ball each, (m, 3) and (d, 3) voxels.
+    """Index tables for one size of voxels. window: (m, 3) and moves: (d, 3) are offsets, in voxels, within a ball.
 
-    weight: (m,) of the window, sums to 1. cost: (d,) of a displacement. cell: (d * m,) where both meet in the box of
-    target voxels (`box`: (b, 3)). far: (d, d) bool. place: (d,) cells of the displacements in a box of this shape.
+    weight: (m,) weights of the window's voxels; their sum is 1. cost: (d,) what each move subtracts from the
+    correlation. box: (b, 3) offsets of all target voxels that are read. cell: (d * m,) for each move and window voxel,
+    its index in `box`. far: (d, d) bool, pairs of moves that compete. shape: size of a box that holds all moves.
+    place: (d,) index of each move in that box.
     """
 
     def __init__(self, voxel_mm: tuple[float, float, float]) -> None:
@@ -62,10 +64,10 @@ def _ball(mm: torch.Tensor, radius_mm: float) -> torch.Tensor:
 
 
 def read_windows(template: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor:
-    """Read windows (n, m) of the template's image around places (n, 3) in its cells.
+    """Read windows (n, m) of the template's image around places (n, 3), in cells of the template.
 
-    Of each window: its voxels less their mean, times their weights, over their deviation. The product with another
-    window, over the deviation of that one, is the correlation.
+    From each voxel the window's mean is subtracted; then it is multiplied by its weight and divided by the standard
+    deviation. The product with a target window, divided by that window's standard deviation, is the correlation.
     """
     layout = _Layout(_voxel_mm(template))
     shown = _read(template, cells, layout.window)
@@ -74,7 +76,7 @@ def read_windows(template: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor:
 
 
 def sharpen(windows: torch.Tensor, rows: TargetRows, cells: torch.Tensor) -> torch.Tensor:
-    """Move matches (n, 3), in target cells, to where the images agree best. windows: (n, m) of their points."""
+    """Move matches (n, 3), in target cells, to where the images agree best. windows: (n, m), from `read_windows`."""
     layout = _Layout(_voxel_mm(rows.maps[0]))
     correlation = torch.empty(len(cells), len(layout.moves))
     shown = torch.empty(len(layout.cell))
@@ -97,7 +99,7 @@ def sharpen(windows: torch.Tensor, rows: TargetRows, cells: torch.Tensor) -> tor
 
 
 def _read(embedding: EmbeddingMap, cells: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    """(n, m) levels of the image at voxels (m, 3) about places (n, 3) in cells."""
+    """Read the levels (n, m) of a map's image at voxel offsets (m, 3) from places (n, 3), in cells."""
     every = embedding.voxels_per_cell
     voxels = ((cells.double() + 0.5) * every - 0.5).float()[:, None] + offsets
     return read_linear(embedding.levels, voxels.view(1, -1, 3)).view(voxels.shape[:2])

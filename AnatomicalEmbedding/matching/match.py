@@ -1,8 +1,8 @@
 """Finds the anatomical points of one scan in other scans, with the expected error of each answer.
 
-Coordinates of the common body give a first answer (`coordinates`). Where maps hold descriptors, the descriptors of the
-tissue around the point refine it (`blocks`), or, faster, the point's own descriptor alone (`descriptors`). Then the
-image itself decides (`image_step`). `confidence` estimates the error of each answer.
+Body coordinates give a first answer (module `coordinates`). If the maps have descriptors, the descriptors of the tissue
+around the point improve the first answer (`blocks`). A faster way uses the descriptor of the point alone
+(`descriptors`). Then the images are compared (`image_step`). `confidence` estimates the error of each answer.
 """
 
 from collections.abc import Sequence
@@ -27,9 +27,9 @@ from .status import ABSENT, at_most_uncertain
 from .target_batch import TargetRows
 
 _SCORE_MM = 10.0
-_CORRECTED_MM = 15.0  # distance of the way back from the point, above which answers are not corrected
-_SAME_TISSUE = 0.85  # similarity: of one patient's two scans at the spine 80 % have it, of two patients' 3 %
-_BATCH_POINTS = 2000  # times targets, in memory at a time; a point needs 13 kB
+_CORRECTED_MM = 15.0  # an answer that is matched back farther than this from the point is not corrected
+_SAME_TISSUE = 0.85  # similarity at the spine that 80 % of matches in one patient reach, 3 % between two patients
+_BATCH_POINTS = 2000  # points x targets in memory at a time; each needs 13 kB
 
 
 COLUMNS = ("r", "a", "s", "status", "expected_error_mm", "probability", "score", "levels")
@@ -40,19 +40,19 @@ class Matches:
     """Answers for N points in one target scan.
 
     Args:
-        points_ras: (N, 3) RAS mm.
-        score: (N,) 0 to 1, likeness of the answer and the template's point: of appearance where the weights have
-            descriptors, else of coordinates.
+        points_ras: (N, 3) RAS mm in the target.
+        score: (N,) 0 to 1, similarity of the answer and the template's point. It compares the descriptors if the
+            weights have descriptors, else the coordinates.
         status: (N,) "matched", "uncertain" or "absent" (not in this scan), see `matching.status`.
-        expected_error_mm: (N,) mean error of answers with like evidence whose point is in the scan.
-        probability, probability_20: (N,) that the point is in the scan and the answer within 10 mm, or 20 mm, of it.
+        expected_error_mm: (N,) mean error of answers with similar evidence whose point is in the scan.
+        probability, probability_20: (N,) probability that the point is in the scan and the answer is within 10 mm, or
+            20 mm, of the true place.
         present: (N,) probability that the scan shows the point.
-        evidence: (N, len(confidence.EVIDENCE)) numbers that the answers are judged by.
-        levels: (N,) "" or, of an answer at the spine that may be one vertebra off, the two levels: "L3 or L4". Such an
-            answer is never matched.
+        evidence: (N, len(confidence.EVIDENCE)) numbers from which status, error and probabilities are derived.
+        levels: (N,) the two possible levels, "L3 or L4", of an answer at the spine that may be one vertebra off, else
+            "". The status of an answer with two possible levels is never "matched".
 
-    Status, error and probabilities are None where the weights have no calibration, evidence and levels where they have
-    no coordinates.
+    Without a calibration, status, error and probabilities are None; without coordinates, evidence and levels, too.
     """
 
     points_ras: np.ndarray
@@ -69,7 +69,7 @@ class Matches:
         return len(self.points_ras)
 
     def __getitem__(self, index: Any) -> Any:
-        """Return the row of `table` for a number, or the Matches of a slice, mask or list of numbers."""
+        """Return a row of `table` if `index` is a number; return Matches if it is a slice, mask or list of numbers."""
         if isinstance(index, int | np.integer):
             return self[[range(len(self))[index]]].table()[0]
         values = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -81,13 +81,13 @@ class Matches:
 
     @property
     def points_lps(self) -> np.ndarray:
-        """(N, 3) LPS mm."""
+        """The answers in LPS mm, (N, 3)."""
         return transform_points(LPS_FROM_RAS, self.points_ras)
 
     def table(self) -> list[dict[str, Any]]:
-        """Return a row for each point: r, a, s, status, expected_error_mm, probability, score, levels; None if unknown.
+        """Return a dict with the keys COLUMNS for each point. A value is None if it is unknown.
 
-        An absent point has no expected error.
+        The expected error of an absent point is None.
         """
         columns = [*self.points_ras.T, self.status, self.expected_error_mm, self.probability, self.score, self.levels]
         values = [[None] * len(self) if each is None else each.tolist() for each in columns]
@@ -96,28 +96,29 @@ class Matches:
 
 
 def match(template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap, effort: str = "standard") -> Matches:
-    """Find points of one scan in another, all in one call; see `match_all`."""
+    """Find points of one scan in another scan; see `match_all`."""
     return match_all(template, points_ras, [target], effort)[0]
 
 
 def match_all(
     template: EmbeddingMap, points_ras: np.ndarray, targets: Sequence[EmbeddingMap], effort: str = "standard"
 ) -> list[Matches]:
-    """Find points of one scan in several others in one call, which is much faster than one after the other.
+    """Find points of one scan in several targets. One call is much faster than one call for each target.
 
-    Every answer lies in its target scan and in a body cell, even where the point is absent.
+    Every answer lies in its target scan and in a body cell, even if the target does not show the point.
 
     Args:
         points_ras: (N, 3) RAS mm in the template; continuous, not rounded to voxels.
-        effort: "standard". "fast" compares the points' own descriptors alone, not the tissue around them: five times as
-            quick and less exact, for crosshairs that follow the mouse and for tens of thousands of points. "thorough"
-            also matches each answer back and moves it against half of the error: half as quick. "coordinates" compares
-            no descriptors; weights without descriptors always match so.
+        effort: "standard" is the default. "fast" compares the descriptor of each point only, without the tissue around
+            the point. It is five times faster and less exact, for crosshairs that follow the mouse and for tens of
+            thousands of points. "thorough" also matches each answer back to the template and corrects the answer by
+            half of the error; it takes twice as long. "coordinates" compares no descriptors. Weights without
+            descriptors always use "coordinates".
 
     Raises:
         PointsError: a point lies outside the template.
-        MapError: the maps are of different weights, or a target holds no body.
-        AnatomicalEmbeddingError: another effort.
+        MapError: the maps were made with different weights, or a target holds no body.
+        AnatomicalEmbeddingError: the effort is unknown.
     """
     if effort not in EFFORTS:
         raise AnatomicalEmbeddingError(f"effort {effort!r}: choose one of {', '.join(EFFORTS)}.")
@@ -144,7 +145,7 @@ def match_all(
 def _match(
     template: EmbeddingMap, points_ras: np.ndarray, targets: Sequence[EmbeddingMap], effort: str, by_image: bool = True
 ) -> list[Matches]:
-    """Match in one batch. by_image: whether the image decides last, in efforts that have this step."""
+    """Match one batch. by_image: whether to run `image_step`, in efforts that include it."""
     if not len(points_ras):
         return [Matches(np.empty((0, 3)), np.empty(0)) for _ in targets]
     if template.local is None or any(target.local is None for target in targets):
@@ -164,14 +165,15 @@ def _match(
 
 
 def match_query(query: Query, targets: Sequence[EmbeddingMap], effort: str = "standard") -> list[Matches]:
-    """Find the points of a query, as `match_all`, where their template is no longer available.
+    """Find the points of a query as `match_all` does. The template itself is not needed.
 
     Args:
-        effort: not "thorough", which needs the template; a query that was read for less is matched by less.
+        effort: any effort except "thorough", which needs the template. A query that was read for a lower effort is
+            matched with that lower effort.
 
     Raises:
-        MapError: a target is of other weights, or without body.
-        AnatomicalEmbeddingError: another effort.
+        MapError: a target was embedded with other weights, or holds no body.
+        AnatomicalEmbeddingError: the effort is unknown, or "thorough".
     """
     if effort not in EFFORTS[:-1]:
         raise AnatomicalEmbeddingError(f"effort {effort!r}: choose one of {', '.join(EFFORTS[:-1])}.")
@@ -196,7 +198,7 @@ def match_query(query: Query, targets: Sequence[EmbeddingMap], effort: str = "st
 
 
 def _find(query: Query, rows: TargetRows, effort: str) -> tuple[torch.Tensor, torch.Tensor, Evidence]:
-    """Find places in target cells (n, 3), in the body, with their scores (n,) and the evidence."""
+    """Find the answers, (n, 3) target cells in the body. Also returns their scores (n,) and their evidence."""
     times = len(rows.maps)
     coordinates = query.coordinates.repeat(times, 1)
     first = find_coordinates(coordinates, rows)
@@ -224,7 +226,7 @@ def _judged(
     effort: str,
     placed: torch.Tensor,
 ) -> list[Matches]:
-    """The answers of each target: judged at cells (n, 3), and placed at cells `placed` (n, 3) by the image."""
+    """Make the Matches of each target. Evidence is read at `cells` (n, 3); the answers lie at `placed` (n, 3)."""
     table = evidence.table(cells, rows)
     parts = zip(rows.maps, placed.split(rows.counts), strict=True)
     places = np.concatenate([transform_points(target.cell_to_ras, part.numpy()) for target, part in parts])
@@ -240,10 +242,10 @@ def _judged(
 def _doubtful_levels(
     query: Query, places: np.ndarray, score: np.ndarray, table: np.ndarray, rows: TargetRows, effort: str
 ) -> np.ndarray:
-    """The two levels (n,) of each answer at the spine that may be one vertebra off, else "".
+    """Return (n,) the two possible levels of each answer at the spine that may be one vertebra off, else "".
 
-    A level is known where both scans show the point equally high above the same end of the spine. It need not be where
-    the tissue itself is found again, as in two scans of one patient.
+    A level is certain if both scans show the point at the same height above the same end of the spine. It is also
+    certain if the tissue of both places is very similar, as in two scans of one patient.
     """
     coordinates = table[:, PLACE]
     doubtful = near_spine(coordinates) if rows.maps[0].provenance.metric else np.zeros(len(table), dtype=bool)
@@ -260,13 +262,13 @@ def _doubtful_levels(
 
 
 def check_target(target: EmbeddingMap) -> None:
-    """Raise MapError for a map without body, in which no point can be found."""
+    """Raise MapError for a map without body cells, in which no point can be found."""
     if not len(target.body_index):
         raise MapError(f"{target.provenance.scan or 'target'}: holds no body, so nothing can be found in it.")
 
 
 def _matched_back(template: EmbeddingMap, cells: torch.Tensor, rows: TargetRows) -> np.ndarray:
-    """Match answers at cells (n, 3) of the targets back to the template: (n, 3) RAS mm."""
+    """Match the answers, target cells (n, 3), back to the template. Returns (n, 3) RAS mm in the template."""
     found = []
     for target, part in zip(rows.maps, cells.split(rows.counts), strict=True):
         places = transform_points(target.cell_to_ras, part.numpy())
@@ -275,10 +277,10 @@ def _matched_back(template: EmbeddingMap, cells: torch.Tensor, rows: TargetRows)
 
 
 def _corrected(cells: torch.Tensor, off_mm: np.ndarray, rows: TargetRows) -> tuple[torch.Tensor, torch.Tensor]:
-    """Move answers in cells (n, 3) against half the error of the way back (n, 3), RAS mm; returns also its length (n,).
+    """Correct answers, cells (n, 3), by half of the error that was seen when they were matched back to the template.
 
-    Matching is not symmetric: an answer, matched back, ends next to the point (Bai 2023 iterates the same to a fixed
-    point).
+    off_mm: (n, 3) RAS mm, from each point to the place where its answer was matched back. Returns the corrected cells
+    and the lengths (n,) of off_mm. (Bai 2023 repeats this correction until it converges.)
     """
     off = torch.from_numpy(off_mm)
     cycle_mm = off.norm(dim=1)

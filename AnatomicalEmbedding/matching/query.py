@@ -1,4 +1,4 @@
-"""A query: the values of a template at given points that matching needs to find them in any scan."""
+"""A query: all values of a template at given points that are needed to find the points in other scans."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Query:
     Args:
         weights_hash: SHA-256 of the weights of the template's map.
         coordinates: (n, 3) float64 in the unit of the map.
-        sizes: (n,) volume of the body frame in a unit volume of the template.
-        descriptors: (n, l) of the points themselves, for effort "fast"; or None.
-        blocks: descriptors of the tissue around the points, for further efforts; or None.
-        above_ends_mm: (n, len(ENDS_MM)) of points near the spine, mm above each of its ends; NaN for an end that the
+        sizes: (n,) volume in the body frame of 1 mm^3 of the template.
+        descriptors: (n, l) descriptors of the points themselves, for effort "fast"; or None.
+        blocks: descriptors of the tissue around the points, for "standard" and "thorough"; or None.
+        above_ends_mm: (n, len(ENDS_MM)) height of the points above each end of the spine, mm; NaN for an end that the
             template does not show. None if unknown.
     """
 
@@ -38,7 +38,7 @@ class Query:
 
 
 def read_query(template: EmbeddingMap, points_ras: np.ndarray, effort: str = "standard") -> Query:
-    """Read the values of a template at points (n, 3) RAS mm that an effort needs; of a map, as far as it holds them.
+    """Read the values that an effort needs from a template, at points (n, 3) RAS mm. Skips values the map lacks.
 
     Raises:
         PointsError: a point lies outside the template.
@@ -55,7 +55,7 @@ def read_query(template: EmbeddingMap, points_ras: np.ndarray, effort: str = "st
 
 
 def join_queries(parts: list[Query]) -> Query:
-    """Join the points of several queries. Raises PointsError where they are of different weights or efforts."""
+    """Join several queries. Raises PointsError if they were read with different weights or for different efforts."""
     if len({part.weights_hash for part in parts}) > 1:
         raise PointsError("these examples were read with different weights; read them again with the same.")
     if len({tuple(value is None for value in vars(part).values()) for part in parts}) > 1:

@@ -1,11 +1,11 @@
-"""The one rule for the status of an answer. Every program asks it here and shows its word unchanged.
+"""The rules for the status of an answer. All parts of the program use these rules and show the status unchanged.
 
 * matched: the scan shows the point, and the expected error is at most 15 mm.
-* uncertain: perhaps the scan does not show the point, or the expected error is larger, or the level of the spine is
-  not certain.
+* uncertain: the scan may not show the point, or the expected error is more than 15 mm, or the level of the spine is not
+  certain.
 * absent: the scan does not show the point.
 
-A place that words name is inside the scan, partly in it, outside it, or uncertain: perhaps it is not there at all.
+A place that the user describes in words is inside the scan, partly in the scan, outside the scan, or uncertain.
 """
 
 from __future__ import annotations
@@ -14,39 +14,39 @@ import numpy as np
 
 MATCHED, UNCERTAIN, ABSENT = "matched", "uncertain", "absent"
 MATCHED_MM = 15.0  # largest expected error of a match
-_SHOWN = 0.85  # least probability that the scan shows the point, of a match
-_PERHAPS_SHOWN = 0.5  # below it the answer is absent
+_SHOWN = 0.85  # least probability, for "matched", that the scan shows the point
+_PERHAPS_SHOWN = 0.5  # with a lower probability the answer is absent
 
 INSIDE, PARTLY, OUTSIDE = "inside", "partly", "outside"
-_INSIDE_SHARE, _OUTSIDE_SHARE = 0.85, 0.03  # of a place that lies in the scan
-_SEEN, _SEEN_UNCOUNTED = 0.8, 0.5  # chance of a cell that shows a place although hardly any of it lies in the scan
-CERTAIN_BY_RULE = 0.3  # least chance of a place by a rule of its own; below it the place is uncertain
-CERTAIN_SEX = 0.5  # least chance of a place of one sex
+_INSIDE_SHARE, _OUTSIDE_SHARE = 0.85, 0.03  # least share of an INSIDE place in the scan; largest of an OUTSIDE place
+_SEEN, _SEEN_UNCOUNTED = 0.8, 0.5  # probability of a cell from which a place with a small share is not OUTSIDE
+CERTAIN_BY_RULE = 0.3  # least probability of a place that has its own rule; with less the place is uncertain
+CERTAIN_SEX = 0.5  # least probability of a place that only one sex has; with less the place is uncertain
 
 WHOLE, CUT = "whole", "cut"
-NEAR_ERRORS = 1.5  # likely errors from the scan's edge within which a side of a box may lie beyond it
-_LOOSE = 0.4  # likely error of a side, in the box's smallest size, from which a box may miss its structure
-_MOSTLY_SHOWN = 0.5  # share of a structure in the scan; below it the box is cut
+NEAR_ERRORS = 1.5  # a side closer to the scan's edge than this many likely errors may lie beyond the edge
+_LOOSE = 0.4  # likely error of a side / smallest size of the box, above which the box may miss its structure
+_MOSTLY_SHOWN = 0.5  # if a smaller share of a structure is in the scan, its box is cut
 
 
 def decide(present: np.ndarray | float, expected_mm: np.ndarray | float) -> np.ndarray:
-    """(n,) statuses by the probabilities (n,) that the scan shows the point and the expected errors (n,) in mm."""
+    """Decide statuses (n,). present: (n,) probability that the scan shows the point. expected_mm: (n,) error, mm."""
     sure = (np.asarray(present) >= _SHOWN) & (np.asarray(expected_mm) <= MATCHED_MM)
     return np.where(np.asarray(present) < _PERHAPS_SHOWN, ABSENT, np.where(sure, MATCHED, UNCERTAIN))
 
 
 def at_most_uncertain(status: np.ndarray, doubtful: np.ndarray) -> np.ndarray:
-    """Statuses (n,) in which no answer that is `doubtful` (n,) bool is matched."""
+    """Change "matched" to "uncertain" where `doubtful` (n,) is True. Returns the new statuses (n,)."""
     return np.where(doubtful & (status == MATCHED), UNCERTAIN, status)
 
 
 def decide_place(share: float, largest: float, counted: bool) -> str:
-    """Whether a place that words name is INSIDE, PARTLY in or OUTSIDE the scan.
+    """Decide whether a place described in words is INSIDE, PARTLY in or OUTSIDE the scan.
 
     Args:
-        share: of the place that lies in the scan, 0..1.
-        largest: chance of the cell that shows the place most surely, 0..1.
-        counted: the share comes from the levels of the spine that the scan shows.
+        share: fraction of the place that lies in the scan, 0..1.
+        largest: highest probability, over all cells of the scan, that the cell shows the place, 0..1.
+        counted: whether `share` was computed from the levels of the spine that the scan shows.
     """
     if share <= _OUTSIDE_SHARE and largest < (_SEEN_UNCOUNTED if counted else _SEEN):
         return OUTSIDE
@@ -54,13 +54,13 @@ def decide_place(share: float, largest: float, counted: bool) -> str:
 
 
 def decide_box(present: float, cut: bool, perhaps_cut: bool, error_share: float, doubtful_level: bool) -> str:
-    """Whether the box of a structure is WHOLE, CUT by the scan's edge, UNCERTAIN or ABSENT.
+    """Decide whether the box of a structure is WHOLE, CUT by the scan's edge, UNCERTAIN or ABSENT.
 
     Args:
-        present: share of the structure in the scan, 0..1.
-        cut: a side lies beyond the scan's edge. perhaps_cut: it lies within NEAR_ERRORS of it.
-        error_share: largest likely error of a side, as a share of the box's smallest size.
-        doubtful_level: perhaps it is the box of the next vertebra or rib.
+        present: fraction of the structure in the scan, 0..1.
+        cut: whether a side lies beyond the scan's edge. perhaps_cut: whether a side is within NEAR_ERRORS of the edge.
+        error_share: largest likely error of a side, divided by the smallest size of the box.
+        doubtful_level: whether this may be the box of the next vertebra or rib.
     """
     if present == 0:
         return ABSENT

@@ -1,6 +1,6 @@
-"""One batch for several targets: maps are read one by one, all later computations run on the whole batch.
+"""Processes several targets in one batch. Maps are read one by one; all other computations use the whole batch.
 
-A hundred small tensor operations on ten rows are several times as fast as ten times the same on one row each.
+An operation on a batch of ten rows is several times faster than ten operations on one row each.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class TargetRows:
 
     @classmethod
     def each(cls, maps: Sequence[EmbeddingMap], count: int) -> TargetRows:
-        """A batch with `count` rows for each of the maps."""
+        """Make a batch with `count` rows for each map."""
         return cls(tuple(maps), (count,) * len(maps))
 
     def read(self, function: Callable[..., _Found], *rows: torch.Tensor) -> _Found:
-        """Call function(map, its part of each tensor) for each map and concatenate the results."""
+        """Call function(map, the map's part of each tensor) for each map, and concatenate the results."""
         parts = zip(self.maps, *(values.split(self.counts) for values in rows), strict=True)
         found: list[Any] = [function(*part) for part in parts if len(part[1])]
         if len(found) == 1:
@@ -40,7 +40,7 @@ class TargetRows:
         return torch.cat(found)
 
     def select(self, index: torch.Tensor) -> TargetRows:
-        """The rows with these numbers, ascending."""
+        """Return a batch of the rows with the numbers in `index`, which must be ascending."""
         ends = torch.tensor(self.counts).cumsum(0)
         before = torch.searchsorted(index, ends).tolist()
         return TargetRows(self.maps, tuple(end - start for start, end in zip([0, *before], before, strict=False)))
@@ -51,7 +51,7 @@ class TargetRows:
         return [self.select(torch.arange(total)[start : start + size]) for start in range(0, total, size)]
 
     def __iter__(self) -> Iterator[EmbeddingMap]:
-        """The map of each row."""
+        """Yield the map of each row."""
         for embedding, count in zip(self.maps, self.counts, strict=True):
             for _ in range(count):
                 yield embedding

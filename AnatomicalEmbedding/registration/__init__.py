@@ -1,7 +1,7 @@
-"""Registration from matches: a map of the points of one scan to another scan.
+"""Registration: finds a transform of the points of one scan to another scan, from matches.
 
-`affine`: a map fitted to a grid of matches. `coarse`: a smooth displacement through them. `instance`: refinement by the
-images. Matches need neither overlap nor a start.
+Kind "affine" is fitted to a grid of matches. "coarse" adds a smooth displacement that follows the matches. "deformable"
+refines the displacement by comparing the images. The scans need not overlap in space and need no start transform.
 """
 
-RIGID, AFFINE, COARSE, DEFORMABLE = KINDS = ("rigid", "affine", "coarse", "deformable")  # each continues the one before
+RIGID, AFFINE, COARSE, DEFORMABLE = KINDS = ("rigid", "affine", "coarse", "deformable")  # in order of flexibility

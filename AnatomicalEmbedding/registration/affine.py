@@ -1,7 +1,7 @@
-"""The rigid or affine map that a grid of matches over the body describes (SAM-affine of SAME, Liu 2021).
+"""Fits a rigid or affine transform to a grid of matches over the body (SAM-affine of SAME, Liu 2021).
 
-Doubtful matches are left out, so scans may show different parts of the body. The rest is weighted by its depth below
-the skin: the many cells of walls and spine move little, while organs matter most.
+Uncertain matches are left out, so the scans may show different parts of the body. The other matches are weighted by
+their depth below the skin. Otherwise the many points in the body wall would have more weight than the organs.
 """
 
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ from ..scan.geometry import transform_points
 from . import AFFINE, RIGID
 from .lattice import Lattice
 
-_STEPS_MM = (24.0, 16.0, 12.0)  # of the grid: the first one with enough points
+_STEPS_MM = (24.0, 16.0, 12.0)  # spacings of the grid; the first one that gives enough points is used
 _ENOUGH = 300
 _FEWEST = {RIGID: 8, AFFINE: 16}
 _ROUNDS = 8
-_HUBER = 2.0  # multiple of the median error beyond which a match counts less
-_DOUBT = 4.0  # multiple of the error over which points must be spread to determine a scale
-_LEAST_DOUBT_MM = 1e-4  # the same for points without error in one plane
-# A match takes part by limits wider than those of `matching.status`: many places with errors of 2 cm still fit well.
+_HUBER = 2.0  # a match with an error above this multiple of the median error gets less weight
+_DOUBT = 4.0  # points must be spread over this multiple of the error to determine a scale
+_LEAST_DOUBT_MM = 1e-4  # least value of this spread, for points in one plane without error
+# These limits are wider than those of `matching.status`: many points with errors of 2 cm still give a good fit.
 _LEAST_PRESENT, _LEAST_PROBABILITY, _LARGEST_ERROR_MM = 0.85, 0.2, 20.0
-_LEAST_SCORE = 0.5  # the same for weights without calibration
+_LEAST_SCORE = 0.5  # least score of a match that takes part, for weights without calibration
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,10 +34,10 @@ class GridMatches:
 
     Args:
         lattice: the grid.
-        index: (n, 3) i, j, k of its points.
-        fixed_ras, moving_ras: (n, 3) RAS mm.
-        weight: (n,) trust in the match.
-        depth_mm: (n,) below the skin.
+        index: (n, 3) i, j, k of the matched points in the lattice.
+        fixed_ras, moving_ras: (n, 3) RAS mm of the points, and of their matches in the moving scan.
+        weight: (n,) weight of each match; a reliable match has a high weight.
+        depth_mm: (n,) depth of each point below the skin.
         tried: number of points before uncertain matches were left out.
     """
 
@@ -51,7 +51,7 @@ class GridMatches:
 
 
 def match_grid(fixed: EmbeddingMap, moving: EmbeddingMap) -> GridMatches:
-    """Match a grid of points over the fixed scan's body in the moving scan. Raises MapError where maps do not fit."""
+    """Match a grid of points in the fixed scan's body with the moving scan. Raises MapError if the maps do not fit."""
     if not len(fixed.body_index):
         raise MapError(f"{fixed.provenance.scan or 'the fixed scan'}: holds no body to register to.")
     depth = _depth_mm(fixed)
@@ -67,7 +67,7 @@ def match_grid(fixed: EmbeddingMap, moving: EmbeddingMap) -> GridMatches:
 
 
 def _trust(found: Matches) -> tuple[np.ndarray, np.ndarray]:
-    """Which matches (n,) take part, and their weights (n,)."""
+    """Choose the matches that take part in the fit, (n,) bool. Also returns their weights (n,)."""
     if found.status is None:
         return found.score >= _LEAST_SCORE, found.score
     sure = (found.present >= _LEAST_PRESENT) & (found.probability >= _LEAST_PROBABILITY)
@@ -76,9 +76,9 @@ def _trust(found: Matches) -> tuple[np.ndarray, np.ndarray]:
 
 
 def fit_affine(matches: GridMatches, kind: str = AFFINE) -> np.ndarray:
-    """Fit a (4, 4) map of RAS mm, fixed -> moving. kind: "rigid" or "affine".
+    """Fit a (4, 4) matrix from RAS mm of the fixed scan to RAS mm of the moving scan. kind: "rigid" or "affine".
 
-    Raises AnatomicalEmbeddingError where too few matches are left.
+    Raises AnatomicalEmbeddingError if there are too few matches.
     """
     if len(matches.fixed_ras) < _FEWEST[kind]:
         raise AnatomicalEmbeddingError(
@@ -99,7 +99,7 @@ def fit_affine(matches: GridMatches, kind: str = AFFINE) -> np.ndarray:
 
 
 def _grid(fixed: EmbeddingMap, depth: np.ndarray, step_mm: float) -> tuple[Lattice, np.ndarray, np.ndarray, np.ndarray]:
-    """Points of a lattice that lie in body cells and in the scan."""
+    """Make a lattice. Returns it and the index, RAS mm and depth of each of its points inside the body and the scan."""
     low, high = fixed.body_bounds_ras
     lattice = Lattice.within(low, high, step_mm)
     points = lattice.points_ras()
@@ -110,7 +110,7 @@ def _grid(fixed: EmbeddingMap, depth: np.ndarray, step_mm: float) -> tuple[Latti
 
 
 def _depth_mm(fixed: EmbeddingMap) -> np.ndarray:
-    """(k, j, i) mm from each body cell to the nearest cell outside the body or the scan."""
+    """Measure the distance, (k, j, i) mm, of each body cell from the nearest cell outside the body or the scan."""
     mask = sitk.GetImageFromArray(np.pad(fixed.body.numpy().astype(np.uint8), 1))
     mask.SetSpacing(fixed.cell_mm.tolist())
     distance = sitk.SignedMaurerDistanceMap(mask, insideIsPositive=True, squaredDistance=False, useImageSpacing=True)
@@ -118,9 +118,10 @@ def _depth_mm(fixed: EmbeddingMap) -> np.ndarray:
 
 
 def _affine(source: np.ndarray, target: np.ndarray, weight: np.ndarray, doubt_mm: float) -> np.ndarray:
-    """Least squares with a prior for a rotation, as strong as points spread by `doubt_mm`.
+    """Fit an affine transform by least squares, with a prior that it is a rotation.
 
-    Points determine no scale along an axis that they hardly span.
+    The prior has the strength of points that are spread by `doubt_mm`. It is needed because points determine no scale
+    along an axis on which they all lie close together.
     """
     middles, spread = _moments(source, target, weight)
     own = _moments(source, source, weight)[1]
@@ -134,20 +135,20 @@ def _rigid(source: np.ndarray, target: np.ndarray, weight: np.ndarray) -> np.nda
 
 
 def _moments(source: np.ndarray, target: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Weighted means of both, (2, 3), and the covariance target x source, (3, 3)."""
+    """Compute the weighted means of source and target, (2, 3), and the covariance target x source, (3, 3)."""
     weight = weight / weight.sum()
     middles = np.stack([weight @ source, weight @ target])
     return middles, ((target - middles[1]) * weight[:, None]).T @ (source - middles[0])
 
 
 def _turn(spread: np.ndarray) -> np.ndarray:
-    """Rotation of least squares (Kabsch 1976)."""
+    """Find the rotation with the least squared error from the covariance `spread` (3, 3) (Kabsch 1976)."""
     u, _, vt = np.linalg.svd(spread)
     return u @ np.diag([1.0, 1.0, np.sign(np.linalg.det(u @ vt))]) @ vt
 
 
 def _about(middles: np.ndarray, linear: np.ndarray) -> np.ndarray:
-    """(4, 4) map of this linear part that maps one mean to the other."""
+    """Make the (4, 4) matrix with this linear part that maps the first mean to the second mean."""
     fit = np.eye(4)
     fit[:3, :3] = linear
     fit[:3, 3] = middles[1] - linear @ middles[0]

@@ -1,9 +1,9 @@
-"""The last step: the displacement that makes two scans look alike, from a good start.
+"""The last step of a deformable registration: improves a displacement by comparing the two images.
 
-Gauss-Newton on the difference of features over a lattice, from coarse to fine. The change from the start is kept
-smooth (diffusion of the spline's knots), so that the start stays where the images hold no information. A step solves
-for all knots at once, by conjugate gradients on a 3 x 3 matrix and a vector for each block of voxels: a few steps
-replace hundreds of gradient descents.
+It minimises the difference of image features on a lattice by Gauss-Newton steps, from coarse to fine. The change from
+the initial displacement is kept smooth (diffusion of the spline's knots). So the initial displacement stays unchanged
+where the images hold no information. Each step solves for all knots together, by conjugate gradients. For this, each
+block of voxels gives a 3 x 3 matrix and a vector. A few such steps replace hundreds of steps of gradient descent.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from ..scan.volume import Volume
 from .lattice import Lattice
 from .spline import ROUGHNESS_DIAGONAL, SplineField, conjugate_gradients, roughness
 
-_HU = (-1000.0, 400.0)  # beyond it values are clipped: metal and dense bone count as bone
-_REACH = 2  # voxels on each side of a window
-_NOISE_HU = 50.0  # contrast below which a window counts as flat
+_HU = (-1000.0, 400.0)  # values outside are clipped, so metal and dense bone look like other bone
+_REACH = 2  # a window extends by this many voxels on each side
+_NOISE_HU = 50.0  # a window with less contrast counts as flat
 
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """values: (c, k, j, i) float32 at a lattice's points. weight: (k, j, i), 0 outside the body."""
+    """Image features. values: (c, k, j, i) float32 at the lattice's points. weight: (k, j, i), 0 outside the body."""
 
     values: torch.Tensor
     weight: torch.Tensor
     lattice: Lattice
 
     def to(self, device: torch.device) -> Features:
-        """The same on another device."""
+        """Return these features on another device."""
         return Features(self.values.to(device), self.weight.to(device), self.lattice)
 
 
 def image_features(volume: Volume, embedding: EmbeddingMap, spacing_mm: float) -> Features:
-    """HU less their mean in a small window, divided by their spread in it, as in local correlation (Cachier 2000).
+    """Normalise HU locally: subtract the mean of a small window and divide by its standard deviation (Cachier 2000).
 
-    This removes the effects of contrast medium, dose and breathing on the lung's density.
+    This removes the effects of contrast medium and dose, and of breathing on the density of the lung.
     """
     grid = resample(volume, (spacing_mm,) * 3, lattice=1, step=1)
     grid, body = crop(grid, _in_body(embedding, Lattice.of(grid)).numpy(), lattice=1, step=1)
@@ -55,7 +55,7 @@ def image_features(volume: Volume, embedding: EmbeddingMap, spacing_mm: float) -
 
 
 def slopes(features: Features) -> torch.Tensor:
-    """(3, c, k, j, i) derivative along R, A, S per mm, by central differences; zero at the lattice's ends."""
+    """Compute derivatives (3, c, k, j, i) along R, A, S, per mm, by central differences; zero at the lattice's ends."""
     values = features.values
     found = torch.zeros(3, *values.shape, device=values.device)
     for axis, spacing in enumerate(features.lattice.spacing_mm):
@@ -67,7 +67,7 @@ def slopes(features: Features) -> torch.Tensor:
 
 
 def _windowed(values: torch.Tensor) -> torch.Tensor:
-    """Mean over a cube of voxels within the grid."""
+    """Compute the mean over a cube around each voxel. Voxels outside the grid do not count."""
     for axis in range(3):
         size, pad = [1, 1, 1], [0, 0, 0]
         size[axis], pad[axis] = 2 * _REACH + 1, _REACH
@@ -76,7 +76,7 @@ def _windowed(values: torch.Tensor) -> torch.Tensor:
 
 
 def _in_body(embedding: EmbeddingMap, lattice: Lattice) -> torch.Tensor:
-    """(k, j, i) bool: points of a lattice that lie in body cells."""
+    """For each point of a lattice: does it lie in a body cell? (k, j, i) bool."""
     along = []
     for axis in range(3):
         ends = np.zeros((lattice.size[axis], 3))
@@ -90,19 +90,19 @@ def _in_body(embedding: EmbeddingMap, lattice: Lattice) -> torch.Tensor:
     return held & inside[2][:, None, None] & inside[1][None, :, None] & inside[0][None, None, :]
 
 
-_LEVELS = ((6.0, 24.0), (3.0, 12.0))  # mm between the points compared, and between knots
+_LEVELS = ((6.0, 24.0), (3.0, 12.0))  # spacing of the compared points, and of the knots, mm
 _ROUNDS = 6
 _UNFOLDING_ROUNDS = 3
 _MOST_SMOOTH = 20.0
-_LEAST_VOLUME = 0.1  # of the affine map's: below it, space is about to fold
-_SMOOTH = 0.6  # relative to the mean of the blocks' matrices
+_LEAST_VOLUME = 0.1  # least volume ratio relative to the affine map; with less, space is about to fold
+_SMOOTH = 0.6  # weight of smoothness, relative to the mean of the blocks' matrices
 _DAMPING = 0.05
-_STILL_MM = 0.05  # mean step after which a level is done
-_KNEE = 1.0  # difference of features at which a point counts half, against content of one scan only
+_STILL_MM = 0.05  # a level ends when the mean move of a step is smaller
+_KNEE = 1.0  # difference of features at which a point's weight is half; for content that only one scan shows
 _CG_ROUNDS = 10
-_BLOCK = 2  # points a side that are solved together
-_PAIRS = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))  # of a symmetric 3 x 3 matrix
-_WHERE = torch.tensor([[0, 1, 2], [1, 3, 4], [2, 4, 5]])  # the entries of the matrix in _PAIRS
+_BLOCK = 2  # a block has this many points along each axis
+_PAIRS = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))  # stored entries of a symmetric 3 x 3 matrix
+_WHERE = torch.tensor([[0, 1, 2], [1, 3, 4], [2, 4, 5]])  # index in _PAIRS of each entry of the matrix
 
 
 def refine(
@@ -113,9 +113,10 @@ def refine(
     device: torch.device,
     step: Callable[[float], None] = lambda share: None,
 ) -> SplineField:
-    """The field (added to the affine map, (4, 4) RAS mm fixed -> moving) made finer by the images of both scans.
+    """Improve a displacement field by comparing the images. The field is added after the affine transform.
 
-    volumes, maps: of the fixed and the moving scan. step: called with the share done; may raise to stop.
+    affine: (4, 4) RAS mm fixed -> moving. volumes, maps: those of the fixed and of the moving scan. step: called with
+    the share done; an exception raised in `step` stops the computation.
     """
     start = field
     for level, (spacing_mm, knot_mm) in enumerate(_LEVELS):
@@ -133,7 +134,7 @@ def refine(
             if moved < _STILL_MM:
                 break
         smooth = _SMOOTH
-        while smooth < _MOST_SMOOTH and comparison.least_volume(field, affine) < _LEAST_VOLUME:  # it folds the body
+        while smooth < _MOST_SMOOTH and comparison.least_volume(field, affine) < _LEAST_VOLUME:  # near folding
             smooth *= 2
             for _ in range(_UNFOLDING_ROUNDS):
                 field, _ = comparison.improved(field, start, smooth)
@@ -141,13 +142,13 @@ def refine(
 
 
 class _Comparison:
-    """Two scans to compare.
+    """Compares the features of two scans and improves the displacement field.
 
     Attributes:
-        fixed: features on their lattice.
+        fixed: features of the fixed scan.
         moving: (1, 4 c, k, j, i) values and slopes on the moving scan's lattice.
-        start: (3, k, j, i) mm where the affine map puts the fixed points.
-        slopes: (3, c, k, j, i) of the fixed values, per mm of the moving scan.
+        start: (3, k, j, i) RAS mm in the moving scan, to which the affine transform maps the fixed points.
+        slopes: (3, c, k, j, i) derivatives of the fixed values, per mm of the moving scan.
     """
 
     def __init__(self, fixed: Features, moving: Features, affine: np.ndarray) -> None:
@@ -159,12 +160,12 @@ class _Comparison:
         self.slopes = torch.tensordot(turned, slopes(fixed), dims=1)
 
     def least_volume(self, field: SplineField, affine: np.ndarray) -> float:
-        """The least volume ratio in the body, relative to that of the affine map."""
+        """Return the smallest volume ratio in the body, divided by the volume ratio of the affine transform."""
         left = field.determinants(self.fixed.lattice, self.fixed.weight.cpu() > 0, affine)
         return float(left.min()) / float(np.linalg.det(affine[:3, :3]))
 
     def improved(self, field: SplineField, start: SplineField, smoothness: float) -> tuple[SplineField, float]:
-        """The field after one step, and how far it moved in the mean, mm. start: the initial one."""
+        """Do one Gauss-Newton step. Returns the new field and its mean change, mm. start: the initial field."""
         device = self.start.device
         knots = field.coefficients.to(device)
         basis = field.basis(self.fixed.lattice).to(device)
@@ -187,7 +188,7 @@ class _Comparison:
         return SplineField(field.low, field.knot_mm, (knots + change).cpu()), moved
 
     def _terms(self, displacement: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """For each point, (3, k, j, i) gradient and (6, k, j, i) Gauss-Newton matrix of its displacement."""
+        """Compute the gradient (3, k, j, i) and the Gauss-Newton matrix (6, k, j, i, as _PAIRS) at each point."""
         lattice, channels = self.moving_lattice, len(self.fixed.values)
         origin, spacing, size = (
             torch.tensor(values, dtype=torch.float32, device=displacement.device).view(3, 1, 1, 1)
@@ -198,7 +199,7 @@ class _Comparison:
         places = ((2 * index + 1) / size - 1).permute(1, 2, 3, 0)
         found = F.grid_sample(self.moving, places[None], align_corners=False, padding_mode="border")[0]
         apart = found[:channels] - self.fixed.values
-        # the mean of both scans' slopes converges from further away than either (Malis 2004)
+        # the mean slope of both scans converges from farther away than the slope of one scan (Malis 2004)
         slope = (found[channels:].view(3, channels, *apart.shape[1:]) + self.slopes) / 2
         weight = self.fixed.weight * there / (1 + apart.square().mean(0) / _KNEE**2)
         force = (slope * apart).sum(1) * weight
@@ -207,11 +208,11 @@ class _Comparison:
 
 
 def _summed(values: torch.Tensor) -> torch.Tensor:
-    """(c, k, j, i) -> sums over blocks; a partial block at an end counts as a whole one."""
+    """Sum values (c, k, j, i) over blocks. The sum of an incomplete block is scaled up to a complete block."""
     mean = F.avg_pool3d(values[None], _BLOCK, _BLOCK, ceil_mode=True, count_include_pad=False)[0]
     return mean * _BLOCK**3
 
 
 def _times(matrix: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
-    """Symmetric 3 x 3 matrices (6, ...) times vectors (3, ...)."""
+    """Multiply symmetric 3 x 3 matrices (6, ..., stored as _PAIRS) by vectors (3, ...)."""
     return torch.stack([sum(matrix[_WHERE[row, column]] * vectors[column] for column in range(3)) for row in range(3)])

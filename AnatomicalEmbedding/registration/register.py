@@ -1,4 +1,4 @@
-"""Registers two scans, from matches to the refined transform."""
+"""Registers two scans: matching, fit of a transform, and refinement by the images."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .spline import ROUGHNESS_DIAGONAL, SplineField, conjugate_gradients, roughn
 from .transform import Registration
 
 KNOT_MM = 24.0
-_SMOOTH = 0.1  # of the spline, relative to the weight of a match
-_KNEE_MM = 4.0  # error at which a match has lost half its weight
+_SMOOTH = 0.1  # weight of the spline's smoothness, relative to the weight of a match
+_KNEE_MM = 4.0  # a match with this error has half its weight
 _ROUNDS = 4
 _STEPS = 40
 
 
 def fit_field(matches: GridMatches, affine: np.ndarray, low: np.ndarray, high: np.ndarray) -> SplineField:
-    """Fit the displacement after the affine map, over the box low..high (RAS mm) of the fixed scan, to matches."""
+    """Fit a displacement field over the box low..high (RAS mm) to the errors that matches have after the affine map."""
     shape = matches.lattice.shape
     i, j, k = torch.from_numpy(matches.index.T)
     wanted, trust = torch.zeros(3, *shape), torch.zeros(shape)
@@ -57,13 +57,14 @@ def register(
     """Register two scans.
 
     Args:
-        maps, volumes: of the fixed and the moving scan, which may show different parts of the body.
-        kind: "rigid" or "affine"; "coarse": a smooth displacement through matches; "deformable": refined by the images.
-        step: called with (share done, text of the step); may raise CancelledError to stop.
+        maps, volumes: fixed scan first, then moving scan. The scans may show different parts of the body.
+        kind: "rigid", "affine", "coarse" (a smooth displacement that follows the matches) or "deformable" (coarse, then
+            refined by comparing the images).
+        step: called with (share done, text of the step); may raise CancelledError to stop the registration.
 
     Raises:
-        MapError: the maps are of different weights, or a scan holds no body.
-        AnatomicalEmbeddingError: another kind, or the scans share too little.
+        MapError: the maps were made with different weights, or a scan holds no body.
+        AnatomicalEmbeddingError: the kind is unknown, or the scans have too few places in common.
     """
     if kind not in KINDS:
         raise AnatomicalEmbeddingError(f"kind {kind!r}: choose one of {', '.join(KINDS)}.")
@@ -77,7 +78,7 @@ def register(
         field = fit_field(matches, affine, *fixed.bounds_ras)
     if kind == DEFORMABLE:
         device = torch.device(device)
-        if device.type == "mps":  # its grid_sample has no third dimension
+        if device.type == "mps":  # grid_sample on mps does not support 3-D
             device = torch.device("cpu")
         field = refine(
             field, affine, volumes, maps, device, lambda share: step(0.5 + share / 2, "comparing the images")

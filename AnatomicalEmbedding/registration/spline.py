@@ -1,6 +1,6 @@
-"""Smooth displacements: cubic B-splines on a grid of knots along the patient's axes (Rueckert 1999), and their fit.
+"""Smooth displacement fields: cubic B-splines on a grid of knots along R, A, S (Rueckert 1999), and fitting them.
 
-On lattices along the same axes a spline is a product of three small matrices, one for each axis.
+On a lattice along R, A, S, a spline is computed by three small matrices, one for each axis.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ _SAMPLES_A_KNOT = 4
 
 @dataclass(frozen=True)
 class Basis:
-    """Weight of each knot at each point of a lattice: (points, knots) along R, A, S."""
+    """The weight of each knot at each point of a lattice: a matrix (points, knots) for each of the axes R, A, S."""
 
     r: torch.Tensor
     a: torch.Tensor
     s: torch.Tensor
 
     def spread(self, knots: torch.Tensor) -> torch.Tensor:
-        """(c, K, J, I) at knots -> (c, k, j, i) at the lattice's points."""
+        """Compute the values (c, k, j, i) at the lattice's points from values (c, K, J, I) at the knots."""
         return torch.tensordot(self.a @ (knots @ self.r.T), self.s, dims=([1], [1])).permute(0, 3, 1, 2)
 
     def gather(self, values: torch.Tensor) -> torch.Tensor:
-        """(c, k, j, i) at points -> (c, K, J, I): the transpose of `spread`."""
+        """Sum values (c, k, j, i) at points to knots (c, K, J, I). This is the transpose of `spread`."""
         return torch.tensordot(self.a.T @ (values @ self.r), self.s, dims=([1], [0])).permute(0, 3, 1, 2)
 
     def to(self, device: torch.device) -> Basis:
-        """This basis on another device."""
+        """Return this basis on another device."""
         return Basis(self.r.to(device), self.a.to(device), self.s.to(device))
 
     def squared(self) -> Basis:
-        """The basis of squared weights: its `gather` of weights is the diagonal of spread, weigh, gather."""
+        """Return the basis with squared weights. Its `gather(w)` is the diagonal of x -> gather(w * spread(x))."""
         return Basis(self.r.square(), self.a.square(), self.s.square())
 
 
 @dataclass(frozen=True, eq=False)
 class SplineField:
-    """Displacement, mm along R, A, S, over a box. low: (3,) RAS mm of the box's corner, where knot 1 sits.
+    """A displacement field over a box, mm along R, A, S. low: (3,) RAS mm of the box's lowest corner: place of knot 1.
 
-    coefficients: (3, K, J, I) float32.
+    knot_mm: distance between knots. coefficients: (3, K, J, I) float32.
     """
 
     low: tuple[float, float, float]
@@ -56,35 +56,38 @@ class SplineField:
 
     @classmethod
     def over(cls, low: np.ndarray, high: np.ndarray, knot_mm: float) -> SplineField:
-        """Zero displacement over a box, knots `knot_mm` apart."""
+        """Make a field without displacement over the box low..high, with knots `knot_mm` apart."""
         knots = [int(n) + DEGREE for n in np.maximum(np.ceil((high - low) / knot_mm - 1e-6), 1)]
         x, y, z = (float(each) for each in low)
         return cls((x, y, z), float(knot_mm), torch.zeros(3, *reversed(knots)))
 
     @property
     def intervals(self) -> tuple[int, int, int]:
-        """Knot intervals over the box along R, A, S."""
+        """Number of knot intervals in the box, along R, A, S."""
         return tuple(n - DEGREE for n in reversed(self.coefficients.shape[1:]))
 
     def basis(self, lattice: Lattice, derivative: int | None = None) -> Basis:
-        """Weights of knots at a lattice's points; derivative: of the displacement along this axis, per mm."""
+        """Compute the weights of knots at a lattice's points, or their derivatives, per mm, along axis `derivative`."""
         return Basis(*(self._weights(lattice.axis(a), a, a == derivative).float() for a in range(3)))
 
     def on(self, lattice: Lattice) -> torch.Tensor:
-        """(3, k, j, i) mm."""
+        """Compute the displacements at a lattice's points, (3, k, j, i) mm."""
         return self.basis(lattice).spread(self.coefficients)
 
     def slopes(self, lattice: Lattice) -> torch.Tensor:
-        """(3, 3, k, j, i): derivative of displacement component [0] along axis [1]."""
+        """Compute derivatives (3, 3, k, j, i): entry [a, b] is the derivative of component a along axis b."""
         return torch.stack([self.basis(lattice, axis).spread(self.coefficients) for axis in range(3)], dim=1)
 
     def determinants(self, lattice: Lattice, where: torch.Tensor, affine: np.ndarray) -> torch.Tensor:
-        """(n,) of the Jacobian of an affine map, (4, 4), plus this displacement, where a lattice (k, j, i) is true."""
+        """Compute the Jacobian determinants (n,) of an affine transform (4, 4) plus this field.
+
+        where: (k, j, i) bool, the points of the lattice at which to compute them.
+        """
         linear = torch.from_numpy(affine[:3, :3]).float()
         return torch.linalg.det(self.slopes(lattice)[..., where].permute(2, 0, 1) + linear)
 
     def at(self, points_ras: np.ndarray) -> np.ndarray:
-        """(n, 3) mm at points (n, 3) RAS mm; beyond the box, as at the nearest place in it."""
+        """Compute displacements (n, 3) mm at points (n, 3) RAS mm. Points outside the box are first moved to it."""
         high = np.array(self.low) + np.array(self.intervals) * self.knot_mm
         places = torch.from_numpy(np.clip(np.asarray(points_ras, dtype=np.float64), self.low, high))
         found = torch.zeros(len(places), 3, dtype=torch.float64)
@@ -96,7 +99,7 @@ class SplineField:
         return found.numpy()
 
     def refined(self, knot_mm: float) -> SplineField:
-        """The same displacement on knots closer together; exact where the distance is halved."""
+        """Return the same displacement with knots `knot_mm` apart; exact if the distance of the knots is halved."""
         high = np.array(self.low) + np.array(self.intervals) * self.knot_mm
         fine = SplineField.over(np.array(self.low), high, knot_mm)
         moved = self.coefficients.double()
@@ -109,13 +112,13 @@ class SplineField:
         return replace(fine, coefficients=moved.float())
 
     def _weights(self, places: torch.Tensor, axis: int, derivative: bool = False) -> torch.Tensor:
-        """(n, knots) float64 along one axis; places beyond the box count as its ends."""
+        """Compute weights (n, knots), float64, along one axis. Places outside the box are moved to its ends."""
         first, weights = self._four(places, axis, derivative)
         table = torch.zeros(len(places), self.coefficients.shape[3 - axis], dtype=torch.float64)
         return table.scatter_(1, first[:, None] + torch.arange(4), weights)
 
     def _four(self, places: torch.Tensor, axis: int, derivative: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-        """(n,) the first of the four knots with weight at each place, and (n, 4) their weights."""
+        """For each place, find the four knots with a weight. Returns the first knot (n,) and the weights (n, 4)."""
         intervals = self.intervals[axis]
         at = ((places - self.low[axis]) / self.knot_mm).clamp(0, intervals)
         first = at.floor().clamp(max=intervals - 1)
@@ -130,7 +133,7 @@ class SplineField:
 
 
 def roughness(knots: torch.Tensor) -> torch.Tensor:
-    """Half the gradient of the sum of squared differences between neighbouring knots, (c, K, J, I): diffusion."""
+    """Compute half the gradient of the sum of squared differences between neighbouring knots, (c, K, J, I)."""
     found = torch.zeros_like(knots)
     for axis in (1, 2, 3):
         step = knots.diff(dim=axis)
@@ -139,13 +142,16 @@ def roughness(knots: torch.Tensor) -> torch.Tensor:
     return found
 
 
-ROUGHNESS_DIAGONAL = 6.0  # of `roughness`, away from the ends
+ROUGHNESS_DIAGONAL = 6.0  # diagonal of the matrix of `roughness`, away from the ends
 
 
 def conjugate_gradients(
     product: Callable[[torch.Tensor], torch.Tensor], wanted: torch.Tensor, diagonal: torch.Tensor, rounds: int
 ) -> torch.Tensor:
-    """Solve product(x) = wanted, from zero. product: symmetric and positive. diagonal: of it, or near it."""
+    """Solve product(x) = wanted for x, starting at zero.
+
+    product: multiplies by a symmetric positive matrix. diagonal: diagonal of this matrix, exact or approximate.
+    """
     x, rest = torch.zeros_like(wanted), wanted
     scaled = rest / diagonal
     direction, size = scaled, (rest * scaled).sum()

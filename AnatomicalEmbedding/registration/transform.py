@@ -1,4 +1,4 @@
-"""The result of a registration: a map of points, transform files for other programs, and resampled images."""
+"""The result of a registration: transforms points, writes transform files for other programs, resamples images."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,17 +18,17 @@ from .spline import DEGREE, SplineField
 
 TRANSFORM_SUFFIXES = (".h5", ".hdf5", ".tfm", ".txt")
 _JACOBIAN_MM = 4.0
-_FOLDED_LIMIT = 0.005  # share of the body
-_CHANGED_LIMIT = 0.2  # of the volume, and its inverse
+_FOLDED_LIMIT = 0.005  # largest share of the body that may be folded
+_CHANGED_LIMIT = 0.2  # least volume ratio; the inverse is the largest volume ratio
 
 
 @dataclass(frozen=True)
 class Folding:
-    """Change of volumes over the body: determinants of the Jacobian.
+    """How much a transform changes volumes in the body, measured by the determinant of its Jacobian.
 
     Args:
-        share: of the body that is folded (determinant <= 0).
-        smallest, low, high: the least determinant, its 1st and its 99th percentile.
+        share: fraction of the body that is folded (determinant <= 0).
+        smallest, low, high: smallest determinant, 1st percentile and 99th percentile.
     """
 
     share: float
@@ -38,7 +38,7 @@ class Folding:
 
     @property
     def doubt(self) -> str:
-        """A reason to check the result before relying on it, or ""."""
+        """A sentence why the user should check the result, or "" if there is no reason."""
         if self.share > _FOLDED_LIMIT or self.low < _CHANGED_LIMIT or self.high > 1 / _CHANGED_LIMIT:
             return (
                 "Tissue is stretched or compressed more than in real bodies, as happens where two scans share little: "
@@ -49,14 +49,14 @@ class Folding:
 
 @dataclass(frozen=True, eq=False)
 class Registration:
-    """A map of the points of the fixed scan to the moving scan.
+    """A transform of the points of the fixed scan to the moving scan.
 
     Args:
         kind: one of `registration.KINDS`.
         affine: (4, 4) RAS mm fixed -> moving.
-        field: displacement, mm, added after the affine map, or None.
+        field: displacement field, mm, added after the affine transform; or None.
         fixed, moving: names of the scans.
-        used, tried: number of matches used, and of places matched.
+        used, tried: number of matches that the fit used, and number of points that were matched.
     """
 
     kind: str
@@ -68,13 +68,13 @@ class Registration:
     tried: int
 
     def transform_points(self, points_ras: np.ndarray) -> np.ndarray:
-        """Map points (n, 3) RAS mm of the fixed scan to the moving scan."""
+        """Transform points (n, 3) RAS mm of the fixed scan to the moving scan."""
         points = as_points(points_ras)
         moved = transform_points(self.affine, points)
         return moved if self.field is None else moved + self.field.at(points)
 
     def folding(self, fixed: EmbeddingMap) -> Folding:
-        """Measure the change of volumes over the body of the fixed scan."""
+        """Measure how much volumes change in the body of the fixed scan."""
         determinant = torch.full((1,), float(np.linalg.det(self.affine[:3, :3])))
         if self.field is not None:
             low, high = fixed.body_bounds_ras
@@ -85,9 +85,9 @@ class Registration:
         return Folding(float((determinant <= 0).float().mean()), float(determinant.min()), float(low), float(high))
 
     def to_sitk(self) -> sitk.Transform:
-        """Make a SimpleITK transform (LPS, fixed -> moving, for resampling): the affine map after a B-spline.
+        """Make a SimpleITK transform (LPS, fixed -> moving, for resampling): a B-spline, then the affine transform.
 
-        Beyond the fixed scan's box the B-spline fades to zero over three knots.
+        Outside the fixed scan's box, the B-spline decreases to zero over three knots.
         """
         lps = LPS_FROM_RAS @ self.affine @ LPS_FROM_RAS
         affine = sitk.AffineTransform(3)
@@ -95,12 +95,12 @@ class Registration:
         affine.SetTranslation(lps[:3, 3].tolist())
         if self.field is None:
             return affine
-        return sitk.CompositeTransform([affine, self._spline()])  # the last acts first
+        return sitk.CompositeTransform([affine, self._spline()])  # the last one is applied first
 
     def write(self, path: str | Path) -> None:
-        """Write an ITK transform file, .h5 or .tfm, which Slicer opens and ANTs can start from.
+        """Write an ITK transform file, such as .h5 or .tfm. Slicer opens it, and ANTs can use it as initial transform.
 
-        Raises VolumeError for another name, or where it cannot be written.
+        Raises VolumeError for another file name, or if the file cannot be written.
         """
         path = Path(path)
         if path.suffix.lower() not in TRANSFORM_SUFFIXES:
@@ -114,7 +114,7 @@ class Registration:
     def write_field(self, path: str | Path, fixed: Volume) -> None:
         """Write the displacement (LPS mm, fixed -> moving) of every voxel of the fixed scan, as .nii.gz, .nrrd or .mha.
 
-        Slicer opens it as a transform. Raises VolumeError where it cannot be written.
+        Slicer opens the file as a transform. Raises VolumeError if the file cannot be written.
         """
         image = fixed.to_sitk()
         make = sitk.TransformToDisplacementFieldFilter()
@@ -124,7 +124,7 @@ class Registration:
         write_image(found, path)
 
     def warp(self, moving: Volume, fixed: Volume) -> Volume:
-        """Resample the moving scan on the voxels of the fixed one; -1000 HU outside the moving scan."""
+        """Resample the moving scan to the voxels of the fixed scan; -1000 HU outside the moving scan."""
         image = sitk.Cast(moving.to_sitk(), sitk.sitkFloat32)  # ITK would truncate interpolated integers
         found = sitk.GetArrayFromImage(self._resampled(image, fixed, sitk.sitkLinear, OUTSIDE_HU))
         kind = moving.voxels.dtype
@@ -133,7 +133,7 @@ class Registration:
         return Volume(found.astype(kind), fixed.ijk_to_ras, name=f"{moving.name} on {fixed.name}")
 
     def warp_labels(self, labels: sitk.Image, fixed: Volume) -> sitk.Image:
-        """Resample a label map of the moving scan on the voxels of the fixed one; 0 outside the moving scan."""
+        """Resample a label map of the moving scan to the voxels of the fixed scan; 0 outside the moving scan."""
         return self._resampled(labels, fixed, sitk.sitkNearestNeighbor, 0.0)
 
     def _resampled(self, image: sitk.Image, fixed: Volume, how: int, beyond: float) -> sitk.Image:
@@ -141,9 +141,9 @@ class Registration:
         return sitk.Resample(image, grid, self.to_sitk(), how, beyond, image.GetPixelID())
 
     def _spline(self) -> sitk.BSplineTransform:
-        """The displacement before the affine map that is equivalent to the field after it."""
+        """Make the B-spline that has the same effect before the affine transform as `field` has after it."""
         knot_mm = self.field.knot_mm
-        intervals = [n + 2 * DEGREE for n in self.field.intervals]  # ITK's field jumps where its knots end
+        intervals = [n + 2 * DEGREE for n in self.field.intervals]  # ITK's field has a jump at its border
         low = np.array(self.field.low) - DEGREE * knot_mm
         spline = sitk.BSplineTransform(3, DEGREE)
         spline.SetTransformDomainMeshSize(intervals)

@@ -1,1 +1,1 @@
-"""Named structures: labelled scans, boxes found from examples, margins with a stated recall, the shipped library."""
+"""Named structures: reads labelled scans, and finds the boxes of structures from examples or a structure library."""

@@ -1,4 +1,4 @@
-"""Boxes of structures in a scan, by a library or by examples of a user, grown for a stated recall."""
+"""Finds boxes of structures in a scan, from a structure library or a user's examples, with margins for a recall."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class StructureBox:
     """One structure in one scan.
 
     Args:
-        name: of the structure.
+        name: name of the structure.
         status: "whole", "cut" (by the scan's edge), "uncertain" or "absent".
-        box_ras: (2, 3) RAS mm, lowest and highest corner, grown for the recall and clipped to the scan; None if absent.
-        located: the box before it was grown, with its likely errors and remarks.
+        box_ras: (2, 3) RAS mm, lowest and highest corner, with margins and clipped to the scan; None if absent.
+        located: the box without margins, with its likely errors and remarks.
     """
 
     name: str
@@ -40,12 +40,12 @@ class StructureBox:
 
 @dataclass(frozen=True, eq=False)
 class BoxFinder:
-    """Finds structures in maps by examples.
+    """Finds structures in maps from examples.
 
     Args:
-        examples: structure -> its examples.
-        margins: of boxes by these examples.
-        effort: of matching.
+        examples: name of structure -> examples of the structure.
+        margins: margins for boxes that are found from these examples.
+        effort: effort of matching.
         recall: share of each structure that its box is expected to hold, between 0 and 1.
 
     Raises:
@@ -66,7 +66,7 @@ class BoxFinder:
     def by_library(
         cls, library: StructureLibrary, structures: Sequence[str] | None = None, recall: float = RECALL
     ) -> BoxFinder:
-        """Find the structures of a library, or some of them in any spelling."""
+        """Make a finder from a library. structures: names in any spelling; default: all structures of the library."""
         examples = choose_examples(library.examples, structures, "the structure library")
         return cls(examples, library.margins, library.effort, recall)
 
@@ -80,11 +80,11 @@ class BoxFinder:
         recall: float = RECALL,
         report: Callable[[str], None] = lambda sentence: None,
     ) -> BoxFinder:
-        """Find the structures that a user marked in the scans of a folder; see `examples.read_examples`.
+        """Make a finder from the structures that a user marked in the scans of a folder; see `examples.read_examples`.
 
         Args:
-            margins: for a user's own examples; the examples themselves adapt them.
-            report: receives a sentence for each structure that cannot be an example.
+            margins: general margins for a user's examples. They are adapted to the examples in the folder.
+            report: called with a sentence for each structure that cannot be an example.
         """
         marked = read_examples(folder, model, report)
         if margins is not None:
@@ -93,7 +93,7 @@ class BoxFinder:
         return cls(choose_examples(own, structures, str(folder)), margins, recall=recall)
 
     def box(self, located: Located) -> np.ndarray | None:
-        """Grow a box for the recall: (2, 3) RAS mm, clipped to the scan; None if the structure is absent."""
+        """Add margins to a box and clip it to the scan: (2, 3) RAS mm. Returns None if the structure is absent."""
         return None if located.status == ABSENT else self.margins.box(located, self.recall)
 
     def find(self, embedding: EmbeddingMap) -> dict[str, StructureBox]:
@@ -105,14 +105,14 @@ class BoxFinder:
 def choose_examples(
     examples: Mapping[str, Sequence[Example]], structures: Sequence[str] | None, holder: str
 ) -> dict[str, Sequence[Example]]:
-    """Return the examples of some structures, or of all. holder: who has them, for the error about an unknown name."""
+    """Return the examples of some structures, or of all. holder: origin of the examples, used in error messages."""
     return {name: examples[name] for name in (choose_names(structures, examples, holder) if structures else examples)}
 
 
 def open_library(weights_hash: str, model: str, path: str | Path | None = None) -> StructureLibrary:
-    """Read the library in a file, or the one that ships for these weights.
+    """Read a structure library from a file; without `path`, read the library that ships for the weights.
 
-    Raises WeightsError if the file is no library for these weights, or if no library ships for them. model: their name.
+    model: name of the weights. Raises WeightsError if there is no library for these weights.
     """
     if path is not None:
         library = StructureLibrary.load(path)

@@ -1,4 +1,4 @@
-"""Locates structures of labelled scans by examples of other patients; makes margins and libraries from the results."""
+"""Locates structures of labelled scans from examples of other patients. Makes margins and libraries from the boxes."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from .library import StructureLibrary
 from .locating import Example, Located, locate, make_example
 from .margins import KnownBox, Margins, learn_margins
 
-# (examples by structure, target, maps by scan) -> boxes (2, 3) of other methods, by structure and method
+# Function of (structure -> examples, target, scan -> map). Returns structure -> method -> box (2, 3) by other methods.
 PeerBoxes = Callable[
     [Mapping[str, list[BoxCase]], BoxCase, Mapping[str, EmbeddingMap]], dict[str, dict[str, np.ndarray]]
 ]
@@ -23,7 +23,7 @@ PeerBoxes = Callable[
 
 @dataclass(frozen=True, eq=False)
 class FoundBox:
-    """One structure in one target: its box, the boxes of other methods, and the truth."""
+    """One structure in one target: the located box, the boxes found by other methods (`peers`), and the truth."""
 
     target: str
     name: str
@@ -34,11 +34,11 @@ class FoundBox:
     peers: dict[str, np.ndarray] = field(default_factory=dict)
 
     def recall(self, box: np.ndarray) -> float:
-        """Share of the structure inside a box."""
+        """Return the share of the structure's voxels inside a box."""
         return float(((self.truth.voxels_ras >= box[0]) & (self.truth.voxels_ras <= box[1])).all(axis=1).mean())
 
     def volume_ratio(self, box: np.ndarray) -> float:
-        """Volume of the scan over that of the box's part in the scan; infinite for a box outside."""
+        """Return the scan's volume divided by the volume of the box inside the scan; infinite for a box outside."""
         low, high = np.maximum(box[0], self.scan_box[0]), np.minimum(box[1], self.scan_box[1])
         size = np.clip(high - low, 0, None).prod()
         return float((self.scan_box[1] - self.scan_box[0]).prod() / size) if size > 0 else float("inf")
@@ -52,15 +52,15 @@ def find_boxes(
     peers: PeerBoxes | None = None,
     progress: Callable[[float, str], None] = lambda share, what: None,
 ) -> tuple[list[FoundBox], float]:
-    """Locate every structure of every case by examples of up to `shots` other patients.
+    """Locate every structure of every case from examples in up to `shots` scans of other patients.
 
     Args:
-        templates: further scans, used as examples only.
-        peers: gives boxes of other methods.
+        templates: additional scans, used as examples only.
+        peers: finds the boxes of other methods for comparison.
         progress: called with (share done, text of the step).
 
     Returns:
-        the boxes, and the mean seconds for a scan.
+        The boxes, and the mean time for a scan, s.
 
     Raises:
         PointsError: no two patients share a structure.
@@ -92,14 +92,14 @@ def find_boxes(
 
 
 def _examples_of(name: str, target: BoxCase, every: Sequence[BoxCase], shots: int, turn: int) -> list[BoxCase]:
-    """Up to `shots` scans of other patients that hold the structure, different ones for each target."""
+    """Choose up to `shots` scans of other patients that show the structure. turn: number of the target; varies them."""
     others = [case for case in every if case.patient != target.patient and name in case.structures]
     start = turn % max(len(others), 1)
     return [*others[start:], *others[:start]][:shots]
 
 
 def margins_of(found: Sequence[FoundBox], by_structure: bool = False) -> Margins:
-    """Margins learned from located structures."""
+    """Learn margins from located structures with known truth."""
     known = [
         KnownBox(
             b.located, b.truth.box_ras, b.truth.voxels_ras, patient_of(b.target), not b.target.startswith(SYNTHETIC)
@@ -110,9 +110,9 @@ def margins_of(found: Sequence[FoundBox], by_structure: bool = False) -> Margins
 
 
 _EFFORT = "fast"
-_MOST_EXAMPLES = 12  # of a structure; more add little
+_MOST_EXAMPLES = 12  # for each structure; more examples improve little
 _FEWEST_EXAMPLES = 3
-_OWN_EXAMPLES = 3  # number of examples that margins for a user's own examples assume
+_OWN_EXAMPLES = 3  # margins for a user's own examples are learned with this number of examples
 
 
 def build_library(
@@ -121,10 +121,10 @@ def build_library(
     about: dict,
     progress: Callable[[float, str], None] = lambda share, what: None,
 ) -> StructureLibrary:
-    """Build a library of every structure that the scans of at least three patients show whole.
+    """Build a library of all structures that scans of at least three patients show whole.
 
-    Each scan is then located by the others, so that margins hold for scans outside the library.
-    Raises PointsError when no structure has enough examples.
+    The structures of each scan are also located from the examples of the other patients. Margins learned from these
+    boxes are valid for scans outside the library. Raises PointsError if no structure has enough examples.
     """
     maps: dict[str, EmbeddingMap] = {}
     known: dict[str, BoxCase] = {}

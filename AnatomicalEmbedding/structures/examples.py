@@ -1,4 +1,4 @@
-"""Scans with known structures, from labelled folders or synthetic patients, and examples drawn by a user."""
+"""Reads scans with known structures (labelled scans, synthetic patients), and examples that a user has marked."""
 
 import glob
 from collections.abc import Callable, Iterable, Iterator
@@ -21,8 +21,8 @@ from .labelled_scans import Case, list_scans, load_case
 from .locating import Example, make_example
 
 _ROI_SUFFIX = ".roi.mrk.json"
-SYNTHETIC = "phantom-"  # how ids of synthetic patients begin
-_VOXELS = 4000  # of a structure, spread over it, for measuring recall
+SYNTHETIC = "phantom-"  # the ids of synthetic patients begin with this
+_VOXELS = 4000  # recall is measured on about this many voxels, spread over the structure
 _PHANTOM_MM = (2.0, 2.0, 3.0)
 _NO_STRUCTURES = {"background", "body_other", "subcutaneous_fat", "visceral_fat", "muscle"}
 
@@ -34,7 +34,7 @@ class KnownStructure:
     Args:
         box_ras: (2, 3) RAS mm.
         extremes_ras: (6, 3) RAS mm, in the order of boxes.SIDES.
-        voxels_ras: (n, 3) RAS mm, some of its voxels, spread over it.
+        voxels_ras: (n, 3) RAS mm, some voxels, spread over the structure.
     """
 
     box_ras: np.ndarray
@@ -44,7 +44,7 @@ class KnownStructure:
 
 @dataclass(frozen=True, eq=False)
 class BoxCase:
-    """One scan: its patient, the case or volume, and the structures that it shows whole, by name."""
+    """One scan: its patient, its case or volume, and by name the structures that the scan shows whole."""
 
     id: str
     patient: str
@@ -53,12 +53,12 @@ class BoxCase:
 
     @property
     def volume(self) -> Volume:
-        """The scan."""
+        """The scan as a Volume."""
         return self.case.volume if isinstance(self.case, Case) else self.case
 
 
 def labelled_boxes(cases: Iterable[Case]) -> Iterator[BoxCase]:
-    """The cases that have outlines, with the structures that they show whole."""
+    """Yield the cases that have outlines, each with the structures that the scan shows whole."""
     for case in cases:
         if case.structures:
             labels = case.label_map
@@ -67,19 +67,19 @@ def labelled_boxes(cases: Iterable[Case]) -> Iterator[BoxCase]:
 
 
 def phantom_boxes(seeds: Iterable[int]) -> Iterator[BoxCase]:
-    """Synthetic patients, from head to thighs."""
+    """Make a synthetic patient, from head to thighs, for each seed."""
     for seed in seeds:
         phantom = make_phantom(seed, spacing=_PHANTOM_MM)
         yield BoxCase(f"{SYNTHETIC}{seed}", f"{SYNTHETIC}{seed}", phantom.volume, phantom_structures(phantom))
 
 
 def structure_names(phantom: Phantom) -> dict[int, str]:
-    """Names of the structures of a synthetic patient, by label."""
+    """Return the names of the structures of a synthetic patient: label -> name."""
     return {number: canonical_name(name) for number, name in phantom.label_names.items() if name not in _NO_STRUCTURES}
 
 
 def phantom_structures(phantom: Phantom) -> dict[str, KnownStructure]:
-    """The structures that the scan of a synthetic patient shows whole; without ribs."""
+    """Find the structures, except ribs, that the scan of a synthetic patient shows whole."""
     names = {number: name for number, name in structure_names(phantom).items() if not name.startswith("rib_")}
     return _known(phantom.labels, phantom.volume.ijk_to_ras, names)
 
@@ -93,7 +93,7 @@ def _known(labels: np.ndarray, ijk_to_ras: np.ndarray, names: dict[int, str]) ->
             continue
         voxels = np.argwhere(labels == value)[:, ::-1]
         ras = transform_points(ijk_to_ras, voxels)
-        extremes = structures[name].points_ras[[2, 4, 6, 1, 3, 5]]  # from the order of KINDS to that of SIDES
+        extremes = structures[name].points_ras[[2, 4, 6, 1, 3, 5]]  # reorder from KINDS to SIDES
         box = np.stack([ras.min(axis=0) - half_voxel, ras.max(axis=0) + half_voxel])
         known[name] = KnownStructure(box, extremes, ras[:: max(1, len(ras) // _VOXELS)])
     return known
@@ -102,7 +102,7 @@ def _known(labels: np.ndarray, ijk_to_ras: np.ndarray, names: dict[int, str]) ->
 def read_examples(
     folder: Path, model: Model, report: Callable[[str], None]
 ) -> dict[str, list[tuple[Example, EmbeddingMap]]]:
-    """Read examples by structure, each with its scan's map, from a folder of scans with label maps or ROI files.
+    """Read examples from a folder of scans with label maps or ROI files: structure -> (example, map of its scan).
 
     Args:
         report: called with a sentence for each structure that cannot be an example.
@@ -135,7 +135,7 @@ def read_examples(
 
 
 def _drawn_boxes(scan: Path) -> dict[str, np.ndarray]:
-    """Read the ROI files next to a scan: boxes by structure, which the ROI or the file names."""
+    """Read the ROI files next to a scan. Returns structure -> box; the name comes from the ROI, else from the file."""
     stem = display_name(scan)
     boxes: dict[str, np.ndarray] = {}
     for path in sorted(scan.parent.glob(f"{glob.escape(stem)}.*")):

@@ -1,6 +1,6 @@
-"""Structures of a label map, and the points of each that the APE protocol measures: its centre and six extremes.
+"""Finds the structures of a label map, and the centre and the six extreme points of each structure.
 
-Protocol: Goncharov et al., MICCAI 2024, section 3 (organ centres and extreme points).
+The APE protocol (Goncharov et al., MICCAI 2024, section 3) measures errors at these points.
 """
 
 import re
@@ -13,23 +13,23 @@ from ..scan.geometry import transform_points
 
 MIN_VOXELS = 50
 
-# Words of names (regular expressions) of structures that are not at one place in all patients, and why.
+# Structures that are left out: reason -> words (regular expressions) in their names.
 LEFT_OUT_WORDS = {
     "a finding, at another place in every patient": (
         "tumor", "tumour", "lesion", "cyst", "nodule", "metastas[ei]s", "lymph_?node", "gtv", "ctv", "ptv",
     ),
 }  # fmt: skip
-# Whole names of structures whose centre and extremes are not defined places, and why.
+# Structures without a well-defined centre and extremes: reason -> whole names.
 LEFT_OUT_NAMES = {
     "spread over the body": (
         "arteries", "background", "body", "bone", "bones", "fat", "muscle", "muscles", "skeleton", "skin",
         "soft_tissue", "table", "veins", "vessels",
     ),
-    # Radiotherapy contours hold the part near the target volume, so both ends are arbitrary.
+    # Radiotherapy contours contain only the part near the target volume, so both ends are arbitrary.
     "longer than most scans and often drawn in part": ("spinal_cord", "spinal_canal"),
 }  # fmt: skip
 
-# Group of points -> its heading. An extreme point is any of the six.
+# Group of points -> heading of the group in reports. "extreme" is the group of all six extreme points.
 GROUPS = {
     "centre": "Organ centres, different patients",
     "extreme": "Extreme points of organs, different patients",
@@ -37,13 +37,13 @@ GROUPS = {
 }
 LANDMARK = "landmark"
 KINDS = ("centre", "right", "left", "anterior", "posterior", "superior", "inferior")
-# RAS direction in which each extreme lies; rows as KINDS[1:].
+# RAS direction of each extreme point; rows in the order of KINDS[1:].
 _DIRECTIONS = np.array([(1, 0, 0), (-1, 0, 0), (0, 1, 0), (0, -1, 0), (0, 0, 1), (0, 0, -1)], dtype=np.float64)
 
 
 @dataclass(frozen=True)
 class Structure:
-    """The points of one structure in one scan. points_ras: (7, 3) RAS mm, rows as KINDS."""
+    """The points of one structure in one scan. points_ras: (7, 3) RAS mm, in the order of KINDS."""
 
     name: str
     points_ras: np.ndarray
@@ -51,14 +51,14 @@ class Structure:
 
 
 def group_of(kind: str) -> str:
-    """The key of GROUPS for a kind of point."""
+    """Return the group, a key of GROUPS, of a kind of point."""
     return kind if kind in GROUPS else "extreme"
 
 
 def structure_name(name: str) -> str:
-    """The structure that a label belongs to: a lobe to its lung, a chamber to the heart, S1 to the sacrum.
+    """Return the structure of which a label is a part: lobe -> lung, chamber -> heart, S1 -> sacrum.
 
-    Other names are returned as `canonical_name`.
+    For all other labels, return the `canonical_name`.
     """
     words = canonical_name(name)
     side = words.rsplit("_", 1)[-1]
@@ -68,10 +68,10 @@ def structure_name(name: str) -> str:
 
 
 def reason_left_out(name: str) -> str | None:
-    """The reason why the protocol excludes a structure of this name; None for all others."""
+    """Return the reason why the protocol leaves out a structure with this name; None if the structure is measured."""
     name = spelling_key(name)
     for reason, words in LEFT_OUT_WORDS.items():
-        # Whole words, so that `gallbladder` or `systolic` do not match; plural and numbered forms do.
+        # Only whole words match, not `systolic` for `cyst`. Plural and numbered forms match, too.
         if any(re.search(rf"(^|_){word}(s|es)?\d*(_|$)", name) for word in words):
             return reason
     return next((reason for reason, names in LEFT_OUT_NAMES.items() if name in names), None)
@@ -82,10 +82,10 @@ def find_structures(
 ) -> tuple[dict[str, Structure], dict[str, str]]:
     """Measure every usable structure of a label map.
 
-    labels: (k,j,i) integers, 0 = background. ijk_to_ras: (4,4). names: label value -> name, each name once.
-    Returns the structures by name, and the reason for each one left out: its name is in LEFT_OUT_WORDS or
-    LEFT_OUT_NAMES, it has fewer than MIN_VOXELS voxels, or the border of the scan cuts it, so that its centre and
-    extremes are not the organ's own.
+    labels: (k, j, i) integers, 0 = background. ijk_to_ras: (4, 4). names: label value -> name, each name once.
+    Returns name -> structure, and name -> reason for each structure that was left out. Reasons: the name is in
+    LEFT_OUT_WORDS or LEFT_OUT_NAMES, the structure has fewer than MIN_VOXELS voxels, or the border of the scan cuts the
+    structure, so that the centre and extremes are not those of the whole organ.
     """
     found, left_out = {}, {}
     voxels_of = voxels_by_label(labels)
@@ -105,7 +105,7 @@ def find_structures(
 
 
 def voxels_by_label(labels: np.ndarray) -> dict[int, np.ndarray]:
-    """Label value -> (n,3) voxel indices (i,j,k), in one pass over the volume."""
+    """Find the voxels of all labels in one pass over the volume: label value -> (n, 3) voxel indices i, j, k."""
     flat = np.ascontiguousarray(labels).reshape(-1)
     where = np.flatnonzero(flat)
     values = flat[where]
@@ -119,13 +119,12 @@ def voxels_by_label(labels: np.ndarray) -> dict[int, np.ndarray]:
 
 
 def _measure(ijk: np.ndarray, ijk_to_ras: np.ndarray) -> np.ndarray:
-    """(7,3) RAS mm: centre of mass, then the centroid of the outermost layer in each of six directions."""
+    """Measure (7, 3) RAS mm: centre of mass, then the centroid of the outermost layer of voxels in six directions."""
     ras = transform_points(ijk_to_ras, ijk)
     points = [ras.mean(axis=0)]
     for direction in _DIRECTIONS:
         along = ras @ direction
-        # Half a voxel, measured along the direction: exactly one layer of an axis-aligned grid, about one of an
-        # oblique grid.
+        # Half a voxel along the direction selects one layer of voxels (about one layer in an oblique grid).
         half_layer = 0.5 * np.abs(direction @ ijk_to_ras[:3, :3]).max()
         points.append(ras[along > along.max() - half_layer].mean(axis=0))
     return np.array(points)

@@ -1,10 +1,12 @@
-"""Reads folders of labelled scans as cases, and pairs the cases that share points. Files next to `<id>.nii.gz`:
+"""Reads folders of labelled scans as cases, and finds pairs of cases that share points.
 
-* `<id>.seg.nii.gz` and `<id>.labels.json` ({"1": "liver", ...}): a label map on the scan's grid and its names;
+Files next to the scan `<id>.nii.gz`:
+
+* `<id>.seg.nii.gz` and `<id>.labels.json` ({"1": "liver", ...}): a label map on the grid of the scan, and its names;
 * `<id>.landmarks.json` ({"frame": "RAS", "unit": "mm", "points": {"carina": [r, a, s], ...}}): named points.
 
-Scans of one patient carry names that differ only in a time point at the end: `_t0`, `_tp1`, `_baseline`, `_followup`,
-`_followup2`, `_visit1`, `_pre`, `_post`.
+The names of two scans of one patient differ only in the time point at the end: `_t0`, `_tp1`, `_baseline`,
+`_followup`, `_followup2`, `_visit1`, `_pre`, `_post`.
 """
 
 import re
@@ -32,12 +34,12 @@ _GRIDS_AGREE_MM = 0.5
 
 @dataclass(frozen=True, eq=False)
 class LabelMap:
-    """Labels of a scan.
+    """The label map of a scan.
 
     Args:
         voxels: (k, j, i) whole numbers.
         ijk_to_ras: (4, 4).
-        values: label of each structure, by its name.
+        values: name of structure -> label.
     """
 
     voxels: np.ndarray
@@ -45,9 +47,9 @@ class LabelMap:
     values: dict[str, int]
 
     def at(self, points_ras: np.ndarray) -> np.ndarray:
-        """Labels (n,) of the voxels nearest to points (n, 3) RAS mm; 0 outside the map."""
+        """Return the labels (n,) of the voxels nearest to points (n, 3) RAS mm; 0 outside the map."""
         ijk = np.rint(transform_points(np.linalg.inv(self.ijk_to_ras), points_ras))
-        inside = ((ijk >= 0) & (ijk < self.voxels.shape[::-1])).all(axis=1)  # NaN is not
+        inside = ((ijk >= 0) & (ijk < self.voxels.shape[::-1])).all(axis=1)  # False for NaN
         found = np.zeros(len(ijk), dtype=self.voxels.dtype)
         i, j, k = ijk[inside].astype(int).T
         found[inside] = self.voxels[k, j, i]
@@ -59,9 +61,9 @@ class Case:
     """One scan with its labels.
 
     Args:
-        structures: by name.
-        landmarks: (3,) RAS mm by name.
-        left_out: reason by structure that is not measured.
+        structures: name -> structure.
+        landmarks: name -> point (3,) RAS mm.
+        left_out: name of a structure that is not measured -> reason.
         labels: file of the label map, or None.
     """
 
@@ -74,7 +76,7 @@ class Case:
 
     @property
     def label_map(self) -> LabelMap:
-        """The label map, from a small cache. Raises PointsError for a case without label map."""
+        """The label map, kept in memory for the last two cases. Raises PointsError for a case without label map."""
         if self.labels is None:
             raise PointsError(f"{self.id}: has no label map; put {self.id}.seg.nii.gz next to it.")
         return _read_label_map(self.labels, self.path.with_name(f"{self.id}.labels.json"))
@@ -86,12 +88,12 @@ class Case:
 
     @property
     def volume(self) -> Volume:
-        """The scan, read at first use; the last few stay in memory."""
+        """The scan. It is read at first use; the last few scans that were read stay in memory."""
         return _read_volume(self.path)
 
 
 def patient_of(scan: str) -> str:
-    """The patient of a scan: its name without the time point at its end."""
+    """Return the patient of a scan: the scan's name without the time point at the end."""
     return _TIME_POINT.sub("", scan)
 
 
@@ -101,10 +103,10 @@ def _read_volume(path: Path) -> Volume:
 
 
 def load_cases(folder: str | Path) -> list[Case]:
-    """Read the labels and landmarks of every labelled scan in a folder, sorted by id; scans themselves are read later.
+    """Read the labels and landmarks of all labelled scans in a folder, sorted by id. The voxels are read later.
 
-    Raises PointsError for a folder without labelled scans and for a damaged .json, VolumeError for a label map that is
-    damaged or on another grid than its scan.
+    Raises PointsError for a folder without labelled scans or a damaged .json, VolumeError for a label map that is
+    damaged or does not have the grid of its scan.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -119,19 +121,19 @@ def load_cases(folder: str | Path) -> list[Case]:
 
 
 def refuse_twins(names: Sequence[str]) -> None:
-    """Raise PointsError where two scans have the same name, as may happen with several folders."""
+    """Raise PointsError if two scans have the same name. This may happen if scans come from several folders."""
     for name in names:
         if names.count(name) > 1:
             raise PointsError(f"two scans are called {name}; rename one, or leave one of the folders out.")
 
 
 def list_scans(folder: Path) -> list[Path]:
-    """The image files of a folder that are not label maps, sorted."""
+    """List the image files of a folder, sorted, without label maps."""
     return [path for path in sorted(folder.iterdir()) if image_suffix(path) and not is_label_map(path)]
 
 
 def load_case(scan: Path) -> Case | None:
-    """Read the labels of one scan file; None for a scan without labels. Raises as `load_cases`."""
+    """Read the labels and landmarks of one scan; None if the scan has neither. Raises the errors of `load_cases`."""
     case_id = display_name(scan)
     labels = next(filter(Path.exists, (scan.with_name(f"{case_id}.seg{suffix}") for suffix in IMAGE_SUFFIXES)), None)
     names = scan.with_name(f"{case_id}.labels.json")
@@ -155,7 +157,7 @@ def _read_label_map(labels: Path, names: Path) -> LabelMap:
 
 
 def _as_labels(labels: Path, image: sitk.Image) -> np.ndarray:
-    """(k, j, i) whole numbers. Raises VolumeError for fractions."""
+    """Return the voxels of a label map, (k, j, i) whole numbers. Raises VolumeError for fractions."""
     voxels = sitk.GetArrayFromImage(image)
     if voxels.dtype.kind != "f":
         return voxels
@@ -165,7 +167,7 @@ def _as_labels(labels: Path, image: sitk.Image) -> np.ndarray:
 
 
 def _check_same_grid(scan: Path, labels: Path, image: sitk.Image) -> None:
-    """Raise VolumeError for a label map on another grid than its scan."""
+    """Raise VolumeError if a label map does not have the grid of its scan."""
     check_text_header(scan)
     reader = sitk.ImageFileReader()
     reader.SetFileName(str(scan))
@@ -181,7 +183,7 @@ def _check_same_grid(scan: Path, labels: Path, image: sitk.Image) -> None:
 
 
 def read_names(path: Path) -> dict[int, str]:
-    """Read canonical names by label from a `.labels.json`. Raises PointsError for another file."""
+    """Read a `.labels.json` file: label -> canonical name. Raises PointsError for other content."""
     content = _read_json(path)
     try:
         names = {int(value): canonical_name(name) for value, name in content.items()}
@@ -220,7 +222,7 @@ def _read_json(path: Path) -> dict:
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """A template, a target, and N points that both show: their names, kinds, and (N, 3) RAS mm in each scan."""
+    """A template, a target, and N points that both scans show: names, kinds, and (N, 3) RAS mm in each scan."""
 
     template: Case
     target: Case
@@ -231,9 +233,9 @@ class Pair:
 
 
 def find_pairs(cases: Iterable[Case], templates: Iterable[Case] = ()) -> list[Pair]:
-    """Find all ordered pairs that share points: structures of different patients, landmarks of one patient.
+    """Find all ordered pairs of cases that share points. Two cases of different patients share points of structures.
 
-    templates: further cases, used as templates only.
+    Two cases of one patient share landmarks. templates: additional cases, used as templates only.
     """
     cases, templates = list(cases), list(templates)
     refuse_twins([case.id for case in (*cases, *templates)])
@@ -248,7 +250,7 @@ def find_pairs(cases: Iterable[Case], templates: Iterable[Case] = ()) -> list[Pa
 
 
 def _points(case: Case, as_landmarks: bool) -> dict[tuple[str, str], np.ndarray]:
-    """(3,) RAS mm of the landmarks of a case, or of the points of its structures, by name and kind."""
+    """Return the landmarks of a case, or the points of its structures: (name, kind) -> (3,) RAS mm."""
     if as_landmarks:
         return {(name, LANDMARK): point for name, point in sorted(case.landmarks.items())}
     structures = sorted(case.structures.items())

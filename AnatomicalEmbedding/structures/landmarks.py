@@ -1,7 +1,7 @@
-"""Derives points that people click from outlines: forks of airways and vessels, poles and tips of organs.
+"""Derives landmarks from the outlines of structures, such as forks of airways and vessels, and ends of organs.
 
-Each derivation needs some structures by their names (`anatomy.names`) and returns one point. It returns None where a
-structure is missing or unusual in shape, or where the border of the map cuts the end at which the point lies.
+Each derivation reads some structures by name (`anatomy.names`) and returns one point. It returns None if a structure is
+missing or has an unusual shape, or if the border of the label map cuts the end on which the point lies.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from .label_names import voxels_by_label
 from .labelled_scans import LabelMap
 
 _END_MM = 4.0  # the end of a structure is its outermost layer of this thickness
-_CUT_MM = 3.0  # from the last slice, within which a structure is cut: maps were resampled
-_PART_MM2, _PART_SHARE = 25.0, 0.3  # smaller parts of a slice, and of its largest part, are no branch
-_STEM_MM, _BRANCHES_MM = 4.0, 6.0  # lengths over which a tube is one and then two
-_ABOVE_FORK_MM = 40.0  # of the aorta, that its fork is looked for in
-_WINDOW_MM = 9.0  # from the arch's underside to the middle of the aortopulmonary window
-_JOINT_MM = 6.0  # from the hip bone, within which the femur's surface is its head
-_HEAD_MM, _HEAD_MISFIT_MM = (17.0, 32.0), 2.5  # radius of a femoral head, and how far its surface is from a sphere
-_MIDLINE_MM = 8.0
-_TOUCH_MM = 4.0
-_HILUM_MM, _NEAR_MM = 6.0, 25.0
+_CUT_MM = 3.0  # a structure that ends closer to the last slice counts as cut, because label maps were resampled
+_PART_MM2, _PART_SHARE = 25.0, 0.3  # least area of a branch in a slice, and least share of the largest part's area
+_STEM_MM, _BRANCHES_MM = 4.0, 6.0  # least length of one tube above a fork, and of two tubes below
+_ABOVE_FORK_MM = 40.0  # the fork of the aorta is searched up to this far above the iliac arteries
+_WINDOW_MM = 9.0  # from the underside of the aortic arch to the middle of the aortopulmonary window
+_JOINT_MM = 6.0  # the surface of the femur within this distance of the hip bone belongs to the femoral head
+_HEAD_MM, _HEAD_MISFIT_MM = (17.0, 32.0), 2.5  # usual radius of a femoral head, and largest mean error of the sphere
+_MIDLINE_MM = 8.0  # largest distance of the sacral promontory from the midline
+_TOUCH_MM = 4.0  # an artery within this distance of the aorta begins there
+_HILUM_MM, _NEAR_MM = 6.0, 25.0  # thickness of the hilum's area; largest distance of the spleen from vein or pancreas
 _SUPERIOR = 2  # axis of RAS mm
-_SPINE_SLOPE = 0.18  # down by this to the front is the direction in which an anterior superior iliac spine points
+_SPINE_SLOPE = 0.18  # an anterior superior iliac spine points to the front, and down with this slope
 _LEAST_VOXELS = 30
 _PARTS = sums_of_parts() | {
     "sacrum": ("sacrum", "vertebrae_S1"),
@@ -39,7 +39,7 @@ _PARTS = sums_of_parts() | {
 
 
 class Outlines:
-    """The structures of one label map, by name: (n, 3) voxels i, j, k of the largest part; n may be 0."""
+    """The structures of one label map: for each name, (n, 3) voxels i, j, k of the largest part; n may be 0."""
 
     def __init__(self, labels: LabelMap) -> None:
         self._values, self._voxels = labels.values, voxels_by_label(labels.voxels)
@@ -51,7 +51,7 @@ class Outlines:
         self.pixel_mm2 = abs(float(np.linalg.det(labels.ijk_to_ras[:3, :3]))) / self.slice_mm
 
     def ijk(self, name: str) -> np.ndarray:
-        """Voxels (n, 3) of a structure; n is 0 where it is not outlined."""
+        """Return the voxels (n, 3) of a structure; n is 0 if the label map does not contain the structure."""
         if name not in self._kept:
             parts = _PARTS.get(name, (name,))
             names = (name,) if name in self._values and name not in parts else parts
@@ -60,29 +60,29 @@ class Outlines:
         return self._kept[name]
 
     def ras(self, name: str) -> np.ndarray:
-        """Voxels (n, 3) of a structure in RAS mm."""
+        """Return the voxels (n, 3) of a structure in RAS mm."""
         return self.to_ras(self.ijk(name))
 
     def to_ras(self, ijk: np.ndarray) -> np.ndarray:
-        """(n, 3) RAS mm of voxels."""
+        """Convert voxels (n, 3) i, j, k to RAS mm."""
         return transform_points(self.ijk_to_ras, ijk)
 
     def cut(self, ijk: np.ndarray, direction: int) -> bool:
-        """Whether a structure reaches the last slices of the map above (1) or below (-1)."""
+        """Whether voxels (n, 3) reach the last slices of the label map at its upper (direction 1) or lower (-1) end."""
         end = direction * np.sign(self.ijk_to_ras[_SUPERIOR, self.up])
         at = ijk[:, self.up]
         near = max(round(_CUT_MM / self.slice_mm), 0)
         return bool((at.max() >= self._last[self.up] - near) if end > 0 else (at.min() <= near))
 
     def end(self, name: str, direction: int) -> np.ndarray | None:
-        """The upper (1) or lower (-1) end (3,) of a structure."""
+        """Find the upper (direction 1) or lower (-1) end of a structure, (3,) RAS mm; None if cut or too small."""
         ijk = self.ijk(name)
         if len(ijk) < _LEAST_VOXELS or self.cut(ijk, direction):
             return None
         return _outermost(self.to_ras(ijk), np.array([0.0, 0.0, float(direction)]))
 
     def near(self, name: str, other: str) -> tuple[np.ndarray, np.ndarray]:
-        """RAS mm (n, 3) of a structure, and the distance (n,) of each voxel to another structure, mm."""
+        """Return the voxels of a structure, (n, 3) RAS mm, and their distances (n,), mm, from the structure `other`."""
         ijk, to = self.ijk(name), self.ijk(other)
         if len(ijk) < _LEAST_VOXELS or len(to) < _LEAST_VOXELS:
             return np.empty((0, 3)), np.empty(0)
@@ -96,7 +96,7 @@ class Outlines:
         return self.to_ras(ijk), far[k, j, i]
 
     def fork(self, ijk: np.ndarray) -> np.ndarray | None:
-        """Find the fork of a tube on the way down: (3,) RAS mm, midway between the nearest points of both branches."""
+        """Find where a tube divides into two branches, from top to bottom: (3,) RAS mm, midway between the branches."""
         if not len(ijk):
             return None
         low, size = ijk.min(0), np.ptp(ijk, axis=0) + 1
@@ -116,7 +116,7 @@ class Outlines:
         return None
 
     def _parts(self, picture: np.ndarray) -> list[np.ndarray]:
-        """Pixels (n, 2) of each part of a slice that is large enough, the largest first."""
+        """Return the pixels (n, 2) of each connected part of a slice, largest part first, without small parts."""
         found = sitk.RelabelComponent(sitk.ConnectedComponent(sitk.GetImageFromArray(picture), True))
         labels = sitk.GetArrayFromImage(found)
         parts = [np.argwhere(labels == n)[:, ::-1] for n in range(1, int(labels.max()) + 1)]
@@ -125,7 +125,7 @@ class Outlines:
 
 
 def derive_landmarks(labels: LabelMap) -> dict[str, np.ndarray]:
-    """Derive all points that a label map shows: (3,) RAS mm by name."""
+    """Derive all landmarks that a label map shows: name -> (3,) RAS mm."""
     outlines = Outlines(labels)
     found = {name: derive(outlines) for name, derive in DERIVATIONS.items()}
     return {name: point for name, point in found.items() if point is not None}
@@ -144,15 +144,15 @@ def _aortic_bifurcation(of: Outlines) -> np.ndarray | None:
 
 
 def _aortopulmonary_window(of: Outlines) -> np.ndarray | None:
-    """Below the underside of the arch, between the ascending and the descending aorta."""
+    """Find the point below the aortic arch, between the ascending and the descending aorta."""
     underside = of.fork(of.ijk("aorta"))
     return None if underside is None else underside - (0.0, 0.0, _WINDOW_MM)
 
 
 def _femoral_head(of: Outlines, side: str) -> np.ndarray | None:
-    """The middle of the sphere that fits the femur's surface in the joint, or of the mask of the head."""
+    """Find the middle of the femoral head: of its outline, or of a sphere fitted to the femur's surface at the hip."""
     head = of.ras(f"femoral_head_{side}")
-    if len(head) >= _LEAST_VOXELS:  # often drawn with a part of the neck
+    if len(head) >= _LEAST_VOXELS:  # an outline that includes the neck is too long
         return head.mean(axis=0) if np.ptp(head, axis=0).max() <= 2 * _HEAD_MM[1] else None
     ijk = of.ijk(f"femur_{side}")
     places, far = of.near(f"femur_{side}", f"hip_{side}")
@@ -171,7 +171,7 @@ def _femoral_head(of: Outlines, side: str) -> np.ndarray | None:
 
 
 def _pelvis_axes(of: Outlines) -> tuple[np.ndarray, np.ndarray] | None:
-    """Axes of the pelvis, (3, 3) unit vectors to its right, front and top as rows, and its middle (3,)."""
+    """Return the axes of the pelvis, (3, 3) rows to the right, front and top, of length 1, and its middle (3,)."""
     left, right = of.ras("hip_left"), of.ras("hip_right")
     if min(len(left), len(right)) < _LEAST_VOXELS:
         return None
@@ -183,7 +183,7 @@ def _pelvis_axes(of: Outlines) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def _iliac_spine(of: Outlines, side: str) -> np.ndarray | None:
-    """The front end of the upper half of the hip bone."""
+    """Find the front end of the upper half of the hip bone."""
     found, ijk = _pelvis_axes(of), of.ijk(f"hip_{side}")
     if found is None or of.cut(ijk, 1):
         return None
@@ -194,7 +194,7 @@ def _iliac_spine(of: Outlines, side: str) -> np.ndarray | None:
 
 
 def _promontory(of: Outlines) -> np.ndarray | None:
-    """The front end of the sacrum's upper half in the plane midway between the hip bones."""
+    """Find the front end of the sacrum's upper half, in the plane midway between the hip bones."""
     found, ijk = _pelvis_axes(of), of.ijk("sacrum")
     if found is None or len(ijk) < _LEAST_VOXELS or of.cut(ijk, 1):
         return None
@@ -206,13 +206,13 @@ def _promontory(of: Outlines) -> np.ndarray | None:
 
 
 def _origin(of: Outlines, name: str) -> np.ndarray | None:
-    """Where an artery leaves the aorta."""
+    """Find the place where an artery leaves the aorta."""
     places, far = of.near(name, "aorta")
     return places[far <= far.min() + _TOUCH_MM].mean(axis=0) if len(places) and far.min() <= _TOUCH_MM else None
 
 
 def _splenic_hilum(of: Outlines) -> np.ndarray | None:
-    """The part of the spleen's surface that is nearest to the splenic vein, or to the tail of the pancreas."""
+    """Find the middle of the part of the spleen that is nearest to the splenic vein or, if unknown, to the pancreas."""
     ijk = of.ijk("spleen")
     for name in ("splenic_vein", "pancreas"):
         places, far = of.near("spleen", name)
@@ -222,7 +222,7 @@ def _splenic_hilum(of: Outlines) -> np.ndarray | None:
 
 
 def _retrocrural(of: Outlines, outward: float) -> np.ndarray | None:
-    """Beside the aorta, in front of the body of T12."""
+    """Find the point next to the aorta, in front of the body of T12. outward: 1 for the right side, -1 for the left."""
     spine, aorta = of.ras("vertebrae_T12"), of.ras("aorta")
     if min(len(spine), len(aorta)) < _LEAST_VOXELS:
         return None
@@ -283,7 +283,7 @@ def _outermost(ras: np.ndarray, direction: np.ndarray) -> np.ndarray:
 
 
 def _filled(ijk: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """uint8 (k, j, i) of an array of this size i, j, k: 1 at voxels (n, 3)."""
+    """Make a mask, uint8 (k, j, i), that is 1 at the voxels (n, 3). size: i, j, k of the mask."""
     mask = np.zeros(tuple(size[::-1]), dtype=np.uint8)
     i, j, k = ijk.T
     mask[k, j, i] = 1
@@ -291,7 +291,7 @@ def _filled(ijk: np.ndarray, size: np.ndarray) -> np.ndarray:
 
 
 def _largest(ijk: np.ndarray) -> np.ndarray:
-    """The voxels (n, 3) of the largest connected part."""
+    """Return the voxels (n, 3) of the largest connected part."""
     low = ijk.min(0)
     image = sitk.GetImageFromArray(_filled(ijk - low, np.ptp(ijk, axis=0) + 1))
     labels = sitk.GetArrayFromImage(sitk.RelabelComponent(sitk.ConnectedComponent(image, True)))
@@ -300,7 +300,7 @@ def _largest(ijk: np.ndarray) -> np.ndarray:
 
 
 def _on_surface(ijk: np.ndarray) -> np.ndarray:
-    """(n,) bool: voxels (n, 3) with a face on something else."""
+    """For each voxel (n, 3): does it have a neighbour that is not among the voxels? (n,) bool."""
     low = ijk.min(0) - 1
     mask = _filled(ijk - low, np.ptp(ijk, axis=0) + 3)
     i, j, k = (ijk - low).T

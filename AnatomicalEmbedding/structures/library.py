@@ -1,7 +1,7 @@
-"""Libraries of structures: examples of many scans in one file, so that a user locates organs without any template.
+"""Structure libraries: examples from many scans in one file, so that users can locate structures without own examples.
 
-NAME.structures.safetensors holds, for each structure, the coordinates and descriptors of each example scan at its
-points, and its distances from the organs next to it: a kilobyte an example. Scans cannot be reconstructed from it.
+NAME.structures.safetensors holds the examples of each structure: coordinates and descriptors at the points of the
+structure, and distances from near organs. An example takes 1 kB. Scans cannot be reconstructed from a library.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SUFFIX = ".structures.safetensors"
 FORMAT_VERSION = 1
 _LARGEST_COORDINATE_MM = 1e6
 _METADATA_KEY = "anatomical_structures"
-_COLUMNS = 8  # of an organ near an example: number of its name, overlap, six distances
+_COLUMNS = 8  # values of an organ near an example: number of the organ's name, overlap, six distances
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,10 +35,10 @@ class StructureLibrary:
 
     Args:
         weights_hash: SHA-256 of the weights.
-        examples: by structure.
-        effort: of matching that the examples support.
-        margins: of boxes by this library, or None.
-        example_margins: of boxes by a few examples of a user's own, or None.
+        examples: name of structure -> examples.
+        effort: effort of matching for which the examples were made.
+        margins: margins for boxes found with this library, or None.
+        example_margins: margins for boxes found from a few examples of a user, or None.
         about: origin of the library.
     """
 
@@ -50,7 +50,7 @@ class StructureLibrary:
     about: dict = field(default_factory=dict)
 
     def save(self, path: str | Path) -> None:
-        """Write one file, complete or not at all. Raises WeightsError when it cannot be written."""
+        """Write one file, complete or not at all. Raises WeightsError if the file cannot be written."""
         tensors, index = {}, {}
         organs = sorted({organ.name for of in self.examples.values() for example in of for organ in example.organs})
         for number, (name, examples) in enumerate(sorted(self.examples.items())):
@@ -80,7 +80,7 @@ class StructureLibrary:
 
     @classmethod
     def load(cls, path: str | Path) -> StructureLibrary:
-        """Read a file written by `save`. Raises WeightsError where it is not a library, damaged, or newer."""
+        """Read a file written by `save`. Raises WeightsError if it is not a library, damaged, or of a newer version."""
         if not Path(path).is_file():
             raise WeightsError(f"{path}: no such file; give the path of a structure library.")
         try:
@@ -128,7 +128,7 @@ def _read(tensors: dict[str, torch.Tensor], key: str, scan: str, weights_hash: s
 
 
 def shipped_library(weights_hash: str) -> StructureLibrary | None:
-    """Read the shipped library for the weights with this hash; None where there is no such library."""
+    """Read the shipped library for the weights with this SHA-256; None if no such library ships."""
     for path in sorted(resource("Structures").glob("*" + SUFFIX)):
         found = StructureLibrary.load(path)
         if found.weights_hash == weights_hash:

@@ -1,9 +1,9 @@
-"""Locates boxes of structures by a few examples (Goncharov 2024, section 2.3).
+"""Locates boxes of structures from a few examples (Goncharov 2024, section 2.3).
 
-The paper matches the six extreme points of an example and takes the box of the answers, the mean over the examples.
-Here further points inside the example's box are matched as well, and an affine function fitted robustly to all answers
-gives the six sides: a single extreme point is often ambiguous. Examples are combined by
-the median of each side. Where the network sees the organ, its own box takes part (`organ_evidence`).
+The paper matches the six extreme points of each example, takes the box around the answers, and averages the boxes of
+all examples. But a single extreme point is often ambiguous. So we also match points inside the example's box, and
+compute the six sides by an affine function that is fitted robustly to all answers. Each side of the result is the
+median over the examples. If the organ head finds the organ, the organ's box is also used (`organ_evidence`).
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from ..scan.boxes import SIDES
 from ..scan.geometry import bounds_of, transform_points
 from .organ_evidence import NearOrgan, near_organs, sides_by_organ
 
-_INNER_SHARE = 0.7  # of the box's half size, where its inner points lie
-_FEWEST_POINTS = 4  # with an answer, for an affine function
+_INNER_SHARE = 0.7  # distance of the inner points from the box's middle, as a share of its half size
+_FEWEST_POINTS = 4  # least number of points with an answer for the fit
 _ROUNDS = 5
 _SLOPE_MM = 14.0  # keeps the displacement uniform where points lie this close together
 _KNEE_MM = 3.0
 _EXPECTED_MM = (2.0, 60.0)
 _DISAGREES_MM = 15.0
-_DISAGREES_TIMES = 3.0  # times the usual distance of the others' boxes
+_DISAGREES_TIMES = 3.0  # multiple of the usual distance of the other examples' boxes from their median
 
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """A structure marked in one scan, kept without the scan.
+    """A structure that was marked in one scan. The scan itself is not stored.
 
     Args:
-        scan: its name.
-        box_ras: (2, 3) RAS mm in that scan.
-        points_ras: (p, 3) RAS mm, the points to match; the first six belong to the SIDES.
+        scan: name of the scan.
+        box_ras: (2, 3) RAS mm in the scan.
+        points_ras: (p, 3) RAS mm, the points to match; the first six are the extreme points, in the order of SIDES.
         query: values of the scan's map at the points.
-        organs: organs of the network that overlap with the structure.
+        organs: organs, found by the organ head, that overlap with the structure.
     """
 
     scan: str
@@ -58,13 +58,13 @@ class Located:
 
     Args:
         box_ras: (2, 3) RAS mm, not clipped to the scan.
-        sigma_mm: (6,) likely error of each of its SIDES.
-        present: 0 to 1, share of its points in the target; at 0 the box is the expected place outside the scan.
-        cut: SIDES beyond the scan's edge.
+        sigma_mm: (6,) likely error of each of the SIDES.
+        present: 0 to 1, share of the structure's points in the target. With 0, `box_ras` is a guess outside the scan.
+        cut: SIDES that lie beyond the scan's edge.
         remarks: sentences about examples that disagree.
-        near: SIDES that may lie beyond the scan's edge, by their likely error.
+        near: SIDES inside the scan that, with their likely error, may lie beyond the scan's edge.
         scan_ras: (2, 3) RAS mm, the box of the scan.
-        levels: "L3 or L4", for a vertebra, disc or rib that may be one level off; else "".
+        levels: the two possible levels, "L3 or L4", of a vertebra, disc or rib that may be one level off; else "".
     """
 
     name: str
@@ -78,12 +78,12 @@ class Located:
     levels: str = ""
 
     def in_scan(self, box_ras: np.ndarray) -> np.ndarray:
-        """Clip a box (2, 3) RAS mm to the scan; a box outside the scan has no volume then."""
+        """Clip a box (2, 3) RAS mm to the scan. A box outside the scan gets volume 0."""
         return np.clip(box_ras, *self.scan_ras)
 
     @property
     def status(self) -> str:
-        """ "whole", "cut", "absent", or "uncertain": perhaps cut, outside its box, or of the next level."""
+        """ "whole", "cut", "absent" or "uncertain": the structure may be cut, exceed the box, or be another level."""
         low, high = self.in_scan(self.box_ras)
         present = self.present if (high > low).all() else 0.0
         error_share = self.sigma_mm.max() / max((self.box_ras[1] - self.box_ras[0]).min(), 1e-6)
@@ -96,8 +96,8 @@ def make_example(
     """Make an example from a box (2, 3) RAS mm.
 
     Args:
-        extremes_ras: (6, 3) RAS mm, points of the structure that touch the SIDES, where known.
-        effort: of matching that the example is for.
+        extremes_ras: (6, 3) RAS mm, points of the structure on each of the SIDES; default: the middles of the SIDES.
+        effort: effort of matching for which the example is made.
 
     Raises:
         PointsError: the box has no volume, or lies mostly outside the scan.
@@ -121,7 +121,7 @@ def make_example(
 
 
 def held_in(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
-    """Move points (n, 3) RAS mm that lie outside the scan to its border."""
+    """Move points (n, 3) RAS mm that lie outside the scan to the scan's border."""
     ijk = transform_points(np.linalg.inv(embedding.scan_to_ras), points_ras)
     return transform_points(embedding.scan_to_ras, np.clip(ijk, -0.49, np.array(embedding.scan_shape[::-1]) - 0.51))
 
@@ -129,9 +129,9 @@ def held_in(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
 def locate(
     structures: Mapping[str, Sequence[Example]], target: EmbeddingMap, effort: str = "standard"
 ) -> dict[str, Located]:
-    """The box of each structure, given by its examples, in one target; all in one batch.
+    """Locate structures in one target, all in one batch. structures: name -> examples.
 
-    Raises PointsError for a structure without example, and as `matching.match.match_query`.
+    Raises PointsError for a structure without examples, and the errors of `matching.match.match_query`.
     """
     for name, examples in structures.items():
         if not examples:
@@ -153,7 +153,7 @@ def locate(
 
 
 def _trust(answers: Matches) -> np.ndarray:
-    """(n, 2) weight of each answer, 0 where the point is absent, and its expected error, mm."""
+    """Return (n, 2) for each answer: its weight, 0 if the point is absent, and its expected error, mm."""
     if answers.status is None:
         expected = np.full(len(answers.score), 10.0)
         return np.stack([np.ones(len(expected)), expected], axis=1)
@@ -162,7 +162,7 @@ def _trust(answers: Matches) -> np.ndarray:
 
 
 def _sides(example: Example, places: np.ndarray, trust: np.ndarray) -> np.ndarray:
-    """(6,) SIDES in the target by one example: its sides moved by an affine function fitted to the answers."""
+    """Compute the SIDES (6,) in the target from one example, by an affine function fitted to the answers."""
     points, middle = example.points_ras, example.points_ras.mean(axis=0)
     weight = trust[:, 0] if (trust[:, 0] > 0).sum() >= _FEWEST_POINTS else 1 / trust[:, 1] ** 2
     weight = weight / weight.sum()
@@ -176,11 +176,11 @@ def _sides(example: Example, places: np.ndarray, trust: np.ndarray) -> np.ndarra
         left = np.linalg.norm(moved - design @ fit, axis=1)
         robust = weight / (1 + (left / max(float(np.median(left)), _KNEE_MM)) ** 2)
     extremes = points[:6] + design[:6] @ fit
-    beyond = example.box_ras.ravel() - points[:6].ravel()[_OWN_AXIS]  # half a voxel for masks
+    beyond = example.box_ras.ravel() - points[:6].ravel()[_OWN_AXIS]  # half a voxel for label maps
     return extremes.ravel()[_OWN_AXIS] + beyond
 
 
-_OWN_AXIS = np.arange(6) * 3 + np.arange(6) % 3  # of point n, the axis that its side is perpendicular to
+_OWN_AXIS = np.arange(6) * 3 + np.arange(6) % 3  # for each point n, the coordinate that its side determines
 
 
 def _combined(
@@ -211,7 +211,7 @@ def _combined(
 
 
 def _doubtful_levels(name: str, box: np.ndarray, target: EmbeddingMap) -> str:
-    """The two levels of a vertebra, disc or rib that may be one level off, else ""."""
+    """Return the two possible levels of a vertebra, disc or rib that may be one level off, else ""."""
     level, middle = level_of(name), box.mean(axis=0)
     if level is None or not target.provenance.metric or is_counted(level, middle[2], spine_ends(target)):
         return ""
@@ -219,7 +219,7 @@ def _doubtful_levels(name: str, box: np.ndarray, target: EmbeddingMap) -> str:
 
 
 def _disagreements(sides: np.ndarray) -> tuple[str, ...]:
-    """A sentence for each example whose box lies much further from the others' than theirs do."""
+    """Write a sentence for each example whose box lies unusually far from the boxes of the other examples."""
     if len(sides) < 3:
         return ()
     middles = sides.reshape(-1, 2, 3).mean(axis=1)

@@ -1,8 +1,8 @@
-"""Margins with a stated recall: the growth of boxes that makes them hold a given share of their structures.
+"""Margins: how far the sides of a box are moved outward, so that the box holds a given share of its structure.
 
-Conformal risk control (Angelopoulos 2022, theorem 1): from boxes with known truth in other scans.
-The margin of a side is a multiple of its likely error: the expected error of matching, times the ratio of true to
-expected error of this side, learned over all structures and, where possible, for each.
+Margins are learned from boxes with known truth, by conformal risk control (Angelopoulos 2022, theorem 1). The margin of
+a side is a multiple of the side's likely error. The likely error is the expected error of matching, multiplied by the
+ratio of true to expected error. This ratio is learned for all structures together and, where possible, for each.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from ..scan.boxes import OUTWARD, grown
 from .locating import Example, Located, locate
 
 TIMES = np.round(np.arange(0.0, 30.01, 0.1), 1)
-_DOUBT = 4.0  # weight, in boxes, of the ratio of all structures against that of one
+_DOUBT = 4.0  # the ratio of all structures counts like this many boxes of one structure
 _COMMON = ""
 
 
 @dataclass(frozen=True, eq=False)
 class KnownBox:
-    """A located structure whose truth is known.
+    """A located structure whose true box is known.
 
     Args:
-        truth_ras: (2, 3) RAS mm, its box.
-        points_ras: (n, 3) RAS mm, some of its points.
-        patient: of the target.
+        truth_ras: (2, 3) RAS mm, true box of the structure.
+        points_ras: (n, 3) RAS mm, some points of the structure.
+        patient: patient of the target.
         real: whether the target is a real scan, not a synthetic one.
     """
 
@@ -46,10 +46,10 @@ class Margins:
     """How far to move the sides of boxes outward for a stated recall.
 
     Args:
-        recall: (len(TIMES),) mean share of a structure in its box, whose sides are moved by TIMES their likely error;
-            of real and synthetic scans, the smaller one.
+        recall: (len(TIMES),) mean share of a structure in its box, if the sides are moved by TIMES the likely error. It
+            is computed for real and for synthetic scans, and the smaller share is used.
         boxes: number of boxes with known truth.
-        scales: (6,) true over likely error of each side, by structure; "" for all other structures.
+        scales: name of structure -> (6,) ratio of true to expected error of each side; "" for all other structures.
     """
 
     recall: np.ndarray
@@ -57,9 +57,9 @@ class Margins:
     scales: dict[str, np.ndarray] = field(default_factory=dict)
 
     def times_for(self, recall: float) -> float:
-        """The least growth with this expected recall in a new scan.
+        """Return the smallest of TIMES that gives this expected recall in a new scan.
 
-        Raises AnatomicalEmbeddingError where the boxes are too few for so high a recall, or it is never reached.
+        Raises AnatomicalEmbeddingError if the recall cannot be guaranteed with so few boxes, or is never reached.
         """
         if not 0 < recall < 1:
             raise AnatomicalEmbeddingError(f"recall {recall}: give a share between 0 and 1, such as 0.99.")
@@ -72,15 +72,15 @@ class Margins:
         return float(TIMES[enough[0]])
 
     def margins_mm(self, located: Located, recall: float) -> np.ndarray:
-        """Margins (6,), mm, of the sides of a box for an expected recall."""
+        """Compute the margins (6,), mm, of the sides of a box for an expected recall."""
         return self.times_for(recall) * _likely(located, self.scales)
 
     def box(self, located: Located, recall: float) -> np.ndarray:
-        """The box (2, 3) RAS mm with these margins, as far as it lies in the scan."""
+        """Add margins to a box and clip it to the scan: (2, 3) RAS mm."""
         return located.in_scan(grown(located.box_ras, self.margins_mm(located, recall)))
 
     def adapted(self, known: Sequence[KnownBox]) -> Margins:
-        """Margins with scales learned from a user's own examples, each located by the others."""
+        """Learn scales from a user's examples, each located from the other examples. Returns new margins."""
         if not known:
             return self
         off, names = _errors(known), np.array([box.located.name for box in known])
@@ -88,13 +88,13 @@ class Margins:
         return Margins(self.recall, self.boxes, self.scales | own)
 
     def to_dict(self) -> dict:
-        """As plain values for a file."""
+        """Convert to JSON values for a file."""
         scales = {name: np.round(scale, 3).tolist() for name, scale in self.scales.items()}
         return {"recall": np.round(self.recall, 5).tolist(), "boxes": self.boxes, "scales": scales}
 
     @classmethod
     def from_dict(cls, values: dict) -> Margins:
-        """Read values of `to_dict`. Raises WeightsError for other values."""
+        """Make margins from the result of `to_dict`. Raises WeightsError for other values."""
         try:
             recall = np.array(values["recall"], dtype=np.float64)
             scales = {
@@ -109,11 +109,10 @@ class Margins:
 
 
 def learn_margins(known: Sequence[KnownBox], by_structure: bool) -> Margins:
-    """Margins from boxes with known truth.
+    """Learn margins from boxes with known truth. Raises AnatomicalEmbeddingError if there is no box.
 
-    by_structure: also learn scales for each structure of real scans; each patient's boxes are then judged by scales of
-    the other patients. Scales are learned from real scans if there are any, as synthetic patients are easier. Raises
-    AnatomicalEmbeddingError for no box.
+    Scales are learned from real scans if there are any, because synthetic patients are easier. by_structure: also learn
+    scales for each structure; the recall of a patient's boxes is then measured with the scales of the other patients.
     """
     if not known:
         raise AnatomicalEmbeddingError("no box with known truth was given; margins cannot be learned.")
@@ -135,7 +134,7 @@ def learn_margins(known: Sequence[KnownBox], by_structure: bool) -> Margins:
 
 
 def located_by_others(marked: Mapping[str, Sequence[tuple[Example, EmbeddingMap]]]) -> list[KnownBox]:
-    """Locate each of a user's examples by the others of its structure, where a structure has three or more."""
+    """Locate each example from the other examples of its structure, for structures with three or more examples."""
     known = []
     for name, of in marked.items():
         for n, (example, embedding) in enumerate(of if len(of) > 2 else ()):
@@ -146,7 +145,7 @@ def located_by_others(marked: Mapping[str, Sequence[tuple[Example, EmbeddingMap]
 
 
 def _scales(off: np.ndarray, names: np.ndarray, by_structure: bool) -> dict[str, np.ndarray]:
-    """Root mean square of (n, 6) errors in units of the likely one: of all, and of each structure shrunk towards it."""
+    """Compute the root mean square (6,) of relative errors `off` (n, 6), for all structures and for each structure."""
     common = np.sqrt((off**2).mean(axis=0))
     scales = {_COMMON: common}
     for name in np.unique(names) if by_structure else ():
@@ -155,12 +154,12 @@ def _scales(off: np.ndarray, names: np.ndarray, by_structure: bool) -> dict[str,
 
 
 def _shrunk(off: np.ndarray, common: np.ndarray) -> np.ndarray:
-    """(6,) root mean square of errors (n, 6), shrunk towards that of all, the more the smaller n is."""
+    """Compute the root mean square (6,) of errors (n, 6). The smaller n is, the closer the result is to `common`."""
     return np.sqrt(((off**2).sum(axis=0) + _DOUBT * common**2) / (len(off) + _DOUBT))
 
 
 def _errors(known: Sequence[KnownBox]) -> np.ndarray:
-    """(n, 6) how far each side is off, outward where the box is too small, in units of its likely error."""
+    """Compute the error (n, 6) of each side divided by its expected error; positive where the box is too small."""
     return np.array([(box.truth_ras - box.located.box_ras).ravel() * OUTWARD / box.located.sigma_mm for box in known])
 
 
@@ -169,7 +168,7 @@ def _likely(located: Located, scales: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def _recall(known: KnownBox, scales: dict[str, np.ndarray]) -> np.ndarray:
-    """(len(TIMES),) share of a structure's points in its box, grown by each of TIMES."""
+    """Measure the share (len(TIMES),) of a structure's points in its box, with the margins of each of TIMES."""
     low, high = known.located.box_ras
     beyond = np.concatenate([low - known.points_ras, known.points_ras - high], axis=1)
     needed = np.sort((beyond / _likely(known.located, scales)).max(axis=1))

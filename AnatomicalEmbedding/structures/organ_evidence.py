@@ -1,7 +1,7 @@
-"""Places the sides of a structure by the box of the organ that it belongs to.
+"""Places the sides of a structure by the box of an organ that overlaps with the structure.
 
-A user's "liver" is drawn a little larger or smaller than the network's, or is a part of it. How far its sides lie from
-the organ's is read from the examples, and added to the organ's sides in the target.
+A user's "liver" may be a little larger or smaller than the organ head's liver, or a part of it. The distances between
+the sides of structure and organ are read from the examples and added to the organ's sides in the target.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,19 +13,19 @@ from ..scan.boxes import intersection_over_union
 
 _MOST_ORGANS = 3
 _LEAST_OVERLAP = 0.05
-_LEAST_MEAN_OVERLAP = 0.35  # mean over the examples, below which the organ does not place the structure
-_USUAL_MM = 10.0  # error of a side by an organ, as if seen in so many examples
-_USUAL_COUNT = 2.0
-_AT_EDGE_CELLS = 1.0  # an organ's side so near to the scan's edge may be where the scan ends
+_LEAST_MEAN_OVERLAP = 0.35  # an organ with a smaller mean overlap over the examples is not used
+_USUAL_MM = 10.0  # assumed error of a side that is placed by an organ
+_USUAL_COUNT = 2.0  # the assumed error counts like this many examples
+_AT_EDGE_CELLS = 1.0  # if a side of an organ is closer to the scan's edge, the scan may cut the organ there
 
 
 @dataclass(frozen=True, eq=False)
 class NearOrgan:
-    """An organ whose box overlaps with that of a structure.
+    """An organ whose box overlaps with the box of a structure.
 
     Args:
         overlap: intersection over union of both boxes.
-        offset_mm: (6,) the structure's SIDES less the organ's.
+        offset_mm: (6,) SIDES of the structure minus SIDES of the organ.
     """
 
     name: str
@@ -34,7 +34,7 @@ class NearOrgan:
 
 
 def near_organs(box_ras: np.ndarray, organ_boxes: Mapping[str, np.ndarray]) -> tuple[NearOrgan, ...]:
-    """Find the organs that overlap most with a box (2, 3) RAS mm, the best first. organ_boxes: see `EmbeddingMap`."""
+    """Find the organs that overlap most with a box (2, 3) RAS mm, best first. organ_boxes: see `EmbeddingMap`."""
     every = [
         NearOrgan(name, intersection_over_union(box_ras, organ), (box_ras - organ).ravel())
         for name, organ in organ_boxes.items()
@@ -49,16 +49,16 @@ def sides_by_organ(
     bounds_ras: np.ndarray,
     cell_mm: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Place a structure in a target by the organ next to it.
+    """Place a structure in a target by the organ that overlaps most with the structure.
 
     Args:
-        near: of each example, by `near_organs`.
-        organ_boxes: of the target.
-        bounds_ras: (2, 3) RAS mm, box of its scan.
-        cell_mm: (3,) size of its cells.
+        near: for each example, the result of `near_organs`.
+        organ_boxes: organ boxes of the target's map.
+        bounds_ras: (2, 3) RAS mm, box of the target scan.
+        cell_mm: (3,) size of a cell of the target's map.
 
     Returns:
-        SIDES (6,), RAS mm, and the inverse of their squared errors; None where no organ helps.
+        SIDES (6,), RAS mm, and the inverse of their squared errors (6,); None if no organ overlaps enough.
     """
     overlaps: dict[str, float] = {}
     for organ in (organ for of in near for organ in of):

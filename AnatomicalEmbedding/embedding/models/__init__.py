@@ -1,1 +1,1 @@
-"""Networks, and the registry of weights."""
+"""The networks, and reading and writing of weights."""

@@ -1,4 +1,4 @@
-"""A small network that recognises mirrored scans; its outputs for a scan and its mirror image are opposite."""
+"""A small network that recognises mirrored scans. Mirroring a scan changes the sign of the network's output."""
 
 import torch
 import torch.nn.functional as F
@@ -7,14 +7,14 @@ from torch import nn
 from .convolution import Convolution
 
 _CHANNELS = 2  # mean and standard deviation of the image in a cell
-STRIDE = 4  # of the last layer; inputs are padded to multiples of it
-AXES = (4, 3, 2)  # of a batch, along R, A and S
+STRIDE = 4  # stride of the last layer; inputs are padded to multiples of this
+AXES = (4, 3, 2)  # the axes of a batch along R, A and S
 
 
 class MirrorNetwork(nn.Module):
-    """Log odds that left and right, back and front, feet and head are as stored; the mean over a few members.
+    """Gives the log odds that a scan is stored correctly along R, A and S: the mean over some networks (members).
 
-    widths: channels of each member's three parts.
+    widths: number of channels in the three parts of each member.
     """
 
     def __init__(self, widths: tuple[int, int, int] = (16, 32, 64), members: int = 1) -> None:
@@ -22,9 +22,9 @@ class MirrorNetwork(nn.Module):
         self.members = nn.ModuleList(_member(*widths) for _ in range(members))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(b, 3) along R, A, S.
+        """Compute log odds (b, 3) along R, A, S.
 
-        x: (b, 3, k, j, i) in cells of about 12 mm: the image's mean and standard deviation, and the body's share; k, j
+        x: (b, 3, k, j, i) in cells of about 12 mm: mean and standard deviation of the image, and share of body. k, j
         and i are multiples of STRIDE.
         """
         turned = [x, *(x.flip(axis) for axis in AXES)]
@@ -32,7 +32,7 @@ class MirrorNetwork(nn.Module):
 
     @staticmethod
     def _of_member(member: nn.Module, turned: list[torch.Tensor]) -> torch.Tensor:
-        """Log odds by one member: its output for the scan less its output for each mirror image."""
+        """Compute the log odds of one member: its output for the scan minus its output for each mirror image."""
         seen = torch.cat(turned)
         weight = F.avg_pool3d(seen[:, _CHANNELS:], STRIDE)
         mean = (member(seen[:, :_CHANNELS]) * weight).sum((2, 3, 4)) / weight.sum((2, 3, 4)).clamp_min(1e-3)

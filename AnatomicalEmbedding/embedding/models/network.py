@@ -1,8 +1,9 @@
 """The network and its heads: coordinate (Goncharov 2024, section 2.1), global and local descriptor (Yan 2022), organs.
 
-Body: strided stem and 3-D U-Net on the stride-4 grid. The coordinate is read from its finest level, the global
-descriptor from the level above (wide context, coarse), the local one from the finest level joined with the image at
-stride 2 (fine detail with context). The organ head reads all of them.
+All heads share a strided stem and a 3-D U-Net on the stride-4 grid. The coordinate is computed from the finest level of
+the U-Net. The global descriptor is computed from the next coarser level and has a wide context. The local descriptor is
+computed from the finest level and from the image at stride 2, and shows fine detail. The organ head reads the image,
+both levels, the coordinate and the local descriptor.
 """
 
 from collections.abc import Callable
@@ -27,17 +28,17 @@ LOCAL_STRIDE = 2
 _MOST_CHANNELS = 4096
 _LARGEST_KNOT = 1e6
 _LEAST_LENGTH = 1e-12
-_RIM_CELLS = 3  # as far as the organ head sees, and one that is interpolated from
+_RIM_CELLS = 3  # two cells that the organ head sees around a cell, and one for interpolation
 DESCRIPTOR_HEADS = ("global_", "local")  # names of the modules
 OPTIONAL_HEADS = (*DESCRIPTOR_HEADS, "organs")
 
 
 class Features(NamedTuple):
-    """The network's output for a volume; None for a head that it does not have. Descriptors have unit length.
+    """The network's output for a volume; None for a head that the network does not have. Descriptors have length 1.
 
     coordinate: (b, 3, k/4, j/4, i/4), channels along R, A, S in units of `unit_mm`. global_: (b, g, k/8, j/8, i/8),
-    rounded up. local: (b, l, k/2, j/2, i/2), float16 at inference. organs: (b, n, k/4, j/4, i/4) share of the cell that
-    each organ takes; in training (b, 1 + n, ...) logits, everything else first.
+    sizes rounded up. local: (b, l, k/2, j/2, i/2), float16 at inference. organs: (b, n, k/4, j/4, i/4) share of each
+    cell that each organ fills; in training (b, 1 + n, ...) logits, where channel 0 is "no organ".
     """
 
     coordinate: torch.Tensor | None = None
@@ -52,16 +53,17 @@ class NetworkSpec:
 
     Args:
         widths: channels of the U-Net levels (two or more), finest (stride 4) first.
-        spacing_mm: (x, y, z) of the working grid that the network was trained on.
-        hu_knots, level_knots: piecewise-linear map from HU to network input; constant outside.
-        unit_mm: mm in one unit of the output; None: the output has no metric unit (recipes of papers).
-        frame: "body": coordinates of the common body; "scan": their origin differs from scan to scan.
-        normalise_output: batch normalisation without affine parameters on the output, as in the paper.
-        scales: inference averages the coordinate over the scan magnified by these factors.
+        spacing_mm: (x, y, z) spacing of the working grid with which the network was trained.
+        hu_knots, level_knots: piecewise-linear map from HU to network input; constant beyond the first and last knot.
+        unit_mm: mm in one unit of the coordinate; None if the coordinate has no metric unit (recipes of papers).
+        frame: "body" for coordinates of the common body; "scan" if the origin differs from scan to scan.
+        normalise_output: whether the coordinate passes a batch normalisation without affine parameters (as the paper).
+        scales: inference magnifies the scan by each of these factors and averages the coordinates.
         coordinates: whether the network has a coordinate head.
-        global_channels, local_channels: of the descriptors; 0: no such head.
-        organs: names that the organ head was trained with; empty: no head. It needs coordinates and local descriptors.
-        organ_channels: further channels of the local descriptor, a code of the organs at its place; 0: none.
+        global_channels, local_channels: number of channels of the descriptors; 0 for no such head.
+        organs: names of the organs of the organ head; empty for no organ head. This head needs coordinates and local
+            descriptors.
+        organ_channels: number of channels, added to the local descriptor, that encode the organs at a place; may be 0.
     """
 
     widths: tuple[int, ...] = (24, 64, 128, 256)
@@ -80,7 +82,7 @@ class NetworkSpec:
 
     @classmethod
     def from_dict(cls, values: dict) -> "NetworkSpec":
-        """Raises ValueError or TypeError for values that no network can have."""
+        """Make a spec from its fields. Raises ValueError or TypeError for values that no network can have."""
         check_fields(cls, values)
         fields: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
         spec = cls(**fields)
@@ -102,7 +104,7 @@ class NetworkSpec:
 
 
 class EmbeddingNetwork(nn.Module):
-    """Volume -> Features. forward: (b, 1, k, j, i) network input with k, j, i multiples of `size_step`."""
+    """Computes `Features` from network input (b, 1, k, j, i), where k, j, i are multiples of `size_step`."""
 
     stride = STRIDE
     size_step = STRIDE
@@ -142,17 +144,17 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def lattice(self) -> int:
-        """Total stride in voxels: shifting the input by multiples of it shifts the output exactly."""
+        """Total stride in voxels. Shifting the input by a multiple of the total stride shifts the output exactly."""
         return STRIDE * 2 ** (len(self.spec.widths) - 1)
 
     @property
     def fixed_bytes_per_voxel(self) -> float:
-        """Memory per input voxel that slabs do not reduce: grids, input and the coarser levels."""
+        """Memory, bytes per input voxel, that slabs do not reduce: grids, input and the coarser levels."""
         return 16.0 + 4.0 * 8 * self.spec.widths[1] / (2 * STRIDE) ** 3
 
     @property
     def descriptor_bytes_per_voxel(self) -> float:
-        """Further memory of the local descriptor, in slabs too."""
+        """Additional memory of the local descriptor and the organs, bytes per input voxel, with or without slabs."""
         channels = self.spec.local_channels
         local = 4 * self.spec.widths[0] + 3 * channels + 2 * self.spec.organ_channels if channels else 0
         organs = OrganHead.channels_at_once(channels) if self.spec.organs else 0
@@ -160,19 +162,19 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def bytes_per_voxel(self) -> float:
-        """Peak memory per input voxel of the coordinates of a whole volume; descriptors need more.
+        """Peak memory, bytes per input voxel, to compute coordinates without slabs; descriptors need more.
 
-        Beyond the fixed bytes these are the finest level's activations, which can be computed in slabs.
+        It is the sum of the fixed bytes and of the activations of the finest level, which slabs can reduce.
         """
         return self.fixed_bytes_per_voxel + 4.0 * 8 * self.spec.widths[0] / STRIDE**3
 
     def prepare(self, hu: torch.Tensor) -> torch.Tensor:
-        """HU (k, j, i) -> network input (1, k, j, i); air is 0, so padding with zeros is padding with air."""
+        """Convert HU (k, j, i) to network input (1, k, j, i). Air becomes 0, so padding with zeros adds air."""
         return piecewise_linear(hu, self.spec.hu_knots, self.spec.level_knots)[None]
 
     @property
     def reach_cells(self) -> int:
-        """How far, in stride-4 cells, the last level and the heads see beyond a cell; even."""
+        """How many stride-4 cells around a cell the last level and the heads depend on; an even number."""
         return 6 if self.spec.organs else 4 if self.spec.local_channels else 2
 
     def forward(self, x: torch.Tensor, descriptors: bool = True) -> Features:
@@ -182,11 +184,11 @@ class EmbeddingNetwork(nn.Module):
         return found._replace(global_=self.describe(coarse)) if descriptors else found
 
     def fine(self, x: torch.Tensor) -> torch.Tensor:
-        """Features of the finest level on the way down."""
+        """Compute the features of the finest level on the way down (encoder)."""
         return self.encoder[0](self.stem(x))
 
     def coarse(self, pooled: torch.Tensor) -> torch.Tensor:
-        """All coarser levels, down and up again: (b, c, ...) at twice the stride."""
+        """Compute all coarser levels, down and up again. Returns (b, c, ...) at twice the stride."""
         x, skips = pooled, []
         for level, block in enumerate(self.encoder[1:]):
             x = block(x if level == 0 else self.pool(x))
@@ -197,21 +199,21 @@ class EmbeddingNetwork(nn.Module):
         return x
 
     def describe(self, coarse: torch.Tensor) -> torch.Tensor | None:
-        """The global descriptor."""
+        """Compute the global descriptor, or None if the network has none."""
         if not self.spec.global_channels:
             return None
         return _UnitLength.apply(_in_safe_precision(self.global_, coarse).float())
 
     def finish_body(self, coarse: torch.Tensor, fine: torch.Tensor) -> torch.Tensor:
-        """Features of the finest level on the way up."""
+        """Compute the features of the finest level on the way up (decoder)."""
         return self.decoder[-1](_join(self.up[-1](coarse), fine))
 
     def finish(self, coarse: torch.Tensor, fine: torch.Tensor, x: torch.Tensor, descriptors: bool = True) -> Features:
-        """The finest level on the way up: the coordinate, the local descriptor and the organs."""
+        """Compute the finest level on the way up, then coordinate, local descriptor and organs."""
         up = self.finish_body(coarse, fine)
         coordinate = None
         if self.spec.coordinates:
-            with _full_precision(x):  # half floats hold 800 mm to half a mm only
+            with _full_precision(x):  # float16 would round a coordinate of 800 mm to half a mm
                 coordinate = self.output_norm(self.coordinate(up.float()))
         if not descriptors or not self.spec.local_channels:
             return Features(coordinate)
@@ -232,7 +234,7 @@ class EmbeddingNetwork(nn.Module):
 
 
 class _LocalHead(nn.Module):
-    """Local descriptor at stride 2: the image's own detail, joined with the U-Net's features of the place."""
+    """Computes the local descriptor at stride 2 from the image and from the U-Net's features at the same place."""
 
     def __init__(self, width: int, channels: int):
         super().__init__()
@@ -253,27 +255,27 @@ class _LocalHead(nn.Module):
         )
 
     def forward(self, x: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
-        """x: (b, 1, k, j, i) network input. up: (b, w, k/4, j/4, i/4) finest level."""
+        """Compute the descriptor. x: (b, 1, k, j, i) network input. up: (b, w, k/4, j/4, i/4) finest level."""
         return _UnitLength.apply(self.mix(self.stem(x) + self.up(up)).float())
 
 
 class _Content:
-    """The part of a scan that is not air, and some cells around it, in cells of stride 4.
+    """The box of cells of stride 4 that are not all air, and a rim of some cells around it.
 
-    Up to half of a scan on the lattice is air, where neither descriptors nor organs are needed.
+    Up to half of a working grid is air outside this box, where neither descriptors nor organs are needed.
     """
 
     def __init__(self, x: torch.Tensor, up: torch.Tensor) -> None:
-        """x: (b, 1, k, j, i) network input. up: (b, w, k/4, j/4, i/4)."""
+        """Find the box. x: (b, 1, k, j, i) network input. up: (b, w, k/4, j/4, i/4) finest level."""
         self.size = tuple(up.shape[2:])  # of the whole scan: k, j, i
         self.cells = [_filled(x, axis, cells) for axis, cells in enumerate(self.size, 2)]
 
     def cut(self, whole: torch.Tensor) -> torch.Tensor:
-        """Cut this part out of a map of the scan, of any stride."""
+        """Cut this part out of a tensor (..., k, j, i) of the whole scan, of any stride."""
         return whole[self._where(whole.shape[2] // self.size[0])]
 
     def placed(self, part: torch.Tensor, layout: torch.memory_format = torch.contiguous_format) -> torch.Tensor:
-        """Put a map of this part into a map of the whole scan; zero elsewhere."""
+        """Put a tensor of this part into a tensor of the whole scan, with zeros elsewhere."""
         steps = part.shape[2] // (self.cells[0].stop - self.cells[0].start)
         size = (*part.shape[:2], *(n * steps for n in self.size))
         whole = torch.empty(size, dtype=part.dtype, device=part.device, memory_format=layout).zero_()
@@ -285,7 +287,7 @@ class _Content:
 
 
 def _filled(x: torch.Tensor, axis: int, cells: int) -> slice:
-    """Cells along an axis of x (b, 1, k, j, i) that are not all air, and some more on either side."""
+    """Find the range of cells along an axis of x (b, 1, k, j, i) that are not all air, plus a rim on both sides."""
     filled = (x != 0).flatten(0, 1).any(0).movedim(axis - 2, 0).flatten(1).any(1)
     where = torch.nonzero(filled).flatten()
     if not len(where):
@@ -295,13 +297,13 @@ def _filled(x: torch.Tensor, axis: int, cells: int) -> slice:
 
 
 def _join(upsampled: torch.Tensor, skip: torch.Tensor) -> torch.Tensor:
-    """Concatenate; where the level above had an odd size, the surplus of the upsampled map is cut."""
+    """Concatenate the channels of an upsampled level and of `skip`. If `skip` is smaller, the surplus is cut off."""
     k, j, i = skip.shape[2:]
     return torch.cat([upsampled[:, :, :k, :j, :i], skip], dim=1)
 
 
 def piecewise_linear(x: torch.Tensor, knots: tuple[float, ...], values: tuple[float, ...]) -> torch.Tensor:
-    """Continuous piecewise-linear function through (knots, values), constant beyond the ends."""
+    """Apply the piecewise-linear function through the points (knots, values). It is constant beyond the ends."""
     y = torch.full_like(x, values[0])
     for k0, k1, v0, v1 in zip(knots[:-1], knots[1:], values[:-1], values[1:], strict=True):
         y.add_(x.clamp(k0, k1).sub_(k0), alpha=(v1 - v0) / (k1 - k0))
@@ -324,7 +326,7 @@ class _DoubleConvolution(nn.Sequential):
 
 
 class _UnitLength(torch.autograd.Function):
-    """Vectors along dimension 1 divided by their length: as F.normalize, whose gradient takes five times as long."""
+    """Divides vectors along dimension 1 by their length. The gradient is five times faster than that of F.normalize."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
@@ -341,9 +343,9 @@ class _UnitLength(torch.autograd.Function):
 
 
 def _in_safe_precision(layer: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-    """Apply 3x3x3 convolutions; in full precision where reduced precision cannot be trusted.
+    """Apply 3x3x3 convolutions, in full precision where reduced precision gives wrong results.
 
-    oneDNN's bfloat16 weight gradient holds uninitialised memory where the input is two slices deep (torch 2.13).
+    On a CPU, the bfloat16 weight gradient of an input with two slices contains uninitialised memory (torch 2.13).
     """
     if x.device.type != "cpu" or x.shape[2] != 2:
         return layer(x)
@@ -352,6 +354,6 @@ def _in_safe_precision(layer: Callable[[torch.Tensor], torch.Tensor], x: torch.T
 
 
 def _full_precision(x: torch.Tensor) -> AbstractContextManager:
-    """Context without mixed precision, which some devices do not have."""
+    """Return a context without mixed precision. It does nothing on devices that have no mixed precision."""
     known = torch.amp.is_autocast_available(x.device.type)
     return torch.autocast(x.device.type, enabled=False) if known else nullcontext()

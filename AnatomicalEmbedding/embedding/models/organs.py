@@ -1,7 +1,7 @@
-"""The organ head: the share of each cell that each organ takes, and a code of it for the local descriptor.
+"""The organ head: the share of each cell that each organ fills, and a code of the organs for the local descriptor.
 
-Its inputs: the finest level of the body, the level above, the coordinate, and the local
-descriptors and the image itself at stride 2, eight cells of which lie within a cell.
+Its inputs are the two finest levels of the U-Net, the coordinate, and the local descriptors and the image at stride 2.
+Each cell of stride 4 contains eight cells of stride 2.
 """
 
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ from .convolution import Convolution, convolve
 
 _WIDTH = 72
 _CONTEXT = 48
-_CELLS = 8  # of stride 2 within one of stride 4; in the weights, each channel's cells follow one another
+_CELLS = 8  # number of stride-2 cells in a stride-4 cell; adjacent in the weights of a channel
 _LEAST_LENGTH = 1e-12
-_ORGAN_SHARE = 0.5  # of the similarity of two local descriptors: the organs; the rest is appearance
+_ORGAN_SHARE = 0.5  # share of the organs in the similarity of two local descriptors; the rest is appearance
 
 
 class OrganHead(nn.Module):
-    """Probabilities of organs in a cell of stride 4. Trained on its own, on a body that stays as it is.
+    """Computes the probabilities of organs in each cell of stride 4. Trained alone, while the U-Net stays fixed.
 
-    places: (n, 7) of each organ as a whole: mean coordinate (3, in units of the network), standard deviation of its
-    cells' coordinates (3, likewise), volume in ml; over the patients that the head was trained on.
-    codes: (1 + n, d) unit vectors, everything else first; codes of organs that lie next to each other differ.
+    places: (n, 7) averages over the training patients, for each organ: mean coordinate (3, in units of the network),
+    standard deviation of the coordinates of its cells (3, same units) and volume in ml (1).
+    codes: (1 + n, d) vectors of length 1, row 0 for "no organ". Codes of neighbouring organs differ.
     """
 
     def __init__(self, widths: tuple[int, ...], local_channels: int, organs: int, code_channels: int = 0):
@@ -33,14 +33,14 @@ class OrganHead(nn.Module):
         inputs = widths[0] + _CELLS * (local_channels + 1) + _CONTEXT + 3
         self.mix = nn.Sequential(Convolution(inputs, _WIDTH, 1), nn.BatchNorm3d(_WIDTH), nn.ReLU())
         self.around = nn.Sequential(*_convolution(), *_convolution())
-        self.out = Convolution(_WIDTH, 1 + organs, 1)  # the first is everything else
+        self.out = Convolution(_WIDTH, 1 + organs, 1)  # channel 0 is "no organ"
         self.register_buffer("places", torch.zeros(organs, 7))
         if code_channels:
             self.register_buffer("codes", torch.zeros(1 + organs, code_channels))
 
     @staticmethod
     def channels_at_once(local_channels: int) -> int:
-        """Values per cell of stride 4 that are in memory at the same time, for the memory budget."""
+        """Return how many values per cell of stride 4 are in memory at the same time, for the memory budget."""
         return 2 * _CELLS * (local_channels + 1) + 6 * _WIDTH
 
     def forward(
@@ -52,18 +52,18 @@ class OrganHead(nn.Module):
         local: torch.Tensor,
         cells: Sequence[slice] = (),
     ) -> torch.Tensor:
-        """(b, n, k/4, j/4, i/4) probabilities of the organs; the rest up to 1 is everything else.
+        """Compute probabilities (b, n, k/4, j/4, i/4) of n organs. What is missing to a sum of 1 is "no organ".
 
-        x: (b, 1, k, j, i) network input. coordinate, fine: stride 4. coarse: stride 8. local: stride 2. cells: the part
-        of `coarse` (k, j, i), counted at stride 4, that all others show; default: from its first cell on.
+        x: (b, 1, k, j, i) network input. coordinate, fine: stride 4. coarse: stride 8. local: stride 2. cells: slices
+        k, j, i, in cells of stride 4, of the part of `coarse` that the other inputs show; default: from cell 0 on.
         """
         return self.logits(F.avg_pool3d(x, 2), coordinate, fine, coarse, local, cells).float().softmax(1)[:, 1:]
 
     def join(self, local: torch.Tensor, organs: torch.Tensor) -> torch.Tensor:
-        """Local descriptors (b, l + d, k/2, j/2, i/2) of unit length, of appearance (b, l, ...) and of organs; float16.
+        """Append organ codes to local descriptors (b, l, k/2, ...). Returns (b, l + d, k/2, ...) of length 1, float16.
 
-        organs: (b, n, k/4, j/4, i/4) probabilities. The part of the organs has the direction of the sum of their codes,
-        each weighted by the square root of its probability, whose product is the Bhattacharyya coefficient.
+        organs: (b, n, k/4, j/4, i/4) probabilities. The code is the sum of the organs' codes, each weighted by the
+        square root of its probability. So the product of two codes is like the Bhattacharyya coefficient.
         """
         every = torch.cat([1 - organs.sum(1, keepdim=True), organs], dim=1).clamp_min(0).sqrt()
         code = torch.einsum("bnkji,nd->bkjid", every, self.codes).movedim(-1, 1)
@@ -80,10 +80,10 @@ class OrganHead(nn.Module):
         local: torch.Tensor,
         cells: Sequence[slice] = (),
     ) -> torch.Tensor:
-        """(b, 1 + n, k/4, j/4, i/4), everything else first. image: the network input at stride 2."""
+        """Compute logits (b, 1 + n, k/4, j/4, i/4), channel 0 for "no organ". image: the network input at stride 2."""
         where = cells or [slice(n) for n in fine.shape[2:]]
         context = F.interpolate(self.context(coarse), scale_factor=2, mode="trilinear")[(..., *where)]
-        # one layer over all inputs, in parts: the cells of stride 2 need not become channels
+        # the first layer, computed in parts, so that stride-2 cells need not be rearranged into channels
         layer, rest = self.mix[0], self.mix[1:]
         sizes = [fine.shape[1], _CELLS * (local.shape[1] + 1), _CONTEXT, coordinate.shape[1]]
         of_fine, within, *others = layer.weight.split(sizes, dim=1)

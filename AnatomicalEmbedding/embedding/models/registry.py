@@ -1,4 +1,4 @@
-"""Weights: listing, reading with their hash checked, writing with their card."""
+"""Reads and writes weights. When weights are read, their hash is checked."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -21,9 +21,9 @@ class Weights:
     """A network with its trained weights.
 
     Args:
-        sha256: of the file.
+        sha256: SHA-256 of the weights file.
         card: training data, figures, limits.
-        calibration: of answers by these weights, or None.
+        calibration: predicts the errors of matches made with these weights, or None.
     """
 
     network: torch.nn.Module
@@ -36,7 +36,7 @@ class Weights:
 def find_weights(name: str = "auto") -> Weights:
     """Read weights by name: "auto", a shipped name, or a .safetensors file.
 
-    Raises WeightsError where the file is missing, damaged or altered.
+    Raises WeightsError if the file is missing, damaged or changed.
     """
     path = Path(name)
     if path.suffix == ".safetensors":
@@ -50,7 +50,7 @@ def find_weights(name: str = "auto") -> Weights:
 
 
 def read_weights(path: Path) -> Weights:
-    """Read a weights file of ours. Its card (same name, .json), where it states a SHA-256, must agree with it."""
+    """Read a weights file. If its card (same name, .json) states a SHA-256, the file must have this SHA-256."""
     if not path.is_file():
         raise WeightsError(f"{path}: no such file; give the path of a weights file.")
     sha256 = file_sha256(path)
@@ -73,16 +73,16 @@ def read_weights(path: Path) -> Weights:
 
 
 def _calibration(weights: Path, sha256: str) -> Calibration | None:
-    """Read the calibration next to the weights, if it belongs to them, else the shipped one."""
+    """Read the calibration next to a weights file if it belongs to the weights, else the shipped calibration."""
     path = calibration_file(weights)
     found = Calibration.load(path) if path.exists() else None
     return found if found is not None and found.weights_hash == sha256 else find_calibration(sha256)
 
 
 def write_weights(network: EmbeddingNetwork, path: Path, name: str, about: dict) -> str:
-    """Write weights in half precision; returns the file's SHA-256.
+    """Write weights in float16. Returns the SHA-256 of the file.
 
-    about: the content of the model card as JSON values: recipe, data, steps, figures.
+    about: content of the model card, as JSON values: recipe, data, steps, figures.
     """
     state = {
         key: (value.half() if value.is_floating_point() and "running" not in key else value).cpu()
