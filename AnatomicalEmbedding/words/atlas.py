@@ -49,7 +49,7 @@ class Occupancy:
 
 @dataclass(frozen=True, eq=False)
 class Atlas:
-    """The occupancy of each structure, by canonical name. weights_hash: SHA-256 of the network weights that computed the
+    """The occupancy of each structure, by canonical name. weights_hash: SHA-256 of the weights that computed the
     coordinates. about: sources of the atlas.
     """
 

@@ -1,4 +1,4 @@
-"""Weights over a regular grid, stored as the box that holds all weights above 0; grids of scans and of the body frame."""
+"""Grids of scans and of the body frame, and fields: weights over a grid, stored as the box that holds them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Cell = tuple[int, int, int]
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """Weights in a box of a grid. values: float32 (k, j, i), 0 to 1. first: index i, j, k in the grid of the first cell."""
+    """Weights in a box of a grid. values: float32 (k, j, i), 0 to 1. first: index i, j, k of the first cell."""
 
     first: Cell
     values: np.ndarray
@@ -73,7 +73,7 @@ class Grid:
         return Field((0, 0, 0), np.zeros(self.shape, dtype=np.float32))
 
     def position(self, field: Field, axis: int) -> np.ndarray:
-        """Return centres of a field's cells along one axis (0 R, 1 A, 2 S), mm, in a shape that broadcasts to its values."""
+        """Return centres, mm, of a field's cells along axis 0 (R), 1 (A) or 2 (S), shaped to broadcast to the values."""
         shape = [1, 1, 1]
         shape[2 - axis] = -1
         return self.axes[axis][self.crop(field)[2 - axis]].reshape(shape)
@@ -119,7 +119,7 @@ class Grid:
     def cells_in(self, first: np.ndarray, held: np.ndarray) -> np.ndarray:
         """Return (n,) flat indices of the grid cells with tissue whose places lie in the chosen body-frame cells.
 
-        held: bool (k, j, i), True for a chosen frame cell; first: index i, j, k in the frame of the first cell of `held`.
+        held: bool (k, j, i), True for a chosen frame cell; first: frame index i, j, k of the first cell of `held`.
         """
         index = np.argwhere(held) + np.asarray(first)[::-1]
         index = index[((index >= 0) & (index < SHAPE)).all(axis=1)]
@@ -208,7 +208,7 @@ def make_frame_grid() -> Grid:
 
 
 def make_scan_grid(embedding: EmbeddingMap, volume: Volume | None = None) -> Grid:
-    """Make the grid of one scan. Its cells are smaller than those of the map; each has a body coordinate and CT numbers.
+    """Make the grid of one scan. Its cells are parts of the map's cells, with body coordinates and CT numbers.
 
     Raises MapError if the map has no coordinates in mm of the common body frame, or shows no body.
     """

@@ -34,7 +34,7 @@ def read(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
 
 
 def _items(words: Sequence[str], at: int, item: Item) -> tuple[list[tuple[str, str]], int]:
-    """Read a list from word `at` on. Returns (link word, item) for each item, and the index of the word after the list."""
+    """Read a list from word `at` on. Returns (link word, item) for each item, and the index of the next word."""
     found: list[tuple[str, str]] = []
     n, link, after = at, "", at
     while n < len(words) and len(found) < _LIMIT:
@@ -58,7 +58,7 @@ def _skip(words: Sequence[str], at: int, skipped: Sequence[str]) -> int:
 
 
 def _counted(items: list[tuple[str, str]], every: Sequence[str]) -> list[str]:
-    """Return all items of a list: a range such as "3 to 5" gives every item between its ends. every: all items, ordered."""
+    """Return all items of a list; a range such as "3 to 5" gives 3, 4 and 5. every: all possible items, in order."""
     found: list[str] = []
     for link, value in items:
         first = every.index(found[-1]) + 1 if found and found[-1] in every else 0

@@ -40,9 +40,7 @@ _UNIFORM = ("soft", "vessel", "artery", "muscle", "fluid", "brain")
 _UNIFORM_SIGMA = (15.0, 35.0)  # HU
 _LOG_LIMIT = 2.5
 _FEWEST_SURE = 20  # cells
-_DESCRIPTOR_WORTH = (
-    0.6  # factor of the log ratio: neighbouring cells and CT numbers repeat the information; see RESULTS
-)
+_DESCRIPTOR_WORTH = 0.6  # factor of the log ratio: neighbours and CT numbers repeat its information; see RESULTS
 _DESCRIPTOR_LIMIT = 3.0  # largest log ratio
 
 
