@@ -38,9 +38,7 @@ from .tokens import MOST_CHARACTERS, Span, Token, split_sentences, tokenise
 _BREAKS = frozenset(",:()[]")
 _BETWEEN_ENTRIES = frozenset((",", "and", "or", "&", "/"))  # separators in a list of places
 _SIDE_REACH, _SAME_SIDE_REACH, _CHAIN_REACH, _NEAR = 4, 6, 4, 5  # words
-_AFTER_A_SIDE = frozenset(
-    ("and", "is", "are", "was", "with", "in")
-)  # a side does not belong to a name after one of these words
+_AFTER_A_SIDE = frozenset(("and", "is", "are", "was", "with", "in"))  # end the reach of a side word
 _LONGEST_PHRASE = 9
 _PLACES_LIMIT = 60  # names in a sentence
 
@@ -223,7 +221,7 @@ def give_sides(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
 
 
 def _owner(words: Sequence[str], at: int, names: Sequence[Name]) -> Name | None:
-    """Return the name that the side word `at` belongs to: the name around it, the name before "on the left", or the next."""
+    """Return the name that the side word `at` belongs to: the name around, before or after it."""
     before = after = None
     for each in names:
         if at in each.tokens:

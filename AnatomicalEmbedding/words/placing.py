@@ -199,7 +199,7 @@ class PlaceFinder:
         return found[:most]
 
     def _doubtful_levels(self, name: str, point: np.ndarray) -> str:
-        """Return the two possible levels ("L3 or L4") of a vertebra, disc or rib at a point (3,); "" if it is certain."""
+        """Return the two possible levels ("L3 or L4") of a vertebra, disc or rib at a point (3,), or ""."""
         level = level_of(name)
         known = level is None or self._is_counted
         if not known and self._spine is None:
@@ -226,7 +226,7 @@ class PlaceFinder:
         return self._fields[name]
 
     def _among_others(self, name: str) -> Field:
-        """Return the chance of each cell to be in a structure of the atlas, lowered where a rival structure is likely."""
+        """Return the chance of each cell to be in a structure of the atlas, less where a rival is likely."""
         alone = self._field_alone(name)
         if self.grid.hu is None:  # in a cohort, computing all structures takes too long
             return alone
@@ -236,7 +236,7 @@ class PlaceFinder:
 
     @cached_property
     def _excluding(self) -> list[str]:
-        """Names of the atlas structures that are terms; a cell can be in only one of them, apart from wholes and parts."""
+        """Names of atlas structures that are terms. A cell is in one of them only, except wholes and their parts."""
         names = sorted(self._atlas.occupancies.keys() & self._terms.by_name.keys())
         return [name for name in names if occupancy_of(name, self._atlas)]
 
@@ -301,7 +301,7 @@ class PlaceFinder:
         return self.grid.with_values(prior, prior.values * prior.values / total)
 
     def _bone_near(self, field: Field, point: np.ndarray) -> np.ndarray:
-        """Return the most likely point (3,) RAS mm of a vertebra near `point`, which may lie next to the vertebra's body."""
+        """Return the most likely point (3,) RAS mm of a vertebra near `point`, which may lie beside its body."""
         away = sum(np.square(self.grid.position(field, axis) - point[axis]) for axis in range(3))
         found, _ = self._best_point(self.grid.with_values(field, field.values * np.exp(-away / (2 * _BODY_MM**2))))
         return point if found is None else found

@@ -44,7 +44,7 @@ class FrameFields:
 
 
 def occupancy_of(name: str, atlas: Atlas) -> Occupancy | None:
-    """Return the atlas entry of a place. None if there is none, or if a recipe replaces one of fewer than three patients."""
+    """Return the atlas entry of a place; None if there is none, or only one of few patients that a recipe replaces."""
     found = atlas.occupancies.get(name)
     return found if found is not None and (found.real >= 3 or not load_terms()[name].recipe) else None
 
