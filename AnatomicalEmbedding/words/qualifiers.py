@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Qualifier:
-    """A zone of a place or a relation to it. kind: "zone" (detail: one or two values of `ZONES`), or a relation: "above",
+    """A zone of a place or a relation to it. kind: "zone" (detail: one or two of `ZONES`), or a relation: "above",
     "below", "before" (in front of), "behind", "medial", "lateral" or "around".
     """
 
@@ -79,9 +79,8 @@ _VERBS = frozenset([
 _SILENT = frozenset(
     ["of", "the", "a", "an", "its", "this", "that", "left", "right", "both", "any", "evidence", "visible", "definite"]
 )
-_LEADING = frozenset(
-    ("of", "in", "within", "at", "on", "to", "from", "near", "around")
-)  # after such a word the place is not the subject
+# A place after such a word is not the subject of the clause.
+_LEADING = frozenset(("of", "in", "within", "at", "on", "to", "from", "near", "around"))
 _FOLLOWING = frozenset(",:().;") | _VERBS | SEEN | {"in", "on", "at"}
 # Findings that are part of place names: "no pleural effusion" does not mean that a place is missing.
 _FINDINGS = frozenset(("effusion", "hydrothorax", "pneumothorax", "hernia", "node"))

@@ -77,7 +77,7 @@ def number_pieces(bone: BoneOfHalf, number: np.ndarray, shape: tuple[int, int, i
 
 
 def _cheapest(price: np.ndarray, near: list[_Neighbour], found: np.ndarray) -> int:
-    """Return the number of a piece with the least cost, given the numbers of the others. price: (13,) by coordinates."""
+    """Return the number of a piece with the least cost, given those of the others. price: (13,) by coordinates."""
     cost = price.copy()
     for other, lower, cells in near:
         if found[other]:

@@ -33,20 +33,14 @@ _ABOVE_MM = {f"T{n + 1}": mm for n, mm in enumerate((3, 12, 11, 10, 10, 10, 9, 8
 _ABOVE_MM |= {f"L{n}": 0 for n in range(1, 5)}
 _ERROR_MM, _COMMON_MM = 5.0, 5.0  # standard error of this height: of one rib, and common to all ribs of a patient
 _SKIPPED = 4.0  # cost of bone that is no rib, and of a rib without bone
-_PROFILE_MM, _VALLEY = 2.5, 0.7  # blur of the amount of bone by height; of the lower peak, between two ribs
-_DRIFT_MM, _DRIFT_SHARE = (
-    11.0,
-    0.08,
-)  # largest change of the coordinate error from cell to cell of a rib, and its learning rate
+_PROFILE_MM, _VALLEY = 2.5, 0.7  # blur of the amount of bone over height; depth of a valley between ribs
+_DRIFT_MM, _DRIFT_SHARE = 11.0, 0.08  # largest change of the coordinate error along a rib, and its learning rate
 _FARTHEST_MM = 40.0  # a rib whose coordinates differ more from the usual ones gets no number
 _TOUCHING = np.concatenate([np.eye(3, dtype=int), -np.eye(3, dtype=int)])  # cells that share a face
 _OFFSETS = np.stack(np.meshgrid(*[(-1, 0, 1)] * 3), axis=-1).reshape(-1, 3)
 _NEXT_CELLS = 1.2  # cells nearer than this, in units of the largest cell side, are next to bone
-_SURE, _NEXT_TO, _ELSEWHERE = (
-    0.95,
-    0.4,
-    0.4,
-)  # chance in a rib's bone; factor next to the bone; factor where the atlas never has the rib
+# chance in a rib's bone; factor next to the bone; factor where the atlas never has the rib
+_SURE, _NEXT_TO, _ELSEWHERE = 0.95, 0.4, 0.4
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +52,7 @@ class Ribs:
     number: np.ndarray
 
     def prior(self, grid: Grid, name: str, usual: Field) -> Field | None:
-        """Return chances for `rib_SIDE_NUMBER`: large in its bone, largest where the atlas (`usual`) has it. None: no bone."""
+        """Return chances for `rib_SIDE_NUMBER`: large in its bone, larger where `usual` is large. None: no bone."""
         _, side, number = name.split("_")
         own = (self.side == SIDES.index(side)) & (self.number == int(number))
         if own.sum() < FEWEST:
@@ -183,7 +177,7 @@ def _sectors(body: np.ndarray) -> np.ndarray:
 
 
 def _heights_at(usual: np.ndarray, body: np.ndarray) -> np.ndarray:
-    """Interpolate `usual` (13, SECTORS) at places (n, 3): (n, 13) body height of each rib; NaN where it does not reach."""
+    """Interpolate `usual` (13, SECTORS) at places (n, 3): (n, 13) body height of each rib; NaN beyond the rib."""
     at = (_angles(body) - 0.5).clip(0, SECTORS - 1.001)
     low = at.astype(int)
     part = at - low
@@ -203,7 +197,7 @@ def _begun(height: np.ndarray, begins: np.ndarray, spine: Spine) -> np.ndarray:
 
 
 def _groups(height: np.ndarray) -> list[np.ndarray]:
-    """Group cells by rib: each group lies around a peak of the amount of bone over height (n,) mm; highest rib first."""
+    """Group cells by rib: each lies around a peak of the amount of bone over height (n,) mm; highest rib first."""
     if len(height) < _FEWEST_BEGIN:
         return []
     at = np.arange(height.min() - 5, height.max() + 6)
@@ -234,7 +228,7 @@ def _levels(heights: np.ndarray, spine: Spine) -> list[int]:
 
 
 def _aligned(price: np.ndarray) -> tuple[float, list[tuple[int, int]]]:
-    """Pair two ordered sequences at the least cost. price: (a, b), cost of each pair. Returns the cost and the pairs."""
+    """Pair two ordered sequences at the least cost. price: (a, b), of each pair. Returns the cost and the pairs."""
     rows, columns = price.shape
     cost = np.zeros((rows + 1, columns + 1))
     cost[:, 0], cost[0] = _SKIPPED * np.arange(rows + 1), _SKIPPED * np.arange(columns + 1)
