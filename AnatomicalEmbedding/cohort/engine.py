@@ -1,7 +1,7 @@
 """The run: workers of Dask distributed, on this machine or on a cluster, embed the scans of a cohort.
 
-Only the parent process writes the manifest; workers write maps. If a worker, the scheduler or the parent ends early, the
-same command continues the run.
+Only the parent process writes the manifest; workers write maps. If a worker, the scheduler or the parent ends early,
+the same command continues the run.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class _Run:
     ) -> None:  # fmt: skip
         self._store, self._plan, self._client, self._progress = store, plan, client, progress
         self._weights_hash = weights_hash
-        self._due, self._total, self._counts = due[::-1], len(due), Counter[str]()  # reversed: the next scan is taken from the end
+        self._due, self._total, self._counts = due[::-1], len(due), Counter[str]()  # the next scan is the last
         self._rows: dict[Any, Row] = {}  # rows by the future of their task
         self._start = self._last_worker = time.monotonic()
 
@@ -137,7 +137,7 @@ class _Run:
         return dict(self._counts)
 
     def _workers(self) -> dict[str, Any]:
-        """Return the workers that the scheduler lists. Raises AnatomicalEmbeddingError after two minutes without workers."""
+        """Return the workers that the scheduler lists. Raises AnatomicalEmbeddingError after 2 minutes without any."""
         info = self._client.scheduler_info(n_workers=-1) if self._client.status == "running" else {}
         workers = info.get("workers", {})
         now = time.monotonic()

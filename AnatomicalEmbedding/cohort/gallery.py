@@ -25,7 +25,7 @@ _MOST_PICTURES = 300
 
 
 def thumbnail(volume: Volume, point_ras: np.ndarray, facts: dict[str, Any], plane: Plane = AXIAL) -> np.ndarray:
-    """Cut a picture (129, 129) uint8 around a point (3,) RAS mm, along the axes of the body frame. facts: of the scan."""
+    """Cut a picture (129, 129) uint8 around a point (3,) RAS mm, along the body frame's axes. facts: of the scan."""
     to_ras = np.linalg.pinv(np.asarray(facts["frame"])[:3])
     steps = np.linspace(-_ACROSS_MM / 2, _ACROSS_MM / 2, _PIXELS)
     body = steps[None, :, None] * np.array(plane.right) + steps[:, None, None] * np.array(plane.down)

@@ -137,7 +137,7 @@ class Manifest:
         return "changed"
 
     def finish(self, row_id: int, state: str, reason: str = "", **values: Any) -> None:
-        """Record the result of one scan. values: scan_hash; for an embedded scan also sha256, size and facts of its map.
+        """Record the result of one scan. values: scan_hash; if embedded, also sha256, size and facts of its map.
 
         If several scans have the same content, the scan added first is embedded; the others are its duplicates.
         """
@@ -195,7 +195,7 @@ class Manifest:
             return {check_hash(row["scan_hash"]): (str(row["sha256"]), int(row["size"])) for row in found}
 
     def find(self, scan: str) -> list[Row]:
-        """Return the scans with this name or path, or in this folder. Raises AnatomicalEmbeddingError if there is none."""
+        """Return the scans with this name or path, or in this folder. AnatomicalEmbeddingError if there is none."""
         found = self._execute(
             "SELECT * FROM scans WHERE scan IN (?1, ?2) OR path IN (?1, ?2)"
             " OR substr(path, 1, length(?2) + 1) IN (?2 || '/', ?2 || '\\') ORDER BY id",
