@@ -51,7 +51,7 @@ class Found:
 
     Args:
         status: "matched", "uncertain" or "absent".
-        probability: for a point: that the scan shows it and the answer is within 10 mm. For words: that `point_ras` lies
+        probability: for a point: that the scan shows it and the answer is within 10 mm. For words: that `point_ras` is
             in the place. For a box: share of its points that the scan shows. None without a calibration.
         expected_error_mm, point_ras: mm, and (3,) RAS mm; None if the place is absent.
         similarity: 0 to 1, for a point only.

@@ -45,7 +45,7 @@ class Task:
 
 
 def embed_scan(task: Task) -> dict[str, Any]:
-    """Embed the scan of a task. Returns the values for `Manifest.finish`; an error is returned as "state" and "reason"."""
+    """Embed the scan of a task. Returns the values for `Manifest.finish`; an error gives "state" and "reason"."""
     try:
         return _embed(task)
     except VolumeError as error:

@@ -34,8 +34,8 @@ _PART_REACH = 1.15  # parts of a lesion lie within the lesion's radius times thi
 @dataclass(frozen=True, eq=False)
 class Listed:
     """n lesions of a study. points_ras: (n, 3) RAS mm. radius_mm: (n,). carried_ras: (n, 3) RAS mm, matches of
-    `points_ras` in the other study. error_mm: (n,) expected errors of the matches, NaN where unknown. absent: (n,) bool,
-    whether the status of the match is absent.
+    `points_ras` in the other study. error_mm: (n,) expected errors of the matches, NaN where unknown. absent: (n,)
+    bool, whether the status of the match is absent.
     """
 
     points_ras: np.ndarray
@@ -168,7 +168,7 @@ class RecordAssignment:
     distances: Mapping[tuple[str, str], tuple[float, float]]
 
     def put_into(self, record: FollowUp) -> FollowUp:
-        """Return the record with all relations entered. Raises AnatomicalEmbeddingError if the record lacks a lesion."""
+        """Return the record with all relations entered. AnatomicalEmbeddingError if the record lacks a lesion."""
         for one, other in self.same:
             record = record.unite(one, other)
         for part, whole in self.split:
