@@ -95,7 +95,7 @@ def _filled(mine: Lesion, other: Lesion) -> Lesion:
 def _is_refused(mine: Finding | None, found: Finding, study: str, known: Mapping[str, Lesion]) -> bool:
     """Return whether the new finding `found` contradicts `mine`, a finding that a person entered.
 
-    A merger is refused too if, by the lesions `known`, the lesion merged into is not there: the merger would count 0 mm.
+    A merger is refused too if, by `known`, the lesion merged into is not there: the merger would count 0 mm.
     """
     if mine is not None and mine.reviewed:
         return found.reviewed and not _agree(mine, found)

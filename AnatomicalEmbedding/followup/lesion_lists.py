@@ -55,8 +55,8 @@ def read_lesions(path: str | Path) -> list[MarkedLesion]:
 def mark_lesions(record: FollowUp, study: str, lesions: Sequence[MarkedLesion]) -> tuple[FollowUp, list[str]]:
     """Mark the lesions of a list in a study.
 
-    A lesion that the study already shows at this place, or under this name, stays; if it has no confirmed size, the line
-    becomes its long axis. If exactly one lesion of other studies has the name, it is the same lesion, unless programs
+    A lesion that the study already shows at this place, or under this name, stays; if its size is not confirmed, the
+    line becomes its long axis. If exactly one lesion of other studies has the name, it is the same lesion, unless programs
     assign such names (F-1, L1, 3). Findings reviewed as not visible or outside stay.
 
     Returns:
