@@ -56,8 +56,8 @@ def mark_lesions(record: FollowUp, study: str, lesions: Sequence[MarkedLesion]) 
     """Mark the lesions of a list in a study.
 
     A lesion that the study already shows at this place, or under this name, stays; if its size is not confirmed, the
-    line becomes its long axis. If exactly one lesion of other studies has the name, it is the same lesion, unless programs
-    assign such names (F-1, L1, 3). Findings reviewed as not visible or outside stay.
+    line becomes its long axis. If exactly one lesion of other studies has the name, it is the same lesion; names that
+    programs assign (F-1, L1, 3) are ignored here. Findings reviewed as not visible or outside stay.
 
     Returns:
         The record, and sentences on the lesions of the list that changed nothing.

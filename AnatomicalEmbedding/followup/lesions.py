@@ -46,8 +46,8 @@ class Study:
 @dataclass(frozen=True)
 class Guess:
     """The result of matching for a proposed place. status: "matched", "uncertain" or "absent" (not in this scan).
-    source: key of the study from which the place was matched. expected_error_mm: mm. probability: that the error is less
-    than 10 mm. Both are None if the weights have no calibration.
+    source: key of the study from which the place was matched. expected_error_mm: mm. probability: that the error is
+    less than 10 mm. Both are None if the weights have no calibration.
     """
 
     status: str
@@ -131,7 +131,7 @@ class Finding:
 class Lesion:
     """A lesion. findings: by study key. id: short and unique in the patient ("L1"). site: organ, in words. target:
     whether it counts in the RECIST sum. nodal: whether it is a lymph node, measured by its short axis. split_from: id
-    of the lesion that it was part of earlier, or "". tracking_uid: DICOM Tracking Unique Identifier, equal in all reports.
+    of the lesion that it was part of earlier, or "". tracking_uid: DICOM Tracking Unique Identifier.
     """
 
     id: str

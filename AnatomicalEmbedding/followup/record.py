@@ -61,7 +61,7 @@ class FollowUp:
         return self.lesion(lesion_id).findings.get(study)
 
     def stands_for(self, lesion_id: str, study: str) -> str:
-        """Return the id of the lesion whose size counts for `lesion_id`: `lesion_id`, or the lesion that it merged into."""
+        """Return the id of the lesion whose size counts: `lesion_id`, or the lesion that it merged into."""
         seen = {lesion_id}
         while (found := self.finding(lesion_id, study)) is not None and found.state == MERGED:
             lesion_id = found.into
@@ -135,8 +135,8 @@ class FollowUp:
         return self._with(one)._without(other_id, lesion_id)
 
     def describe(self, lesion_id: str, **changes: Any) -> FollowUp:
-        """Change name, site, target, nodal or split_from of a lesion. With a new `split_from`, the lesion is nodal if the
-        whole lesion is, and non-target if the whole lesion is, unless `changes` gives nodal or target.
+        """Change name, site, target, nodal or split_from of a lesion. With a new `split_from`, the lesion becomes nodal
+        if the whole is nodal, and non-target if the whole is non-target, unless `changes` gives nodal or target.
         """
         if changes.get("split_from"):
             part, whole = self.lesion(lesion_id), self.lesion(str(changes["split_from"]))
@@ -149,7 +149,7 @@ class FollowUp:
     # -- proposals ---------------------------------------------------------------------------------------------------
 
     def propose(self, study: str, proposals: Mapping[str, Finding]) -> FollowUp:
-        """Enter proposals (lesion id -> finding) in a study. Reviewed findings stay. Proposed sizes are not confirmed."""
+        """Enter proposals (lesion id -> finding) in a study. Reviewed findings stay. Sizes are not confirmed."""
         for lesion_id, proposal in proposals.items():
             known = self.finding(lesion_id, study)
             if known is None or not known.reviewed:
@@ -187,7 +187,7 @@ class FollowUp:
         return self._gone(lesion_id, study, OUTSIDE)
 
     def merge(self, lesion_id: str, study: str, into: str) -> FollowUp:
-        """Record that in this study the lesion has merged into lesion `into`. Only `into` is measured, for both lesions."""
+        """Record that in this study the lesion has merged into lesion `into`. Only `into` is measured."""
         self.lesion(into)
         if into == lesion_id:
             raise AnatomicalEmbeddingError(f"{lesion_id}: cannot merge with itself; choose another lesion.")
@@ -247,7 +247,7 @@ class FollowUp:
         return self._with(replace(lesion, findings={**lesion.findings, study: finding}))
 
     def _without(self, lesion_id: str, instead: str) -> FollowUp:
-        """Remove a lesion. Its parts and lesions merged into it then belong to `instead`, or if that is "", to no lesion."""
+        """Remove a lesion. Its parts, and lesions merged into it, move to `instead`, or to no lesion if that is ""."""
         kept = []
         for lesion in (each for each in self.lesions if each.id != lesion_id):
             findings = {

@@ -95,7 +95,7 @@ def write_page(
 def _strip(record: FollowUp, lesion: Lesion, cells: list[Row], volumes: Mapping[str, Volume]) -> _Strip:
     axes = [axis for row in cells if row.finding for axis in row.finding.size.axes.values()]
     side_mm = max([_LEAST_SIDE_MM, *(_SIDE * math.dist(*axis) for axis in axes)])
-    half_mm = pictures.pixels_across(side_mm, side_mm / _PIXELS) * side_mm / _PIXELS / 2  # measured to the outer edges of the pixels
+    half_mm = pictures.pixels_across(side_mm, side_mm / _PIXELS) * side_mm / _PIXELS / 2  # to the pixels' outer edges
     window = _window(cells, volumes)
     shown = [_cell(row, volumes.get(row.study.key), side_mm, window, record) for row in cells]
     return _Strip(lesion, shown, half_mm, window)

@@ -11,7 +11,7 @@ NORMAL_NODE_MM = 10.0  # a node with a shorter short axis is normal
 
 @dataclass(frozen=True)
 class Measured:
-    """Diameters in a study. lesions: each lesion once, with its diameter in mm. missing: (id, reason) if it is unknown."""
+    """Diameters in a study. lesions: each lesion once, with its diameter in mm. missing: (id, reason) if unknown."""
 
     lesions: tuple[tuple[Lesion, float], ...]
     missing: tuple[tuple[str, str], ...]
@@ -38,7 +38,7 @@ class Measured:
 
 
 def measured(record: FollowUp, study: Study, lesions: Iterable[Lesion]) -> Measured:
-    """Return the diameters of lesions in a study. Lesions that merged are replaced by the lesion that they merged into."""
+    """Return the diameters of lesions in a study. A merged lesion is replaced by the lesion that it merged into."""
     standing = dict.fromkeys(record.stands_for(lesion.id, study.key) for lesion in lesions)
     sizes, missing = [], []
     for lesion in map(record.lesion, standing):
