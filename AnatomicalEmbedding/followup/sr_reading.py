@@ -98,7 +98,7 @@ def _open(path: Path) -> Dataset:
 
 
 class _WholeFile(io.BytesIO):
-    """A file that raises OSError if it ends inside a value. pydicom would only warn and return a part of the lesions."""
+    """A file that raises OSError if it ends inside a value. pydicom would only warn and return some lesions."""
 
     def read(self, size: int | None = -1) -> bytes:
         data = super().read(size)

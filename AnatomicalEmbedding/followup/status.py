@@ -5,7 +5,7 @@ from .lesions import NOT_VISIBLE, PROPOSED
 from .record import FollowUp
 from .timeline import timeline_of
 
-BASELINE = "baseline"  # seen in the baseline of the response or, if there is no baseline, in the first study with a lesion
+BASELINE = "baseline"  # seen in the baseline or, if there is no baseline, in the first visit with a lesion
 NEW = "new"  # first seen here; in an earlier visit a person looked at its place
 MAYBE_NEW = "new?"  # first seen here; a person must still decide whether it is new
 SPLIT = "split"  # first seen as a part of another lesion

@@ -75,8 +75,8 @@ def write_csv(path: str | Path, record: FollowUp) -> None:
     """Write the table as CSV for spreadsheets: UTF-8 with byte order mark, commas, one row for each lesion and study.
 
     Places are RAS mm. Rows with the sum of targets and the response of each study follow, if they are known. Text that
-    a spreadsheet would run as a formula gets an apostrophe before it. Raises AnatomicalEmbeddingError if the file cannot
-    be written.
+    a spreadsheet would run as a formula gets an apostrophe before it. Raises AnatomicalEmbeddingError if the file
+    cannot be written.
     """
     text = io.StringIO("\ufeff")
     text.seek(1)

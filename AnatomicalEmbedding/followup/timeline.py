@@ -18,8 +18,8 @@ from .sizes import diameter_mm, is_normal, measured, why_unknown
 
 @dataclass(frozen=True)
 class Visits:
-    """The visits of a follow-up. record: has one study for each visit, in order, and of each lesion the most informative
-    finding of the visit. scans: the original studies of each visit.
+    """The visits of a follow-up. record: has one study for each visit, in order; each lesion has its most
+    informative finding of the visit. scans: the original studies of each visit.
     """
 
     record: FollowUp
@@ -123,7 +123,7 @@ class Timeline:
         return News(tuple(new), tuple(unclear), tuple(notes))
 
     def called_new(self, number: int) -> Iterator[tuple[str, str]]:
-        """Yield (id, reason) for lesions that were (possibly) new in an earlier visit and are not reviewed in this visit."""
+        """Yield (id, reason) for lesions that were (possibly) new in an earlier visit and are unknown in this one."""
         study = self.record.studies[number]
         for lesion_id in dict.fromkeys(i for n in range(self.start + 1, number) for i in self.news(n).ids):
             shown = self.record.lesion(self.record.stands_for(lesion_id, study.key))
