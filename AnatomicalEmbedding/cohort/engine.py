@@ -110,7 +110,7 @@ class _Run:
     ) -> None:  # fmt: skip
         self._store, self._plan, self._client, self._progress = store, plan, client, progress
         self._weights_hash = weights_hash
-        self._due, self._total, self._counts = due[::-1], len(due), Counter[str]()  # the next scan is the last
+        self._due, self._total, self._counts = due[::-1], len(due), Counter[str]()  # reversed: pop() takes the end
         self._rows: dict[Any, Row] = {}  # rows by the future of their task
         self._start = self._last_worker = time.monotonic()
 

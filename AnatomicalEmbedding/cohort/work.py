@@ -127,7 +127,7 @@ def _check_size(files: list[Path], path: str, memory_bytes: int) -> None:
     try:
         reader.ReadImageInformation()
     except RuntimeError:
-        return  # reading the scan will raise the same error with a reason
+        return  # `Volume.read` will raise an error with the reason
     voxels = len(files) * math.prod(reader.GetSize())
     need = voxels * _READING_BYTES
     if need > memory_bytes:

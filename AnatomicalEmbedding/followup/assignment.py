@@ -23,7 +23,7 @@ SAME = "same"
 _UNCALIBRATED_ERROR_MM = 6.0  # assumed matching error of weights without calibration
 _LEAST_ERROR_MM = 1.0
 _MIDDLE_ERROR = 0.6  # error of a marked middle, as a share of the lesion's radius
-_ALONE_PRICE = 2.0  # price of a lesion without partner, in units of expected distance
+_ALONE_PRICE = 2.0  # price of a lesion without partner; 1 is the price of the expected distance
 _ABSENT_PRICE = 1.0  # price of a pair whose place matching reports as absent
 _FORBIDDEN_PRICE = 1e6
 _SIZE_PRICE = 0.25  # price of a radius that differs by a factor of e (2.7)
@@ -142,7 +142,7 @@ def _word(links: set[tuple[int, int]], n: int, side: int, alone: str, absent: np
     return several[1] if sum(link[1 - side] == partner for link in links) > 1 else SAME
 
 
-# -- of a record ------------------------------------------------------------------------------------------------------
+# -- lesions of a record ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

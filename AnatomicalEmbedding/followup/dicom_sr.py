@@ -250,5 +250,5 @@ def _lps(ras: Iterable) -> np.ndarray:
 def _version() -> str:
     try:
         return metadata.version(_PRODUCT)
-    except metadata.PackageNotFoundError:  # run from a source folder, as inside an extension
+    except metadata.PackageNotFoundError:  # not installed as a package, as inside a Slicer extension
         return "unknown"

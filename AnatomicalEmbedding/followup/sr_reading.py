@@ -206,7 +206,7 @@ def _place(items: list[Dataset], size: Measurement) -> Point | None:
     placed = [item for item in items if item.ValueType == "SCOORD3D"]
     chosen = next(iter([*_named(placed, codes.CENTER), *placed]), None)
     points = _points(chosen) if chosen is not None else list(size.long_axis or size.short_axis or ())
-    if len(points) > 2 and points[0] == points[-1]:  # closed outline
+    if len(points) > 2 and points[0] == points[-1]:  # a closed outline repeats its first point
         points = points[1:]
     return tuple(sum(values) / len(points) for values in zip(*points, strict=True)) if points else None
 

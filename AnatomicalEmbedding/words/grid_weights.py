@@ -108,7 +108,7 @@ class Grid:
     @cached_property
     def _by_place(self) -> tuple[np.ndarray, np.ndarray]:
         """Flat indices of the grid cells with tissue, sorted by the body-frame cell that each lies in; and for each
-        body-frame cell, the position at which its grid cells begin. Grid cells beyond the frame count to its border.
+        body-frame cell, the position at which its grid cells begin. Cells beyond the frame count as in its outermost cells.
         """
         cells = np.flatnonzero(self.tissue)
         index = np.rint((self.body.reshape(3, -1)[:, cells].T - LOW_MM) / STEP_MM).astype(int)
@@ -197,7 +197,7 @@ def _box(first: Cell | np.ndarray, size: Cell | np.ndarray) -> tuple[slice, ...]
 
 
 def middle_of_likeliest(values: np.ndarray) -> Cell:
-    """Return the index k, j, i of the cell in the middle of the largest values: many cells of a large organ tie."""
+    """Return the index k, j, i of the cell in the middle of the largest values. In a large organ, many are equal."""
     sure = np.argwhere(values >= _AS_SURE * values.max())
     return as_cell(sure[np.square(sure - sure.mean(axis=0)).sum(axis=1).argmin()])
 

@@ -1,4 +1,4 @@
-"""Numbered places: "T12", "L4/5", "T3 to T7", "ribs 3-5", "5th and 6th ribs", "segments V/VI", "stations 4R and 7"."""
+"""Read numbered places: "T12", "T3 to T7", "ribs 3-5", "5th and 6th ribs", "segments V/VI", "stations 4R and 7"."""
 
 from __future__ import annotations
 

@@ -34,13 +34,14 @@ _TISSUES: dict[str, tuple[float, float, float]] = {
     "fluid": (-20, 130, 20), "brain": (0, 90, 20),
 }  # fmt: skip
 _ROUNDS = 3
-_CELLS_LIMIT = 30_000  # at most so many cells are used to learn CT numbers
+_CELLS_LIMIT = 30_000  # CT numbers are learnt from about so many cells
 _LEAST, _SUREST = 0.004, 0.98
 _UNIFORM = ("soft", "vessel", "artery", "muscle", "fluid", "brain")
 _UNIFORM_SIGMA = (15.0, 35.0)  # HU
 _LOG_LIMIT = 2.5
 _FEWEST_SURE = 20  # cells
-_DESCRIPTOR_WORTH = 0.6  # factor of the log ratio: neighbours and CT numbers repeat its information; see RESULTS
+# Factor of the log ratio: below 1, because neighbouring cells and CT numbers partly repeat the information; see RESULTS
+_DESCRIPTOR_WORTH = 0.6
 _DESCRIPTOR_LIMIT = 3.0  # largest log ratio
 
 

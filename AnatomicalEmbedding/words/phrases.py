@@ -46,8 +46,8 @@ _PLACES_LIMIT = 60  # names in a sentence
 @dataclass(frozen=True)
 class Mention:
     """A place that a text names. places: name of one term, or of both sides of a pair. text: as written, characters
-    `start` to `end` of the whole text. qualifier: a part of the place or a relation to it. denied: FINDING or PLACE if
-    the text says that this is absent, else "". unused: words next to the place that the search ignores ("origin").
+    `start` to `end` of the whole text. qualifier: a part of the place or a relation to it. denied: FINDING or PLACE,
+    whichever the text denies, or "". unused: words next to the place that the search ignores ("origin").
     """
 
     places: tuple[str, ...]
@@ -136,7 +136,7 @@ def _read(text: str) -> list[tuple[Sentence, list[Span]]]:
 
 @dataclass(frozen=True)
 class Name:
-    """A name of a place in a sentence. first, last: index of its tokens. side: "left", "right", "both" or ""."""
+    """A name of a place in a sentence. first, last: indices of its tokens. side: "left", "right", "both" or ""."""
 
     places: tuple[Entry, ...]
     first: int
@@ -254,7 +254,7 @@ def _wholes(each: Name) -> set[str]:
 def give_qualifiers(words: Sequence[str], names: Sequence[Name], named: set[int]) -> list[Name]:
     """Stage 3: give the names their part or relation, and the words next to them that the search cannot use.
 
-    named: index of the tokens that belong to a name.
+    named: indices of the tokens that belong to a name.
     """
     result = []
     for each in names:

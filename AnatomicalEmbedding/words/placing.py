@@ -25,8 +25,8 @@ from .ribs import Ribs, find_ribs
 from .spine import begins_at_end, between_bounds, find_spine, numbered_place
 
 _PEAK_MM = 2.5  # blur of the chance of each cell before the best point is chosen
-_REGION_MM = 4.0  # blur (standard deviation) of regions, so that a region of 90 % holds the place in 90 %
-_TRUST = 0.85  # factor of a probability that was not measured
+_REGION_MM = 4.0  # standard deviation of the blur of regions; then a region of 90 % holds 90 % of the places
+_TRUST = 0.85  # factor for a probability that was not compared with measured errors
 # Computed chance -> fraction of points that were right, measured without training scans and label maps; see RESULTS.
 _CHANCE, _RIGHT = (0.0, 0.4, 0.7, 0.9, 1.0), (0.25, 0.4, 0.8, 0.89, 0.98)
 _NAMED = 0.05  # least chance of a place that `name_at` returns
@@ -265,7 +265,7 @@ class PlaceFinder:
         return self.grid.with_values(field, field.values * likely)
 
     def _from_atlas(self, name: str, occupancy: Occupancy) -> Field:
-        """Compute a structure's chances: of the atlas, then corrected by ribs, spine, descriptors and CT numbers."""
+        """Compute a structure's chances from the atlas, corrected by ribs, spine, descriptors and CT numbers."""
         prior = read_occupancy(self.grid, occupancy, self._shift(name), name.startswith("rib_"))
         if name.startswith("rib_"):
             followed = None if self._ribs is None else self._ribs.prior(self.grid, name, prior)

@@ -44,12 +44,12 @@ class FrameFields:
 
 
 def occupancy_of(name: str, atlas: Atlas) -> Occupancy | None:
-    """Return the atlas entry of a place; None if there is none, or only one of few patients that a recipe replaces."""
+    """Return the atlas entry of a place. None without an entry, or if a recipe exists and real patients are under 3."""
     found = atlas.occupancies.get(name)
     return found if found is not None and (found.real >= 3 or not load_terms()[name].recipe) else None
 
 
-frame_fields = lru_cache(maxsize=2)(FrameFields)  # shared by all scans
+frame_fields = lru_cache(maxsize=2)(FrameFields)  # cached, because all scans share it
 
 
 class Presence:

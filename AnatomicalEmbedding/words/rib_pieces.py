@@ -44,7 +44,7 @@ class BoneOfHalf:
 
 
 class _Neighbour(NamedTuple):
-    """A neighbour of a piece. By `cells` cells, the rib number of the piece is that of the neighbour plus `lower`."""
+    """A neighbour of a piece: rib number of the piece = number of the neighbour + `lower`. cells: that show this."""
 
     piece: int
     lower: int
@@ -52,11 +52,11 @@ class _Neighbour(NamedTuple):
 
 
 def number_pieces(bone: BoneOfHalf, number: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
-    """Replace -1 in the rib numbers (n,) of bone cells; 0 means no rib. shape: (k, j, i) of the grid."""
+    """Number the bone cells whose rib number (n,) is -1; 0 means no rib. shape: (k, j, i) of the grid."""
     free = np.flatnonzero(number < 0)
     if not len(free):
         return number
-    piece = number.copy()  # numbered ribs are pieces 0 to 12
+    piece = number.copy()  # pieces 0 to 12 hold the cells that have this number already
     piece[free] = RIBS + 1 + _connected(bone.index[free], shape)
     size = np.bincount(piece)
     among = np.bincount(piece, bone.among) / np.maximum(size, 1)

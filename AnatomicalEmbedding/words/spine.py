@@ -20,7 +20,7 @@ from .atlas import LOW_MM, STEP_MM, Atlas, Occupancy
 from .grid_weights import Field, Grid
 
 _STEP_MM = 1.5  # step along the spine
-_NEAR_MM = 8.0  # cells this near the usual course of the spine count as spine
+_NEAR_MM = 8.0  # a cell's weight as spine falls with its distance from the usual course (standard deviation)
 _MOVE_MM, _BONE_HU = 12.0, 250.0  # the course is moved up to so far, to denser bone; HU above which bone counts alike
 _RADIUS_MM = 9.0  # CT numbers of a disc are read within this radius
 _END_PLATE_MM = (4.5, 6.0)  # from the middle of a disc to its end plates
@@ -85,7 +85,7 @@ def find_spine(grid: Grid, atlas: Atlas, volume: Volume | None) -> Spine | None:
 
 
 def begins_at_end(spine: Spine, ends: Mapping[str, float]) -> bool:
-    """Return whether one of `ends` (`levels.spine_ends`) lies at its own vertebra: then all levels count from it."""
+    """Return whether an end of the spine (`levels.spine_ends`) lies next to its vertebra. Then all levels are certain."""
     heights = dict(zip(spine.names, spine.bounds_s.mean(axis=1), strict=True))
     return any(NEXT_TO[end] in heights and has_next(end, heights[NEXT_TO[end]], at) for end, at in ends.items())
 
@@ -121,7 +121,7 @@ def between_bounds(grid: Grid, field: Field, spine: Spine, vertebra: str) -> Fie
     """Reduce a vertebra's field above and below its boundaries; below less, because the processes reach below.
 
     The next vertebra above the listed ones may reach into the scan with its processes, behind the spine's middle; the
-    next vertebra below may reach into it too. The field of any vertebra farther away becomes 0.
+    next vertebra below may reach into the scan too. The field of any vertebra farther away becomes 0.
     """
     place = VERTEBRAE.index(vertebra)
     height, behind = grid.position(field, 2), 1.0
@@ -322,7 +322,7 @@ def _traced(down: np.ndarray, usual: np.ndarray) -> list[int]:
 
 
 def _chance(marginal: np.ndarray, chosen: list[int], n: int) -> float:
-    """Return the chance that vertebra `n` is not its neighbour, by the costs of shifting its boundaries one level."""
+    """Return the chance that the level of vertebra `n` is right: its boundaries cost less than those one level off."""
     costs = []
     for step in (-1, 0, 1):
         places = [(bound, chosen[int(np.clip(bound + step, 0, len(chosen) - 1))]) for bound in (n - 1, n)]
