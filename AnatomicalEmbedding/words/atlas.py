@@ -30,8 +30,8 @@ SHAPE = (173, 66, 83)  # k, j, i
 
 @dataclass(frozen=True, eq=False)
 class Occupancy:
-    """Where one structure lies. share: uint8 (k, j, i), frequency times 255 with which a place in the cell lies in the
-    structure. first: index i, j, k of the first cell of `share` in the body frame. real: number of real patients that
+    """Where one structure lies. share: uint8 (k, j, i), 255 times the fraction of patients whose structure fills the
+    cell. first: index i, j, k of the first cell of `share` in the body frame. real: number of real patients that
     were counted. discriminant: float32 (d + 1,), see `occupancy`, or None.
     """
 

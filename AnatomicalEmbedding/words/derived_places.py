@@ -1,6 +1,7 @@
 """Places derived from other places: the recipes of the terms, and the qualifiers of phrases.
 
-A recipe is a word and its arguments. Numbers are in mm, but the numbers of `part` are fractions of 1:
+A recipe is a word and its arguments. Numbers are in mm, but the numbers of `part` are fractions, 0 to 1. A blob is a
+Gaussian with standard deviation SD:
 
     at X Y Z SD                 a blob in the body frame (X sideways; for a place with a side, away from the midline)
     fit X Y Z SD MM             like `at`, but place and SD were measured on outlined scans; correct within MM

@@ -108,7 +108,7 @@ class Grid:
     @cached_property
     def _by_place(self) -> tuple[np.ndarray, np.ndarray]:
         """Flat indices of the grid cells with tissue, sorted by the body-frame cell that each lies in; and for each
-        body-frame cell, the position at which its grid cells begin. Cells beyond the frame count as in its outermost cells.
+        body-frame cell, the position at which its grid cells begin. Cells beyond the frame count to its border.
         """
         cells = np.flatnonzero(self.tissue)
         index = np.rint((self.body.reshape(3, -1)[:, cells].T - LOW_MM) / STEP_MM).astype(int)

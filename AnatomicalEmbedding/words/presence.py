@@ -44,7 +44,7 @@ class FrameFields:
 
 
 def occupancy_of(name: str, atlas: Atlas) -> Occupancy | None:
-    """Return the atlas entry of a place. None without an entry, or if a recipe exists and real patients are under 3."""
+    """Return the atlas entry of a place. None if it has none, or if it has a recipe and under 3 real patients."""
     found = atlas.occupancies.get(name)
     return found if found is not None and (found.real >= 3 or not load_terms()[name].recipe) else None
 

@@ -44,7 +44,7 @@ class BoneOfHalf:
 
 
 class _Neighbour(NamedTuple):
-    """A neighbour of a piece: rib number of the piece = number of the neighbour + `lower`. cells: that show this."""
+    """A neighbour of a piece. Rib number of the piece = that of the neighbour + `lower`. cells: weight of this."""
 
     piece: int
     lower: int

@@ -85,7 +85,7 @@ def find_spine(grid: Grid, atlas: Atlas, volume: Volume | None) -> Spine | None:
 
 
 def begins_at_end(spine: Spine, ends: Mapping[str, float]) -> bool:
-    """Return whether an end of the spine (`levels.spine_ends`) lies next to its vertebra. Then all levels are certain."""
+    """Return whether an end of the spine (`levels.spine_ends`) lies next to its vertebra. Then levels are certain."""
     heights = dict(zip(spine.names, spine.bounds_s.mean(axis=1), strict=True))
     return any(NEXT_TO[end] in heights and has_next(end, heights[NEXT_TO[end]], at) for end, at in ends.items())
 
@@ -205,7 +205,7 @@ def _smoothed(values: np.ndarray, sigma: float) -> np.ndarray:
 
 
 def _discness(volume: Volume, heights: np.ndarray, path: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return heights, S mm, every 1.5 mm, and how much darker the spine is there than above and below: a disc is."""
+    """Return heights, S mm, every 1.5 mm, and for each, how much darker the spine is than above and below."""
     at = np.arange(heights[0] - 2, heights[-1] + 2, _STEP_MM)
     centre = np.stack([np.interp(at, heights, path[:, 0]), np.interp(at, heights, path[:, 1]), at], axis=1)
     tangent = _smoothed(np.gradient(centre, axis=0), 8.0)
@@ -322,7 +322,7 @@ def _traced(down: np.ndarray, usual: np.ndarray) -> list[int]:
 
 
 def _chance(marginal: np.ndarray, chosen: list[int], n: int) -> float:
-    """Return the chance that the level of vertebra `n` is right: its boundaries cost less than those one level off."""
+    """Return the chance that the level of vertebra `n` is right, by the costs of boundaries one level off."""
     costs = []
     for step in (-1, 0, 1):
         places = [(bound, chosen[int(np.clip(bound + step, 0, len(chosen) - 1))]) for bound in (n - 1, n)]
