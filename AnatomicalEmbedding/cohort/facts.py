@@ -67,7 +67,7 @@ def check_facts(facts: dict[str, Any]) -> None:
 
 
 def check_hash(scan_hash: str) -> str:
-    """Return `scan_hash`. Raises ValueError if it is no hash: as a part of a path it could name another file."""
+    """Return `scan_hash`. Raises ValueError if the text is no hash, because it becomes part of a path."""
     if not _HASH.fullmatch(scan_hash):
         raise ValueError("not a hash")
     return scan_hash

@@ -153,8 +153,8 @@ class Search:
         The expected error is an estimate, not calibrated: the chance that the point lies outside the place, times the
         mean distance of the place's region from the point.
 
-        refined: how many scans to read and to search with `PlaceFinder`. In all others, and in scans that can no longer
-        be read, the answer is the cell nearest to the middle of the place, with status "uncertain".
+        refined: how many scans to read and to search with `PlaceFinder`. In all other scans, and in scans that can no
+        longer be read, the answer is the cell nearest to the middle of the place, with status "uncertain".
         """
         name = mention.places[0]
         atlas = shipped_atlas(self.store.manifest.weights_hash)

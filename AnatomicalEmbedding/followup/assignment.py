@@ -152,8 +152,8 @@ class RecordAssignment:
     same: (id marked in the earlier study, id marked in the later study) of the same lesion. apart: pairs that look the
     same, but that a person reviewed as two lesions in one study. split: (id of the part, id of the whole). merged: (id,
     id of the lesion that it merged into), valid after `same` is applied. earlier, later: id -> a word of `Assignment`.
-    unread: id -> reason why the lesion could not be matched. distances: pair of ids -> (distance, expected distance),
-    mm, see `assign_lesions`.
+    unread: id -> reason why the lesion could not be matched. distances: pair of ids -> (distance, mm; distance that
+    matching errors and lesion sizes explain, mm).
     """
 
     earlier_study: str

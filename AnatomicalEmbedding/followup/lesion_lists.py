@@ -57,7 +57,7 @@ def mark_lesions(record: FollowUp, study: str, lesions: Sequence[MarkedLesion]) 
 
     A lesion that the study already shows at this place, or under this name, stays; if its size is not confirmed, the
     line becomes its long axis. If exactly one lesion of other studies has the name, it is the same lesion; names that
-    programs assign (F-1, L1, 3) are ignored here. Findings reviewed as not visible or outside stay.
+    programs assign (F-1, L1, 3) do not count for this. Findings reviewed as not visible or outside stay.
 
     Returns:
         The record, and sentences on the lesions of the list that changed nothing.

@@ -48,9 +48,9 @@ class Response:
 def responses(record: FollowUp) -> list[Response]:
     """Compute the response at each study, in order. All scans of one visit have the same response.
 
-    Reading starts at the first visit in which a person saw a lesion. The baseline is the first visit, from this start
-    on, in which all targets of the start are measured. A lesion that split from a target counts from the visit that
-    first shows it. Lesions that merged count once.
+    The start is the first visit in which a person saw a lesion. The baseline is the first visit, from the start on, in
+    which all targets of the start are measured. A lesion that split from a target counts from the visit that first
+    shows this lesion. Lesions that merged count once.
     """
     timeline = timeline_of(record)
     found: list[Response] = []
@@ -174,6 +174,6 @@ def _choice_notes(sizes: Measured, targets: list[Lesion]) -> Iterator[str]:
 
 
 def _organ(lesion: Lesion) -> str:
-    """Return the organ for the limit of two targets an organ. A pair of organs counts as one; so do all lymph nodes."""
+    """Return the organ for the limit of two targets per organ. A pair of organs counts as one; so do lymph nodes."""
     organ = organ_of(lesion.site)
     return "lymph nodes" if lesion.nodal or organ.endswith("lymph node") else organ

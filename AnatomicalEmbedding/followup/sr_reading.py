@@ -144,7 +144,7 @@ def _study(document: Dataset) -> Study:
 
 
 def _lesion(group: Dataset, study_key: str) -> Lesion | None:
-    """Read the lesion of a measurement group. None for a group without a tracking identifier or a needed place."""
+    """Read the lesion of a measurement group. None without a tracking identifier, or if its place is missing."""
     items = list(_children(group))
     uid = _uid(items, _TRACKING_UID)
     state = _STATES.get(_answer(items, codes.STATE))
@@ -244,7 +244,7 @@ def _children(item: Dataset) -> Iterator[Dataset]:
 
 
 def _named(items: Iterable[Dataset], name: codes.Code) -> list[Dataset]:
-    """Return the items with a concept name. pydicom compares the codes, because older programs write SRT codes."""
+    """Return the items with a concept name. pydicom compares codes: it also knows the SRT codes of older programs."""
     from pydicom.sr.coding import Code
 
     named = [(item, item.get("ConceptNameCodeSequence")) for item in items]

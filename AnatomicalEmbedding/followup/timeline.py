@@ -68,7 +68,7 @@ class Timeline:
 
     @property
     def first(self) -> Study:
-        """The start visit: a lesion that it does not show is new in a later visit."""
+        """The start visit. A lesion that the start visit does not show is new in a later visit."""
         return self.record.studies[self.start]
 
     @property
@@ -162,7 +162,7 @@ def visits_of(record: FollowUp) -> Visits:
     """Group the studies of a follow-up into visits: studies of the same date or the same DICOM study are one visit.
 
     A lesion that is seen in any scan of a visit is present, with its largest size. The lesion is outside only if it is
-    outside all scans. It is not visible only if no scan of the visit still has a likely unreviewed proposal.
+    outside all scans. It counts as gone only if no scan of the visit has an unreviewed proposal other than "absent".
     """
     scans = _together(record.studies)
     if len(scans) == len(record.studies):
