@@ -35,7 +35,7 @@ _KEY = "scan_hashes"
 
 @dataclass(frozen=True, eq=False)
 class Hit:
-    """The cell of a scan that is nearest to a place in the body frame. cell: (3,) i, j, k. distance_mm: to the place."""
+    """The cell of a scan that is nearest to a place in the body frame. cell: (3,) i, j, k. distance_mm: to it."""
 
     row: Row
     facts: dict[str, Any]

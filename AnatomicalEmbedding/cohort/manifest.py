@@ -41,7 +41,7 @@ _TABLES = (
 
 @dataclass(frozen=True)
 class Row:
-    """One scan. scan: its name, path or path#series. path, series, files: see `scan.sources`. reason: why this state."""
+    """One scan. scan: its name, path or path#series. path, series, files: see `scan.sources`. reason: for `state`."""
 
     id: int
     scan: str
