@@ -1,7 +1,7 @@
-"""The run: scans of a cohort embedded by workers of Dask distributed, on this machine or on a cluster.
+"""The run: workers of Dask distributed, on this machine or on a cluster, embed the scans of a cohort.
 
-The parent alone writes the manifest; workers write maps. After the end of a worker, the scheduler or the parent, the
-same command continues the run.
+Only the parent process writes the manifest; workers write maps. If a worker, the scheduler or the parent ends early,
+the same command continues the run.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from .manifest import FAILED, Row
 from .store import Store
 from .work import Task, embed_scan
 
-GPU = "GPU"  # label of workers that have one, as `dask worker --resources GPU=1`
-_WORKER_BYTES = 4 * 2**30  # a worker's usual share of this machine's memory
+GPU = "GPU"  # label of workers with a GPU, as given by `dask worker --resources GPU=1`
+_WORKER_BYTES = 4 * 2**30  # a worker's default memory on this machine
 _LEAST_WORKER_BYTES = 2 * 2**30
-_FREE_SHARE = 0.9  # of the free memory that all workers share
-_TASKS_AHEAD = 4  # that are sent ahead for each worker
-_RETRIES = 4  # workers that a scan may end before it fails
-_PATIENCE_S = 120.0  # without any worker, or without the scheduler
+_FREE_SHARE = 0.9  # share of the free memory that all workers may use together
+_TASKS_AHEAD = 4  # tasks sent to the scheduler for each worker
+_RETRIES = 4  # a scan fails after it has crashed more workers than this
+_PATIENCE_S = 120.0  # how long a run waits without any worker or scheduler
 _RESULT_S = 10.0
 _CONNECT_S = 10.0
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How to run.
+    """The settings of a run.
 
     Args:
-        model, device: of the weights.
-        workers: processes on this machine; 0: by cores and memory.
-        memory_bytes: of each worker; 0: its share.
-        scheduler: "" (this machine) or an address such as tcp://host:8786.
-        descriptors: whether to keep them, for refined answers.
+        model: name or file of the weights. device: where the network runs.
+        workers: processes on this machine; 0: chosen by cores and memory.
+        memory_bytes: limit of each worker; 0: an equal share of the free memory.
+        scheduler: "" (workers on this machine) or an address such as tcp://host:8786.
+        descriptors: whether the maps keep descriptors, which make answers more exact.
     """
 
     model: str = "auto"
@@ -55,7 +55,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is: scans in all, seconds since the first task, and scans by the state that they ended in."""
+    """The progress of a run. total: scans to embed. seconds: since the start. counts: ended scans by state."""
 
     total: int
     seconds: float
@@ -63,10 +63,10 @@ class Progress:
 
 
 def run(store: Store, plan: Plan, progress: Callable[[Progress], None] = lambda state: None) -> dict[str, int]:
-    """Embed all scans that wait. Returns how many ended in each state.
+    """Embed all waiting and failed scans of a store. Returns how many scans ended in each state.
 
-    Raises AnatomicalEmbeddingError where Dask is missing, another run works on the store, its weights differ,
-    the scheduler does not answer, or no worker is left; scans that were embedded until then are kept.
+    Raises AnatomicalEmbeddingError if Dask is missing, another run works on the store, the store has other weights,
+    the scheduler does not answer, or no worker is left. Scans that are already embedded are kept.
     """
     require("distributed", "Dask distributed", "cohorts are embedded by", "cohort")
     with store.locked():
@@ -81,10 +81,10 @@ def run(store: Store, plan: Plan, progress: Callable[[Progress], None] = lambda 
 
 
 def choose_weights(store: Store, model: str, descriptors: bool) -> tuple[str, str, bool]:
-    """Return name or file of the weights of a run, their SHA-256, and whether descriptors are kept.
+    """Return name or file of the weights of a run, the SHA-256 of the weights, and whether descriptors are kept.
 
-    The first run of a store decides for all later ones. Raises AnatomicalEmbeddingError for weights that differ from
-    the store's, or have no body frame in mm.
+    The first run of a store decides for all later runs. Raises AnatomicalEmbeddingError for weights that differ from
+    the weights of the store, or that have no body frame in mm.
     """
     from ..embedding.models.registry import find_weights
 
@@ -110,12 +110,12 @@ class _Run:
     ) -> None:  # fmt: skip
         self._store, self._plan, self._client, self._progress = store, plan, client, progress
         self._weights_hash = weights_hash
-        self._due, self._total, self._counts = due[::-1], len(due), Counter[str]()  # the next scan is the last
-        self._rows: dict[Any, Row] = {}  # by the future of their task
+        self._due, self._total, self._counts = due[::-1], len(due), Counter[str]()  # reversed: pop() takes the end
+        self._rows: dict[Any, Row] = {}  # rows by the future of their task
         self._start = self._last_worker = time.monotonic()
 
     def embed_all(self) -> dict[str, int]:
-        """Send all tasks and record their ends. Returns how many scans ended in each state."""
+        """Send all tasks and record each result. Returns how many scans ended in each state."""
         from distributed import CancelledError, wait
 
         while self._due or self._rows:
@@ -137,7 +137,7 @@ class _Run:
         return dict(self._counts)
 
     def _workers(self) -> dict[str, Any]:
-        """Workers by the scheduler's list. Raises AnatomicalEmbeddingError after a while without any."""
+        """Return the workers that the scheduler lists. Raises AnatomicalEmbeddingError after 2 minutes without any."""
         info = self._client.scheduler_info(n_workers=-1) if self._client.status == "running" else {}
         workers = info.get("workers", {})
         now = time.monotonic()
@@ -159,14 +159,14 @@ class _Run:
             plan.device, plan.descriptors, plan.memory_bytes or min(limits, default=0),
         )  # fmt: skip
         labelled = any(worker.get("resources", {}).get(GPU) for worker in workers.values())
-        # Dask takes the latest of equal priority first
+        # without priorities, Dask may run later tasks first
         future = self._client.submit(
             embed_scan, task, pure=False, retries=0, priority=-row.id, resources={GPU: 1} if labelled else None
         )
         self._rows[future] = row
 
     def _record(self, future: Any) -> None:
-        """Record the end of a task in the manifest; lost tasks are sent again."""
+        """Record the result of a task in the manifest. A lost task is sent again."""
         from distributed import CancelledError
         from distributed.scheduler import KilledWorker
 
@@ -174,7 +174,7 @@ class _Run:
         try:
             found = dict(future.result(timeout=_RESULT_S))
         except TimeoutError:
-            return  # its worker has ended with the result: Dask lets another do it again
+            return  # the worker ended before it sent the result; Dask runs the task again
         except (KilledWorker, MemoryError):
             reason = f"{row.path}: ended {_RETRIES} workers, perhaps by its size; give more memory by --memory-mb."
             found = {"state": FAILED, "reason": reason}
@@ -191,7 +191,7 @@ class _Run:
 
 @contextmanager
 def _open_client(plan: Plan, total: int) -> Iterator[Any]:
-    """Connect to the workers that the plan names. Workers that were started here end with the client."""
+    """Connect to the scheduler of the plan, or start workers on this machine, which end with the client."""
     import dask
     from distributed import Client, LocalCluster
 
@@ -208,14 +208,14 @@ def _open_client(plan: Plan, total: int) -> Iterator[Any]:
         return
     settings = {
         "distributed.scheduler.allowed-failures": _RETRIES,
-        "distributed.scheduler.worker-saturation": 1.0,  # a killed worker is the end of one scan only
+        "distributed.scheduler.worker-saturation": 1.0,  # so a killed worker loses only one scan
         "distributed.worker.memory.target": False,  # torch's memory cannot be moved to the disk
         "distributed.worker.memory.spill": False,
         "distributed.worker.memory.pause": False,
         "distributed.worker.memory.terminate": 0.95,
         "distributed.admin.tick.limit": "60s",
     }
-    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # of Dask's own tasks, when a worker is killed
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # hides Dask's own errors when a worker is killed
     with dask.config.set(settings):
         workers, memory, gpus = _plan_local(plan, total)
         cluster = LocalCluster(
@@ -227,7 +227,7 @@ def _open_client(plan: Plan, total: int) -> Iterator[Any]:
 
 
 def _check_listening(address: str) -> None:
-    """Raise OSError or ValueError where no program listens: Dask alone would wait for minutes."""
+    """Raise OSError or ValueError if no program listens at the address. Without this check Dask waits for minutes."""
     from distributed.comm import get_address_host_port
 
     if address.startswith(("tcp://", "tls://")) or "://" not in address:
@@ -235,9 +235,9 @@ def _check_listening(address: str) -> None:
 
 
 def _plan_local(plan: Plan, total: int) -> tuple[int, int, int]:
-    """Number of workers for this machine, bytes of memory for each, and whether they use its GPU (1 or 0).
+    """Return the number of workers on this machine, bytes of memory of each, and 1 if they use the GPU, else 0.
 
-    With several GPUs, start a worker for each, as `CUDA_VISIBLE_DEVICES=1 dask worker ... --resources GPU=1`.
+    To use several GPUs, start one worker for each: `CUDA_VISIBLE_DEVICES=1 dask worker ... --resources GPU=1`.
     """
     import psutil
     import torch

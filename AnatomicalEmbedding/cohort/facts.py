@@ -1,4 +1,4 @@
-"""Facts of a scan, which the manifest keeps: made from the scan's map, and checked when they are read."""
+"""Facts of a scan for the manifest: made from the map of the scan, and checked when the manifest is read."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ _HASH = re.compile(r"[0-9A-Za-z]{1,128}")
 
 
 def make_facts(embedding: EmbeddingMap) -> dict[str, Any]:
-    """Describe a scan by its map, as JSON values: the part of the body in words (`held`), the heights of its ends.
+    """Describe a scan by its map, as JSON values.
 
-    frame: (4, 3) affine fit body = [ras, 1] @ frame; misfit_mm: median distance from it. body_shape: cells k, j, i. The
-    rest is as `EmbeddingMap` has it. Raises MapError for a map without coordinates in mm of the common body frame.
+    held: the part of the body in words. low_mm, high_mm: body heights of its ends. frame: (4, 3), affine fit body =
+    [ras, 1] @ frame. misfit_mm: median error of this fit. body_shape: cells k, j, i. Other entries: see `EmbeddingMap`.
+    Raises MapError for a map without coordinates in mm of the common body frame.
     """
     made_by = embedding.provenance
     if not made_by.metric:
@@ -49,7 +50,7 @@ def make_facts(embedding: EmbeddingMap) -> dict[str, Any]:
 
 
 def check_facts(facts: dict[str, Any]) -> None:
-    """Raise ValueError, TypeError, KeyError or AttributeError unless these are facts of `make_facts`."""
+    """Raise ValueError, TypeError, KeyError or AttributeError if `facts` cannot come from `make_facts`."""
     shapes = facts["body_shape"], facts["scan_shape"]
     if not all(
         len(shape) == 3 and all(isinstance(n, int) and 0 < n < _LARGEST_SIZE for n in shape) for shape in shapes
@@ -66,7 +67,7 @@ def check_facts(facts: dict[str, Any]) -> None:
 
 
 def check_hash(scan_hash: str) -> str:
-    """Return the content hash of a scan, which names a file. Raises ValueError for a text that could name another."""
+    """Return `scan_hash`. Raises ValueError if the text is no hash, because it becomes part of a path."""
     if not _HASH.fullmatch(scan_hash):
         raise ValueError("not a hash")
     return scan_hash

@@ -1,4 +1,4 @@
-"""Pictures of one place in many scans, all cut along the body's axes and at one scale."""
+"""A page with pictures of one place in many scans, all cut along the axes of the body frame and at the same scale."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_PICTURES = 300
 
 
 def thumbnail(volume: Volume, point_ras: np.ndarray, facts: dict[str, Any], plane: Plane = AXIAL) -> np.ndarray:
-    """Cut a picture (n, n) uint8: a square of the body frame around a point (3,) RAS mm."""
+    """Cut a picture (129, 129) uint8 around a point (3,) RAS mm, along the body frame's axes. facts: of the scan."""
     to_ras = np.linalg.pinv(np.asarray(facts["frame"])[:3])
     steps = np.linspace(-_ACROSS_MM / 2, _ACROSS_MM / 2, _PIXELS)
     body = steps[None, :, None] * np.array(plane.right) + steps[:, None, None] * np.array(plane.down)
@@ -40,9 +40,9 @@ def thumbnail(volume: Volume, point_ras: np.ndarray, facts: dict[str, Any], plan
 def write_gallery(
     path: Path, title: str, found: Sequence[Found], facts: dict[int, dict[str, Any]], progress: Callable[[float], None]
 ) -> Path:
-    """Write one page with a picture of each of the first 300 places, in their order.
+    """Write one HTML page of the places in `found`, in this order; the first 300 have a picture.
 
-    facts: of the scans, by row. A scan that can no longer be read is shown without a picture.
+    facts: facts of each scan, by row id. A scan that can no longer be read is shown without a picture.
     Raises AnatomicalEmbeddingError when pillow or jinja2 is not installed, or the page cannot be written.
     """
     style = load_page("reports/page_style.css.j2").render()

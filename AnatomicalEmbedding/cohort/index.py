@@ -1,6 +1,6 @@
-"""The index: body coordinates of all maps of a store in a few files, so that one place is sought in all at once.
+"""The index: the body coordinates of all maps of a store in a few files, to search all scans for a place quickly.
 
-The index is made from the maps, in parts of up to a thousand scans. A part that is missing or damaged is made again.
+The index is made from the maps. Each part (file) holds up to 1,000 scans. A missing or damaged part is made again.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from .manifest import Row
 from .partial_maps import BodyCells
 from .store import Store
 
-_STEP_MM = 0.05  # of coordinates
-_CHUNK_CELLS = 500_000  # whose distances are in memory at a time
+_STEP_MM = 0.05  # unit of the stored coordinates
+_CHUNK_CELLS = 500_000  # cells whose distances are computed at a time
 _PART_SCANS = 1000
-_LEAST_SHARE = 0.8  # of the scans of a part, below which it is made again
+_LEAST_SHARE = 0.8  # a part is made again if fewer of its scans are still in the store
 _KEY = "scan_hashes"
 
 
 @dataclass(frozen=True, eq=False)
 class Hit:
-    """The cell (3,) i, j, k of a scan whose coordinate is nearest to a place, and their distance in the body frame."""
+    """The cell of a scan that is nearest to a place in the body frame. cell: (3,) i, j, k. distance_mm: to it."""
 
     row: Row
     facts: dict[str, Any]
@@ -50,7 +50,7 @@ class Hit:
 
 
 class Index:
-    """All maps of a store. Raises MapError where a map file is missing or damaged.
+    """All maps of a store. Raises MapError if a map file is missing or damaged.
 
     scans: embedded scans and their facts, by content hash.
     """
@@ -60,7 +60,7 @@ class Index:
         self.scans = {row.scan_hash: (row, facts) for row, facts in store.manifest.embedded()}
 
     def nearest(self, coordinates: np.ndarray) -> Iterator[Hit]:
-        """For each scan, its cell nearest to any of some places (m, 3) in the body frame, mm."""
+        """Find, in each scan, the cell nearest to any of m places. coordinates: (m, 3) mm in the body frame."""
         steps = torch.from_numpy(np.atleast_2d(coordinates) / _STEP_MM).float()
         for part in self._parts:
             chunks = [_squares(chunk.float(), steps) for chunk in part.coordinate.split(_CHUNK_CELLS)]
@@ -74,7 +74,7 @@ class Index:
                     yield Hit(row, facts, distance_mm, _unravel(part.cell[at : at + 1], facts)[0], part)
 
     def cells(self, row: Row) -> BodyCells:
-        """The body cells of an embedded scan. Raises MapError for another scan."""
+        """Return the body cells of an embedded scan. Raises MapError if the scan is not embedded."""
         for part in self._parts:
             if row.scan_hash in part.numbers and row.scan_hash in self.scans:
                 return part.body_cells(row.scan_hash, self.scans[row.scan_hash][1])
@@ -85,9 +85,9 @@ class Index:
 class _Part:
     """One file of the index, mapped from the disk.
 
-    numbers: of its scans, by content hash. first: (scans + 1,) where the cells of each scan begin. coordinate: (n, 3)
-    int16 steps. cell: (n,) int32 places in the flattened grids of the scans. matrices: (scans, 2, 4, 4) cell to RAS,
-    voxel to RAS.
+    numbers: content hash of a scan -> its number. first: (scans + 1,) number of the first cell of each scan.
+    coordinate: (n, 3) int16, in steps of 0.05 mm. cell: (n,) int32 flat index of each cell in the grid of its scan.
+    matrices: (scans, 2, 4, 4), cell to RAS and voxel to RAS.
     """
 
     path: Path
@@ -108,7 +108,7 @@ class _Part:
 
 
 def _squares(coordinates: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-    """(n,) squared distance of coordinates (n, 3) from the nearest of places (m, 3)."""
+    """Return (n,): squared distance of each coordinate (n, 3) from the nearest of the places (m, 3)."""
     least = (coordinates - places[0]).square_().sum(1)
     for place in places[1:]:
         torch.minimum(least, (coordinates - place).square_().sum(1), out=least)
@@ -116,7 +116,7 @@ def _squares(coordinates: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
 
 
 def refresh(store: Store) -> list[_Part]:
-    """Bring the index up to date with the maps. Raises MapError where a map file is missing or damaged."""
+    """Update the index to the maps of the store. Raises MapError if a map file is missing or damaged."""
     folder = store.folder / "index"
     wanted = set(store.manifest.map_files())
     parts: list[_Part] = []
@@ -157,7 +157,7 @@ def _write_part(folder: Path, store: Store, hashes: Sequence[str]) -> _Part:
 
 
 def _unravel(flat: torch.Tensor, facts: dict[str, Any]) -> np.ndarray:
-    """(n, 3) i, j, k of places in a scan's flattened grid."""
+    """Convert flat indices (n,) in the grid of a scan to i, j, k (n, 3)."""
     try:
         k, j, i = np.unravel_index(flat.numpy(), tuple(facts["body_shape"]))
     except ValueError:
@@ -166,7 +166,7 @@ def _unravel(flat: torch.Tensor, facts: dict[str, Any]) -> np.ndarray:
 
 
 def _read(path: Path) -> _Part:
-    """Read an index; raises one of DAMAGED for a file that is missing or is no index."""
+    """Read one part of the index. Raises one of DAMAGED if the file is missing or not an index."""
     with safe_open(str(path), "pt") as file:
         hashes = parse_json(file.metadata()[_KEY])
         names = ("coordinate", "cell", "first", "matrices")

@@ -1,4 +1,4 @@
-"""The manifest: scans of a cohort, their states and the reasons, in one SQLite file that survives any interruption."""
+"""The manifest: one SQLite file with the scans of a cohort and their states. It survives any interruption."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .facts import check_facts, check_hash
 
 WAITING = "waiting"  # not embedded yet
 EMBEDDED = "embedded"
-DUPLICATE = "duplicate"  # the same content as an embedded scan
-UNUSABLE = "unusable"  # no CT, damaged, too large: the file must change first
-FAILED = "failed"  # ended its worker, or an unexpected error: tried again by the next run
+DUPLICATE = "duplicate"  # has the same content as an embedded scan
+UNUSABLE = "unusable"  # no CT, damaged or too large; embedded only after the file has changed
+FAILED = "failed"  # crashed its worker, or an unexpected error; the next run tries again
 STATES = (WAITING, EMBEDDED, DUPLICATE, UNUSABLE, FAILED)
-_FORMAT = 2  # 1: maps in another format
-_BATCH_SCANS = 100  # that are added in one transaction
+_FORMAT = 2  # stores of format 1 have maps in an older format
+_BATCH_SCANS = 100  # scans added in one transaction
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
     """CREATE TABLE IF NOT EXISTS scans (
@@ -41,7 +41,7 @@ _TABLES = (
 
 @dataclass(frozen=True)
 class Row:
-    """One scan: its name (path or path#series), its files as in `scan.sources`, its state, the hash of its content."""
+    """One scan. scan: its name, path or path#series. path, series, files: see `scan.sources`. reason: for `state`."""
 
     id: int
     scan: str
@@ -55,7 +55,7 @@ class Row:
 
     @classmethod
     def of(cls, row: sqlite3.Row) -> Row:
-        """Read a row of the table. Raises ValueError or TypeError where another program changed it."""
+        """Convert a row of the table. Raises ValueError or TypeError if another program changed the row."""
         values = {name: row[name] for name in cls.__dataclass_fields__}
         files = parse_json(row["files"])
         texts = [*(values[name] for name in ("scan", "path", "series", "reason")), *files]
@@ -71,7 +71,7 @@ class Row:
 class Manifest:
     """Reads and writes the manifest of a store. One process may write while others read.
 
-    Every method raises AnatomicalEmbeddingError, naming the file, where it is damaged or cannot be used.
+    Every method raises AnatomicalEmbeddingError, naming the file, if the file is damaged or cannot be used.
     """
 
     def __init__(self, path: Path, create: bool = False) -> None:
@@ -104,14 +104,14 @@ class Manifest:
         raise self._damaged("no weights")
 
     def set_about(self, values: dict[str, str]) -> None:
-        """Record facts of the cohort that all later runs share."""
+        """Record facts of the cohort, which hold for all later runs."""
         for pair in values.items():
             self._execute("INSERT OR REPLACE INTO about VALUES (?, ?)", pair)
 
     def add(self, sources: Iterable[Source]) -> Counter[str]:
-        """Add scans; count those that are "new", "changed" (which wait again) and "known"."""
+        """Add scans. Returns counts of "new", "changed" and "known" scans; changed scans wait again."""
         count, remaining = Counter[str](), iter(sources)
-        while batch := list(islice(remaining, _BATCH_SCANS)):  # listed before, not while, the manifest is locked
+        while batch := list(islice(remaining, _BATCH_SCANS)):  # a batch is listed before the manifest is locked
             with self._transaction():
                 count.update(map(self._add, batch))
         return count
@@ -137,9 +137,9 @@ class Manifest:
         return "changed"
 
     def finish(self, row_id: int, state: str, reason: str = "", **values: Any) -> None:
-        """Record the end of one scan. values: scan_hash; and of an embedded scan's map file sha256, size, facts.
+        """Record the result of one scan. values: scan_hash; if embedded, also sha256, size and facts of its map.
 
-        Of scans with the same content, the one that was added first counts as embedded, the others as its duplicates.
+        If several scans have the same content, the scan added first is embedded; the others are its duplicates.
         """
         with self._transaction():
             finished = datetime.now(UTC).isoformat(timespec="seconds")
@@ -164,21 +164,21 @@ class Manifest:
             self._execute("UPDATE scans SET state = ?, reason = ? WHERE id = ?", (state, reason, row["id"]))
 
     def due(self) -> list[Row]:
-        """Scans that wait or failed, in the order of adding."""
+        """Return the waiting and failed scans, in the order in which they were added."""
         return self.rows(WAITING, FAILED)
 
     def counts(self) -> dict[str, int]:
-        """How many scans are in each of STATES."""
+        """Return how many scans are in each state of STATES."""
         found = {row[0]: row[1] for row in self._execute("SELECT state, count(*) FROM scans GROUP BY state")}
         return {state: found.get(state, 0) for state in STATES}
 
     def rows(self, *states: str) -> list[Row]:
-        """Scans in these states, or all scans where no state is given, in the order of adding."""
+        """Return the scans in these states (no state: all scans), in the order in which they were added."""
         condition = f"WHERE state IN ({', '.join('?' * len(states))})" if states else ""
         return self._rows(self._execute(f"SELECT * FROM scans {condition} ORDER BY id", states))
 
     def embedded(self) -> list[tuple[Row, dict[str, Any]]]:
-        """Embedded scans and their facts."""
+        """Return the embedded scans and their facts."""
         found = self._execute(
             "SELECT scans.*, facts FROM scans JOIN maps USING (scan_hash) WHERE state = ? ORDER BY id", (EMBEDDED,)
         )
@@ -189,13 +189,13 @@ class Manifest:
         return list(zip(self._rows(found), facts, strict=True))
 
     def map_files(self) -> dict[str, tuple[str, int]]:
-        """SHA-256 and bytes of every map file, by the scan's content hash."""
+        """Return SHA-256 and size in bytes of every map file, by the content hash of the scan."""
         found = self._execute("SELECT scan_hash, sha256, size FROM maps ORDER BY scan_hash")
         with self._naming_file():
             return {check_hash(row["scan_hash"]): (str(row["sha256"]), int(row["size"])) for row in found}
 
     def find(self, scan: str) -> list[Row]:
-        """Scans of this name or path, or in the folder of this path; AnatomicalEmbeddingError for an unknown one."""
+        """Return the scans with this name or path, or in this folder. AnatomicalEmbeddingError if there is none."""
         found = self._execute(
             "SELECT * FROM scans WHERE scan IN (?1, ?2) OR path IN (?1, ?2)"
             " OR substr(path, 1, length(?2) + 1) IN (?2 || '/', ?2 || '\\') ORDER BY id",
@@ -206,7 +206,7 @@ class Manifest:
         return self._rows(found)
 
     def remove(self, rows: Iterable[Row]) -> None:
-        """Forget scans. A duplicate takes the place of a removed original."""
+        """Remove scans from the manifest. If a removed scan has duplicates, the first of them becomes embedded."""
         with self._transaction():
             for row in rows:
                 self._execute("DELETE FROM scans WHERE id = ?", (row.id,))
@@ -214,7 +214,7 @@ class Manifest:
                     self._mark_duplicates(row.scan_hash)
 
     def embed_again(self, scan_hash: str) -> None:
-        """Let the scans of a lost map file wait again."""
+        """Set the scans of a lost map file to waiting, so that the next run embeds them."""
         with self._transaction():
             self._execute("DELETE FROM maps WHERE scan_hash = ?", (scan_hash,))
             self._execute(
@@ -222,7 +222,7 @@ class Manifest:
             )
 
     def drop_unused(self) -> list[str]:
-        """Forget map files that no scan refers to any more; returns their content hashes."""
+        """Remove map files that no scan uses from the manifest. Returns their content hashes."""
         unused = "scan_hash NOT IN (SELECT scan_hash FROM scans WHERE scan_hash IS NOT NULL)"
         with self._transaction():
             found = self._execute(f"SELECT scan_hash FROM maps WHERE {unused}")
@@ -230,7 +230,7 @@ class Manifest:
         return [row["scan_hash"] for row in found]
 
     def _upgrade(self) -> None:
-        """Record the format; scans of an older one wait again, as their maps are made anew."""
+        """Record the format. Scans of an older format are set to waiting, because their maps must be made again."""
         with self._naming_file():
             known = int(self.about.get("format", 0))
         if known > _FORMAT:
@@ -253,7 +253,7 @@ class Manifest:
 
     @contextmanager
     def _naming_file(self) -> Iterator[None]:
-        """Turn errors of the database, and of values that another program changed, into one that names the file."""
+        """Turn database errors and wrong values into an AnatomicalEmbeddingError that names the file."""
         try:
             yield
         except (sqlite3.Error, AttributeError, KeyError, TypeError, ValueError) as error:
@@ -267,7 +267,7 @@ class Manifest:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """Apply all changes inside, or none of them."""
+        """Apply all changes of the `with` block, or none if it raises."""
         self._execute("BEGIN IMMEDIATE")
         try:
             yield

@@ -1,6 +1,6 @@
-"""Maps of a part of a scan, put together from its body cells in the index and, where asked for, its map file.
+"""Maps of a part of a scan, made from the body cells in the index and, for descriptors, from the map file.
 
-Matching reads only cells near its first answer, so that a part gives the same answers as the whole map.
+Matching reads only cells near its first answer, so a partial map gives the same answers as the whole map.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class BodyCells:
     """The body cells of one scan.
 
     Args:
-        index: (n, 3) i, j, k, in the order of k.
+        index: (n, 3) i, j, k, sorted by k.
         coordinate: (n, 3) float32, mm in the body frame.
         cell_to_ras, scan_to_ras: (4, 4).
-        facts: of the scan, see `facts.make_facts`.
+        facts: facts of the scan, see `facts.make_facts`.
     """
 
     index: np.ndarray
@@ -36,10 +36,10 @@ class BodyCells:
     facts: dict[str, Any]
 
     def map_near(self, cell: np.ndarray, reach_mm: float, file: Path | None = None) -> EmbeddingMap:
-        """Make the map of the cells within `reach_mm` of a cell (3,) along each axis; other body cells are left out.
+        """Make a map of the body cells within `reach_mm` of `cell` (i, j, k) along each axis.
 
         Args:
-            file: the scan's map file, for local descriptors; None: coordinates alone.
+            file: the scan's map file, to read local descriptors; None: the map has coordinates only.
 
         Raises:
             MapError: the file is missing or damaged.

@@ -1,7 +1,8 @@
-"""Finds one place in all scans of a cohort: by a point or a box in one scan, or by words.
+"""Find one place in all scans of a cohort: by a point or a box in one scan, or by words.
 
-First the coordinates of the place are compared with the body coordinates of all maps; it is absent from scans without
-a near cell. Other scans are matched by coordinates alone, and the best of them with their descriptors.
+First, the body coordinates of the place are compared with those of all maps. If no cell of a scan is near the place,
+the place is absent there. The other scans are matched by coordinates alone; the best answers are then refined, that is,
+matched again with descriptors.
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ from .manifest import Row
 from .store import Store
 from .work import read_source
 
-_REFINED = 50  # answers that are matched with descriptors, or by words in the scan, unless asked otherwise
-_FAR_MM = 60.0  # in the body frame: a scan whose nearest cell is further does not hold the place
-_NEAR_MM = 30.0  # the same where an answer is not refined
-_NEAR_WORDS_MM = 25.0  # the same by words
-_FIT_REACH_MM = 84.0  # of matching by coordinates from its first cell: two moves and a fit
-_BLOCK_REACH_MM = 132.0  # of matching by descriptors: two searches, and the blocks around them
-_BATCH_SCANS = 100  # that are matched at a time
+_REFINED = 50  # default number of refined answers: matched with descriptors, or found by words in the scan
+_FAR_MM = 60.0  # in the body frame: if the nearest cell of a scan is farther, the place is absent
+_NEAR_MM = 30.0  # this limit for answers that are not refined
+_NEAR_WORDS_MM = 25.0  # this limit for answers by words that are not refined
+_FIT_REACH_MM = 84.0  # matching by coordinates reads cells up to this far from its first cell: two moves and a fit
+_BLOCK_REACH_MM = 132.0  # matching by descriptors reads cells up to this far: two searches, and the blocks around them
+_BATCH_SCANS = 100  # scans matched at a time
 _ABSENT_PROBABILITY = 0.01
-_INSIDE_SHARE = 0.3  # of an atlas field's largest value, above which a point lies in the place
-_FRAME_POINTS = 6  # of a place in the atlas, that scans are first compared with
+_INSIDE_SHARE = 0.3  # a point lies in the place if the atlas field exceeds this share of its largest value
+_FRAME_POINTS = 6  # points of a place in the atlas with which all scans are compared first
 _RANK = {MATCHED: 0, UNCERTAIN: 1, ABSENT: 2}
 
 Step = Callable[[float], None]
@@ -50,10 +51,10 @@ class Found:
 
     Args:
         status: "matched", "uncertain" or "absent".
-        probability: by a point, that it is in the scan and the answer within 10 mm; by words, that the point lies in
-            the place; by a box, share of its points that the scan shows. None where nothing is calibrated.
-        expected_error_mm, point_ras: mm, and (3,) RAS mm; None where absent.
-        similarity: 0 to 1, by a point.
+        probability: for a point: that the scan shows it and the answer is within 10 mm. For words: that `point_ras` is
+            in the place. For a box: share of its points that the scan shows. None without a calibration.
+        expected_error_mm, point_ras: mm, and (3,) RAS mm; None if the place is absent.
+        similarity: 0 to 1, for a point only.
     """
 
     row: Row
@@ -72,7 +73,7 @@ class Found:
 
 
 class Search:
-    """Finds places in the maps that a store has now; keep it for further questions, which are then quicker."""
+    """Finds places in the maps that a store has now. Using one object for several searches saves time."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -82,22 +83,22 @@ class Search:
 
     @cached_property
     def names(self) -> dict[int, str]:
-        """A short name of each embedded scan, by its row."""
+        """A short, unique name of each embedded scan, by row id."""
         rows = [row for row, _ in self.index.scans.values()]
         return dict(zip((row.id for row in rows), distinct_names([row.scan for row in rows]), strict=True))
 
     def map_of(self, row: Row) -> EmbeddingMap:
-        """The whole map of an embedded scan, named after it. Raises MapError for another scan, or a damaged map."""
+        """Load the whole map of a scan. Raises MapError if the scan is not embedded or its map is damaged."""
         if row.scan_hash not in self.index.scans:
             raise MapError(f"{row.scan}: is {row.state}, not embedded; run `anatemb cohort run` first.")
         found = EmbeddingMap.load(self.store.map_path(row.scan_hash))
         return replace(found, provenance=replace(found.provenance, scan=row.scan))
 
     def point(self, query: Query, refined: int = _REFINED, step: Step = lambda share: None) -> list[Found]:
-        """Find a point of a scan in every scan, the most probable first.
+        """Search every scan for the point of a query. Scans with the highest probability come first.
 
-        refined: how many answers to match with descriptors; the others are matched by coordinates, without probability,
-        as these are not calibrated. step: called with the share done. Raises MapError for a query of other weights.
+        refined: how many answers to match with descriptors. All others are matched by coordinates and have no
+        probability. step: called with the share done, 0 to 1. Raises MapError if other weights made the query.
         """
         if query.weights_hash != self.store.manifest.weights_hash:
             raise MapError("the point's map was made by other weights than this cohort; embed its scan with the same.")
@@ -113,7 +114,7 @@ class Search:
         return sorted([*better, *found], key=_order)
 
     def _match(self, query: Query, hits: Sequence[Hit], effort: str, step: Step) -> list[Found]:
-        """Match one point in batches of scans, so that few maps are in memory."""
+        """Match one point in batches of scans, to keep few maps in memory."""
         answers: list[Matches] = []
         for start in range(0, len(hits), _BATCH_SCANS):
             maps = [self._map_near(hit, effort) for hit in hits[start : start + _BATCH_SCANS]]
@@ -127,7 +128,7 @@ class Search:
         return hit.cells.map_near(hit.cell, _BLOCK_REACH_MM, self.store.map_path(hit.facts["scan_hash"]))
 
     def box(self, example: Example, refined: int = _REFINED, step: Step = lambda share: None) -> list[Found]:
-        """Find a box of a scan in every scan that holds its middle, the most probable first; arguments as `point`."""
+        """Search every scan for the box of an example, the most probable scans first. Other arguments: see `point`."""
         query = example.query
         centre = Query(query.weights_hash, query.coordinates[6:].mean(0, keepdim=True), query.sizes[6:7])
         found = self.point(centre, 0)
@@ -147,13 +148,13 @@ class Search:
         return sorted(found, key=_order)
 
     def words(self, mention: Mention, refined: int = _REFINED, step: Step = lambda share: None) -> list[Found]:
-        """Find the one place that a mention names in every scan, the most probable first.
+        """Search every scan for the first place of a mention. Scans with the highest probability come first.
 
-        The expected error is the chance that the point lies outside the place, times the mean distance of the place's
-        region from the point; an estimate, not calibrated.
+        The expected error is an estimate, not calibrated: the chance that the point lies outside the place, times the
+        mean distance of the place's region from the point.
 
-        refined: how many scans to read and to search as `PlaceFinder` does. In all others, and in scans that cannot be
-        read any more, the answer is the cell of the place's middle, and uncertain.
+        refined: how many scans to read and to search with `PlaceFinder`. In all other scans, and in scans that can no
+        longer be read, the answer is the cell nearest to the middle of the place, with status "uncertain".
         """
         name = mention.places[0]
         atlas = shipped_atlas(self.store.manifest.weights_hash)
@@ -177,7 +178,7 @@ class Search:
         return sorted(found, key=_order)
 
     def _read_volume(self, row: Row) -> Volume | None:
-        """Read the scan; None where its file is gone or has changed since it was embedded."""
+        """Read the scan of a row. None if its file is missing or has changed since it was embedded."""
         try:
             volume = read_source(row.path, row.series, row.files)
         except AnatomicalEmbeddingError:
@@ -186,7 +187,7 @@ class Search:
 
 
 def one_mention(words: str) -> Mention:
-    """Read words that name one place. Raises AnatomicalEmbeddingError where they name no place or several."""
+    """Parse words that name one place. Raises AnatomicalEmbeddingError if they name no place or several places."""
     parts = parse_query(words)
     missed = [part.text for part in parts if not part.mentions]
     if missed or not parts:
@@ -199,7 +200,7 @@ def one_mention(words: str) -> Mention:
 
 
 def _points_in_frame(name: str, mention: Mention, atlas: object) -> tuple[np.ndarray, np.ndarray]:
-    """Some points (m, 3) of a place in the body frame, and its middle (3,), mm."""
+    """Return some points (m, 3) of a place in the body frame, mm, and the point (3,) nearest to its middle."""
     frame = frame_fields(atlas)
     field = frame.field(name)
     if mention.qualifier is not None:
@@ -217,7 +218,7 @@ def _absent(row: Row, probability: float = _ABSENT_PROBABILITY, similarity: floa
 
 
 def _of_match(row: Row, answer: Matches) -> Found:
-    """The answer for one point. Without a calibration there is no probability, and each answer is uncertain."""
+    """Convert the match of one point. Without a calibration there is no probability, and the status is uncertain."""
     similarity = float(answer.score[0])
     if answer.status is None:
         return Found(row, UNCERTAIN, None, None, answer.points_ras[0], similarity)
@@ -236,7 +237,7 @@ def _of_words(row: Row, place: Place) -> Found:
 
 
 def _error_mm(place: Place) -> float:
-    """The expected error of an answer by words, see `Search.words`."""
+    """Return the expected error, mm, of an answer by words: see `Search.words`."""
     away = [place.grid.position(place.region, axis) - place.point_ras[axis] for axis in range(3)]
     distance = np.sqrt(sum(np.square(each) for each in away))
     weight = np.square(place.region.values)

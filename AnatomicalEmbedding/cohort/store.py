@@ -20,17 +20,17 @@ from .manifest import EMBEDDED, Manifest, Row
 MANIFEST_NAME = "cohort.sqlite"
 _LOCK_NAME = "run.lock"
 _MAPS = "maps"
-_OLD_MAPS = "shards"  # of the first format
+_OLD_MAPS = "shards"  # folder of maps of the first format
 
 
 def map_path(folder: Path, scan_hash: str) -> Path:
-    """Where a store keeps the map of a scan: in one of 256 folders, as some file systems are slow with large ones."""
+    """Return the path of a scan's map file. Maps lie in 256 folders, because large folders are slow on some systems."""
     return folder / _MAPS / scan_hash[:2] / f"{scan_hash}{SUFFIX}"
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A map file that is missing or damaged: its scan, the problem in words, and its repair or ""."""
+    """A missing or damaged map file. scan_hash: of its scan. problem: a sentence. repaired: what was done, or ""."""
 
     scan_hash: str
     problem: str
@@ -40,7 +40,7 @@ class Fault:
 class Store:
     """A cohort on disk.
 
-    Raises AnatomicalEmbeddingError where the folder is not a cohort; with `create`, where it holds other files.
+    Raises AnatomicalEmbeddingError if the folder is not a cohort; with `create`, only if it holds other files.
     """
 
     def __init__(self, folder: str | Path, create: bool = False) -> None:
@@ -62,19 +62,19 @@ class Store:
         self.close()
 
     def add(self, roots: Sequence[Path], unreadable: Callable[[str], None] = lambda line: None) -> Counter[str]:
-        """Add the scans of folders (see `sources.list_sources`); returns counts as `Manifest.add`."""
+        """Add the scans of folders (see `sources.list_sources`). Returns the counts of `Manifest.add`."""
         absolute = [Path(os.path.normpath(root.absolute())) for root in roots]
         return self.manifest.add(list_sources(absolute, unreadable))
 
     def map_path(self, scan_hash: str) -> Path:
-        """The map file of a scan."""
+        """Return the path of the map file of a scan."""
         return map_path(self.folder, scan_hash)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other runs out; the operating system ends the lock with the process, however that ends.
+        """Lock the store against other runs. If the process is killed, the operating system releases the lock.
 
-        Raises AnatomicalEmbeddingError where another run works on this store.
+        Raises AnatomicalEmbeddingError if another run works on this store.
         """
         lock = sqlite3.connect(self.folder / _LOCK_NAME, timeout=0, isolation_level=None)
         try:
@@ -90,7 +90,7 @@ class Store:
             lock.close()
 
     def clean(self) -> None:
-        """Remove half-written files of runs that were killed, and maps of older versions or that no scan refers to."""
+        """Delete half-written files of killed runs, maps of older versions, and maps that no scan uses."""
         shutil.rmtree(self.folder / _OLD_MAPS, ignore_errors=True)
         for path in (self.folder / _MAPS).glob("*/" + TEMPORARY.format(name="*" + SUFFIX)):
             path.unlink(missing_ok=True)
@@ -98,7 +98,7 @@ class Store:
             self.map_path(scan_hash).unlink(missing_ok=True)
 
     def remove(self, scans: Sequence[str]) -> list[Row]:
-        """Forget scans, or all below a folder, and delete maps that no other scan has; the scans themselves stay."""
+        """Remove scans, by name or folder, and delete maps that no other scan uses. The CT files stay."""
         with self.locked():
             rows = {row.id: row for scan in scans for row in self.manifest.find(scan)}
             self.manifest.remove(rows.values())
@@ -106,7 +106,7 @@ class Store:
         return list(rows.values())
 
     def verify(self, repair: bool = False) -> list[Fault]:
-        """Compare every map file with its checksum. repair: let the scans of damaged and lost files wait again."""
+        """Compare every map file with its checksum. repair: delete damaged maps and set their scans to waiting."""
         if not repair:
             return self._faults("")
         with self.locked():

@@ -1,4 +1,4 @@
-"""A worker's task: read one scan, embed it and write its map. This module imports nothing of Dask."""
+"""The task of a worker: read one scan, embed it and write its map. This module does not import Dask."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from ..embedding.inference import Model
     from ..scan.volume import Volume
 
-_READING_BYTES = 10  # of a voxel while it is read: as stored, as an array, as HU
-_KEPT_BYTES = 700 * 2**20  # of a worker's memory: Python, torch and the weights
+_READING_BYTES = 10  # for each voxel while a scan is read: as stored, as an array, as HU
+_KEPT_BYTES = 700 * 2**20  # of a worker's memory, kept for Python, torch and the weights
 
 
 @dataclass(frozen=True)
 class Task:
     """One scan to embed, as plain values that can be sent to another machine with the same file system.
 
-    path, series and files are as in `scan.sources`; memory_bytes limits the worker (0: a share of the free memory).
+    path, series, files: see `scan.sources`. memory_bytes: limit of the worker; 0: a share of the free memory.
     """
 
     store: str
@@ -45,14 +45,14 @@ class Task:
 
 
 def embed_scan(task: Task) -> dict[str, Any]:
-    """Do one task; return the values for `Manifest.finish`. Errors are returned, as "state" and "reason"."""
+    """Embed the scan of a task. Returns the values for `Manifest.finish`; an error gives "state" and "reason"."""
     try:
         return _embed(task)
     except VolumeError as error:
         return {"state": UNUSABLE, "reason": _reason(error, task)}
-    except AnatomicalEmbeddingError as error:  # of this machine, not of the scan: another run may succeed
+    except AnatomicalEmbeddingError as error:  # a problem of the machine, not of the scan: another run may succeed
         return {"state": FAILED, "reason": _reason(error, task)}
-    except Exception as error:  # torch raises RuntimeError where no memory is left
+    except Exception as error:  # torch raises RuntimeError if no memory is left
         return {"state": FAILED, "reason": f"{task.path}: {type(error).__name__}: {error}"[:600]}
 
 
@@ -62,7 +62,7 @@ def _embed(task: Task) -> dict[str, Any]:
     from ..embedding.device import memory_budget
     from ..embedding.inference import volume_hash
 
-    torch.set_num_threads(1)  # there are as many workers as cores; one thread rounds alike on all machines
+    torch.set_num_threads(1)  # one worker for each core; with one thread, all machines round alike
     sitk.ProcessObject.SetGlobalWarningDisplay(False)
     sitk.ProcessObject.SetGlobalDefaultNumberOfThreads(1)
     memory_bytes = task.memory_bytes or memory_budget(torch.device("cpu"))
@@ -77,7 +77,7 @@ def _embed(task: Task) -> dict[str, Any]:
         if task.memory_bytes:
             model.budget_bytes = max(task.memory_bytes - _KEPT_BYTES - volume.voxels.nbytes * 3, 64 * 2**20)
         found = model.embed(volume)
-        # without the name, equal scans give equal files; cohorts do not compare images
+        # without the name, equal scans give equal files; cohorts do not use the image
         found = replace(found, provenance=replace(found.provenance, scan=""), image=None)
         if not task.descriptors:
             found = replace(found, local=None)
@@ -88,7 +88,7 @@ def _embed(task: Task) -> dict[str, Any]:
 
 
 def _read_facts(path: Path, task: Task) -> dict[str, Any] | None:
-    """Facts by a map file that exists already: of a duplicate, or of a run that was killed before it recorded it."""
+    """Make facts from an existing map file, of a duplicate or of a killed run. None if it is missing or unusable."""
     if not path.is_file():
         return None
     try:
@@ -101,8 +101,8 @@ def _read_facts(path: Path, task: Task) -> dict[str, Any] | None:
 def read_source(path: str, series: str, files: tuple[str, ...], memory_bytes: int | None = None) -> Volume:
     """Read a scan of a cohort.
 
-    memory_bytes: a scan that needs more is refused before it is read; None: no limit. Raises VolumeError as
-    `Volume.read`, AnatomicalEmbeddingError where the file is gone or the scan is too large.
+    memory_bytes: a scan that needs more is refused before it is read; None: no limit. Raises the VolumeError of
+    `Volume.read`, and AnatomicalEmbeddingError if the file is missing or the scan is too large.
     """
     from ..scan.volume import Volume
 
@@ -121,13 +121,13 @@ def read_source(path: str, series: str, files: tuple[str, ...], memory_bytes: in
 
 
 def _check_size(files: list[Path], path: str, memory_bytes: int) -> None:
-    """Raise AnatomicalEmbeddingError for a scan that cannot be read within the memory, by its headers."""
+    """Raise AnatomicalEmbeddingError if, by its headers, a scan needs more memory than `memory_bytes`."""
     reader = sitk.ImageFileReader()
     reader.SetFileName(str(files[0]))
     try:
         reader.ReadImageInformation()
     except RuntimeError:
-        return  # reading it gives the reason
+        return  # `Volume.read` will raise an error with the reason
     voxels = len(files) * math.prod(reader.GetSize())
     need = voxels * _READING_BYTES
     if need > memory_bytes:
@@ -139,7 +139,7 @@ def _check_size(files: list[Path], path: str, memory_bytes: int) -> None:
 
 @lru_cache(maxsize=2)
 def _model(name: str, device: str) -> Model:
-    """Load weights, once in each worker."""
+    """Load the weights once in each worker."""
     from ..embedding.inference import load_model
 
     return load_model(name, device)

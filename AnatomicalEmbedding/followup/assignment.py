@@ -1,4 +1,4 @@
-"""Assignment of lesions that were marked separately in two studies: pairs, splits, mergers, new and gone lesions."""
+"""Assign lesions that were marked separately in two studies: the same, split, merged, new or disappeared lesions."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
 SAME = "same"
 
-_UNCALIBRATED_ERROR_MM = 6.0  # error of matching where weights have no calibration
+_UNCALIBRATED_ERROR_MM = 6.0  # assumed matching error of weights without calibration
 _LEAST_ERROR_MM = 1.0
-_MIDDLE_ERROR = 0.6  # error and drift of a marked middle, as a share of the lesion's radius
-_ALONE_PRICE = 2.0  # price of a lesion without partner, in units of expected distance
-_ABSENT_PRICE = 1.0  # price of a partner in a scan where matching reports the place as absent
+_MIDDLE_ERROR = 0.6  # error of a marked middle, as a share of the lesion's radius
+_ALONE_PRICE = 2.0  # price of a lesion without partner; 1 is the price of the expected distance
+_ABSENT_PRICE = 1.0  # price of a pair whose place matching reports as absent
 _FORBIDDEN_PRICE = 1e6
-_SIZE_PRICE = 0.25  # price of a radius that is e times as large
+_SIZE_PRICE = 0.25  # price of a radius that differs by a factor of e (2.7)
 _UNMEASURED_MM = 7.0  # radius of an unmeasured lesion
-_PART_REACH = 1.15  # parts of a lesion lie within its radius times this
+_PART_REACH = 1.15  # parts of a lesion lie within the lesion's radius times this
 
 
 @dataclass(frozen=True, eq=False)
 class Listed:
-    """n lesions of a study. points_ras: (n, 3) RAS mm. radius_mm: (n,). carried_ras: (n, 3) RAS mm, their matches in
-    the other study. error_mm: (n,) expected errors of the matches, NaN where unknown. absent: (n,) bool, whether the
-    match is absent.
+    """n lesions of a study. points_ras: (n, 3) RAS mm. radius_mm: (n,). carried_ras: (n, 3) RAS mm, matches of
+    `points_ras` in the other study. error_mm: (n,) expected errors of the matches, NaN where unknown. absent: (n,)
+    bool, whether the status of the match is absent.
     """
 
     points_ras: np.ndarray
@@ -47,14 +47,14 @@ class Listed:
 
 @dataclass(frozen=True)
 class Assignment:
-    """Which lesions of two lists are the same.
+    """Which lesions of two lists, of an earlier and a later study, are the same.
 
-    links: (earlier, later) numbers of lesions that are the same, or whole and part. pairs: the links that name one
-        lesion in both studies; the closest one of a split or a merger.
-    earlier: a word for each lesion: SAME, SPLIT (into several), MERGED (with others), DISAPPEARED, OUTSIDE (of the
+    links: (number in the earlier list, number in the later list) of the same lesion, or of a whole and its part.
+    pairs: the links that stand for the same lesion; of a split or a merger, only the closest link.
+    earlier: a word for each lesion: SAME, SPLIT (into several), MERGED (with others), DISAPPEARED, OUTSIDE (not in the
         later scan).
-    later: a word for each lesion: SAME, SPLIT (part of one), MERGED (several in one), NEW, OUTSIDE (of the earlier
-        scan).
+    later: a word for each lesion: SAME, SPLIT (part of an earlier lesion), MERGED (from several), NEW, OUTSIDE (not in
+        the earlier scan).
     """
 
     links: tuple[tuple[int, int], ...]
@@ -64,11 +64,11 @@ class Assignment:
 
 
 def assign_lesions(earlier: Listed, later: Listed, known: Sequence[tuple[int, int]] = ()) -> Assignment:
-    """Pair two lists of lesions by their matches, both ways. known: fixed pairs.
+    """Pair two lists of lesions by their matches in both directions. known: pairs of numbers that are fixed.
 
-    The price of a pair is its distance, in units of the expected distance, and its change of size. A lesion without
-    partner has a price too, and linear assignment minimises the sum. Then each lesion without partner may be a part of
-    a split lesion, or a member of a merged one.
+    The price of a pair is its distance, divided by the expected distance, plus a price for the change of size. A lesion
+    without partner has a price too. Linear assignment minimises the sum of all prices. Then each lesion without partner
+    is tested: it may be a part of a split lesion, or one of the lesions that merged.
     """
     pairs = _pairs(earlier, later, known)
     turned = [(j, i) for i, j in pairs]
@@ -98,7 +98,7 @@ def _pairs(earlier: Listed, later: Listed, known: Sequence[tuple[int, int]]) -> 
 
 
 def _distances(earlier: Listed, later: Listed) -> tuple[np.ndarray, np.ndarray]:
-    """(n, m) mm distances between lesions, both ways, and (n, m) mm expected distances."""
+    """Return (n, m) mm: distances between lesions, averaged over both directions; and (n, m) mm: expected distances."""
     forth = np.linalg.norm(earlier.carried_ras[:, None] - later.points_ras[None], axis=2)
     back = np.linalg.norm(later.carried_ras[None] - earlier.points_ras[:, None], axis=2)
     one, other = _error(earlier)[:, None], _error(later)[None]
@@ -115,7 +115,7 @@ def _error(listed: Listed) -> np.ndarray:
 
 
 def _parts(listed: Listed, others: Listed, pairs: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Each lesion without partner, and the lesion of the other study that holds it and a paired lesion."""
+    """Yield each lesion without partner that, with a paired lesion, lies in one lesion of the other study."""
     for n in sorted(set(range(len(listed.points_ras))) - {i for i, _ in pairs}):
         found = []
         for partner, j in pairs:
@@ -142,17 +142,18 @@ def _word(links: set[tuple[int, int]], n: int, side: int, alone: str, absent: np
     return several[1] if sum(link[1 - side] == partner for link in links) > 1 else SAME
 
 
-# -- of a record ------------------------------------------------------------------------------------------------------
+# -- lesions of a record ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class RecordAssignment:
-    """Relations between lesions that were marked in one of two studies each.
+    """Relations between the lesions of an earlier and a later study of a record.
 
-    same: (id in the earlier study, id in the later one) of one lesion. apart: pairs that look the same, but that a
-    person reviewed as two lesions in a third study. split: (part, whole). merged: (id, id that it merged into), after
-    `same` is applied. earlier, later: id -> a word of `Assignment`. unread: id -> why it could not
-    be matched. distances: pair -> mm from a lesion to the match of the other, and mm that errors and sizes explain.
+    same: (id marked in the earlier study, id marked in the later study) of the same lesion. apart: pairs that look the
+    same, but that a person reviewed as two lesions in one study. split: (id of the part, id of the whole). merged: (id,
+    id of the lesion that it merged into), valid after `same` is applied. earlier, later: id -> a word of `Assignment`.
+    unread: id -> reason why the lesion could not be matched. distances: pair of ids -> (distance, mm; distance that
+    matching errors and lesion sizes explain, mm).
     """
 
     earlier_study: str
@@ -167,7 +168,7 @@ class RecordAssignment:
     distances: Mapping[tuple[str, str], tuple[float, float]]
 
     def put_into(self, record: FollowUp) -> FollowUp:
-        """The record with all relations. Raises AnatomicalEmbeddingError for a lesion that the record lacks."""
+        """Return the record with all relations entered. AnatomicalEmbeddingError if the record lacks a lesion."""
         for one, other in self.same:
             record = record.unite(one, other)
         for part, whole in self.split:
@@ -180,13 +181,13 @@ class RecordAssignment:
 def assign_in_record(
     record: FollowUp, earlier: str, later: str, maps: Mapping[str, EmbeddingMap], effort: str = "standard"
 ) -> RecordAssignment:
-    """Pair the lesions that were seen in one of two studies only. Changes nothing: see `RecordAssignment.put_into`.
+    """Pair the lesions that were seen in only one of two studies. To change the record: `RecordAssignment.put_into`.
 
-    Lesions known in both studies stay; others can still be part of them.
+    Lesions known in both studies stay as they are; other lesions can become parts of them.
 
     Args:
         earlier, later: study keys.
-        maps: by study key.
+        maps: maps of the studies, by study key.
 
     Raises:
         AnatomicalEmbeddingError: a study has no map.
@@ -225,7 +226,7 @@ def assign_in_record(
 def _listed(
     record: FollowUp, key: str, other: str, maps: Mapping[str, EmbeddingMap], effort: str, unread: dict[str, str]
 ) -> tuple[list[str], Listed]:
-    """Ids and places of the lesions seen in a study and not reviewed as gone in the other. Adds to `unread`."""
+    """List the lesions that pass `_is_open`: ids and places. Adds lesions outside the patient to `unread`."""
     lesions = [lesion for lesion in record.lesions if _is_open(lesion, key, other)]
     points = np.array([lesion.findings[key].point_ras for lesion in lesions]).reshape(-1, 3)
     lengths = [lesion.findings[key].size.long_mm for lesion in lesions]
@@ -240,6 +241,6 @@ def _listed(
 
 
 def _is_open(lesion: Lesion, key: str, other: str) -> bool:
-    """Whether a lesion was seen in one study, and not reviewed as gone in the other."""
+    """Return whether a lesion was seen in study `key` and not reviewed as gone in study `other`."""
     here, there = lesion.findings.get(key), lesion.findings.get(other)
     return here is not None and here.visible and (there is None or there.visible or not there.reviewed)

@@ -1,6 +1,6 @@
-"""One study of a follow-up as a DICOM structured report: Comprehensive 3D SR, template TID 1500.
+"""Write one study of a follow-up as a DICOM structured report: Comprehensive 3D SR, template TID 1500.
 
-Each lesion is a measurement group (TID 1501) with a Tracking Unique Identifier, which is the same in the reports of all
+Each lesion is a measurement group (TID 1501). A lesion has the same Tracking Unique Identifier in the reports of all
 studies. The place of a lesion and the ends of its axes are 3-D coordinates in the frame of reference of the images.
 `sr_reading.read_srs` reads the report back.
 """
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from pydicom import Dataset
 
 _PRODUCT = "AnatomicalEmbedding"
-_DEVICE_UID = "2.25.61474311286713206218837262349214873021"  # of this program, wherever it runs
+_DEVICE_UID = "2.25.61474311286713206218837262349214873021"  # the same on every machine
 _SERIES_NUMBER = 990
 _GEOMETRY = ("ImagePositionPatient", "ImageOrientationPatient", "PixelSpacing")
-# Attributes that may be empty but must exist for a report to copy them (type 2)
+# Attributes that a report copies: they must exist, but may be empty (type 2)
 _MAY_BE_EMPTY = (
     "PatientID", "PatientName", "PatientBirthDate", "PatientSex", "AccessionNumber", "StudyID", "StudyDate",
     "StudyTime", "ReferringPhysicianName",
@@ -39,9 +39,9 @@ _MAY_BE_EMPTY = (
 
 
 def _read_source(study: Study, files: str | Path | Iterable[str | Path]) -> list[Dataset]:
-    """Read the headers of the slices of a study, without pixels. files: its slices, or a folder that holds them.
+    """Read the headers of the slices of a study, without pixels. files: the slices, or a folder that holds them.
 
-    Raises AnatomicalEmbeddingError, naming the study, where the files hold no slices of the study.
+    Raises AnatomicalEmbeddingError, naming the study, if the files are not usable slices of the study.
     """
     import pydicom
 
@@ -82,8 +82,8 @@ def write_sr(
 ) -> tuple[str, ...]:
     """Write the findings of one study as a structured report.
 
-    A place that no person reviewed is left out. The report is marked as unverified, and as partial unless every lesion
-    is reviewed.
+    Places that no person has reviewed are left out. The report is marked as unverified; it is marked as partial unless
+    every lesion is reviewed.
 
     Args:
         source_files: the DICOM slices that the lesions were marked in, or a folder that holds them.
@@ -131,7 +131,9 @@ def write_sr(
 
 
 class _LesionGroup:
-    """The measurement group of one lesion. images: slices that it refers to, by UID. left_out: sentences."""
+    """The measurement group of one lesion. images: slices that the group refers to, by UID. left_out: sentences on
+    entries of the lesion that the report leaves out.
+    """
 
     def __init__(self, hd: Any, record: FollowUp, lesion: Lesion, study: Study, source: list[Dataset]) -> None:
         self.hd, self.record, self.lesion, self.study, self.source = hd, record, lesion, study, source
@@ -202,7 +204,7 @@ class _LesionGroup:
         return [self.hd.sr.FindingSite(self._code(organ), None if side is None else self._code(side))]
 
     def _image(self, point_ras: Iterable[float]) -> tuple[str, str]:
-        """Class and UID of the slice nearest to a place."""
+        """Return SOP class and instance UID of the slice nearest to a point (3,) RAS mm."""
         row, column = np.array(self.source[0].ImageOrientationPatient, dtype=np.float64).reshape(2, 3)
         origins = np.array([each.ImagePositionPatient for each in self.source], dtype=np.float64)
         header = self.source[int(np.argmin(np.abs((origins - _lps(point_ras)) @ np.cross(row, column))))]
@@ -241,12 +243,12 @@ def _document(hd: Any, groups: list, evidence: list[Dataset], is_complete: bool)
 
 
 def _lps(ras: Iterable) -> np.ndarray:
-    """LPS mm of one point or several."""
+    """Convert one point or several points from RAS mm to LPS mm."""
     return np.array(list(ras), dtype=np.float64) * (-1, -1, 1)
 
 
 def _version() -> str:
     try:
         return metadata.version(_PRODUCT)
-    except metadata.PackageNotFoundError:  # run from a source folder, as inside an extension
+    except metadata.PackageNotFoundError:  # not installed as a package, as inside a Slicer extension
         return "unknown"

@@ -1,4 +1,4 @@
-"""Export of a follow-up: table, page, structured reports, and the record to continue from."""
+"""Export a follow-up: table (CSV), page (HTML), DICOM structured reports, and the record, to continue from it."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -30,15 +30,15 @@ def export(
     A file that cannot be written does not stop the others.
 
     Args:
-        volumes: scans by study key, for pictures.
-        sources: the DICOM slices, or a folder that holds them, by study key.
-        kinds: CSV, HTML, SR or RECORD each.
+        volumes: scans by study key, for the pictures of the page.
+        sources: by study key, the DICOM slices or a folder that holds them; needed for structured reports.
+        kinds: the kinds of files to write: CSV, HTML, SR, RECORD.
 
     Returns:
-        The files, and sentences on findings left out of them and on files that could not be written.
+        The files; and sentences on findings that are left out, and on files that could not be written.
 
     Raises:
-        AnatomicalEmbeddingError: there is no lesion, or no file could be written.
+        AnatomicalEmbeddingError: the record has no lesion, or no file could be written.
     """
     if not record.lesions:
         raise AnatomicalEmbeddingError("there is no lesion in this follow-up yet; mark one before exporting.")
@@ -70,7 +70,7 @@ def export(
 
 
 def sr_names(record: FollowUp, name: str) -> dict[str, str]:
-    """The file name of each study's structured report, by study key."""
+    """Return the file name of the structured report of each study, by study key."""
     names: dict[str, str] = {}
     for study in record.studies:
         label = re.sub(r"[^\w.-]+", "-", study.label).strip(".-") or "study"

@@ -1,4 +1,4 @@
-"""Adding another record of the patient: lesions are identified by Tracking UID, studies as by `same_studies`."""
+"""Add another record of the same patient. Lesions are matched by Tracking UID, studies by `same_studies`."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -15,10 +15,10 @@ _SAME_MM = 0.01  # structured reports keep places in single precision
 
 @dataclass(frozen=True)
 class Added:
-    """A record with the additions of another one.
+    """A record, with the entries of a second record added.
 
-    differing: the entries that the record keeps although the other one differs: "L1 in 2024-01-15" for a finding, "kind
-        of L1" for a description.
+    differing: names of the entries in which the second record differs and which were not changed: "L1 in 2024-01-15"
+        for a finding, "kind of L1" for a description.
     """
 
     record: FollowUp
@@ -28,8 +28,8 @@ class Added:
 def add_record(here: FollowUp, other: FollowUp) -> Added:
     """Add to `here` all that only `other` has: studies, dates, lesions, findings, sizes, names and sites.
 
-    Everything that a person entered in `here` stays. Ids and keys are the ones of `here` where it has the lesion or the
-    study. A merger with a lesion that is not there by the findings of `here` is left out.
+    Everything that a person entered in `here` stays. A lesion or study that both records have keeps its id or key of
+    `here`. A merger into a lesion is left out if `here` says that this lesion is not visible or outside the scan.
     """
     keys, ids = same_studies(here.studies, other.studies), _ids(here, other)
     record = _with_studies(here, other, keys)
@@ -55,7 +55,7 @@ def _with_studies(here: FollowUp, other: FollowUp, keys: Mapping[str, str]) -> F
 
 
 def _ids(here: FollowUp, other: FollowUp) -> dict[str, str]:
-    """Id in `other` -> id in the result."""
+    """Map each lesion id of `other` to the id that the lesion gets in the result."""
     same = {lesion.tracking_uid: lesion.id for lesion in here.lesions}
     taken = set(same.values())
     reserved = taken | {lesion.id for lesion in other.lesions}
@@ -80,7 +80,7 @@ def _renamed(lesion: Lesion, keys: Mapping[str, str], ids: Mapping[str, str]) ->
 
 
 def _filled(mine: Lesion, other: Lesion) -> Lesion:
-    """The lesion with the findings, sizes and words that it lacks."""
+    """Return `mine`, completed by the findings, sizes and words that only `other` has."""
     findings = dict(mine.findings)
     for key, found in other.findings.items():
         known = findings.get(key)
@@ -93,9 +93,9 @@ def _filled(mine: Lesion, other: Lesion) -> Lesion:
 
 
 def _is_refused(mine: Finding | None, found: Finding, study: str, known: Mapping[str, Lesion]) -> bool:
-    """Whether a finding contradicts a finding that a person entered here.
+    """Return whether the new finding `found` contradicts `mine`, a finding that a person entered.
 
-    A merger with a lesion that is not there by the findings of `known` is refused too: it would count 0 mm.
+    A merger is refused too if, by `known`, the lesion merged into is not there: the merger would count 0 mm.
     """
     if mine is not None and mine.reviewed:
         return found.reviewed and not _agree(mine, found)
@@ -104,7 +104,7 @@ def _is_refused(mine: Finding | None, found: Finding, study: str, known: Mapping
 
 
 def _agree(one: Finding, other: Finding) -> bool:
-    """Whether two reviewed findings state the same; a size that only one has is no difference."""
+    """Return whether two reviewed findings agree. A size that only one finding has is no difference."""
     if not (one.visible and other.visible):
         return (one.state, one.into) == (other.state, other.into)
     return all(math.dist(a, b) <= _SAME_MM for a, b in _pairs(one, other))
@@ -119,7 +119,7 @@ def _pairs(one: Finding, other: Finding) -> Iterator[tuple]:
 
 
 def _differs_in_kind(mine: Lesion, other: Lesion) -> bool:
-    """Whether two descriptions of a lesion contradict each other; a word that only one has is no difference."""
+    """Return whether two descriptions of a lesion disagree. A word that only one of them has is no difference."""
     words = [(each.name, each.split_from, organ_of(each.site)) for each in (mine, other)]
     differ = any(one and another and one != another for one, another in zip(*words, strict=True))
     return differ or (mine.target, mine.nodal) != (other.target, other.nodal)

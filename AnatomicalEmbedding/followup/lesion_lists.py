@@ -1,4 +1,4 @@
-"""Lesions marked in other programs: a list of points, or of lines along their longest diameters."""
+"""Lesions marked in other programs: a list of points, or of lines along the longest diameters of the lesions."""
 
 import math
 import re
@@ -12,15 +12,15 @@ from ..scan.points import read_points
 from .lesions import MARKED, Axis, Lesion, Point
 from .record import FollowUp
 
-_SAME_MM = 1.0  # two marks of one lesion in one scan
-# Points of Slicer are called LIST-1, of a list F or F_1; lines L or L_1; rows without a name by their number; our
-# lesions L1 or R1.
+_SAME_MM = 1.0  # marks in one scan that are nearer are of the same lesion
+# Names that programs assign. Slicer: points LIST-1, in a list F or F_1, and lines L or L_1. Rows without a name get
+# their number. This program: lesions L1 or R1.
 _AUTOMATIC = re.compile(r"[FLPR]?[-_]?\d*|Line(_\d+)?|.*-\d+", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class MarkedLesion:
-    """A lesion of a list. name: may be "". point_ras: RAS mm. long_axis: the ends of its line, if it is a line."""
+    """A lesion of a list. name: may be "". point_ras: RAS mm. long_axis: the two ends, RAS mm, if marked by a line."""
 
     name: str
     point_ras: Point
@@ -28,9 +28,9 @@ class MarkedLesion:
 
 
 def read_lesions(path: str | Path) -> list[MarkedLesion]:
-    """Read a Slicer markups file or a .csv file. Each point is a lesion, and each line is one with its long axis.
+    """Read a Slicer markups file or a .csv file. Each point is a lesion; each line is a lesion with its long axis.
 
-    Raises PointsError for a file that `read_points` refuses, and for a line without two ends.
+    Raises PointsError for a file that `read_points` refuses, and for a line with only one end.
     """
     points = read_points(path)
     places = zip(points.labels, points.points_ras.tolist(), strict=True)
@@ -55,16 +55,16 @@ def read_lesions(path: str | Path) -> list[MarkedLesion]:
 def mark_lesions(record: FollowUp, study: str, lesions: Sequence[MarkedLesion]) -> tuple[FollowUp, list[str]]:
     """Mark the lesions of a list in a study.
 
-    A lesion that is already marked there, at this place or by this name, stays; it receives the line where it has no
-    measurement. A lesion with the name of a single one known from other studies is that one, unless programs assign
-    such names (F-1, L1, 3). Findings reviewed as not visible or outside stay too.
+    A lesion that the study already shows at this place, or under this name, stays; if its size is not confirmed, the
+    line becomes its long axis. If exactly one lesion of other studies has the name, it is the same lesion; names that
+    programs assign (F-1, L1, 3) do not count for this. Findings reviewed as not visible or outside stay.
 
     Returns:
-        The record, and sentences on lesions of the list that change nothing.
+        The record, and sentences on the lesions of the list that changed nothing.
     """
     label, notes = record.study(study).label, []
     for marked, match in zip(lesions, _same_lesions(record, study, lesions), strict=True):
-        lesion_id = match or _seen_at(record, study, marked.point_ras)  # a lesion may be twice in the list
+        lesion_id = match or _seen_at(record, study, marked.point_ras)  # again: the list may name a lesion twice
         if lesion_id is not None:
             lesion = record.lesion(lesion_id)
             away = math.dist(lesion.findings[study].point_ras, marked.point_ras)
@@ -89,12 +89,12 @@ def mark_lesions(record: FollowUp, study: str, lesions: Sequence[MarkedLesion]) 
 
 
 def is_automatic(name: str) -> bool:
-    """Whether programs assign such a name."""
+    """Return whether a name looks like the names that programs assign, such as F-1."""
     return _AUTOMATIC.fullmatch(name.strip()) is not None
 
 
 def _same_lesions(record: FollowUp, study: str, lesions: Sequence[MarkedLesion]) -> list[str | None]:
-    """Id of the lesion in this study that each one is: the one at its place, else the nearest of its name."""
+    """Return, for each listed lesion, the id of the same lesion in the study, or None: by place, else by name."""
     same = [_seen_at(record, study, marked.point_ras) for marked in lesions]
     for n, marked in enumerate(lesions):
         if same[n] is not None or not marked.name:
@@ -120,7 +120,7 @@ def _seen_at(record: FollowUp, study: str, point_ras: Point) -> str | None:
 
 
 def _namesake(record: FollowUp, study: str, marked: MarkedLesion) -> Lesion | None:
-    """The only lesion of this name that is not visible in this study; None for a name that programs assign."""
+    """Return the only lesion with this name that was not seen in this study; None for a name that programs assign."""
     named = [lesion for lesion in record.lesions if lesion.name == marked.name]
     named = [each for each in named if study not in each.findings or not each.findings[study].visible]
     return named[0] if marked.name and not is_automatic(marked.name) and len(named) == 1 else None

@@ -17,18 +17,18 @@ CONFIRMED = "confirmed"  # a proposal that a person accepted
 MOVED = "moved"  # a proposal that a person corrected
 NOT_VISIBLE = "not visible"  # reviewed: the scan shows the place, but no lesion there
 OUTSIDE = "outside"  # reviewed: the scan does not show the place
-MERGED = "merged"  # reviewed: merged with another lesion, which is measured for both
+MERGED = "merged"  # reviewed: has merged into another lesion; only that lesion is measured
 STATES = (MARKED, PROPOSED, CONFIRMED, MOVED, NOT_VISIBLE, OUTSIDE, MERGED)
 WITH_PLACE = (MARKED, PROPOSED, CONFIRMED, MOVED)
 VISIBLE = (MARKED, CONFIRMED, MOVED)  # a person saw the lesion here
 LONG, SHORT = "long", "short"  # axes
-LEAST_AXIS_MM = 0.1  # shorter ones are drawing mistakes
+LEAST_AXIS_MM = 0.1  # a shorter axis is a drawing mistake
 
 
 @dataclass(frozen=True)
 class Study:
-    """One scan of the patient. key: unique and constant: the DICOM series UID, the hash of its content, or a key that a
-    scene keeps. date: of the scan; None where unknown. name: for users.
+    """One scan of the patient. key: unique and constant: the DICOM series UID, the hash of the scan's content, or a key
+    that the scene stores. date: of the scan; None if unknown. name: for users.
     """
 
     key: str
@@ -39,15 +39,15 @@ class Study:
 
     @property
     def label(self) -> str:
-        """Its date, or its name where it has none."""
+        """The date of the study, or its name if it has no date."""
         return self.name if self.date is None else self.date.isoformat()
 
 
 @dataclass(frozen=True)
 class Guess:
     """The result of matching for a proposed place. status: "matched", "uncertain" or "absent" (not in this scan).
-    source: key of the study whose place was carried over. expected_error_mm, probability (of less than 10 mm): None
-    where the weights have no calibration.
+    source: key of the study from which the place was matched. expected_error_mm: mm. probability: that the error is
+    less than 10 mm. Both are None if the weights have no calibration.
     """
 
     status: str
@@ -57,14 +57,15 @@ class Guess:
 
     @property
     def error_mm(self) -> float | None:
-        """The expected error to show; None for a place reported as absent."""
+        """The expected error, mm, to show to the user; None if the status is "absent"."""
         return None if self.status == "absent" else self.expected_error_mm
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """Sizes of a lesion in a study. long_axis, short_axis: their ends. volume_ml: where it was segmented.
-    confirmed: a person drew or accepted them in this study; carried-over sizes are not counted.
+    """Sizes of a lesion in a study. long_axis, short_axis: two ends each, RAS mm. volume_ml: if it was segmented.
+    confirmed: whether a person drew or accepted the sizes in this study. Sizes that are copied from another study are
+    not confirmed and do not count.
     """
 
     long_axis: Axis | None = None
@@ -74,21 +75,21 @@ class Measurement:
 
     @property
     def axes(self) -> dict[str, Axis]:
-        """The axes that there are: LONG or SHORT -> its ends."""
+        """The axes that are set: LONG or SHORT -> the two ends, RAS mm."""
         return {kind: axis for kind, axis in ((LONG, self.long_axis), (SHORT, self.short_axis)) if axis is not None}
 
     @property
     def long_mm(self) -> float | None:
-        """Length of the long axis."""
+        """Length of the long axis, mm; None if it is not set."""
         return None if self.long_axis is None else math.dist(*self.long_axis)
 
     @property
     def short_mm(self) -> float | None:
-        """Length of the short axis."""
+        """Length of the short axis, mm; None if it is not set."""
         return None if self.short_axis is None else math.dist(*self.short_axis)
 
     def moved(self, start: Point, place: Point) -> Measurement:
-        """The same sizes, moved as far as from `start` to `place`."""
+        """Return the same sizes, with the axes moved by the vector from `start` to `place`."""
         dx, dy, dz = (to - at for at, to in zip(start, place, strict=True))
 
         def there(axis: Axis | None) -> Axis | None:
@@ -105,8 +106,8 @@ NO_SIZE = Measurement()
 
 @dataclass(frozen=True)
 class Finding:
-    """A lesion in one study. point_ras: None where `state` has no place. guess: of matching, kept after the review.
-    into: the lesion that it has `MERGED` with.
+    """A lesion in one study. state: one of STATES. point_ras: RAS mm; None if the state has no place. guess: the result
+    of matching, also kept after the review. into: id of the lesion that this lesion has merged into, or "".
     """
 
     state: str
@@ -117,7 +118,7 @@ class Finding:
 
     @property
     def reviewed(self) -> bool:
-        """Whether a person has reviewed the finding."""
+        """Whether a person entered or reviewed the finding."""
         return self.state != PROPOSED
 
     @property
@@ -128,9 +129,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class Lesion:
-    """A lesion and its findings by study key. id: short and unique in the patient ("L1"). site: organ, in words.
-    tracking_uid: the same in every report, DICOM's Tracking Unique Identifier. target: counts in the RECIST sum.
-    nodal: a lymph node, measured by its short axis. split_from: the lesion that it was part of before.
+    """A lesion. findings: by study key. id: short and unique in the patient ("L1"). site: organ, in words. target:
+    whether it counts in the RECIST sum. nodal: whether it is a lymph node, measured by its short axis. split_from: id
+    of the lesion that it was part of earlier, or "". tracking_uid: DICOM Tracking Unique Identifier.
     """
 
     id: str
@@ -149,5 +150,5 @@ class Lesion:
 
     @property
     def label(self) -> str:
-        """Its number, and its name where it has one."""
+        """The id of the lesion, followed by its name if it has one."""
         return f"{self.id} {self.name}".rstrip()

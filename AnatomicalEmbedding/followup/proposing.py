@@ -1,4 +1,4 @@
-"""Places of lesions in other studies, proposed by matching. Only this file of the folder reads maps."""
+"""Propose places of lesions in other studies by matching. No other file of this folder reads maps."""
 
 from __future__ import annotations
 
@@ -18,27 +18,28 @@ if TYPE_CHECKING:
     from ..embedding.map import EmbeddingMap
     from ..matching.match import Matches
 
-_NEAR_BODY_MM = 12.0  # a lesion of the skin may lie this far outside the body cells
+_NEAR_BODY_MM = 12.0  # a lesion of the skin may lie up to this far outside the body cells
 
 
 def find_places(
     record: FollowUp, studies: Iterable[str], maps: Mapping[str, EmbeddingMap], effort: str = "standard"
 ) -> tuple[FollowUp, dict[str, dict[str, str]]]:
-    """Propose the places of lesions in the studies where they are not reviewed.
+    """Propose the places of lesions in the studies in which the lesions are not reviewed.
 
-    A lesion is carried over, with its axes, from the study nearest in time that has a map and in which a person saw it.
+    The place and the axes of a lesion come from the study nearest in time in which a person saw the lesion, among the
+    studies with a map.
 
     Args:
         studies: keys of the studies to search.
-        maps: by study key.
+        maps: maps of the studies, by study key.
         effort: see `matching.match.match_all`.
 
     Returns:
-        The record with the proposals; and study -> lesion -> why it has no place, in a sentence.
+        The record with the proposals; and study key -> lesion id -> sentence that says why no place was proposed.
 
     Raises:
         AnatomicalEmbeddingError: a study is not in the record or has no map.
-        MapError: the maps are of different weights.
+        MapError: the maps were made by different weights.
     """
     studies = list(dict.fromkeys(studies))
     check_prepared(record, studies, maps)
@@ -82,13 +83,14 @@ def check_prepared(record: FollowUp, studies: Iterable[str], maps: Mapping[str, 
 def carry_points(
     source: EmbeddingMap, points_ras: np.ndarray, targets: Iterable[EmbeddingMap], effort: str = "standard"
 ) -> tuple[list[Matches], np.ndarray]:
-    """Match points of one study in other ones.
+    """Match points of one study in other studies.
 
     Args:
         points_ras: (n, 3) RAS mm in the source.
 
     Returns:
-        The matches in each target of the points that lie on the body of the source, and (n,) bool, which points do.
+        For each target, the matches of the points on the body; and (n,) bool: whether each point lies on the body of
+        the source. Points outside the body have no match.
     """
     from ..matching.match import match_all
 
@@ -97,14 +99,14 @@ def carry_points(
 
 
 def outside_patient(lesion_id: str, study: str) -> str:
-    """The reason for a lesion outside the patient, which cannot be matched."""
+    """Return the sentence for a lesion that cannot be matched because its place is outside the patient."""
     return f"{lesion_id}: its place in {study} is outside the patient; correct it there, and try again."
 
 
 def _nearest_source(
     record: FollowUp, findings: Mapping[str, Finding], key: str, maps: Mapping[str, EmbeddingMap]
 ) -> str | None:
-    """The study with a map, nearest in time, in which a person saw the lesion; the earlier of two."""
+    """Return the study nearest in time that has a map and in which a person saw the lesion; on a tie the earlier."""
     target = record.study(key)
     seen = [s for s in record.studies if s.key in maps and s.key in findings and findings[s.key].visible]
     dated = all(study.date is not None for study in (target, *seen))
@@ -118,8 +120,8 @@ def _nearest_source(
 
 
 def _proposal(seen: Finding, matches: Matches, number: int, source: str) -> Finding:
-    """The proposal of one match, with the axes around the new place. A volume is not carried over."""
-    guess = Guess(UNCERTAIN, source)  # for weights without calibration
+    """Make the proposal for one match. The axes are moved to the new place; the volume is not copied."""
+    guess = Guess(UNCERTAIN, source)  # if the weights have no calibration
     if matches.status is not None:
         error, probability = float(matches.expected_error_mm[number]), float(matches.probability[number])
         guess = Guess(str(matches.status[number]), source, error, probability)
@@ -130,7 +132,7 @@ def _proposal(seen: Finding, matches: Matches, number: int, source: str) -> Find
 
 
 def _on_body(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
-    """(n,) bool: whether points (n, 3) lie in the scan and on or near the body."""
+    """Return (n,) bool: whether each point (n, 3) RAS mm lies in the scan and on the body or within 12 mm of it."""
     cells = transform_points(embedding.ras_to_cell, points_ras)
     body = embedding.body_index.numpy()
     inside = embedding.contains(points_ras)

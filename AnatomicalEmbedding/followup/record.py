@@ -1,6 +1,7 @@
-"""The follow-up of one patient: studies in order, lesions, and the actions of a person on them.
+"""The follow-up of one patient: its studies in order, its lesions, and the actions of a person on studies and lesions.
 
-A record is immutable: each action returns a new one, so undo is the previous one, and no action is half done.
+A record is immutable: each action returns a new record. To undo an action, use the previous record. An action that
+fails changes nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from .lesions import (
 
 @dataclass(frozen=True)
 class FollowUp:
-    """studies: in order of time. lesions: in the order they were marked in."""
+    """The record of one patient. studies: in order of time. lesions: in the order in which they were marked."""
 
     studies: tuple[Study, ...] = ()
     lesions: tuple[Lesion, ...] = ()
@@ -41,26 +42,26 @@ class FollowUp:
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def lesion(self, lesion_id: str) -> Lesion:
-        """The lesion of an id. Raises AnatomicalEmbeddingError where the record has no such lesion."""
+        """Return the lesion with this id. Raises AnatomicalEmbeddingError if the record has no such lesion."""
         for lesion in self.lesions:
             if lesion.id == lesion_id:
                 return lesion
         raise AnatomicalEmbeddingError(f"lesion {lesion_id!r}: is not in this follow-up; choose one of its lesions.")
 
     def study(self, key: str) -> Study:
-        """The study of a key. Raises AnatomicalEmbeddingError where the record has no such study."""
+        """Return the study with this key. Raises AnatomicalEmbeddingError if the record has no such study."""
         for study in self.studies:
             if study.key == key:
                 return study
         raise AnatomicalEmbeddingError(f"study {key!r}: is not in this follow-up; load it first.")
 
     def finding(self, lesion_id: str, study: str) -> Finding | None:
-        """The finding of a lesion in a study; None where no place was marked or proposed."""
+        """Return the finding of a lesion in a study; None if nothing is marked, proposed or entered there."""
         self.study(study)
         return self.lesion(lesion_id).findings.get(study)
 
     def stands_for(self, lesion_id: str, study: str) -> str:
-        """The lesion that is measured for this one in a study: itself, or the one it merged with."""
+        """Return the id of the lesion whose size counts: `lesion_id`, or the lesion that it merged into."""
         seen = {lesion_id}
         while (found := self.finding(lesion_id, study)) is not None and found.state == MERGED:
             lesion_id = found.into
@@ -70,7 +71,7 @@ class FollowUp:
         return lesion_id
 
     def unreviewed(self) -> list[tuple[Lesion, Study]]:
-        """Unreviewed proposals, study by study."""
+        """Return the unreviewed proposals, study by study, as pairs of lesion and study."""
         return [
             (lesion, study)
             for study in self.studies
@@ -81,14 +82,14 @@ class FollowUp:
     # -- studies and lesions -----------------------------------------------------------------------------------------
 
     def with_studies(self, studies: Iterable[Study]) -> FollowUp:
-        """The same lesions, with these studies in this order. Findings in other studies are kept."""
+        """Return the record with these studies, in this order. Lesions keep their findings, also in removed studies."""
         studies = tuple(studies)
         if len({study.key for study in studies}) < len(studies):
             raise AnatomicalEmbeddingError("two studies have the same key; give each scan its own.")
         return replace(self, studies=studies)
 
     def mark(self, study: str, point_ras: Point, lesion_id: str | None = None) -> FollowUp:
-        """Mark a new lesion, or, by its id, one known from other studies."""
+        """Mark a lesion at a place in a study. lesion_id: a lesion known from other studies; None: a new lesion."""
         if lesion_id is None:
             lesion_id = self.free_id()
             self = replace(self, lesions=(*self.lesions, Lesion(lesion_id)))
@@ -96,19 +97,20 @@ class FollowUp:
         return self._set(lesion_id, study, _placed(found or Finding(MARKED), MARKED, _point(point_ras)))
 
     def free_id(self) -> str:
-        """The id that the next new lesion will have."""
+        """Return the id that the next new lesion will get."""
         taken = {lesion.id for lesion in self.lesions}
         return next(name for n in count(1) if (name := f"L{n}") not in taken)
 
     def remove(self, lesion_id: str) -> FollowUp:
-        """Remove a lesion. Its parts, and lesions merged with it, become independent again."""
+        """Remove a lesion. Its parts, and lesions that merged into it, become independent again."""
         self.lesion(lesion_id)
         return self._without(lesion_id, "")
 
     def unite(self, lesion_id: str, other_id: str) -> FollowUp:
-        """Make two lesions one: the first keeps its name and identifiers and receives the other's findings.
+        """Make two lesions one: `lesion_id` keeps its name and identifiers, and receives the findings of `other_id`.
 
-        Reviewed findings take precedence. Raises AnatomicalEmbeddingError where both were reviewed in one study.
+        If both have a finding in a study, the reviewed finding is kept. Raises AnatomicalEmbeddingError if a person
+        reviewed both lesions in one study.
         """
         one, other = self.lesion(lesion_id), self.lesion(other_id)
         if one is other:
@@ -133,8 +135,8 @@ class FollowUp:
         return self._with(one)._without(other_id, lesion_id)
 
     def describe(self, lesion_id: str, **changes: Any) -> FollowUp:
-        """Change name, site, target, nodal or split_from of a lesion. A part of a node becomes a node, and a part of a
-        non-target a non-target, unless these are given.
+        """Change name, site, target, nodal or split_from of a lesion. With a new `split_from`, the lesion becomes nodal
+        if the whole is nodal, and non-target if the whole is non-target, unless `changes` gives nodal or target.
         """
         if changes.get("split_from"):
             part, whole = self.lesion(lesion_id), self.lesion(str(changes["split_from"]))
@@ -147,7 +149,7 @@ class FollowUp:
     # -- proposals ---------------------------------------------------------------------------------------------------
 
     def propose(self, study: str, proposals: Mapping[str, Finding]) -> FollowUp:
-        """Propose findings of lesions, by id, in a study. Reviewed findings stay; sizes are not confirmed."""
+        """Enter proposals (lesion id -> finding) in a study. Reviewed findings stay. Sizes are not confirmed."""
         for lesion_id, proposal in proposals.items():
             known = self.finding(lesion_id, study)
             if known is None or not known.reviewed:
@@ -164,28 +166,28 @@ class FollowUp:
     # -- actions of a person -----------------------------------------------------------------------------------------
 
     def confirm(self, lesion_id: str, study: str) -> FollowUp:
-        """Confirm a proposed place. This does not confirm its carried-over axes: see `accept_size`."""
+        """Confirm a proposed place. Its axes, copied from another study, stay unconfirmed: see `accept_size`."""
         found = self._known(lesion_id, study)
         if found.state != PROPOSED:
             return self
         return self._set(lesion_id, study, replace(found, state=CONFIRMED))
 
     def move(self, lesion_id: str, study: str, point_ras: Point) -> FollowUp:
-        """Place the lesion here. Unconfirmed axes move with it."""
+        """Move a lesion to another place (3,) RAS mm in a study. Unconfirmed axes move with the lesion."""
         found = self._known(lesion_id, study)
         state = MARKED if found.state == MARKED or found.guess is None else MOVED
         return self._set(lesion_id, study, _placed(found, state, _point(point_ras)))
 
     def not_visible(self, lesion_id: str, study: str) -> FollowUp:
-        """State that the scan shows the place, but no lesion there: RECIST counts 0 mm."""
+        """Record that the scan shows the place, but no lesion there. RECIST counts 0 mm."""
         return self._gone(lesion_id, study, NOT_VISIBLE)
 
     def outside(self, lesion_id: str, study: str) -> FollowUp:
-        """State that the scan does not show the place."""
+        """Record that the scan does not show the place of the lesion."""
         return self._gone(lesion_id, study, OUTSIDE)
 
     def merge(self, lesion_id: str, study: str, into: str) -> FollowUp:
-        """State that the lesion has merged with another in this study, which is measured for both."""
+        """Record that in this study the lesion has merged into lesion `into`. Only `into` is measured."""
         self.lesion(into)
         if into == lesion_id:
             raise AnatomicalEmbeddingError(f"{lesion_id}: cannot merge with itself; choose another lesion.")
@@ -204,9 +206,9 @@ class FollowUp:
         short_axis: Axis | None,
         volume_ml: float | None = None,
     ) -> FollowUp:
-        """Set axes that a person drew or corrected. This confirms a proposal.
+        """Set axes that a person drew or corrected, and confirm the place. volume_ml: None: the volume stays.
 
-        Raises AnatomicalEmbeddingError for an axis without length.
+        Raises AnatomicalEmbeddingError for an axis shorter than 0.1 mm.
         """
         found = self._known(lesion_id, study)
         if found.state not in WITH_PLACE:
@@ -222,7 +224,7 @@ class FollowUp:
         return self._set(lesion_id, study, replace(found, size=size)).confirm(lesion_id, study)
 
     def accept_size(self, lesion_id: str, study: str) -> FollowUp:
-        """Confirm the axes as shown."""
+        """Confirm the unconfirmed axes of a finding without a change."""
         size = self._known(lesion_id, study).size
         return self.measure(lesion_id, study, size.long_axis, size.short_axis)
 
@@ -245,7 +247,7 @@ class FollowUp:
         return self._with(replace(lesion, findings={**lesion.findings, study: finding}))
 
     def _without(self, lesion_id: str, instead: str) -> FollowUp:
-        """The record without a lesion; parts and merged lesions belong to `instead` then, or to no lesion for ""."""
+        """Remove a lesion. Its parts, and lesions merged into it, move to `instead`, or to no lesion if that is ""."""
         kept = []
         for lesion in (each for each in self.lesions if each.id != lesion_id):
             findings = {
@@ -262,7 +264,7 @@ class FollowUp:
 
 
 def _placed(found: Finding, state: str, place: Point) -> Finding:
-    """The finding at another place; unconfirmed axes move along."""
+    """Return the finding with another state and place. Unconfirmed axes move with the place."""
     size = found.size
     if found.point_ras is not None and not size.confirmed:
         size = size.moved(found.point_ras, place)

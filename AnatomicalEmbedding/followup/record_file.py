@@ -1,4 +1,4 @@
-"""Records of follow-up as .followup.json files: everything that a record holds, positions in RAS mm.
+"""Read and write follow-up records as .followup.json files. Positions are RAS mm. The format:
 
 {"format": "anatomical-embedding follow-up", "version": 1,
  "studies": [{"key", "name", "date", "study_uid", "series_uid"}],
@@ -24,14 +24,14 @@ VERSION = 1
 
 
 def write_record(path: str | Path, record: FollowUp) -> None:
-    """Write one file, complete or not at all. Raises AnatomicalEmbeddingError when it cannot be written."""
+    """Write a record to one file, completely or not at all. Raises AnatomicalEmbeddingError if that fails."""
     write_text(path, json.dumps(to_json(record), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def read_record(path: str | Path) -> FollowUp:
     """Read a file written by `write_record`.
 
-    Raises AnatomicalEmbeddingError, naming the file, when it is missing, damaged, no record, or of a newer version.
+    Raises AnatomicalEmbeddingError, naming the file, if it is missing, damaged, not a record, or of a newer version.
     """
     try:
         return from_json(parse_json(Path(path).read_text(encoding="utf-8-sig")))
@@ -46,7 +46,7 @@ def read_record(path: str | Path) -> FollowUp:
 
 
 def to_json(record: FollowUp) -> dict[str, Any]:
-    """The record as JSON values; `from_json` restores an equal record."""
+    """Convert a record to JSON values. `from_json` restores an equal record."""
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -62,9 +62,9 @@ def to_json(record: FollowUp) -> dict[str, Any]:
 
 
 def from_json(document: Any) -> FollowUp:
-    """The record that `to_json` wrote. Unknown entries are ignored.
+    """Convert the JSON values of `to_json` back to a record. Unknown entries are ignored.
 
-    Raises AnatomicalEmbeddingError for anything else, naming the lesion and the study that cannot be understood.
+    Raises AnatomicalEmbeddingError for other values; its message names the lesion and the study with the wrong value.
     """
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise AnatomicalEmbeddingError(f"is not a follow-up of this program; give a {SUFFIX} file.")

@@ -1,4 +1,4 @@
-"""The page of a follow-up: each lesion in each study as a picture, with sizes, sums and response. One HTML file."""
+"""The HTML page of a follow-up: a picture of each lesion in each study, with sizes, sums and response."""
 
 import math
 from collections.abc import Mapping
@@ -17,8 +17,8 @@ from .record import FollowUp
 from .response import responses
 from .table import Row, rows
 
-_LEAST_SIDE_MM = 90.0  # of a picture
-_SIDE = 2.2  # of a picture, times the longest axis
+_LEAST_SIDE_MM = 90.0  # least side of a picture
+_SIDE = 2.2  # side of a picture, as a multiple of the longest axis
 _PIXELS = 300
 _SCALE_BARS_MM = (50.0, 20.0, 10.0)
 _WHY_NO_PICTURE = {
@@ -29,10 +29,10 @@ _WHY_NO_PICTURE = {
 
 @dataclass(frozen=True)
 class _Cell:
-    """A lesion in a study. source: the picture, or "". why: a sentence in place of the picture.
+    """A lesion in a study. source: the picture as a data URI, or "". why: a sentence to show if there is no picture.
 
-    drawn: "long" or "short" and the ends of each axis, mm right of and below the middle of the picture. cross: the
-    place of the lesion, likewise. off_mm: distance of the place from the slice shown, which contains the long axis.
+    drawn: for each axis "long" or "short" and its two ends, in mm to the right of and below the middle of the picture.
+    cross: the place of the lesion in the same units. off_mm: distance of the place from the slice that is shown.
     """
 
     row: Row
@@ -45,7 +45,7 @@ class _Cell:
 
 @dataclass(frozen=True)
 class _Strip:
-    """One lesion: its cells in the order of the studies, all to one scale and in one window."""
+    """One lesion: its cells in the order of the studies, all with the same scale and window. half_mm: half a side."""
 
     lesion: Lesion
     cells: list[_Cell]
@@ -64,14 +64,14 @@ class _Strip:
 def write_page(
     path: str | Path, record: FollowUp, volumes: Mapping[str, Volume] | None = None, title: str = "Lesion follow-up"
 ) -> Path:
-    """Write one HTML page that holds all that it shows: no script, no other file, no network.
+    """Write one HTML page. It contains all pictures; it needs no script, no other file and no network.
 
     Args:
-        volumes: the scans by study key, in the frame of the record; a study without a scan gets no pictures.
+        volumes: the scans by study key, in the frame of the record. A study without a scan gets no pictures.
 
     Raises:
-        AnatomicalEmbeddingError: jinja2 or pillow is not installed, or the page cannot be written. The page is complete
-            or not written.
+        AnatomicalEmbeddingError: jinja2 or pillow is not installed, or the page cannot be written. A page is never
+            written in part.
     """
     check_packages()
     cells = rows(record)
@@ -102,7 +102,7 @@ def _strip(record: FollowUp, lesion: Lesion, cells: list[Row], volumes: Mapping[
 
 
 def _window(cells: list[Row], volumes: Mapping[str, Volume]) -> Window:
-    """The window for the first place where a person saw the lesion, else for the first proposal."""
+    """Choose the grey window for the first place where a person saw the lesion, else for the first proposed place."""
     placed = [row for row in cells if row.finding and row.finding.point_ras and row.study.key in volumes]
     best = next((row for row in placed if row.finding.visible), placed[0] if placed else None)
     if best is None:

@@ -1,7 +1,7 @@
 """Response by RECIST 1.1 (Eisenhauer et al., Eur J Cancer 45:228, 2009), from confirmed measurements alone.
 
-Judges target lesions and new ones. Whether non-target lesions have unequivocally grown is for the reader to decide;
-here they only prevent a complete response.
+Target lesions and new lesions decide the response. The radiologist must decide whether non-target lesions have
+unequivocally grown; in this module non-target lesions only prevent a complete response.
 """
 
 from collections import Counter
@@ -18,19 +18,20 @@ BASELINE = "baseline"
 COMPLETE, PARTIAL, STABLE, PROGRESSIVE = "CR", "PR", "SD", "PD"
 NOT_EVALUABLE = "not evaluable"
 
-_LEAST_MM, _LEAST_NODE_MM = 10.0, 15.0  # of a target at baseline
+_LEAST_MM, _LEAST_NODE_MM = 10.0, 15.0  # least size of a target at baseline
 _MOST_TARGETS, _MOST_OF_A_SITE = 5, 2
-_GROWN, _GROWN_MM = 1.2, 5.0  # against the nadir, both
-_SHRUNK = 0.7  # against the baseline
-_ROUNDING_MM = 1e-6  # axes are stored as their ends
+_GROWN, _GROWN_MM = 1.2, 5.0  # growth since the nadir that is progression: factor and mm, both needed
+_SHRUNK = 0.7  # sum over baseline sum, at or below which the response is partial
+_ROUNDING_MM = 1e-6  # tolerance, because lengths are computed from the ends of axes
 _NO_TARGET = "no target lesion is marked and measured; mark one, and draw its axis."
 
 
 @dataclass(frozen=True)
 class Response:
-    """The response at one study. sum_mm: of the diameters of all targets; None where one is unknown. nadir_mm: the
-    smallest sum before. from_baseline, from_nadir: percent. category: one of the words above. new: ids of lesions that
-    the baseline did not show. missing: entries that a person must still make. notes: remarks.
+    """The response at one study. sum_mm: sum of the diameters of all targets; None if a diameter is unknown. nadir_mm:
+    the smallest earlier sum. from_baseline, from_nadir: change of the sum, percent. category: BASELINE, COMPLETE,
+    PARTIAL, STABLE, PROGRESSIVE or NOT_EVALUABLE. new: ids of new lesions. missing: sentences on entries that a person
+    must still make. notes: remarks.
     """
 
     study: str
@@ -45,11 +46,11 @@ class Response:
 
 
 def responses(record: FollowUp) -> list[Response]:
-    """The response at each study, in order; scans of one visit have the same.
+    """Compute the response at each study, in order. All scans of one visit have the same response.
 
-    The baseline is the first visit in which a person saw a lesion, or the first after it in which every target seen
-    there is measured. A lesion that split from a target counts from the visit that first shows it; a lesion that merged
-    with another counts with it, once.
+    The start is the first visit in which a person saw a lesion. The baseline is the first visit, from the start on, in
+    which all targets of the start are measured. A lesion that split from a target counts from the visit that first
+    shows this lesion. Lesions that merged count once.
     """
     timeline = timeline_of(record)
     found: list[Response] = []
@@ -71,7 +72,7 @@ def responses(record: FollowUp) -> list[Response]:
 
 
 def _not_judged(timeline: Timeline, number: int) -> Response:
-    """A visit without sums to compare; a new lesion is progression nevertheless."""
+    """Return the response of a visit before the baseline: no sum is compared, but a new lesion is progression."""
     study, news = timeline.record.studies[number], News()
     missing: tuple[str, ...] = (_NO_TARGET,)
     if study in timeline.clean:
@@ -84,7 +85,7 @@ def _not_judged(timeline: Timeline, number: int) -> Response:
 
 
 def _lacking(timeline: Timeline, number: int) -> tuple[str, ...]:
-    """Sentences on the entries that a visit lacks to be the baseline, or else that the first visit lacks."""
+    """Return sentences on the entries that a visit, or else the first visit, still needs to be the baseline."""
     if not timeline.counting(timeline.start) and number > timeline.start:
         label = timeline.first.label
         return (f"no target lesion is marked in {label}, where reading begins; mark one there, or leave {label} out.",)
@@ -147,7 +148,7 @@ def _percent(total: float | None, of: float) -> float | None:
 
 
 def _others_left(timeline: Timeline, number: int) -> Iterator[tuple[str, str]]:
-    """Lesions seen before that are not in the sum and not reviewed as gone."""
+    """Yield lesions seen up to this visit that are not in the sum and not reviewed as gone: (id, reason)."""
     record, study = timeline.record, timeline.record.studies[number]
     keys = {each.key for each in record.studies[: number + 1]}
     seen = [each for each in record.lesions if any(k in keys and f.visible for k, f in each.findings.items())]
@@ -173,6 +174,6 @@ def _choice_notes(sizes: Measured, targets: list[Lesion]) -> Iterator[str]:
 
 
 def _organ(lesion: Lesion) -> str:
-    """Paired organs count as one, and so do all lymph nodes."""
+    """Return the organ for the limit of two targets per organ. A pair of organs counts as one; so do lymph nodes."""
     organ = organ_of(lesion.site)
     return "lymph nodes" if lesion.nodal or organ.endswith("lymph node") else organ

@@ -1,4 +1,4 @@
-"""The diameter that each lesion adds to the sum, or why it is unknown. Confirmed measurements only."""
+"""The diameter that each lesion adds to the RECIST sum, or the reason why it is unknown. Only confirmed sizes count."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ NORMAL_NODE_MM = 10.0  # a node with a shorter short axis is normal
 
 @dataclass(frozen=True)
 class Measured:
-    """The lesions that count in a study, each once, and their diameters in mm. missing: ids of the others, and why."""
+    """Diameters in a study. lesions: each lesion once, with its diameter in mm. missing: (id, reason) if unknown."""
 
     lesions: tuple[tuple[Lesion, float], ...]
     missing: tuple[tuple[str, str], ...]
@@ -23,22 +23,22 @@ class Measured:
 
     @property
     def total(self) -> float | None:
-        """The sum, mm; None where a diameter is unknown."""
+        """The sum of the diameters, mm; None if a diameter is unknown."""
         return None if self.missing else self.at_least
 
     @property
     def is_cleared(self) -> bool:
-        """Whether every lesion is gone, or a node of normal size."""
+        """Whether every lesion is gone or, if nodal, of normal size."""
         return not self.missing and all(is_normal(lesion, size) for lesion, size in self.lesions)
 
     @property
     def present(self) -> tuple[str, ...]:
-        """Ids of the lesions present, other than nodes."""
+        """Ids of the lesions, without lymph nodes, that are still present."""
         return tuple(lesion.id for lesion, size in self.lesions if size > 0 and not lesion.nodal)
 
 
 def measured(record: FollowUp, study: Study, lesions: Iterable[Lesion]) -> Measured:
-    """The diameters of lesions in a study; merged ones are measured by the one they merged into."""
+    """Return the diameters of lesions in a study. A merged lesion is replaced by the lesion that it merged into."""
     standing = dict.fromkeys(record.stands_for(lesion.id, study.key) for lesion in lesions)
     sizes, missing = [], []
     for lesion in map(record.lesion, standing):
@@ -52,9 +52,9 @@ def measured(record: FollowUp, study: Study, lesions: Iterable[Lesion]) -> Measu
 
 
 def diameter_mm(lesion: Lesion, found: Finding | None) -> float | None:
-    """The diameter in the sum, mm: the short axis of a node, else the long axis; 0 where a lesion is not visible.
+    """Return the diameter for the sum, mm: the short axis of a node, else the long axis; 0 if reviewed as not visible.
 
-    None where it is not measured.
+    None if the diameter is not known.
     """
     if found is None:
         return None
@@ -67,14 +67,14 @@ def diameter_mm(lesion: Lesion, found: Finding | None) -> float | None:
 
 
 def is_normal(lesion: Lesion, size_mm: float | None) -> bool:
-    """Whether the size means no disease: no lesion, or a small node."""
+    """Return whether the size means no disease: a node below 10 mm, or any other lesion of 0 mm."""
     if size_mm is None:
         return False
     return size_mm < NORMAL_NODE_MM if lesion.nodal else size_mm <= 0
 
 
 def why_unknown(lesion: Lesion, found: Finding | None, study: Study) -> str:
-    """The reason why a lesion has no diameter in a study, and the remedy."""
+    """Return a sentence: why a lesion has no diameter in a study, and the remedy."""
     axis = "short axis" if lesion.nodal else "long axis"
     if found is None:
         return f"not assessed in {study.label}; find or mark it there."
@@ -88,7 +88,7 @@ def why_unknown(lesion: Lesion, found: Finding | None, study: Study) -> str:
 
 
 def sentences(why: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """One sentence for each reason, with all lesions that it applies to."""
+    """Return one sentence for each reason, which names all lesions with this reason. why: (lesion id, reason)."""
     of_reason: dict[str, dict[str, None]] = {}
     for lesion_id, reason in why:
         of_reason.setdefault(reason, {})[lesion_id] = None

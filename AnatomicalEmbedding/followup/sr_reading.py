@@ -1,8 +1,8 @@
-"""Reading structured reports: the lesions of all reports of a patient, identified by Tracking Unique Identifier.
+"""Read DICOM structured reports: the lesions of all reports of a patient, identified by Tracking Unique Identifier.
 
-Reads files of `dicom_sr.write_sr`, and measurement groups (TID 1410, 1411, 1501) of other programs that have a
-tracking identifier and coordinates in the patient (SCOORD3D). The content tree is read by pydicom, not by highdicom,
-which refuses a report where an item deviates from the template.
+This module reads files of `dicom_sr.write_sr`. It also reads measurement groups (TID 1410, 1411, 1501) of other
+programs, if they have a tracking identifier and coordinates in the patient (SCOORD3D). It uses pydicom, because
+highdicom refuses a report if one item deviates from the template.
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ _LATERALITY: codes.Code = ("272741003", "SCT", "Laterality")
 _ML = {"mL": 1.0, "ml": 1.0, "cm3": 1.0, "mm3": 0.001}
 _STATES = {code[0]: state for state, code in codes.STATE_CODES.items()}
 _ROLES = {code[0]: role for role, code in codes.ROLE_CODES.items()}
-# "L1 dome" is ours; in "Lesion 1" the first word identifies nothing.
+# This program writes "L1 dome": id and name. In "Lesion 1" of other programs the first word is no id.
 _ID_AND_NAME = re.compile(r"(?:([A-Za-z]{1,2}\d+)(?:\s+|$))?(.*)", re.DOTALL)
 
 
 def read_srs(paths: Iterable[str | Path]) -> FollowUp:
     """Read the studies and lesions of the reports of one patient.
 
-    Where two reports differ, the later one counts. Places and axes are RAS mm, and measurements count as confirmed. The
-    key of a study is the UID of the series of its images.
+    If two reports differ, the later report counts. Places and axes are RAS mm. Measurements count as confirmed. The key
+    of a study is the UID of the image series that the report refers to.
 
     Raises:
-        AnatomicalEmbeddingError: a file is missing, damaged, not a structured report, or holds no lesion with a
+        AnatomicalEmbeddingError: a file is missing, damaged or not a structured report; it has no lesion with a
             tracking identifier and a place; or the reports are of several patients.
     """
     patients: dict[str, Path] = {}
@@ -84,7 +84,7 @@ def _open(path: Path) -> Dataset:
     pydicom = require("pydicom", "pydicom", "DICOM structured reports need", "followup")
     try:
         document = pydicom.dcmread(_WholeFile(path.read_bytes()))
-        for _ in document.iterall():  # pydicom reads a value at its first use
+        for _ in document.iterall():  # read every value now: pydicom reads a value only at its first use
             pass
     except FileNotFoundError as error:
         raise AnatomicalEmbeddingError(f"{path}: no such file; check the path.") from error
@@ -98,7 +98,7 @@ def _open(path: Path) -> Dataset:
 
 
 class _WholeFile(io.BytesIO):
-    """A file that must not end within a value: pydicom would only warn, and return a part of the lesions."""
+    """A file that raises OSError if it ends inside a value. pydicom would only warn and return some lesions."""
 
     def read(self, size: int | None = -1) -> bytes:
         data = super().read(size)
@@ -108,7 +108,7 @@ class _WholeFile(io.BytesIO):
 
 
 def _read(document: Dataset, path: Path) -> FollowUp:
-    """The record of one report. Merged and split lesions refer to others by Tracking UID."""
+    """Return the record of one report. Its `into` and `split_from` hold Tracking UIDs, not yet lesion ids."""
     try:
         study = _study(document)
         lesions = [_lesion(group, study.key) for group in _groups(document)]
@@ -124,7 +124,7 @@ def _read(document: Dataset, path: Path) -> FollowUp:
 
 
 def _study(document: Dataset) -> Study:
-    """The study of the images that the report refers to, or of the report itself where it refers to no image."""
+    """Return the study of the images that the report refers to; if it refers to no image, the study of the report."""
     evidence = [
         (str(study.StudyInstanceUID), str(series.SeriesInstanceUID))
         for study in document.get("CurrentRequestedProcedureEvidenceSequence") or ()
@@ -144,7 +144,7 @@ def _study(document: Dataset) -> Study:
 
 
 def _lesion(group: Dataset, study_key: str) -> Lesion | None:
-    """The lesion of a measurement group; None for a group without tracking identifier or place."""
+    """Read the lesion of a measurement group. None without a tracking identifier, or if its place is missing."""
     items = list(_children(group))
     uid = _uid(items, _TRACKING_UID)
     state = _STATES.get(_answer(items, codes.STATE))
@@ -166,7 +166,7 @@ def _lesion(group: Dataset, study_key: str) -> Lesion | None:
 
 
 def _numbered(lesions: Iterable[Lesion]) -> Iterator[Lesion]:
-    """Lesions with unique ids; of two groups of a lesion the first counts."""
+    """Yield the lesions with unique ids. If two groups have the same Tracking UID, the first group counts."""
     once: dict[str, Lesion] = {}
     for lesion in lesions:
         once.setdefault(lesion.tracking_uid, lesion)
@@ -181,7 +181,7 @@ def _numbered(lesions: Iterable[Lesion]) -> Iterator[Lesion]:
 
 
 def _size(items: list[Dataset]) -> Measurement:
-    """The measurements of a group; NO_SIZE where it has no measurement in the patient."""
+    """Read the sizes of a group. NO_SIZE if it has no volume and no axis with coordinates in the patient."""
     long_axis, short_axis = (_axis(items, codes.AXES[kind]) for kind in (LONG, SHORT))
     volume_ml = None
     for item in _named(items, codes.VOLUME):
@@ -193,7 +193,7 @@ def _size(items: list[Dataset]) -> Measurement:
 
 
 def _axis(items: list[Dataset], code: codes.Code) -> Axis | None:
-    """The two ends of a diameter; None where they have no coordinates in the patient."""
+    """Read the two ends of a diameter, RAS mm; None if the report gives no coordinates in the patient."""
     for number in _named(items, code):
         for item in _children(number):
             if item.ValueType == "SCOORD3D" and len(ends := _points(item)) == 2:
@@ -202,17 +202,17 @@ def _axis(items: list[Dataset], code: codes.Code) -> Axis | None:
 
 
 def _place(items: list[Dataset], size: Measurement) -> Point | None:
-    """The point; else the middle of the region, or of an axis."""
+    """Return the place of a lesion, RAS mm: its point, else the middle of its region, else the middle of an axis."""
     placed = [item for item in items if item.ValueType == "SCOORD3D"]
     chosen = next(iter([*_named(placed, codes.CENTER), *placed]), None)
     points = _points(chosen) if chosen is not None else list(size.long_axis or size.short_axis or ())
-    if len(points) > 2 and points[0] == points[-1]:  # closed outline
+    if len(points) > 2 and points[0] == points[-1]:  # a closed outline repeats its first point
         points = points[1:]
     return tuple(sum(values) / len(points) for values in zip(*points, strict=True)) if points else None
 
 
 def _points(item: Dataset) -> list[Point]:
-    """RAS mm. Raises ValueError for numbers that are not finite, or not three a point."""
+    """Read points, RAS mm. Raises ValueError if a number is not finite, or a point has not three numbers."""
     values = [float(value) for value in item.GraphicData]
     if not all(map(math.isfinite, values)):
         raise ValueError("a coordinate is not finite")
@@ -239,12 +239,12 @@ def _groups(item: Dataset) -> Iterator[Dataset]:
 
 def _children(item: Dataset) -> Iterator[Dataset]:
     for child in item.get("ContentSequence") or ():
-        if "ValueType" in child:  # an item without it refers to another item
+        if "ValueType" in child:  # an item without ValueType only refers to another item
             yield child
 
 
 def _named(items: Iterable[Dataset], name: codes.Code) -> list[Dataset]:
-    """The items of a concept name. pydicom compares codes, and knows the old SNOMED codes (SRT) of older programs."""
+    """Return the items with a concept name. pydicom compares codes: it also knows the SRT codes of older programs."""
     from pydicom.sr.coding import Code
 
     named = [(item, item.get("ConceptNameCodeSequence")) for item in items]
@@ -256,7 +256,7 @@ def _code(item: Dataset) -> codes.Code:
 
 
 def _answer(items: list[Dataset], name: codes.Code) -> str:
-    """The value of a coded answer of our own scheme, or ""."""
+    """Return the code value of the answer to a coded question, or ""."""
     return next((_code(item.ConceptCodeSequence[0])[0] for item in _named(items, name)), "")
 
 
@@ -265,7 +265,7 @@ def _uid(items: list[Dataset], name: codes.Code) -> str:
 
 
 def _with_ids(record: FollowUp) -> FollowUp:
-    """The record with merged and split lesions referred to by id. Mergers with unknown lesions are dropped."""
+    """Replace Tracking UIDs in `into` and `split_from` by lesion ids. Mergers into unknown lesions are dropped."""
     ids = {lesion.tracking_uid: lesion.id for lesion in record.lesions}
     lesions = []
     for lesion in record.lesions:

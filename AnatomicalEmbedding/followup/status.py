@@ -1,19 +1,19 @@
-"""The status of a lesion in a study, one word for the table lesion x study."""
+"""The status of a lesion in a study: one word for the table of lesions and studies."""
 
 from ..matching.status import ABSENT, UNCERTAIN
 from .lesions import NOT_VISIBLE, PROPOSED
 from .record import FollowUp
 from .timeline import timeline_of
 
-BASELINE = "baseline"  # seen in the response's baseline or, without one, in the first reviewed study
-NEW = "new"  # first seen here, although a person looked for it in an earlier visit
-MAYBE_NEW = "new?"  # first seen here; not yet decided whether it is new
+BASELINE = "baseline"  # seen in the baseline or, if there is no baseline, in the first visit with a lesion
+NEW = "new"  # first seen here; in an earlier visit a person looked at its place
+MAYBE_NEW = "new?"  # first seen here; a person must still decide whether it is new
 SPLIT = "split"  # first seen as a part of another lesion
 DISAPPEARED = "disappeared"  # not visible, but seen in an earlier visit
 
 
 def status_of(record: FollowUp, lesion_id: str, study: str) -> str:
-    """One of the words above or the state of the finding; "" without a finding."""
+    """Return a word of this module, a status of matching, or the state of the finding; "" if there is no finding."""
     found = record.finding(lesion_id, study)
     if found is None:
         return ""

@@ -1,4 +1,4 @@
-"""Which studies are the same, the order of studies in time, and DICOM dates."""
+"""Recognize studies that are the same, order studies in time, and read DICOM dates."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,15 +9,15 @@ from ..errors import AnatomicalEmbeddingError
 from ..files import free_name
 from .lesions import Study
 
-_CONTENT = re.compile(r"[0-9a-f]{40}")  # as of `inference.volume_hash`
+_CONTENT = re.compile(r"[0-9a-f]{40}")  # a content hash of `inference.volume_hash`
 _DATE = re.compile(r"(\d{4})([.-]?)(\d{2})\2(\d{2})")  # YYYYMMDD; in older files YYYY.MM.DD, in some YYYY-MM-DD
 
 
 def same_studies(here: Sequence[Study], others: Sequence[Study]) -> dict[str, str]:
-    """Key of each of `others` that is a study of `here` -> its key there.
+    """Find the studies of `others` that are also in `here`. Returns key in `others` -> key in `here`.
 
-    Studies are the same by key or by DICOM series. Without a series they are the same by name, where exactly one study
-    has this name and no date, DICOM study or content contradicts.
+    Two studies are the same if they have the same key or the same DICOM series. If neither has a series, they are the
+    same if they have the same name, no other study has this name, and date, DICOM study and content do not differ.
     """
     known = {study.key for study in here}
     keys = {study.key: study.key for study in others if study.key in known}
@@ -36,23 +36,23 @@ def same_studies(here: Sequence[Study], others: Sequence[Study]) -> dict[str, st
 def recognize(
     known: Sequence[Study], scans: Sequence[Study], files: Sequence[str], by_hand: Sequence[date | None] = ()
 ) -> tuple[list[Study], list[str]]:
-    """Find the studies of a record that input scans belong to.
+    """Find the study of a record that each input scan belongs to, or make a new study.
 
-    A study that is new gets the name of its file, and of the folders above where several files have one name.
+    A new study is named after its file; if several files have the same name, also after the folders above.
 
     Args:
         known: studies of the record.
-        scans: keyed by DICOM series or content.
+        scans: one study for each scan; its key is the DICOM series or the hash of the content.
         files: paths of the scans.
-        by_hand: dates entered now. They count before the dates of the record, and these before the dates of the scans.
+        by_hand: dates that the user gives now. They replace dates of the record, which replace dates of the scans.
 
     Returns:
-        The studies of the scans, in that order, with the keys of the record, and sentences for the user.
+        A study for each scan, with its key in the record; and sentences for the user.
 
     Raises:
         AnatomicalEmbeddingError: a scan occurs twice, or its name fits several studies of the record.
     """
-    from ..scan.sources import distinct_names  # loads SimpleITK, which Slicer's modules must not load as they open
+    from ..scan.sources import distinct_names  # late: it loads SimpleITK, which Slicer's modules must not load at start
 
     for n, scan in enumerate(scans):
         if scan.key in {each.key for each in scans[:n]}:
@@ -91,9 +91,9 @@ def recognize(
 
 
 def in_order(known: Iterable[Study], others: Iterable[Study]) -> tuple[list[Study], list[str]]:
-    """All studies by date; one without a date follows its predecessor in `known`, then `others`.
+    """Sort all studies by date. A study without a date comes after the study before it in the list `known`, `others`.
 
-    Returns the studies, and a sentence on each whose place in time is unknown.
+    Returns the studies, and a sentence on each study without a date.
     """
     studies = {study.key: study for study in (*known, *others)}
     ordered = sorted((each for each in studies.values() if each.date is not None), key=lambda each: each.date)
@@ -112,7 +112,7 @@ def in_order(known: Iterable[Study], others: Iterable[Study]) -> tuple[list[Stud
 
 
 def date_of(text: str) -> date | None:
-    """The day of a DICOM date, or None for other text."""
+    """Read a DICOM date. None for any other text."""
     found = _DATE.fullmatch(text.strip())
     try:
         return None if found is None else date(int(found[1]), int(found[3]), int(found[4]))
@@ -121,7 +121,7 @@ def date_of(text: str) -> date | None:
 
 
 def _candidates(here: Sequence[Study], others: Sequence[Study], keys: Mapping[str, str]) -> dict[str, list[Study]]:
-    """Key of each other study that is not in `keys` and has no series -> the studies of `here` that it may be."""
+    """For each study of `others` without series that is not in `keys`: key -> studies of `here` with the same name."""
     free = [each for each in here if each.key not in keys.values() and not each.series_uid]
     sought = [each for each in others if each.key not in keys and not each.series_uid]
     return {
@@ -131,7 +131,7 @@ def _candidates(here: Sequence[Study], others: Sequence[Study], keys: Mapping[st
 
 
 def _contradict(one: Study, other: Study) -> bool:
-    """Whether two studies have two dates, two DICOM studies or two contents."""
+    """Return whether two studies have different dates, different DICOM studies or different contents."""
     dates, uids = {one.date, other.date} - {None}, {one.study_uid, other.study_uid} - {""}
     return len(dates) > 1 or len(uids) > 1 or all(_CONTENT.fullmatch(each.key) for each in (one, other))
 

@@ -1,4 +1,4 @@
-"""The table lesion x study, for spreadsheets and pages. Unconfirmed values are flagged."""
+"""The table of all lesions in all studies, for spreadsheets and pages. Unconfirmed values are flagged."""
 
 import csv
 import io
@@ -14,10 +14,10 @@ from .record import FollowUp
 from .response import NOT_EVALUABLE, responses
 from .status import status_of
 
-UNCONFIRMED = "UNCONFIRMED"  # the place was proposed and not reviewed
+UNCONFIRMED = "UNCONFIRMED"  # the place was proposed, and no person has reviewed it
 SIZE_UNCONFIRMED = "SIZE UNCONFIRMED"  # a person saw the lesion, but its axes are not confirmed here
-NOT_ASSESSED = "NOT ASSESSED"  # nothing was marked or proposed
-INCOMPLETE = "INCOMPLETE"  # further entries are needed before the study can be judged
+NOT_ASSESSED = "NOT ASSESSED"  # nothing was marked or proposed in this study
+INCOMPLETE = "INCOMPLETE"  # a person must enter more before the response is known
 SUM_LABEL = "TARGETS, RECIST 1.1"
 
 COLUMNS = (
@@ -25,13 +25,13 @@ COLUMNS = (
     "flags", "R_mm", "A_mm", "S_mm", "long_axis_mm", "short_axis_mm", "volume_ml", "expected_error_mm",
     "probability_within_10_mm", "merged_with", "split_from", "sum_mm", "percent_from_baseline", "percent_from_nadir",
 )  # fmt: skip
-# Text that a spreadsheet runs as a formula, also after blanks and in full width.
+# Text that a spreadsheet runs as a formula, also after blanks or with full-width characters.
 _FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r\n]")
 
 
 @dataclass(frozen=True)
 class Row:
-    """A lesion in a study. finding: None where no place is known. status: see `status_of`."""
+    """A lesion in a study. finding: None if nothing is marked, proposed or entered. status: see `status_of`."""
 
     lesion: Lesion
     study: Study
@@ -40,19 +40,19 @@ class Row:
 
     @property
     def size(self) -> Measurement:
-        """The confirmed sizes."""
+        """The sizes if a person confirmed them, else NO_SIZE."""
         seen = self.finding is not None and self.finding.visible and self.finding.size.confirmed
         return self.finding.size if seen else NO_SIZE
 
     @property
     def guess(self) -> Guess | None:
-        """The guess of matching for this place; None where a person entered another place or state."""
+        """The result of matching for this place; None if a person entered another place or state."""
         kept = self.finding is not None and self.finding.state in (PROPOSED, CONFIRMED)
         return self.finding.guess if kept else None
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Words for all that is not confirmed."""
+        """The flags of the row: UNCONFIRMED, SIZE_UNCONFIRMED or NOT_ASSESSED; empty if all is confirmed."""
         if self.finding is None:
             return (NOT_ASSESSED,)
         if not self.finding.reviewed:
@@ -63,7 +63,7 @@ class Row:
 
 
 def rows(record: FollowUp) -> list[Row]:
-    """Lesion by lesion, in each study in order of time."""
+    """Return one row for each lesion and study: lesion by lesion, the studies in order of time."""
     return [
         Row(lesion, study, lesion.findings.get(study.key), status_of(record, lesion.id, study.key))
         for lesion in record.lesions
@@ -72,15 +72,15 @@ def rows(record: FollowUp) -> list[Row]:
 
 
 def write_csv(path: str | Path, record: FollowUp) -> None:
-    """Write the table for spreadsheets: UTF-8 with its mark, commas, one row a lesion and study, places in RAS mm.
+    """Write the table as CSV for spreadsheets: UTF-8 with byte order mark, commas, one row for each lesion and study.
 
-    Sums of targets and responses follow, a row a study, where there are any; scans of one visit have the same. Text
-    that a spreadsheet would run as a formula begins with an apostrophe. Raises AnatomicalEmbeddingError when the file
+    Places are RAS mm. Rows with the sum of targets and the response of each study follow, if they are known. Text that
+    a spreadsheet would run as a formula gets an apostrophe before it. Raises AnatomicalEmbeddingError if the file
     cannot be written.
     """
     text = io.StringIO("\ufeff")
     text.seek(1)
-    writer = csv.DictWriter(text, COLUMNS, restval="")  # its lines end in CR LF
+    writer = csv.DictWriter(text, COLUMNS, restval="")  # DictWriter ends lines with CR LF
     writer.writeheader()
     for cells in (*map(_cells, rows(record)), *_sums(record)):
         writer.writerow({column: _guarded(value) for column, value in cells.items()})
@@ -113,7 +113,7 @@ def _cells(row: Row) -> dict[str, object]:
 
 
 def _sums(record: FollowUp) -> Iterator[dict[str, object]]:
-    """The studies that can be judged or have a complete sum. Incomplete sums are left out."""
+    """Yield a row for each study with a response or a complete sum. Incomplete sums are left out."""
     for response in responses(record):
         if response.sum_mm is not None or response.category != NOT_EVALUABLE:
             yield {
@@ -136,11 +136,11 @@ def _yes(value: bool) -> str:
 
 
 def _number(value: float | None, digits: int) -> float | None:
-    return None if value is None else round(float(value), digits) + 0.0  # no minus zero
+    return None if value is None else round(float(value), digits) + 0.0  # + 0.0 turns -0.0 into 0.0
 
 
 def _guarded(value: object) -> object:
-    """Text that a spreadsheet shows as text; numbers unchanged."""
+    """Return text that a spreadsheet does not run as a formula. Numbers are returned unchanged."""
     if not isinstance(value, str):
         return value
     shown = "".join(each for each in value if unicodedata.category(each) not in ("Cc", "Cf"))  # as spreadsheets show it

@@ -1,4 +1,4 @@
-"""The visits of a follow-up for RECIST 1.1: the baseline, the lesions that count, and the new ones.
+"""The visits of a follow-up for RECIST 1.1: the baseline, the lesions that count, and new lesions.
 
 Scans of one day, such as thorax and abdomen, are one visit.
 """
@@ -18,26 +18,26 @@ from .sizes import diameter_mm, is_normal, measured, why_unknown
 
 @dataclass(frozen=True)
 class Visits:
-    """record: one study for each visit, in order, with the most informative finding of each lesion. scans: the studies
-    of each visit, in the order of the original record.
+    """The visits of a follow-up. record: has one study for each visit, in order; each lesion has its most
+    informative finding of the visit. scans: the original studies of each visit.
     """
 
     record: FollowUp
     scans: tuple[tuple[Study, ...], ...]
 
     def number_of(self, study: str) -> int:
-        """The number of the visit that a study belongs to."""
+        """Return the number, from 0, of the visit that a study (key) belongs to."""
         return next(number for number, scans in enumerate(self.scans) if any(scan.key == study for scan in scans))
 
     def finding(self, lesion_id: str, number: int) -> Finding | None:
-        """The finding of a lesion in a visit."""
+        """Return the finding of a lesion in visit `number`, or None."""
         return self.record.lesion(lesion_id).findings.get(self.record.studies[number].key)
 
 
 @dataclass(frozen=True)
 class News:
-    """New lesions of a visit. new: ids. unclear: ids of possibly new lesions, and the question to answer. notes: ids
-    and remarks.
+    """New lesions of a visit. new: ids. unclear: (id, question that a person must answer) of possibly new lesions.
+    notes: (id, remark).
     """
 
     new: tuple[str, ...] = ()
@@ -46,15 +46,15 @@ class News:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Ids of new and possibly new lesions."""
+        """Ids of new lesions and of possibly new lesions."""
         return *self.new, *(lesion_id for lesion_id, _ in self.unclear)
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """start: number of the first visit in which a person saw a lesion; lesions first seen later are new. baseline:
-    number of the first visit from there on in which all targets of the start are measured, and at least one is present;
-    None where all are gone before, or a lesion is new.
+    """The start and the baseline of the response. start: number of the first visit in which a person saw a lesion;
+    lesions first seen later are new. baseline: number of the first visit, from the start on, in which all targets of
+    the start are measured. None if a new lesion appears first, or if the targets are all gone by then.
     """
 
     visits: Visits
@@ -63,12 +63,12 @@ class Timeline:
 
     @property
     def record(self) -> FollowUp:
-        """One study for each visit."""
+        """The record with one study for each visit."""
         return self.visits.record
 
     @property
     def first(self) -> Study:
-        """The visit that later ones are compared with for new lesions."""
+        """The start visit. A lesion that the start visit does not show is new in a later visit."""
         return self.record.studies[self.start]
 
     @property
@@ -81,7 +81,7 @@ class Timeline:
         )
 
     def counting(self, number: int) -> list[Lesion]:
-        """The targets of the start, and their parts seen up to a visit."""
+        """Return the target lesions seen at the start, and their parts seen up to visit `number`."""
         keys = {study.key for study in self.record.studies[: number + 1]}
         targets = [lesion for lesion in self.record.lesions if lesion.target]
         counting = [lesion for lesion in targets if _is_seen(lesion.findings.get(self.first.key))]
@@ -91,12 +91,12 @@ class Timeline:
             for lesion in targets
             if lesion.id not in ids and any(key in keys and _is_seen(found) for key, found in lesion.findings.items())
         ]
-        for _ in parts:  # a part may have split again
+        for _ in parts:  # repeated, because a part may have split again
             ids |= {part.id for part in parts if part.split_from in ids}
         return counting + [part for part in parts if part.id in ids]
 
     def news(self, number: int) -> News:
-        """The lesions that the start did not show and a visit does."""
+        """Return the lesions that visit `number` shows and the start does not."""
         first, study = self.first, self.record.studies[number]
         new, unclear, notes = [], [], []
         for lesion in self.record.lesions:
@@ -123,7 +123,7 @@ class Timeline:
         return News(tuple(new), tuple(unclear), tuple(notes))
 
     def called_new(self, number: int) -> Iterator[tuple[str, str]]:
-        """Ids of lesions that were new, or possibly new, before a visit and are unknown in it, and the reasons."""
+        """Yield (id, reason) for lesions that were (possibly) new in an earlier visit and are unknown in this one."""
         study = self.record.studies[number]
         for lesion_id in dict.fromkeys(i for n in range(self.start + 1, number) for i in self.news(n).ids):
             shown = self.record.lesion(self.record.stands_for(lesion_id, study.key))
@@ -132,9 +132,9 @@ class Timeline:
                 yield shown.id, why_unknown(shown, found, study)
 
     def _shown(self, lesion: Lesion, number: int) -> Lesion | None:
-        """The lesion that shows this one in a visit; None where no lesion does.
+        """Return the lesion whose finding shows `lesion` in visit `number`; None if the visit does not show it.
 
-        It is the lesion itself, or the one that it merged with after it was seen on its own.
+        This is `lesion` itself, or the lesion that it merged into after a person had seen it separately.
         """
         key = self.record.studies[number].key
         found = lesion.findings.get(key)
@@ -148,7 +148,7 @@ class Timeline:
 
 
 def timeline_of(record: FollowUp) -> Timeline:
-    """The timeline of a follow-up."""
+    """Find the visits, the start and the baseline of a follow-up."""
     visits = visits_of(record)
     lesions = visits.record.lesions
     for number, study in enumerate(visits.record.studies):
@@ -159,10 +159,10 @@ def timeline_of(record: FollowUp) -> Timeline:
 
 
 def visits_of(record: FollowUp) -> Visits:
-    """The visits of a follow-up: studies of one date, or of one study in DICOM, are one.
+    """Group the studies of a follow-up into visits: studies of the same date or the same DICOM study are one visit.
 
-    A lesion seen in any scan of a visit is present, with its largest size. It is outside only where it is so in all of
-    them, and gone only where no unreviewed proposal is left.
+    A lesion that is seen in any scan of a visit is present, with its largest size. The lesion is outside only if it is
+    outside all scans. It counts as gone only if no scan of the visit has an unreviewed proposal other than "absent".
     """
     scans = _together(record.studies)
     if len(scans) == len(record.studies):
@@ -201,7 +201,7 @@ def _is_one_visit(study: Study, other: Study) -> bool:
 
 
 def _rank(lesion: Lesion, found: Finding | None) -> tuple[int, float]:
-    """Least for the most informative finding."""
+    """Return a sort key: the smallest key is the most informative finding of a visit."""
     if found is None:
         return 6, 0.0
     if found.visible:
@@ -214,7 +214,7 @@ def _rank(lesion: Lesion, found: Finding | None) -> tuple[int, float]:
 
 
 def _wholes(record: FollowUp, lesion: Lesion) -> list[Lesion]:
-    """A lesion, the one it split from, and so on: a part is judged like its whole."""
+    """Return a lesion, the lesion that it split from, and so on. A part is not new if its whole was seen before."""
     wholes = [lesion]
     while wholes[-1].split_from and (whole := record.lesion(wholes[-1].split_from)) not in wholes:
         wholes.append(whole)

@@ -1,4 +1,4 @@
-"""Places by words in a scan, and the names of the places at a point.
+"""Find named places in a scan, and name the places at a point.
 
 >>> from AnatomicalEmbedding.words import PlaceFinder, parse
 >>> finder = PlaceFinder(model.embed(volume), volume)
@@ -20,7 +20,7 @@ _WHERE = (
 __all__ = sorted(_WHERE)
 
 
-def __getattr__(name: str) -> Any:  # phrases are read without torch, which takes seconds to import
+def __getattr__(name: str) -> Any:  # lazy: reading phrases must not import torch (seconds)
     if name in _WHERE:
         return getattr(import_module(f".{_WHERE[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,7 +1,7 @@
 """The atlas: how often each structure lies at each place of the common body frame, and its usual descriptors.
 
-Places are as the network states them, its usual errors included. The file holds statistics of many bodies; no scan can
-be restored from it.
+The places are body coordinates that the network computed, so they include the network's usual errors. The atlas file
+holds statistics of many bodies; no scan can be restored from it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from ..resources import resource
 
 SUFFIX = ".atlas.npz"
 FORMAT_VERSION = 2
-_BYTES_LIMIT = 200 << 20  # unpacked; the shipped one has 3 MB
-_LARGEST_WEIGHT = 1e4  # of a discriminant; those of shipped atlases are below 12
+_BYTES_LIMIT = 200 << 20  # limit of an unpacked file; the shipped atlas has 3 MB
+_LARGEST_WEIGHT = 1e4  # largest weight of a discriminant; shipped atlases stay below 12
 STEP_MM = 6.0
 LOW_MM = np.array([-246.0, -180.0, -186.0])  # centre of the first cell: right, anterior, superior
 SHAPE = (173, 66, 83)  # k, j, i
@@ -30,9 +30,9 @@ SHAPE = (173, 66, 83)  # k, j, i
 
 @dataclass(frozen=True, eq=False)
 class Occupancy:
-    """One structure. first: (3,) index i, j, k in the frame of the first cell of `share`. share: uint8 (k, j, i), how
-    often, of 255, a place in the cell lies in the structure. real: patients it was counted in. discriminant: float32
-    (d + 1,), see `occupancy`, or None.
+    """Where one structure lies. share: uint8 (k, j, i), 255 times the fraction of patients whose structure fills the
+    cell. first: index i, j, k of the first cell of `share` in the body frame. real: number of real patients that
+    were counted. discriminant: float32 (d + 1,), see `occupancy`, or None.
     """
 
     first: tuple[int, int, int]
@@ -41,7 +41,7 @@ class Occupancy:
     discriminant: np.ndarray | None = None
 
     def points_mm(self) -> tuple[np.ndarray, np.ndarray]:
-        """Cell centres (n, 3) in the frame and their shares (n,) of the whole."""
+        """Return cell centres (n, 3) in the body frame, mm, and their weights (n,), which sum to 1."""
         k, j, i = np.nonzero(self.share)
         weight = self.share[k, j, i].astype(np.float64)
         return LOW_MM + STEP_MM * (np.stack([i, j, k], axis=1) + self.first), weight / weight.sum()
@@ -49,14 +49,16 @@ class Occupancy:
 
 @dataclass(frozen=True, eq=False)
 class Atlas:
-    """occupancies: by canonical name. weights_hash: of the network whose coordinates these are. about: its sources."""
+    """The occupancy of each structure, by canonical name. weights_hash: SHA-256 of the weights that computed the
+    coordinates. about: sources of the atlas.
+    """
 
     weights_hash: str
     occupancies: dict[str, Occupancy]
     about: dict = field(default_factory=dict)
 
     def save(self, path: str | Path) -> None:
-        """Write one file, complete or not at all. Raises WeightsError when it cannot be written."""
+        """Write the atlas to one file, completely or not at all. Raises WeightsError if the file cannot be written."""
         held = sorted(self.occupancies.items())
         facts = [{"name": name, "first": of.first, "real": of.real} for name, of in held]
         about = {"format_version": FORMAT_VERSION, "weights_sha256": self.weights_hash, "structures": facts}
@@ -73,7 +75,7 @@ class Atlas:
 
     @classmethod
     def load(cls, path: str | Path) -> Atlas:
-        """Read a file written by `save`. Raises WeightsError for another, damaged or newer file."""
+        """Read a file written by `save`. Raises WeightsError if it is missing, damaged, no atlas or newer."""
         if not Path(path).is_file():
             raise WeightsError(f"{path}: no such file; give the path of an atlas.")
         try:
@@ -96,7 +98,7 @@ class Atlas:
 
 
 def _occupancy(of: dict[str, Any], share: np.ndarray, discriminant: np.ndarray | None) -> Occupancy:
-    """Raises ValueError for an occupancy beyond the frame, or with facts that are not numbers."""
+    """Check and make one occupancy. Raises ValueError if it reaches beyond the frame or its facts are no numbers."""
     first, real = of["first"], of["real"]
     if any(type(n) is not int for n in (*first, real)) or share.dtype != np.uint8 or not share.any():
         raise ValueError("no occupancy")
@@ -114,9 +116,9 @@ def _loaded(path: Path) -> Atlas:
 
 
 def shipped_atlas(weights_hash: str) -> Atlas:
-    """The atlas that ships for these weights; else one of other weights, whose frame is the same.
+    """Return the shipped atlas of these weights; or else one of other weights, which has the same frame.
 
-    Raises WeightsError when no atlas ships.
+    Raises WeightsError if no atlas is installed.
     """
     found = [_loaded(path) for path in sorted(resource("Atlas").glob("*" + SUFFIX))]
     if not found:

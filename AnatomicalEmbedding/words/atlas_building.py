@@ -1,8 +1,8 @@
 """Builds an atlas from scans with labels, from label maps without their scans, and from synthetic patients.
 
-A scan's voxels get the coordinates of its embedding. A label map without a scan gets an image first
-(`training/label_images.py`). Synthetic patients count a tenth against real ones; where fewer than three real patients
-show a structure, all count alike.
+Each labelled voxel gets its body coordinate from the map of the scan. For a label map without a scan, an image is made
+first (`training/label_images.py`). All synthetic patients together weigh a tenth and the real ones nine tenths. If
+fewer than three real patients show a structure, all patients count alike.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from .grid_weights import as_cell
 
 PHANTOM_SEED = 73_000
 _SAMPLE_MM = 4.0
-_FEWEST_REAL = 3  # real patients from which on synthetic ones count less
-_SYNTHETIC_SHARE = 0.1  # of all synthetic patients together; see RESULTS
-_BLUR_MM, _BLUR_FEW_MM = 5.0, 12.0  # of an atlas of many bodies, and what is added, over the root of their number
+_FEWEST_REAL = 3  # with at least so many real patients, synthetic patients count less
+_SYNTHETIC_SHARE = 0.1  # weight of all synthetic patients together; see RESULTS
+_BLUR_MM, _BLUR_FEW_MM = 5.0, 12.0  # blur for many bodies; added blur, divided by the root of the number of bodies
 _LEAST_SHARE = 0.02
-_FEWEST_DESCRIBED = 2  # bodies that a discriminant of descriptors is learnt from
-_RIDGE = 0.005  # added to each variance, of descriptors of unit length
-_FEWEST_POINTS, _POINTS_LIMIT = 5, 2000  # of one body, inside or about a structure
+_FEWEST_DESCRIBED = 2  # bodies needed to learn a discriminant of descriptors
+_RIDGE = 0.005  # added to each variance of the descriptors, which have length 1
+_FEWEST_POINTS, _POINTS_LIMIT = 5, 2000  # points of one body, inside or around a structure
 _SPREAD_OUT = (
     "body_other", "subcutaneous_fat", "visceral_fat", "torso_fat", "vertebrae_unspecified", "stomach_and_duodenum",
 )  # fmt: skip
-_KEPT = (None, reason_left_out("spinal_cord"))  # a part of the cord has a place, though no centre
+_KEPT = (None, reason_left_out("spinal_cord"))  # the spinal cord is kept: it has a place, though no centre
 
 
 @dataclass(frozen=True, eq=False)
 class SampledBody:
     """Points of one body. body_mm: (n, 3) places in the body frame, mm. label: (n,). names: label -> canonical name.
-    kind: "real", "drawn" (of a label map) or "synthetic". descriptor: float16 (n, d) or None.
+    kind: "real", "drawn" (image made of a label map) or "synthetic". descriptor: float16 (n, d) or None.
     """
 
     name: str
@@ -66,14 +66,14 @@ def build_atlas(
     phantoms: int = 18,
     progress: Callable[[float, str], None] = lambda share, what: None,
 ) -> Atlas:
-    """Build an atlas of every structure of the label maps in some folders, and of synthetic patients.
+    """Build an atlas from the label maps in `folders` and from synthetic patients.
 
     Args:
-        folders: of NAME.seg.nii.gz with NAME.labels.json, with or without the scan NAME.nii.gz.
+        folders: each holds NAME.seg.nii.gz with NAME.labels.json, with or without the scan NAME.nii.gz.
         phantoms: number of synthetic patients.
 
     Raises:
-        PointsError: for a folder without label maps.
+        PointsError: a folder holds no label map.
     """
     paths = [path for folder in folders for path in list_label_files(folder)]
     scans = {path: next(filter(Path.exists, _beside(path, IMAGE_SUFFIXES)), None) for path in paths}
@@ -104,7 +104,7 @@ def build_atlas(
 
 
 def list_label_files(folder: Path) -> list[Path]:
-    """List label maps NAME.seg.nii.gz with NAME.labels.json next to them. Raises PointsError where there is none."""
+    """List label maps NAME.seg.nii.gz that have a NAME.labels.json. Raises PointsError if the folder holds none."""
     if not folder.is_dir():
         raise PointsError(f"{folder}: no such folder; give a folder of label maps.")
     files = sorted(folder.glob("*" + label_images.SUFFIX))
@@ -115,12 +115,12 @@ def list_label_files(folder: Path) -> list[Path]:
 
 
 def _beside(path: Path, suffixes: Iterable[str]) -> list[Path]:
-    """Files of the same name as a label map, with other suffixes."""
+    """Return paths with the NAME of a label map and other suffixes, in the same folder."""
     return [path.with_name(path.name.removesuffix(label_images.SUFFIX) + suffix) for suffix in suffixes]
 
 
 def _read_labels(path: Path) -> tuple[np.ndarray, np.ndarray, dict[int, str]]:
-    """A label map (k, j, i), its ijk_to_ras (4, 4), and its names as they are written."""
+    """Read a label map (k, j, i), its ijk_to_ras (4, 4), and its label names as written in the file."""
     image = sitk.DICOMOrient(read_image(path)[0], "LPS")
     (listed,) = _beside(path, [".labels.json"])
     try:
@@ -133,7 +133,7 @@ def _read_labels(path: Path) -> tuple[np.ndarray, np.ndarray, dict[int, str]]:
 def _sampled(
     name: str, voxels: np.ndarray, ijk_to_ras: np.ndarray, labels: dict[int, str], embedding: EmbeddingMap, kind: str
 ) -> SampledBody:
-    """Every few voxels of a label map that lie in the body, with their coordinates and descriptors."""
+    """Sample a label map about every 4 mm: the points in the body, with body coordinates and descriptors."""
     spacing = np.linalg.norm(ijk_to_ras[:3, :3], axis=0)
     step = np.maximum(np.rint(_SAMPLE_MM / spacing), 1).astype(int)
     every = [slice(0, n, s) for n, s in zip(voxels.shape, step[::-1], strict=True)]
@@ -143,7 +143,7 @@ def _sampled(
     inside = embedding.in_body(ras)
     described = kind != "synthetic" and embedding.local is not None
     if described:
-        inside &= (label > 0) | (np.arange(len(label)) % 2 == 0)  # tissue without a name is plenty
+        inside &= (label > 0) | (np.arange(len(label)) % 2 == 0)  # half of the unlabelled points are enough
     names = {value: whole_name(text) for value, text in labels.items()}
     names = {value: name for value, name in names.items() if reason_left_out(name) in _KEPT and name not in _SPREAD_OUT}
     descriptor = embedding.describe(ras[inside]).half().numpy() if described else None
@@ -151,7 +151,7 @@ def _sampled(
 
 
 def count_occupancy(bodies: list[SampledBody]) -> dict[str, Occupancy]:
-    """Count how often each structure lies in each cell, among the bodies that show the cell and name the structure."""
+    """Count how often each structure lies in each cell: among bodies that show the cell and label the structure."""
     counted: dict[str, list[_Counted]] = {}
     for body in bodies:
         index, held = _frame_index(body)
@@ -165,13 +165,13 @@ def count_occupancy(bodies: list[SampledBody]) -> dict[str, Occupancy]:
 
 
 def _frame_index(body: SampledBody) -> tuple[np.ndarray, np.ndarray]:
-    """Index i, j, k (n, 3) of the frame's cell that each point lies in, and whether (n,) the frame has it."""
+    """Return the frame cell i, j, k of each point (n, 3), and (n,) bool: whether this cell is inside the frame."""
     index = np.rint((body.body_mm - LOW_MM) / STEP_MM).astype(int)
     return index, ((index >= 0) & (index < SHAPE[::-1])).all(axis=1)
 
 
 def with_discriminants(occupancies: dict[str, Occupancy], bodies: list[SampledBody]) -> dict[str, Occupancy]:
-    """Occupancies with discriminants of descriptors, where two bodies with descriptors show the structure."""
+    """Add discriminants of descriptors to structures that at least two bodies with descriptors show."""
     patients: dict[str, list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = {}
     for body in bodies:
         if body.descriptor is None:
@@ -185,7 +185,7 @@ def with_discriminants(occupancies: dict[str, Occupancy], bodies: list[SampledBo
             i, j, k = (index[near] - first).T
             label, descriptor = body.label[near], body.descriptor[near].astype(np.float32)
             inside = np.isin(label, values)
-            # every second point without a name was kept
+            # only every second unlabelled point was kept
             weight = np.where(label == 0, 2, 1) * (share[k, j, i] / 255.0) * ~inside
             chosen = [_thinned(np.flatnonzero(of)) for of in (inside, weight > 0)]
             if min(map(len, chosen)) >= _FEWEST_POINTS:
@@ -196,9 +196,10 @@ def with_discriminants(occupancies: dict[str, Occupancy], bodies: list[SampledBo
 
 
 def _discriminant(patients: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Fisher's linear discriminant of one structure (see `occupancy`); each patient counts alike.
+    """Compute Fisher's linear discriminant of one structure (see `occupancy`). Each patient counts alike.
 
-    patients: of each, descriptors inside (n, d) and around (m, d) the structure, and weights (m,) of the latter.
+    patients: for each, the descriptors inside the structure (n, d), those around it (m, d), and weights (m,) of the
+    descriptors around it.
     """
     means = [(inside.mean(axis=0), np.average(about, axis=0, weights=weight)) for inside, about, weight in patients]
     one, other = np.mean(means, axis=0)
@@ -214,7 +215,7 @@ def _thinned(index: np.ndarray) -> np.ndarray:
 
 
 def _labels_of(body: SampledBody) -> dict[str, list[int]]:
-    """Labels of each structure that a body has, and of sums of them."""
+    """Map each structure of a body to its labels; also structures that are sums of others, such as a whole lung."""
     parts = set(body.names.values())
     wanted: dict[str, tuple[str, ...]] = {name: (name,) for name in parts}
     wanted |= {name: of for name, of in sums_of_parts().items() if name not in parts and not parts.isdisjoint(of)}
@@ -223,8 +224,8 @@ def _labels_of(body: SampledBody) -> dict[str, list[int]]:
 
 @dataclass(frozen=True, eq=False)
 class _Counted:
-    """A structure in one body. shown: points of the body in each cell of the frame (k, j, i). cells: flat indices of
-    cells that hold the structure. number: points of it in each.
+    """A structure in one body. shown: number of the body's points in each cell of the frame (k, j, i). cells: (n,) flat
+    indices of the cells that hold the structure. number: (n,) number of the structure's points in each of `cells`.
     """
 
     kind: str
@@ -254,7 +255,7 @@ def _occupancy(of: list[_Counted]) -> Occupancy | None:
 
 
 def _share(of: list[_Counted], low: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """How often (k, j, i) some bodies have the structure in the cells of a box."""
+    """Return (k, j, i): for each cell of a box, the fraction of bodies whose structure lies there."""
     crop = tuple(slice(a, a + n) for a, n in zip(low, size, strict=True))
     inside, seen = np.zeros(tuple(size), dtype=np.float32), np.zeros(tuple(size), dtype=np.float32)
     for one in of:
@@ -271,7 +272,7 @@ def _share(of: list[_Counted], low: np.ndarray, size: np.ndarray) -> np.ndarray:
 
 
 def _blur_of(bodies: int) -> float:
-    """Standard deviation of the blur, mm, of a share that so many bodies tell."""
+    """Return the standard deviation of the blur, mm, for shares counted in `bodies` bodies."""
     return float(np.hypot(_BLUR_MM, _BLUR_FEW_MM / np.sqrt(bodies)))
 
 

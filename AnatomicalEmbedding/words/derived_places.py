@@ -1,17 +1,18 @@
 """Places derived from other places: the recipes of the terms, and the qualifiers of phrases.
 
-A recipe is a word and its arguments, mm and shares:
+A recipe is a word and its arguments. Numbers are in mm, but the numbers of `part` are fractions, 0 to 1. A blob is a
+Gaussian with standard deviation SD:
 
-    at X Y Z SD                 a blob in the body frame (X sideways; of a place with a side, away from the middle)
-    fit X Y Z SD MM             the same, where both were measured on outlined scans; right within so many mm
+    at X Y Z SD                 a blob in the body frame (X sideways; for a place with a side, away from the midline)
+    fit X Y Z SD MM             like `at`, but place and SD were measured on outlined scans; correct within MM
     box X0 X1 Y0 Y1 Z0 Z1       a box in the body frame
-    part NAME X0 X1 Y0 Y1 Z0 Z1 the part of a place between shares of its extent along R, A, S; of a place with a side,
-                                X runs from the middle outwards
-    end NAME DIRECTION SD       a blob at its end
-    shift NAME X Y Z SD         a blob so far from its middle
-    shell NAME MM               the layer about its surface
+    part NAME X0 X1 Y0 Y1 Z0 Z1 the part of place NAME between fractions of its extent along R, A, S; for a place with a
+                                side, X runs from the midline outwards
+    end NAME DIRECTION SD       a blob at the end of place NAME in a direction
+    shift NAME X Y Z SD         a blob at the offset X Y Z from the middle of place NAME
+    shell NAME MM               the layer around the surface of place NAME
     between NAME NAME           the space between two places
-    union NAME ...              all of them
+    union NAME ...              all the places together
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ import numpy as np
 from .grid_weights import NOWHERE, Field, Grid
 from .qualifiers import Qualifier
 
-_SOFT_SHARE = 0.06  # over which a part fades at its ends
-_EXTENT = (0.02, 0.98)  # shares of a field that its extent is measured between
+_SOFT_SHARE = 0.06  # of the extent, over which a part fades at its ends
+_EXTENT = (0.02, 0.98)  # shares of a field between which its extent is measured
 _END_SHARE = 0.06
 _BETWEEN_MM = 7.0
 _AROUND_MM, _AROUND_SOFT_MM = 8.0, 7.0
 _BEYOND_MM, _ACROSS_MM = 3.0, 8.0  # softness of a relation's limits, along its direction and across
-_LEVEL = 0.5  # of its peak, that bounds a field
+_LEVEL = 0.5  # fraction of a field's peak at which its border lies
 _ALONG = {
     "left": (0, -1), "right": (0, 1), "posterior": (1, -1), "anterior": (1, 1), "inferior": (2, -1), "superior": (2, 1),
 }  # fmt: skip
@@ -41,15 +42,15 @@ _ZONES = {
 }  # fmt: skip
 _RELATIONS = {"above": "superior", "below": "inferior", "before": "anterior", "behind": "posterior"}
 
-# Of 95 points at 10 places set by hand, against points derived from outlines: error along each axis; see RESULTS
+# Error along each axis of points set by hand, compared with outlines: 95 points at 10 places; see RESULTS
 _BY_HAND_MM = 13.0
-_RIGHT_MM = 10.0  # of a place that is a point, within which an answer is right
+_RIGHT_MM = 10.0  # an answer for a point is right within this distance
 
 Finder = Callable[[str], Field]
 
 
 def field_by_recipe(recipe: str, grid: Grid, field_of: Finder, side: str = "") -> Field:
-    """The field of a recipe on a grid. field_of: fields of other places there. side: of the place."""
+    """Return the field of a recipe on a grid. field_of: gives the field of another place. side: of the place."""
     kind, names, values = _parsed(recipe)
     outward = -1.0 if side == "left" else 1.0
     if kind in ("at", "fit"):
@@ -71,7 +72,7 @@ def field_by_recipe(recipe: str, grid: Grid, field_of: Finder, side: str = "") -
 
 
 def surety(recipe: str) -> float | None:
-    """The chance that a place with a recipe lies where the recipe says, or None where the recipe is no point."""
+    """Return the chance that a place lies where its recipe says; None if the recipe does not describe a point."""
     kind, _, values = _parsed(recipe)
     if kind not in ("at", "fit", "shift"):
         return None
@@ -82,7 +83,7 @@ def surety(recipe: str) -> float | None:
 
 
 def qualify(grid: Grid, field: Field, qualifier: Qualifier, side: str) -> Field:
-    """The field of a zone of a place, or of a relation to it. side: of the place."""
+    """Return the field of a zone of a place ("upper part of"), or of the space next to it ("above")."""
     if qualifier.kind == "zone":
         shares = np.tile([0.0, 1.0], (3, 1))
         for word in qualifier.detail.split():
@@ -109,7 +110,10 @@ def qualify(grid: Grid, field: Field, qualifier: Qualifier, side: str) -> Field:
 
 
 def part_of(grid: Grid, field: Field, shares: np.ndarray, side: str) -> Field:
-    """The part of a field between shares (3, 2) of its extent along R, A, S; with a side, R runs outwards."""
+    """Return the part of a field between fractions `shares` (3, 2) of its extent along R, A, S.
+
+    With a side, R runs from the midline outwards.
+    """
     low, high = grid.span(field, *_EXTENT)
     values = field.values
     for axis in range(3):
@@ -127,7 +131,7 @@ def part_of(grid: Grid, field: Field, shares: np.ndarray, side: str) -> Field:
 
 
 def _between(grid: Grid, one: Field, other: Field) -> Field:
-    """The space half-way between two places."""
+    """Return the field of the space half-way between two places."""
     if one.total < 0.5 or other.total < 0.5:
         return NOWHERE
     near = grid.grown(grid.joined([one, other]), 4.0)
@@ -168,14 +172,14 @@ def _body_box(grid: Grid, limits: np.ndarray) -> Field:
 
 
 def blob(grid: Grid, centre: np.ndarray, sd: float) -> Field:
-    """A Gaussian about a place (3,), mm."""
+    """Return a Gaussian field around a point (3,), mm. sd: its standard deviation, mm."""
     box = grid.around(centre - 3 * sd, centre + 3 * sd)
     square = sum(np.square(grid.position(box, axis) - centre[axis]) for axis in range(3))
     return grid.with_values(box, np.exp(-square / (2 * sd**2)) * grid.tissue[grid.crop(box)])
 
 
 def _end_of(grid: Grid, field: Field, axis: int, sign: int) -> np.ndarray:
-    """(3,) middle of the outermost layer of a field in a direction."""
+    """Return the middle (3,), mm, of the outermost layer of a field along an axis (sign: 1 or -1)."""
     low, high = grid.span(field, _END_SHARE, 1 - _END_SHARE)
     at = grid.position(field, axis)
     outer = field.values * (at >= high[axis] if sign > 0 else at <= low[axis])
@@ -183,7 +187,7 @@ def _end_of(grid: Grid, field: Field, axis: int, sign: int) -> np.ndarray:
 
 
 def _parsed(recipe: str) -> tuple[str, list[str], list[float]]:
-    """The word of a recipe, its names and its numbers."""
+    """Split a recipe into its first word, its names and its numbers."""
     kind, *words = recipe.split()
     is_number = [word.lstrip("-").replace(".", "", 1).isdigit() for word in words]
     names = [word for word, number in zip(words, is_number, strict=True) if not number]

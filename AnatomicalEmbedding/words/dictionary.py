@@ -1,4 +1,4 @@
-"""All ways to name the places, word by word, without the words that do not count; and completions of typed words."""
+"""The dictionary of phrases that name places, and completions of typed words. Words such as "of" do not count."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ..anatomy.terms import Term, Terms, load_terms, plain_words
 from .qualifiers import RELATIONS, SEEN, ZONE_NOUNS, ZONES
 from .tokens import tokenise
 
-_SHORTEST, _LONGEST = 5, 24  # letters of a word whose slips are forgiven
-_ALIKE = 0.85  # as difflib counts: one slip in 7 letters, two in 14
-TYPED_LENGTH = 200  # characters; in a longer text words are read as they are written
-_COMPLETED_WORDS = 6  # at the end of the text, in which a place may begin
-_SHOWN = 60  # characters
+_SHORTEST, _LONGEST = 5, 24  # letters; spelling mistakes are corrected in words of this length
+_ALIKE = 0.85  # difflib's ratio: one mistake in 7 letters, two in 14
+TYPED_LENGTH = 200  # characters; in a longer text no spelling mistakes are corrected
+_COMPLETED_WORDS = 6  # the completed place begins in one of so many last words
+_SHOWN = 60  # characters of the text that a message shows
 BOTH = frozenset(("both", "bilateral"))
 SILENT = frozenset(("of", "the", "a", "an", "in", "its", "this", "that", *BOTH, *SIDES))
 
@@ -30,13 +30,13 @@ class Entry:
     """One place that a phrase may mean."""
 
     name: str
-    side: str  # that the text must not contradict, or ""
+    side: str  # side of the place, which the text must not contradict, or ""
     demanded: bool  # the side is part of the phrase, so the text must say it
     adjective: bool = False  # the phrase stands before a noun
 
 
 class Dictionary:
-    """Phrases without silent words -> places."""
+    """Maps phrases, without silent words, to places."""
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
@@ -54,7 +54,7 @@ class Dictionary:
         self._right = {*SEEN, *ZONES, *ZONE_NOUNS, *relations, *plain_words()}
 
     def known(self, word: str, typed: bool) -> str:
-        """A word as the dictionary has it: in the singular and, of typed words, without a slip of spelling."""
+        """Return the dictionary's form of a word: in the singular and, if `typed`, with corrected spelling."""
         if word in self.vocabulary or word in SILENT:
             return word
         single = singular(word)
@@ -66,7 +66,7 @@ class Dictionary:
         return next(iter(get_close_matches(word, alike, 1, _ALIKE)), word)
 
     def entries_of(self, name: str) -> tuple[Entry, ...]:
-        """The place of a name, or both of one with "{s}" for the side; empty where there is no such place."""
+        """Return the place of a name. A name with "{s}" for the side gives both sides. Empty for an unknown name."""
         terms = self.terms.by_name
         names = dict.fromkeys(name.replace("{s}", side) for side in SIDES)
         return tuple(Entry(each, terms[each].side, False) for each in names if each in terms)
@@ -86,13 +86,13 @@ class Dictionary:
 
 @lru_cache(maxsize=1)
 def load_dictionary() -> Dictionary:
-    """Of the shipped places."""
+    """Load the dictionary of the shipped places."""
     return Dictionary(load_terms())
 
 
 @lru_cache(maxsize=20_000)
 def singular(word: str) -> str:
-    """A word without the ending of its plural, where English or Latin has a plain one."""
+    """Return the singular of a word with a regular English or Latin plural; other words stay as they are."""
     if len(word) < 4 or not word.isalpha() or word in _NOT_PLURAL:
         return word
     for ending, single in (("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("xes", "x"), ("s", "")):
@@ -102,7 +102,7 @@ def singular(word: str) -> str:
 
 
 def suggestions(beginning: str, most: int = 8) -> list[str]:
-    """Titles of places that have a word with this beginning, the shortest first: for a field with completion."""
+    """Return titles of places that have a word with this beginning, the shortest first. For completion while typing."""
     wanted = [token.word for token in tokenise(beginning[:TYPED_LENGTH])]
     sides = [word for word in wanted if word in SIDES]
     plain = " ".join(word for word in wanted if word not in SIDES)
@@ -118,9 +118,9 @@ def suggestions(beginning: str, most: int = 8) -> list[str]:
 
 
 def completions(typed: str, most: int = 8) -> list[str]:
-    """The text with its last words completed to places: "mass in the left adr" to "mass in the left adrenal gland".
+    """Complete the last words of a text to places: "mass in the left adr" -> "mass in the left adrenal gland".
 
-    The longest ending that begins a place counts. Empty where no ending does.
+    The longest ending of the text with which a place begins is completed. Empty if there is no such ending.
     """
     if len(typed) > TYPED_LENGTH or not typed.strip() or typed != typed.rstrip():
         return []
@@ -133,7 +133,7 @@ def completions(typed: str, most: int = 8) -> list[str]:
 
 
 def not_understood(text: str) -> str:
-    """A sentence for words that name no place, with places that the words may mean."""
+    """Return an error sentence for words that name no place. It suggests places that the words may mean."""
     near = [title for word in text[:TYPED_LENGTH].split()[:8] if len(word) > 2 for title in suggestions(word[:4], 2)][
         :4
     ]

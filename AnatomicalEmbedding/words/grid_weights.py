@@ -1,4 +1,4 @@
-"""Weights over a regular grid, kept as the box that holds them; the grid of a scan and that of the body frame."""
+"""Grids of scans and of the body frame, and fields: weights over a grid, stored as the box that holds them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..scan.volume import Volume
 from .atlas import LOW_MM, SHAPE, STEP_MM
 
 _LEAST = 1e-3
-_AS_SURE = 0.99  # share of the largest value
+_AS_SURE = 0.99  # values above this share of the largest value count as the largest
 _FINE_MM = 4.0
 _CELLS_LIMIT = 3_000_000
 _BODY_SHARE = 0.4
@@ -27,7 +27,7 @@ Cell = tuple[int, int, int]
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """values: float32 (k, j, i), 0..1, of the box of a grid whose first cell has index `first` (i, j, k)."""
+    """Weights in a box of a grid. values: float32 (k, j, i), 0 to 1. first: index i, j, k of the first cell."""
 
     first: Cell
     values: np.ndarray
@@ -44,9 +44,9 @@ NOWHERE = Field((0, 0, 0), np.zeros((1, 1, 1), dtype=np.float32))
 class Grid:
     """Cells along R, A, S. origin: (3,) mm of the first cell's centre. step: (3,) mm. shape: (k, j, i).
 
-    body: float32 (3, k, j, i), place of each cell in the body frame, mm; None: the cells' own places are in the frame.
-    tissue: bool (k, j, i), cells that hold something of the patient. hu: float32 (k, j, i), mean CT number, or None.
-    fine_hu: int16 (2 k, 2 j, 2 i), CT numbers at the middles of the eighths of each cell, or None.
+    body: float32 (3, k, j, i), place of each cell in the body frame, mm; None: the grid itself is in the body frame.
+    tissue: bool (k, j, i), True for cells that contain a part of the patient. hu: float32 (k, j, i), mean CT number of
+    each cell, or None. fine_hu: int16 (2 k, 2 j, 2 i), CT numbers at half the cell size, or None.
     """
 
     origin: np.ndarray
@@ -59,32 +59,32 @@ class Grid:
 
     @cached_property
     def axes(self) -> list[np.ndarray]:
-        """Centres of the cells along R, A and S, mm."""
+        """Centres of the cells along R, A and S, mm: three arrays."""
         of_axes = zip(self.origin, self.step, self.shape[::-1], strict=True)
         return [(first + step * np.arange(count)).astype(np.float32) for first, step, count in of_axes]
 
     @staticmethod
     def crop(field: Field) -> tuple[slice, ...]:
-        """Where a field lies in arrays (k, j, i) of the grid."""
+        """Return the slices of a grid array (k, j, i) that a field's box covers."""
         return _box(field.first, field.values.shape[::-1])
 
     def zeros(self) -> Field:
-        """A field over the whole grid."""
+        """Return a field of zeros over the whole grid."""
         return Field((0, 0, 0), np.zeros(self.shape, dtype=np.float32))
 
     def position(self, field: Field, axis: int) -> np.ndarray:
-        """Centres along one axis (0 R, 1 A, 2 S) of a field's cells, to broadcast against its values."""
+        """Return centres (mm) of a field's cells along axis 0 (R), 1 (A) or 2 (S), to broadcast to its values."""
         shape = [1, 1, 1]
         shape[2 - axis] = -1
         return self.axes[axis][self.crop(field)[2 - axis]].reshape(shape)
 
     def mean(self, field: Field) -> np.ndarray:
-        """(3,) weighted mean place, mm."""
+        """Return the weighted mean place (3,) of a field, mm."""
         total = max(field.total, 1e-9)
         return np.array([float((field.values * self.position(field, axis)).sum() / total) for axis in range(3)])
 
     def span(self, field: Field, low: float, high: float) -> np.ndarray:
-        """(2, 3) places along each axis below which these shares of the field lie, mm."""
+        """Return (2, 3) mm: along each axis, the places below which the shares `low` and `high` of the weight lie."""
         result = np.zeros((2, 3))
         for axis, others in enumerate(((0, 1), (0, 2), (1, 2))):
             share = np.cumsum(field.values.sum(axis=others, dtype=np.float64))
@@ -93,22 +93,22 @@ class Grid:
         return result
 
     def around(self, low_mm: np.ndarray, high_mm: np.ndarray) -> Field:
-        """A field of zeros over the cells between two corners, mm; of one cell at least."""
+        """Return a field of zeros over the cells between two corners, mm; at least one cell."""
         size = np.array(self.shape[::-1])
         first = np.clip(np.floor((low_mm - self.origin) / self.step).astype(int), 0, size - 1)
         last = np.clip(np.ceil((high_mm - self.origin) / self.step).astype(int) + 1, first + 1, size)
         return Field(as_cell(first), np.zeros((last - first)[::-1], dtype=np.float32))
 
     def grown(self, field: Field, mm: float) -> Field:
-        """The same field in a box that reaches so many mm further."""
+        """Return the same field in a box that is `mm` larger on every side."""
         low = self.origin + self.step * np.array(field.first)
         larger = self.around(low - mm, low + self.step * (np.array(field.values.shape[::-1]) - 1) + mm)
         return self.with_values(larger, self.values_over(field, larger))
 
     @cached_property
     def _by_place(self) -> tuple[np.ndarray, np.ndarray]:
-        """Cells that hold tissue, in the order of the body frame's cells that they lie in; and where each of these
-        begins. What lies beyond the frame is in its outermost cells.
+        """Flat indices of the grid cells with tissue, sorted by the body-frame cell that each lies in; and for each
+        body-frame cell, the position at which its grid cells begin. Cells beyond the frame count to its border.
         """
         cells = np.flatnonzero(self.tissue)
         index = np.rint((self.body.reshape(3, -1)[:, cells].T - LOW_MM) / STEP_MM).astype(int)
@@ -117,9 +117,9 @@ class Grid:
         return cells[np.argsort(flat, kind="stable")], begin
 
     def cells_in(self, first: np.ndarray, held: np.ndarray) -> np.ndarray:
-        """(n,) flat indices of cells with tissue whose places lie in some of the body frame's cells.
+        """Return (n,) flat indices of the grid cells with tissue whose places lie in the chosen body-frame cells.
 
-        held: bool (k, j, i), these; first: (3,) index i, j, k of the first of them in the frame.
+        held: bool (k, j, i), True for a chosen frame cell; first: frame index i, j, k of the first cell of `held`.
         """
         index = np.argwhere(held) + np.asarray(first)[::-1]
         index = index[((index >= 0) & (index < SHAPE)).all(axis=1)]
@@ -130,7 +130,7 @@ class Grid:
         return cells[np.arange(count.sum()) + np.repeat(begin[flat] - (last - count), count)]
 
     def field_of(self, cells: np.ndarray, values: np.ndarray) -> Field:
-        """A field of values (n,) of cells (n,), flat indices; only those above 0 are in its box."""
+        """Make a field from values (n,) at cells (n,), which are flat indices. Its box holds the values above 0."""
         index = np.stack(np.unravel_index(cells[values > 0], self.shape))
         if not index.size:
             return NOWHERE
@@ -140,7 +140,7 @@ class Grid:
         return Field(as_cell(low[::-1]), box)
 
     def values_over(self, field: Field, where: Field) -> np.ndarray:
-        """A field's values over the box of another, 0 beyond its own."""
+        """Return the values of `field` over the box of `where`; 0 outside the box of `field`."""
         result = np.zeros_like(where.values)
         low = np.maximum(field.first, where.first)
         high = np.minimum(np.add(field.first, field.values.shape[::-1]), np.add(where.first, where.values.shape[::-1]))
@@ -153,7 +153,7 @@ class Grid:
         return Field(field.first, np.ascontiguousarray(values, dtype=np.float32))
 
     def trimmed(self, field: Field) -> Field:
-        """Without the empty border of its box."""
+        """Return the field without the empty border of its box."""
         values = np.where(field.values > _LEAST, field.values, 0)
         held = np.argwhere(values)
         if not len(held):
@@ -162,18 +162,18 @@ class Grid:
         return Field(as_cell(low + field.first), values[_box(low, high + 1 - low)])
 
     def joined(self, fields: list[Field]) -> Field:
-        """The largest of several fields at each cell."""
+        """Return, at each cell, the largest value of several fields."""
         low = np.min([f.first for f in fields], axis=0)
         high = np.max([np.add(f.first, f.values.shape[::-1]) for f in fields], axis=0)
         box = Field(as_cell(low), np.zeros((high - low)[::-1], dtype=np.float32))
         return self.with_values(box, np.max([self.values_over(field, box) for field in fields], axis=0))
 
     def blurred(self, field: Field, sigma_mm: float) -> np.ndarray:
-        """Values of a field smoothed by a Gaussian, within its own box."""
+        """Return the values of a field, smoothed by a Gaussian inside the box of the field."""
         return smoothed(torch.from_numpy(field.values)[None], (sigma_mm / self.step).tolist())[0].numpy()
 
     def distance(self, field: Field, threshold: float) -> np.ndarray:
-        """mm to the cells of a field's box at or above a threshold, negative inside them."""
+        """Return the distance, mm, of each cell to the cells at or above a threshold; negative inside these cells."""
         image = sitk.GetImageFromArray((field.values >= threshold).astype(np.uint8))
         image.SetSpacing(self.step.tolist())
         return sitk.GetArrayFromImage(
@@ -181,36 +181,36 @@ class Grid:
         )
 
     def nearest(self, point_mm: np.ndarray) -> Cell:
-        """Index (i, j, k) of the cell nearest to a place."""
+        """Return the index i, j, k of the cell nearest to a place (3,), mm."""
         return as_cell(np.rint((point_mm - self.origin) / self.step).clip(0, np.array(self.shape[::-1]) - 1))
 
 
 def as_cell(index: np.ndarray) -> Cell:
-    """An index (3,) as a tuple of plain numbers."""
+    """Convert an index (3,) to a tuple of int."""
     i, j, k = index
     return int(i), int(j), int(k)
 
 
 def _box(first: Cell | np.ndarray, size: Cell | np.ndarray) -> tuple[slice, ...]:
-    """Slices of an array (k, j, i) from a cell i, j, k on."""
+    """Return slices of an array (k, j, i), for a box that begins at cell i, j, k and has `size` cells along i, j, k."""
     return tuple(slice(a, a + n) for a, n in zip(first[::-1], size[::-1], strict=True))
 
 
 def middle_of_likeliest(values: np.ndarray) -> Cell:
-    """Index k, j, i of the cell nearest to the middle of the largest values: in a large organ many are as likely."""
+    """Return the index k, j, i of the cell in the middle of the largest values. In a large organ, many are equal."""
     sure = np.argwhere(values >= _AS_SURE * values.max())
     return as_cell(sure[np.square(sure - sure.mean(axis=0)).sum(axis=1).argmin()])
 
 
 def make_frame_grid() -> Grid:
-    """The body frame itself, in the cells of an atlas."""
+    """Make the grid of the body frame, with the cells of an atlas."""
     return Grid(LOW_MM, np.full(3, STEP_MM), SHAPE, np.ones(SHAPE, dtype=bool))
 
 
 def make_scan_grid(embedding: EmbeddingMap, volume: Volume | None = None) -> Grid:
-    """The grid of one scan: cells finer than its map's, with their places in the body frame and their CT numbers.
+    """Make the grid of one scan. Its cells are parts of the map's cells, with body coordinates and CT numbers.
 
-    Raises MapError for a map without coordinates in mm of the common frame.
+    Raises MapError if the map has no coordinates in mm of the common body frame, or shows no body.
     """
     name = embedding.provenance.scan or "the scan"
     if not embedding.provenance.metric:
@@ -244,11 +244,11 @@ def _clear_beyond_scan(grid: Grid, embedding: EmbeddingMap) -> None:
 
 
 def _fine_hu(volume: Volume, grid: Grid) -> np.ndarray:
-    """(2 k, 2 j, 2 i) eight readings about each cell's centre."""
+    """Read the CT number at eight points around each cell's centre. Returns (2 k, 2 j, 2 i) HU."""
     image = sitk.GetImageFromArray(volume.voxels)
     spacing = np.linalg.norm(volume.ijk_to_ras[:3, :3], axis=0)
     image.SetSpacing(spacing.tolist())
-    image.SetOrigin(volume.ijk_to_ras[:3, 3].tolist())  # RAS throughout: nothing is written
+    image.SetOrigin(volume.ijk_to_ras[:3, 3].tolist())  # RAS instead of ITK's LPS, because the image is not written
     image.SetDirection((volume.ijk_to_ras[:3, :3] / spacing).ravel().tolist())
     resample = sitk.ResampleImageFilter()
     resample.SetSize([2 * n for n in grid.shape[::-1]])

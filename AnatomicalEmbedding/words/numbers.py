@@ -1,4 +1,4 @@
-"""Numbered places: "T12", "L4/5", "T3 to T7", "ribs 3-5", "5th and 6th ribs", "segments V/VI", "stations 4R and 7"."""
+"""Read numbered places: "T12", "T3 to T7", "ribs 3-5", "5th and 6th ribs", "segments V/VI", "stations 4R and 7"."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", 
              "twelfth")  # fmt: skip
 _RANGE = ("-", "to", "through", "thru", "until")
 _LIST = (",", "and", "&", "/", "or", "with")
-_SIZES = ("mm", "cm", "x", "%", "m")  # behind a number that is a size
+_SIZES = ("mm", "cm", "x", "%", "m")  # a number before one of these words is a size
 _SILENT = ("of", "the", "number", "no", "level", "and", *SIDES)
 _LIVER = ("liver", "hepatic", "couinaud")
 _LIMIT = 30  # places of one list
 _RIBS = 12
 
-Item = Callable[[str, str], str | None]  # a word and the item before it ("") -> the item that the word is, or None
+Item = Callable[[str, str], str | None]  # (word, item before it or "") -> item, or None if the word is no item
 
 
 def read(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
-    """Names of the numbered places that begin at a word, and the first word behind them; or None.
+    """Read numbered places that begin at word `at`. Returns their names and the index of the word after them, or None.
 
-    A name may hold "{s}" for a side that other words say.
+    In a name, "{s}" stands for a side that other words of the text give.
     """
     for reader in (_vertebrae, _ribs, _segments, _stations):
         found = reader(words, at)
@@ -34,7 +34,7 @@ def read(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
 
 
 def _items(words: Sequence[str], at: int, item: Item) -> tuple[list[tuple[str, str]], int]:
-    """A list from a word on: each item with the word that links it to the one before, and the first word behind."""
+    """Read a list from word `at` on. Returns (link word, item) for each item, and the index of the next word."""
     found: list[tuple[str, str]] = []
     n, link, after = at, "", at
     while n < len(words) and len(found) < _LIMIT:
@@ -51,14 +51,14 @@ def _items(words: Sequence[str], at: int, item: Item) -> tuple[list[tuple[str, s
 
 
 def _skip(words: Sequence[str], at: int, skipped: Sequence[str]) -> int:
-    """The first place from `at` on that holds another word."""
+    """Return the index of the first word, from `at` on, that is not in `skipped`."""
     while at < len(words) and words[at] in skipped:
         at += 1
     return at
 
 
 def _counted(items: list[tuple[str, str]], every: Sequence[str]) -> list[str]:
-    """The items of a list with those of its ranges, in the order of all values."""
+    """Return all items of a list; a range such as "3 to 5" gives 3, 4 and 5. every: all possible items, in order."""
     found: list[str] = []
     for link, value in items:
         first = every.index(found[-1]) + 1 if found and found[-1] in every else 0
@@ -96,7 +96,7 @@ def _rib(word: str, _: str) -> str | None:
 
 
 def _ribs(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
-    """ "rib 5", "ribs 3 to 5", "12th rib", "fifth and sixth left ribs"."""
+    """Read "rib 5", "ribs 3 to 5", "12th rib", "fifth and sixth left ribs"."""
     if words[at] == "rib":
         items, after = _items(words, _skip(words, at + 1, _SILENT), _rib)
     else:
@@ -109,7 +109,7 @@ def _ribs(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
 
 
 def _segments(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
-    """ "segments 5 and 6", "segment 4a/8", "hepatic segment 7"."""
+    """Read "segments 5 and 6", "segment 4a/8", "hepatic segment 7"."""
     begin = at + 1 if words[at] in _LIVER else at
     if words[begin : begin + 1] != ["segment"]:
         return None
@@ -132,7 +132,7 @@ def _station(word: str, _: str) -> str | None:
 
 
 def _stations(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
-    """ "station 4R", "stations 2R, 4R and 7"."""
+    """Read "station 4R", "stations 2R, 4R and 7"."""
     if words[at] != "station":
         return None
     items, after = _items(words, at + 1, _station)

@@ -1,11 +1,11 @@
-"""One structure in a scan: the atlas read at each cell's place in the body, then weighed by what the scan shows.
+"""Find one structure in a scan: the atlas gives the chance of each cell, then three steps correct it by the scan.
 
-* Local descriptors: cells look like the structure in other patients, or like its surroundings. By Fisher's linear
+* Local descriptors: a cell may look like the structure in other patients, or like its surroundings. By Fisher's linear
   discriminant (1936), the log likelihood ratio of a descriptor x is w.x + c. A discriminant is (d + 1,): w, then c.
-* CT numbers of the structure and of its surroundings are learnt from this patient: where the atlas is sure of each,
-  and within the limits of the kind of tissue (two histograms, three rounds of expectation and maximisation).
-* Structures that exclude one another share the chance of a cell: with odds o of each against none of them, the chance
-  of one among all is p = o / (1 + sum of all o).
+* CT numbers: the histograms of the structure and of its surroundings are learnt from this patient, starting with the
+  chances of the atlas and the HU limits of the tissue (three rounds of expectation and maximisation).
+* Rivals: only one of several structures can fill a cell. If o are the odds of a structure against "none of them", the
+  chance of this structure is p = o / (1 + sum of all o).
 """
 
 from __future__ import annotations
@@ -20,38 +20,39 @@ from .atlas import LOW_MM, STEP_MM, Occupancy
 from .grid_weights import Field, Grid
 
 _BACK_MM, _FRONT_MM, _LEAST_PART = -40.0, 60.0, 0.1
-# wide bins for enhanced vessels: cells that a thin one fills in part are darker (narrow bins found fewer)
+# Wide bins for enhanced vessels: cells partly filled by a thin vessel are darker. Narrow bins found fewer vessels.
 _EDGES = np.array([
     *(-2000, -950, -900, -800, -600, -400, -250, -160, -120, -90, -60, -30, -10, 0), *range(10, 110, 10),
     *(120, 140, 160, 180, 200, 250, 300, 400, 600, 1000, 4000),
 ], dtype=np.float32)  # fmt: skip
 _MIDDLES = ((_EDGES[:-1] + _EDGES[1:]) / 2).clip(-1000, 1500)
 _WIDTHS = np.diff(_EDGES).clip(10, 200)
-# HU that a tissue may have, over the cells' size, the softness of these limits, and how much this is worth in cells
+# For each tissue: lowest and highest mean HU of a cell, and the softness of these limits in HU
 _TISSUES: dict[str, tuple[float, float, float]] = {
     "bone": (110, 900, 60), "lung": (-960, -500, 80), "air": (-1100, -550, 150), "fat": (-150, -30, 30),
     "soft": (-5, 200, 25), "vessel": (10, 420, 20), "artery": (10, 420, 20), "muscle": (5, 130, 25),
     "fluid": (-20, 130, 20), "brain": (0, 90, 20),
 }  # fmt: skip
 _ROUNDS = 3
-_CELLS_LIMIT = 30_000  # cells that CT numbers are learnt from
+_CELLS_LIMIT = 30_000  # CT numbers are learnt from about so many cells
 _LEAST, _SUREST = 0.004, 0.98
 _UNIFORM = ("soft", "vessel", "artery", "muscle", "fluid", "brain")
 _UNIFORM_SIGMA = (15.0, 35.0)  # HU
 _LOG_LIMIT = 2.5
 _FEWEST_SURE = 20  # cells
-_DESCRIPTOR_WORTH = 0.6  # of their ratio: neighbouring cells say nearly the same, and CT numbers a part; see RESULTS
-_DESCRIPTOR_LIMIT = 3.0  # of the ratio
+# Factor of the log ratio: below 1, because neighbouring cells and CT numbers partly repeat the information; see RESULTS
+_DESCRIPTOR_WORTH = 0.6
+_DESCRIPTOR_LIMIT = 3.0  # largest log ratio
 
 
 def read_occupancy(grid: Grid, found: Occupancy, shift_mm: float = 0.0, fading: bool = False) -> Field:
     """Read the share of an atlas at each cell of a grid.
 
-    shift_mm: added to the cells' heights in the body before reading. fading: less so in front of the spine (`faded`).
+    shift_mm: added to the body heights of the cells before reading. fading: the shift is smaller in front (`faded`).
     """
     if grid.body is None:
         return Field(found.first, found.share.astype(np.float32) / 255)
-    # cells of the frame with a share, those next to them, and those a shift away
+    # frame cells with a share, their neighbours, and cells up to the shift away
     reach = [1, 1, 1 + int(np.ceil(abs(shift_mm) / STEP_MM))]
     held = np.pad((found.share > 0).astype(np.uint8), [(n, n) for n in reach[::-1]])
     near = sitk.GetArrayFromImage(sitk.BinaryDilate(sitk.GetImageFromArray(held), reach, sitk.sitkBox)) > 0
@@ -60,25 +61,28 @@ def read_occupancy(grid: Grid, found: Occupancy, shift_mm: float = 0.0, fading: 
     if shift_mm:
         place[2] += faded(shift_mm, place[1]) if fading else shift_mm
     place -= (LOW_MM + STEP_MM * (np.array(found.first) - 1)).astype(np.float32)[:, None]
-    share = torch.from_numpy(np.pad(found.share, 1)).float() / 255  # zero beyond
+    share = torch.from_numpy(np.pad(found.share, 1)).float() / 255  # padded with zeros
     read = read_linear(share[None, None], torch.from_numpy((place / STEP_MM).T)[None])
     return grid.field_of(cells, read.numpy().ravel())
 
 
 def faded(shift_mm: float, ahead_mm: np.ndarray) -> np.ndarray:
-    """A shift of the spine as ribs take part in it: whole at the back, hardly at the front."""
+    """Return the shift of ribs, mm, if the spine is shifted by `shift_mm`: all of it at the back, a tenth at the front.
+
+    ahead_mm: body coordinate to the front.
+    """
     return (shift_mm * np.clip((_FRONT_MM - ahead_mm) / (_FRONT_MM - _BACK_MM), _LEAST_PART, 1)).astype(np.float32)
 
 
 def weighed(grid: Grid, prior: Field, embedding: EmbeddingMap, discriminant: np.ndarray | None) -> Field:
-    """The chance of each cell to be in a structure once its descriptor is seen; without descriptors, as before."""
+    """Correct the chance of each cell to be in a structure by its descriptor. Without descriptors, return `prior`."""
     local = embedding.local
     if local is None or discriminant is None or len(discriminant) != len(local) + 1:
         return prior
     held = prior.values > 0
     if not held.any():
         return prior
-    # the local cells about the prior's box: their ratio, read linearly at the grid's cells that may hold the structure
+    # log ratio of the map's fine cells around the prior's box, interpolated at the grid cells with a chance above 0
     first, local_mm = embedding.cell_to_ras[:3, 3] - embedding.cell_mm / 4, embedding.cell_mm / 2
     low = (grid.origin + grid.step * prior.first - first) / local_mm
     high = low + (np.array(prior.values.shape[::-1]) - 1) * grid.step / local_mm
@@ -96,12 +100,12 @@ def weighed(grid: Grid, prior: Field, embedding: EmbeddingMap, discriminant: np.
 
 
 def sharpened(grid: Grid, share: Field, tissue: str, alike: Field | None = None) -> Field:
-    """The chance of each cell to be in a structure, by the share of the atlas and the scan's CT numbers.
+    """Correct the chance of each cell to be in a structure by the CT numbers of the scan.
 
     Args:
-        share: of the atlas, weighed by descriptors.
+        share: chances by the atlas and the descriptors.
         tissue: a key of `_TISSUES`, or "any".
-        alike: chances of another structure that has the CT numbers of this one (the aorta, for arteries).
+        alike: chances of another structure with the same CT numbers (the aorta, for arteries).
     """
     if grid.hu is None or share.total < 0.5:
         return share
@@ -110,19 +114,19 @@ def sharpened(grid: Grid, share: Field, tissue: str, alike: Field | None = None)
         return share
     all_hu, all_prior = grid.hu[grid.crop(share)][counted], share.values[counted].clip(0, _SUREST)
     every = max(len(all_hu) // _CELLS_LIMIT, 1)
-    order = np.argsort(all_hu[::every])  # by rising CT number: medians are then quick
+    order = np.argsort(all_hu[::every])  # sorted by CT number, for quick medians
     hu, prior = all_hu[::every][order], all_prior[::every][order]
     bins, likely = _bins_of(hu), tissue_likelihood(_MIDDLES, tissue)
     usual = None if alike is None else _density_where_sure(grid, alike)
 
     def log_ratio(inside: np.ndarray) -> np.ndarray:
-        """(bins,) log likelihood ratio, inside against outside, when cells are inside with these chances (n,)."""
+        """Return the log likelihood ratio (bins,) of inside to outside. inside: (n,) chance of each cell."""
         outside = np.bincount(bins, 1 - inside, len(_WIDTHS))
         outside = outside / outside.sum() / _WIDTHS + 1e-6
         if usual is not None:
             density = usual
         elif tissue in _UNIFORM:
-            density = _one_tissue(hu, inside**2)  # the sure places count
+            density = _one_tissue(hu, inside**2)  # squared: cells with a high chance count most
         else:
             counts = np.bincount(bins, inside, len(_WIDTHS))
             padded = np.pad(counts / max(counts.sum(), 1e-6), 1, mode="edge")
@@ -146,26 +150,26 @@ def _bins_of(hu: np.ndarray) -> np.ndarray:
 
 
 def _density_where_sure(grid: Grid, field: Field) -> np.ndarray | None:
-    """(bins,) density of the CT numbers where a structure surely is; None where it hardly is anywhere."""
+    """Return the density (bins,) of CT numbers in cells with a chance above 0.5; None for 20 such cells or fewer."""
     sure = field.values > 0.5
     return _one_tissue(grid.hu[grid.crop(field)][sure], field.values[sure] ** 2) if sure.sum() > _FEWEST_SURE else None
 
 
 def _one_tissue(hu: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Density of the CT numbers of one tissue at the middles of the bins, from cells that are mostly in it."""
+    """Return the density (bins,) of the CT numbers of one tissue: a Gaussian fitted to weighted cells (n,)."""
     middle = _weighted_median(hu, weight)
     sigma = np.clip(1.48 * _weighted_median(np.abs(hu - middle), weight), *_UNIFORM_SIGMA)
     return np.exp(-(((_MIDDLES - middle) / sigma) ** 2) / 2) / (sigma * np.sqrt(2 * np.pi))
 
 
 def _weighted_median(values: np.ndarray, weight: np.ndarray) -> float:
-    order = np.argsort(values, kind="stable")  # linear in time for values that are sorted, or fall and then rise
+    order = np.argsort(values, kind="stable")  # fast, because the values are nearly sorted
     share = np.cumsum(weight[order])
     return float(values[order[min(int(np.searchsorted(share, share[-1] / 2)), len(order) - 1)]])
 
 
 def tissue_likelihood(hu: np.ndarray, tissue: str) -> np.ndarray:
-    """0..1, how well CT numbers agree with a kind of tissue; 1 for "any"."""
+    """Return 0 to 1: how well CT numbers agree with a kind of tissue; 1 for the tissue "any"."""
     if tissue not in _TISSUES:
         return np.ones_like(hu, dtype=np.float32)
     low, high, soft = _TISSUES[tissue]
@@ -174,13 +178,13 @@ def tissue_likelihood(hu: np.ndarray, tissue: str) -> np.ndarray:
 
 
 def odds(chance: np.ndarray) -> np.ndarray:
-    """Odds of chances; no chance counts as certain."""
+    """Return the odds of chances. Chances are limited to 0.98, so the odds are finite."""
     chance = chance.clip(0, _SUREST)
     return chance / (1 - chance)
 
 
 def total_odds(grid: Grid, fields: list[Field]) -> Field:
-    """The sum of the odds of several structures, over a whole grid."""
+    """Return the sum of the odds of several structures, over the whole grid."""
     total = grid.zeros()
     for field in fields:
         total.values[grid.crop(field)] += odds(field.values)
@@ -188,10 +192,10 @@ def total_odds(grid: Grid, fields: list[Field]) -> Field:
 
 
 def among_others(grid: Grid, field: Field, total: Field, sharing: list[Field]) -> Field:
-    """The chance of a structure among its rivals.
+    """Correct the chance of a structure by the chances of its rivals.
 
-    total: `total_odds` of all structures, this one included. sharing: fields of its wholes and parts, which are no
-    rivals.
+    total: `total_odds` of all structures, including this structure. sharing: fields of structures that contain it or
+    are parts of it; these are not rivals.
     """
     own = odds(field.values)
     rivals = total.values[grid.crop(field)] - own

@@ -1,13 +1,13 @@
-"""From text to named places, sentence by sentence, in four stages.
+"""Find the places that a text names, sentence by sentence, in four stages.
 
-1. **Find the names.** At each word the longest phrase of the dictionary counts, or a list of numbered places ("ribs 3
-   to 5"). Words such as "of" and sides do not count inside a phrase, so that "lower lobe of the left lung" is found.
-2. **Give each its side.** A side belongs to the name around it, to the name that follows within four words, or to the
-   name before it ("12th rib on the right"). A name without a side has the side of a name near it.
-3. **Give each its part or relation.** "upper pole of" and "posterior to" before a name, or "lower pole" behind it, are
-   its qualifier. Words next to a name that the answer cannot follow are kept to be shown.
-4. **Drop the vaguer of two.** Of "left lung, upper lobe" the lobe stays. A region is dropped wherever a part of it is
-   named, and a place that is named twice in a row is kept once.
+1. **Find the names.** At each word, find the longest phrase of the dictionary, or a list of numbered places ("ribs 3
+   to 5"). Words such as "of" and sides are ignored inside a phrase, so "lower lobe of the left lung" is found.
+2. **Give each name its side.** A side word belongs to the name that contains it, to the name that follows within four
+   words, or to the name before it ("12th rib on the right"). A name without a side gets the side of a name near it.
+3. **Give each name its part or relation.** "upper pole of" or "posterior to" before a name, or "lower pole" after it,
+   is the qualifier of the name. Words next to a name that the search cannot use are kept, to show them to the user.
+4. **Drop vaguer names.** Of "left lung, upper lobe", only the lobe stays. A region is dropped if the sentence names a
+   part of it. A place that is named twice in a row is kept once.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from .qualifiers import (
 from .tokens import MOST_CHARACTERS, Span, Token, split_sentences, tokenise
 
 _BREAKS = frozenset(",:()[]")
-_BETWEEN_ENTRIES = frozenset((",", "and", "or", "&", "/"))  # of a list of places
+_BETWEEN_ENTRIES = frozenset((",", "and", "or", "&", "/"))  # separators in a list of places
 _SIDE_REACH, _SAME_SIDE_REACH, _CHAIN_REACH, _NEAR = 4, 6, 4, 5  # words
-_AFTER_A_SIDE = frozenset(("and", "is", "are", "was", "with", "in"))  # such words end what a side is said of
+_AFTER_A_SIDE = frozenset(("and", "is", "are", "was", "with", "in"))  # end the reach of a side word
 _LONGEST_PHRASE = 9
-_PLACES_LIMIT = 60  # in a sentence
+_PLACES_LIMIT = 60  # names in a sentence
 
 
 @dataclass(frozen=True)
 class Mention:
-    """A place in a text. places: names of one term, or of both sides of a pair. text: as written, from `start` to
-    `end` of the whole text. qualifier: a part of the place or a relation to it. denied: "finding" or "place", which the
-    text says is not there, or "". unused: words next to the place that the answer does not follow ("origin").
+    """A place that a text names. places: name of one term, or of both sides of a pair. text: as written, characters
+    `start` to `end` of the whole text. qualifier: a part of the place or a relation to it. denied: FINDING or PLACE,
+    whichever the text denies, or "". unused: words next to the place that the search ignores ("origin").
     """
 
     places: tuple[str, ...]
@@ -60,12 +60,12 @@ class Mention:
 
     @property
     def negated(self) -> bool:
-        """Whether the text says that a finding there, or the place itself, is not there."""
+        """Whether the text says that the place, or a finding in it, is absent."""
         return bool(self.denied)
 
     @property
     def remark(self) -> str:
-        """What a reader of the answer must know about the words, or ""."""
+        """A remark on the words that the user must read with the answer, or ""."""
         remarks = {FINDING: "the text says: no such finding here", PLACE: "the text says that it is missing"}
         unused = f"not taken into account: {', '.join(self.unused)}" if self.unused else ""
         return "; ".join(filter(None, (remarks.get(self.denied), unused)))
@@ -73,9 +73,9 @@ class Mention:
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence of a report, or a part of a typed query, with its places; empty where it is not understood.
+    """A sentence of a report, or a part of a typed query, with the places that it names.
 
-    text: from `start` to `end` of the whole text.
+    mentions: empty if the sentence is not understood. text: characters `start` to `end` of the whole text.
     """
 
     text: str
@@ -85,7 +85,7 @@ class Sentence:
 
 
 def parse(text: str) -> list[Mention]:
-    """Find the places in a few words or several sentences, in their order.
+    """Find the places that a text of a few words or several sentences names, in the order of the text.
 
     Raises AnatomicalEmbeddingError for a text of more than 30,000 characters.
     """
@@ -93,14 +93,14 @@ def parse(text: str) -> list[Mention]:
 
 
 def parse_report(text: str) -> list[Sentence]:
-    """Find the places in every sentence of a text. Raises as `parse`."""
+    """Find the places that each sentence of a text names. Raises the errors of `parse`."""
     return [sentence for sentence, _ in _read(text)]
 
 
 def parse_query(text: str) -> list[Sentence]:
-    """Split a typed query into its parts; a part that is not understood has no mentions. Raises as `parse`.
+    """Split a typed query into parts. A part that is not understood has no mentions. Raises the errors of `parse`.
 
-    Each sentence is a part. In a list of places ("liver, left kidney"), so is each entry that names no place.
+    Each sentence with places is a part. In a list ("liver, left kidney"), each entry that names no place is a part too.
     """
     parts: list[Sentence] = []
     for sentence, strange in _read(text):
@@ -110,7 +110,7 @@ def parse_query(text: str) -> list[Sentence]:
 
 
 def _read(text: str) -> list[tuple[Sentence, list[Span]]]:
-    """Every sentence with its places, and the entries of its list that name no place."""
+    """Read a text. Returns each sentence with its places, and the list entries of the sentence that name no place."""
     if len(text) > MOST_CHARACTERS:
         raise AnatomicalEmbeddingError(
             f"the text has {len(text):,} characters; give at most {MOST_CHARACTERS:,}, or parts of it."
@@ -136,7 +136,7 @@ def _read(text: str) -> list[tuple[Sentence, list[Span]]]:
 
 @dataclass(frozen=True)
 class Name:
-    """A name of a place in a sentence. first, last: its tokens. side: "left", "right", "both" or ""."""
+    """A name of a place in a sentence. first, last: indices of its tokens. side: "left", "right", "both" or ""."""
 
     places: tuple[Entry, ...]
     first: int
@@ -159,7 +159,7 @@ class Name:
 
 
 def find_names(words: Sequence[str]) -> list[Name]:
-    """Stage 1: the longest names in a sentence, in their order."""
+    """Stage 1: find the longest names in a sentence, in the order of the sentence."""
     found: list[Name] = []
     at = 0
     while at < len(words) and len(found) < _PLACES_LIMIT:
@@ -176,7 +176,7 @@ def find_names(words: Sequence[str]) -> list[Name]:
 
 
 def _longest(words: Sequence[str], at: int) -> Name | None:
-    """The longest phrase of the dictionary from a word on; silent words and sides inside it do not count."""
+    """Find the longest phrase of the dictionary that begins at word `at`, ignoring silent words and sides inside it."""
     dictionary = load_dictionary()
     if words[at] not in dictionary.firsts:
         return None
@@ -196,8 +196,8 @@ def _longest(words: Sequence[str], at: int) -> Name | None:
 
 
 def give_sides(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
-    """Stage 2: names with their sides; names of another side than the one that is said are left out."""
-    sides: dict[range, str] = {}  # by tokens, as one list of numbers has one side
+    """Stage 2: give the names their sides. A name is left out if it exists only on the other side."""
+    sides: dict[range, str] = {}  # by tokens, because all names of a list such as "ribs 3 to 5" have one side
     for at, word in enumerate(words):
         owner = _owner(words, at, names) if word in SIDES or word in BOTH else None
         if owner is not None:
@@ -214,14 +214,14 @@ def give_sides(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
         if side in SIDES:
             kept = tuple(entry for entry in each.places if entry.side in ("", side))
             if not kept and each.tokens not in sides:
-                continue  # a place that this side does not have
+                continue  # the place does not exist on this side
             each = replace(each, places=kept or each.places)
         result.append(replace(each, side=side))
     return result
 
 
 def _owner(words: Sequence[str], at: int, names: Sequence[Name]) -> Name | None:
-    """The name that a side belongs to: around it, before it where "on the" leads to the side, else the next."""
+    """Return the name that the side word `at` belongs to: the name around, before or after it."""
     before = after = None
     for each in names:
         if at in each.tokens:
@@ -237,7 +237,7 @@ def _owner(words: Sequence[str], at: int, names: Sequence[Name]) -> Name | None:
 
 
 def _side_before(words: Sequence[str], last: Name, each: Name) -> str:
-    """The side of the name before, where it is near and neither "but" nor another direction stands between."""
+    """Return the side of the name before, if it is near and neither "but" nor another direction stands between them."""
     between = words[last.last + 1 : each.first]
     return last.side if len(between) < _SAME_SIDE_REACH and (TURNS | {"on", "to"}).isdisjoint(between) else ""
 
@@ -252,9 +252,9 @@ def _wholes(each: Name) -> set[str]:
 
 
 def give_qualifiers(words: Sequence[str], names: Sequence[Name], named: set[int]) -> list[Name]:
-    """Stage 3: names with a part or a relation, and with the words next to them that the answer cannot follow.
+    """Stage 3: give the names their part or relation, and the words next to them that the search cannot use.
 
-    named: tokens that belong to a name.
+    named: indices of the tokens that belong to a name.
     """
     result = []
     for each in names:
@@ -275,7 +275,7 @@ def give_qualifiers(words: Sequence[str], names: Sequence[Name], named: set[int]
 
 
 def _before(words: Sequence[str], first: int, named: set[int]) -> list[str]:
-    """Up to five words before a token, without silent ones, back to a comma or another name."""
+    """Return up to five words before a token, without silent words, back to a comma or another name."""
     found: list[str] = []
     for n in range(first - 1, max(first - 9, -1), -1):
         if n in named or words[n] in _BREAKS or len(found) >= 5:
@@ -286,7 +286,7 @@ def _before(words: Sequence[str], first: int, named: set[int]) -> list[str]:
 
 
 def _zones(words: Sequence[str], each: Name, before: list[str], named: set[int]) -> tuple[list[str], int]:
-    """Zones before a name ("upper pole of") or behind it ("lower pole"), and the last token of name and zone."""
+    """Return zones before a name ("upper pole of") or after it ("lower pole"), and the last token of name and zone."""
     leading = before[: -1 if before and before[-1] in ZONE_NOUNS else None]
     zones: list[str] = []
     while leading and leading[-1] in ZONES:
@@ -301,7 +301,7 @@ def _zones(words: Sequence[str], each: Name, before: list[str], named: set[int])
 
 
 def drop_vaguer(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
-    """Stage 4: names without those that only say where a more exact place is."""
+    """Stage 4: drop names that only say where a more exact place is, and repeated names."""
     terms = load_terms()
     wholes = [_wholes(each) for each in names]
     kept = []
@@ -333,7 +333,7 @@ def _mention(text: str, tokens: Sequence[Token], words: Sequence[str], each: Nam
 
 
 def _unread(tokens: Sequence[Token], words: Sequence[str], named: set[int]) -> list[Span]:
-    """Entries of a list of places that name none; empty for prose, in which most words name no place."""
+    """Return the entries of a list of places that name no place; empty if the sentence is prose, not a list."""
     entries: list[list[int]] = [[]]
     for n, word in enumerate(words):
         if word in _BETWEEN_ENTRIES and n not in named:

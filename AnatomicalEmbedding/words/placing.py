@@ -1,4 +1,4 @@
-"""Places of one patient: where in a scan a named place is, and the names of the places at a point of it."""
+"""Find where a named place is in one scan, and name the places at a point of the scan."""
 
 from __future__ import annotations
 
@@ -24,35 +24,35 @@ from .qualifiers import Qualifier
 from .ribs import Ribs, find_ribs
 from .spine import begins_at_end, between_bounds, find_spine, numbered_place
 
-_PEAK_MM = 2.5  # over which the chance of being right is averaged to find the best point
-_REGION_MM = 4.0  # standard deviation of the blur of regions, so that they hold the share that they state
-_TRUST = 0.85  # factor of a probability that was not measured
-# Share of points that were right, over the chance that was found: training scans and label maps left out; see RESULTS.
+_PEAK_MM = 2.5  # blur of the chance of each cell before the best point is chosen
+_REGION_MM = 4.0  # standard deviation of the blur of regions; then a region of 90 % holds 90 % of the places
+_TRUST = 0.85  # factor for a probability that was not compared with measured errors
+# Computed chance -> fraction of points that were right, measured without training scans and label maps; see RESULTS.
 _CHANCE, _RIGHT = (0.0, 0.4, 0.7, 0.9, 1.0), (0.25, 0.4, 0.8, 0.89, 0.98)
-_NAMED = 0.05
+_NAMED = 0.05  # least chance of a place that `name_at` returns
 _DISC_MM = 7.0
-_CELL_MM, _FIRMER_HU = 4.0, 5.0  # how far a point is moved to firm bone, and the gain that each square mm needs
+_CELL_MM, _FIRMER_HU = 4.0, 5.0  # how far a point moves to denser bone, and the HU gain that each square mm needs
 _BODY_MM = 8.0  # from the spine's middle to the middle of a vertebra's body
-_AORTA = "aorta"  # whose CT numbers all arteries have
-_PEAK = 0.6  # of a blob, as the cells and averaging leave it
-_PROSTATE, _UTERUS = "prostate", "uterus"  # the largest organ of each sex alone
+_AORTA = "aorta"  # all arteries have the CT numbers of the aorta
+_PEAK = 0.6  # largest value of a blob after sampling in cells and averaging
+_PROSTATE, _UTERUS = "prostate", "uterus"  # the largest organ that only men or only women have
 _OF_MEN = (_PROSTATE, "seminal_vesicle_left", "seminal_vesicle_right", "testis_left", "testis_right", "penis")
 _OF_WOMEN = (_UTERUS, "cervix_uteri", "vagina", "ovary_left", "ovary_right", "adnexa_left", "adnexa_right")
-# Place of one sex -> the largest organ of this sex, and that of the other.
+# Place that only one sex has -> the largest organ of this sex, the largest organ of the other sex.
 _OTHER_SEX = dict.fromkeys(_OF_MEN, (_PROSTATE, _UTERUS)) | dict.fromkeys(_OF_WOMEN, (_UTERUS, _PROSTATE))
 _SEX_REMARK = "not known whether the patient has a prostate or a uterus"
-_EITHER = 0.5  # chance of each sex, where the scan says nothing of it
+_EITHER = 0.5  # chance of each sex if the scan does not show it
 
 
 @dataclass(frozen=True, eq=False)
 class Place:
     """Where a place is in one scan.
 
-    name: of the term. title: in words. status: "inside", "partly" or "outside" the scan, or "uncertain": perhaps it is
-    not there at all, or the next vertebra or rib is. side: where the rest lies, of "partly" and "outside". probability:
-    that the point lies in the place (of "outside": that it is outside). point_ras: (3,) RAS mm, the best point, or None
-    where outside. region: chance of each cell of `grid` to be in the place. negated: the text says that a finding is
-    not there. levels: "L3 or L4" where the level is uncertain. remark: a sentence that the reader must know.
+    name: of the term. title: name for users. status: "inside", "partly" or "outside" the scan; or "uncertain": the
+    place may be absent, or the point may be in the next vertebra or rib. side: side of the scan where the missing part
+    lies, if partly or outside. probability: chance that the point lies in the place; if outside, that the place is
+    outside. point_ras: (3,) RAS mm, the best point; None if outside. region: chance of each cell of `grid` to be in the
+    place. negated: the text denies a finding there. levels: "L3 or L4" if the level is uncertain. remark: for users.
     """
 
     name: str
@@ -69,15 +69,15 @@ class Place:
 
     @property
     def doubt(self) -> str:
-        """A sentence about the level, or ""."""
+        """A sentence that the level is uncertain, or ""."""
         return level_sentence(self.levels) if self.levels else ""
 
     def mask(self, share: float) -> Field:
-        """1 in the smallest region that holds this share (0.5, 0.9) of the place's chance, else 0."""
+        """Return 1 in the smallest region that holds `share` (such as 0.9) of the place's total chance, else 0."""
         return Field(self.region.first, (self.region.values >= self.least_chance(share)).astype(np.float32))
 
     def least_chance(self, share: float) -> float:
-        """The chance that every cell of that region has at least."""
+        """Return the lowest chance of a cell in the smallest region that holds `share` of the place's total chance."""
         values = np.sort(self.region.values.ravel())[::-1].astype(np.float64)
         total = values.cumsum()
         return max(float(values[min(int(np.searchsorted(total, share * total[-1])), len(values) - 1)]), 1e-6)
@@ -85,7 +85,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Named:
-    """name: of a place at a point. title: in words. probability: that the point lies in it."""
+    """A place at a point. name: of the term. title: name for users. probability: that the point lies in the place."""
 
     name: str
     title: str
@@ -93,14 +93,14 @@ class Named:
 
 
 class PlaceFinder:
-    """All places of one scan; each is computed when it is first asked for, and kept.
+    """Finds the places of one scan. Each place is computed at its first use and then kept.
 
     Args:
-        volume: the scan itself, whose CT numbers sharpen the answers.
-        atlas: default the shipped one.
+        volume: the scan; its CT numbers make the answers more exact.
+        atlas: None: the shipped atlas.
 
     Raises:
-        MapError: for a map without coordinates in mm of the common frame.
+        MapError: the map has no coordinates in mm of the common body frame.
     """
 
     def __init__(self, embedding: EmbeddingMap, volume: Volume | None = None, atlas: Atlas | None = None) -> None:
@@ -115,18 +115,18 @@ class PlaceFinder:
         self._spine = find_spine(self.grid, self._atlas, volume)
 
     def prepare(self) -> None:
-        """Read all structures together, which the first place or name would else wait for."""
+        """Compute all structures now, so that the first call of `place` or `name_at` is quick."""
         if self.grid.hu is not None:
             _ = self._odds
 
     def find(self, mention: Mention) -> list[Place]:
-        """The places of a mention: one, or both sides of a pair."""
+        """Find the places of a mention: one place, or both sides of a pair."""
         return [self.place(name, mention.qualifier, mention.negated, mention.remark) for name in mention.places]
 
     def place(self, name: str, qualifier: Qualifier | None = None, negated: bool = False, remark: str = "") -> Place:
-        """Where the place of a term is.
+        """Find the place of a term in the scan. qualifier: find a part of the place, or the space next to it.
 
-        Raises AnatomicalEmbeddingError for a name that no term has.
+        Raises AnatomicalEmbeddingError for a name that is not the name of a term.
         """
         found = dataclasses.replace(self._place(name, qualifier), negated=negated, remark=remark)
         if found.point_ras is None or name not in _OTHER_SEX:
@@ -176,7 +176,7 @@ class PlaceFinder:
         return Place(name, title, status, side, chance, point, region, self.grid, levels=levels)
 
     def name_at(self, point_ras: np.ndarray, most: int = 3) -> list[Named]:
-        """The places that a point (3,) RAS mm lies in, the likeliest first.
+        """Name the places that contain a point (3,) RAS mm, the most likely first.
 
         Raises PointsError for a point outside the scan.
         """
@@ -199,7 +199,7 @@ class PlaceFinder:
         return found[:most]
 
     def _doubtful_levels(self, name: str, point: np.ndarray) -> str:
-        """The two levels of a vertebra, disc or rib at a point (3,) that may be one level off, else ""."""
+        """Return the two possible levels ("L3 or L4") of a vertebra, disc or rib at a point (3,), or ""."""
         level = level_of(name)
         known = level is None or self._is_counted
         if not known and self._spine is None:
@@ -211,7 +211,7 @@ class PlaceFinder:
 
     @cached_property
     def _is_counted(self) -> bool:
-        """Whether the levels of the spine are counted from an end of it."""
+        """Whether the scan shows an end of the spine, from which the levels are counted."""
         return self._spine is not None and begins_at_end(self._spine, spine_ends(self.embedding))
 
     @cached_property
@@ -219,16 +219,16 @@ class PlaceFinder:
         return find_ribs(self.grid, self._atlas, self._spine)
 
     def _field(self, name: str) -> Field:
-        """The chance of each cell to be in a place."""
+        """Return the chance of each cell to be in a place."""
         if name not in self._fields:
             made = self._from_recipe(name) if occupancy_of(name, self._atlas) is None else self._among_others(name)
             self._fields[name] = self.grid.trimmed(made)
         return self._fields[name]
 
     def _among_others(self, name: str) -> Field:
-        """Of a structure of the atlas, which shares each cell with the structures that exclude it."""
+        """Return the chance of each cell to be in a structure of the atlas, less where a rival is likely."""
         alone = self._field_alone(name)
-        if self.grid.hu is None:  # in a cohort, reading all takes too long
+        if self.grid.hu is None:  # in a cohort, computing all structures takes too long
             return alone
         wholes = self._terms.ancestors(name)
         sharing = [n for n in self._excluding if n in wholes or name in self._terms.ancestors(n)]
@@ -236,7 +236,7 @@ class PlaceFinder:
 
     @cached_property
     def _excluding(self) -> list[str]:
-        """Names of the atlas that are places of their own."""
+        """Names of atlas structures that are terms. A cell is in one of them only, except wholes and their parts."""
         names = sorted(self._atlas.occupancies.keys() & self._terms.by_name.keys())
         return [name for name in names if occupancy_of(name, self._atlas)]
 
@@ -245,7 +245,7 @@ class PlaceFinder:
         return total_odds(self.grid, [self._field_alone(name) for name in self._excluding])
 
     def _field_alone(self, name: str) -> Field:
-        """Of a structure of the atlas, against all that is not it."""
+        """Return the chance of each cell to be in a structure of the atlas, without its rivals."""
         if name not in self._alone:
             self._alone[name] = self.grid.trimmed(self._from_atlas(name, self._atlas.occupancies[name]))
         return self._alone[name]
@@ -265,7 +265,7 @@ class PlaceFinder:
         return self.grid.with_values(field, field.values * likely)
 
     def _from_atlas(self, name: str, occupancy: Occupancy) -> Field:
-        """The share of the atlas, weighed by ribs, spine, descriptors and CT numbers."""
+        """Compute a structure's chances from the atlas, corrected by ribs, spine, descriptors and CT numbers."""
         prior = read_occupancy(self.grid, occupancy, self._shift(name), name.startswith("rib_"))
         if name.startswith("rib_"):
             followed = None if self._ribs is None else self._ribs.prior(self.grid, name, prior)
@@ -278,12 +278,12 @@ class PlaceFinder:
         return sharpened(self.grid, prior, tissue, self._field_alone(_AORTA) if tissue == "artery" else None)
 
     def _blurred(self, field: Field) -> Field:
-        """The chance of each cell, as far as places are known."""
+        """Return the field blurred by the usual error of places."""
         wide = self.grid.grown(field, 2 * _REGION_MM)
         return self.grid.with_values(wide, self.grid.blurred(wide, _REGION_MM) * self.grid.tissue[self.grid.crop(wide)])
 
     def _shift(self, name: str) -> float:
-        """mm to add to this patient's coordinates along the body, at a rib or vertebra, to make them usual."""
+        """Return the correction, mm, of body heights at a rib or vertebra of this patient; 0 for other places."""
         if self._spine is None:
             return 0.0
         if name.startswith("vertebrae_"):
@@ -291,7 +291,7 @@ class PlaceFinder:
         return self._spine.shift_of(f"T{name.rsplit('_', 1)[1]}") if name.startswith("rib_") else 0.0
 
     def _apart(self, name: str, prior: Field) -> Field:
-        """A rib's share where it is likelier than its neighbours."""
+        """Lower a rib's chances where a neighbouring rib is as likely."""
         stem, number = name.rsplit("_", 1)
         total = prior.values + 0.03
         for other in (f"{stem}_{int(number) - 1}", f"{stem}_{int(number) + 1}"):
@@ -301,13 +301,13 @@ class PlaceFinder:
         return self.grid.with_values(prior, prior.values * prior.values / total)
 
     def _bone_near(self, field: Field, point: np.ndarray) -> np.ndarray:
-        """The likeliest place (3,) RAS mm of a vertebra near the spine's middle, which may run next to its body."""
+        """Return the most likely point (3,) RAS mm of a vertebra near `point`, which may lie beside its body."""
         away = sum(np.square(self.grid.position(field, axis) - point[axis]) for axis in range(3))
         found, _ = self._best_point(self.grid.with_values(field, field.values * np.exp(-away / (2 * _BODY_MM**2))))
         return point if found is None else found
 
     def _firmest(self, point: np.ndarray) -> np.ndarray:
-        """The firmest bone (3,) RAS mm within a cell of a place; thin bones do not fill the cell that they lie in."""
+        """Move a point (3,) RAS mm to the densest bone within 4 mm, because a thin bone does not fill its cell."""
         if self.grid.fine_hu is None:
             return point
         step = self.grid.step / 2
@@ -315,7 +315,7 @@ class PlaceFinder:
         low = np.clip(np.ceil((point - _CELL_MM - first) / step).astype(int), 0, None)
         high = np.clip(np.floor((point + _CELL_MM - first) / step).astype(int) + 1, 0, None)
         hu = self.grid.fine_hu[tuple(slice(a, b) for a, b in zip(low[::-1], high[::-1], strict=True))]
-        if not hu.size:  # a level of the spine beyond the grid
+        if not hu.size:  # the point lies beyond the grid
             return point
         places = first + step * (np.indices(hu.shape)[::-1].reshape(3, -1).T + low)
         square = np.square(places - point).sum(axis=1)
@@ -323,7 +323,7 @@ class PlaceFinder:
         return places[int(firmness.argmax())]
 
     def _best_point(self, field: Field) -> tuple[np.ndarray | None, float]:
-        """The place (3,) RAS mm where the chance, averaged a little, is largest; and that chance."""
+        """Return the point (3,) RAS mm with the largest chance after a small blur, and its chance."""
         if field.total < 0.05:
             return None, 0.0
         smooth = self.grid.blurred(field, _PEAK_MM) * (field.values > 0)

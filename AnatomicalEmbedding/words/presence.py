@@ -1,4 +1,4 @@
-"""Share of a place that lies in a scan, by the body frame's cells in the space of the scan."""
+"""The fraction of a place that lies in a scan: cells of the body frame are mapped into the scan and counted."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from .derived_places import field_by_recipe
 from .grid_weights import NOWHERE, Field, Grid, make_frame_grid
 from .occupancy import faded
 
-_EVERY = 3  # one cell of so many of the frame is placed in the scan
-_BLOCK = 2  # cells of the map whose mean says where the frame's cells are
+_EVERY = 3  # every third frame cell along each axis is mapped into the scan
+_BLOCK = 2  # map cells along each side of a block; the mean of a block is a reference point
 _BLOCKS_LIMIT = 2000
 _DIRECTIONS = ("left", "right", "posterior", "anterior", "inferior", "superior")
 _CHUNK = 8192
 
 
 class FrameFields:
-    """Fields of all places on the body frame itself, by an atlas."""
+    """Fields of all places on the grid of the body frame, from an atlas."""
 
     def __init__(self, atlas: Atlas) -> None:
         self.grid: Grid = make_frame_grid()
@@ -31,7 +31,7 @@ class FrameFields:
         self._fields: dict[str, Field] = {}
 
     def field(self, name: str) -> Field:
-        """The field of a place; zero everywhere where neither the atlas nor a recipe has it."""
+        """Return the field of a place; zeros if neither the atlas nor a recipe describes the place."""
         if name not in self._fields:
             self._fields[name] = self._read(name)
         return self._fields[name]
@@ -44,16 +44,16 @@ class FrameFields:
 
 
 def occupancy_of(name: str, atlas: Atlas) -> Occupancy | None:
-    """A place in an atlas; None for one that its recipe says, as fewer than three real patients show it."""
+    """Return the atlas entry of a place. None if it has none, or if it has a recipe and under 3 real patients."""
     found = atlas.occupancies.get(name)
     return found if found is not None and (found.real >= 3 or not load_terms()[name].recipe) else None
 
 
-frame_fields = lru_cache(maxsize=2)(FrameFields)  # shared by all scans
+frame_fields = lru_cache(maxsize=2)(FrameFields)  # cached, because all scans share it
 
 
 class Presence:
-    """Places of the body frame in the space of one scan, also beyond its borders."""
+    """Maps places of the body frame into the space of one scan, also beyond the borders of the scan."""
 
     def __init__(self, embedding: EmbeddingMap) -> None:
         ras, body = body_points(embedding)
@@ -66,7 +66,7 @@ class Presence:
         self._bounds = _bounds(embedding)
 
     def _to_ras(self, places: np.ndarray) -> np.ndarray:
-        """RAS mm (n, 3) in the scan of places (n, 3) of the frame."""
+        """Convert places of the body frame (n, 3), mm, to the scan: (n, 3) RAS mm."""
         wanted = torch.from_numpy(places - self._middle).float()
         nearest = torch.cat(
             [torch.addmm(self._half_squares, part, self._blocks.T, alpha=-1).argmin(1) for part in wanted.split(_CHUNK)]
@@ -74,9 +74,9 @@ class Presence:
         return self._ras[nearest] + (places - self._body[nearest]) @ self._back
 
     def share(self, field: Field, shift_mm: float = 0.0, fading: bool = False) -> tuple[float, str]:
-        """The share (0..1) of a field of the frame that lies in the scan, and the side of the scan where the rest lies.
+        """Return the fraction (0 to 1) of a field that lies in the scan, and the side of the scan where the rest lies.
 
-        shift_mm: to add to this patient's coordinates along the body there to make them usual. fading: see `faded`.
+        field: on the body frame. shift_mm: correction of this patient's body heights there. fading: see `faded`.
         """
         k, j, i = np.nonzero(field.values > 0.05 * max(float(field.values.max()), 1e-6))
         if not len(k):
@@ -107,7 +107,7 @@ class Presence:
 
 
 def _blocks(embedding: EmbeddingMap, ras: np.ndarray, body: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means of neighbouring cells: RAS mm (n, 3) and places in the frame (n, 3); a part of them where they are many."""
+    """Average blocks of map cells: RAS mm (n, 3) and body coordinates (n, 3). Only about 2,000 blocks are kept."""
     block = embedding.body_index.numpy() // _BLOCK
     flat = np.ravel_multi_index(tuple(block.T), tuple(embedding.body.shape[::-1]))
     _, of, count = np.unique(flat, return_inverse=True, return_counts=True)
@@ -119,7 +119,7 @@ def _blocks(embedding: EmbeddingMap, ras: np.ndarray, body: np.ndarray) -> tuple
 
 
 def _bounds(embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
-    """Lowest and highest RAS mm (3,) of the centres of a scan's voxels."""
+    """Return the lowest and the highest RAS mm, each (3,), of the centres of a scan's voxels."""
     size = np.array(embedding.scan_shape[::-1])
     corners = np.array(np.meshgrid(*[(0, n - 1) for n in size], indexing="ij")).reshape(3, -1)
     ras = (embedding.scan_to_ras @ np.vstack([corners, np.ones(corners.shape[1])]))[:3]

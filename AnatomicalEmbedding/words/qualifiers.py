@@ -1,8 +1,8 @@
-"""Words about a place: a zone of it, where another place lies from it, and denials.
+"""Words around the name of a place: zones ("upper pole of"), relations ("posterior to") and denials ("no").
 
-A word such as "no" before the place, or "not seen" behind it, denies the subject of the clause. Where nothing else
-is named between that word and the place, the place itself is missing ("no gallbladder", "the left kidney is absent").
-In all other clauses a finding is denied ("no hydronephrosis of the right kidney").
+A word such as "no" before the name, or "not seen" after it, denies the subject of the clause. If nothing else is named
+between the denial and the name, the place itself is denied ("no gallbladder", "the left kidney is absent"). In all
+other clauses a finding is denied ("no hydronephrosis of the right kidney").
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Qualifier:
-    """kind: "zone" (detail: one or two values of `ZONES`), or a relation: "above", "below", "before", "behind",
-    "medial", "lateral" or "around".
+    """A zone of a place or a relation to it. kind: "zone" (detail: one or two of `ZONES`), or a relation: "above",
+    "below", "before" (in front of), "behind", "medial", "lateral" or "around".
     """
 
     kind: str
@@ -22,7 +22,7 @@ class Qualifier:
 
     @property
     def text(self) -> str:
-        """In words, before the name of the place."""
+        """The words to show before the name of the place, such as "upper part of"."""
         if self.kind == "zone":
             return f"{self.detail} part of"
         said = {"before": "anterior to", "behind": "posterior to", "medial": "medial to", "lateral": "lateral to"}
@@ -42,7 +42,7 @@ ZONE_NOUNS = frozenset([
     "pole", "third", "half", "part", "portion", "aspect", "zone", "region", "end", "tip", "wall", "surface",
     "margin", "border", "limb", "quarter", "segment", "side", "area", "level", "section", "edge"
 ])  # fmt: skip
-# Parts of places that have no rule: an answer for the whole says that it took no account of them.
+# Parts of places that the search cannot find. The answer is then the whole place, with a remark on the ignored word.
 PARTS = frozenset([
     "origin", "ostium", "orifice", "apex", "base", "tip", "root", "bifurcation", "confluence", "junction",
     "insertion", "trunk", "branch", "artery", "vein", "duct", "nerve", "valve", "cusp", "leaflet", "septum", "wall",
@@ -50,7 +50,7 @@ PARTS = frozenset([
     "segment", "process", "crest", "shaft", "pedicle", "lamina", "tubercle", "condyle", "epicondyle", "stump", "pole",
     "corner",
 ])  # fmt: skip
-# Words before a place that move the place meant next to it; the longest first.
+# Words before a name, for the space next to the named place; the longest first.
 RELATIONS: dict[tuple[str, ...], str] = {
     **{(word, "to"): "above" for word in ("superior", "cranial", "cephalad")},
     **{(word, "to"): "below" for word in ("inferior", "caudal")},
@@ -68,7 +68,7 @@ SEEN = frozenset([
     "visualized", "visualised", "evident", "selected", "encountered", "monitored", "followed",
 ])  # fmt: skip
 _NO = frozenset(("no", "without", "not", "absent", "absence", "denies", "negative", "free", "neither", "nor"))
-_NEEDS = {"free": ("of", "from"), "negative": ("for",)}  # words without which it denies nothing: "free fluid"
+_NEEDS = {"free": ("of", "from"), "negative": ("for",)}  # "free of" is a denial, "free fluid" is not
 _NOT = frozenset(("not", "n't"))
 _MISSING = frozenset(("absent", "missing", "removed", "resected"))
 TURNS = frozenset(("but", "however", "although", "except", "though", "while", "whereas", ";"))
@@ -79,16 +79,17 @@ _VERBS = frozenset([
 _SILENT = frozenset(
     ["of", "the", "a", "an", "its", "this", "that", "left", "right", "both", "any", "evidence", "visible", "definite"]
 )
-_LEADING = frozenset(("of", "in", "within", "at", "on", "to", "from", "near", "around"))  # a finding stands before
+# A place after such a word is not the subject of the clause.
+_LEADING = frozenset(("of", "in", "within", "at", "on", "to", "from", "near", "around"))
 _FOLLOWING = frozenset(",:().;") | _VERBS | SEEN | {"in", "on", "at"}
-# Words in names of places that are findings: without them, the place is there all the same.
+# Findings that are part of place names: "no pleural effusion" does not mean that a place is missing.
 _FINDINGS = frozenset(("effusion", "hydrothorax", "pneumothorax", "hernia", "node"))
 
 
 def denied(words: Sequence[str], first: int, last: int, noun: bool = True) -> str:
-    """FINDING or PLACE, which the clause denies of the place of the words from `first` to `last`; "" for neither.
+    """Return FINDING or PLACE if a clause denies a finding in a place, or the place; "" if it denies neither.
 
-    noun: whether these words name the place, not a finding by an adjective ("hepatic").
+    The name of the place is words `first` to `last`. noun: False if the name is an adjective ("hepatic").
     """
     names_place = noun and _FINDINGS.isdisjoint(words[first : last + 1])
     before = next((word for word in reversed(words[:first]) if word not in _SILENT or word == "of"), "")

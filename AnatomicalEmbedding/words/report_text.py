@@ -1,4 +1,4 @@
-"""The text of a radiology report: a plain text file, or the text of a DICOM structured report."""
+"""Read the text of a radiology report from a plain text file or a DICOM structured report."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _sr_text(path: Path) -> str:
 
 
 def _texts(item: Dataset) -> Iterator[str]:
-    """Every text of a structured report, in its order (DICOM PS3.3 C.17.3, Text Value 0040,A160)."""
+    """Return all texts of a structured report, in order (DICOM PS3.3 C.17.3, Text Value 0040,A160)."""
     if "TextValue" in item:
         yield str(item.TextValue)
     for child in item.get("ContentSequence", ()):

@@ -1,6 +1,6 @@
-"""Numbers the pieces of rib bone that reach no vertebra, by the ribs above and below them and by coordinates.
+"""Number the pieces of rib bone that reach no vertebra, by the ribs above and below them and by body coordinates.
 
-In every direction round the body ribs lie above one another in order, and no rib is missing between two.
+Seen from any direction around the body, the ribs lie above one another in order, and no rib is missing between two.
 The piece with the most numbered neighbours gets its number first.
 """
 
@@ -15,25 +15,25 @@ import numpy as np
 import SimpleITK as sitk
 
 RIBS = 12
-SECTORS = 36  # of a half of the body, from the back round to the front
-FEWEST = 6  # cells of a piece of bone
-ONE_RIB_MM = 9.0  # pieces of one rib lie nearer in height
-_PITCH_MM, _WIDE_MM = 25.0, 60.0  # from a rib to the next; a wider gap may hold a rib that is not seen
-# Costs are in cells that lie one rib off.
-_COORDINATE_COST = 0.05  # of a coordinate, against the ribs above and below
-_NO_RIB_COST, _NO_NEIGHBOUR_COST = 0.7, 0.5  # of a cell of no rib, and of one above or below a rib
-_HALF_BELIEVED = 20  # cells of numbered ribs from which a patient's coordinate error is half believed
-_AMONG_SHARE = 0.5  # of a piece, where the atlas has ribs; shoulder blades have less
-_SWEEPS = 5  # over all pieces; after four nothing changed in eleven patients
+SECTORS = 36  # angles that divide a half of the body, from the back to the front
+FEWEST = 6  # cells; smaller pieces of bone get no number
+ONE_RIB_MM = 9.0  # pieces of one rib differ less in height
+_PITCH_MM, _WIDE_MM = 25.0, 60.0  # from a rib to the next; in a wider gap a rib may be missing
+# Costs are in cells: 1 for each cell whose number is wrong by one rib.
+_COORDINATE_COST = 0.05  # cost of a coordinate that is wrong by one rib, for each cell
+_NO_RIB_COST, _NO_NEIGHBOUR_COST = 0.7, 0.5  # for each cell: of being no rib, and of being no rib next to a rib
+_HALF_BELIEVED = 20  # with so many numbered cells, half of the patient's mean coordinate error is corrected
+_AMONG_SHARE = 0.5  # share of a piece that lies where the atlas has ribs; shoulder blades have less
+_SWEEPS = 5  # passes over all pieces; in eleven patients nothing changed after four
 _NUMBERS = np.arange(1, RIBS + 1)
 
 
 @dataclass(frozen=True, eq=False)
 class BoneOfHalf:
-    """Bone cells of one half of the body. index: (n, 3) i, j, k. height: (n,) world mm. sector: (n,) of SECTORS.
+    """Bone cells of one half of the body. index: (n, 3) i, j, k. height: (n,) RAS S mm. sector: (n,) 0 to SECTORS - 1.
 
-    error: (n, 13) mm that the coordinate along the body, corrected by the spine, lies above the usual one of each rib
-    there; NaN where the rib does not reach. among: (n,) bool, where the atlas has ribs.
+    error: (n, 13) mm, body height of each cell, corrected by the spine, minus the usual height of each rib in this
+    sector; NaN where the rib does not reach. among: (n,) bool, whether the atlas has ribs at the cell.
     """
 
     index: np.ndarray
@@ -44,7 +44,7 @@ class BoneOfHalf:
 
 
 class _Neighbour(NamedTuple):
-    """A piece above or below another one, whose number is that of this one plus `lower`; cells: that say so."""
+    """A neighbour of a piece. Rib number of the piece = that of the neighbour + `lower`. cells: weight of this."""
 
     piece: int
     lower: int
@@ -52,11 +52,11 @@ class _Neighbour(NamedTuple):
 
 
 def number_pieces(bone: BoneOfHalf, number: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
-    """Complete the rib numbers (n,) of bone cells where they are -1; 0 is no rib. shape: (k, j, i) of the grid."""
+    """Number the bone cells whose rib number (n,) is -1; 0 means no rib. shape: (k, j, i) of the grid."""
     free = np.flatnonzero(number < 0)
     if not len(free):
         return number
-    piece = number.copy()  # numbered ribs are pieces 0 to 12
+    piece = number.copy()  # pieces 0 to 12 hold the cells that have this number already
     piece[free] = RIBS + 1 + _connected(bone.index[free], shape)
     size = np.bincount(piece)
     among = np.bincount(piece, bone.among) / np.maximum(size, 1)
@@ -77,7 +77,7 @@ def number_pieces(bone: BoneOfHalf, number: np.ndarray, shape: tuple[int, int, i
 
 
 def _cheapest(price: np.ndarray, near: list[_Neighbour], found: np.ndarray) -> int:
-    """The number of a piece that costs least while the others have theirs. price: (13,) by coordinates."""
+    """Return the number of a piece with the least cost, given those of the others. price: (13,) by coordinates."""
     cost = price.copy()
     for other, lower, cells in near:
         if found[other]:
@@ -87,7 +87,7 @@ def _cheapest(price: np.ndarray, near: list[_Neighbour], found: np.ndarray) -> i
 
 
 def _prices(bone: BoneOfHalf, piece: np.ndarray, number: np.ndarray) -> np.ndarray:
-    """(pieces, 13) how little each number agrees with the coordinates, as far as numbered ribs do."""
+    """Return (pieces, 13): the cost of each number by coordinates, corrected by the mean error of numbered ribs."""
     known = np.flatnonzero(number > 0)
     usual = np.nan_to_num(bone.error[known, number[known]]).sum() / (len(known) + _HALF_BELIEVED)
     off = np.minimum(np.nan_to_num(np.abs(bone.error - usual) / _PITCH_MM, nan=2.0), 2.0)
@@ -97,13 +97,13 @@ def _prices(bone: BoneOfHalf, piece: np.ndarray, number: np.ndarray) -> np.ndarr
 
 
 def _neighbours(bone: BoneOfHalf, piece: np.ndarray) -> list[list[_Neighbour]]:
-    """For each piece the next ones above and below it in some sector, cells of all sectors together."""
+    """Return, for each piece, its neighbours above and below in any sector; cells of all sectors are added."""
     pieces = int(piece.max()) + 1
     key = piece * SECTORS + bone.sector
     count = np.bincount(key, minlength=pieces * SECTORS).reshape(-1, SECTORS)
     total = np.bincount(key, bone.height, pieces * SECTORS).reshape(-1, SECTORS)
     mean = total / np.maximum(count, 1)
-    count[0] = 0  # known to be no rib
+    count[0] = 0  # piece 0 is no rib
     cells: list[Counter[tuple[int, int]]] = [Counter() for _ in range(pieces)]
     for sector in range(SECTORS):
         here = np.flatnonzero(count[:, sector] >= 2)
@@ -117,7 +117,7 @@ def _neighbours(bone: BoneOfHalf, piece: np.ndarray) -> list[list[_Neighbour]]:
 
 
 def _connected(index: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
-    """(n,) the connected piece, from 0, that each cell belongs to; cells that touch at a corner are connected."""
+    """Return (n,): number, from 0, of the connected piece of each cell. Cells that touch at a corner are connected."""
     mask = np.zeros(shape, dtype=np.uint8)
     mask[index[:, 2], index[:, 1], index[:, 0]] = 1
     parts = sitk.GetArrayFromImage(sitk.ConnectedComponent(sitk.GetImageFromArray(mask), True))

@@ -1,9 +1,9 @@
-"""Numbers the ribs: bone is followed from the vertebra that each rib begins at.
+"""Number the ribs: each rib is followed through bone from the vertebra at which it begins.
 
-At the chest wall a coordinate is off by as much as the next rib is away; next to the spine the levels are known. Bone
-there is numbered by the vertebrae in one ordered sequence, and each number follows its rib through connected bone.
-Pieces that reach no vertebra, as in a scan that begins below the ribs' heads, are numbered by the ribs above and below
-them and by their coordinates.
+At the chest wall, a body coordinate may be wrong by the distance of two ribs. Next to the spine the levels are known:
+bone there is numbered by the vertebrae, all ribs in one ordered sequence. Then each number spreads through connected
+bone. Pieces that reach no vertebra, for example because the scan begins below the heads of the ribs, are numbered by
+the ribs above and below them and by their coordinates.
 """
 
 from __future__ import annotations
@@ -21,37 +21,38 @@ from .occupancy import faded
 from .rib_pieces import FEWEST, ONE_RIB_MM, RIBS, SECTORS, BoneOfHalf, number_pieces
 from .spine import Spine
 
-_BONE_HU = 130.0  # mean of a cell
-_REACH = 3  # cells of the atlas around the places of ribs
-_VERTEBRA_MM = (30.0, 45.0)  # bone nearer to the side of the spine's middle, and less far ahead of it, is a vertebra
-_BEGIN_MM = (34.0, 46.0)  # from the spine's middle to the side, where ribs can be counted
+_BONE_HU = 130.0  # least mean of a cell of bone
+_REACH = 3  # atlas cells around the ribs in which bone may be rib too
+_VERTEBRA_MM = (30.0, 45.0)  # bone that is nearer to the spine's middle, sideways and to the front, is vertebra
+_BEGIN_MM = (34.0, 46.0)  # sideways from the spine's middle: ribs are counted here
 _BEGIN_AHEAD_MM = 15.0
 _FEWEST_BEGIN = 3  # cells
-# Height of a rib there above the middle of its vertebra, mm: medians over label maps, rounded. Lumbar vertebrae have
-# processes there, which are no ribs.
+# Height of a rib at its beginning above the middle of its vertebra, mm: medians over label maps, rounded. Lumbar
+# vertebrae have processes at this place, which are no ribs.
 _ABOVE_MM = {f"T{n + 1}": mm for n, mm in enumerate((3, 12, 11, 10, 10, 10, 9, 8, 6, 4, -4, -14))}
 _ABOVE_MM |= {f"L{n}": 0 for n in range(1, 5)}
-_ERROR_MM, _COMMON_MM = 5.0, 5.0  # of that height: of one rib, and of all ribs of a patient
+_ERROR_MM, _COMMON_MM = 5.0, 5.0  # standard error of this height: of one rib, and common to all ribs of a patient
 _SKIPPED = 4.0  # cost of bone that is no rib, and of a rib without bone
-_PROFILE_MM, _VALLEY = 2.5, 0.7  # blur of the amount of bone by height; of the lower peak, between two ribs
-_DRIFT_MM, _DRIFT_SHARE = 11.0, 0.08  # a coordinate's error may change so much along a rib, and how fast it is learnt
-_FARTHEST_MM = 40.0  # of a rib's coordinates from the usual ones
+_PROFILE_MM, _VALLEY = 2.5, 0.7  # blur of the amount of bone over height; depth of a valley between ribs
+_DRIFT_MM, _DRIFT_SHARE = 11.0, 0.08  # largest change of the coordinate error along a rib, and its learning rate
+_FARTHEST_MM = 40.0  # a rib whose coordinates differ more from the usual ones gets no number
 _TOUCHING = np.concatenate([np.eye(3, dtype=int), -np.eye(3, dtype=int)])  # cells that share a face
 _OFFSETS = np.stack(np.meshgrid(*[(-1, 0, 1)] * 3), axis=-1).reshape(-1, 3)
-_NEXT_CELLS = 1.2  # bone's neighbours lie nearer, in the largest step between cells
-_SURE, _NEXT_TO, _ELSEWHERE = 0.95, 0.4, 0.4  # prior in a rib's bone; of it next to that; where the atlas has it never
+_NEXT_CELLS = 1.2  # cells nearer than this, in units of the largest cell side, are next to bone
+# chance in a rib's bone; factor next to the bone; factor where the atlas never has the rib
+_SURE, _NEXT_TO, _ELSEWHERE = 0.95, 0.4, 0.4
 
 
 @dataclass(frozen=True, eq=False)
 class Ribs:
-    """index: (n, 3) cells i, j, k of bone. side: (n,) into SIDES. number: (n,) 1 to 12, or 0: bone of no rib."""
+    """Numbered bone cells. index: (n, 3) i, j, k. side: (n,) index into SIDES. number: (n,) 1 to 12; 0: no rib."""
 
     index: np.ndarray
     side: np.ndarray
     number: np.ndarray
 
     def prior(self, grid: Grid, name: str, usual: Field) -> Field | None:
-        """The prior of `rib_SIDE_NUMBER`: large in its bone, most where the atlas has it (`usual`), or None."""
+        """Return chances for `rib_SIDE_NUMBER`: large in its bone, larger where `usual` is large. None: no bone."""
         _, side, number = name.split("_")
         own = (self.side == SIDES.index(side)) & (self.number == int(number))
         if own.sum() < FEWEST:
@@ -70,13 +71,13 @@ class Ribs:
 
 
 def _put(values: np.ndarray, cells: np.ndarray, value: float) -> None:
-    """Set cells (n, 3) i, j, k of an array (k, j, i); cells beyond it are left out."""
+    """Set cells (n, 3) i, j, k of an array (k, j, i) to a value; cells outside the array are ignored."""
     inside = ((cells >= 0) & (cells < values.shape[::-1])).all(axis=1)
     values[tuple(cells[inside].T[::-1])] = value
 
 
 def find_ribs(grid: Grid, atlas: Atlas, spine: Spine | None) -> Ribs | None:
-    """The ribs of a scan; None without a spine, without CT numbers, or with weights whose atlas has no ribs."""
+    """Find the ribs of a scan. None if there is no spine, no CT number, little bone, or no rib in the atlas."""
     usual = None if spine is None or grid.hu is None else _usual_ribs(atlas)
     if usual is None:
         return None
@@ -103,7 +104,7 @@ def find_ribs(grid: Grid, atlas: Atlas, spine: Spine | None) -> Ribs | None:
 
 
 def _plausible(number: np.ndarray, error: np.ndarray) -> np.ndarray:
-    """Numbers (n,) without the ribs whose coordinates are far from the usual ones. error: (n, 13) mm."""
+    """Set to 0 the numbers (n,) of ribs whose coordinates are far from the usual ones. error: (n, 13) mm."""
     number = number.copy()
     for each in range(1, RIBS + 1):
         of = number == each
@@ -113,15 +114,16 @@ def _plausible(number: np.ndarray, error: np.ndarray) -> np.ndarray:
 
 
 def _known_median(values: np.ndarray) -> float:
-    """Median of the values that are not NaN, or NaN."""
+    """Return the median of the values that are not NaN; NaN if all are."""
     known = values[~np.isnan(values)]
     return float(np.median(known)) if len(known) else np.nan
 
 
 @dataclass(frozen=True, eq=False)
 class _Usual:
-    """places: bool (k, j, i) of the frame, in ribs more often than in other bones. near: these and cells around them.
-    heights: (2, 13, sectors) mm in the frame of each rib, by side and number; NaN where it does not reach.
+    """Ribs in the atlas. places: bool (k, j, i), frame cells that are in ribs more often than in other bones. near: the
+    cells of ribs and cells around them. heights: (2, 13, SECTORS) mm, body height of each rib by side, number and
+    sector; NaN where the rib does not reach.
     """
 
     places: np.ndarray
@@ -153,8 +155,8 @@ def _usual_ribs(atlas: Atlas) -> _Usual | None:
 
 
 def _bone_of_ribs(grid: Grid, usual: _Usual) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Cells (n, 3) i, j, k of bone where ribs may be, their places in the frame (n, 3), and whether ribs are there more
-    often than other bones.
+    """Return the bone cells (n, 3) i, j, k where ribs may be, their body coordinates (n, 3), and (n,) bool: whether
+    the atlas has ribs there more often than other bones.
     """
     k, j, i = np.nonzero(grid.tissue & (grid.hu > _BONE_HU))
     body = grid.body[:, k, j, i].T.astype(np.float64)
@@ -166,7 +168,7 @@ def _bone_of_ribs(grid: Grid, usual: _Usual) -> tuple[np.ndarray, np.ndarray, np
 
 
 def _angles(body: np.ndarray) -> np.ndarray:
-    """(n,) how far round from the back to the front each place of the frame lies, in sectors."""
+    """Return the angle (n,) of each place of the body frame, from the back (0) to the front (SECTORS)."""
     return np.arctan2(np.abs(body[:, 0]), -body[:, 1]) / np.pi * SECTORS
 
 
@@ -175,7 +177,7 @@ def _sectors(body: np.ndarray) -> np.ndarray:
 
 
 def _heights_at(usual: np.ndarray, body: np.ndarray) -> np.ndarray:
-    """(n, 13) heights in the frame of each rib round each place, of `_Usual.heights`; NaN where it does not reach."""
+    """Interpolate `usual` (13, SECTORS) at places (n, 3): (n, 13) body height of each rib; NaN beyond the rib."""
     at = (_angles(body) - 0.5).clip(0, SECTORS - 1.001)
     low = at.astype(int)
     part = at - low
@@ -185,7 +187,7 @@ def _heights_at(usual: np.ndarray, body: np.ndarray) -> np.ndarray:
 
 
 def _begun(height: np.ndarray, begins: np.ndarray, spine: Spine) -> np.ndarray:
-    """Numbers of the cells of one half at the ribs' beginnings, -1 elsewhere. height: (n,) world mm."""
+    """Number the cells (n,) of one half where the ribs begin (`begins`); -1 elsewhere. height: (n,) RAS S mm."""
     number, here = np.full(len(height), -1), np.flatnonzero(begins)
     groups = [here[group] for group in _groups(height[here])]
     levels = _levels(np.array([height[group].mean() for group in groups]), spine)
@@ -195,7 +197,7 @@ def _begun(height: np.ndarray, begins: np.ndarray, spine: Spine) -> np.ndarray:
 
 
 def _groups(height: np.ndarray) -> list[np.ndarray]:
-    """Cells of each rib at its beginning, head first: around each peak of the amount of bone by height (n,) mm."""
+    """Group cells by rib: each lies around a peak of the amount of bone over height (n,) mm; highest rib first."""
     if len(height) < _FEWEST_BEGIN:
         return []
     at = np.arange(height.min() - 5, height.max() + 6)
@@ -210,7 +212,7 @@ def _groups(height: np.ndarray) -> list[np.ndarray]:
 
 
 def _levels(heights: np.ndarray, spine: Spine) -> list[int]:
-    """The rib that begins at each of some heights (mm, falling); 0 for no rib, -1 for bone of no known level."""
+    """Return the number of the rib that begins at each height (mm, falling); 0: no rib, -1: level not known."""
     names = [name for name in spine.names if name in _ABOVE_MM]
     usual = np.array([spine.bounds_s[spine.names.index(name)].mean() + _ABOVE_MM[name] for name in names])
     if not names or not len(heights):
@@ -226,7 +228,7 @@ def _levels(heights: np.ndarray, spine: Spine) -> list[int]:
 
 
 def _aligned(price: np.ndarray) -> tuple[float, list[tuple[int, int]]]:
-    """Pairs of two ordered sequences at the least cost; price: (a, b) of each pair."""
+    """Pair two ordered sequences at the least cost. price: (a, b), of each pair. Returns the cost and the pairs."""
     rows, columns = price.shape
     cost = np.zeros((rows + 1, columns + 1))
     cost[:, 0], cost[0] = _SKIPPED * np.arange(rows + 1), _SKIPPED * np.arange(columns + 1)
@@ -246,10 +248,10 @@ def _aligned(price: np.ndarray) -> tuple[float, list[tuple[int, int]]]:
 
 
 def _followed(index: np.ndarray, number: np.ndarray, error: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
-    """Numbers passed on, cell by cell, to connected cells without one (-1); the nearest along the bone wins.
+    """Spread rib numbers, cell by cell, to connected cells without a number (-1).
 
-    error: (n, 13) mm that each cell's coordinate along the body lies above the usual one of each rib there. It changes
-    slowly along a rib and jumps where ribs touch.
+    error: (n, 13) mm, body height of each cell minus the usual height of each rib there. The error changes slowly along
+    a rib and jumps where ribs touch; a number does not spread across a jump.
     """
     row = np.full(tuple(n + 2 for n in shape), -1, dtype=np.int32)
     at = index[:, ::-1] + 1

@@ -1,9 +1,9 @@
-"""Numbers the vertebrae: the boundaries between all of them are fitted to the spine of a scan at once.
+"""Number the vertebrae: all boundaries between vertebrae are fitted to the spine of a scan at once.
 
-Coordinates say where in the body a height is within about a vertebra; discs say where boundaries are, not which. An
-ordered sequence of all boundaries, also of those beyond the scan, is fitted to both by dynamic programming: each
-boundary is near its usual coordinate, far from the next by a usual vertebra, and on a disc (darker than the end plates
-on both sides of it).
+A body coordinate gives the height in the body to about one vertebra. Discs show exactly where boundaries are, but not
+between which vertebrae. Dynamic programming fits the ordered sequence of all boundaries, also beyond the scan, to both.
+A boundary fits well near its usual coordinate, at the usual height of a vertebra from the next boundary, and on a disc,
+which is darker than the end plates on both sides of the disc.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ..scan.volume import Volume
 from .atlas import LOW_MM, STEP_MM, Atlas, Occupancy
 from .grid_weights import Field, Grid
 
-_STEP_MM = 1.5  # along the spine
-_NEAR_MM = 8.0  # of the usual course of the spine in the body frame
-_MOVE_MM, _BONE_HU = 12.0, 250.0  # of its course, to bone
-_RADIUS_MM = 9.0  # of a disc, in which CT numbers are read
-_END_PLATE_MM = (4.5, 6.0)  # from a disc's middle
+_STEP_MM = 1.5  # step along the spine
+_NEAR_MM = 8.0  # a cell's weight as spine falls with its distance from the usual course (standard deviation)
+_MOVE_MM, _BONE_HU = 12.0, 250.0  # the course is moved up to so far, to denser bone; HU above which bone counts alike
+_RADIUS_MM = 9.0  # CT numbers of a disc are read within this radius
+_END_PLATE_MM = (4.5, 6.0)  # from the middle of a disc to its end plates
 _BLUR_MM = 1.5
 _BEHIND_MM = 16.0  # from the middle of a vertebra's body to its arch
 # Usual height of a vertebra with its disc, mm, and the error of a coordinate along the spine there, mm: medians and
@@ -34,22 +34,22 @@ _HEIGHT_MM = dict(zip(VERTEBRAE, (
 _COORDINATE_MM = dict(
     zip(VERTEBRAE, (*[11] * 7, *[14] * 4, *[17] * 4, *[20] * 3, *[22] * 3, 19, 15, 11, 9), strict=True)
 )
-_COORDINATE_WORTH = 0.6  # neighbouring boundaries err alike
-_SPACING_SHARE = 0.1  # spread of the heights of vertebrae of one patient
-_SCALES, _SCALE_SPREAD = np.arange(0.8, 1.26, 0.05), 0.1  # of patients
+_COORDINATE_WORTH = 0.6  # below 1: the coordinates of neighbouring boundaries have similar errors
+_SPACING_SHARE = 0.1  # spread of the heights of one patient's vertebrae, as a share
+_SCALES, _SCALE_SPREAD = np.arange(0.8, 1.26, 0.05), 0.1  # size of a patient against the usual size, and its spread
 _DISC_WORTH = 2.0
 _DISC_LIMIT = 2.0
-_CORRELATED = 4.0  # boundaries whose coordinates err alike
+_CORRELATED = 4.0  # number of neighbouring boundaries with similar coordinate errors
 _FEWEST_SLICES = 6
-_LEAST_SHOWN_MM = 5.0  # of a vertebra at the scan's end
+_LEAST_SHOWN_MM = 5.0  # of a vertebra cut by the scan's end; with less it is not listed
 
 
 @dataclass(frozen=True, eq=False)
 class Spine:
-    """names: of vertebrae, head first. centres_ras: (n, 3) middles of their bodies. bounds_s: (n, 2) world heights of
-    their lower and upper boundary. whole: (n,) bool, that lie in the scan with their middle. chance: (n,) that the
-    level is right. shift_mm: (n,) what has to be added to a coordinate along the body, at that level, to be the usual
-    one. course: (m, 3) RAS mm of the spine's middle, upwards.
+    """The n vertebrae of a scan. names: head first. centres_ras: (n, 3) RAS mm, middles of the vertebral bodies.
+    bounds_s: (n, 2) RAS S mm of the lower and the upper boundary. whole: (n,) bool, whether the middle is in the scan.
+    chance: (n,) chance that the level is right. shift_mm: (n,) correction: body height at the level + shift_mm = usual
+    body height of the level. course: (m, 3) RAS mm of the spine's middle, upwards.
     """
 
     names: tuple[str, ...]
@@ -61,17 +61,17 @@ class Spine:
     course: np.ndarray
 
     def at_height(self, s: float) -> np.ndarray:
-        """(3,) RAS mm, the middle of the spine at a world height."""
+        """Return the middle of the spine (3,) RAS mm at height S = `s` mm."""
         return np.array([np.interp(s, self.course[:, 2], self.course[:, axis]) for axis in range(2)] + [s])
 
     def shift_of(self, name: str) -> float:
-        """Of a vertebra; of the nearest one found where it is not in the scan."""
+        """Return `shift_mm` of a vertebra; if the scan does not show it, of the nearest vertebra."""
         order = np.array([VERTEBRAE.index(each) for each in self.names])
         return float(self.shift_mm[np.abs(order - VERTEBRAE.index(name)).argmin()])
 
 
 def find_spine(grid: Grid, atlas: Atlas, volume: Volume | None) -> Spine | None:
-    """The vertebrae whose middles lie in a scan; None where there is too little spine, or no volume."""
+    """Find the vertebrae of a scan. None if the scan shows too little spine, or if there is no volume."""
     usual = None if volume is None else _usual_course(atlas)
     if usual is None:
         return None
@@ -85,14 +85,14 @@ def find_spine(grid: Grid, atlas: Atlas, volume: Volume | None) -> Spine | None:
 
 
 def begins_at_end(spine: Spine, ends: Mapping[str, float]) -> bool:
-    """Whether one of `levels.spine_ends` lies next to the vertebra that belongs there; the others are then counted."""
+    """Return whether an end of the spine (`levels.spine_ends`) lies next to its vertebra. Then levels are certain."""
     heights = dict(zip(spine.names, spine.bounds_s.mean(axis=1), strict=True))
     return any(NEXT_TO[end] in heights and has_next(end, heights[NEXT_TO[end]], at) for end, at in ends.items())
 
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """A vertebra or disc by a spine. share: of it in the scan. point_ras: (3,) its middle, or None where outside."""
+    """A vertebra or disc in a scan. share: fraction in the scan, 0 to 1. point_ras: (3,) middle; None if outside."""
 
     share: float
     point_ras: np.ndarray | None
@@ -100,7 +100,7 @@ class Level:
 
 
 def numbered_place(spine: Spine, name: str) -> Level | None:
-    """Where a term's vertebra or disc is; None for another term, and for levels that the fit does not number."""
+    """Find the vertebra or disc of a term. None for other terms, and for levels that the fit does not number."""
     kind, first, *_ = *name.split("_"), ""
     if kind not in ("vertebrae", "disc") or first in VERTEBRAE[:1] + VERTEBRAE[-1:]:
         return None
@@ -118,10 +118,10 @@ def numbered_place(spine: Spine, name: str) -> Level | None:
 
 
 def between_bounds(grid: Grid, field: Field, spine: Spine, vertebra: str) -> Field:
-    """A vertebra's field, less beyond its boundaries; its processes reach below it.
+    """Reduce a vertebra's field above and below its boundaries; below less, because the processes reach below.
 
-    The next one beyond those whose middles the scan holds may reach into it, from above with its processes, which lie
-    behind the spine's middle; a further one does not.
+    The next vertebra above the listed ones may reach into the scan with its processes, behind the spine's middle; the
+    next vertebra below may reach into the scan too. The field of any vertebra farther away becomes 0.
     """
     place = VERTEBRAE.index(vertebra)
     height, behind = grid.position(field, 2), 1.0
@@ -140,7 +140,7 @@ def between_bounds(grid: Grid, field: Field, spine: Spine, vertebra: str) -> Fie
 
 
 def _usual_course(atlas: Atlas) -> tuple[list[str], np.ndarray] | None:
-    """Names of the vertebrae and the middles of their bodies (n, 3) in the frame, head first."""
+    """Return the vertebrae of the atlas, head first, and the middles of their bodies (n, 3) in the body frame, mm."""
     found = {name: atlas.occupancies.get(f"vertebrae_{name}") for name in VERTEBRAE}
     names = [name for name, occupancy in found.items() if occupancy is not None]
     if len(names) < 3:
@@ -149,7 +149,7 @@ def _usual_course(atlas: Atlas) -> tuple[list[str], np.ndarray] | None:
 
 
 def _densest(occupancy: Occupancy) -> np.ndarray:
-    """(3,) middle of the cells that lie most often in a structure: of a vertebra, its body."""
+    """Return the middle (3,), mm, of the cells that lie most often in a structure. For a vertebra this is its body."""
     share = occupancy.share.astype(np.float64)
     weight = np.where(share > 0.7 * share.max(), share, 0)
     k, j, i = np.nonzero(weight)
@@ -157,7 +157,7 @@ def _densest(occupancy: Occupancy) -> np.ndarray:
 
 
 def _course(grid: Grid, frame: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """World heights (m,) of slices with spine, upwards; its middle (m, 2) R, A mm there, and body height (m,)."""
+    """Find the spine: S mm (m,) of slices with spine, upwards; its middle (m, 2) R, A mm; and its body height (m,)."""
     order = np.argsort(frame[:, 2])
     z = grid.body[2]
     x = np.interp(z, frame[order, 2], frame[order, 0]).astype(np.float32)
@@ -181,7 +181,7 @@ def _course(grid: Grid, frame: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.n
 
 
 def _to_bone(grid: Grid, held: np.ndarray, middle: np.ndarray) -> np.ndarray:
-    """The course moved to where bone is, by the same way in neighbouring slices."""
+    """Move the course (m, 2) to denser bone; neighbouring slices move alike. held: (m,) numbers of the slices."""
     whole = Field((0, 0, int(held[0])), grid.hu[held[0] : held[-1] + 1].clip(-100, _BONE_HU))
     bone = grid.blurred(whole, 7.0)
     steps = np.arange(-_MOVE_MM, _MOVE_MM + 1, 3.0)
@@ -196,7 +196,7 @@ def _to_bone(grid: Grid, held: np.ndarray, middle: np.ndarray) -> np.ndarray:
 
 
 def _smoothed(values: np.ndarray, sigma: float) -> np.ndarray:
-    """(m, c) smoothed along the first axis, ends extended."""
+    """Smooth (m, c) along the first axis by a Gaussian of `sigma` rows; the ends are extended."""
     reach = int(3 * sigma) + 1
     kernel = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * sigma**2))
     kernel /= kernel.sum()
@@ -205,7 +205,7 @@ def _smoothed(values: np.ndarray, sigma: float) -> np.ndarray:
 
 
 def _discness(volume: Volume, heights: np.ndarray, path: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """World heights every 1.5 mm, and how much darker than the plates on both sides it is there."""
+    """Return heights, S mm, every 1.5 mm, and for each, how much darker the spine is than above and below."""
     at = np.arange(heights[0] - 2, heights[-1] + 2, _STEP_MM)
     centre = np.stack([np.interp(at, heights, path[:, 0]), np.interp(at, heights, path[:, 1]), at], axis=1)
     tangent = _smoothed(np.gradient(centre, axis=0), 8.0)
@@ -238,8 +238,8 @@ def _fitted(
     body_z: np.ndarray,
     disc: tuple[np.ndarray, np.ndarray],
 ) -> Spine | None:
-    slope = float(np.clip(np.polyfit(heights, body_z, 1)[0], 0.75, 1.35))  # body mm a world mm
-    bounds = (frame[:-1, 2] + frame[1:, 2]) / 2  # head first
+    slope = float(np.clip(np.polyfit(heights, body_z, 1)[0], 0.75, 1.35))  # mm of body height for each mm in the scan
+    bounds = (frame[:-1, 2] + frame[1:, 2]) / 2  # body heights, head first
     top = heights[-1] + max(bounds[0] - body_z[-1], 0) / slope + 90
     bottom = heights[0] - max(body_z[0] - bounds[-1], 0) / slope - 90
     at = np.arange(top, bottom, -_STEP_MM)
@@ -248,7 +248,7 @@ def _fitted(
     z = np.where(at < heights[0], body_z[0] + (at - heights[0]) * slope, z)
     evidence = np.interp(at, *disc, left=0.0, right=0.0)
     errors = np.array([_COORDINATE_MM[name] for name in names[:-1]])
-    held = (at >= heights[0] - _STEP_MM) & (at <= heights[-1] + _STEP_MM)  # beyond the scan nothing is known
+    held = (at >= heights[0] - _STEP_MM) & (at <= heights[-1] + _STEP_MM)  # coordinates count only inside the scan
     unary = np.square((z[None] - bounds[:, None]) / errors[:, None]) * (held / 2 * _COORDINATE_WORTH)
     unary = unary - _DISC_WORTH * evidence[None]
     sizes = np.array([_HEIGHT_MM[name] for name in names[1:-1]])
@@ -259,7 +259,7 @@ def _fitted(
         fits.append((cost, down + up - unary, down, scale * sizes))
     _, marginal, down, usual = min(fits, key=lambda fit: fit[0])
     chosen = _traced(down, usual)
-    upper, lower = at[chosen[:-1]], at[chosen[1:]]  # of all vertebrae but the first and the last
+    upper, lower = at[chosen[:-1]], at[chosen[1:]]  # of all vertebrae except the first and the last
     low, high = heights[0], heights[-1]
     shown = np.flatnonzero(np.minimum(upper, high) - np.maximum(lower, low) >= _LEAST_SHOWN_MM)
     if not len(shown):
@@ -280,7 +280,7 @@ def _fitted(
 
 
 def _steadied(shift: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """Shifts of the vertebrae; a cut vertebra has the shift of the nearest whole one."""
+    """Return the shifts (n,) of the vertebrae; a cut vertebra gets the shift of the nearest whole vertebra."""
     held = np.flatnonzero(whole)
     if not len(held):
         return shift
@@ -288,7 +288,7 @@ def _steadied(shift: np.ndarray, whole: np.ndarray) -> np.ndarray:
 
 
 def _best_paths(unary: np.ndarray, usual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Least cost of reaching each place of each boundary from the head, and from the feet; own cost included."""
+    """Return the least cost, own cost included, of each place of each boundary: from above, and from below."""
     down, up = unary.copy(), unary.copy()
     for n in range(1, len(unary)):
         down[n] += _least_before(down[n - 1], usual[n - 1])
@@ -298,7 +298,7 @@ def _best_paths(unary: np.ndarray, usual: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def _steps(usual: float) -> tuple[np.ndarray, np.ndarray]:
-    """Distances to the next boundary, in places, and the cost of each."""
+    """Return possible distances to the next boundary, in steps of `_STEP_MM`, and the cost of each distance."""
     places = np.arange(max(int(0.7 * usual / _STEP_MM), 1), int(1.35 * usual / _STEP_MM) + 2)
     return places, np.square((places * _STEP_MM - usual) / (_SPACING_SHARE * usual)) / 2
 
@@ -311,7 +311,7 @@ def _least_before(cost: np.ndarray, usual: float) -> np.ndarray:
 
 
 def _traced(down: np.ndarray, usual: np.ndarray) -> list[int]:
-    """The best place of each boundary."""
+    """Return the best place of each boundary, as an index; head first."""
     chosen = [int(down[-1].argmin())]
     for n in range(len(down) - 2, -1, -1):
         places, price = _steps(usual[n])
@@ -322,7 +322,7 @@ def _traced(down: np.ndarray, usual: np.ndarray) -> list[int]:
 
 
 def _chance(marginal: np.ndarray, chosen: list[int], n: int) -> float:
-    """That a vertebra is not the one above or below it: by the costs of its boundaries one level off."""
+    """Return the chance that the level of vertebra `n` is right, by the costs of boundaries one level off."""
     costs = []
     for step in (-1, 0, 1):
         places = [(bound, chosen[int(np.clip(bound + step, 0, len(chosen) - 1))]) for bound in (n - 1, n)]

@@ -1,4 +1,4 @@
-"""Text as sentences of plain words: lower case, no accents, numbers and levels ("T12", "4R") in one piece."""
+"""Split text into sentences and words: lower case, no accents, numbers and levels ("T12", "4R") in one piece."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
-MOST_CHARACTERS = 30_000  # ten times a long report; any such text is read within a second
-_LONGEST_SENTENCE = 800  # characters; longer ones are read in pieces, so that no text takes long
+MOST_CHARACTERS = 30_000  # ten times a long report; read within a second
+_LONGEST_SENTENCE = 800  # characters; longer sentences are read in pieces, to limit the time
 _SENTENCE_END = re.compile(r"(?<![0-9])[.!?](?=\s|$)|[.!?](?=\s+[A-Z]|\s*$)|[;\n\r]+")
 _WORD = re.compile(
     r"[0-9]+[.,][0-9]+"
@@ -36,7 +36,7 @@ _SAME = {
 
 @dataclass(frozen=True)
 class Token:
-    """word: as compared. start, end: in the text."""
+    """A word of a text. word: in its plain form. start, end: characters in the text."""
 
     word: str
     start: int
@@ -45,14 +45,14 @@ class Token:
 
 @dataclass(frozen=True)
 class Span:
-    """A sentence: start and end in the text."""
+    """A part of a text, such as a sentence: its characters `start` to `end`."""
 
     start: int
     end: int
 
 
 def split_sentences(text: str) -> list[Span]:
-    """The sentences of a text; empty ones are left out."""
+    """Return the sentences of a text, without empty sentences."""
     ends = [*(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]
     spans, start = [], 0
     for end in ends:
@@ -67,7 +67,7 @@ def split_sentences(text: str) -> list[Span]:
 
 
 def _stripped(text: str, start: int, end: int) -> list[Span]:
-    """The span without space at its ends, or no span."""
+    """Return the span without white space at its ends; an empty list for a blank span."""
     piece = text[start:end]
     plain = piece.strip()
     first = start + len(piece) - len(piece.lstrip())
@@ -75,7 +75,7 @@ def _stripped(text: str, start: int, end: int) -> list[Span]:
 
 
 def tokenise(text: str, offset: int = 0) -> list[Token]:
-    """The words of a sentence; `offset` is added to where they stand. Lymph nodes in any words become "node"."""
+    """Return the words of a sentence. `offset` is added to their positions. Words for lymph nodes become "node"."""
     plain, origin = _plain(text)
     found: list[Token] = []
     for match in _WORD.finditer(plain):
@@ -94,7 +94,7 @@ def tokenise(text: str, offset: int = 0) -> list[Token]:
 
 
 def _before_a_number(found: list[Token]) -> bool:
-    """Is a Roman number to be expected now, as after "segment" or after "segments 5 and"?"""
+    """Return whether a Roman number may follow now, as after "segment" or after "segments 5 and"."""
     if found[-1].word in _NUMBERED:
         return True
     listed = found[-1].word in ("-", "/", "and", ",") and len(found) > 2 and found[-2].word[:1].isdigit()
@@ -102,7 +102,7 @@ def _before_a_number(found: list[Token]) -> bool:
 
 
 def _plain(text: str) -> tuple[str, list[int]]:
-    """Lower case without accents, and where each of its characters stands in the text."""
+    """Return the text in lower case without accents, and for each character its position in the original text."""
     letters, origin = [], []
     for position, letter in enumerate(text):
         if letter < "\x80":
