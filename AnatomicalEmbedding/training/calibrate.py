@@ -24,7 +24,7 @@ WEIGHTS = {LABELLED: 1.0, BENT: 1.0, PHANTOMS: 0.1}
 
 _TREES = 48
 _LEAF = 100  # least number of matches in a leaf; smaller leaves fit only the sources that they were learnt from
-_LEAVES = 20  # a tree must have enough matches for this many leaves; a single leaf would treat all matches alike
+_LEAVES = 20  # with few matches, leaves are smaller, so that a tree can have this many of them
 _FEATURE_SHARE = 0.5
 _FARTHEST_MM = 100.0  # larger errors are set to this value
 _ERROR_SCALE = 1000.0  # the error is divided by this number, so that it hardly influences the choice of splits

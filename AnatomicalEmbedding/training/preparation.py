@@ -119,7 +119,7 @@ def prepare_set(
             outcomes.append(outcome)
             report(f"skipped: {outcome.reason}" if outcome.prepared is None else f"prepared {outcome.name}")
     finally:
-        for half_written in destination.glob(TEMPORARY.format(name="*.safetensors")):  # by a process that was killed
+        for half_written in destination.glob(TEMPORARY.format(name="*.safetensors")):  # left by a killed process
             half_written.unlink(missing_ok=True)
     with atomic_path(destination / REPORT) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file)
