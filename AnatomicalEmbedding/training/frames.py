@@ -18,9 +18,7 @@ from ..scan.geometry import transform_points
 
 _BONE_HU = 250
 _MIDLINE_MM = 25.0
-_CROPPED_SHARE = (
-    0.2  # if the body is cut more on one side than on the other by this share, the scan is a crop of the cross-section
-)
+_CROPPED_SHARE = 0.2  # a scan is a crop of the cross-section if its two sides differ more in their share of body
 _SCALE_SD = 0.08  # standard deviation of the z scale between patients; it draws fits of few readings towards 1
 _READING_SD_MM = 8.0
 _LINE_PRIOR = 1e4  # mm^2: keeps the scale near 1 where a scan is a few slices thin

@@ -1,6 +1,6 @@
 """Organs in training: the loss of the organ head, and the usual places and codes of organs.
 
-`with_organ_knowledge` computes usual places and codes from labelled scans after the network is trained.
+`with_organ_knowledge` computes the usual places and codes from labelled scans and stores them in the network.
 """
 
 from collections.abc import Iterator, Sequence
