@@ -1,4 +1,4 @@
-"""The objective "levels": one score for each slice, by body part regression (Yan et al. 2018; Schuhegger 2021, bpreg)."""
+"""The objective "levels": a score for each slice, by body part regression (Yan et al. 2018; Schuhegger 2021, bpreg)."""
 
 from dataclasses import replace
 

@@ -45,7 +45,7 @@ class TextNetwork(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.pieces = nn.EmbeddingBag(_PIECES, _WIDTH, mode="mean")
-        nn.init.normal_(self.pieces.weight, std=_PIECE_STD)  # small, so that pieces never seen in training have little effect
+        nn.init.normal_(self.pieces.weight, std=_PIECE_STD)  # small, as some pieces are never trained
         self.front = nn.Parameter(torch.zeros(_WIDTH))
         self.position = nn.Parameter(0.1 * torch.randn(_LONGEST + 1, _WIDTH))
         layer = nn.TransformerEncoderLayer(_WIDTH, _HEADS, 2 * _WIDTH, 0.1, "gelu", batch_first=True, norm_first=True)

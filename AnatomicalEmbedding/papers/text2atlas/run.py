@@ -51,7 +51,7 @@ class TextRecipe:
 
 
 def load_text(folder: Path) -> TextNetwork:
-    """Read the network of a run. Raises WeightsError if it is missing, damaged, or trained on another list of places."""
+    """Read the network of a run. Raises WeightsError if it is missing, damaged, or trained for other places."""
     path = folder / FILE
     if not path.is_file():
         raise WeightsError(f"{folder}: holds no trained text network; make one with `train`.")
