@@ -19,7 +19,7 @@ _ROOTS = (
 
 
 def draw_thorax(canvas: Canvas) -> None:
-    """Heart with its chambers, trachea and bronchi, oesophagus, and the branching vessels of the lungs."""
+    """Draw the heart with its chambers, trachea and bronchi, oesophagus, and the branching vessels of the lungs."""
     _draw_lung_trees(canvas)
     path = [(-4, 22, 585), (-6, -4, 520), (-5, -6, 469), (-8, 2, 400), (-14, 18, 350), (-26, 24, 338)]
     canvas.paint(curve(path, 7.5), "gut_wall", "esophagus")

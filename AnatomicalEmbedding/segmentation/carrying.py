@@ -26,8 +26,8 @@ _GREY_HU, _BINS = (-200.0, 300.0), 25
 class Outlined:
     """An example from which labels are carried over.
 
-    labels: (s, k, j, i), share of each voxel that each structure fills. to_ras: (4, 4), voxel (i, j, k) of the labels ->
-    RAS mm. known: (s,) bool, whether the example outlines the structure.
+    labels: (s, k, j, i), share of each voxel that each structure fills. to_ras: (4, 4), voxel (i, j, k) of the labels
+    -> RAS mm. known: (s,) bool, whether the example outlines the structure.
     """
 
     embedding: EmbeddingMap

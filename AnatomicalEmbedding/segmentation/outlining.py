@@ -58,7 +58,7 @@ def outline(
     segmenter: Segmenter,
     step: Callable[[float, str], None] = lambda share, what: None,
 ) -> Outlines:
-    """Outline every structure of a segmenter in a scan. embedding: the scan's map, made with the segmenter's weights."""
+    """Outline every structure of a segmenter in a scan. embedding: the scan's map, made by the segmenter's weights."""
     labels = np.zeros(volume.shape, np.uint8)
     strength = np.full(volume.shape, 0.5, np.float32)
     outlines: list[Outline] = []

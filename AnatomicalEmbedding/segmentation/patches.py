@@ -10,12 +10,12 @@ from ..embedding.working_grid import AIR_HU
 from ..scan.geometry import rotations
 from .grids import UNIT_MM, Crop
 
-WINDOWS = ((-150.0, 250.0), (-1000.0, 200.0), (50.0, 1250.0))  # HU: soft tissue, lung, bone; an input channel each
+WINDOWS = ((-150.0, 250.0), (-1000.0, 200.0), (50.0, 1250.0))  # HU: soft tissue, lung, bone; one channel each
 INPUTS = len(WINDOWS) + 3
 _TURN_DEG = 12.0
 _SCALE = 0.18
 _BEND_MM = 5.0
-_KNOTS = 4  # of the bending, along each axis of a patch
+_KNOTS = 4  # control points of the bending along each axis of a patch
 _SHIFT_HU, _CONTRAST, _NOISE_HU = 25.0, 0.2, 25.0
 _MISPLACED_MM = 7.0  # standard deviation of the shift of a patch's coordinates
 _DISPLACED_MM = (2.0, 8.0)  # range of the displacement of a guess that is made from the example's own labels
@@ -157,5 +157,8 @@ def read_features(crop: Crop, where: torch.Tensor) -> torch.Tensor:
 
 
 def _normalised(where: torch.Tensor, shape: torch.Size) -> torch.Tensor:
-    """Convert voxels (k, j, i, 3), order i, j, k, of a source of this shape to a grid (1, k, j, i, 3) for grid_sample."""
+    """Convert voxels (k, j, i, 3), order i, j, k, to a grid (1, k, j, i, 3) for grid_sample.
+
+    shape: of the tensor to be sampled, (1, c, k, j, i).
+    """
     return ((where + 0.5) * 2 / torch.tensor(shape[:1:-1]) - 1)[None]

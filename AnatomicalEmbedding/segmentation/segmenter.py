@@ -62,7 +62,7 @@ class Segmenter:
 
 
 def save_segmenter(folder: Path, segmenter: Segmenter, prepared: list[PreparedExample]) -> Path:
-    """Write a segmenter into a folder. segmenter.safetensors is written last, so its presence shows that all is there."""
+    """Write a segmenter into a folder. segmenter.safetensors is written last: with it, the folder is complete."""
     kept = _choose_examples(segmenter.groups, prepared)
     for example in kept:
         example.embedding.save(folder / _EXAMPLES / f"{example.id}.map.safetensors")
