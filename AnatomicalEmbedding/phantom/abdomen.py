@@ -17,7 +17,7 @@ _WALL_MM = 3.0  # thickness of the bowel wall
 
 
 def kidney_axis(side: str) -> np.ndarray:
-    """Return the unit vector from the lower to the upper pole; it points up, and a little to the middle and the back."""
+    """Return the unit vector from the lower to the upper pole: up, and a little to the middle and the back."""
     axis = np.array([-0.20 if side == "right" else 0.20, -0.16, 1.0])
     return axis / np.linalg.norm(axis)
 

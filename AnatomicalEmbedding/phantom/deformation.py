@@ -46,7 +46,7 @@ _ORGAN_SHIFTS = (
 _BREATH_MM = 12.0  # standard deviation of the diaphragm's height
 _MOST_BREATH_MM = 22.0
 _TURN_DEG = 2.5
-# Where breathing moves the body: centre (body frame, mm), reach (mm), share of the diaphragm's move.
+# Moves by breathing: centre of the bump (body mm), reach (mm), share of the diaphragm's move.
 _BREATH = (
     ((75, 10, 390), 150, 0.75),
     ((-78, 10, 385), 150, 0.75),
@@ -54,7 +54,7 @@ _BREATH = (
     ((-90, -15, 300), 130, 0.35),
     ((-22, 45, 405), 120, 0.15),
 )
-# Random changes of position: number of places, their reach (mm) and move (mm, standard deviation along each axis).
+# Random moves by position: number of bumps, range of their reach (mm), standard deviation of the move per axis (mm).
 _LIMP = ((10, (90.0, 150.0), 4.5), (4, (230.0, 320.0), 9.0))
 
 

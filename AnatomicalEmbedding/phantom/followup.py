@@ -1,7 +1,7 @@
 """A synthetic patient scanned two or more times, with lesions that appear, grow, shrink, vanish, split and merge.
 
-Between scans, the patient breathes differently and lies in another position on the table. Scans differ in field of
-view, slices, noise and contrast phase. The history of each lesion is known.
+Between scans, the patient gains or loses weight, breathes differently and lies in another position on the table. Scans
+differ in field of view, slices, noise and contrast phase. The history of each lesion is known.
 """
 
 from collections.abc import Sequence
@@ -162,7 +162,7 @@ class PhantomFollowUp:
 
 @dataclass(frozen=True)
 class _Lesion:
-    """A lesion in one study. place: body mm. blobs: (middle in body mm, radius in mm); () if the lesion is not there."""
+    """A lesion in one study. place: body mm. blobs: (middle in body mm, radius in mm); () if there is no lesion."""
 
     id: str
     kind: str
@@ -315,8 +315,8 @@ def _add_lesion(
 ) -> bool:
     """Add one lesion at a free place; returns whether there was a free place.
 
-    near: a lesion of the same kind close to the new one; None: anywhere. gap: least and largest distance from `near`, as
-    a multiple of the sum of both radii.
+    near: a lesion of the same kind, close to the new lesion; None: any place. gap: least and largest distance from
+    `near`, as a multiple of the sum of both radii; None: 20 to 45 mm.
     """
     kinds = list(KINDS)
     odds = np.array([share for _, share, *_ in KINDS.values()])

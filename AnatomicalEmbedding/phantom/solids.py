@@ -96,8 +96,8 @@ class Spline:
 class Loft:
     """A stack of rounded cross-sections, given by a table over height.
 
-    Columns of `table`: z, half width (x), front (y), back (y). A cross-section is made of two half-ellipses that meet at
-    0.45 of the way from back to front. squareness: 0 to below 1, makes the cross-section more rectangular.
+    Columns of `table`: z, half width (x), front (y), back (y). A cross-section is made of two half-ellipses that meet
+    at 0.45 of the way from back to front. squareness: 0 to below 1, makes the cross-section more rectangular.
     """
 
     def __init__(self, table: ArrayLike, squareness: float) -> None:
@@ -159,7 +159,7 @@ def sheet(first: ArrayLike, second: ArrayLike, radius: float) -> list[Tube]:
 
 
 def axes_along(direction: ArrayLike, roll: float = 0.0) -> np.ndarray:
-    """Return orthonormal rows: the third points along `direction`, the first as near to +x as possible (without roll)."""
+    """Return orthonormal rows: the third points along `direction`, the first as near to +x as possible if roll is 0."""
     third = np.asarray(direction, float) / np.linalg.norm(direction)
     reference = np.array([1.0, 0, 0]) if abs(third[0]) < 0.9 else np.array([0, 1.0, 0])
     first = reference - third * (third @ reference)
@@ -220,7 +220,7 @@ class Canvas:
     def paint(
         self, solids: Solid | Iterable[Solid], tissue: str, label: str | None = None, over: Iterable[str] | None = None
     ) -> None:
-        """Fill solids with a tissue, and with a label if given. over: only voxels with one of these tissues are filled."""
+        """Fill solids with a tissue, and with a label if given. over: fill only voxels that have these tissues."""
         allowed = None
         if over is not None:
             allowed = np.zeros(256, bool)
