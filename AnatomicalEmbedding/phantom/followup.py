@@ -67,10 +67,7 @@ class Shape:
         return cls(axes, stretch, waves, int(rng.integers(2**31)))
 
     def outside_mm(self, offset: np.ndarray, radius_mm: float) -> np.ndarray:
-        """Return the approximate distance, mm, of points from the surface; negative inside the lesion.
-
-        offset: (..., 3) mm from the middle of the lesion.
-        """
+        """Return the approximate distance, mm, of offsets (..., 3) mm from the surface; negative inside."""
         scaled = offset @ self.axes.T / (radius_mm * np.array(self.stretch))
         away = np.linalg.norm(scaled, axis=-1)
         direction = scaled / np.maximum(away, 1e-6)[..., None]
@@ -81,10 +78,7 @@ class Shape:
 def draw_lesion(
     voxels: np.ndarray, grid: Grid, kind: str, phase: str, blobs: Sequence[tuple[np.ndarray, float]], shape: Shape
 ) -> None:
-    """Draw one lesion into voxels (k, j, i), float HU. The lesion is the union of its blobs.
-
-    blobs: (RAS mm of the middle, radius in mm) of each.
-    """
+    """Draw one lesion into voxels (k, j, i), float HU: the union of its blobs, each (middle RAS mm, radius mm)."""
     middles = np.array([middle for middle, _ in blobs])
     reach = max(radius for _, radius in blobs) * (1 + _LOBES) + 4 * _SOFT_MM
     to_ijk = np.linalg.inv(grid.ijk_to_ras)
@@ -104,10 +98,7 @@ def draw_lesion(
 def _share(
     grid: Grid, low: np.ndarray, high: np.ndarray, blobs: Sequence[tuple[np.ndarray, float]], shape: Shape
 ) -> np.ndarray:
-    """Compute the share of the lesion in each voxel of a box: (k, j, i). Large voxels are averaged over many points.
-
-    low, high: (3,) first voxel (i, j, k) of the box, and the voxel after its last.
-    """
+    """Compute the share of the lesion in each voxel (k, j, i) of a box; large voxels are averages over many points."""
     counts = [max(round(spacing / _FINE_MM), 1) for spacing in grid.spacing]
     steps = [(np.arange(count) + 0.5) / count - 0.5 for count in counts]
     total = np.zeros((high - low)[::-1])
@@ -146,10 +137,7 @@ class LesionHistory:
 
 @dataclass(frozen=True, eq=False)
 class PhantomFollowUp:
-    """All studies of a synthetic patient.
-
-    volumes: scans in order of time. lesions: those visible in at least one scan. days: the patient's map in each scan.
-    """
+    """Scans (`volumes`) in order of time, lesions visible in at least one, and the patient's map of each (`days`)."""
 
     volumes: tuple[Volume, ...] = field(repr=False)
     lesions: tuple[LesionHistory, ...]

@@ -26,10 +26,7 @@ _MARGIN_MM = (12.0, 12.0, 40.0)  # air at the sides, in front, and behind (room 
 
 
 def _sided(name: str, right: ArrayLike, label: str) -> dict[str, tuple[ArrayLike, str]]:
-    """Return a named point on the left and on the right; `{}` in the label is replaced by the side.
-
-    right: body mm of the point on the right side.
-    """
+    """Return a named point on the left and on the right; `{}` in the label is replaced by the side."""
     sides = (("left", (-1, 1, 1)), ("right", (1, 1, 1)))
     return {f"{name}_{side}": (np.multiply(right, flip), label.format(side)) for side, flip in sides}
 

@@ -94,10 +94,7 @@ def _hat_weights(at: np.ndarray, knots: np.ndarray) -> np.ndarray:
 def _hounsfield(
     anatomy: Anatomy, hu: np.ndarray, heights: np.ndarray, rng: np.random.Generator
 ) -> tuple[torch.Tensor, int]:
-    """Compute the CT numbers minus that of air, with partial volume, in the canonical slices needed for `heights`.
-
-    heights: indices k. Returns the CT numbers (1, 1, k, j, i) and the index of their first slice.
-    """
+    """Compute blurred CT numbers minus that of air of the canonical slices near `heights`, and their first index."""
     first = int(np.clip(np.floor(heights.min()) - 2, 0, anatomy.tissue.shape[0] - 2))
     last = int(np.clip(np.ceil(heights.max()) + 3, first + 2, anatomy.tissue.shape[0]))
     tissue = anatomy.tissue[first:last]
@@ -143,10 +140,7 @@ def _texture_tile() -> np.ndarray:
 
 
 def _linear(source: torch.Tensor, index: np.ndarray, first_k: int) -> np.ndarray:
-    """Interpolate `source` linearly at `index` (k, j, i, 3), in voxels of the canonical volume; air outside.
-
-    first_k: index of the first slice of `source`.
-    """
+    """Interpolate `source` linearly at `index` (k, j, i, 3), in voxels of the canonical volume; air outside."""
     size = np.array(source.shape[:1:-1], np.float32)
     shifted = (index - np.array([0, 0, first_k], np.float32)) * (2 / (size - 1)) - 1
     where = torch.from_numpy(shifted.astype(np.float32))[None]

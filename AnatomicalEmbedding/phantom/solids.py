@@ -180,10 +180,7 @@ SIDES: tuple[tuple[str, Callable[[ArrayLike], np.ndarray]], ...] = (("right", np
 def branching(
     start: ArrayLike, step: ArrayLike, radius: float, depth: int, rng: np.random.Generator, taper: float = 0.76
 ) -> list[Tube]:
-    """Make a tree of straight vessels.
-
-    The first vessel runs from `start` along `step`. Branches turn by 20 to 40 degrees and are shorter and thinner.
-    """
+    """Make a tree of straight vessels from `start`, first along `step`. Branches turn by 20 to 40 degrees and shrink."""
     begin, along = np.asarray(start, float), np.asarray(step, float)
     end = begin + along
     segments = [Tube(np.stack([begin, end]), np.array([radius, radius * 0.85]))]

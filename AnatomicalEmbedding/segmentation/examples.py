@@ -88,10 +88,7 @@ def _read_labels(scan: Path) -> LabelMap | None:
 
 @dataclass(frozen=True, eq=False)
 class PreparedExample:
-    """One example ready for training.
-
-    crops: number of the group -> crop. volumes_ml, contrast: name of the structure -> value.
-    """
+    """One example ready for training. crops: by number of the group. volumes_ml, contrast: by name of the structure."""
 
     id: str
     embedding: EmbeddingMap
@@ -110,10 +107,7 @@ def prepare(
     model: Model,
     step: Callable[[float, str], None] = lambda share, text: None,
 ) -> tuple[list[Group], list[PreparedExample]]:
-    """Group the structures and cut the examples to each group.
-
-    Raises PointsError if an outline lies outside its scan.
-    """
+    """Group structures and cut the examples to each group. Raises PointsError if an outline lies outside its scan."""
     maps: dict[str, EmbeddingMap] = {}
     spacings: dict[str, list[float]] = {}
     ranges: dict[str, list[np.ndarray]] = {}

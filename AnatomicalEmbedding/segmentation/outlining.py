@@ -136,10 +136,7 @@ def clean(probability: torch.Tensor, crop: Crop, group: Group, row: int) -> tupl
 def paint(
     probability: torch.Tensor, crop: Crop, volume: Volume, value: int, labels: np.ndarray, strength: np.ndarray
 ) -> None:
-    """Write `value` into `labels` where the probability of a structure is above `strength`, and update `strength`.
-
-    strength: (k, j, i) probability of the structure painted so far at each voxel of the scan; 0.5 without a structure.
-    """
+    """Write `value` into `labels` where the probability is above `strength`: the probability painted before, or 0.5."""
     held = torch.nonzero(probability > 0.25)
     low, high = held.min(0).values.numpy()[::-1] - 1, held.max(0).values.numpy()[::-1] + 1
     box = transform_points(crop.to_ras, np.stack([low, high]))
@@ -205,11 +202,7 @@ def _dice(one: torch.Tensor, other: torch.Tensor) -> float:
 
 
 def table_rows(done: Sequence[tuple[str, Sequence[Outline]]]) -> list[list[object]]:
-    """Make the table rows of the outlines of each scan, see COLUMNS.
-
-    The column `look` ranks the outlines by doubt: 1 is the outline to check first. `look` and `doubt` are empty if the
-    structure is absent.
-    """
+    """Make the table rows of the outlines, see COLUMNS. look: rank by doubt, 1 first; empty if absent."""
     every = [(path, one) for path, outlines in done for one in outlines]
     doubts = {n: round(one.doubt, 3) for n, (_, one) in enumerate(every) if one.doubt is not None}
     places = {n: place for place, n in enumerate(sorted(doubts, key=lambda n: -doubts[n]), 1)}

@@ -157,8 +157,5 @@ def read_features(crop: Crop, where: torch.Tensor) -> torch.Tensor:
 
 
 def _normalised(where: torch.Tensor, shape: torch.Size) -> torch.Tensor:
-    """Convert voxels (k, j, i, 3), order i, j, k, to a grid (1, k, j, i, 3) for grid_sample.
-
-    shape: of the tensor to be sampled, (1, c, k, j, i).
-    """
+    """Convert voxels (k, j, i, 3), order i, j, k, of a source of this shape to a grid for grid_sample."""
     return ((where + 0.5) * 2 / torch.tensor(shape[:1:-1]) - 1)[None]

@@ -67,10 +67,7 @@ class VoxelNet(nn.Module):
         return self.head(self.body(self.scale(rows))) + guess
 
     def forward(self, x: torch.Tensor, features: torch.Tensor | None = None) -> torch.Tensor:
-        """Compute logits (1, structures, k, j, i) of a window.
-
-        x: (1, INPUTS + structures, k, j, i). features: (1, c, k/2, j/2, i/2) descriptors, or None.
-        """
+        """Compute logits (1, structures, k, j, i) of a window x (1, INPUTS + structures, k, j, i)."""
         near = _dilate(x[:, -self.structures :], _REACH) > 0.02
         if not near.any():
             near = torch.ones_like(near)
@@ -111,10 +108,7 @@ def _pool_axes(pool: Callable[..., torch.Tensor], x: torch.Tensor, size: int, **
 def read_context(
     x: torch.Tensor, features: torch.Tensor | None, blocks: list[torch.Tensor], where: torch.Tensor
 ) -> torch.Tensor:
-    """Collect (n, c) inputs of the network at voxels `where` (n, 3), order k, j, i, of a patch.
-
-    The channels are the voxel's input, its neighbours, block means and the descriptor.
-    """
+    """Collect (n, c) input, neighbours, block means and descriptor at voxels `where` (n, 3), order k, j, i."""
     last = torch.tensor(x.shape[2:], device=x.device) - 1
 
     def at(values: torch.Tensor, place: torch.Tensor) -> torch.Tensor:

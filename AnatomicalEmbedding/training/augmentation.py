@@ -42,10 +42,7 @@ def augment(hu: torch.Tensor, spec: AugmentationSpec, network: NetworkSpec, rng:
 
 
 def _mean_of_27(x: torch.Tensor) -> torch.Tensor:
-    """Compute the mean over 3 x 3 x 3 voxels; the outermost layers are repeated beyond the edge.
-
-    The axes are filtered one after another, which is five times as fast as average pooling.
-    """
+    """Compute the mean over 3 x 3 x 3 voxels, axis by axis, which is faster than pooling; edge layers are repeated."""
     for axis in range(3):
         line = x.narrow(axis, 1, x.shape[axis] - 2)
         inner = line + x.narrow(axis, 0, x.shape[axis] - 2) + x.narrow(axis, 2, x.shape[axis] - 2)

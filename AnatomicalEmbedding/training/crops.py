@@ -37,10 +37,7 @@ class Warp:
 
     @classmethod
     def through(cls, nodes_ijk: np.ndarray, shape: torch.Size, device: torch.device) -> "Warp":
-        """Make the map from the scan voxels (3, nk, nj, ni) of the lattice nodes.
-
-        The map is exact at the nodes. If the nodes follow an affine map, it is exact everywhere.
-        """
+        """Make the map from scan voxels (3, nk, nj, ni) of the lattice nodes. It is exact at the nodes."""
         x, y, depth = nodes_ijk
         depth = _advancing(depth)
         first, last = int(np.floor(depth.min())), int(np.ceil(depth.max()))
@@ -81,10 +78,7 @@ class Warp:
         return torch.lerp(before, after, between).add_(AIR_HU).view(self.shape)
 
     def voxel_ijk(self, pool: int = 1) -> torch.Tensor:
-        """Return (k, j, i, 3): the continuous scan voxel (i, j, k) of each crop voxel, or of each cell.
-
-        pool: voxels along the side of a cell; 1: voxels.
-        """
+        """Return (k, j, i, 3): the scan voxel (i, j, k) of each crop voxel, or of each cell of `pool` voxels."""
         depth = self._depth(pool)
         _, along_j, along_i = self._weights(pool)
         columns = torch.einsum("csab,ya,xb->csyx", self.in_plane, along_j, along_i)
@@ -100,10 +94,7 @@ class Warp:
         return (along_k @ plane.flatten(1)).view(len(along_k), *plane.shape[1:])
 
     def _weights(self, pool: int) -> list[torch.Tensor]:
-        """Return the weights of linear interpolation along k, j and i: three of (voxels / pool, nodes).
-
-        The outermost nodes lie at the outermost voxels.
-        """
+        """Return the weights of linear interpolation along k, j and i: three of (voxels / pool, nodes)."""
         return [_hats(n, nodes, pool, self.depth.device) for n, nodes in zip(self.shape, self.depth.shape, strict=True)]
 
 
@@ -151,10 +142,7 @@ def cut_crop(
 
 
 def cell_positions(scan: PreparedScan, crop: Crop) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return for each cell the first guess of its body coordinate, and whether it is a body cell.
-
-    Returns (3, k/4, j/4, i/4) mm, and (k/4, j/4, i/4).
-    """
+    """Return the first guess of each cell's body coordinate, (3, k/4, j/4, i/4) mm, and whether it is a body cell."""
     voxel = crop.warp.voxel_ijk(STRIDE)
     nearest = voxel.round().long()
     shape_ijk = torch.tensor(scan.hu.shape[::-1], device=voxel.device)

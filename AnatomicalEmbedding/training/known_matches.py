@@ -50,10 +50,7 @@ class WarpedScan:
 
 
 def warp_scan(volume: Volume, seed: int) -> WarpedScan:
-    """Make a copy of a scan that is slightly bent, turned and scaled, on another grid, with noise.
-
-    Equal seeds give equal copies.
-    """
+    """Copy a scan slightly bent, turned and scaled, on another grid, with noise. Equal seeds give equal copies."""
     rng = np.random.default_rng(seed)
     image = volume.to_sitk()
     low, high = transform_points(LPS_FROM_RAS, volume.bounds_ras)

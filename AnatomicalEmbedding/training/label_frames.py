@@ -40,10 +40,7 @@ Points = dict[str, np.ndarray]  # structure -> (7, 3) RAS mm: centre, then six e
 
 @dataclass(frozen=True)
 class BodyMap:
-    """Map RAS mm -> body mm: a scale and a shift per axis, plus a sum of Gaussians.
-
-    The Gaussians have their middles at `centres_ras` (n, 3) RAS mm and the heights `weights` (n, 3) mm.
-    """
+    """Map RAS mm -> body mm: scale and shift per axis, plus Gaussians at `centres_ras` times `weights`, both (n, 3)."""
 
     frame: FrameGuess
     centres_ras: np.ndarray
@@ -187,10 +184,7 @@ def _spine_and_wall(heights: np.ndarray) -> np.ndarray:
 
 
 def _least_slope(body_map: BodyMap) -> float:
-    """Return the least slope of a body map along any axis, divided by the scale of that axis.
-
-    The slope is measured near the middles of the map's Gaussians.
-    """
+    """Return the least slope of a body map along any axis, divided by that axis' scale, near the map's Gaussians."""
     points = body_map.centres_ras
     lattice = np.concatenate([points + step for step in ((0, 0, 0), (25, 0, 0), (0, 25, 0), (0, 0, 25))])
     slopes = []

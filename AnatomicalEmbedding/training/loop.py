@@ -230,10 +230,7 @@ class TrainingLoop:
 
 
 class StepLog:
-    """Write `folder`/loss.csv and validation.csv; use as a context manager.
-
-    Rows of an earlier process are kept up to step `steps_kept`. Later rows are dropped: their steps are done again.
-    """
+    """Writes loss.csv and validation.csv in `folder`; a context manager. Rows after step `steps_kept` are dropped."""
 
     def __init__(self, folder: Path, steps_kept: int):
         self._folder = folder

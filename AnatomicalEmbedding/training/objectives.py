@@ -61,10 +61,7 @@ def _similar_nearby(
     spec: LossSpec,
     generator: torch.Generator,
 ) -> torch.Tensor:
-    """Compute (p, n) similarities of queries to random cells near the cells of the queries.
-
-    query: (p, d). The similarity is -inf if a random cell is outside the view or within exclude_mm of the query.
-    """
+    """Compute (p, n) similarities of queries to random cells near them; -inf outside the view or within exclude_mm."""
     count = spec.negatives // 4
     reach = torch.tensor([_NEAR_CELLS] * count + [_FAR_CELLS] * count)
     drawn = torch.rand(len(reach), 3, generator=generator)
@@ -135,10 +132,7 @@ def _middle(scan: PreparedScan) -> np.ndarray:
 
 @dataclass(frozen=True)
 class LossContext:
-    """Arguments of a loss besides the batch.
-
-    precision: context in which the network is run. generator: random numbers for the choice of negatives.
-    """
+    """Arguments of a loss besides the batch. precision: context of the network. generator: draws negatives."""
 
     recipe: Recipe
     frames: FrameCorrections
@@ -148,10 +142,7 @@ class LossContext:
 
 @dataclass(frozen=True)
 class Objective:
-    """The task of a recipe.
-
-    sampler: makes the batches. loss: computes the loss of a batch. in_frame: whether training corrects body frames.
-    """
+    """A task: `sampler` makes batches, `loss` computes their loss, `in_frame` allows to correct body frames."""
 
     sampler: type[BatchSampler]
     loss: Callable[[EmbeddingNetwork, Any, LossContext], torch.Tensor]

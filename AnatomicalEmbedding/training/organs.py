@@ -25,10 +25,7 @@ _STEPS, _RATE = 500, 0.05
 
 
 def share_of_cells(labels: torch.Tensor, classes: int, side: int) -> torch.Tensor:
-    """Return the share of each class in each cell: (classes, k/side, j/side, i/side).
-
-    labels: (k, j, i), numbers below `classes`. side: voxels along the side of a cell.
-    """
+    """Return (classes, k/side, j/side, i/side): share of each class of labels (k, j, i) in cubic cells."""
     k, j, i = (n // side for n in labels.shape)
     within = labels.long().reshape(k, side, j, side, i, side).permute(1, 3, 5, 0, 2, 4).reshape(side**3, -1)
     share = torch.zeros(classes, k * j * i, device=labels.device)
@@ -115,10 +112,7 @@ def with_organ_knowledge(network: EmbeddingNetwork, scans: Sequence[PreparedScan
 
 
 def _place(cells: LabelledCells, number: int) -> torch.Tensor | None:
-    """Return (7,): mean (3) and deviation (3) of an organ's coordinates, and its volume in ml.
-
-    Returns None if the scan does not hold the whole organ.
-    """
+    """Return (7,): mean and deviation of an organ's coordinates, and its ml; None if the organ is not whole."""
     weight = cells.share[number]
     layers = torch.nonzero(weight.flatten(1).any(1)).flatten()
     body = torch.nonzero(cells.body.flatten(1).any(1)).flatten()

@@ -51,10 +51,7 @@ def align_scan(scan: PreparedScan, embedding: EmbeddingMap) -> PreparedScan:
 
 
 def _smooth(embedding: EmbeddingMap, left: np.ndarray, weight: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-    """Smooth the displacements (n, 3) of the body cells with a Gaussian.
-
-    left: (n, 3) displacements from the affine map, mm. nodes: (k, j, i, 3) RAS mm. Returns their means at the nodes.
-    """
+    """Smooth the displacements `left` (n, 3), mm, of the body cells; returns (k, j, i, 3) mm at `nodes` (RAS mm)."""
     grid = np.zeros((*embedding.body.shape, 4))
     i, j, k = embedding.body_index.numpy().T
     grid[k, j, i] = np.column_stack([left, np.ones(len(left))]) * weight[:, None]

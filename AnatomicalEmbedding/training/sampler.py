@@ -20,10 +20,9 @@ KEEP_INSIDE = 0.7  # share of crops that are moved to lie inside the scan, along
 
 @dataclass
 class CoordinateBatch:
-    """b crops, with the body coordinates of their cells.
+    """b crops. image: (b, 1, k, j, i). body_mm: (b, 3, k/4, j/4, i/4). scan: (b,) index.
 
-    image: (b, 1, k, j, i) network input. body_mm: (b, 3, k/4, j/4, i/4) mm. inside: bool (b, k/4, j/4, i/4), whether
-    the cell is a body cell. scan: (b,) index of the scan.
+    inside: bool (b, k/4, j/4, i/4), whether a cell is a body cell.
     """
 
     image: torch.Tensor
@@ -66,10 +65,7 @@ class BatchSampler(Dataset):
         return i, j, k
 
     def aim(self, rng: np.random.Generator) -> tuple[int, np.ndarray]:
-        """Choose the index of a scan and a body voxel (i, j, k) in it.
-
-        The body height is chosen first, evenly within the bands of the recipe, then a scan that shows this height.
-        """
+        """Choose a random body height, then a scan that shows it and a body voxel (i, j, k) at this height."""
         bands = np.array(self.recipe.batch.height_bands)
         origin = int(rng.choice(len(ORIGINS), p=self.shares))
         while True:
@@ -123,10 +119,7 @@ def coordinate_row(
 
 
 def move_inside(centre_ijk: np.ndarray, lattice_mm: np.ndarray, scan: PreparedScan) -> np.ndarray:
-    """Move the centre (i, j, k) of a crop so that the crop lies in the scan.
-
-    Along an axis where the crop is longer than the scan, the centre moves to the scan's middle.
-    """
+    """Move a crop's centre (i, j, k) so that the crop lies in the scan; to the middle on axes where it is longer."""
     half = np.abs(lattice_mm).max((1, 2, 3)) / np.diag(scan.grid_to_ras)[:3]
     last = np.array(scan.hu.shape[::-1], dtype=float) - 1
     return np.where(last > 2 * half, np.clip(centre_ijk, half, np.maximum(last - half, half)), last / 2)

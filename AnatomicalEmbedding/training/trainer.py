@@ -26,11 +26,7 @@ _RESIDENT_SHARE = 0.4  # scans are kept on the GPU if they need less than this s
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """Result of a training run.
-
-    network: on the CPU, with the weights of the best validation; without validation, with the averaged weights.
-    steps, minutes: length of the run.
-    """
+    """Result of a run. network: on the CPU, with the weights of the best validation, else the averaged weights."""
 
     network: EmbeddingNetwork
     steps: int
@@ -55,10 +51,7 @@ def train(
     progress: Callable[[Progress], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> TrainingRun:
-    """Train on prepared scans.
-
-    A stopped run continues from `folder`/checkpoint.pt. The checkpoint must have the same recipe, scans, seed and
-    number of steps.
+    """Train on prepared scans. A stopped run of equal recipe, scans, steps and seed continues from `folder`/checkpoint.pt.
 
     Args:
         objective: the recipe's objective; needed only if it is not one of OBJECTIVES.
@@ -154,10 +147,7 @@ def _on_cpu(network: EmbeddingNetwork) -> EmbeddingNetwork:
 
 
 def _copy_weights(source: nn.Module, target: EmbeddingNetwork) -> None:
-    """Copy weights from `source` to `target`.
-
-    Heads of `target` that `source` lacks keep their random weights. Heads that `target` lacks are not copied.
-    """
+    """Copy the weights that both networks have. Heads that only `target` has keep their random weights."""
     fault = "--start-from: the weights belong to another network than the recipe's; choose a recipe with their widths."
     try:
         unlike = target.load_state_dict(source.state_dict(), strict=False)

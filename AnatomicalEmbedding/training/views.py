@@ -83,10 +83,7 @@ class ViewSampler(BatchSampler):
                     return views, (found[0][chosen], found[1][chosen])
 
     def _partner(self, index: int, voxel: np.ndarray, rng: np.random.Generator) -> tuple[int, np.ndarray]:
-        """Choose the scan and the voxel of the second view.
-
-        Usually they are those of the first view. For some phantoms, it is the same anatomical place in another phantom.
-        """
+        """Choose scan and voxel of the second view: the first view's, or the same place of another phantom."""
         phantom = self.origin == ORIGINS.index("phantom")
         others = np.flatnonzero(phantom & (np.arange(len(self.scans)) != index))
         if phantom[index] and len(others) and rng.random() < self.recipe.batch.cross_share:

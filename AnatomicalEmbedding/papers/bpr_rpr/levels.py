@@ -93,10 +93,7 @@ def slice_scores(embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
 
 
 def find_levels(template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap) -> np.ndarray:
-    """Find the slices of a target that have the same score as the template's slices at some points.
-
-    points_ras: (n, 3) RAS mm in the template. Returns (n,) world z in the target, mm.
-    """
+    """Find (n,) world z, mm, of the target's slices with the same score as the template's slices at (n, 3) RAS mm."""
     scores = np.interp(points_ras[:, 2], *slice_scores(template))
     heights, of_slices = slice_scores(target)
     fine = np.arange(heights[0], heights[-1] + _READING_STEP_MM, _READING_STEP_MM)

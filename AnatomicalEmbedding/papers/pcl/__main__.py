@@ -88,10 +88,7 @@ def move(x: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
 def train(
     scans: Sequence[torch.Tensor], steps: int, seed: int, start: UNet | None = None, contrast: bool = False
 ) -> UNet:
-    """Train a network; its encoder starts from that of `start`, if given.
-
-    contrast: True: pre-train by `position_contrast`, with 16 slices in two views per step; False: train on outlines.
-    """
+    """Train a network from `start`'s encoder: pre-train by `contrast` (16 slices in two views), or learn outlines."""
     torch.manual_seed(seed)
     network = UNet(_CLASSES).train()
     if start is not None:

@@ -110,10 +110,7 @@ class SentenceMaker:
 
 
 def _named(name: str, adjective: bool, rng: np.random.Generator) -> tuple[str, tuple[int, int], tuple[str, ...]]:
-    """Choose a name for a place.
-
-    Returns the name, (start, end) of the name without its side, and all places that the name may mean.
-    """
+    """Choose a name for a place; returns it, (start, end) of its part without the side, and all places it may mean."""
     term = load_terms()[name]
     ways = term.adjectives if adjective else term.words or (term.title,)
     word = ways[rng.integers(len(ways))]
