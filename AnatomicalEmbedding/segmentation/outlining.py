@@ -202,7 +202,10 @@ def _dice(one: torch.Tensor, other: torch.Tensor) -> float:
 
 
 def table_rows(done: Sequence[tuple[str, Sequence[Outline]]]) -> list[list[object]]:
-    """Make the table rows of the outlines, see COLUMNS. look: rank by doubt, 1 first; empty if absent."""
+    """Make the table rows of the outlines, see COLUMNS. look: rank by doubt; the user should check rank 1 first.
+
+    look and doubt are empty if the structure is absent.
+    """
     every = [(path, one) for path, outlines in done for one in outlines]
     doubts = {n: round(one.doubt, 3) for n, (_, one) in enumerate(every) if one.doubt is not None}
     places = {n: place for place, n in enumerate(sorted(doubts, key=lambda n: -doubts[n]), 1)}

@@ -5,7 +5,7 @@ The organs of the mean shape are aligned to those of the phantoms' canonical bod
 Then a smooth field moves centres and extremes of the organs to their mean places. In a label map without bones the
 field is zero at the spine and the body wall, so that an organ that lies low does not move them.
 
-The canonical body was drawn by hand: its spine lies two centimetres from the right place relative to its organs.
+The canonical body was drawn by hand: relative to its organs, its spine is two centimetres from the right place.
 `Placement` has the maps between the canonical body and the mean of the patients.
 """
 
@@ -72,8 +72,8 @@ class Placement:
     """Where label maps lie in the body frame.
 
     maps: body map of each label map, by name. mean: mean centre and extremes of each structure, (7, 3) body mm.
-    to_canonical: mean body mm -> canonical body mm. from_canonical: the way back. Each is a smooth fit of its own, so
-    that mapping a point to and back moves it by a few mm.
+    to_canonical: mean body mm -> canonical body mm. from_canonical: the opposite map. Each is a separate smooth fit, so
+    that a point mapped by both maps ends a few mm from its start.
     """
 
     maps: dict[str, BodyMap]

@@ -132,7 +132,7 @@ def _middle(scan: PreparedScan) -> np.ndarray:
 
 @dataclass(frozen=True)
 class LossContext:
-    """Arguments of a loss besides the batch. precision: context of the network. generator: draws negatives."""
+    """Arguments of a loss besides the batch. precision: context for running the network. generator: for negatives."""
 
     recipe: Recipe
     frames: FrameCorrections
@@ -142,7 +142,7 @@ class LossContext:
 
 @dataclass(frozen=True)
 class Objective:
-    """A task: `sampler` makes batches, `loss` computes their loss, `in_frame` allows to correct body frames."""
+    """The task of a recipe: class of the batches, their loss, and whether training corrects body frames (in_frame)."""
 
     sampler: type[BatchSampler]
     loss: Callable[[EmbeddingNetwork, Any, LossContext], torch.Tensor]

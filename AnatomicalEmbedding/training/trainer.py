@@ -51,7 +51,7 @@ def train(
     progress: Callable[[Progress], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> TrainingRun:
-    """Train on prepared scans. A stopped run of equal recipe, scans, steps and seed continues from `folder`/checkpoint.pt.
+    """Train on prepared scans. A stopped run continues from `folder`/checkpoint.pt, with equal recipe, scans and steps.
 
     Args:
         objective: the recipe's objective; needed only if it is not one of OBJECTIVES.
