@@ -180,7 +180,7 @@ SIDES: tuple[tuple[str, Callable[[ArrayLike], np.ndarray]], ...] = (("right", np
 def branching(
     start: ArrayLike, step: ArrayLike, radius: float, depth: int, rng: np.random.Generator, taper: float = 0.76
 ) -> list[Tube]:
-    """Make a tree of straight vessels from `start`, first along `step`; branches turn by 20 to 40 degrees, shrinking."""
+    """Make a tree of straight vessels, the first from `start` along `step`. Branches turn by 20 to 40 degrees."""
     begin, along = np.asarray(start, float), np.asarray(step, float)
     end = begin + along
     segments = [Tube(np.stack([begin, end]), np.array([radius, radius * 0.85]))]

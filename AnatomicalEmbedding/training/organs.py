@@ -73,7 +73,7 @@ class LabelledCells:
 
 @torch.no_grad()
 def read_cells_of(network: EmbeddingNetwork, scans: Sequence[PreparedScan]) -> Iterator[LabelledCells]:
-    """Yield the cells of labelled scans. Their coordinates are those before the organ head corrects them."""
+    """Yield the cells of labelled scans, with the network's coordinates before a correction by organs."""
     organs = network.spec.organs
     for scan in scans:
         known = tuple(n for n, name in enumerate(organs, 1) if name in scan.label_names)

@@ -21,11 +21,11 @@ class BatchSpec:
     crop_sizes: list[list[int]]
     height_bands: list[list[float]]
     voxels_per_batch: int = 0
-    phantom_share: float = 0.0  # share of crops from phantoms; crops without a share are from real scans
-    label_image_share: float = 0.0  # share of crops from label images
+    phantom_share: float = 0.0  # share of crops from phantoms
+    label_image_share: float = 0.0  # share of crops from label images; all other crops are from real scans
     pairs: int = 0
     points_per_pair: int = 0
-    overlap: list[float] = field(default_factory=lambda: [0.2, 1.0])  # of two views: share of their side
+    overlap: list[float] = field(default_factory=lambda: [0.2, 1.0])  # range of the overlap, share of a view's side
     cross_share: float = 0.0  # share of phantom pairs with views of two different phantoms
 
 

@@ -19,7 +19,7 @@ from .sentences import Example, SentenceMaker
 FILE = "text2atlas.safetensors"
 _KEY = "anatomical_text"
 _VERSION = 1
-_UNIT_MM = 300.0  # unit of length of the loss: about the mean half-size of the paper's atlas, as in the paper
+_UNIT_MM = 300.0  # unit of length of the loss: about the mean half-size of the paper's atlas
 _POINTS = 100  # points drawn from each organ
 _CLIP, _DECAY = 2.0, 0.01  # as in the paper
 # The paper's best temperatures, in half-sizes of its atlas (Grujicic 2020, appendix E).

@@ -69,7 +69,7 @@ class Example:
 class SentenceMaker:
     """Makes sentences from templates, with random places and words. All places are equally likely.
 
-    around: largest number of common words of reports put before a sentence, and also after it; half have none there.
+    around: up to so many common words of reports are put before half of the sentences, and after half of them.
     """
 
     def __init__(self, organs: Organs, families: dict[str, tuple[str, ...]] = FAMILIES, around: int = 4) -> None:
