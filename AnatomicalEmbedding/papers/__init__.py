@@ -1,1 +1,1 @@
-"""Methods of papers to compare with, each in a folder of its own with a README. Nothing else imports them."""
+"""Methods of papers, for comparison. Each has its own folder with a README. No other package imports them."""

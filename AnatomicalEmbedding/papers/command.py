@@ -14,9 +14,10 @@ from ..training.recipes import Recipe, Rules, load_recipe
 
 @dataclass(frozen=True)
 class PaperRecipe:
-    """A recipe of a paper. name: of its objective, as its file says it. rules: conditions between its entries.
+    """A recipe of a paper.
 
-    is_validated: whether points can be matched by its weights, which validation needs.
+    path: file of the recipe. name: name of its objective in this file. rules: conditions for the recipe.
+    is_validated: whether training validates the weights. Validation is possible only if the weights can match points.
     """
 
     path: Path
@@ -26,14 +27,14 @@ class PaperRecipe:
     is_validated: bool = True
 
     def load(self, changes: dict[str, object] | None = None) -> Recipe:
-        """The recipe, with entries changed by "section.key". Raises AnatomicalEmbeddingError as `load_recipe`."""
+        """Read the recipe. changes: "section.key" -> new value. Raises AnatomicalEmbeddingError as `load_recipe`."""
         return load_recipe(self.path, changes, {self.name: self.rules})
 
 
 def run_paper(
     name: str, description: str, recipes: Mapping[str, PaperRecipe], arguments: Sequence[str] | None = None
 ) -> int:
-    """Parse the command line of the folder `name` and train one of its recipes, by name; returns the exit code."""
+    """Parse the command line of the paper in folder `name` and train one of its recipes; returns the exit code."""
     parser = argparse.ArgumentParser(prog=f"python -m AnatomicalEmbedding.papers.{name}", description=description)
     add_options(parser)
     parser.add_argument("--recipe", choices=list(recipes), default=next(iter(recipes)), help="default: %(default)s")

@@ -1,4 +1,4 @@
-"""A family of synthetic patients with labels, named points and the exact map between any two of them."""
+"""Synthetic patients with labels, named points and the exact map between any two patients."""
 
 from .patient import BODY_RANGE_MM, Phantom, make_phantom, map_points
 

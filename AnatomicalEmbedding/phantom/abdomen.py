@@ -13,17 +13,17 @@ _GALLBLADDER_AXIS = np.array([0.15, 0.55, -0.80])
 GALLBLADDER_FUNDUS = GALLBLADDER + 24 * _GALLBLADDER_AXIS
 BLADDER = np.array([0.0, 42.0, 8.0])
 _INSIDE = ("visceral_fat",)
-_WALL_MM = 3.0  # of the bowel
+_WALL_MM = 3.0  # thickness of the bowel wall
 
 
 def kidney_axis(side: str) -> np.ndarray:
-    """Unit vector from the lower to the upper pole: upwards, to the middle and back."""
+    """Return the unit vector from the lower to the upper pole: up, and a little to the middle and the back."""
     axis = np.array([-0.20 if side == "right" else 0.20, -0.16, 1.0])
     return axis / np.linalg.norm(axis)
 
 
 def draw_abdomen(canvas: Canvas) -> None:
-    """Liver, spleen, kidneys, adrenals, pancreas, stomach, bowel and bladder."""
+    """Draw liver, spleen, kidneys, adrenals, pancreas, stomach, bowel and bladder."""
     _draw_bowel(canvas)
     for side in KIDNEY:
         _draw_kidney(canvas, side)
@@ -65,7 +65,7 @@ def _draw_kidney(canvas: Canvas, side: str) -> None:
 
 
 def _under_diaphragm(solid: Ellipsoid) -> Piece:
-    """The part of a solid under the diaphragm and inside the body wall."""
+    """Return the part of a solid that lies under the diaphragm and inside the body wall."""
 
     def inside(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
         roof = diaphragm_z(x, y).astype(np.float32) - 4.0
@@ -84,7 +84,7 @@ def _draw_liver(canvas: Canvas) -> None:
     over = ("visceral_fat", "gut_wall", "stool", "gut_gas", "gut_fluid")
     for lobe in lobes:
         canvas.paint(_under_diaphragm(lobe), "liver", "liver", over=over)
-    # the visceral side is hollow where the right kidney and the hilum lie
+    # the liver's visceral side is hollow at the right kidney and at the hilum
     canvas.paint(Ellipsoid((54, -10, 244), (36, 36, 64)), "visceral_fat", "visceral_fat", over=("liver",))
     canvas.paint(Ellipsoid((10, 32, 268), (44, 40, 34)), "visceral_fat", "visceral_fat", over=("liver",))
     fissure = curve([(18, 96, 330), (24, 70, 306), (30, 52, 294)], [3, 3.5, 4.5])
@@ -153,7 +153,7 @@ def _draw_bowel(canvas: Canvas) -> None:
 def _gut(
     canvas: Canvas, tube: Tube, label: str, rng: np.random.Generator, gas: float, stool: float, haustra: float = 0.0
 ) -> None:
-    """A bowel tube: wall, then contents that change along its length; gas collects in the anterior half."""
+    """Draw a bowel tube: the wall, then contents that change along the tube. Gas lies in its anterior half."""
     count = len(tube.points)
     radii = tube.radii * (1 + haustra * np.sin(np.arange(count) * 1.15))
     over = ("visceral_fat", "gut_wall", "gut_fluid", "stool", "gut_gas", "muscle")
@@ -164,7 +164,7 @@ def _gut(
     inner = [Tube(tube.points[i : i + 2], np.maximum(radii[i : i + 2] - _WALL_MM, 2)) for i in range(count - 1)]
     for filling in ("gut_fluid", "stool", "gut_gas"):
         parts = [part for part, content in zip(inner, contents, strict=False) if content == filling]
-        if filling == "gut_gas":  # a film of fluid stays below the gas
+        if filling == "gut_gas":  # a layer of fluid stays behind the gas
             canvas.paint(parts, "gut_fluid", label, over=("gut_wall",))
             parts = [Tube(np.add(part.points, (0, 3, 0)), part.radii - 2) for part in parts]
         canvas.paint(parts, filling, label, over=("gut_wall", "gut_fluid"))

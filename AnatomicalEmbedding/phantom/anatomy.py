@@ -1,4 +1,4 @@
-"""The canonical body as volumes: drawn once per process, organ after organ, later ones over earlier ones."""
+"""The canonical body as volumes. It is drawn once per process; later organs are drawn over earlier organs."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,10 +19,10 @@ STEP_MM = 2.0
 
 @dataclass(frozen=True)
 class Anatomy:
-    """Structure and tissue on a regular grid of the body frame.
+    """Structure and tissue on a regular grid in the body frame.
 
-    `label` and `tissue` are (k, j, i) uint8 (see `tissues.LABEL_ID`, `tissues.TISSUE_ID`); index (i, j, k) lies at
-    `low + step * (i, j, k)` mm.
+    label, tissue: (k, j, i) uint8, see `tissues.LABEL_ID` and `tissues.TISSUE_ID`. Voxel (i, j, k) lies at
+    `low + step * (i, j, k)` body mm.
     """
 
     label: np.ndarray
@@ -31,12 +31,12 @@ class Anatomy:
     step: float
 
     def index(self, points_body: np.ndarray) -> np.ndarray:
-        """Continuous indices (..., 3) in order i, j, k of points in the body frame."""
+        """Convert points (..., 3), body mm, to continuous indices (..., 3) in order i, j, k."""
         return (points_body - self.low) / self.step
 
     @staticmethod
     def nearest(grid: np.ndarray, index: np.ndarray, beyond: int = 0) -> np.ndarray:
-        """Read `label` or `tissue` (k, j, i) at the voxels nearest to indices (..., 3); `beyond` outside the grid."""
+        """Read `label` or `tissue` at the voxels nearest to indices (..., 3); outside the grid, return `beyond`."""
         nk, nj, ni = grid.shape
         i, j, k = np.moveaxis(np.rint(index).astype(np.int32), -1, 0)
         held = (i >= 0) & (i < ni) & (j >= 0) & (j < nj) & (k >= 0) & (k < nk)
@@ -46,7 +46,7 @@ class Anatomy:
 
 @lru_cache(maxsize=1)
 def canonical_anatomy() -> Anatomy:
-    """Draw the canonical body (about three seconds the first time, then kept)."""
+    """Draw the canonical body. The first call takes about three seconds; later calls return the same object."""
     canvas = Canvas(LOW, HIGH, STEP_MM)
     draw_walls(canvas)
     draw_abdomen(canvas)

@@ -1,14 +1,14 @@
-"""The smooth, invertible maps between a patient, in one scan or in another, and the canonical body.
+"""Smooth, invertible maps from a scan of a synthetic patient to the canonical body.
 
 `to_body` is a composition of five steps, each with a known inverse:
 
 1. a rigid motion (table position and small rotations);
-2. heights: z -> s z + sum of cosines, slope bounded away from 0 (trunk, neck and head proportions);
+2. heights: z -> s z + sum of cosines, with a slope well above 0 (proportions of trunk, neck and head);
 3. bending: x and y shifted by functions of height (lordosis, kyphosis, scoliosis, lean);
 4. width, depth and subcutaneous fat: x and y scaled by functions of height, then a monotone radial map outside the
    muscle wall;
-5. organs: p -> p + sum of compact bumps whose Lipschitz constants sum to less than 1 wherever they overlap, hence a
-   bijection (Banach), inverted by fixed-point iteration.
+5. organs: p -> p + sum of compact bumps. Where bumps overlap, the sum of their Lipschitz constants is below 1. Hence
+   the map is a bijection (Banach), and fixed-point iteration inverts it.
 """
 
 from dataclasses import dataclass, replace
@@ -20,9 +20,9 @@ from ..scan.geometry import rotations
 from .frame import BODY, fat_mm
 
 _TOLERANCE_MM = 1e-9
-_MAX_BUMP_SLOPE = 0.75  # Lipschitz bound of the organ bumps together
+_MAX_BUMP_SLOPE = 0.75  # bound of the Lipschitz constant of the sum of all organ bumps
 
-# Where organs move independently: centre (body frame, mm), reach of the bump (mm), largest shift (mm).
+# Independent moves of organs: centre of the bump (body mm), reach of the bump (mm), largest shift (mm).
 _ORGAN_SHIFTS = (
     ((75, 25, 320), 150, 18),  # liver
     ((-95, -20, 315), 110, 15),  # spleen
@@ -46,7 +46,7 @@ _ORGAN_SHIFTS = (
 _BREATH_MM = 12.0  # standard deviation of the diaphragm's height
 _MOST_BREATH_MM = 22.0
 _TURN_DEG = 2.5
-# Where breathing moves the body: centre (body frame, mm), reach (mm), share of the diaphragm's move.
+# Moves by breathing: centre of the bump (body mm), reach (mm), share of the diaphragm's move.
 _BREATH = (
     ((75, 10, 390), 150, 0.75),
     ((-78, 10, 385), 150, 0.75),
@@ -54,7 +54,7 @@ _BREATH = (
     ((-90, -15, 300), 130, 0.35),
     ((-22, 45, 405), 120, 0.15),
 )
-# Random changes of position: number of places, their reach (mm) and move (mm, standard deviation along each axis).
+# Random moves by position: number of bumps, range of their reach (mm), standard deviation of the move per axis (mm).
 _LIMP = ((10, (90.0, 150.0), 4.5), (4, (230.0, 320.0), 9.0))
 
 
@@ -86,7 +86,7 @@ class Bumps:
 
     @classmethod
     def random(cls, rng: np.random.Generator, scattered: int = 14) -> Self:
-        """One bump per organ plus `scattered` ones anywhere in the trunk, scaled so that the slope bound holds."""
+        """Draw one bump per organ, and `scattered` bumps anywhere in the trunk; scale all to keep the slope bound."""
         organs = [(np.asarray(c, float), float(r), float(s)) for c, r, s in _ORGAN_SHIFTS]
         center = np.array([c for c, _, _ in organs]) + rng.normal(0, 8, (len(organs), 3))
         reach = np.array([r for _, r, _ in organs])
@@ -102,10 +102,10 @@ class Bumps:
 
     @property
     def slope_bound(self) -> float:
-        """Upper bound of the Lipschitz constant.
+        """Upper bound of the Lipschitz constant of the sum of all bumps.
 
-        In each cell of a lattice that covers all supports every bump's slope is bounded by its largest value at the
-        distances that occur in the cell; the largest sum over the cells bounds the whole.
+        A lattice covers all bumps. In each cell of the lattice, the slope of a bump is bounded by its largest value at
+        the distances that occur in the cell. The bound is the largest sum over bumps in any cell.
         """
         cell = 28.0
         reach = self.reach_mm[:, None]
@@ -116,7 +116,7 @@ class Bumps:
         total = np.zeros(len(middles))
         for center, reach, shift in zip(self.center, self.reach_mm, self.shift_mm, strict=True):
             distance = np.linalg.norm(middles - center, axis=1)
-            # the slope rises up to here, then falls
+            # the slope rises up to reach / sqrt(5) and falls beyond
             steepest = np.clip(reach / np.sqrt(5), distance - corner, distance + corner)
             t = np.minimum(steepest / reach, 1)
             total += np.linalg.norm(shift) / reach * 6 * t * np.square(1 - t * t)
@@ -135,27 +135,27 @@ class Bumps:
 
 @dataclass(frozen=True)
 class FatLayer:
-    """Stretches what lies outside the muscle wall: in the body, radius r (1 = wall) is r - change * softplus(r - 1).
+    """Changes the thickness of the fat outside the muscle wall.
 
-    `change` is below 1; positive makes the patient fatter than the canonical body, negative leaner. It fades
-    out towards the neck.
+    A radius r in the patient (1 = muscle wall) becomes r - change * softplus(r - 1) in the canonical body. `change` is
+    below 1. If it is positive, the patient has more fat than the canonical body. It fades out towards the neck.
     """
 
     change: float
     softness: float = 0.05
 
     def _ellipse(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """y of the section's middle, its radius here relative to the muscle wall, and the amount of change."""
+        """Return for each point the y of the section's middle, the radius (1 = muscle wall) and the change."""
         z = points[:, 2]
         half, middle, front, back = BODY.section(z)
         inset = fat_mm(z)
         dy = points[:, 1] - middle
         depth = np.where(dy > 0, front, back) - inset
-        fade = 1 / (1 + np.exp(np.clip((z - 545) / 12, -60, 60)))  # neck and head keep their thin layer
+        fade = 1 / (1 + np.exp(np.clip((z - 545) / 12, -60, 60)))  # no change in neck and head
         return middle, np.hypot(points[:, 0] / (half - inset), dy / depth), self.change * fade
 
     def _profile(self, radius: np.ndarray, amount: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """New radius and its derivative."""
+        """Return the new radius and its derivative."""
         u = np.clip((radius - 1) / self.softness, -60, 60)
         soft = self.softness * np.where(u > 40, u, np.log1p(np.exp(np.minimum(u, 40))))
         soft += np.maximum(radius - 1 - 60 * self.softness, 0)
@@ -169,7 +169,7 @@ class FatLayer:
     def invert(self, points: np.ndarray) -> np.ndarray:
         middle, goal, amount = self._ellipse(points)
         radius = goal.copy()
-        for _ in range(60):  # Newton from the left of a convex or concave monotone function converges
+        for _ in range(60):  # Newton's method converges, as the function is monotone and convex or concave
             value, slope = self._profile(radius, amount)
             step = (goal - value) / slope
             radius += step
@@ -188,7 +188,7 @@ class FatLayer:
 
 @dataclass(frozen=True)
 class Deformation:
-    """One patient's map; see the module's text. All points (N, 3), mm."""
+    """One patient's map, see the docstring of the module. All points are (N, 3) mm."""
 
     rotation: np.ndarray  # patient axes -> body axes
     position_ras: np.ndarray  # where the body frame's origin lies in the scanner's RAS frame
@@ -205,7 +205,7 @@ class Deformation:
 
     @classmethod
     def random(cls, rng: np.random.Generator) -> Self:
-        """A random patient of the family."""
+        """Draw a random patient."""
         angles = np.deg2rad(rng.normal(0, 1, 3) * (3.0, 2.0, 3.0)).clip(-0.12, 0.12)
         size = rng.uniform(0.91, 1.11)
         return cls(
@@ -244,7 +244,7 @@ class Deformation:
 
 
 def solve_displacement(goal: np.ndarray, displacement: Bumps) -> np.ndarray:
-    """Points p (N, 3) with p + displacement(p) = goal; converges because the displacement is a contraction."""
+    """Solve p + displacement(p) = goal for points p (N, 3). It converges, as the displacement is a contraction."""
     p = goal.copy()
     moving = np.arange(len(goal))
     while len(moving):
@@ -255,7 +255,7 @@ def solve_displacement(goal: np.ndarray, displacement: Bumps) -> np.ndarray:
 
 
 def _solve_height(goal: np.ndarray, scale: float, heights: Waves) -> np.ndarray:
-    """Solve scale * z + heights(z) = goal; a contraction since the slope of `heights` is below `scale`."""
+    """Solve scale * z + heights(z) = goal. It converges because the slope of `heights` is below `scale`."""
     z = goal / scale
     for _ in range(200):
         update = (goal - heights(z)) / scale
@@ -273,9 +273,10 @@ def _rotation(angles: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Rescan:
-    """A patient's map at another time: p -> turn and shift back onto the table -> p + moves(p) -> the patient's map.
+    """The map of a patient who is scanned again, in another position.
 
-    All points (N, 3), mm.
+    `to_body` undoes the turn and the shift on the table, adds `moves` and applies the patient's map. All points are
+    (N, 3) mm.
     """
 
     patient: Deformation
@@ -286,7 +287,7 @@ class Rescan:
 
     @classmethod
     def random(cls, patient: Deformation, rng: np.random.Generator) -> Self:
-        """A random rescan of a patient."""
+        """Draw a random rescan of a patient."""
         breath = float(np.clip(rng.normal(0, _BREATH_MM), -_MOST_BREATH_MM, _MOST_BREATH_MM))
         fat = replace(patient.fat, change=float(np.clip(patient.fat.change + rng.uniform(-0.3, 0.3), -0.6, 0.65)))
         patient = replace(patient, fat=fat, thickness_scale=patient.thickness_scale * (1 - 0.002 * breath))

@@ -1,7 +1,7 @@
-"""A synthetic patient scanned two or three times, with lesions that grow, vanish, come, split and merge.
+"""A synthetic patient scanned two or more times, with lesions that appear, grow, shrink, vanish, split and merge.
 
-Between scans the patient gains or loses weight, breathes differently, lies elsewhere on the table and turned a little;
-scans differ in field of view, slices, noise and contrast phase. The history of each lesion is known.
+Between scans, the patient gains or loses weight, breathes differently and lies in another position on the table. Scans
+differ in field of view, slices, noise and contrast phase. The history of each lesion is known.
 """
 
 from collections.abc import Sequence
@@ -21,17 +21,17 @@ VISIBLE, NOT_THERE, OUTSIDE, MERGED = "visible", "not there", "outside", "merged
 
 _COVERAGE_MM = ((150.0, 565.0), (60.0, 565.0), (230.0, 565.0), (60.0, 430.0))
 _SPACINGS = ((2.0, 2.0, 3.0), (1.6, 1.6, 2.5), (1.8, 1.8, 5.0))
-_EDGE_MM = 10.0  # a lesion lies this far inside a scan, or outside
-_SMALLEST_RADIUS_MM, _LARGEST_RADIUS_MM = 3.5, 20.0  # that can be marked
+_EDGE_MM = 10.0  # least distance of a lesion from the ends of a scan
+_SMALLEST_RADIUS_MM, _LARGEST_RADIUS_MM = 3.5, 20.0  # limits of growth
 _FATES = {"same": 0.68, "vanish": 0.16, "split": 0.16}
 _SPLIT_FROM_MM = 8.0  # smaller lesions do not split
 
-_SOFT_MM = 0.8  # over which a lesion passes into its organ
-_LOBES = 0.12  # of the radius
+_SOFT_MM = 0.8  # width of the soft border of a lesion
+_LOBES = 0.12  # height of the lobes, as a share of the radius
 _TEXTURE_HU = 7.0
-_FINE_MM = 1.5  # a voxel averages points this far apart
+_FINE_MM = 1.5  # distance of the points that are averaged in a voxel
 
-# Kind: labels that it lies in, its odds, radii in mm, CT number by contrast phase.
+# Kind: labels in which the lesion lies, probability, least and largest radius in mm, CT number by contrast phase.
 _BONES = ("vertebrae_", "sacrum", "hip_")
 _MUSCLES = ("muscle", "autochthon_", "iliopsoas_", "gluteal_muscles_")
 KINDS: dict[str, tuple[tuple[str, ...], float, tuple[float, float], tuple[float, float, float, float]]] = {
@@ -48,8 +48,10 @@ KINDS: dict[str, tuple[tuple[str, ...], float, tuple[float, float], tuple[float,
 
 @dataclass(frozen=True)
 class Shape:
-    """axes: rows, orthonormal; stretch: relative length of the half axes, the longest 1. waves: (3, 4) directions and
-    phases of the lobes. texture: seed.
+    """The shape of a lesion: an ellipsoid with lobes.
+
+    axes: (3, 3), orthonormal rows. stretch: relative lengths of the half axes; the longest is 1. waves: (3, 4),
+    direction (3) and phase of three waves that make the lobes. texture: seed of the texture.
     """
 
     axes: np.ndarray
@@ -65,7 +67,7 @@ class Shape:
         return cls(axes, stretch, waves, int(rng.integers(2**31)))
 
     def outside_mm(self, offset: np.ndarray, radius_mm: float) -> np.ndarray:
-        """About how far points at offsets (..., 3) mm from the middle lie outside; negative inside."""
+        """Return the approximate distance, mm, of offsets (..., 3) mm from the surface; negative inside."""
         scaled = offset @ self.axes.T / (radius_mm * np.array(self.stretch))
         away = np.linalg.norm(scaled, axis=-1)
         direction = scaled / np.maximum(away, 1e-6)[..., None]
@@ -76,7 +78,7 @@ class Shape:
 def draw_lesion(
     voxels: np.ndarray, grid: Grid, kind: str, phase: str, blobs: Sequence[tuple[np.ndarray, float]], shape: Shape
 ) -> None:
-    """Draw one lesion into voxels (k, j, i), float HU: the union of blobs, each (RAS mm of its middle, radius mm)."""
+    """Draw one lesion into voxels (k, j, i), float HU: the union of its blobs, each (middle RAS mm, radius mm)."""
     middles = np.array([middle for middle, _ in blobs])
     reach = max(radius for _, radius in blobs) * (1 + _LOBES) + 4 * _SOFT_MM
     to_ijk = np.linalg.inv(grid.ijk_to_ras)
@@ -96,7 +98,7 @@ def draw_lesion(
 def _share(
     grid: Grid, low: np.ndarray, high: np.ndarray, blobs: Sequence[tuple[np.ndarray, float]], shape: Shape
 ) -> np.ndarray:
-    """(k, j, i) share of each voxel of a box that is lesion: large voxels average their contents."""
+    """Compute the share of the lesion in each voxel (k, j, i) of a box; large voxels are averages over many points."""
     counts = [max(round(spacing / _FINE_MM), 1) for spacing in grid.spacing]
     steps = [(np.arange(count) + 0.5) / count - 0.5 for count in counts]
     total = np.zeros((high - low)[::-1])
@@ -111,8 +113,10 @@ def _share(
 
 @dataclass(frozen=True)
 class LesionState:
-    """A lesion in one study. point_ras: its place, also where it is not visible, RAS mm. radius_mm: half its
-    longest diameter, 0 where it is not there. into: the lesion that it has merged with.
+    """A lesion in one study.
+
+    state: one of VISIBLE, NOT_THERE, OUTSIDE, MERGED. point_ras: place of the lesion, RAS mm, known in every state.
+    radius_mm: half the longest diameter; 0 if not visible. into: id of the lesion with which this lesion has merged.
     """
 
     state: str
@@ -123,7 +127,7 @@ class LesionState:
 
 @dataclass(frozen=True)
 class LesionHistory:
-    """A lesion in every study, in order. split_from: the lesion that it was part of."""
+    """A lesion in all studies. states: one per study, in order. split_from: id of the lesion of which it was a part."""
 
     id: str
     kind: str
@@ -133,20 +137,20 @@ class LesionHistory:
 
 @dataclass(frozen=True, eq=False)
 class PhantomFollowUp:
-    """volumes: in order of time. lesions: each visible in at least one of them."""
+    """Scans (`volumes`) in order of time, lesions visible in at least one, and the patient's map of each (`days`)."""
 
     volumes: tuple[Volume, ...] = field(repr=False)
     lesions: tuple[LesionHistory, ...]
     days: tuple[Deformation | Rescan, ...] = field(repr=False)
 
     def to_study(self, points_ras: np.ndarray, source: int, target: int) -> np.ndarray:
-        """Where the anatomy at points (N, 3) of one study lies in another: (N, 3) RAS mm, exact."""
+        """Map points (N, 3) RAS mm of study `source` to the same anatomy in study `target`: (N, 3) RAS mm, exact."""
         return self.days[target].from_body(self.days[source].to_body(points_ras))
 
 
 @dataclass(frozen=True)
 class _Lesion:
-    """A lesion in one study. place: body frame mm. blobs: (middle in body frame mm, radius mm); () without a lesion."""
+    """A lesion in one study. place: body mm. blobs: (middle in body mm, radius in mm); () if there is no lesion."""
 
     id: str
     kind: str
@@ -155,7 +159,7 @@ class _Lesion:
     blobs: tuple[tuple[np.ndarray, float], ...] = ()
     split_from: str = ""
     into: str = ""
-    is_final: bool = False  # after it vanished, split or merged, a lesion only grows or stays away
+    is_final: bool = False  # a lesion that vanished, split or merged does not do so again
 
     @property
     def radius(self) -> float:
@@ -164,9 +168,9 @@ class _Lesion:
 
 
 def make_follow_up(seed: int, studies: int = 2) -> PhantomFollowUp:
-    """One synthetic patient, scanned several times. Equal arguments give equal scans.
+    """Make one synthetic patient and scan the patient several times. Equal arguments give equal scans.
 
-    seed: 0 or more; the patient is that of `make_phantom(seed)`. studies: 2 or more.
+    seed: 0 or more; the patient is the same as in `make_phantom(seed)`. studies: number of scans, 2 or more.
     """
     shape_rng, phase_rng, hu_rng, image_rng = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(4))
     texture = image_rng.bit_generator.state
@@ -201,7 +205,7 @@ def make_follow_up(seed: int, studies: int = 2) -> PhantomFollowUp:
 def _choose_coverage(
     number: int, days: Sequence[Deformation | Rescan], course: list[list[_Lesion]], rng: np.random.Generator
 ) -> tuple[float, float]:
-    """Heights of the body that a scan shows; no lesion lies at its edge."""
+    """Choose the range of body heights that a scan shows, so that no lesion lies at an end of the scan."""
     places = np.array([lesion.place for lesions in course for lesion in lesions])
     heights = days[number].from_body(places)[:, 2]
     odds = (0.55, 0.15, 0.15, 0.15)
@@ -216,13 +220,13 @@ def _choose_coverage(
 
 
 def _draw_course(studies: int, rng: np.random.Generator) -> list[list[_Lesion]]:
-    """The lesions of each study; every list has every lesion, with blobs where it is visible."""
+    """Draw the lesions of each study. Every list holds all lesions; a lesion that is not there has no blobs."""
     present: list[_Lesion] = []
     for _ in range(int(rng.integers(5, 10))):
         _add_lesion(present, rng, near=present[-1] if present and rng.uniform() < 0.25 else None)
     pairs = {}
     if rng.uniform() < 0.6 and _add_lesion(present, rng) and _add_lesion(present, rng, present[-1], gap=(1.2, 1.4)):
-        pairs = {present[-2].id: present[-1].id}  # they touch, and merge later
+        pairs = {present[-2].id: present[-1].id}  # the two lesions are close, and merge in the second study
     course = [present]
     for number in range(1, studies):
         later = _next(course[-1], rng, pairs if number == 1 else {})
@@ -284,7 +288,7 @@ def _split(lesion: _Lesion, other_id: str, rng: np.random.Generator) -> tuple[_L
 
 
 def _merged(lesion: _Lesion, other: _Lesion) -> _Lesion:
-    """Both grown until they overlap well."""
+    """Merge two lesions: both grow until they overlap clearly."""
     gap = float(np.linalg.norm(lesion.place - other.place))
     factor = 1.25 * gap / (lesion.radius + other.radius)
     blobs = tuple((each.place, each.radius * factor) for each in (lesion, other))
@@ -297,7 +301,11 @@ def _add_lesion(
     near: _Lesion | None = None,
     gap: tuple[float, float] | None = None,
 ) -> bool:
-    """Add one lesion at a free place, `near` another of its kind; gap: least and most distance in sums of radii."""
+    """Add one lesion at a free place; returns whether there was a free place.
+
+    near: a lesion of the same kind, close to the new lesion; None: any place. gap: least and largest distance from
+    `near`, as a multiple of the sum of both radii; None: 20 to 45 mm.
+    """
     kinds = list(KINDS)
     odds = np.array([share for _, share, *_ in KINDS.values()])
     for _ in range(300):
@@ -313,7 +321,7 @@ def _add_lesion(
         if not _fits(place, 0.6 * radius, labels):
             continue
         others = [each for each in present if each.blobs and not (gap and each is near)]
-        # lesions may grow, and two that touch are one
+        # keep a distance, because lesions may grow, and lesions that touch look like one
         if all(np.linalg.norm(place - each.place) > 1.7 * (radius + each.radius) for each in others):
             number = sum(not each.split_from for each in present) + 1
             present.append(_Lesion(f"{number}", kind, Shape.random(rng), place, ((place, radius),)))
@@ -337,7 +345,7 @@ def _fits(place: np.ndarray, margin_mm: float, labels: tuple[str, ...]) -> bool:
 
 
 def _is_in(points_body: np.ndarray, labels: tuple[str, ...]) -> np.ndarray:
-    """Which points (N, 3) of the body frame lie in structures whose labels begin so."""
+    """Return (N,) bool: whether each point (N, 3), body mm, lies in a structure whose name begins with a label."""
     anatomy = canonical_anatomy()
     numbers = [number for name, number in LABEL_ID.items() if name.startswith(labels)]
     return np.isin(anatomy.nearest(anatomy.label, anatomy.index(points_body)), numbers)

@@ -1,8 +1,8 @@
-"""The canonical body frame: heights of standard levels, the curve of the spine, and the outlines.
+"""The canonical body frame: body heights of vertebrae, the curve of the spine, and the outlines.
 
-Axes in mm: +x to the patient's right, +y anterior, +z superior. x = 0 is the mid-sagittal plane, y = 0 runs about
-through the middle of the vertebral bodies, z = 0 through the centres of the femoral heads. The heights are those of an
-average adult: the mean of many scans after a scale and a shift per scan.
+Axes in mm: +x to the patient's right, +y anterior, +z superior. x = 0 is the mid-sagittal plane. y = 0 is near the
+middle of the vertebral bodies. z = 0 is at the centres of the femoral heads. The heights are those of an average adult:
+means over many scans, after a scale and a shift per scan.
 """
 
 from types import MappingProxyType
@@ -12,7 +12,7 @@ import numpy as np
 from .solids import Loft, Spline
 from .tissues import VERTEBRAE
 
-LOW, HIGH = (-232.0, -148.0, -130.0), (232.0, 172.0, 836.0)  # the drawn region
+LOW, HIGH = (-232.0, -148.0, -130.0), (232.0, 172.0, 836.0)  # corners of the drawn region, body mm
 
 # Height of the centre of each vertebral body, from C1 down to L5.
 _HEIGHTS = (
@@ -28,7 +28,7 @@ spine_y = Spline(
     (-60, -58, -36, -8, 7, 14, 13, 6, -3, -11, -24, -32, -34, -28, -15, 3, 15, 20, 22),
 )
 
-# z, half width, front, back of the skin of trunk and neck.
+# Skin of trunk and neck: z, half width, y of the front, y of the back, mm.
 BODY = Loft(
     (
         (-130, 176, 98, -104), (-60, 178, 104, -108), (0, 182, 110, -112), (50, 181, 118, -112),
@@ -56,14 +56,14 @@ fat_mm = Spline((-130, 0, 80, 150, 257, 378, 469, 520, 555, 590), (20, 24, 23, 1
 
 
 def spine_axes(z: float) -> np.ndarray:
-    """Orthonormal rows of a vertebra's frame at height z: right, anterior, up along the spine."""
+    """Return the axes of a vertebra at height z as orthonormal rows: right, anterior, up along the spine."""
     slope = float(spine_y(z + 4) - spine_y(z - 4)) / 8
     up = np.array([0, slope, 1]) / np.hypot(slope, 1)
     return np.array([[1.0, 0, 0], [0, up[2], -up[1]], up])
 
 
 def diaphragm_z(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Height of the diaphragm at (x, y), mm: the highest of right dome, left dome and central tendon."""
+    """Return the height of the diaphragm at (x, y), mm: the highest of right dome, left dome and central tendon."""
     right = 383 - 98 * np.square(np.square((x - 72) / 80) + np.square((y - 14) / 98))
     left = 372 - 98 * np.square(np.square((x + 76) / 76) + np.square((y - 10) / 96))
     middle = 360 - 80 * np.square(np.square((x + 10) / 75) + np.square((y - 55) / 70))

@@ -7,13 +7,13 @@ from .solids import SIDES, Canvas, Ellipsoid, Piece, curve, mirrored, sheet
 CRANIUM = np.array([0.0, 36.0, 736.0])
 CRANIUM_RADII = (73.0, 93.0, 83.0)
 _SKULL_MM = 6.5
-EYE = np.array([32.0, 104.0, 700.0])  # right
+EYE = np.array([32.0, 104.0, 700.0])  # the right eye
 CHIN = np.array([0.0, 113.0, 615.0])
 BRAINSTEM = np.array([0.0, 24.0, 665.0])
 
 
 def draw_head(canvas: Canvas) -> None:
-    """Skull, brain, face, airway, jaw and the organs of the neck."""
+    """Draw skull, brain, face, airway, jaw and the organs of the neck."""
     _draw_face(canvas)
     _draw_skull(canvas)
     _draw_brain(canvas)
@@ -23,7 +23,7 @@ def draw_head(canvas: Canvas) -> None:
 
 
 def _cut_below(solid: Ellipsoid, slope: float, height: float) -> Piece:
-    """The part of a solid above the sloping plane z = height + slope * (y - 36)."""
+    """Return the part of a solid above the sloping plane z = height + slope * (y - 36)."""
     return Piece(solid.low, solid.high, lambda x, y, z: solid.inside(x, y, z) & (z > height + slope * (y - 36)))
 
 

@@ -1,4 +1,4 @@
-"""One synthetic patient, a scan of it, and the views used for measurements."""
+"""One synthetic patient, a scan of the patient, and the views used for measurements."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ _MARGIN_MM = (12.0, 12.0, 40.0)  # air at the sides, in front, and behind (room 
 
 
 def _sided(name: str, right: ArrayLike, label: str) -> dict[str, tuple[ArrayLike, str]]:
-    """The same point on both sides; `{}` in the label becomes the side."""
+    """Return a named point on the left and on the right; `{}` in the label is replaced by the side."""
     sides = (("left", (-1, 1, 1)), ("right", (1, 1, 1)))
     return {f"{name}_{side}": (np.multiply(right, flip), label.format(side)) for side, flip in sides}
 
@@ -75,7 +75,7 @@ class Phantom:
     """A synthetic CT with its exact truth.
 
     volume: int16 HU. labels: (k, j, i) uint8, on the volume's grid. label_names: number -> TotalSegmentator-like name.
-    points_ras: name -> (3,) RAS mm of the named points that lie inside the volume. deformation: the patient's map.
+    points_ras: name -> (3,) RAS mm; only points inside the volume. deformation: map from RAS mm to the canonical body.
     """
 
     volume: Volume
@@ -85,7 +85,7 @@ class Phantom:
     deformation: Deformation = field(repr=False)
 
     def to_body(self, points_ras: np.ndarray) -> np.ndarray:
-        """Patient RAS (N, 3) -> canonical body frame (N, 3), mm. Defined everywhere, inside the body and out."""
+        """Patient RAS (N, 3) -> canonical body frame (N, 3), mm. Defined everywhere, also outside the body."""
         return self.deformation.to_body(points_ras)
 
     def from_body(self, points_body: np.ndarray) -> np.ndarray:
@@ -94,7 +94,7 @@ class Phantom:
 
 
 def map_points(a: Phantom, b: Phantom, points_ras: np.ndarray) -> np.ndarray:
-    """Where the anatomy at `points_ras` (N, 3) of patient `a` lies in patient `b`: (N, 3) RAS mm, exact."""
+    """Map points (N, 3) RAS mm of patient `a` to the same anatomy in patient `b`: (N, 3) RAS mm, exact."""
     return b.from_body(a.to_body(points_ras))
 
 
@@ -108,17 +108,17 @@ def make_phantom(
 ) -> Phantom:
     """Make one synthetic patient and scan it.
 
-    The seed alone decides the patient: the same seed with another spacing, coverage or phase is the same person in the
-    same position on the table.
+    The seed alone decides the patient. The same seed with another spacing, coverage or phase gives the same person in
+    the same position on the table.
 
     Args:
         seed: which patient, 0 or more.
         spacing: voxel size in x, y, z, mm.
-        coverage_mm: lowest and highest body height shown (mm above the femoral heads: kidneys 257, carina 469); None
-            shows thighs to vertex.
+        coverage_mm: lowest and highest body height shown (mm above the femoral heads: kidneys 257, carina 469). None:
+            from the thighs to the vertex.
         noise_hu: standard deviation of the image noise.
-        table: draw the couch.
-        contrast: "native", "arterial", "portal" or "delayed"; None: by the seed.
+        table: whether to draw the couch.
+        contrast: "native", "arterial", "portal" or "delayed"; None: chosen by the seed.
 
     Returns:
         The scan with labels, named points and the map to the canonical body. Equal arguments give equal scans.
@@ -142,7 +142,7 @@ def make_phantom(
 def _check(
     spacing: tuple[float, float, float], coverage_mm: tuple[float, float] | None, contrast: str | None
 ) -> tuple[float, float]:
-    """The lowest and the highest body height shown, mm. Raises VolumeError for arguments out of range."""
+    """Return the lowest and the highest body height shown, mm. Raises VolumeError if an argument is out of range."""
     if len(spacing) != 3 or not all(0.2 <= s <= 20 for s in spacing):
         raise VolumeError(f"phantom: spacing {spacing} is not usable; give three sizes between 0.2 and 20 mm.")
     low, high = BODY_RANGE_MM if coverage_mm is None else coverage_mm
@@ -157,7 +157,7 @@ def _check(
 
 
 def grid_about(deformation: Deformation | Rescan, spacing: tuple[float, float, float], low: float, high: float) -> Grid:
-    """Voxels about the part of the body between two body heights."""
+    """Make the grid of a scan that shows the body between the body heights `low` and `high`, mm."""
     bottom, top = deformation.from_body(np.array([[0, 0, low], [0, 0, high]]))[:, 2]
     outline = deformation.from_body(_body_points(low, high))
     left, right = outline[:, 0].min() - _MARGIN_MM[0], outline[:, 0].max() + _MARGIN_MM[0]
@@ -169,7 +169,7 @@ def grid_about(deformation: Deformation | Rescan, spacing: tuple[float, float, f
 
 
 def _body_points(low: float, high: float, every: int = 7) -> np.ndarray:
-    """Points (N, 3) spread through the canonical body between two heights, its surface included closely."""
+    """Return points (N, 3), body mm, in the canonical body between two heights, and densely on its surface."""
     anatomy = canonical_anatomy()
     k0, k1 = (int(np.clip((z - anatomy.low[2]) / anatomy.step, 0, len(anatomy.label) - 1)) for z in (low, high))
     rows = np.unique(np.append(np.arange(k0, k1, every), k1))
@@ -184,5 +184,5 @@ _SPACING_MM = (2.0, 2.0, 3.0)
 
 
 def phantom_views(seed: int) -> dict[str, Phantom]:
-    """A synthetic patient in each of VIEWS."""
+    """Make the scan of a synthetic patient for each of VIEWS."""
     return {view: make_phantom(seed, spacing=_SPACING_MM, coverage_mm=heights) for view, heights in VIEWS.items()}

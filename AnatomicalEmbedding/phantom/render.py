@@ -1,4 +1,4 @@
-"""Voxels of one patient: the canonical body looked up through the patient's map, with CT numbers, noise and a table."""
+"""Make the voxels of a scan: read the canonical body through the patient's map; add CT numbers, noise and a table."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from .anatomy import Anatomy, canonical_anatomy
 from .tissues import TEXTURE_HU
 
 _AIR_HU = -1000.0
-_LATTICE_MM = 8.0  # the map is exact here and linear in between; its curvature keeps the error below 0.3 mm
-_SLAB = 24  # slices handled at a time, bounds the memory
+_LATTICE_MM = 8.0  # the map is exact at nodes of this distance and linear between; the error is below 0.3 mm
+_SLAB = 24  # slices processed together; limits the memory
 TEXTURE_SIZE = 96
 
 ToBody = Callable[[np.ndarray], np.ndarray]  # patient RAS (N, 3) -> canonical body frame (N, 3), mm
@@ -21,7 +21,7 @@ ToBody = Callable[[np.ndarray], np.ndarray]  # patient RAS (N, 3) -> canonical b
 
 @dataclass(frozen=True)
 class Grid:
-    """Axis-aligned voxels as CT scanners store them: i to the patient's left, j to the back, k to the head."""
+    """The grid of a scan, as CT scanners store it: i runs to the patient's left, j to the back, k to the head."""
 
     first_ras: np.ndarray  # centre of voxel (0, 0, 0)
     spacing: tuple[float, float, float]
@@ -39,15 +39,15 @@ def render(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw one scan: voxels int16 (k, j, i) in HU and labels uint8 (k, j, i).
 
-    hu: CT number of each tissue. noise_hu: standard deviation of the noise. table: draw the couch. rng: of the place of
-    the texture and of the noise.
+    hu: CT number of each tissue. noise_hu: standard deviation of the noise. table: whether to draw the couch.
+    rng: random numbers for the texture and the noise.
     """
     anatomy = canonical_anatomy()
     body_index = BodyIndex(to_body, grid, anatomy)
     source, first_k = _hounsfield(anatomy, hu, body_index.coarse[..., 2], rng)
     voxels = np.empty(grid.shape, np.float32)
     labels = np.empty(grid.shape, np.uint8)
-    sub = max(round(grid.spacing[2] / 2.5), 1)  # thick slices average what they contain
+    sub = max(round(grid.spacing[2] / 2.5), 1)  # thick slices are averages of thin slices
     for k in range(0, grid.shape[0], _SLAB):
         rows = np.arange(k, min(k + _SLAB, grid.shape[0]), dtype=float)
         voxels[k : k + _SLAB] = 0
@@ -63,7 +63,7 @@ def render(
 
 
 class BodyIndex:
-    """Continuous indices into the canonical volume for the voxels of a grid, interpolated from a coarse lattice."""
+    """Computes, for the voxels of a grid, continuous indices into the canonical volume, from a coarse lattice."""
 
     def __init__(self, to_body: ToBody, grid: Grid, anatomy: Anatomy) -> None:
         self._lattice = [
@@ -79,14 +79,14 @@ class BodyIndex:
         self._down = _hat_weights(np.arange(nj), self._lattice[1])
 
     def at(self, rows: np.ndarray) -> np.ndarray:
-        """(len(rows), nj, ni, 3) float32 indices i, j, k for slices at the (fractional) rows."""
+        """Return float32 indices (i, j, k) for the slices `rows`, which may be fractions: (len(rows), nj, ni, 3)."""
         planes = np.tensordot(_hat_weights(rows, self._lattice[2]), self.coarse, axes=(1, 0))
         lines = np.matmul(self._down, planes.transpose(0, 3, 1, 2))  # (rows, 3, nj, I)
         return np.matmul(lines, self._across.T).transpose(0, 2, 3, 1)
 
 
 def _hat_weights(at: np.ndarray, knots: np.ndarray) -> np.ndarray:
-    """(len(at), len(knots)) weights of linear interpolation between evenly spaced knots."""
+    """Return the weights of linear interpolation at `at` between evenly spaced knots: (len(at), len(knots))."""
     position = (at - knots[0]) / (knots[1] - knots[0])
     return np.maximum(1 - np.abs(position[:, None] - np.arange(len(knots))), 0).astype(np.float32)
 
@@ -94,7 +94,7 @@ def _hat_weights(at: np.ndarray, knots: np.ndarray) -> np.ndarray:
 def _hounsfield(
     anatomy: Anatomy, hu: np.ndarray, heights: np.ndarray, rng: np.random.Generator
 ) -> tuple[torch.Tensor, int]:
-    """CT numbers above air of the canonical body about indices k, with partial volume; and the first slice."""
+    """Compute blurred CT numbers minus that of air of the canonical slices near `heights`, and their first index."""
     first = int(np.clip(np.floor(heights.min()) - 2, 0, anatomy.tissue.shape[0] - 2))
     last = int(np.clip(np.ceil(heights.max()) + 3, first + 2, anatomy.tissue.shape[0]))
     tissue = anatomy.tissue[first:last]
@@ -107,7 +107,7 @@ def _hounsfield(
 
 
 def soften(volume: torch.Tensor, axis: int) -> torch.Tensor:
-    """Binomial filter (1, 2, 1) / 4 along one axis of (1, 1, k, j, i), edges repeated."""
+    """Filter (1, 1, k, j, i) along one axis with (1, 2, 1) / 4; the outermost layers are repeated."""
     dim = axis + 2
     n = volume.shape[dim]
     out = volume * 0.5
@@ -119,14 +119,14 @@ def soften(volume: torch.Tensor, axis: int) -> torch.Tensor:
 
 
 def texture(tissue: np.ndarray, starts: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Texture, HU, of tissues (k, j, i); starts: (3,) where in the periodic field the first voxel lies."""
+    """Return the texture, HU, of tissues (k, j, i). starts: (3,) index of the first voxel in the periodic field."""
     k, j, i = ((np.arange(n) + start) % TEXTURE_SIZE for n, start in zip(tissue.shape, starts, strict=True))
     return TEXTURE_HU[tissue] * _texture_tile()[k][:, j][:, :, i]
 
 
 @lru_cache(maxsize=1)
 def _texture_tile() -> np.ndarray:
-    """A periodic random field of unit variance, fine and coarse grain mixed."""
+    """Make a periodic random field of unit variance, a mixture of fine and coarse grain."""
     rng = np.random.default_rng(77)
     noise = np.fft.rfftn(rng.standard_normal((TEXTURE_SIZE,) * 3))
     f = np.fft.fftfreq(TEXTURE_SIZE)
@@ -140,7 +140,7 @@ def _texture_tile() -> np.ndarray:
 
 
 def _linear(source: torch.Tensor, index: np.ndarray, first_k: int) -> np.ndarray:
-    """Trilinear lookup, air outside; index (k, j, i, 3) counts in voxels of the canonical volume."""
+    """Interpolate `source` linearly at `index` (k, j, i, 3), in voxels of the canonical volume; air outside."""
     size = np.array(source.shape[:1:-1], np.float32)
     shifted = (index - np.array([0, 0, first_k], np.float32)) * (2 / (size - 1)) - 1
     where = torch.from_numpy(shifted.astype(np.float32))[None]
@@ -149,7 +149,7 @@ def _linear(source: torch.Tensor, index: np.ndarray, first_k: int) -> np.ndarray
 
 
 def draw_table(voxels: np.ndarray, labels: np.ndarray, grid: Grid) -> None:
-    """A curved couch: a thin shell filled with foam, touching the lowest point of the back."""
+    """Draw a curved couch, a thin shell filled with foam, that touches the lowest point of the back."""
     nj, ni = labels.shape[1:]
     covered = labels.max(axis=0) > 0
     if not covered.any():
@@ -157,7 +157,7 @@ def draw_table(voxels: np.ndarray, labels: np.ndarray, grid: Grid) -> None:
     deepest = nj - 1 - covered[::-1].argmax(axis=0)  # last covered row of each column
     columns = np.nonzero(covered.any(axis=0))[0]
     across = (np.arange(ni) - columns.mean()) * grid.spacing[0]
-    rise = np.square(across) / 900.0  # mm the couch comes up towards the sides
+    rise = np.square(across) / 900.0  # mm by which the couch rises towards the sides
     top = (deepest[columns] * grid.spacing[1] + rise[columns]).max() + 3.0
     depth = np.arange(nj)[:, None] * grid.spacing[1] - (top - rise)
     wide = np.abs(across) < 215
@@ -169,9 +169,9 @@ def draw_table(voxels: np.ndarray, labels: np.ndarray, grid: Grid) -> None:
 
 
 def add_noise(voxels: np.ndarray, noise_hu: float, rng: np.random.Generator) -> None:
-    """Add normal noise of the given standard deviation, correlated over neighbouring pixels of a slice."""
+    """Add normal noise of standard deviation `noise_hu`; neighbouring pixels of a slice are correlated."""
     for k in range(0, len(voxels), _SLAB):
         slab = voxels[k : k + _SLAB]
         noise = torch.from_numpy(rng.standard_normal(slab.shape, dtype=np.float32))[None, None]
         soft = soften(soften(noise, 1), 2)[0, 0].numpy()
-        slab += soft * np.float32(noise_hu / 0.375)  # 0.375 = variance kept per pass squared root over two passes
+        slab += soft * np.float32(noise_hu / 0.375)  # 0.375: standard deviation after the two passes

@@ -16,14 +16,14 @@ PROMONTORY = np.array([0.0, 3.0, 101.0])
 XIPHOID = np.array([0.0, 108.0, 352.0])
 STERNAL_NOTCH = np.array([0.0, 64.0, 514.0])
 
-# Ribs 1-12: how far around the chest they reach (0 back to 1 sternum), how much they fall (mm) over that way.
+# Ribs 1-12: how far they reach around the chest (0: spine, 1: sternum), and how far they descend over that way (mm).
 _RIB_END = (0.93, 0.95, 0.95, 0.95, 0.94, 0.92, 0.90, 0.84, 0.77, 0.68, 0.46, 0.30)
 _RIB_FALL = (30, 52, 68, 82, 96, 106, 112, 108, 100, 88, 58, 40)
-_BONY = 0.76  # cartilage further round than this
+_BONY = 0.76  # beyond this part of the way, a rib is cartilage
 
 
 def draw_skeleton(canvas: Canvas) -> None:
-    """Spine, thorax, shoulders and pelvis."""
+    """Draw spine, thorax, shoulders and pelvis."""
     _draw_spine(canvas)
     _draw_thorax(canvas)
     for name, flip in SIDES:
@@ -33,7 +33,7 @@ def draw_skeleton(canvas: Canvas) -> None:
 
 
 def vertebra_radii(name: str) -> tuple[float, float]:
-    """Half width and half depth of a vertebral body, mm."""
+    """Return half width and half depth of a vertebral body, mm."""
     z = VERTEBRA_Z[name]
     knots = (118, 187, 254, 339, 433, 512, 547, 652)
     half_widths, half_depths = (25, 24, 21, 17, 15, 15, 14, 11), (18, 17.5, 16, 15, 13.5, 10.5, 9.5, 8)
@@ -41,7 +41,7 @@ def vertebra_radii(name: str) -> tuple[float, float]:
 
 
 def _frame_point(name: str, right: float, ahead: float, up: float) -> np.ndarray:
-    """A point given in a vertebra's own frame (mm), in the body frame."""
+    """Convert a point from a vertebra's own frame (mm to the right, ahead, up) to the body frame, mm."""
     z = VERTEBRA_Z[name]
     return np.array([0, float(spine_y(z)), z]) + np.array([right, ahead, up]) @ spine_axes(z)
 
@@ -118,10 +118,10 @@ def _draw_sacrum(canvas: Canvas) -> None:
 
 
 def rib_point(number: int, way: float, side: int, outward: float = 4.5) -> np.ndarray:
-    """A point of a rib's middle line; `way` runs from 0 at the spine to 1 at the sternum."""
+    """Return a point on a rib's middle line. way: 0 at the spine to 1 at the sternum."""
     start = VERTEBRA_Z[f"T{number}"] + 7
     z = start + 6 * np.sin(np.pi * min(way * 4, 1)) * (way < 0.25) - _RIB_FALL[number - 1] * way**1.25
-    if way > _BONY and number <= 10:  # cartilage rises again to the sternum
+    if way > _BONY and number <= 10:  # the cartilage rises to the sternum
         z += (way - _BONY) * (130 if number > 5 else 50 if number > 2 else 0)
     half, middle, front, back = (float(v) for v in CAVITY.section(np.array(z)))
     angle = np.pi * (0.075 + 0.90 * way)

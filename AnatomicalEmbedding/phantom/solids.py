@@ -1,4 +1,4 @@
-"""Analytic solids and the canvas they are drawn on (canonical body frame, mm)."""
+"""Analytic solids, and the canvas on which they are drawn. All coordinates are mm in the canonical body frame."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -9,12 +9,12 @@ from numpy.typing import ArrayLike
 
 from .tissues import LABEL_ID, TISSUE_ID
 
-_BATCH = 120_000  # grid points handled at a time when tubes are drawn
+_BATCH = 120_000  # grid points processed together when tubes are drawn
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A region in a box: `inside(x, y, z)` takes broadcastable mm coordinates and returns a boolean array."""
+    """A region in the box from `low` to `high`. inside(x, y, z): takes mm (broadcastable), returns a bool array."""
 
     low: np.ndarray
     high: np.ndarray
@@ -23,7 +23,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Ellipsoid:
-    """An ellipsoid; `axes` holds the directions (rows, orthonormal) of the three radii."""
+    """An ellipsoid. axes: (3, 3), the directions of the three radii as orthonormal rows."""
 
     center: ArrayLike
     radii: ArrayLike
@@ -55,10 +55,9 @@ class Ellipsoid:
 
 @dataclass(frozen=True)
 class Tube:
-    """A chain of capsules along a polyline (n, 3), with radii (n,).
+    """A chain of capsules along the polyline `points` (n, 3), with `radii` (n,).
 
-    `squash` divides the distance along x, y, z before it is compared with the radius: (3, 1, 1) makes the tube three
-    times as wide in x.
+    squash: widens the tube along x, y and z; (3, 1, 1) makes it three times as wide in x.
     """
 
     points: np.ndarray
@@ -70,7 +69,7 @@ class Tube:
 
 
 class Spline:
-    """C1 cubic Hermite interpolation of values (n,) or (n, columns), constant beyond the ends.
+    """C1 cubic Hermite interpolation of values (n,) or (n, columns). Beyond the ends it is constant.
 
     flat: whether the slope is zero at the ends.
     """
@@ -95,10 +94,10 @@ class Spline:
 
 
 class Loft:
-    """A stack of rounded cross-sections given by a table over height.
+    """A stack of rounded cross-sections, given by a table over height.
 
-    Columns of `table`: z, half width (x), front (y), back (y). Cross-sections are two half-ellipses that meet 0.45 of
-    the way from back to front, squared off by `squareness` in [0, 1).
+    Columns of `table`: z, half width (x), front (y), back (y). A cross-section is made of two half-ellipses that meet
+    at 0.45 of the way from back to front. squareness: 0 to below 1, makes the cross-section more rectangular.
     """
 
     def __init__(self, table: ArrayLike, squareness: float) -> None:
@@ -107,13 +106,13 @@ class Loft:
         self._profile = Spline(self.table[:, 0], self.table[:, 1:])
 
     def section(self, z: np.ndarray | float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Half width, y of the widest level, front and back half depth at the heights `z` (mm)."""
+        """Return half width, y of the widest level, and depth to the front and to the back from there, at heights z."""
         half, front, back = np.moveaxis(self._profile(z), -1, 0)
         center = back + 0.45 * (front - back)
         return half, center, front - center, center - back
 
     def inside(self, x: np.ndarray, y: np.ndarray, z: np.ndarray, inset: np.ndarray | float = 0.0) -> np.ndarray:
-        """Which points lie in the solid shrunk by `inset` mm; x (1, 1, ni), y (1, nj, 1), z (nk, 1, 1)."""
+        """Return whether points lie in the solid shrunk by `inset` mm. x (1, 1, ni), y (1, nj, 1), z (nk, 1, 1)."""
         half, center, front, back = (v.astype(np.float32) for v in self.section(z))
         inset = np.asarray(inset, np.float32)
         dy = y - center
@@ -140,7 +139,7 @@ def curve(
     step: float | None = None,
     squash: tuple[float, float, float] = (1.0, 1.0, 1.0),
 ) -> Tube:
-    """A tube along a smooth curve through `points`, in capsules of `step` mm (None: as fine as the radius asks for)."""
+    """Make a tube along a smooth curve through `points`. step: length of its capsules, mm; None: set by the radius."""
     if step is None:
         step = max(5.0, 0.6 * float(np.median(np.asarray(radii, float))))
     knots = np.asarray(points, float)
@@ -152,7 +151,7 @@ def curve(
 
 
 def sheet(first: ArrayLike, second: ArrayLike, radius: float) -> list[Tube]:
-    """A curved plate of thickness 2 `radius` spanned between two curves (given by equally many points)."""
+    """Make a curved plate of thickness 2 * radius between two curves, which are given by equally many points."""
     a, b = np.asarray(first, float), np.asarray(second, float)
     span = np.linalg.norm(a - b, axis=1).max()
     count = max(int(np.ceil(span / (radius * 1.2))), 1)
@@ -160,7 +159,7 @@ def sheet(first: ArrayLike, second: ArrayLike, radius: float) -> list[Tube]:
 
 
 def axes_along(direction: ArrayLike, roll: float = 0.0) -> np.ndarray:
-    """Orthonormal rows whose third points along `direction`; the first is as close to +x as it can be."""
+    """Return orthonormal rows: the third points along `direction`, the first as near to +x as possible if roll is 0."""
     third = np.asarray(direction, float) / np.linalg.norm(direction)
     reference = np.array([1.0, 0, 0]) if abs(third[0]) < 0.9 else np.array([0, 1.0, 0])
     first = reference - third * (third @ reference)
@@ -171,7 +170,7 @@ def axes_along(direction: ArrayLike, roll: float = 0.0) -> np.ndarray:
 
 
 def mirrored(points: ArrayLike) -> np.ndarray:
-    """The points on the other side of the mid-sagittal plane."""
+    """Mirror points at the mid-sagittal plane."""
     return np.asarray(points, float) * [-1, 1, 1]
 
 
@@ -181,7 +180,7 @@ SIDES: tuple[tuple[str, Callable[[ArrayLike], np.ndarray]], ...] = (("right", np
 def branching(
     start: ArrayLike, step: ArrayLike, radius: float, depth: int, rng: np.random.Generator, taper: float = 0.76
 ) -> list[Tube]:
-    """A tree of straight vessels from `start`, first along `step`; children turn by 20 to 40 degrees and shrink."""
+    """Make a tree of straight vessels, the first from `start` along `step`. Branches turn by 20 to 40 degrees."""
     begin, along = np.asarray(start, float), np.asarray(step, float)
     end = begin + along
     segments = [Tube(np.stack([begin, end]), np.array([radius, radius * 0.85]))]
@@ -197,7 +196,7 @@ def branching(
 class Canvas:
     """Two label volumes on one grid: structure (`label`) and tissue (`tissue`), arrays (k, j, i).
 
-    Index (k, j, i) sits at `low + step * (i, j, k)` in the body frame; +i is the patient's right, +j anterior, +k up.
+    Voxel (i, j, k) lies at `low + step * (i, j, k)` in the body frame; +i is the patient's right, +j anterior, +k up.
     """
 
     def __init__(self, low: ArrayLike, high: ArrayLike, step: float) -> None:
@@ -208,7 +207,7 @@ class Canvas:
         self._axes = [(self.low[a] + step * np.arange(count[a])).astype(np.float32) for a in range(3)]
 
     def region(self, low: np.ndarray, high: np.ndarray) -> tuple[tuple[slice, ...], tuple[np.ndarray, ...]]:
-        """Slices (k, j, i) of the grid points inside a box and their coordinates x, y, z (broadcastable)."""
+        """Return the index slices (k, j, i) of the grid points in a box, and their x, y and z, mm (broadcastable)."""
         first = np.maximum(np.ceil((np.asarray(low, float) - self.low) / self.step).astype(int), 0)
         last = np.floor((np.asarray(high, float) - self.low) / self.step).astype(int) + 1
         cut = tuple(slice(first[a], max(last[a], first[a])) for a in range(3))
@@ -218,7 +217,7 @@ class Canvas:
     def paint(
         self, solids: Solid | Iterable[Solid], tissue: str, label: str | None = None, over: Iterable[str] | None = None
     ) -> None:
-        """Fill solids with a tissue, and a label if given; only where the tissue so far is one of `over`, if given."""
+        """Fill solids with a tissue, and with a label if given. over: fill only voxels that have these tissues."""
         allowed = None
         if over is not None:
             allowed = np.zeros(256, bool)
@@ -226,7 +225,7 @@ class Canvas:
         every = [solids] if isinstance(solids, Solid) else list(solids)
         tubes = [solid for solid in every if isinstance(solid, Tube)]
         for piece in every:
-            if isinstance(piece, Tube):  # drawn below, many at a time
+            if isinstance(piece, Tube):  # all tubes are drawn together, below
                 continue
             cut, (x, y, z) = self.region(piece.low, piece.high)
             target = self.tissue[cut]
@@ -247,7 +246,7 @@ class Canvas:
                 self.label.ravel()[flat] = LABEL_ID[label]
 
     def _tube_indices(self, tubes: list[Tube]) -> np.ndarray:
-        """Flat indices (with repeats) of the grid points in any of the tubes, many capsules at a time."""
+        """Return the flat indices of the grid points in any of the tubes; an index may occur several times."""
         start, end = np.concatenate([t.points[:-1] for t in tubes]), np.concatenate([t.points[1:] for t in tubes])
         r0, r1 = np.concatenate([t.radii[:-1] for t in tubes]), np.concatenate([t.radii[1:] for t in tubes])
         squash = np.repeat([t.squash for t in tubes], [len(t.radii) - 1 for t in tubes], axis=0)
@@ -261,7 +260,7 @@ class Canvas:
         order = order[(box[order] > 0).all(axis=1)]
         found = [np.empty(0, int)]
         while len(order):
-            # the boxes of a batch share the size of its largest one; batches stay within the processor's cache
+            # the boxes of a batch all have the size of its largest box; a batch fits into the processor's cache
             work = np.maximum.accumulate(box[order], axis=0).prod(axis=1) * np.arange(1, len(order) + 1)
             count = max(int(np.searchsorted(work, _BATCH, side="right")), 1)
             batch, order = order[:count], order[count:]
@@ -282,7 +281,7 @@ class Canvas:
         cortex: str = "cortical_bone",
         core: str = "marrow",
     ) -> None:
-        """A bone: cortex around a core; parts given together share one continuous core."""
+        """Draw a bone: cortex around a core. The given solids have one continuous core. shell: thickness, mm."""
         parts = [solids] if isinstance(solids, Ellipsoid | Tube) else list(solids)
         self.paint(parts, cortex, label)
         self.paint([part.shrunk(shell) for part in parts], core, label)
@@ -291,7 +290,7 @@ class Canvas:
 def _in_capsules(
     places: list[np.ndarray], start: np.ndarray, end: np.ndarray, r0: np.ndarray, r1: np.ndarray, squash: np.ndarray
 ) -> np.ndarray:
-    """Which points (n, k, j, i), given by x, y and z, lie in the n-th of n capsules."""
+    """Return (n, k, j, i) bool: whether the points of the n-th box lie in the n-th capsule. places: x, y, z, mm."""
 
     def column(values: np.ndarray) -> np.ndarray:
         return values[:, None, None, None]

@@ -6,12 +6,12 @@ from .solids import Canvas, Ellipsoid, axes_along, branching, curve
 
 CARINA = np.array([1.0, 12.0, 469.0])
 HEART_CENTRE = np.array([-24.0, 44.0, 405.0])
-_HEART_AXIS = np.array([-0.74, 0.50, -0.45])  # base to apex
+_HEART_AXIS = np.array([-0.74, 0.50, -0.45])  # from base to apex
 _HEART_AXIS = _HEART_AXIS / np.linalg.norm(_HEART_AXIS)
 HEART_APEX = HEART_CENTRE + 62 * _HEART_AXIS
 LV_CENTRE = HEART_CENTRE + 14 * _HEART_AXIS + np.array([-12.0, -8.0, 2.0])
 
-# Hilum and first direction of the lung's trees, right side then left.
+# Hilum and first directions of the vessel trees of the lung: right side, then left side.
 _ROOTS = (
     ((38, 8, 456), ((26, 4, 28), (24, 26, 14), (36, 28, -16), (30, -2, -34), (22, -24, -24), (24, -26, 12))),
     ((-42, 2, 452), ((-24, 8, 30), (-24, 28, 14), (-36, 24, -20), (-34, -6, -34), (-22, -24, -24), (-24, -24, 14))),
@@ -19,7 +19,7 @@ _ROOTS = (
 
 
 def draw_thorax(canvas: Canvas) -> None:
-    """Heart with its chambers, trachea and bronchi, oesophagus, and the branching vessels of the lungs."""
+    """Draw the heart with its chambers, trachea and bronchi, oesophagus, and the branching vessels of the lungs."""
     _draw_lung_trees(canvas)
     path = [(-4, 22, 585), (-6, -4, 520), (-5, -6, 469), (-8, 2, 400), (-14, 18, 350), (-26, 24, 338)]
     canvas.paint(curve(path, 7.5), "gut_wall", "esophagus")

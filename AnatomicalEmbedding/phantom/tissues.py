@@ -6,8 +6,8 @@ import numpy as np
 
 PHASES = ("native", "arterial", "portal", "delayed")
 
-# Tissue: CT number (HU) in each phase, patient-to-patient standard deviation, texture amplitude (HU).
-# One number stands for all phases. Values: usual diagnostic ranges at 120 kV.
+# Tissue: CT number (HU), standard deviation between patients (HU), texture amplitude (HU).
+# Four CT numbers: one for each phase; one CT number: for all phases. Values: usual diagnostic ranges at 120 kV.
 _TISSUES: dict[str, tuple[float | tuple[float, float, float, float], float, float]] = {
     "air": (-1000, 0, 0), "skin": (5, 10, 15), "fat": (-102, 5, 8), "visceral_fat": (-98, 5, 12),
     "muscle": ((50, 55, 60, 60), 5, 14), "soft": ((38, 42, 50, 48), 4, 8), "lung": (-850, 30, 30),
@@ -56,7 +56,7 @@ LABEL_ID = MappingProxyType({name: index for index, name in enumerate(_LABELS)})
 
 
 def hu_table(phase: str, rng: np.random.Generator) -> np.ndarray:
-    """HU of every tissue in one patient, float32, indexed by `TISSUE_ID`. phase: one of `PHASES`."""
+    """Draw the HU of every tissue in one patient: float32, indexed by `TISSUE_ID`. phase: one of `PHASES`."""
     column = PHASES.index(phase)
     deviation = rng.standard_normal(len(_TISSUES))
     usual = [hu[column] if isinstance(hu, tuple) else hu for hu, _, _ in _TISSUES.values()]

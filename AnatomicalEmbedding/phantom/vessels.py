@@ -7,7 +7,7 @@ AORTIC_BIFURCATION = (-2.0, 41.0, 156.0)
 
 
 def draw_vessels(canvas: Canvas) -> None:
-    """Aorta to the femoral arteries, caval system, portal vein, pulmonary trunk and the vessels of the neck."""
+    """Draw aorta to femoral arteries, venae cavae, portal vein, pulmonary trunk and the vessels of the neck."""
     _draw_veins(canvas)
     _draw_pulmonary(canvas)
     _draw_arteries(canvas)

@@ -27,7 +27,7 @@ _MEDIASTINUM = Loft(
 
 
 def draw_walls(canvas: Canvas) -> None:
-    """Skin, fat and muscle of the whole body, then the cavities with lungs above and fat below the diaphragm."""
+    """Draw skin, fat and muscle of the whole body, then the cavities: lungs above the diaphragm, fat below it."""
     _draw_outline(canvas)
     _draw_cavities(canvas)
     _draw_muscles(canvas)
@@ -76,7 +76,7 @@ def _draw_cavities(canvas: Canvas) -> None:
         canvas.paint(Piece(low, high, lambda *_, mask=mask: mask), tissue, label)
     canvas.paint(_MEDIASTINUM, "visceral_fat", "visceral_fat", over=("lung",))
 
-    # the spine and what lies behind it are not in the thorax
+    # the spine and the tissue behind it are not part of the thoracic cavity
     def is_spine(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
         return np.square(x / 25) + np.square((y - _spine_rows(z)) / 24) < 1
 
@@ -115,7 +115,7 @@ def _draw_muscles(canvas: Canvas) -> None:
 
 
 def _draw_septa(canvas: Canvas) -> None:
-    """Thin curved sheets of fat between muscles: the zero level of a smooth random field."""
+    """Draw thin curved sheets of fat between muscles, where a smooth random field is near zero."""
     rng = np.random.default_rng(11)
     coarse = rng.standard_normal((42, 16, 22)).astype(np.float32)
     nk, nj, ni = canvas.label.shape
@@ -126,7 +126,7 @@ def _draw_septa(canvas: Canvas) -> None:
 
 
 def _stretch(field: np.ndarray, axis: int, size: int) -> np.ndarray:
-    """Cubic interpolation of a field to `size` samples along one axis."""
+    """Interpolate a field (cubic) to `size` samples along one axis."""
     count = field.shape[axis]
     at = np.linspace(1, count - 2.001, size)
     i = at.astype(int)

@@ -1,1 +1,1 @@
-"""Segmentation from a few examples: an organ outlined in one to ten scans is outlined in all others."""
+"""Segmentation from a few examples: outlines of an organ in one to ten scans suffice to outline it in other scans."""

@@ -1,4 +1,4 @@
-"""Labels carried over from examples by registration of the embedding maps: an answer that needs no training."""
+"""Carry labels over from examples to a scan, by registration of the maps. This needs no training."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,15 +17,17 @@ from ..scan.geometry import bounds_of
 from .grids import Crop
 
 CARRIED = 3  # examples that labels are carried from
-_UNSHOWN, _SHARES = 0.7, (0.0, 0.6)  # of carried labels in the answer: see `guess_share`
+_UNSHOWN, _SHARES = 0.7, (0.0, 0.6)  # for the weight of carried labels, see `guess_share`
 _AROUND_MM = 9.0
 _GREY_HU, _BINS = (-200.0, 300.0), 25
 
 
 @dataclass(frozen=True, eq=False)
 class Outlined:
-    """An example as labels are carried from it. labels: (s, k, j, i) share of each voxel filled. to_ras: (4, 4) of the
-    voxels. known: (s,) bool, structures that it outlines.
+    """An example from which labels are carried over.
+
+    labels: (s, k, j, i), share of each voxel that each structure fills. to_ras: (4, 4), voxel (i, j, k) of the labels
+    -> RAS mm. known: (s,) bool, whether the example outlines the structure.
     """
 
     embedding: EmbeddingMap
@@ -35,8 +37,10 @@ class Outlined:
 
 
 def carry(target: EmbeddingMap, crop: Crop, examples: Sequence[Outlined]) -> torch.Tensor:
-    """(n, s, k, j, i) labels of each example on the crop's grid, NaN where it outlines no such structure, where its
-    scan ends, or where the two scans share too little.
+    """Carry the labels of n examples to the grid of a crop: (n, s, k, j, i).
+
+    The result is NaN if the example does not outline the structure, outside the example's scan, and for an example
+    whose scan shows too little of the same part of the body.
     """
     k, j, i = crop.shape
     x, y, z = (float(each) for each in crop.origin_ras)
@@ -63,20 +67,21 @@ def carry(target: EmbeddingMap, crop: Crop, examples: Sequence[Outlined]) -> tor
 
 
 def _through(matrix: np.ndarray, points: torch.Tensor) -> torch.Tensor:
-    """(k, j, i, 3) points (3, k, j, i) through a (4, 4) map."""
+    """Transform points (3, k, j, i) by a (4, 4) matrix; returns (k, j, i, 3)."""
     matrix = torch.from_numpy(matrix).float()
     return torch.einsum("ab,bkji->kjia", matrix[:3, :3], points) + matrix[:3, 3]
 
 
 def mean_guess(carried: torch.Tensor) -> torch.Tensor:
-    """(s, k, j, i) mean of carried labels (n, s, k, j, i) over the examples that outline the structure, else 0."""
+    """Average carried labels (n, s, k, j, i) over the examples, without NaN: (s, k, j, i); 0 if all are NaN."""
     return torch.nan_to_num(torch.nanmean(carried, dim=0))
 
 
 def blend(found: torch.Tensor, carried: torch.Tensor, guess_share: torch.Tensor) -> torch.Tensor:
-    """(s, k, j, i) the network's probability joined with the mean of carried labels (n, s, k, j, i), where there are.
+    """Mix the network's probability with the mean of the carried labels: (s, k, j, i).
 
-    guess_share: (s,) of the carried labels in the sum.
+    found: (s, k, j, i) probability, used alone where all carried labels are NaN. carried: (n, s, k, j, i).
+    guess_share: (s,) weight of the carried labels; the weight of `found` is 1 - guess_share.
     """
     guess = torch.nanmean(carried, dim=0)
     share = guess_share[:, None, None, None]
@@ -84,17 +89,18 @@ def blend(found: torch.Tensor, carried: torch.Tensor, guess_share: torch.Tensor)
 
 
 def guess_share(contrast: float) -> float:
-    """How much the carried labels count next to the network: more where the image hardly shows the structure.
+    """Compute the weight of the carried labels against the network; it is high if the contrast is low.
 
-    contrast: 0..1, of `contrast_of`.
+    contrast: 0..1, from `contrast_of`.
     """
     return float(np.clip(_UNSHOWN - contrast, *_SHARES))
 
 
 def contrast_of(crop: Crop, labels: torch.Tensor) -> float:
-    """0..1: how far the grey values of a structure differ from those within 9 mm around it.
+    """Measure how much the grey values of a structure differ from those within 9 mm around it, 0..1.
 
-    labels: (k, j, i) share of each voxel filled. One less the overlap of the two histograms; 1 where nothing is around.
+    The contrast is 1 minus the overlap of the two histograms. It is 1 if the structure or its surroundings have no
+    voxel. labels: (k, j, i), share of each voxel that the structure fills.
     """
     inside = labels > 0.5
     reach = max(1, round(_AROUND_MM / crop.spacing_mm))

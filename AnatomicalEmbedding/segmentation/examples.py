@@ -1,4 +1,4 @@
-"""Outlined scans as examples: read from a folder, grouped by voxel size, cut to their part of the body."""
+"""Examples (outlined scans): read them from a folder, group their structures and cut the scans to each group."""
 
 import glob
 from collections.abc import Callable, Sequence
@@ -23,13 +23,13 @@ from .grids import Group, group_structures, make_crop, occupancy, region, spacin
 from .patches import TrainingCrop
 
 _NOT_STRUCTURES = {"background", ""}
-_SHARE = 0.002  # of a structure's voxels left beyond its range of body coordinates at either end of an axis
+_SHARE = 0.002  # share of a structure's voxels outside its range of body coordinates, at each end of an axis
 _POINTS = 3000
 
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """One outlined scan. id: the name of its file without the ending. outlined: names of its structures."""
+    """One outlined scan. id: name of the file without its ending. outlined: names of the outlined structures."""
 
     id: str
     path: Path
@@ -37,7 +37,7 @@ class Example:
 
     @property
     def labels(self) -> LabelMap:
-        """The outlines, read at each access."""
+        """The outlines; the file is read at each access."""
         return _read_labels(self.path)
 
     @property
@@ -47,7 +47,7 @@ class Example:
 
     @property
     def files(self) -> list[Path]:
-        """The scan, its outlines and their names."""
+        """Files of the scan, of its outlines and of their names."""
         beside = sorted(self.path.parent.glob(f"{glob.escape(self.id)}.*"))
         return [p for p in beside if p == self.path or p.name.endswith(".labels.json") or is_label_map(p)]
 
@@ -55,8 +55,8 @@ class Example:
 def read_examples(folder: Path, names: Sequence[str] | None = None) -> list[Example]:
     """Read the outlined scans of a folder: NAME.nii.gz with NAME.seg.nii.gz + NAME.labels.json, or with NAME.seg.nrrd.
 
-    names: structures wanted; None: all. Raises PointsError where the folder holds no outlined scan,
-    AnatomicalEmbeddingError for a name that no scan outlines.
+    names: structures to read; None: all. Raises PointsError if the folder holds no outlined scan, and
+    AnatomicalEmbeddingError if no scan outlines one of the names.
     """
     if not folder.is_dir():
         raise PointsError(f"{folder}: no such folder; give a folder of outlined scans.")
@@ -88,7 +88,7 @@ def _read_labels(scan: Path) -> LabelMap | None:
 
 @dataclass(frozen=True, eq=False)
 class PreparedExample:
-    """One example ready for training. crops: of each group, by its number. volumes_ml, contrast: by structure."""
+    """One example ready for training. crops: by number of the group. volumes_ml, contrast: by name of the structure."""
 
     id: str
     embedding: EmbeddingMap
@@ -97,7 +97,7 @@ class PreparedExample:
     contrast: dict[str, float]
 
     def outlined(self, group: int) -> Outlined:
-        """The labels of a group, to be carried to other scans."""
+        """Return the labels of a group, in the form that `carry` needs."""
         of = self.crops[group]
         return Outlined(self.embedding, of.labels, of.crop.to_ras, of.known)
 
@@ -107,7 +107,7 @@ def prepare(
     model: Model,
     step: Callable[[float, str], None] = lambda share, text: None,
 ) -> tuple[list[Group], list[PreparedExample]]:
-    """Group the structures and cut the examples to each group. Raises PointsError where an outline misses its scan."""
+    """Group structures and cut the examples to each group. Raises PointsError if an outline lies outside its scan."""
     maps: dict[str, EmbeddingMap] = {}
     spacings: dict[str, list[float]] = {}
     ranges: dict[str, list[np.ndarray]] = {}
@@ -121,7 +121,7 @@ def prepare(
             spacings.setdefault(name, []).append(spacing_for(mask, size))
             ijk = np.argwhere(mask)[:, ::-1]
             points = transform_points(labels.ijk_to_ras, ijk[:: max(1, len(ijk) // _POINTS)])
-            points = points[embedding.contains(points)]  # outlines may have a larger grid than their scan
+            points = points[embedding.contains(points)]  # the grid of the outlines may be larger than the scan
             if not len(points):
                 raise PointsError(f"{example.path}: {name} is outlined outside this scan; outline it there.")
             body = embedding.sample(points)

@@ -1,4 +1,4 @@
-"""Segmentations as files: .seg.nrrd of 3D Slicer, with names and colours, and NIfTI label maps with their names."""
+"""Read and write segmentations: .seg.nrrd of 3D Slicer with names and colours, and NIfTI label maps with names."""
 
 import colorsys
 import json
@@ -17,19 +17,19 @@ from ..scan.image_files import write_image
 from ..scan.text_headers import check_text_header
 from ..structures.labelled_scans import LabelMap
 
-_TURN = 0.618034  # of the colour wheel between two structures: neighbours differ
+_TURN = 0.618034  # part of the colour wheel between two successive structures, so that their colours differ
 
 
 def colour(number: int) -> tuple[float, float, float]:
-    """Red, green and blue (0..1) of the structure of this number, from 0; the same in every file and picture."""
+    """Return red, green and blue, 0..1, of structure number 0, 1, ...; the same in every file and picture."""
     return colorsys.hsv_to_rgb(0.02 + number * _TURN % 1.0, 0.62, 0.92)
 
 
 def write_segments(path: Path, labels: np.ndarray, ijk_to_ras: np.ndarray, names: Sequence[str]) -> None:
-    """Write a segmentation that 3D Slicer opens, complete or not at all.
+    """Write a segmentation that 3D Slicer opens. An interrupted write leaves no part of a file.
 
-    labels: (k, j, i) uint8, 0 background, n the structure names[n - 1]. ijk_to_ras: (4, 4). Raises VolumeError where
-    it cannot be written.
+    labels: (k, j, i) uint8; 0: background, n: structure names[n - 1]. ijk_to_ras: (4, 4). Raises VolumeError if the
+    file cannot be written.
     """
     image = to_image(labels.astype(np.uint8), ijk_to_ras)
     shapes = sitk.LabelShapeStatisticsImageFilter()
@@ -57,9 +57,9 @@ def write_segments(path: Path, labels: np.ndarray, ijk_to_ras: np.ndarray, names
 
 
 def read_segments(path: Path) -> LabelMap:
-    """Read a .seg.nrrd of 3D Slicer as label map; where layers overlap, the later segment is kept.
+    """Read a .seg.nrrd of 3D Slicer as label map. Where segments overlap, the later segment is kept.
 
-    Raises VolumeError for a file that cannot be read, PointsError for one without segments.
+    Raises VolumeError if the file cannot be read, PointsError if it has no segments.
     """
     damaged = f"{path}: cannot be read; the file is damaged or of another kind, save it again."
     check_text_header(path)
@@ -70,12 +70,12 @@ def read_segments(path: Path) -> LabelMap:
         check_claimed(reader.GetSize(), reader.GetNumberOfComponents(), path.stat().st_size, str(path))
         image = reader.Execute()
         return _label_map(image, path)
-    except (IndexError, OSError, RuntimeError, TypeError, ValueError) as error:  # TypeError: keys that are no text
+    except (IndexError, OSError, RuntimeError, TypeError, ValueError) as error:  # TypeError: a key is not text
         raise VolumeError(damaged) from error
 
 
 def _label_map(image: sitk.Image, path: Path) -> LabelMap:
-    """Raises ValueError, TypeError or IndexError for what Slicer does not write."""
+    """Convert an image of segments. Raises ValueError, TypeError or IndexError if Slicer would not write it so."""
     voxels = sitk.GetArrayFromImage(image)
     layers = voxels[None] if voxels.ndim == 3 else np.moveaxis(voxels, -1 if image.GetDimension() == 3 else 0, 0)
     about = {key: image.GetMetaData(key) for key in image.GetMetaDataKeys()}

@@ -1,8 +1,8 @@
-"""Parts of scans on the grid that the network works on, and which part of a scan that is.
+"""Find the part of a scan that may hold a group of structures, and resample it to the grid of the network.
 
-A group is a set of structures that share a voxel size and a network. The part of a scan that may hold a group is
-read off the body coordinates: cells whose coordinate is among those that the structures have in the examples, with a
-margin for the error of the coordinates.
+A group is a set of structures that share a voxel size and a network. Its part of a scan is found by body coordinates:
+it consists of the cells whose coordinate lies in the range of the group's structures in the examples. A margin allows
+for the error of the coordinates.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,19 +20,21 @@ from ..scan.cropping import crop_voxels
 from ..scan.geometry import transform_points
 from ..scan.volume import Volume
 
-MARGIN_MM = 28.0  # about a structure's body coordinates: their error is below this in 99 of 100 places
+MARGIN_MM = 28.0  # margin around a structure's body coordinates; 99 % of their errors are smaller
 _EDGE_MM = 12.0
-_AFFINE_MM = 70.0  # cells further off by the affine map of the scan are errors of the coordinates
+_AFFINE_MM = 70.0  # a cell whose coordinate differs more from the affine map of the scan is an error
 _FINEST_MM, _COARSEST_MM = 2.5, 4.0
-_TALL_MM = 420.0  # of a group in the body: further apart, a scan's part that holds both would be most of it
+_TALL_MM = 420.0  # largest height of a group in the body; a taller group would need most of each scan
 _ACROSS = 7.0  # voxels across the mean thickness of a structure
-UNIT_MM = 100.0  # of coordinates as the network sees them
+UNIT_MM = 100.0  # unit of the coordinates that the network reads
 
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Structures segmented together. low, high: (s, 3) mm, range of each structure's body coordinates in the examples.
-    centre: (3,) mm, the middle of all.
+    """Structures that one network segments.
+
+    low, high: (s, 3) mm, range of each structure's body coordinates in the examples. centre: (3,) mm, the middle of the
+    range of all structures.
     """
 
     names: tuple[str, ...]
@@ -60,11 +62,12 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Crop:
-    """Part of a scan on a group's grid, axes towards S, A, R.
+    """Part of a scan on a group's grid; k, j and i run towards S, A and R.
 
-    hu: (k, j, i) float32. coordinate: (3, k, j, i), body coordinates less the group's centre, in UNIT_MM.
-    inside: (k, j, i) bool, of the scan. origin_ras: (3,) centre of voxel (0, 0, 0).
-    features: (c, kf, jf, if) float32 local descriptors, or None, with the centre of their first voxel and their size.
+    hu: (k, j, i) float32. coordinate: (3, k, j, i), body coordinates minus the group's centre, in units of UNIT_MM.
+    inside: (k, j, i) bool, whether the voxel lies in the scan. origin_ras: (3,) RAS mm, centre of voxel (0, 0, 0).
+    features: (c, kf, jf, if) float32 local descriptors, or None. feature_low: (3,) RAS mm, centre of their first voxel.
+    feature_mm: (3,) size of their voxels.
     """
 
     hu: torch.Tensor
@@ -82,7 +85,7 @@ class Crop:
 
     @property
     def to_ras(self) -> np.ndarray:
-        """(4, 4) voxel i, j, k -> RAS mm."""
+        """The (4, 4) matrix voxel (i, j, k) -> RAS mm."""
         matrix = np.diag([*[self.spacing_mm] * 3, 1.0])
         matrix[:3, 3] = self.origin_ras
         return matrix
@@ -94,9 +97,10 @@ class Crop:
 
 
 def spacing_for(mask: np.ndarray, size_mm: np.ndarray) -> float:
-    """Choose the voxel size in mm for a structure: fine for a thin one, but not finer than the example's own voxels.
+    """Choose the voxel size in mm for a structure: small for a thin structure, but not below the example's voxel size.
 
-    mask: (k, j, i) bool. size_mm: (3,) of its voxels along i, j, k. Three times volume over surface is a ball's radius.
+    mask: (k, j, i) bool. size_mm: (3,) of the mask's voxels along i, j, k. Three times volume over surface stands for
+    the structure's radius; for a ball, this is exact.
     """
     faces = 0.0
     for axis, across in zip((2, 1, 0), size_mm, strict=True):
@@ -107,8 +111,9 @@ def spacing_for(mask: np.ndarray, size_mm: np.ndarray) -> float:
 
 
 def region(group: Group, names: Sequence[str], embedding: EmbeddingMap) -> np.ndarray | None:
-    """Box (2, 3) RAS mm of the part of a scan that may hold these structures of a group, clipped to the scan's body
-    with a margin; None where the scan shows no such part.
+    """Find the box (2, 3) RAS mm of the part of a scan that may hold these structures of a group.
+
+    The box is clipped to the body in the scan, with a margin. Returns None if the scan does not show this part.
     """
     ras, body = body_points(embedding)
     affine, _ = robust_affine(ras, body)
@@ -125,7 +130,7 @@ def region(group: Group, names: Sequence[str], embedding: EmbeddingMap) -> np.nd
 
 
 def make_crop(volume: Volume, embedding: EmbeddingMap, group: Group, box_ras: np.ndarray) -> Crop:
-    """Cut a scan to a box (2, 3) RAS mm on the group's grid, with the embedding's coordinates and descriptors."""
+    """Resample a scan inside a box (2, 3) RAS mm to the group's grid; add the map's coordinates and descriptors."""
     part = crop_voxels(volume, box_ras)
     spacing = group.spacing_mm
     grid = resample(part, (spacing,) * 3, lattice=1, step=1)
@@ -139,7 +144,7 @@ def make_crop(volume: Volume, embedding: EmbeddingMap, group: Group, box_ras: np
 
 
 def occupancy(mask: np.ndarray, ijk_to_ras: np.ndarray, crop: Crop) -> torch.Tensor:
-    """(k, j, i) share of each voxel of a crop that a mask (k, j, i) on a scan's grid fills, float16."""
+    """Compute the share of each voxel of a crop that a mask fills: float16 (k, j, i). The mask is on a scan's grid."""
     points = np.argwhere(mask)
     empty = torch.zeros(crop.shape, dtype=torch.float16)
     if not len(points):
@@ -148,7 +153,7 @@ def occupancy(mask: np.ndarray, ijk_to_ras: np.ndarray, crop: Crop) -> torch.Ten
     part = mask[tuple(slice(a, b) for a, b in zip(low, high, strict=True))]
     to_ras = ijk_to_ras.copy()
     to_ras[:3, 3] = transform_points(ijk_to_ras, low[None, ::-1])[0]
-    filled = Volume((part.astype(np.int16) - 1) * 1000, to_ras)  # air where it is not, so that air lies around it
+    filled = Volume((part.astype(np.int16) - 1) * 1000, to_ras)  # outside the mask -1000, as air around a scan
     grid = resample(filled, (crop.spacing_mm,) * 3, lattice=1, step=1)
     share = ((grid.hu - AIR_HU) / 1000).clamp(0, 1).half()
     start = np.rint((np.asarray(grid.origin_ras) - crop.origin_ras) / crop.spacing_mm).astype(int)[::-1]
@@ -161,7 +166,7 @@ def occupancy(mask: np.ndarray, ijk_to_ras: np.ndarray, crop: Crop) -> torch.Ten
 
 
 def _coordinates(embedding: EmbeddingMap, to_ras: np.ndarray, shape: torch.Size, points: np.ndarray) -> np.ndarray:
-    """(n, 3) body coordinates of a crop's voxels: read between body cells, by the scan's affine map elsewhere."""
+    """Return (n, 3) body coordinates of a crop's voxels: interpolated between body cells, else by the affine map."""
     affine, _ = robust_affine(*body_points(embedding))
     result = apply_affine(affine, points)
     cells = torch.from_numpy(transform_points(embedding.ras_to_cell, points)).float()
@@ -171,7 +176,7 @@ def _coordinates(embedding: EmbeddingMap, to_ras: np.ndarray, shape: torch.Size,
 
 
 def _features(embedding: EmbeddingMap, box_ras: np.ndarray) -> tuple[torch.Tensor, np.ndarray, np.ndarray]:
-    """Local descriptors about a box, the centre of their first voxel (RAS mm) and their size in mm."""
+    """Return the local descriptors in and near a box, the centre of their first voxel (RAS mm), and its size in mm."""
     size = embedding.cell_mm / 2
     low = embedding.cell_to_ras[:3, 3] - size / 2
     shape = np.array(embedding.local.shape[:0:-1])
@@ -184,10 +189,8 @@ def _features(embedding: EmbeddingMap, box_ras: np.ndarray) -> tuple[torch.Tenso
 def group_structures(spacings: Mapping[str, float], ranges: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> list[Group]:
     """Group structures by voxel size (mm) and place.
 
-    Sizes within a group differ by less than 1 mm, or are all fine or all coarse; a group spans at most _TALL_MM of the
-    body's height.
-
-    ranges: lowest and highest body coordinate (3,) of each.
+    If all voxel sizes differ by less than 1 mm, they may share a group. Otherwise small and large sizes are separated.
+    A group is at most _TALL_MM high. ranges: name of the structure -> lowest and highest body coordinate, (3,) mm.
     """
     sizes = list(spacings.values())
     middle = (_FINEST_MM + _COARSEST_MM) / 2 if max(sizes) - min(sizes) >= 1.0 else 0.0

@@ -1,4 +1,4 @@
-"""Structures of one scan: network and carried labels joined, cleaned, on the scan's voxels; their doubt and table."""
+"""Outline the structures of one scan by network and carried labels; estimate the doubt; write and read the table."""
 
 import csv
 from collections.abc import Callable, Sequence
@@ -19,21 +19,22 @@ from .segmenter import Segmenter
 from .voxels import predict
 
 ABSENT, CUT, WHOLE = "absent", "cut", "whole"
-_LEAST_SHARE = 0.15  # of the largest component, that a further one needs to stay
-_LEAST_KEPT = 0.4  # of the volume of carried labels: below, the network has failed; 0.6 or more in 300 outlines
-_LEAST_VOLUME = 0.03  # of the structure in the examples, below which nothing was found
-# Fitted to the true Dice of 324 outlines of development scans, see RESULTS.md: what each sign adds to its logit.
+_LEAST_SHARE = 0.15  # components smaller than this share of the largest component are removed
+_LEAST_KEPT = 0.4  # share of the carried volume; with less, the network has failed (0.6 or more in 300 outlines)
+_LEAST_VOLUME = 0.03  # share of the median volume in the examples; with less, the structure is absent
+# Weight of each of `signs` in the logit of the Dice, fitted to 324 outlines of development scans, see RESULTS.md.
 _WEIGHTS = np.array([2.10, 11.84, 1.74, 0.23, -0.57])
-_LEAST_STEADY = 0.85  # of the outlines it was fitted to
+_LEAST_STEADY = 0.85  # lowest value in the outlines of the fit
 COLUMNS = ("scan", "structure", "status", "volume_ml", "look", "doubt", "remark")
 TABLE_NAME = "volumes.csv"
 
 
 @dataclass(frozen=True)
 class Outline:
-    """One structure in one scan. status: whole, cut by the scan's border, or absent: then it has no voxels.
+    """One structure in one scan.
 
-    doubt: of `doubt`; None where absent. remark: why it is absent, or deserves a look.
+    status: WHOLE, CUT by the scan's border, or ABSENT (no voxels). doubt: see `doubt`; None if absent.
+    remark: why the structure is absent, or why a user should check the outline.
     """
 
     name: str
@@ -45,7 +46,7 @@ class Outline:
 
 @dataclass(frozen=True, eq=False)
 class Outlines:
-    """All structures of one scan. labels: (k, j, i) uint8 on the scan's voxels: 0, or 1 + the number of its outline."""
+    """All structures of one scan. labels: (k, j, i) uint8 on the scan's grid: 0, or 1 + index into `outlines`."""
 
     labels: np.ndarray
     outlines: tuple[Outline, ...]
@@ -57,7 +58,7 @@ def outline(
     segmenter: Segmenter,
     step: Callable[[float, str], None] = lambda share, what: None,
 ) -> Outlines:
-    """Outline every structure of a segmenter in a scan. embedding: the scan's map by the segmenter's weights."""
+    """Outline every structure of a segmenter in a scan. embedding: the scan's map, made by the segmenter's weights."""
     labels = np.zeros(volume.shape, np.uint8)
     strength = np.full(volume.shape, 0.5, np.float32)
     outlines: list[Outline] = []
@@ -93,10 +94,10 @@ def outline(
 def choose_answer(
     joined: torch.Tensor, guess: torch.Tensor, crop: Crop, group: Group, row: int
 ) -> tuple[torch.Tensor, str]:
-    """Choose between the network's answer and the carried labels of a structure; with a remark.
+    """Choose between the joined answer and the carried labels alone; returns the chosen probability and a remark.
 
-    The carried labels are kept where the network leaves little of them: the scan looks other than all examples then, in
-    another phase of contrast for instance.
+    The carried labels alone are chosen if the joined answer is much smaller. Then the scan looks different from all
+    examples, for instance because of another contrast phase. row: index of the structure in the group.
     """
     kept, why = clean(joined, crop, group, row)
     kept = kept if not why else torch.zeros_like(kept)
@@ -107,10 +108,10 @@ def choose_answer(
 
 
 def clean(probability: torch.Tensor, crop: Crop, group: Group, row: int) -> tuple[torch.Tensor, str]:
-    """Keep the parts of a probability that are the structure; with a reason where no part is left.
+    """Keep the connected components of a probability that belong to the structure.
 
-    Kept are the components of at least _LEAST_SHARE of the largest, whose middle lies where the structure lies in the
-    examples, by body coordinates.
+    A component is kept if it has at least _LEAST_SHARE of the size of the largest, and if the body coordinate of its
+    middle is in the structure's range in the examples. Returns the probability, and why no component is left, or "".
     """
     mask = (probability > 0.5) & crop.inside
     if not mask.any():
@@ -135,7 +136,7 @@ def clean(probability: torch.Tensor, crop: Crop, group: Group, row: int) -> tupl
 def paint(
     probability: torch.Tensor, crop: Crop, volume: Volume, value: int, labels: np.ndarray, strength: np.ndarray
 ) -> None:
-    """Give a structure the voxels of the scan where its probability is above `strength`, so far 0.5 or another's."""
+    """Write `value` into `labels` where the probability is above `strength`: the probability painted before, or 0.5."""
     held = torch.nonzero(probability > 0.25)
     low, high = held.min(0).values.numpy()[::-1] - 1, held.max(0).values.numpy()[::-1] + 1
     box = transform_points(crop.to_ras, np.stack([low, high]))
@@ -151,7 +152,7 @@ def paint(
 
 
 def _measured(number: int, found: Outline, labels: np.ndarray, volume: Volume) -> Outline:
-    """The outline with its volume, and whether the border of the scan cuts it."""
+    """Add to an outline its volume, and whether the border of the scan cuts it."""
     if found.status == ABSENT:
         return found
     mask = labels == number + 1
@@ -164,12 +165,14 @@ def _measured(number: int, found: Outline, labels: np.ndarray, volume: Volume) -
 
 
 def signs(guess: torch.Tensor, tried: torch.Tensor, kept: torch.Tensor, spacing_mm: float, examples: int) -> np.ndarray:
-    """(5,): the Dice that the probabilities themselves expect; the overlap with the outlines of changed inputs; the
-    Dice that the carried labels expect of themselves, which falls where the examples disagree; the logarithm of the
-    thickness in mm; 1 where there is one example only.
+    """Compute five signs of the quality of an outline, (5,).
 
-    guess: (k, j, i) mean of the carried labels. tried: (changes, k, j, i) probabilities for changed inputs. kept:
-    (k, j, i) the probability that the outline is made of.
+    They are: the Dice expected if the probability is right; the mean Dice with the outlines of changed inputs; the Dice
+    expected of the carried labels, which is low if the examples disagree; the logarithm of the thickness in mm; and 1
+    if there is only one example, else 0.
+
+    guess: (k, j, i) mean of the carried labels. tried: (changes, k, j, i) probabilities for changed inputs.
+    kept: (k, j, i) probability from which the outline is made. examples: number of examples.
     """
     mask = kept > 0.5
     steady = float(np.mean([_dice(each > 0.5, mask) for each in tried]))
@@ -182,15 +185,15 @@ def signs(guess: torch.Tensor, tried: torch.Tensor, kept: torch.Tensor, spacing_
 
 
 def doubt(of: np.ndarray) -> float:
-    """A number that sorts outlines by their `signs`: of two, the one with the larger number deserves a look first.
+    """Compute the doubt of an outline from its `signs`. A user should check outlines with a large doubt first.
 
-    It states no overlap with the truth: in scans of other sources than the examples, that would be too sure.
+    The doubt is not an estimate of the Dice: in scans from other sources, such an estimate would be too high.
     """
     return float(-_WEIGHTS @ of)
 
 
 def _expected(probability: torch.Tensor, mask: torch.Tensor) -> float:
-    """The Dice of a mask with the truth, were the probabilities right."""
+    """Return the expected Dice of a mask with the truth, if the probability is right."""
     return float(2 * probability[mask].sum() / (probability.sum() + mask.sum()).clamp(min=1e-6))
 
 
@@ -199,8 +202,9 @@ def _dice(one: torch.Tensor, other: torch.Tensor) -> float:
 
 
 def table_rows(done: Sequence[tuple[str, Sequence[Outline]]]) -> list[list[object]]:
-    """Rows of COLUMNS for the outlines of each scan. look: 1 for the outline that most deserves one, then 2 ..., by
-    their doubt; both empty where a structure is absent.
+    """Make the table rows of the outlines, see COLUMNS. look: rank by doubt; the user should check rank 1 first.
+
+    look and doubt are empty if the structure is absent.
     """
     every = [(path, one) for path, outlines in done for one in outlines]
     doubts = {n: round(one.doubt, 3) for n, (_, one) in enumerate(every) if one.doubt is not None}
@@ -212,7 +216,7 @@ def table_rows(done: Sequence[tuple[str, Sequence[Outline]]]) -> list[list[objec
 
 
 def read_table(path: Path) -> dict[str, tuple[Outline, ...]]:
-    """Read the outlines of each scan from a volumes.csv; {} where it is missing or damaged."""
+    """Read the outlines of each scan from a volumes.csv; {} if the file is missing or damaged."""
     found: dict[str, list[Outline]] = {}
     try:
         with path.open(newline="", encoding="utf-8") as file:

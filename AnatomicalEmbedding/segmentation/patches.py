@@ -1,4 +1,4 @@
-"""Random patches of examples for training: turned, scaled, bent, with other grey values and displaced coordinates."""
+"""Random patches of examples for training: turned, scaled, bent, with changed grey values and shifted coordinates."""
 
 from dataclasses import dataclass
 
@@ -10,24 +10,25 @@ from ..embedding.working_grid import AIR_HU
 from ..scan.geometry import rotations
 from .grids import UNIT_MM, Crop
 
-WINDOWS = ((-150.0, 250.0), (-1000.0, 200.0), (50.0, 1250.0))  # HU: soft tissue, lung, bone; an input channel each
+WINDOWS = ((-150.0, 250.0), (-1000.0, 200.0), (50.0, 1250.0))  # HU: soft tissue, lung, bone; one channel each
 INPUTS = len(WINDOWS) + 3
 _TURN_DEG = 12.0
 _SCALE = 0.18
 _BEND_MM = 5.0
-_KNOTS = 4  # of the bending, along each axis of a patch
+_KNOTS = 4  # control points of the bending along each axis of a patch
 _SHIFT_HU, _CONTRAST, _NOISE_HU = 25.0, 0.2, 25.0
-_MISPLACED_MM = 7.0  # of the coordinates of a whole patch
-_DISPLACED_MM = (2.0, 8.0)  # of a guess made from the example's own labels
-_CARRIED, _NO_GUESS = 0.6, 0.05  # shares of patches: guess carried from other examples; no guess
+_MISPLACED_MM = 7.0  # standard deviation of the shift of a patch's coordinates
+_DISPLACED_MM = (2.0, 8.0)  # range of the displacement of a guess that is made from the example's own labels
+_CARRIED, _NO_GUESS = 0.6, 0.05  # shares of patches: with a guess carried from other examples; without a guess
 _ON_STRUCTURE = 0.8  # share of patches whose middle lies in a structure
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingCrop:
-    """One example of a group. labels: (s, k, j, i) float16, share of each voxel that a structure fills.
-    known: (s,) bool, structures that this example outlines. carried: (s, k, j, i) float16, labels carried from other
-    examples, or None where there is no other.
+    """The crop of an example for a group of s structures.
+
+    labels: (s, k, j, i) float16, share of each voxel that each structure fills. known: (s,) bool, whether the example
+    outlines the structure. carried: (s, k, j, i) float16, labels carried from other examples; None if there are none.
     """
 
     crop: Crop
@@ -38,7 +39,11 @@ class TrainingCrop:
 
 @dataclass(frozen=True, eq=False)
 class Patch:
-    """x: (1, INPUTS + s, k, j, i). features: (1, c, half the size) or None. labels: (1, s, k, j, i). known: (s,)."""
+    """A patch for training.
+
+    x: (1, INPUTS + s, k, j, i), from `network_input`. features: (1, c, k/2, j/2, i/2) descriptors, or None.
+    labels: (1, s, k, j, i). known: (s,) bool, see `TrainingCrop`.
+    """
 
     x: torch.Tensor
     features: torch.Tensor | None
@@ -47,7 +52,7 @@ class Patch:
 
 
 def network_input(hu: torch.Tensor, coordinate: torch.Tensor, guess: torch.Tensor) -> torch.Tensor:
-    """(1, INPUTS + s, k, j, i) of HU (k, j, i), coordinates (3, k, j, i) in UNIT_MM and a guess (s, k, j, i)."""
+    """Make the input (1, INPUTS + s, k, j, i) from HU (k, j, i), coordinates (3, k, j, i) and a guess (s, k, j, i)."""
     grey = [((hu - low) / (high - low)).clamp(0, 1) for low, high in WINDOWS]
     return torch.cat([torch.stack(grey), coordinate, guess])[None]
 
@@ -79,7 +84,7 @@ class PatchSampler:
         return Patch(network_input(hu, coordinate, guess), features, labels[None], example.known)
 
     def _guess(self, n: int, where: torch.Tensor) -> torch.Tensor:
-        """(s, k, j, i) labels carried from other examples, or the example's own labels displaced as far."""
+        """Make the guess (s, k, j, i) of a patch: labels carried from other examples, or its own labels displaced."""
         example, rng = self._examples[n], self._rng
         if rng.random() < _NO_GUESS:
             return torch.zeros(len(example.labels), *self._size)
@@ -94,12 +99,12 @@ class PatchSampler:
             bent = F.interpolate(knots, halved.shape[:3], mode="trilinear", align_corners=True)[0].movedim(0, -1)
             halved = halved + bent
         read = F.grid_sample(source, _normalised(halved, source.shape), padding_mode="zeros", align_corners=False)
-        if rng.random() < 0.5:  # as the mean of several examples
+        if rng.random() < 0.5:  # as smooth as the mean of several examples
             read = F.avg_pool3d(read, 3, 1, 1)
         return F.interpolate(read, self._size, mode="trilinear", align_corners=False)[0]
 
     def _centre(self, n: int) -> np.ndarray:
-        """(3,) i, j, k of the middle of a patch."""
+        """Choose the middle of a patch: (3,) i, j, k."""
         crop, held = self._examples[n].crop, [p for p in self._places[n] if len(p)]
         shape, size = np.array(crop.shape), np.array(self._size)
         if held and self._rng.random() < _ON_STRUCTURE:
@@ -144,7 +149,7 @@ class PatchSampler:
 
 
 def read_features(crop: Crop, where: torch.Tensor) -> torch.Tensor:
-    """(1, c, k, j, i) descriptors of a crop at its voxels where (k, j, i, 3), axes i, j, k."""
+    """Read the descriptors of a crop at voxels `where` (k, j, i, 3), order i, j, k: (1, c, k, j, i)."""
     ras = where * crop.spacing_mm + torch.from_numpy(crop.origin_ras).float()
     cells = (ras - torch.from_numpy(crop.feature_low).float()) / torch.from_numpy(crop.feature_mm).float()
     source = crop.features[None]
@@ -152,5 +157,5 @@ def read_features(crop: Crop, where: torch.Tensor) -> torch.Tensor:
 
 
 def _normalised(where: torch.Tensor, shape: torch.Size) -> torch.Tensor:
-    """(1, k, j, i, 3) for grid_sample, of voxels (k, j, i, 3) with axes i, j, k of a source (1, c, k, j, i)."""
+    """Convert voxels (k, j, i, 3), order i, j, k, of a source of this shape to a grid for grid_sample."""
     return ((where + 0.5) * 2 / torch.tensor(shape[:1:-1]) - 1)[None]

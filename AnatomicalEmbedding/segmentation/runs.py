@@ -1,4 +1,4 @@
-"""Training a segmenter in a folder: number of steps, time left, and how a stopped run continues."""
+"""Train a segmenter in a folder: choose the number of steps, estimate the time, continue a stopped run."""
 
 import json
 import shutil
@@ -20,13 +20,13 @@ from .patches import TrainingCrop
 from .segmenter import Segmenter, load_segmenter, save_segmenter, segmenter_file
 from .voxels import OPTIMISER, VoxelNet, voxel_losses
 
-_STEPS, _FEWEST_STEPS = 600, 20  # of each network
+_STEPS, _FEWEST_STEPS = 600, 20  # for each network
 _RECORD = "run.json"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The work of a run. steps: of all networks. seconds: about how long the rest takes. done: steps done before."""
+    """The work of a run. steps: sum over all networks. seconds: estimated time left. done: steps done earlier."""
 
     steps: int
     seconds: float
@@ -34,7 +34,7 @@ class Plan:
 
     @property
     def text(self) -> str:
-        """The plan in words."""
+        """Describe the plan in words."""
         minutes = max(1, round(self.seconds / 60))
         before = f", {self.done} of them done" if self.done else ""
         return f"{self.steps} steps{before}; about {minutes} min to go"
@@ -53,8 +53,8 @@ def train_segmenter(
 ) -> Segmenter:
     """Train a segmenter on outlined scans and save it in a folder; a stopped run continues.
 
-    minutes: most time for training; None: 600 steps for each network. weights: file by which the embedding is loaded
-    again; "": by the model's name. planned: called before training.
+    minutes: limit of the training time; None: 600 steps for each network. weights: file from which the embedding's
+    weights are loaded later; "": they are loaded by the model's name. planned: called before training.
 
     Raises:
         CancelledError: once `cancelled` is true, with all work saved.
@@ -121,7 +121,7 @@ def _new_loop(size: tuple[int, int], seed: int, steps: int, device: torch.device
 
 
 def _seconds_a_step(size: tuple[int, int], crops: Sequence[TrainingCrop], device: torch.device) -> float:
-    """Seconds of a training step, measured on a network that is thrown away, the drawing of voxels included."""
+    """Measure the seconds of a training step, with its share of the drawing of voxels, on a temporary network."""
     loop, counted = _new_loop(size, 0, 10, device), 10
     began = time.monotonic()
     losses = voxel_losses(loop.network, crops, counted, 0, patches=1)
@@ -148,5 +148,5 @@ def _read_record(folder: Path, identity: dict[str, object]) -> dict | None:
 
 
 def _group_folder(folder: Path, number: int) -> Path:
-    """The folder of the checkpoint and the log of a group's training."""
+    """Return the folder of the checkpoint and the log of a group's training."""
     return folder / f"training-{number + 1}"

@@ -1,4 +1,4 @@
-"""A trained segmenter: networks, groups, and the examples that labels are carried from, in one folder."""
+"""A trained segmenter in one folder: networks, groups, and the examples from which labels are carried over."""
 
 import json
 from dataclasses import dataclass
@@ -36,10 +36,10 @@ class Segmenter:
 
     Args:
         weights, weights_hash: name or file of the embedding's weights, and the file's SHA-256.
-        groups, networks: structures that are outlined together, each with a network.
-        volumes_ml: of each structure, its volumes in the examples.
-        guess_shares: of each structure, how much carried labels count, see `carrying.guess_share`.
-        outlined: of each group, the examples that its labels are carried from.
+        groups, networks: groups of structures, and the network of each group.
+        volumes_ml: name of the structure -> its volumes in the examples.
+        guess_shares: name of the structure -> weight of the carried labels, see `carrying.guess_share`.
+        outlined: for each group, the examples from which its labels are carried over.
     """
 
     weights: str
@@ -56,13 +56,13 @@ class Segmenter:
         return tuple(name for group in self.groups for name in group.names)
 
     def check(self, weights_hash: str, path: Path) -> None:
-        """Raise WeightsError unless it was trained with these weights of the embedding."""
+        """Raise WeightsError unless the segmenter was trained with these weights of the embedding."""
         if weights_hash != self.weights_hash:
             raise WeightsError(f"{path}: was trained with the embedding {self.weights}, which is not this one.")
 
 
 def save_segmenter(folder: Path, segmenter: Segmenter, prepared: list[PreparedExample]) -> Path:
-    """Write a segmenter into a folder. segmenter.safetensors is written last: a folder with it holds a whole one."""
+    """Write a segmenter into a folder. segmenter.safetensors is written last: with it, the folder is complete."""
     kept = _choose_examples(segmenter.groups, prepared)
     for example in kept:
         example.embedding.save(folder / _EXAMPLES / f"{example.id}.map.safetensors")
@@ -93,12 +93,12 @@ def save_segmenter(folder: Path, segmenter: Segmenter, prepared: list[PreparedEx
 
 
 def segmenter_file(folder: Path) -> Path:
-    """The file that is written last."""
+    """Return the path of segmenter.safetensors, which is written last."""
     return folder / _FILE
 
 
 def load_segmenter(folder: Path, device: torch.device) -> Segmenter:
-    """Read a segmenter. Raises WeightsError for a folder that holds no segmenter, a damaged or a newer one."""
+    """Read a segmenter. Raises WeightsError if it is missing, damaged, or written by a newer version."""
     path = folder / _FILE
     if not path.is_file():
         raise WeightsError(f"{folder}: holds no trained segmenter; make one with `anatemb segment train`.")
@@ -124,7 +124,7 @@ def load_segmenter(folder: Path, device: torch.device) -> Segmenter:
 
 
 def _choose_examples(groups: tuple[Group, ...], prepared: list[PreparedExample]) -> list[PreparedExample]:
-    """Choose few examples that outline as many structures as possible: each adds the most that are still rare."""
+    """Choose few examples that together outline all structures. Examples with structures that few show come first."""
     count = dict.fromkeys([name for group in groups for name in group.names], 0)
 
     def gain(example: PreparedExample) -> float:

@@ -1,7 +1,7 @@
-"""The network that outlines structures: it judges one voxel at a time, near the labels carried over from examples.
+"""The network that outlines structures. It classifies single voxels near the labels carried over from examples.
 
-It reads the voxel's surroundings in the image, its body coordinate, the carried labels, and the descriptor of the
-embedding. Single voxels of a few scans are enough, so it learns within a minute on a CPU.
+The network reads the image around the voxel, the voxel's body coordinate, the carried labels and the descriptor of the
+map. Single voxels of a few scans are enough training data, so training takes less than a minute on a CPU.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,25 +23,26 @@ OPTIMISER = OptimiserSpec(3e-3, warm_up=0.0, final=0.01, weight_decay=1e-3, ema=
 _PATCH = 48  # voxels along an axis
 _HIDDEN = 96
 _DROP = 0.1
-_TRUST = 6.0  # logits between a guess of 0 and of 1
-_NEVER = -10.0  # logit far from every guess
-_REACH = 6  # voxels from the guess within which a structure may be
-_BLOCKS = (3, 6, 14)  # about so many voxels along the side of blocks whose mean is read
+_TRUST = 6.0  # difference of the start logits for a guess of 0 and of 1
+_NEVER = -10.0  # logit of voxels far from every guess
+_REACH = 6  # a structure is expected within this many voxels of the guess
+_BLOCKS = (3, 6, 14)  # approximate sides, in voxels, of the blocks whose means are read
 _NEAR = [s for s in product((-1, 0, 1), repeat=3) if any(s)]
 _FAR = [tuple(r * int(a == axis) for a in range(3)) for r in (-5, -2, 2, 5) for axis in range(3)]
-_PATCHES, _LEAST_PATCHES, _ROWS = 96, 8, 5000  # patches drawn for training, and voxels of each
+_PATCHES, _LEAST_PATCHES, _ROWS = 96, 8, 5000  # patches drawn for training (usual, least), voxels per patch
 _BATCH = 4096
 _CHUNK = 65536
 _MOST_CHANNELS = 4096
-# Changes of the input that the answer should not depend on: HU added in soft tissue, displaced coordinates in mm.
-_WINDOW, _STEP = 112, 8  # voxels along an axis: the largest window, and the multiple that its size is
+_WINDOW, _STEP = 112, 8  # voxels along an axis: the largest window; window sizes are multiples of _STEP
+# Changes of the input that should not change the answer: HU added in soft tissue, shift of the coordinates in mm.
 CHANGES = ((0.0, (0.0, 0.0, 0.0)), (15.0, (4.0, -4.0, 4.0)), (-15.0, (-4.0, 4.0, -4.0)))
 
 
 class VoxelNet(nn.Module):
-    """Logits of so many structures. descriptors: channels of the embedding's descriptor; 0 for weights without.
+    """The network. It computes one logit per structure for each voxel.
 
-    Raises ValueError for a number that no network has.
+    structures: number of structures. descriptors: channels of the map's local descriptor; 0 if the weights have none.
+    Raises ValueError if a number is out of range.
     """
 
     def __init__(self, structures: int, descriptors: int):
@@ -61,12 +62,12 @@ class VoxelNet(nn.Module):
         nn.init.zeros_(self.head.bias)
 
     def logits(self, rows: torch.Tensor) -> torch.Tensor:
-        """(n, structures) from rows (n, c) of `read_context`."""
+        """Compute logits (n, structures) from rows (n, c) of `read_context`."""
         guess = _TRUST * (rows[:, INPUTS : INPUTS + self.structures] - 0.5)
         return self.head(self.body(self.scale(rows))) + guess
 
     def forward(self, x: torch.Tensor, features: torch.Tensor | None = None) -> torch.Tensor:
-        """(1, structures, k, j, i) for a window x (1, INPUTS + structures, k, j, i); features: at half the size."""
+        """Compute logits (1, structures, k, j, i) of a window x (1, INPUTS + structures, k, j, i)."""
         near = _dilate(x[:, -self.structures :], _REACH) > 0.02
         if not near.any():
             near = torch.ones_like(near)
@@ -80,8 +81,9 @@ class VoxelNet(nn.Module):
 
 
 def block_means(x: torch.Tensor, structures: int) -> list[torch.Tensor]:
-    """Means of grey values and guess in blocks about every voxel: (1, c, k, j, i), and the larger blocks at half the
-    resolution, where they cost an eighth.
+    """Compute the means of grey values and guess in blocks around every voxel, one tensor per size of `_BLOCKS`.
+
+    The smallest blocks give (1, c, k, j, i). The larger blocks have half the resolution, which costs an eighth.
     """
     read = torch.cat([x[:, : len(WINDOWS)], x[:, x.shape[1] - structures :]], dim=1)
     halved = F.avg_pool3d(read, 2)
@@ -90,12 +92,12 @@ def block_means(x: torch.Tensor, structures: int) -> list[torch.Tensor]:
 
 
 def _dilate(x: torch.Tensor, reach: int) -> torch.Tensor:
-    """(b, 1, k, j, i) the largest of all channels within `reach` voxels along each axis."""
+    """Return (b, 1, k, j, i): the largest value of all channels within `reach` voxels along each axis."""
     return _pool_axes(F.max_pool3d, x.amax(1, keepdim=True), 2 * reach + 1)
 
 
 def _pool_axes(pool: Callable[..., torch.Tensor], x: torch.Tensor, size: int, **options: bool) -> torch.Tensor:
-    """Pooling over blocks, one axis after another: the same, with far less work."""
+    """Pool over blocks, one axis after another. The result equals 3-D pooling, with far less work."""
     for axis in range(3):
         window, half = [1, 1, 1], [0, 0, 0]
         window[axis], half[axis] = size, size // 2
@@ -106,7 +108,7 @@ def _pool_axes(pool: Callable[..., torch.Tensor], x: torch.Tensor, size: int, **
 def read_context(
     x: torch.Tensor, features: torch.Tensor | None, blocks: list[torch.Tensor], where: torch.Tensor
 ) -> torch.Tensor:
-    """(n, c) input, neighbours, block means and descriptor of the voxels where (n, 3), axes k, j, i, of a patch."""
+    """Collect (n, c) input, neighbours, block means and descriptor at voxels `where` (n, 3), order k, j, i."""
     last = torch.tensor(x.shape[2:], device=x.device) - 1
 
     def at(values: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
@@ -130,10 +132,10 @@ def voxel_losses(
     cancelled: Callable[[], bool] = lambda: False,
     patches: int | None = None,
 ) -> Callable[[int], torch.Tensor]:
-    """Draw voxels of the examples, and return the loss of a step by its number, which depends on (seed, step) alone.
+    """Draw voxels of the examples; return a function that computes the loss of a step from its number.
 
-    patches: how many patches the voxels are drawn from; None: by the number of steps. Raises CancelledError once
-    `cancelled` is true.
+    The loss depends on (seed, step) alone. patches: number of patches from which voxels are drawn; None: chosen by the
+    number of steps. Raises CancelledError once `cancelled` returns True.
     """
     patches = patches or max(_LEAST_PATCHES, min(_PATCHES, steps // 6))
     device = next(network.parameters()).device
@@ -141,7 +143,7 @@ def voxel_losses(
 
     def loss_of(step: int) -> torch.Tensor:
         pick = torch.from_numpy(np.random.default_rng([seed, 2, step]).integers(len(rows), size=_BATCH))
-        torch.manual_seed(seed * 1_000_003 + step)  # of the dropout
+        torch.manual_seed(seed * 1_000_003 + step)  # for the dropout
         logits = network.logits(rows[pick].float().to(device))
         return voxel_loss(logits, labels[pick].float().to(device), known[pick].to(device))
 
@@ -149,10 +151,11 @@ def voxel_losses(
 
 
 def voxel_loss(logits: torch.Tensor, labels: torch.Tensor, known: torch.Tensor) -> torch.Tensor:
-    """Cross entropy and soft Dice of voxels (n, s), where their example outlines the structure (known).
+    """Compute cross entropy plus soft Dice loss of n voxels and s structures.
 
-    Without the Dice, thin structures such as the oesophagus come out too small. The Dice of a structure that no voxel
-    shows is left out.
+    logits, labels, known: (n, s). Entries count only if the voxel's example outlines the structure (known). Without the
+    Dice loss, outlines of thin structures such as the oesophagus are too small. A structure that no voxel shows has no
+    Dice loss.
     """
     weight = known.float()
     each = F.binary_cross_entropy_with_logits(logits, labels, reduction="none")
@@ -167,7 +170,7 @@ def voxel_loss(logits: torch.Tensor, labels: torch.Tensor, known: torch.Tensor) 
 def _draw_rows(
     examples: list[TrainingCrop], rng: np.random.Generator, cancelled: Callable[[], bool], patches: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Rows (n, c), labels (n, s) and which of them are known (n, s), float16, of voxels of random patches."""
+    """Draw voxels of random patches; returns rows (n, c) float16, labels (n, s) float16 and known (n, s) bool."""
     largest = [max(e.crop.shape[axis] for e in examples) for axis in range(3)]
     k, j, i = (min(_PATCH, -(-n // 2) * 2) for n in largest)
     sampler = PatchSampler(examples, (k, j, i), rng)
@@ -186,8 +189,7 @@ def _draw_rows(
 
 
 def _choose_voxels(patch: Patch, rng: np.random.Generator) -> torch.Tensor:
-    """(n, 3) voxels k, j, i of a patch: half along the borders of structures, a third about the guess, the rest
-    anywhere."""
+    """Choose voxels (n, 3), order k, j, i, of a patch: half near borders of structures, a third near the guess."""
     shown = _pool_axes(F.avg_pool3d, patch.labels, 5)
     border = (shown > 0.02) & (shown < 0.98)
     guess = patch.x[:, -patch.labels.shape[1] :]
@@ -206,14 +208,14 @@ def _choose_voxels(patch: Patch, rng: np.random.Generator) -> torch.Tensor:
 def predict(
     network: VoxelNet, crop: Crop, guess: torch.Tensor, step: Callable[[float], None] = lambda share: None
 ) -> torch.Tensor:
-    """(changes, s, k, j, i) probability of each structure in each voxel of a crop, for each of CHANGES.
+    """Compute the probability of each structure in each voxel of a crop, for each of CHANGES: (changes, s, k, j, i).
 
-    guess: (s, k, j, i) labels carried over from the examples, 0..1.
+    guess: (s, k, j, i) mean of the labels carried over from the examples, 0..1.
     """
     device = next(network.parameters()).device
     k, j, i = (min(_WINDOW, -(-n // _STEP) * _STEP) for n in crop.shape)
     size = (k, j, i)
-    # half precision where the device computes in it: more than twice as fast on CPUs with bfloat16 instructions
+    # bfloat16 if the device has instructions for it: more than twice as fast
     precision = torch.autocast(device.type, torch.bfloat16, enabled=fast_dtype(device) == torch.bfloat16)
     padded = [max(0, n - whole) for n, whole in zip(size, crop.shape, strict=True)]
     pad = [0, padded[2], 0, padded[1], 0, padded[0]]
@@ -245,12 +247,12 @@ def predict(
 
 
 def _starts(whole: int, window: int) -> list[int]:
-    """First voxels of windows that cover an axis, overlapping by a third or more."""
+    """Return the first voxels of windows that cover an axis of `whole` voxels and overlap by at least a third."""
     count = 1 if whole <= window else int(np.ceil((whole - window) / (window * 2 / 3))) + 1
     return np.unique(np.rint(np.linspace(0, whole - window, count)).astype(int)).tolist()
 
 
 def _window_weight(size: tuple[int, int, int]) -> torch.Tensor:
-    """(k, j, i) weight of a window's voxels, highest in its middle."""
+    """Return the weights (k, j, i) of a window's voxels, highest in the middle of the window."""
     k, j, i = (torch.exp(-(torch.linspace(-2, 2, n) ** 2) / 2) + 0.01 for n in size)
     return k[:, None, None] * j[None, :, None] * i

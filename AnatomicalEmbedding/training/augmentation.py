@@ -1,4 +1,4 @@
-"""Intensity augmentation of a crop: everything point-wise is one table look-up, the rest is a few cheap filters."""
+"""Intensity augmentation of a crop: one table of HU values for all changes of single voxels, then a few filters."""
 
 import numpy as np
 import torch
@@ -42,8 +42,7 @@ def augment(hu: torch.Tensor, spec: AugmentationSpec, network: NetworkSpec, rng:
 
 
 def _mean_of_27(x: torch.Tensor) -> torch.Tensor:
-    """Mean over 3 x 3 x 3 voxels, the last layers repeated beyond the edge; one axis after the other is five times as
-    fast as a pooling."""
+    """Compute the mean over 3 x 3 x 3 voxels, axis by axis, which is faster than pooling; edge layers are repeated."""
     for axis in range(3):
         line = x.narrow(axis, 1, x.shape[axis] - 2)
         inner = line + x.narrow(axis, 0, x.shape[axis] - 2) + x.narrow(axis, 2, x.shape[axis] - 2)
@@ -53,7 +52,7 @@ def _mean_of_27(x: torch.Tensor) -> torch.Tensor:
 
 
 def _level_table(spec: AugmentationSpec, network: NetworkSpec, rng: np.random.Generator) -> np.ndarray:
-    """Network input for every whole HU: random remap, window and gamma composed."""
+    """Return the network input for every whole HU from _LOWEST_HU on, after a random remap, window and gamma."""
     hu = np.arange(_LOWEST_HU, _HIGHEST_HU + 1, dtype=np.float64)
     if rng.random() < spec.hu_remap_probability:
         hu = np.interp(hu, _REMAP_HU, _REMAP_HU + rng.uniform(_REMAP_LOW, _REMAP_HIGH))

@@ -1,4 +1,4 @@
-"""Learning a calibration: a forest over the evidence of many matches with known truth, for each effort."""
+"""Learn a calibration: for each effort, a forest that reads the evidence of matches whose true error is known."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,15 +19,15 @@ from ..structures.labelled_scans import load_case, refuse_twins
 from .known_matches import Trial, bent_trials, labelled_trials, phantom_trials
 
 LABELLED, BENT, PHANTOMS = "pairs of labelled scans", "bent scans", "synthetic patients"
-# Total weight of each source. Synthetic patients show every structure, and are easier than real ones.
+# Total weight of each source. Synthetic patients have a low weight, because matching is easier in them.
 WEIGHTS = {LABELLED: 1.0, BENT: 1.0, PHANTOMS: 0.1}
 
 _TREES = 48
-_LEAF = 100  # matches; smaller ones know the sources that they have seen, and no others
-_LEAVES = 20  # for which there is room in a tree; of few matches a single leaf would judge all alike
+_LEAF = 100  # least number of matches in a leaf; smaller leaves fit only the sources that they were learnt from
+_LEAVES = 20  # with few matches, leaves are smaller, so that a tree can have this many of them
 _FEATURE_SHARE = 0.5
-_FARTHEST_MM = 100.0  # larger errors count as this
-_ERROR_SCALE = 1000.0  # so that the error in mm hardly influences the choice of splits
+_FARTHEST_MM = 100.0  # larger errors are set to this value
+_ERROR_SCALE = 1000.0  # the error is divided by this number, so that it hardly influences the choice of splits
 _FEWEST = 200
 
 
@@ -40,14 +40,14 @@ class Outcomes:
 
     @classmethod
     def joined(cls, parts: Iterable[Self]) -> Self:
-        """Join several, one after the other."""
+        """Join the matches of several outcomes, one after the other."""
         parts = list(parts)
         evidence = np.concatenate([np.empty((0, len(EVIDENCE)), np.float32), *(p.evidence for p in parts)])
         return cls(evidence, np.concatenate([np.empty(0), *(p.errors_mm for p in parts)]))
 
 
 def try_matching(trial: Trial, effort: str) -> Outcomes:
-    """Evidence and errors of matching on a trial."""
+    """Match the points of a trial; return the evidence and the errors."""
     if not len(trial.template_ras):
         return Outcomes.joined([])
     found = match(trial.template, trial.template_ras, trial.target, effort)
@@ -59,9 +59,10 @@ def try_matching(trial: Trial, effort: str) -> Outcomes:
 
 
 def grow_forest(sources: Mapping[str, Outcomes], weights: Mapping[str, float], seed: int = 0) -> Forest:
-    """Learn a forest from all sources, each with its total weight, whatever its number of matches.
+    """Learn a forest from all sources.
 
-    Raises AnatomicalEmbeddingError when there are too few matches to learn from, or scikit-learn is not installed.
+    weights: total weight of each source; it does not depend on the number of matches of the source.
+    Raises AnatomicalEmbeddingError if there are too few matches, or if scikit-learn is not installed.
     """
     used = {name: found for name, found in sources.items() if len(found.errors_mm) and weights.get(name, 0.0) > 0}
     every = Outcomes.joined(used.values())
@@ -93,7 +94,7 @@ def grow_forest(sources: Mapping[str, Outcomes], weights: Mapping[str, float], s
 
 
 def _targets(errors_mm: np.ndarray) -> np.ndarray:
-    """(n, 6) regression targets: the outcomes, and nearness at several scales."""
+    """Return (n, 6) regression targets: the outcomes, then how near the answer is to the truth, at several scales."""
     present = np.isfinite(errors_mm)
     error = np.minimum(errors_mm, _FARTHEST_MM)
     far = np.log(np.maximum(error, 0.5)) / 3
@@ -113,12 +114,12 @@ def collect(
 ) -> Calibration:
     """Learn the calibration of a model from labelled and unlabelled scans in folders and from synthetic patients.
 
-    Raises PointsError for a folder that is not there, AnatomicalEmbeddingError as `grow_forest` does.
+    Raises PointsError if a folder does not exist, and AnatomicalEmbeddingError in the same cases as `grow_forest`.
     """
     for folder in folders:
         if not folder.is_dir():
             raise PointsError(f"{folder}: no such folder; give folders of CT scans.")
-    _forest_class()  # raises before long work
+    _forest_class()  # if scikit-learn is missing, this raises before the long work
     skipped: list[str] = []
     scans = find_scans(folders, skipped.append)
     files = [Path(source.path) for source in scans.values() if not source.series]

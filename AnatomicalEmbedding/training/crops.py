@@ -1,8 +1,8 @@
-"""Crops: one augmented patch of a prepared scan, with the position that each stride-4 cell has in the patient.
+"""Crops: an augmented part of a prepared scan, and the position in the patient of each cell (4 x 4 x 4 voxels).
 
-A scan is resampled through a smooth map in two passes: each source slice in its plane, then along the slices. A
-trilinear gather reads eight voxels from all over a scan for each voxel made; two passes read in order and run on
-vector units, three times as fast on CPUs (Catmull and Smith, SIGGRAPH 1980).
+A scan is resampled through a smooth map in two passes: first each source slice in its plane, then along the slices
+(Catmull and Smith, SIGGRAPH 1980). Two passes read the memory in order and use vector instructions. On CPUs this is
+three times as fast as trilinear interpolation, which reads eight voxels from distant places for each new voxel.
 """
 
 from dataclasses import dataclass
@@ -16,18 +16,18 @@ from ..scan.geometry import rotations
 from .recipes import AugmentationSpec
 from .scans import FIELD_STEP, PreparedScan
 
-_LATTICE = (5, 5, 5)  # nodes of the map from crop to scan: affine and elastic parts in one interpolation
+_LATTICE = (5, 5, 5)  # nodes of the map from crop to scan, which holds affine and elastic parts together
 AIR_HU = -1000
-_LEAST_ADVANCE = 0.2  # of the mean, from one node to the next along the slices: so that the map does not fold
+_LEAST_ADVANCE = 0.2  # least step from node to node along the slices, as a share of the mean step; prevents folding
 
 
 @dataclass(frozen=True)
 class Warp:
-    """Where the voxels (i, j, k) of a crop lie in a scan, in its continuous voxels.
+    """The map from the voxels (i, j, k) of a crop to continuous voxels of the scan.
 
-    depth: (nk, nj, ni) slice of the scan at the nodes of a lattice that spans the crop, linear in between.
-    in_plane: (2, s, nj, ni) i and j of the scan where lattice columns pass its slices first_slice, first_slice + 1, ...
-    shape: (k, j, i) of the crop.
+    depth: (nk, nj, ni) k of the scan at the nodes of a lattice that spans the crop; linear between nodes.
+    in_plane: (2, s, nj, ni) i and j of the scan where the columns of the lattice cross s slices of the scan.
+    first_slice: k of the first of these slices. shape: (k, j, i) of the crop.
     """
 
     depth: torch.Tensor
@@ -37,7 +37,7 @@ class Warp:
 
     @classmethod
     def through(cls, nodes_ijk: np.ndarray, shape: torch.Size, device: torch.device) -> "Warp":
-        """The map through the nodes (3, nk, nj, ni) of a lattice: exact there, and everywhere if they are affine."""
+        """Make the map from scan voxels (3, nk, nj, ni) of the lattice nodes. It is exact at the nodes."""
         x, y, depth = nodes_ijk
         depth = _advancing(depth)
         first, last = int(np.floor(depth.min())), int(np.ceil(depth.max()))
@@ -51,7 +51,7 @@ class Warp:
         return cls(depth_, in_plane_, first, shape)
 
     def sample(self, hu: torch.Tensor) -> torch.Tensor:
-        """The crop (k, j, i), float HU, of a scan's int16 HU (k, j, i); air beyond the scan."""
+        """Resample int16 HU (k, j, i) of a scan: float HU (k, j, i) of the crop, air outside the scan."""
         low = max(self.first_slice, 0)
         high = min(self.first_slice + self.in_plane.shape[1], hu.shape[0])
         if low >= high:
@@ -63,7 +63,7 @@ class Warp:
         extent = torch.tensor([right - left, back - front], device=hu.device)
         in_part = (columns - corner[:, None, None, None] + 0.5) * (2 / extent)[:, None, None, None] - 1
         _, along_j, along_i = self._weights(1)
-        # rows first, then whole rows at once: both are matrix products over contiguous memory
+        # first along the rows, then across whole rows: both are matrix products over contiguous memory
         grid = torch.einsum("csab,xb->csax", in_part, along_i)
         grid = torch.einsum("ya,csax->syxc", along_j, grid).contiguous()
         flat = F.grid_sample(part[:, None], grid, align_corners=False)
@@ -78,7 +78,7 @@ class Warp:
         return torch.lerp(before, after, between).add_(AIR_HU).view(self.shape)
 
     def voxel_ijk(self, pool: int = 1) -> torch.Tensor:
-        """(k, j, i, 3) continuous voxel of the scan (i, j, k) at each crop voxel, or at cells of `pool` voxels."""
+        """Return (k, j, i, 3): the scan voxel (i, j, k) of each crop voxel, or of each cell of `pool` voxels."""
         depth = self._depth(pool)
         _, along_j, along_i = self._weights(pool)
         columns = torch.einsum("csab,ya,xb->csyx", self.in_plane, along_j, along_i)
@@ -94,13 +94,13 @@ class Warp:
         return (along_k @ plane.flatten(1)).view(len(along_k), *plane.shape[1:])
 
     def _weights(self, pool: int) -> list[torch.Tensor]:
-        """For k, j and i, (voxels / pool, nodes) weight of each node at each voxel or cell, outermost on outermost."""
+        """Return the weights of linear interpolation along k, j and i: three of (voxels / pool, nodes)."""
         return [_hats(n, nodes, pool, self.depth.device) for n, nodes in zip(self.shape, self.depth.shape, strict=True)]
 
 
 @dataclass(frozen=True)
 class Crop:
-    """hu: float (k, j, i). warp: where its voxels lie in the scan."""
+    """A part of a scan. hu: float (k, j, i). warp: where the voxels of the crop lie in the scan."""
 
     hu: torch.Tensor
     warp: Warp
@@ -109,9 +109,9 @@ class Crop:
 def draw_geometry(
     spec: AugmentationSpec, size_ijk: tuple[int, int, int], spacing_mm: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Displacement of lattice nodes from the crop's centre in mm, (3, k, j, i) over the lattice.
+    """Draw the geometry of a crop: (3, k, j, i) mm from the crop's centre to each node of the lattice.
 
-    Random spacing, per-axis scale, rotation and a smooth elastic part (mean zero), by the recipe.
+    The spacing, the scale of each axis, the rotation and the elastic part (mean zero) are random, as the recipe sets.
     """
     if spec.spacing_mm_low is not None:
         step = rng.uniform(spec.spacing_mm_low, spec.spacing_mm_high)
@@ -134,7 +134,7 @@ def draw_geometry(
 def cut_crop(
     scan: PreparedScan, centre_ijk: np.ndarray, lattice_mm: np.ndarray, size_ijk: tuple[int, int, int]
 ) -> Crop:
-    """Resample the crop of `size_ijk` voxels that the lattice describes around a voxel of the scan."""
+    """Resample a crop of `size_ijk` voxels around the scan voxel `centre_ijk`; lattice_mm: see `draw_geometry`."""
     spacing = np.diag(scan.grid_to_ras)[:3]
     nodes = lattice_mm / spacing[:, None, None, None] + np.asarray(centre_ijk)[:, None, None, None]
     warp = Warp.through(nodes, torch.Size(size_ijk[::-1]), scan.hu.device)
@@ -142,7 +142,7 @@ def cut_crop(
 
 
 def cell_positions(scan: PreparedScan, crop: Crop) -> tuple[torch.Tensor, torch.Tensor]:
-    """First guess of the body coordinate (mm, (3, k/4, j/4, i/4)) of each cell, and which cells lie in the body."""
+    """Return the first guess of each cell's body coordinate, (3, k/4, j/4, i/4) mm, and whether it is a body cell."""
     voxel = crop.warp.voxel_ijk(STRIDE)
     nearest = voxel.round().long()
     shape_ijk = torch.tensor(scan.hu.shape[::-1], device=voxel.device)
@@ -152,7 +152,7 @@ def cell_positions(scan: PreparedScan, crop: Crop) -> tuple[torch.Tensor, torch.
 
 
 def body_coordinates(scan: PreparedScan, voxel_ijk: torch.Tensor) -> torch.Tensor:
-    """First guess of the body coordinates, mm, at continuous voxels (k, j, i, 3)."""
+    """Return the first guess of the body coordinates, mm, at continuous voxels (k, j, i, 3) of the scan."""
     device = voxel_ijk.device
     if scan.body_field is not None:
         extent = torch.tensor(scan.body_field.shape[:0:-1], dtype=torch.float32, device=device) - 1
@@ -170,7 +170,7 @@ def _hats(voxels: int, nodes: int, pool: int, device: torch.device) -> torch.Ten
 
 
 def _advancing(depth: np.ndarray) -> np.ndarray:
-    """Depths (nk, nj, ni) that rise along k everywhere; others are unchanged."""
+    """Correct depths (nk, nj, ni) that do not rise along k; depths that rise are returned unchanged."""
     least = _LEAST_ADVANCE * max(float((depth[-1] - depth[0]).mean()) / (len(depth) - 1), 1e-3)
     rising = depth.copy()
     for k in range(1, len(depth)):
@@ -179,13 +179,13 @@ def _advancing(depth: np.ndarray) -> np.ndarray:
 
 
 def _line(at: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Piecewise-linear function through (x, y) at places `at`; the outer pieces continue beyond the ends."""
+    """Evaluate at `at` the piecewise-linear function through (x, y); the outer pieces continue beyond the ends."""
     piece = np.clip(np.searchsorted(x, at) - 1, 0, len(x) - 2)
     slope = (y[piece + 1] - y[piece]) / (x[piece + 1] - x[piece])
     return y[piece] + (at - x[piece]) * slope
 
 
 def _span(values: torch.Tensor, size: int) -> tuple[int, int]:
-    """First and last voxel + 1 along an axis of `size` that places reach, at least one."""
+    """Return the first voxel, and the last voxel + 1, that `values` reach on an axis of `size`; at least one voxel."""
     low = min(max(int(values.amin().floor()), 0), size - 1)
     return low, max(min(int(values.amax().ceil()) + 1, size), low + 1)

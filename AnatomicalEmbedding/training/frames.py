@@ -1,8 +1,8 @@
 """The common body frame, which relates scans of different patients.
 
 Body coordinates are mm along the patient's axes (R, A, S): x = 0 in the mid-sagittal plane, y = 0 about the spine,
-z = 0 at the femoral heads' centres. Heights come from a few level readings a scan (a scale and a shift fitted to
-them); x and y start from the skeleton and are refined in training, within these priors.
+z = 0 at the femoral heads' centres. Body heights come from a scale and a shift, fitted to a few level readings per
+scan. x and y are first guessed from the skeleton. Training corrects all three axes; a `FrameGuess` states how far.
 """
 
 from dataclasses import dataclass
@@ -18,15 +18,15 @@ from ..scan.geometry import transform_points
 
 _BONE_HU = 250
 _MIDLINE_MM = 25.0
-_CROPPED_SHARE = 0.2  # body cut on one side more than on the other: the scan shows a part of the cross-section
-_SCALE_SD = 0.08  # of z scale over patients: shrinks fits from few readings towards 1
+_CROPPED_SHARE = 0.2  # a scan is a crop of the cross-section if its two sides differ more in their share of body
+_SCALE_SD = 0.08  # standard deviation of the z scale between patients; it draws fits of few readings towards 1
 _READING_SD_MM = 8.0
 _LINE_PRIOR = 1e4  # mm^2: keeps the scale near 1 where a scan is a few slices thin
 
 
 @dataclass(frozen=True)
 class LevelTable:
-    """Standard levels: mean body height in mm of each, and readings (world z, mm) per scan."""
+    """Standard levels: the mean body height of each level, mm, and for each scan the world z of its levels, mm."""
 
     body_height_mm: dict[str, float]
     readings: dict[str, dict[str, float]]
@@ -43,7 +43,7 @@ class LevelTable:
             ) from None
 
     def of(self, scan: str) -> dict[float, float]:
-        """The readings of a scan, {body height mm: world z mm}; empty where the table has no reading of it."""
+        """Return the readings of a scan, {body height mm: world z mm}; empty if the table lacks the scan."""
         named = self.readings.get(scan, {})
         if unknown := set(named) - set(self.body_height_mm):
             raise AnatomicalEmbeddingError(f"{scan}: the level table has no body_height_mm for {min(unknown)}; add it.")
@@ -52,7 +52,7 @@ class LevelTable:
 
 @dataclass(frozen=True)
 class FrameGuess:
-    """First guess of RAS -> body, per axis body = scale * ras + shift, with the standard deviations of its errors."""
+    """First guess of the map RAS -> body: body = scale * ras + shift on each axis, with their standard deviations."""
 
     scale: np.ndarray  # (3,)
     shift_mm: np.ndarray  # (3,)
@@ -64,8 +64,8 @@ class FrameGuess:
         return points_ras * self.scale + self.shift_mm
 
 
-SETTLED_SCALE_SD, SETTLED_SHIFT_SD_MM = np.full(3, 0.02), np.full(3, 4.0)  # of a scan that was aligned
-STILL = FrameGuess(np.ones(3), np.zeros(3), np.zeros(3), np.zeros(3))  # of a scan that is in the body frame already
+SETTLED_SCALE_SD, SETTLED_SHIFT_SD_MM = np.full(3, 0.02), np.full(3, 4.0)  # for aligned scans
+STILL = FrameGuess(np.ones(3), np.zeros(3), np.zeros(3), np.zeros(3))  # for scans already in the body frame
 
 
 def guess_frame(hu: np.ndarray, body: np.ndarray, grid_to_ras: np.ndarray, readings: dict[float, float]) -> FrameGuess:
@@ -81,9 +81,9 @@ def guess_frame(hu: np.ndarray, body: np.ndarray, grid_to_ras: np.ndarray, readi
 
 
 def frame_from_map(embedding: EmbeddingMap) -> FrameGuess:
-    """Guess a scan's body frame from a map by weights that know the common frame: a robust line along each axis.
+    """Guess a scan's body frame from its map: fit a robust line to the body coordinates along each axis.
 
-    Raises AnatomicalEmbeddingError for a map whose coordinates are not mm of the body frame.
+    Raises AnatomicalEmbeddingError if the coordinates of the map are not mm of the body frame.
     """
     ras, body = body_points(embedding)
     scale, shift = np.transpose([_robust_line(ras[:, axis], body[:, axis]) for axis in range(3)])
@@ -91,7 +91,7 @@ def frame_from_map(embedding: EmbeddingMap) -> FrameGuess:
 
 
 def _robust_line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """Scale and shift of y = scale * x + shift that outliers hardly move: least squares, then Huber's weights."""
+    """Fit y = scale * x + shift so that outliers have little effect: least squares, then Huber's weights."""
     weight = np.ones_like(x)
     scale, shift = 1.0, 0.0
     for _ in range(5):
@@ -105,7 +105,7 @@ def _robust_line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
 
 
 def fit_heights(readings: dict[float, float]) -> tuple[float, float]:
-    """Scale and shift with body = scale * z + shift, from {body height: world z}; the scale shrunk towards 1."""
+    """Fit body height = scale * z + shift to readings {body height: world z}; the scale is drawn towards 1."""
     height = np.array(list(readings))
     z = np.array(list(readings.values()))
     spread = z - z.mean()
@@ -115,7 +115,7 @@ def fit_heights(readings: dict[float, float]) -> tuple[float, float]:
 
 
 def _skeleton_axes(hu: np.ndarray, body: np.ndarray, grid_to_ras: np.ndarray) -> tuple[float, float, bool]:
-    """World x of the mid-sagittal plane, world y about the spine, and whether the scan is a crop of the body."""
+    """Estimate world x of the mid-sagittal plane and world y of the spine; also return whether the scan is a crop."""
     cropped = abs(body[:, :, 0].mean() - body[:, :, -1].mean()) > _CROPPED_SHARE
     bone_kji = np.argwhere((hu > _BONE_HU) & body)
     if cropped or len(bone_kji) < 500:

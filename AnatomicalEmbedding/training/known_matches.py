@@ -1,7 +1,8 @@
-"""Matches with known truth: labelled scans of different patients, scans bent by known transforms, synthetic patients.
+"""Pairs of scans with points whose true matches are known.
 
-Fields of view are cut, so that some points are absent from the target: their truth is NaN. A point within 10 mm beyond
-a cut is neither present nor absent, and left out.
+The pairs are labelled scans, scans and their copies bent by known transforms, and synthetic patients. Some targets are
+cut, so that some points are absent from the target; the truth of such a point is NaN. Points of labelled scans within
+10 mm outside a cut are left out.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,14 +25,14 @@ from ..structures.examples import structure_names
 from ..structures.label_names import KINDS, LANDMARK, find_structures
 from ..structures.labelled_scans import Case
 
-_CONTROL_MM = 70.0  # between control points of the bending
+_CONTROL_MM = 70.0  # distance between control points of the bending
 _BEND_MM = 7.0  # standard deviation of a control point's displacement along each axis
 _TURN_RAD = 0.08
 _SCALE = 0.07
 _SHIFT_MM = 15.0
-_SPACING_MM = (2.0, 4.0)  # slices of the copy
+_SPACING_MM = (2.0, 4.0)  # range of the slice spacing of the copy
 _NOISE_HU = 15.0
-_UPRIGHT = 0.999  # cosine of the tilt
+_UPRIGHT = 0.999  # least cosine of the tilt
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +50,7 @@ class WarpedScan:
 
 
 def warp_scan(volume: Volume, seed: int) -> WarpedScan:
-    """Bend, turn and scale a scan a little, on another grid, with noise. Equal seeds give equal copies."""
+    """Copy a scan slightly bent, turned and scaled, on another grid, with noise. Equal seeds give equal copies."""
     rng = np.random.default_rng(seed)
     image = volume.to_sitk()
     low, high = transform_points(LPS_FROM_RAS, volume.bounds_ras)
@@ -82,8 +83,8 @@ def warp_scan(volume: Volume, seed: int) -> WarpedScan:
 
 _INSIDE_MM = 2.0
 _OUTSIDE_MM = 10.0
-_CUT_SHARE = 0.6  # of a labelled scan's height that is left
-_BENT_SHARE = (0.35, 0.6)  # of a bent scan's
+_CUT_SHARE = 0.6  # share of a labelled scan's height that is kept
+_BENT_SHARE = (0.35, 0.6)  # range of the share of a bent scan's height that is kept
 _BENT_POINTS = 120
 _PHANTOM_POINTS = 150
 
@@ -92,9 +93,10 @@ Embed = Callable[[Volume], EmbeddingMap]
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """N points of a template and where they are in a target, (N, 3) RAS mm, NaN rows where they are absent.
+    """N points of a template, with their true places in a target.
 
-    whole: whether the target is as it was, not cut. groups: what each point is, one of `label_names.GROUPS`.
+    template_ras, target_ras: (N, 3) RAS mm; rows of target_ras are NaN for points absent from the target.
+    whole: whether the target is not cut. groups: for each point, one of `label_names.GROUPS`.
     """
 
     template: EmbeddingMap
@@ -105,13 +107,13 @@ class Trial:
     groups: tuple[str, ...]
 
     def errors_mm(self, found: Matches) -> np.ndarray:
-        """(N,) distances of answers from the truth, infinite where the point is absent."""
+        """Return (N,) mm: the distance of each answer from the truth; infinite if the point is absent."""
         errors = np.linalg.norm(found.points_ras - self.target_ras, axis=1)
         return np.where(np.isfinite(errors), errors, np.inf)
 
 
 def cut_scan(volume: Volume, low_mm: float, high_mm: float) -> Volume:
-    """Cut a scan to the slices between two heights (S, mm). Raises VolumeError where no slice lies there."""
+    """Keep the slices between two heights (S, mm). Raises VolumeError if there is no such slice."""
     slices = int(np.abs(volume.ijk_to_ras[2, :3]).argmax())
     count = volume.shape[2 - slices]
     middle = (np.array(volume.shape[::-1]) - 1) / 2
@@ -129,10 +131,10 @@ def cut_scan(volume: Volume, low_mm: float, high_mm: float) -> Volume:
 
 
 def labelled_trials(cases: Sequence[Case], embed: Embed) -> Iterator[Trial]:
-    """Trials of every ordered pair of labelled scans.
+    """Yield trials of every ordered pair of labelled scans.
 
-    Of different patients the structures are compared, in the target whole and without its upper or lower part; of one
-    patient the landmarks.
+    If the two scans show one patient, the points are landmarks. Otherwise the points are centres and extremes of
+    structures, and there are three trials: with the whole target, without its upper part and without its lower part.
     """
     maps = {case.id: embed(case.volume) for case in cases}
     for target in cases:
@@ -160,7 +162,7 @@ def _shared(
     points, truth, groups = [], [], []
     for name in sorted(template.structures.keys() & target.structures.keys()):
         places = target.structures[name].points_ras
-        # a cut through a structure would change its centre and its extremes
+        # structures that the cut divides are left out, because their centre and extremes would change
         placed = _placed(places, cut)
         if (placed == placed[0]).all() and placed[0] != 0:
             points.append(template.structures[name].points_ras)
@@ -170,13 +172,13 @@ def _shared(
 
 
 def _upright(volume: Volume) -> bool:
-    """Whether a cut between two heights is one between slices: in a tilted scan a slice has no height."""
+    """Return whether every slice lies at one height. Only such a scan can be cut at a height."""
     axes = volume.ijk_to_ras[:3, :3] / np.linalg.norm(volume.ijk_to_ras[:3, :3], axis=0)
     return bool(np.abs(axes[2]).max() > _UPRIGHT)
 
 
 def _placed(places: np.ndarray, cut: tuple[float, float] | None) -> np.ndarray:
-    """(n,) 1 for places between the heights of a cut, -1 for places well beyond, else 0."""
+    """Return (n,): 1 for places inside the cut heights, -1 for places far outside, 0 near a border of the cut."""
     if cut is None:
         return np.ones(len(places))
     beyond = np.maximum(cut[0] - places[:, 2], places[:, 2] - cut[1])
@@ -184,7 +186,7 @@ def _placed(places: np.ndarray, cut: tuple[float, float] | None) -> np.ndarray:
 
 
 def bent_trials(volumes: Iterable[Volume], embed: Embed) -> Iterator[Trial]:
-    """Trials of random points of each scan in a bent copy of it, whole and cut."""
+    """Yield trials of random points of each scan. The target is a bent copy of the scan, whole and cut."""
     for number, volume in enumerate(volumes):
         rng = np.random.default_rng(number)
         copy = warp_scan(volume, number)
@@ -211,9 +213,9 @@ def bent_trials(volumes: Iterable[Volume], embed: Embed) -> Iterator[Trial]:
 
 
 def phantom_trials(seeds: Iterable[int], embed: Embed) -> Iterator[Trial]:
-    """Trials of the structures of each synthetic patient in every view of the next one, in a circle.
+    """Yield trials of each synthetic patient against every view of the next patient; after the last comes the first.
 
-    Their centres and extreme points are compared, as those of labelled scans are.
+    The points are centres and extremes of structures, as for labelled scans.
     """
     seeds, rng = list(seeds), np.random.default_rng(0)
     first = one = phantom_views(seeds[0]) if seeds else {}
@@ -238,9 +240,9 @@ def named_point_errors(
     effort: str = "standard",
     progress: Callable[[float, str], None] = lambda share, what: None,
 ) -> dict[str, np.ndarray]:
-    """Match the named points of each whole synthetic patient in every view of every other; errors in mm by view.
+    """Match the named points of each whole synthetic patient in every view of every other patient.
 
-    make: returns the views of a patient by its seed. effort: see `match_all`.
+    make: returns the views of a patient, by its seed. effort: see `match_all`. Returns errors in mm, by name of a view.
     """
     seeds = list(seeds)
     scans: dict[tuple[int, str], tuple[Phantom, EmbeddingMap]] = {}

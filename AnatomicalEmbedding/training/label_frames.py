@@ -1,12 +1,12 @@
-"""Label maps placed in the body frame: each organ gets the place that it has on average over many patients.
+"""Place label maps in the body frame, so that each organ lies at its mean place over many patients.
 
-A scale and shift an axis for each map, by generalised Procrustes analysis towards the mean shape, whose organs are held
-to those of the phantoms' canonical body so that the frame stays; then a smooth field that brings centres and
-extremes of the organs to their mean places. Where a map has no bones, the spine and the body wall are held where the
-scale and shift put them, so that an organ that lies low does not take them along.
+First each label map gets a scale and a shift along each axis (generalised Procrustes analysis towards the mean shape).
+The organs of the mean shape are aligned to those of the phantoms' canonical body, so that the frame does not drift.
+Then a smooth field moves centres and extremes of the organs to their mean places. In a label map without bones the
+field is zero at the spine and the body wall, so that an organ that lies low does not move them.
 
-The canonical body was drawn by hand: its spine lies two centimetres off its organs. `Placement` has the maps between it
-and the mean of the patients.
+The canonical body was drawn by hand: relative to its organs, its spine is two centimetres from the right place.
+`Placement` has the maps between the canonical body and the mean of the patients.
 """
 
 from collections.abc import Container, Mapping
@@ -22,17 +22,17 @@ from ..phantom.tissues import LABEL_ID
 from ..structures.label_names import find_structures, structure_name
 from .frames import SETTLED_SCALE_SD, SETTLED_SHIFT_SD_MM, STILL, FrameGuess
 
-FEWEST_STRUCTURES = 3  # of a map, below which it cannot be placed
-_SHARED_BY = 3  # maps that hold a structure which the canonical body lacks, for its mean place to say something
+FEWEST_STRUCTURES = 3  # a label map with fewer structures cannot be placed
+_SHARED_BY = 3  # a structure that the canonical body lacks is used only if at least this many label maps hold it
 _ROUNDS = 5
-_MOST_SPREAD_MM = 27.0  # of a structure's centre over patients, for it to have a place
+_MOST_SPREAD_MM = 27.0  # a structure whose centre varies more between patients is not used
 _NOT_HELD = ("vertebrae_", "rib_", "sacrum")
 _SCALE_PRIOR_MM2 = 1e4
 _SIGMA_MM = 35.0
-_CENTRE_NOISE, _EXTREME_NOISE = 0.03, 0.2  # of a structure's points, against a field of deviation 1
-_LEAST_SLOPE = 0.25  # of the field along each axis; below, it would fold
+_CENTRE_NOISE, _EXTREME_NOISE = 0.03, 0.2  # noise variance at a structure's points; the field has variance 1
+_LEAST_SLOPE = 0.25  # least slope of the body map along each axis, relative to its scale; below 0 the map would fold
 _WALL_EVERY_MM, _WALL_POINTS = 40.0, 12
-_FRAME_PRIOR_MM2 = 3600.0  # variance of points at which data and prior (scale 1) weigh the same
+_FRAME_PRIOR_MM2 = 3600.0  # at this variance of the points, the data and the prior (scale 1) have equal weight
 _EXTREME_WEIGHT = 0.3  # extreme points are less reliable than centres
 
 Points = dict[str, np.ndarray]  # structure -> (7, 3) RAS mm: centre, then six extremes
@@ -40,7 +40,7 @@ Points = dict[str, np.ndarray]  # structure -> (7, 3) RAS mm: centre, then six e
 
 @dataclass(frozen=True)
 class BodyMap:
-    """RAS mm -> body mm: a scale and shift an axis, then Gaussians about `centres_ras` (n, 3), weighted by (n, 3)."""
+    """Map RAS mm -> body mm: scale and shift per axis, plus Gaussians at `centres_ras` times `weights`, both (n, 3)."""
 
     frame: FrameGuess
     centres_ras: np.ndarray
@@ -54,7 +54,7 @@ class BodyMap:
 
 @lru_cache(maxsize=1)
 def canonical_structures() -> Points:
-    """Centre and extremes, body mm, of the canonical body's whole structures."""
+    """Return centre and extremes (7, 3), body mm, of each structure that the canonical body holds whole."""
     anatomy = canonical_anatomy()
     to_body = np.diag([anatomy.step] * 3 + [1.0])
     to_body[:3, 3] = anatomy.low
@@ -69,10 +69,11 @@ def canonical_structures() -> Points:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where label maps lie in the body frame. mean: (7, 3) body mm of each structure.
+    """Where label maps lie in the body frame.
 
-    to_canonical, from_canonical: mean body mm -> canonical body mm, and back; each of the two is a smooth fit, so both
-    together are a few mm off.
+    maps: body map of each label map, by name. mean: mean centre and extremes of each structure, (7, 3) body mm.
+    to_canonical: mean body mm -> canonical body mm. from_canonical: the opposite map. Each is a separate smooth fit, so
+    that a point mapped by both maps ends a few mm from its start.
     """
 
     maps: dict[str, BodyMap]
@@ -82,10 +83,10 @@ class Placement:
 
 
 def place(structures: Mapping[str, Points]) -> Placement:
-    """Place label maps in the body frame. structures: map -> name -> (7, 3) RAS mm, centre and extremes.
+    """Place label maps in the body frame.
 
-    A map with fewer than FEWEST_STRUCTURES known structures is left out. Raises AnatomicalEmbeddingError where no map
-    is left.
+    structures: name of the label map -> name of the structure -> (7, 3) RAS mm, centre and extremes. A label map with
+    fewer than FEWEST_STRUCTURES usable structures is left out. Raises AnatomicalEmbeddingError if no label map is left.
     """
     canonical = canonical_structures()
     names = {name for of in structures.values() for name in of}
@@ -95,7 +96,7 @@ def place(structures: Mapping[str, Points]) -> Placement:
     mean = canonical
 
     def held(names: Container[str]) -> dict[str, Points]:
-        """The structures of these names in the maps that hold enough of them."""
+        """Return the structures with these names, for the label maps that hold at least FEWEST_STRUCTURES of them."""
         kept = {m: {n: p for n, p in of.items() if n in names} for m, of in structures.items()}
         return {m: of for m, of in kept.items() if len(of) >= FEWEST_STRUCTURES}
 
@@ -132,7 +133,7 @@ def fit_frame(points: Points, mean: Points) -> FrameGuess:
 
 
 def _in_body(points: Mapping[str, Points], frames: Mapping[str, FrameGuess]) -> dict[str, np.ndarray]:
-    """(maps, 7, 3) body mm of each structure, in the maps that hold it."""
+    """Return for each structure its points in the label maps that hold it: (number of these maps, 7, 3) body mm."""
     found: dict[str, list[np.ndarray]] = {}
     for name, structures in points.items():
         for structure, p in structures.items():
@@ -141,7 +142,7 @@ def _in_body(points: Mapping[str, Points], frames: Mapping[str, FrameGuess]) -> 
 
 
 def _hold_to_canonical(mean: Points, count: Mapping[str, int]) -> Points:
-    """The mean shape moved and scaled until its organs lie on the canonical body's."""
+    """Shift and scale the mean shape so that its organs fit those of the canonical body."""
     canonical = canonical_structures()
     shared = [name for name in mean if name in canonical and not name.startswith(_NOT_HELD)]
     weight = np.sqrt([count[name] for name in shared])[:, None]
@@ -170,7 +171,7 @@ def _body_map(points: Points, mean: Points, frame: FrameGuess) -> BodyMap:
 
 
 def _spine_and_wall(heights: np.ndarray) -> np.ndarray:
-    """(n, 3) body mm along the spine and on the skin, between the lowest and the highest of some heights."""
+    """Return points (n, 3) body mm along the spine and on the skin, from the lowest of `heights` to the highest."""
     low, high = heights.min() - _WALL_EVERY_MM, heights.max() + _WALL_EVERY_MM
     spine = [(0.0, float(spine_y(z)) + y, z) for z in VERTEBRA_Z.values() if low < z < high for y in (0.0, -45.0)]
     rows = np.arange(low, high, _WALL_EVERY_MM)
@@ -183,7 +184,7 @@ def _spine_and_wall(heights: np.ndarray) -> np.ndarray:
 
 
 def _least_slope(body_map: BodyMap) -> float:
-    """Least slope along its own axis of the map, relative to its frame's, where its field is not zero."""
+    """Return the least slope of a body map along any axis, divided by that axis' scale, near the map's Gaussians."""
     points = body_map.centres_ras
     lattice = np.concatenate([points + step for step in ((0, 0, 0), (25, 0, 0), (0, 25, 0), (0, 0, 25))])
     slopes = []

@@ -1,8 +1,8 @@
-"""Label images: CT images made of label maps, with real organs in the canonical body of the phantoms.
+"""Label images: CT images made of label maps. They show real organs in the canonical body of the phantoms.
 
-Labelled structures get the densities of their tissue in a contrast phase. The rest of the body is the canonical one,
-moved to the label map, without its own organs of the labelled kinds. Bones have a dense shell, hollow organs a wall and
-random contents.
+Each labelled structure gets the HU of its tissue in a contrast phase. Bones get a dense shell. Hollow organs get a wall
+and random contents. The rest of the image is the canonical body, deformed to fit the label map. Organs of the canonical
+body that the label map also has are removed.
 """
 
 import re
@@ -31,9 +31,9 @@ from .label_frames import Placement, Points, place
 from .scans import PreparedScan, Spacing, prepare_volume, with_exact_body, with_labels
 
 SUFFIX = ".seg.nii.gz"
-_PHASE_ODDS = (0.15, 0.15, 0.6, 0.1)  # of PHASES: most scans of the abdomen are portal venous
-_BONE, _HOLLOW = "cortical_bone", "gut_wall"  # tissues of the outer layer
-# Structures (regular expressions): tissue inside, and of the outer layer where it differs.
+_PHASE_ODDS = (0.15, 0.15, 0.6, 0.1)  # probability of each of PHASES: most scans of the abdomen are portal venous
+_BONE, _HOLLOW = "cortical_bone", "gut_wall"  # tissues of outer layers
+# Names of structures (regular expressions): tissue inside, then tissue of the outer layer if it differs.
 _MADE_OF: tuple[tuple[str, str, str | None], ...] = (
     (r"lung_.*", "lung", None),
     (r"trachea", "airway", "airway_wall"),
@@ -63,9 +63,9 @@ _MADE_OF: tuple[tuple[str, str, str | None], ...] = (
     (r"(vertebrae|rib|hip|femur|femoral_head|humerus|scapula|clavicula)_.*", "marrow", _BONE),
     (r"sacrum|sternum|skull|mandible", "marrow", _BONE),
 )
-_FILLED = ("stomach", "duodenum", "small_bowel", "colon")  # fluid and gas, by level
+_FILLED = ("stomach", "duodenum", "small_bowel", "colon")  # filled with fluid, and with gas above it
 _GAS_SHARE = (0.0, 0.4)
-_ORAL_CONTRAST = 0.25  # share of images whose stomach and bowel hold it
+_ORAL_CONTRAST = 0.25  # share of images with contrast medium in stomach and bowel
 _ORAL_HU = (120.0, 400.0)
 _NOISE_HU = (6.0, 22.0)
 _FAT = (-0.5, 0.6)
@@ -73,9 +73,10 @@ _FAT = (-0.5, 0.6)
 
 @dataclass(frozen=True, eq=False)
 class LabelledBody:
-    """A label map without an image. labels: uint8 (k, j, i), numbers into `names`; 0: background.
+    """A label map without an image.
 
-    points: of its whole structures, centre and extremes, (7, 3) RAS mm.
+    labels: uint8 (k, j, i), index into `names`; 0: background. names: structures; names[0] is "".
+    points: centre and extremes of each whole structure, (7, 3) RAS mm.
     """
 
     name: str
@@ -86,9 +87,9 @@ class LabelledBody:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read `NAME.seg.nii.gz` with `NAME.labels.json` next to it; parts of one structure (lobes) become one.
+        """Read `NAME.seg.nii.gz`, with `NAME.labels.json` next to it. The lobes of an organ become one structure.
 
-        The tilt of the map's axes is ignored. Raises VolumeError for files that are missing or damaged.
+        The tilt of the label map's axes is ignored. Raises VolumeError if a file is missing or damaged.
         """
         names_path = path.with_name(path.name.removesuffix(SUFFIX) + ".labels.json")
         try:
@@ -114,7 +115,7 @@ class LabelledBody:
 
 @lru_cache(maxsize=256)
 def tissue_of(structure: str) -> tuple[str, str] | None:
-    """Names of the tissues inside a structure and in its outer layer; None for one that has no known tissue."""
+    """Return the tissue inside a structure and the tissue of its outer layer; None if they are not known."""
     for pattern, inside, outside in _MADE_OF:
         if re.fullmatch(pattern, structure):
             return inside, outside or inside
@@ -123,7 +124,7 @@ def tissue_of(structure: str) -> tuple[str, str] | None:
 
 @dataclass(frozen=True, eq=False)
 class LabelImage:
-    """An image of a labelled body. phase: of contrast. to_body: RAS mm (N, 3) -> mean body mm (N, 3)."""
+    """An image of a labelled body. phase: contrast phase. to_body: RAS mm (N, 3) -> mean body mm (N, 3)."""
 
     volume: Volume
     phase: str
@@ -133,9 +134,9 @@ class LabelImage:
 def make_label_image(body: LabelledBody, placement: Placement, seed: int) -> LabelImage:
     """Make one image of a labelled body; equal seeds make equal images.
 
-    seed: of its contrast phase, densities, fat, contents and noise.
+    seed: decides contrast phase, HU of tissues, fat, contents of hollow organs, and noise.
 
-    Raises KeyError where the body was not placed.
+    Raises KeyError if `placement` does not hold the body.
     """
     rng = np.random.default_rng([seed, crc32(body.name.encode())])
     own = placement.maps[body.name]
@@ -158,7 +159,7 @@ def make_label_image(body: LabelledBody, placement: Placement, seed: int) -> Lab
     values = table[tissue] + texture(tissue, [int(rng.integers(TEXTURE_SIZE)) for _ in range(3)])
     voxels = torch.from_numpy(values.astype(np.float32))[None, None]
     for axis in range(3):
-        if body.grid.spacing[2 - axis] < 3.5:  # thick slices hold no more blur than they average
+        if body.grid.spacing[2 - axis] < 3.5:  # thicker slices are blurred enough by averaging
             voxels = soften(voxels, axis)
     hu = voxels[0, 0].numpy()
     draw_table(hu, (tissue != TISSUE_ID["air"]).astype(np.uint8), body.grid)
@@ -168,7 +169,7 @@ def make_label_image(body: LabelledBody, placement: Placement, seed: int) -> Lab
 
 
 def _number_canonical_labels(names: Sequence[str]) -> np.ndarray:
-    """(256,) by canonical label: the number of the same structure among `names`, else 0."""
+    """Return (256,): for each canonical label, the index of its structure in `names`; 0 if `names` lacks it."""
     table = np.zeros(256, np.uint8)
     for name, value in LABEL_ID.items():
         structure = structure_name(name)
@@ -177,9 +178,9 @@ def _number_canonical_labels(names: Sequence[str]) -> np.ndarray:
 
 
 def _draw_tissue(body: LabelledBody, tissue: np.ndarray, theirs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Tissue (k, j, i) of the canonical body, in which the labelled structures replace its own.
+    """Draw the labelled structures over the tissue (k, j, i) of the canonical body; returns the new tissue.
 
-    theirs: (k, j, i) number of the labelled kind that the canonical body has at each voxel, else 0.
+    theirs: (k, j, i) structure of the canonical body at each voxel, as an index into `body.names`; 0: another one.
     """
     labels = body.labels
     shell = _outer_layer(labels)
@@ -190,13 +191,13 @@ def _draw_tissue(body: LabelledBody, tissue: np.ndarray, theirs: np.ndarray, rng
         bony = around == _BONE or within in ("muscle", "cartilage")
         emptied[number] = TISSUE_ID["muscle" if bony else "visceral_fat"]
     drawn = np.where((labels == 0) & (theirs > 0), emptied[theirs], tissue)
-    # where both bodies have the organ, the canonical one knows its vessels, medulla and pelvis
+    # where both bodies show the same organ, the canonical tissue stays, because it has vessels, medulla and pelvis
     solid = ~np.isin(np.array(body.names), _FILLED) & (outside == inside)
     keeps = (labels > 0) & (theirs == labels) & solid[labels]
     drawn = np.where((labels > 0) & ~keeps, np.where(shell, outside[labels], inside[labels]), drawn)
     for number, name in enumerate(body.names):
         where = (labels == number) & ~shell
-        if name in _FILLED and where.any():  # gas in front: the patient lies on the back, rows run from front to back
+        if name in _FILLED and where.any():  # gas is at the front, because the patient lies on the back
             level = np.quantile(np.nonzero(where)[1], rng.uniform(*_GAS_SHARE))
             front = np.arange(where.shape[1]) < level
             drawn[where & front[:, None]] = TISSUE_ID["gut_gas"]
@@ -204,7 +205,7 @@ def _draw_tissue(body: LabelledBody, tissue: np.ndarray, theirs: np.ndarray, rng
 
 
 def _outer_layer(labels: np.ndarray) -> np.ndarray:
-    """Voxels of a structure with a face on another label."""
+    """Return the mask of the voxels of a structure that share a face with another label."""
     outer = np.zeros(labels.shape, bool)
     for axis in range(3):
         differ = np.diff(labels, axis=axis) != 0
@@ -218,9 +219,9 @@ def _outer_layer(labels: np.ndarray) -> np.ndarray:
 def prepare_label_images(
     folder: Path, each: int, spacing_mm: Spacing, destination: Path, report: Callable[[str], None]
 ) -> tuple[list[Path], Placement]:
-    """Prepare `each` images of every label map of a folder that can be placed; images prepared before are reused.
+    """Prepare `each` images of every label map of a folder; images prepared before are reused.
 
-    Raises AnatomicalEmbeddingError where no map can be placed.
+    Label maps that cannot be placed in the body frame are left out. Raises AnatomicalEmbeddingError if none is left.
     """
     bodies = [LabelledBody.read(path) for path in sorted(folder.glob("*" + SUFFIX))]
     placement = place({body.name: body.points for body in bodies})
@@ -240,14 +241,14 @@ def prepare_label_images(
 
 
 def prepare_label_image(body: LabelledBody, image: LabelImage, name: str, spacing_mm: Spacing) -> PreparedScan:
-    """Put an image of a labelled body on the working grid, with its body coordinates and its labels."""
+    """Resample an image of a labelled body to the working grid; add its body coordinates and its labels."""
     scan = replace(prepare_volume(image.volume, STILL, spacing_mm), name=name, origin="label map")
     labels = LabelMap(body.labels, body.grid.ijk_to_ras, {name: n for n, name in enumerate(body.names) if name})
     return with_exact_body(with_labels(scan, labels), image.to_body)
 
 
 def move_to_mean(scan: PreparedScan, placement: Placement) -> PreparedScan:
-    """Replace the canonical body coordinates of a phantom by those of the mean of the labelled patients."""
+    """Convert the body coordinates of a phantom from the canonical body to the mean of the labelled patients."""
     field_mm = scan.body_field.numpy().reshape(3, -1).T.astype(np.float64)
     moved = placement.from_canonical.to_body(field_mm).T.reshape(scan.body_field.shape)
     return replace(scan, body_field=torch.from_numpy(np.ascontiguousarray(moved, dtype=np.float32)))

@@ -1,8 +1,8 @@
-"""The one training loop: learning rate, gradient, averaged weights, checkpoints, log and stop.
+"""The only training loop: learning rate, gradient, averaged weights, checkpoints, log and stop.
 
-Networks of coordinates and descriptors, of orientation, of outlines and of texts all learn through `TrainingLoop`. The
-caller computes the loss of a batch. A batch depends on (seed, step) alone, so that a stopped run continues to the same
-weights.
+All networks are trained by `TrainingLoop`: coordinates and descriptors, orientation, segmentation, texts. The caller
+computes the loss of a batch. A batch must depend on (seed, step) alone. Then a run that was stopped and continued
+ends with the same weights as a run without a stop.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ _COLUMNS = ("step", "loss", "learning_rate", "minutes")
 
 @dataclass(frozen=True)
 class OptimiserSpec:
-    """How weights are changed; in a recipe, the section [optimiser].
+    """Settings of the optimiser; the section [optimiser] of a recipe.
 
     Args:
-        learning_rate: the highest, after the warm-up.
-        warm_up: share of the steps in which the rate rises to it, in a line.
-        final: share of the rate that is left at the last step, reached along half a cosine; 1: the rate stays.
-        weight_decay: of the network.
-        gradient_clip: largest norm of the gradient.
-        ema: most weight, 0 to 1, that the mean over steps keeps at a step; 0: the last weights count.
-        epsilon: of the optimiser.
+        learning_rate: the highest learning rate, reached at the end of the warm-up.
+        warm_up: share of the steps in which the learning rate rises linearly.
+        final: learning rate at the last step, as a share of the highest. It falls along half a cosine; 1: it stays.
+        weight_decay: weight decay of the network.
+        gradient_clip: largest norm of the gradient; a longer gradient is shortened to it.
+        ema: largest decay, 0 to 1, of the exponential mean of the weights over steps; 0: no mean, the last weights.
+        epsilon: epsilon of the optimiser.
         algorithm: "adamw" or "radam".
-        frame_learning_rate: of the corrections of the scans' body frames.
-        descriptors_only: only the heads of the descriptors learn.
-        frozen_statistics: batch normalisation keeps the statistics of the weights that training starts from: statistics
-            of a few crops differ from a scan's, the more the fewer crops a batch holds.
+        frame_learning_rate: learning rate of the corrections of the scans' body frames.
+        descriptors_only: only the heads of the descriptors are trained.
+        frozen_statistics: batch normalisation keeps the statistics of the start weights. Statistics of a batch with
+            few crops differ from the statistics of a whole scan.
     """
 
     learning_rate: float
@@ -68,7 +68,7 @@ class OptimiserSpec:
 
 @dataclass(frozen=True)
 class Progress:
-    """One step done. loss: running mean over about 50 steps."""
+    """State after a step. step: number of the step. steps: of the run. loss: running mean over about 50 steps."""
 
     step: int
     steps: int
@@ -77,17 +77,17 @@ class Progress:
 
 
 class TrainingLoop:
-    """A network in training, at `step` of `steps`, after `minutes` of training.
+    """A network in training: `step` of `steps` are done, in `minutes` minutes.
 
     Args:
-        network: is trained in place, on its device.
-        identity: text that tells runs apart; a checkpoint with another identity is refused.
-        others: name -> (module, learning rate) of further modules that learn, without decay of their weights.
+        network: the network; it is trained in place, on its device.
+        identity: text that identifies the run; a checkpoint with another identity is refused.
+        others: name -> (module, learning rate) of other modules to train; their weights do not decay.
 
     Attributes:
-        averaged: mean of the network's weights over steps, with the latest buffers.
-        mean_loss: running mean over about 50 steps.
-        extra: values that the caller wants kept in checkpoints, such as the best weights so far.
+        averaged: the network with the mean of its weights over steps, and the latest buffers.
+        mean_loss: running mean of the loss over about 50 steps.
+        extra: values of the caller that checkpoints store, such as the best weights so far.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class TrainingLoop:
         self.extra: dict[str, Any] = {}
 
     def rate(self) -> float:
-        """Share of the highest learning rate at the step to come."""
+        """Return the learning rate of the next step, as a share of the highest learning rate."""
         warm = self.spec.warm_up * self.steps
         if self.step < warm:
             return _FIRST + (1 - _FIRST) * self.step / warm
@@ -120,9 +120,10 @@ class TrainingLoop:
         return self.spec.final + (1 - self.spec.final) * falling
 
     def update(self, loss_of: Callable[[int], torch.Tensor]) -> float:
-        """Do one step on a batch; returns its loss.
+        """Do one step on one batch; returns the loss of the batch.
 
-        loss_of: the loss of a batch by its number, from 0. Raises AnatomicalEmbeddingError where it is not a number.
+        loss_of: function that computes the loss of batch number 0, 1, 2, ...
+        Raises AnatomicalEmbeddingError if the loss is not a number.
         """
         share = self.rate()
         for group, highest in zip(self.optimiser.param_groups, self._rates, strict=True):
@@ -139,7 +140,7 @@ class TrainingLoop:
         nn.utils.clip_grad_norm_(self.network.parameters(), self.spec.gradient_clip)
         self.optimiser.step()
         self.step += 1
-        # exponential mean of the weights; early on over fewer steps, so that the start is forgotten
+        # exponential mean of the weights; it spans fewer steps at the start, so that the first weights are forgotten
         keep = min(self.spec.ema, (self.step - 1) / (self.step + 9))
         with torch.no_grad():
             torch._foreach_lerp_(list(self.averaged.parameters()), list(self.network.parameters()), 1 - keep)
@@ -158,16 +159,17 @@ class TrainingLoop:
         cancelled: Callable[[], bool] | None = None,
         after_step: Callable[[StepLog, bool], None] | None = None,
     ) -> None:
-        """Continue to the last step, or until `minutes` of training are over; at least one step of a new run is done.
+        """Train until the last step, or until `minutes` of training are over. A new run does at least one step.
 
         Args:
             loss_of: see `update`.
-            folder: where the checkpoint and loss.csv are kept; None: nowhere.
-            minutes: of the whole run, those before a resume included.
-            cancelled: asked after each step; once it is true, the checkpoint is written and CancelledError is raised.
-            after_step: called with the log, and whether this was the last step.
+            folder: folder of the checkpoint and of loss.csv; None: no files are written.
+            minutes: limit for the whole run; the minutes before a resume count too.
+            cancelled: called after each step. Once it returns True, the checkpoint is written and CancelledError is
+                raised.
+            after_step: called after each step with the log, and with True after the last step.
 
-        Raises AnatomicalEmbeddingError where the loss is not a number or the disk is full.
+        Raises AnatomicalEmbeddingError if the loss is not a number or the disk is full.
         """
         begun, saved, before, first = time.monotonic(), time.monotonic(), self.minutes, self.step
         with nullcontext() if folder is None else StepLog(folder, self.step) as log:
@@ -194,7 +196,7 @@ class TrainingLoop:
                     return
 
     def save(self, path: Path) -> None:
-        """Write all that `resume` needs, whole or not at all."""
+        """Write the checkpoint that `resume` reads. An interrupted write leaves the old file unchanged."""
         state = {name: part.state_dict() for name, part in self._parts.items()}
         state |= {"averaged": self.averaged.state_dict(), "optimiser": self.optimiser.state_dict()}
         state |= {"step": self.step, "minutes": self.minutes, "mean_loss": self.mean_loss, "identity": self.identity}
@@ -204,7 +206,7 @@ class TrainingLoop:
     def resume(self, path: Path) -> None:
         """Read the state of a checkpoint, if the file exists.
 
-        Raises AnatomicalEmbeddingError where it is damaged or belongs to another run.
+        Raises AnatomicalEmbeddingError if the checkpoint is damaged or belongs to another run.
         """
         if not path.exists():
             return
@@ -228,7 +230,7 @@ class TrainingLoop:
 
 
 class StepLog:
-    """Use as a context. `folder`/loss.csv continues after `steps_kept`: later rows, lost by a kill, are dropped."""
+    """Writes loss.csv and validation.csv in `folder`; a context manager. Rows after step `steps_kept` are dropped."""
 
     def __init__(self, folder: Path, steps_kept: int):
         self._folder = folder
@@ -261,7 +263,7 @@ class StepLog:
             self._board.add_scalar("learning rate", learning_rate, step)
 
     def validation(self, step: int, errors_mm: dict[str, float]) -> None:
-        """A row of `folder`/validation.csv."""
+        """Append a row to `folder`/validation.csv."""
         path = self._folder / "validation.csv"
         rows = _rows_until(path, step - 1)
         with path.open("w", newline="") as file:
@@ -273,7 +275,7 @@ class StepLog:
 
 
 def _rows_until(path: Path, step: int) -> list[dict[str, str]]:
-    """The rows of a CSV up to a step; [] for a missing file."""
+    """Read the rows of a CSV file up to a step; [] if the file is missing."""
     if not path.exists():
         return []
     with path.open(newline="") as file:

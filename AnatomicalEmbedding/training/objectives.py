@@ -1,4 +1,4 @@
-"""The objectives of our recipes: the batches each needs, and the losses: of coordinates, of descriptors, of organs."""
+"""Objectives of our recipes: the batches that each needs, and the losses of coordinates, descriptors and organs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,25 +17,25 @@ from .sampler import BatchSampler, CoordinateBatch, CoordinateSampler
 from .scans import PreparedScan
 from .views import ViewBatch, ViewSampler
 
-_NEAR_CELLS, _FAR_CELLS = (3, 3, 3), (10, 10, 8)  # local cells (i, j, k) within which half of our negatives lie each
+_NEAR_CELLS, _FAR_CELLS = (3, 3, 3), (10, 10, 8)  # local cells (i, j, k): reach of each half of the negatives
 
 
 def info_nce(anchor: torch.Tensor, positive: torch.Tensor, negatives: torch.Tensor, temperature: float) -> torch.Tensor:
     """Equation 1 of Yan 2022: -mean_i log( e^(f_i.f_i' / t) / (e^(f_i.f_i' / t) + sum_j e^(f_i.h_ij / t)) ).
 
-    anchor, positive: (p, d) unit vectors. negatives: (p, n) similarities f_i.h_ij; -inf: not a negative.
+    anchor, positive: (p, d) unit vectors f_i, f_i'. negatives: (p, n) similarities f_i.h_ij; -inf excludes an entry.
     """
     own = (anchor * positive).sum(1, keepdim=True)
     return -F.log_softmax(torch.cat([own, negatives], dim=1) / temperature, dim=1)[:, 0].mean()
 
 
 def near_loss(found: Features, batch: ViewBatch, spec: LossSpec, generator: torch.Generator) -> torch.Tensor:
-    """Contrast with negatives within decimetres of the anchor, the range in which the coordinate is uncertain.
+    """Contrast of local descriptors with negatives within some 10 cm of the anchor, where the coordinate is uncertain.
 
-    Local descriptors only: the coordinate replaces the global one. Half of the negatives in either view.
+    There is no global descriptor: the coordinate replaces it. Each of the two views has half of the negatives.
     """
     pairs = len(batch.first_cells)
-    views = found.local.unbind()  # once: the gradient of each single index is as large as all views together
+    views = found.local.unbind()  # once, because the gradient of each indexing is as large as all views together
     losses = []
     for pair in range(pairs):
         maps = views[pair], views[pairs + pair]
@@ -61,7 +61,7 @@ def _similar_nearby(
     spec: LossSpec,
     generator: torch.Generator,
 ) -> torch.Tensor:
-    """(p, n) similarity of queries (p, d) to random cells about theirs; -inf outside the view or within exclude_mm."""
+    """Compute (p, n) similarities of queries to random cells near them; -inf outside the view or within exclude_mm."""
     count = spec.negatives // 4
     reach = torch.tensor([_NEAR_CELLS] * count + [_FAR_CELLS] * count)
     drawn = torch.rand(len(reach), 3, generator=generator)
@@ -73,15 +73,15 @@ def _similar_nearby(
 
 
 def read_cells(grid: torch.Tensor, cells: torch.Tensor, unit: bool = True) -> torch.Tensor:
-    """Value (p, d) of a grid (d, k, j, i) at continuous cells (p, 3), i, j, k; of unit length if `unit`."""
+    """Read a grid (d, k, j, i) at continuous cells (p, 3), order i, j, k: (p, d), scaled to unit length if `unit`."""
     read = read_linear(grid[None], cells[None])[0]
     return F.normalize(read, dim=1) if unit else read
 
 
 def coordinate_loss(predicted: torch.Tensor, target: torch.Tensor, inside: torch.Tensor, beta: float) -> torch.Tensor:
-    """Smooth L1 between coordinates (b, 3, ...) at the cells `inside` (b, ...), each crop weighing the same.
+    """Smooth L1 between coordinates (b, 3, ...) at the cells where `inside` (b, ...) is 1; all crops weigh the same.
 
-    A crop without such a cell counts as one without error, so that batches in parts average to the whole.
+    A crop without any cell inside has loss 0. Then the mean over the parts of a batch equals the loss of the batch.
     """
     error = F.smooth_l1_loss(predicted, target, beta=beta, reduction="none").sum(1)
     weight = inside.to(error.dtype)
@@ -90,11 +90,11 @@ def coordinate_loss(predicted: torch.Tensor, target: torch.Tensor, inside: torch
 
 
 class FrameCorrections(nn.Module):
-    """The learned correction of each scan's body frame: a small affine map about the scan's middle.
+    """The learned correction of each scan's body frame: a shift, and a scale about the scan's middle.
 
-    The first guess (levels, skeleton) is right to a few centimetres; scans that the network sees as displaced or
-    scaled are moved, against a Gaussian prior whose deviations the guess states. Phantoms, whose frame is exact, have
-    deviation zero and stay.
+    The first guess of the frame (from levels and skeleton) has an error of a few centimetres. Training corrects it to
+    agree with the network. A Gaussian prior limits the correction; its deviations are those of the first guess.
+    Phantoms have an exact frame: their deviation is zero, so they are not corrected.
     """
 
     def __init__(self, scans: list[PreparedScan], unit_mm: float):
@@ -106,12 +106,12 @@ class FrameCorrections(nn.Module):
         }
         for name, values in priors.items():
             self.register_buffer(name, torch.from_numpy(values).float(), persistent=False)
-        # both in standard deviations of their priors: one learning rate fits all
+        # both are in units of the standard deviations of their priors, so that one learning rate fits both
         self.shift = nn.Parameter(torch.zeros(len(scans), 3))
         self.scale = nn.Parameter(torch.zeros(len(scans), 3))
 
     def forward(self, target: torch.Tensor, scan: torch.Tensor) -> torch.Tensor:
-        """target: (b, 3, k, j, i) guessed coordinates in units; scan: (b,) index. Returns the corrected ones."""
+        """Correct guessed coordinates. target: (b, 3, k, j, i) in units of the network. scan: (b,) scan index."""
 
         def spread(x: torch.Tensor) -> torch.Tensor:
             return x[scan][:, :, None, None, None]
@@ -120,7 +120,7 @@ class FrameCorrections(nn.Module):
         return target + (target - spread(self.centre)) * scale + spread(self.shift * self.shift_sd)
 
     def prior(self, scan: torch.Tensor) -> torch.Tensor:
-        """Mean squared correction, in prior deviations, of the scans in the batch."""
+        """Return the mean squared correction of the scans in the batch, in units of the prior deviations."""
         return (self.shift[scan].square() + self.scale[scan].square()).sum(1).mean()
 
 
@@ -132,7 +132,7 @@ def _middle(scan: PreparedScan) -> np.ndarray:
 
 @dataclass(frozen=True)
 class LossContext:
-    """Arguments of a loss besides the batch. precision: that the network runs under. generator: of random negatives."""
+    """Arguments of a loss besides the batch. precision: context for running the network. generator: for negatives."""
 
     recipe: Recipe
     frames: FrameCorrections
@@ -142,7 +142,7 @@ class LossContext:
 
 @dataclass(frozen=True)
 class Objective:
-    """The task of a recipe: its batches, their loss, and whether the scans' frames are corrected in training."""
+    """The task of a recipe: class of the batches, their loss, and whether training corrects body frames (in_frame)."""
 
     sampler: type[BatchSampler]
     loss: Callable[[EmbeddingNetwork, Any, LossContext], torch.Tensor]
@@ -169,7 +169,7 @@ def _hybrid(network: EmbeddingNetwork, batch: ViewBatch, context: LossContext) -
 def _in_frame(
     found: Features, frames: FrameCorrections, batch: CoordinateBatch | ViewBatch, recipe: Recipe
 ) -> torch.Tensor:
-    """Error of the coordinates in the common body frame, and the penalty on corrections of the scans' frames."""
+    """Return the loss of the coordinates in the common body frame plus the penalty on corrections of body frames."""
     unit, spec = recipe.network.unit_mm, recipe.loss
     target = frames(batch.body_mm / unit, batch.scan)
     loss = coordinate_loss(found.coordinate, target, batch.inside, spec.beta_mm / unit)
@@ -177,7 +177,7 @@ def _in_frame(
 
 
 def _of_organs(logits: torch.Tensor, batch: ViewBatch) -> torch.Tensor:
-    """Mean organ loss of the views that have labels; zero without labels."""
+    """Return the mean organ loss of the views that have labels; 0 if no view has labels."""
     labelled = [n for n in range(len(logits)) if bool(batch.known[n].any())]
     losses = [
         organ_loss(

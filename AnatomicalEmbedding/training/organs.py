@@ -1,6 +1,6 @@
 """Organs in training: the loss of the organ head, and the usual places and codes of organs.
 
-Usual places and codes are read from labelled scans when the network is trained (`with_organ_knowledge`).
+`with_organ_knowledge` computes the usual places and codes from labelled scans and stores them in the network.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,20 +12,20 @@ import torch.nn.functional as F
 from ..embedding.models.network import STRIDE, EmbeddingNetwork
 from .scans import PreparedScan
 
-_PRESENT_CELLS = 0.5  # of an organ in a crop, for its overlap to count
-_FEWEST_PATIENTS = 5  # that hold an organ whole, for it to have a usual place
-_MOST_SPREAD = 0.2  # of an organ's mean coordinate over patients along any axis, in units of the network; likewise
-_NORMAL = 1.48  # deviation of a normal distribution over its median deviation
-_HELD_CELLS = 1  # between an organ and the end of the scan that holds it whole
+_PRESENT_CELLS = 0.5  # an organ with fewer cells in a crop adds no overlap to the loss
+_FEWEST_PATIENTS = 5  # scans that hold an organ whole; with fewer scans it has no usual place
+_MOST_SPREAD = 0.2  # units of the network; an organ whose mean coordinate varies more has no usual place
+_NORMAL = 1.48  # standard deviation of a normal distribution, divided by its median absolute deviation
+_HELD_CELLS = 1  # least distance, in cells, of a whole organ from the ends of the scan
 _NEAR_CELLS = 2
-_OPPOSED = 0.3  # negative cosine that the codes of neighbours are drawn to
-_LEAST_WEIGHT = 0.02  # of two organs that never lie near each other: thorough matching looks far
-_ELSEWHERE_WEIGHT = 0.3  # the least of everything else, which is next to every organ
+_OPPOSED = 0.3  # training draws the cosine between the codes of neighbours to minus this value
+_LEAST_WEIGHT = 0.02  # weight of two organs that never lie near each other: thorough matching searches far
+_ELSEWHERE_WEIGHT = 0.3  # least weight of "everything else", which is next to every organ
 _STEPS, _RATE = 500, 0.05
 
 
 def share_of_cells(labels: torch.Tensor, classes: int, side: int) -> torch.Tensor:
-    """(k, j, i) labels below `classes` -> (classes, k/side, j/side, i/side) share of each cell's labels."""
+    """Return (classes, k/side, j/side, i/side): share of each class of labels (k, j, i) in cubic cells."""
     k, j, i = (n // side for n in labels.shape)
     within = labels.long().reshape(k, side, j, side, i, side).permute(1, 3, 5, 0, 2, 4).reshape(side**3, -1)
     share = torch.zeros(classes, k * j * i, device=labels.device)
@@ -34,10 +34,11 @@ def share_of_cells(labels: torch.Tensor, classes: int, side: int) -> torch.Tenso
 
 
 def organ_loss(logits: torch.Tensor, share: torch.Tensor, body: torch.Tensor, known: Sequence[int]) -> torch.Tensor:
-    """Cross entropy against shares of cells, plus one less the overlap (soft Dice) of each organ shown.
+    """Compute cross entropy plus one minus soft Dice; the Dice is a mean over the organs that the crop shows.
 
-    logits, share: (1 + n, k, j, i), everything else first. body: (k, j, i) 0 or 1. known: classes that the scan labels;
-    the probabilities of all others count to everything else.
+    logits, share: (1 + n, k, j, i) of n organs; class 0 is "everything else". share: true share of each class in each
+    cell. body: (k, j, i) 0 or 1. known: classes that the scan labels; the probabilities of all other classes are added
+    to class 0.
     """
     log_probability = F.log_softmax(logits, 0)
     labelled = list(known)
@@ -57,9 +58,10 @@ def organ_loss(logits: torch.Tensor, share: torch.Tensor, body: torch.Tensor, kn
 
 @dataclass(frozen=True, eq=False)
 class LabelledCells:
-    """A labelled scan in cells of stride 4. coordinate: (3, k, j, i) in units of the network. body: bool (k, j, i).
+    """A labelled scan in cells of 4 x 4 x 4 voxels.
 
-    share: (1 + n, k, j, i) of each cell, everything else first. known: classes that the scan labels.
+    coordinate: (3, k, j, i) in units of the network. share: (1 + n, k, j, i) share of each class in each cell; class 0
+    is "everything else". body: bool (k, j, i). known: classes that the scan labels. cell_ml: volume of a cell.
     """
 
     coordinate: torch.Tensor
@@ -71,7 +73,7 @@ class LabelledCells:
 
 @torch.no_grad()
 def read_cells_of(network: EmbeddingNetwork, scans: Sequence[PreparedScan]) -> Iterator[LabelledCells]:
-    """Yield the cells of labelled scans, with the network's coordinates before they follow organs."""
+    """Yield the cells of labelled scans, with the network's coordinates before a correction by organs."""
     organs = network.spec.organs
     for scan in scans:
         known = tuple(n for n, name in enumerate(organs, 1) if name in scan.label_names)
@@ -92,7 +94,7 @@ def read_cells_of(network: EmbeddingNetwork, scans: Sequence[PreparedScan]) -> I
 
 
 def with_organ_knowledge(network: EmbeddingNetwork, scans: Sequence[PreparedScan]) -> EmbeddingNetwork:
-    """Set the usual places and the codes of the network's organs from labelled scans; returns the network."""
+    """Compute usual places and codes of the network's organs from labelled scans, set them, and return the network."""
     organs = network.spec.organs
     places: list[list[torch.Tensor]] = [[] for _ in organs]
     near, count = (torch.zeros(1 + len(organs), 1 + len(organs)) for _ in range(2))
@@ -110,7 +112,7 @@ def with_organ_knowledge(network: EmbeddingNetwork, scans: Sequence[PreparedScan
 
 
 def _place(cells: LabelledCells, number: int) -> torch.Tensor | None:
-    """(7,) mean and deviation of an organ's coordinates and its ml; None where the scan does not hold it whole."""
+    """Return (7,): mean and deviation of an organ's coordinates, and its ml; None if the organ is not whole."""
     weight = cells.share[number]
     layers = torch.nonzero(weight.flatten(1).any(1)).flatten()
     body = torch.nonzero(cells.body.flatten(1).any(1)).flatten()
@@ -123,9 +125,10 @@ def _place(cells: LabelledCells, number: int) -> torch.Tensor | None:
 
 
 def usual_places(rows: Sequence[Sequence[torch.Tensor]], organs: Sequence[str]) -> torch.Tensor:
-    """(n, 7) as `OrganHead.places`: medians over the rows (7,) of each organ, one for each scan that holds it whole.
+    """Return the usual place of each organ, (n, 7) as in `OrganHead.places`.
 
-    Zero for an organ without a usual place: fewer than five scans hold it, its place varies much, or its other side has
+    rows: for each organ, one (7,) of `_place` per scan that holds it whole. The usual place is the median of its rows.
+    It is zero if fewer than five scans hold the organ, if its place varies much, or if the organ of the other side has
     no usual place.
     """
     places = torch.zeros(len(organs), 7)
@@ -144,13 +147,17 @@ def usual_places(rows: Sequence[Sequence[torch.Tensor]], organs: Sequence[str]) 
 
 
 def _other_side(name: str) -> str:
-    """kidney_left -> kidney_right and back; the name itself where it has no side."""
+    """Return the name of the organ on the other side: kidney_left -> kidney_right. A name without side is returned."""
     swapped = {"left": "right", "right": "left"}
     return "_".join(swapped.get(word, word) for word in name.split("_"))
 
 
 def _neighbours(cells: LabelledCells) -> tuple[torch.Tensor, torch.Tensor]:
-    """(1 + n, 1 + n) share of one's cells within two cells of the other; 1 where the scan holds both."""
+    """Return two (1 + n, 1 + n) arrays: how near structures lie to each other, and which pairs the scan holds.
+
+    First array: share of the second structure's cells that lie within two cells of the first structure.
+    Second array: 1 if the scan holds both structures, else 0.
+    """
     share = cells.share.clone()
     share[0] *= cells.body
     size = share.flatten(1).sum(1)
@@ -161,11 +168,11 @@ def _neighbours(cells: LabelledCells) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def organ_codes(near: torch.Tensor, channels: int, seed: int = 0) -> torch.Tensor:
-    """Unit vectors (1 + n, channels) of organs, as different as possible for neighbours.
+    """Compute unit vectors (1 + n, channels) as codes of organs. Codes of neighbours differ as much as possible.
 
-    One channel for each organ would make descriptors longer than appearance does, and matching slower; matching
-    compares places a few centimetres apart, so only the codes of neighbours have to differ. near: (1 + n, 1 + n)
-    symmetric, how near organs lie to each other, everything else first.
+    With one channel per organ, descriptors would be long and matching slow. Matching compares places a few centimetres
+    apart, so only the codes of neighbours must differ. near: (1 + n, 1 + n) symmetric, how near organs lie to each
+    other, see `_neighbours`; class 0 is "everything else".
     """
     weight = near + _LEAST_WEIGHT
     weight[0] = weight[0].clamp_min(_ELSEWHERE_WEIGHT)

@@ -1,4 +1,4 @@
-"""Preparing folders of scans for training: each CT once, and aligned to the map of a model where wanted."""
+"""Prepare folders of scans for training. Each CT is used once. If asked, it is aligned by the map of a model."""
 
 import csv
 import multiprocessing
@@ -28,16 +28,17 @@ from .scans import PreparedScan, Spacing, as_field, prepare_volume, with_labels
 
 REPORT = "report.csv"
 _SIGMA_MM = 30.0
-_PRIOR_CELLS = 4.0  # weight of no departure from the affine map, in cells of full weight
-_THUMBNAIL = 6  # voxels a side of the blocks by which scans are compared
-_SAME_HU = 0.5  # largest difference of block means that rounding explains
-_Scan = tuple[str, Source]  # with its name
+_PRIOR_CELLS = 4.0  # prior weight of a zero displacement from the affine map, in cells of full weight
+_THUMBNAIL = 6  # side, in voxels, of the blocks whose means are compared to find equal scans
+_SAME_HU = 0.5  # block means that differ by less are equal up to rounding
+_Scan = tuple[str, Source]  # name of the scan, and where it is stored
 
 
 def align_scan(scan: PreparedScan, embedding: EmbeddingMap) -> PreparedScan:
-    """Give a scan the body field that a map of it describes: a robust affine map and smooth departures from it.
+    """Give a scan a body field, fitted to the body coordinates of its map.
 
-    Raises AnatomicalEmbeddingError for a map whose coordinates are not mm of the common body frame.
+    The field is a robust affine map plus a smooth displacement. Raises AnatomicalEmbeddingError if the coordinates of
+    the map are not mm of the common body frame.
     """
     ras, body = body_points(embedding)
     affine, weight = robust_affine(ras, body)
@@ -50,7 +51,7 @@ def align_scan(scan: PreparedScan, embedding: EmbeddingMap) -> PreparedScan:
 
 
 def _smooth(embedding: EmbeddingMap, left: np.ndarray, weight: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-    """Gaussian mean (k, j, i, 3) at nodes (k, j, i, 3), RAS mm, of the body cells' departures (n, 3)."""
+    """Smooth the displacements `left` (n, 3), mm, of the body cells; returns (k, j, i, 3) mm at `nodes` (RAS mm)."""
     grid = np.zeros((*embedding.body.shape, 4))
     i, j, k = embedding.body_index.numpy().T
     grid[k, j, i] = np.column_stack([left, np.ones(len(left))]) * weight[:, None]
@@ -64,7 +65,11 @@ def _smooth(embedding: EmbeddingMap, left: np.ndarray, weight: np.ndarray, nodes
 
 @dataclass(frozen=True)
 class Outcome:
-    """A scan of the set: its file, or None and the reason why it is left out. thumbnail: HU means of blocks."""
+    """The result of preparing one scan.
+
+    prepared: file of the prepared scan; None if the scan is left out. reason: why it is left out.
+    thumbnail: mean HU of blocks of voxels, to find equal scans.
+    """
 
     name: str
     source: Source
@@ -86,14 +91,15 @@ def prepare_set(
 ) -> list[Path]:
     """Prepare every CT of the folders; scans prepared before are reused.
 
-    A scan that cannot be used, or is the same as another, is reported and left out; `destination`/report.csv lists all.
+    A scan that cannot be used, or that equals another scan, is reported and left out. `destination`/report.csv lists
+    all scans.
 
     Args:
-        levels: readings that place scans in the common body frame.
-        model: name or file of weights that place scans without readings; None: such scans are left out.
-        align: weights whose map of a scan becomes its body coordinates, see `align_scan`.
+        levels: level readings, which place scans in the common body frame.
+        model: name or file of the weights that place scans without level readings. None: such scans are left out.
+        align: name or file of the weights whose map gives each scan its body coordinates, see `align_scan`.
 
-    Returns the prepared files by name. Raises AnatomicalEmbeddingError where no scan can be used.
+    Returns the prepared files, sorted by name. Raises AnatomicalEmbeddingError if no scan can be used.
     """
     destination.mkdir(parents=True, exist_ok=True)
     for folder in folders:
@@ -110,7 +116,7 @@ def prepare_set(
             outcomes.append(outcome)
             report(f"skipped: {outcome.reason}" if outcome.prepared is None else f"prepared {outcome.name}")
     finally:
-        for half_written in destination.glob(TEMPORARY.format(name="*.safetensors")):  # by a process that was killed
+        for half_written in destination.glob(TEMPORARY.format(name="*.safetensors")):  # left by a killed process
             half_written.unlink(missing_ok=True)
     with atomic_path(destination / REPORT) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file)
@@ -125,7 +131,7 @@ def prepare_set(
 
 
 def _same_scan(one: Outcome, other: Outcome) -> bool:
-    """Whether two scans are the same up to rounding on the working grid: stored twice, turned, or as another file."""
+    """Return whether two scans are equal up to rounding: one scan stored twice, turned, or in another format."""
     if one.prepared is None or other.prepared is None or one.thumbnail.shape != other.thumbnail.shape:
         return False
     return bool((one.thumbnail - other.thumbnail).abs().max() < _SAME_HU)
@@ -135,7 +141,7 @@ def _in_processes(work: Callable[[_Scan], Outcome], scans: list[_Scan], jobs: in
     if jobs <= 1 or len(scans) <= 1:
         yield from map(work, scans)
         return
-    # forking a process that has torch's threads may hang; spawned ones start clean
+    # a forked process may hang because of torch's threads; a spawned process does not
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(jobs, len(scans)), context, _start_process) as pool:
         try:
@@ -147,7 +153,7 @@ def _in_processes(work: Callable[[_Scan], Outcome], scans: list[_Scan], jobs: in
                 "a process that prepared scans was ended from outside, as systems do when memory runs out;"
                 " run the same command again with fewer jobs (what is prepared is kept)."
             ) from None
-        except BaseException:  # interrupted: do not wait for scans in progress
+        except BaseException:  # after an interruption, do not wait for the scans in progress
             for process in multiprocessing.active_children():
                 process.kill()
             raise
@@ -155,7 +161,7 @@ def _in_processes(work: Callable[[_Scan], Outcome], scans: list[_Scan], jobs: in
 
 def _start_process() -> None:
     torch.set_num_threads(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group: the parent ends this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is sent to parent and workers; the parent ends this process
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
@@ -182,7 +188,7 @@ def _prepare(
             if not readings and model is None:
                 raise VolumeError(f"{source.label}: has no level reading; add one for it to the level table.")
             volume = source.read()
-            seen_by = cache(lambda name: _model(name).embed(volume))  # the same weights often place and align
+            seen_by = cache(lambda name: _model(name).embed(volume))  # `model` and `align` are often the same weights
             scan = replace(prepare_volume(volume, readings or frame_from_map(seen_by(model)), spacing_mm), name=name)
             case = None if source.series else load_case(Path(source.path))
             if case is not None and case.labels is not None:
@@ -200,5 +206,5 @@ def _prepare(
 
 @cache
 def _model(name: str) -> Model:
-    """One model of a name for all scans of a process."""
+    """Load the model of this name once per process."""
     return load_model(name, "cpu")

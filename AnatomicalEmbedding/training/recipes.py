@@ -1,4 +1,4 @@
-"""Recipes: all settings of a training run, read from a TOML file and stored with the weights."""
+"""Recipes: all settings of a training run. A recipe is read from a TOML file and stored with the weights."""
 
 import tomllib
 from collections.abc import Callable, Mapping
@@ -21,17 +21,17 @@ class BatchSpec:
     crop_sizes: list[list[int]]
     height_bands: list[list[float]]
     voxels_per_batch: int = 0
-    phantom_share: float = 0.0  # of crops; the rest is of real scans
-    label_image_share: float = 0.0  # of crops, of label images
+    phantom_share: float = 0.0  # share of crops from phantoms
+    label_image_share: float = 0.0  # share of crops from label images; all other crops are from real scans
     pairs: int = 0
     points_per_pair: int = 0
-    overlap: list[float] = field(default_factory=lambda: [0.2, 1.0])  # of two views, share of their side
-    cross_share: float = 0.0  # of pairs of a phantom's views whose second one is of another phantom
+    overlap: list[float] = field(default_factory=lambda: [0.2, 1.0])  # range of the overlap, share of a view's side
+    cross_share: float = 0.0  # share of phantom pairs with views of two different phantoms
 
 
 @dataclass(frozen=True)
 class AugmentationSpec:
-    """Ranges are [low, high]; levels are network input (0..1). Probability 0 switches a step off."""
+    """Random changes of crops. Ranges are [low, high]. Levels are network input, 0..1. Probability 0: never applied."""
 
     spacing_scale: list[float] = field(default_factory=lambda: [1.0, 1.0])
     spacing_mm_low: list[float] | None = None
@@ -55,7 +55,7 @@ class AugmentationSpec:
 
 @dataclass(frozen=True)
 class LossSpec:
-    """temperature and what follows: of the contrast between descriptors (Yan 2022, equation 1, Algorithm 1)."""
+    """Settings of the losses. `temperature` to `candidates` belong to the contrast of descriptors (Yan 2022)."""
 
     beta_mm: float = 20.0
     frame_prior: float = 0.0
@@ -72,7 +72,7 @@ class LossSpec:
 @dataclass(frozen=True)
 class Recipe:
     name: str
-    objective: str  # one of OBJECTIVES, or of a paper's
+    objective: str  # one of OBJECTIVES, or an objective of a paper
     network: NetworkSpec
     batch: BatchSpec
     augmentation: AugmentationSpec
@@ -92,7 +92,7 @@ Rules = Callable[[Recipe], list[tuple[bool, str]]]
 
 
 def frame_rules(recipe: Recipe, frame: str) -> list[tuple[bool, str]]:
-    """Conditions on a recipe that learns a coordinate in a frame of `NetworkSpec`, each with its error message."""
+    """Return conditions for a recipe that learns coordinates, each with its error message. frame: see `NetworkSpec`."""
     name, network = recipe.objective, recipe.network
     return [
         (network.coordinates, f'objective "{name}" needs network.coordinates'),
@@ -102,19 +102,19 @@ def frame_rules(recipe: Recipe, frame: str) -> list[tuple[bool, str]]:
 
 
 def pair_rules(recipe: Recipe) -> list[tuple[bool, str]]:
-    """Conditions on a recipe that learns from the same points in two crops."""
+    """Return conditions for a recipe that learns from points shown by two crops, each with its error message."""
     paired = recipe.batch.pairs > 0 and recipe.batch.points_per_pair > 0
     return [(paired, f'objective "{recipe.objective}" needs batch.pairs and batch.points_per_pair')]
 
 
 def upright_rules(recipe: Recipe) -> list[tuple[bool, str]]:
-    """Conditions on a recipe whose crops stay along the axes of the scan."""
+    """Return conditions for a recipe whose crops are not rotated or bent, each with its error message."""
     upright = recipe.augmentation.rotation_rad == 0 and recipe.augmentation.elastic_probability == 0
     return [(upright, f'objective "{recipe.objective}" cannot rotate or warp crops; leave those entries out')]
 
 
 def descriptor_rules(recipe: Recipe) -> list[tuple[bool, str]]:
-    """Conditions on a recipe that learns local descriptors from pairs of crops."""
+    """Return conditions for a recipe that learns local descriptors from pairs of crops, each with its error message."""
     described = recipe.network.local_channels > 0
     return [(described, f'objective "{recipe.objective}" needs network.local_channels'), *pair_rules(recipe)]
 
@@ -133,9 +133,9 @@ def load_recipe(
 ) -> Recipe:
     """Read a recipe by name (a file of Resources/Recipes) or by path; `overrides` maps "section.key" to a value.
 
-    objectives: names of the objectives that it may have, each with its conditions.
+    objectives: name -> conditions of each objective that the recipe may have.
 
-    Raises AnatomicalEmbeddingError naming the file and the first unknown or missing entry.
+    Raises AnatomicalEmbeddingError, with the file and the first unknown or missing entry in its message.
     """
     path = Path(name_or_path)
     if path.suffix != ".toml":
@@ -159,7 +159,7 @@ def load_recipe(
 def recipe_from_dict(values: dict, source: str, objectives: Mapping[str, Rules] = OBJECTIVES) -> Recipe:
     """Build a Recipe from nested dicts, as read from TOML or from a weights file.
 
-    Raises AnatomicalEmbeddingError for unknown, missing or inconsistent entries.
+    Raises AnatomicalEmbeddingError if entries are unknown, missing or inconsistent.
     """
     if unknown := set(values) - set(_SECTIONS) - {"name", "objective"}:
         raise AnatomicalEmbeddingError(f"{source}: unknown entry {min(unknown)}; remove it.")

@@ -1,4 +1,7 @@
-"""Batches: which scan, where in the body, how large. Batch `step` depends on (seed, step) only, so runs can resume."""
+"""Samplers choose the scan, the place and the size of each crop of a batch.
+
+Batch number `step` depends on (seed, step) alone, so that a stopped run can continue.
+"""
 
 from dataclasses import dataclass
 
@@ -12,12 +15,15 @@ from .crops import cell_positions, cut_crop, draw_geometry
 from .recipes import Recipe
 from .scans import ORIGINS, PreparedScan
 
-KEEP_INSIDE = 0.7  # share of crops moved to lie inside the scan where they fit
+KEEP_INSIDE = 0.7  # share of crops that are moved to lie inside the scan, along the axes where they fit
 
 
 @dataclass
 class CoordinateBatch:
-    """image: (b, 1, k, j, i). body_mm: (b, 3, k/4, j/4, i/4). inside: (b, k/4, j/4, i/4). scan: (b,) index."""
+    """b crops. image: (b, 1, k, j, i). body_mm: (b, 3, k/4, j/4, i/4). scan: (b,) index.
+
+    inside: bool (b, k/4, j/4, i/4), whether a cell is a body cell.
+    """
 
     image: torch.Tensor
     body_mm: torch.Tensor
@@ -26,7 +32,7 @@ class CoordinateBatch:
 
 
 class BatchSampler(Dataset):
-    """Common part of all samplers: the choice of a scan and of a place in it."""
+    """Base class of all samplers: chooses a scan and a place in it."""
 
     def __init__(self, scans: list[PreparedScan], recipe: Recipe, seed: int):
         self.scans, self.recipe, self.seed = scans, recipe, seed
@@ -49,17 +55,17 @@ class BatchSampler(Dataset):
                 )
 
     def rng(self, step: int, part: int = 0) -> np.random.Generator:
-        """The random numbers of a batch, or of one part of it: reproducible."""
+        """Return the random generator of a batch, or of one part of a batch; the same at each call."""
         return np.random.default_rng([self.seed, step, part])
 
     def crop_size(self, step: int) -> tuple[int, int, int]:
-        """(i, j, k) voxels of the crops of a batch."""
+        """Choose the size of the crops of a batch: (i, j, k) voxels."""
         sizes = self.recipe.batch.crop_sizes
         i, j, k = sizes[int(self.rng(step).integers(len(sizes)))]
         return i, j, k
 
     def aim(self, rng: np.random.Generator) -> tuple[int, np.ndarray]:
-        """A scan and a body voxel (i, j, k) of it, even over body height rather than over scans."""
+        """Choose a random body height, then a scan that shows it and a body voxel (i, j, k) at this height."""
         bands = np.array(self.recipe.batch.height_bands)
         origin = int(rng.choice(len(ORIGINS), p=self.shares))
         while True:
@@ -106,14 +112,14 @@ def coordinate_row(
     size_ijk: tuple[int, int, int],
     rng: np.random.Generator,
 ) -> tuple[torch.Tensor, ...]:
-    """One crop of a CoordinateBatch: its fields, in their order."""
+    """Make one crop for a CoordinateBatch: the values of its fields, in the order of the fields."""
     crop = cut_crop(scan, centre_ijk, lattice_mm, size_ijk)
     body_mm, inside = cell_positions(scan, crop)
     return augment(crop.hu, recipe.augmentation, recipe.network, rng)[None], body_mm, inside, torch.tensor(index)
 
 
 def move_inside(centre_ijk: np.ndarray, lattice_mm: np.ndarray, scan: PreparedScan) -> np.ndarray:
-    """Move the centre (i, j, k) of a crop so that the crop lies in the scan; to the scan's middle for larger crops."""
+    """Move a crop's centre (i, j, k) so that the crop lies in the scan; to the middle on axes where it is longer."""
     half = np.abs(lattice_mm).max((1, 2, 3)) / np.diag(scan.grid_to_ras)[:3]
     last = np.array(scan.hu.shape[::-1], dtype=float) - 1
     return np.where(last > 2 * half, np.clip(centre_ijk, half, np.maximum(last - half, half)), last / 2)

@@ -1,4 +1,4 @@
-"""Prepared scans, from which the sampler draws: on the network's working grid, stored as safetensors."""
+"""Prepared scans: training scans on the network's working grid, stored as safetensors."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -21,10 +21,10 @@ from ..structures.labelled_scans import LabelMap
 from .frames import STILL, FrameGuess, guess_frame
 
 _PHANTOM_MM = (2.0, 2.0, 3.0)
-_EVEN = 2  # crops are cut anywhere, so prepared scans need even sizes only, for the body mask
+_EVEN = 2  # sizes of prepared scans are multiples of this number, which the body mask needs
 Spacing = tuple[float, float, float]
 PHANTOM_SEED = 1000
-ORIGINS = ("scan", "label map", "phantom")  # of a patient; a label image; a synthetic patient
+ORIGINS = ("scan", "label map", "phantom")  # scan of a patient; label image; synthetic patient
 FIELD_STEP = 8  # voxels between the nodes of a phantom's body-coordinate field
 
 
@@ -36,11 +36,11 @@ class PreparedScan:
         hu: int16 (k, j, i), air outside the body.
         body: bool (k, j, i).
         grid_to_ras: (4, 4), axis-aligned.
-        frame: first guess of RAS -> body.
-        body_field: float32 (3, k, j, i) body mm at every FIELD_STEP-th voxel, where known more exactly than by `frame`.
+        frame: first guess of the map RAS -> body.
+        body_field: float32 (3, k, j, i) body mm at every FIELD_STEP-th voxel, more exact than `frame`; None: not known.
         origin: one of ORIGINS.
-        labels: uint8 (k, j, i), 1 + index into `label_names`; 0 elsewhere.
-        label_names: structures that are labelled wherever the scan shows them.
+        labels: uint8 (k, j, i), 1 + index into `label_names`; 0 outside these structures.
+        label_names: structures that the labels mark completely. A structure that the scan does not show counts too.
     """
 
     name: str
@@ -54,30 +54,30 @@ class PreparedScan:
     label_names: tuple[str, ...] = ()
 
     def field_nodes_ras(self) -> np.ndarray:
-        """(k, j, i, 3) RAS mm of the nodes of a body field, covering the scan to its last voxel."""
+        """Return (k, j, i, 3) RAS mm of the nodes of a body field; the nodes cover the whole scan."""
         nodes = [np.arange(0, n - 1 + FIELD_STEP, FIELD_STEP) for n in self.hu.shape]
         kji = np.stack(np.meshgrid(*nodes, indexing="ij"), axis=-1)
         return transform_points(self.grid_to_ras, kji[..., ::-1])
 
     @property
     def height_range_mm(self) -> tuple[float, float]:
-        """Lowest and highest body height inside the scan."""
+        """Return the lowest and the highest body height in the scan, mm."""
         ends = transform_points(self.grid_to_ras, np.array([[0, 0, 0], [0, 0, self.hu.shape[0] - 1]]))
         low, high = self.frame.apply(ends)[:, 2]
         return float(low), float(high)
 
     def numbers_among(self, organs: Sequence[str]) -> torch.Tensor:
-        """For each value of `labels`, uint8: 1 + the index of its structure among organs, 0 for another structure."""
+        """Return a uint8 table that maps values of `labels` to 1 + index into `organs`, or 0 for other structures."""
         numbers = {name: n for n, name in enumerate(organs, 1)}
         return torch.tensor([0, *(numbers.get(name, 0) for name in self.label_names)], dtype=torch.uint8)
 
     @property
     def nbytes(self) -> int:
-        """Memory of its grids."""
+        """Memory of the grids, bytes."""
         return sum(grid.nbytes for grid in (self.hu, self.body, self.body_field, self.labels) if grid is not None)
 
     def to(self, device: torch.device) -> "PreparedScan":
-        """Copy the grids to a device, where crops are then made."""
+        """Copy the grids to a device; crops are then made on this device."""
         grids = {name: getattr(self, name) for name in ("hu", "body", "body_field", "labels")}
         return replace(self, **{name: grid.to(device) for name, grid in grids.items() if grid is not None})
 
@@ -92,7 +92,7 @@ class PreparedScan:
 
     @classmethod
     def load(cls, path: Path) -> "PreparedScan":
-        """Read a prepared scan. Its grids stay in the file, mapped into memory."""
+        """Read a prepared scan. Its grids are memory-mapped."""
         try:
             with safe_open(str(path), "pt") as file:
                 tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a dict
@@ -110,10 +110,10 @@ class PreparedScan:
 
 
 def prepare_volume(volume: Volume, frame: dict[float, float] | FrameGuess, spacing_mm: Spacing) -> PreparedScan:
-    """Working grid, body mask and frame guess of one scan.
+    """Prepare one scan: resample it to the working grid, find the body and guess the body frame.
 
-    frame: the guess, or level readings {body height mm: world z mm} to make it from.
-    Raises VolumeError when no patient is seen in the scan.
+    frame: the guessed frame, or level readings {body height mm: world z mm} from which to guess it.
+    Raises VolumeError if the scan shows no patient.
     """
     grid, body = patient_on_grid(volume, spacing_mm, _EVEN, _EVEN)
     hu = grid.hu.round().to(torch.int16)  # half the memory; training adds more noise than the rounding
@@ -123,14 +123,14 @@ def prepare_volume(volume: Volume, frame: dict[float, float] | FrameGuess, spaci
 
 
 def prepare_phantom(phantom: Phantom, name: str, spacing_mm: Spacing) -> PreparedScan:
-    """Working grid of a phantom, with its exact body coordinates at every FIELD_STEP-th voxel."""
+    """Prepare a phantom, with its exact body coordinates at every FIELD_STEP-th voxel."""
     scan = replace(prepare_volume(phantom.volume, STILL, spacing_mm), name=name, origin="phantom")
     labels = LabelMap(phantom.labels, phantom.volume.ijk_to_ras, {n: v for v, n in phantom.label_names.items() if v})
     return with_exact_body(with_labels(scan, labels), phantom.to_body)
 
 
 def with_labels(scan: PreparedScan, label_map: LabelMap) -> PreparedScan:
-    """The scan with the labels at its voxels, parts of one structure (lobes of a lung) as one."""
+    """Add the labels of a label map to a prepared scan. Lobes of a lung become one structure."""
     known: dict[str, int] = {}
     table = np.zeros(int(max(label_map.voxels.max(), *label_map.values.values())) + 1, np.uint8)
     for name, value in label_map.values.items():
@@ -152,12 +152,12 @@ def with_exact_body(scan: PreparedScan, to_body: Callable[[np.ndarray], np.ndarr
 
 
 def as_field(body_mm: np.ndarray) -> torch.Tensor:
-    """Body coordinates (k, j, i, 3) at the nodes of a field, as a scan keeps them: (3, k, j, i) float32."""
+    """Convert body coordinates (k, j, i, 3) at field nodes to a `PreparedScan.body_field`: float32 (3, k, j, i)."""
     return torch.from_numpy(np.ascontiguousarray(np.moveaxis(body_mm, -1, 0), dtype=np.float32))
 
 
 def prepare_phantoms(count: int, spacing_mm: Spacing, destination: Path, report: Callable[[str], None]) -> list[Path]:
-    """Make and prepare synthetic patients with seeds PHANTOM_SEED onwards; already prepared ones are reused."""
+    """Make and prepare `count` synthetic patients, seeds from PHANTOM_SEED; patients prepared before are reused."""
     destination.mkdir(parents=True, exist_ok=True)
     paths = []
     for seed in range(PHANTOM_SEED, PHANTOM_SEED + count):

@@ -1,4 +1,4 @@
-"""Training of the embedding network on prepared scans: batches from the sampler, the recipe's loss, the one loop."""
+"""Train the embedding network on prepared scans, with the batches and the loss of the recipe's objective."""
 
 import copy
 import json
@@ -21,12 +21,12 @@ from .recipes import Recipe
 from .scans import PreparedScan
 from .validation import score
 
-_RESIDENT_SHARE = 0.4  # of the memory that may be used
+_RESIDENT_SHARE = 0.4  # scans are kept on the GPU if they need less than this share of its free memory
 
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """network: with the best validated weights, else the averaged ones; on the CPU. steps, minutes: of the run."""
+    """Result of a run. network: on the CPU, with the weights of the best validation, else the averaged weights."""
 
     network: EmbeddingNetwork
     steps: int
@@ -51,19 +51,20 @@ def train(
     progress: Callable[[Progress], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> TrainingRun:
-    """Train on prepared scans; continues from `folder`/checkpoint.pt when that is the same recipe, data and length.
+    """Train on prepared scans. A stopped run continues from `folder`/checkpoint.pt, with equal recipe, scans and steps.
 
     Args:
-        objective: of the recipe, where it is not one of OBJECTIVES.
-        workers: processes that prepare batches (0: in the loop). On a GPU whose memory holds the scans batches are made
-            there, and no process is started.
+        objective: the recipe's objective; needed only if it is not one of OBJECTIVES.
+        workers: number of processes that prepare batches; 0: the training process prepares them. If the scans fit into
+            the memory of the GPU, batches are made on the GPU and no process is started.
         start_from: weights to fine-tune.
-        dtype: of the network's arithmetic (weights and loss stay float32); the fastest of the device when None.
-        minutes: the run ends after this time, including that before a resume, with the weights of that step.
-        validate: errors in mm of a network, by kind; called every `validate_every` steps and at the end, and the
-            weights with the least mean error are the run's. Without it, the last ones.
+        dtype: number type of the network's arithmetic; weights and loss stay float32. None: the fastest of the device.
+        minutes: the run ends after this time; the minutes before a resume count too.
+        validate: returns errors in mm of a network, by kind. It is called every `validate_every` steps and at the end;
+            the weights with the least mean error are returned. None: the weights of the last step are returned.
 
-    Raises AnatomicalEmbeddingError where the checkpoint belongs to another run, CancelledError after saving.
+    Raises AnatomicalEmbeddingError if the checkpoint belongs to another run. Raises CancelledError once `cancelled`
+    returns True, after the checkpoint is saved.
     """
     folder.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(seed)
@@ -97,7 +98,7 @@ def train(
         batch = next(batches)
         batch = type(batch)(**{name: x.to(place) for name, x in vars(batch).items()})
         precision = torch.autocast(place.type, dtype, enabled=dtype != torch.float32)
-        # like the batch itself, its random negatives depend on (seed, step) alone
+        # the random negatives of a batch depend on (seed, step) alone, like the batch
         generator = torch.Generator().manual_seed(seed * 1_000_003 + number)
         return objective.loss(network, batch, LossContext(recipe, frames, precision, generator))
 
@@ -113,7 +114,7 @@ def train(
     try:
         loop.run(loss_of, folder, minutes=minutes, progress=progress, cancelled=cancelled, after_step=judge)
     finally:
-        batches = iter(())  # a traceback would keep the workers alive, and the process waiting for them
+        batches = iter(())  # else a traceback keeps the workers alive, and the process waits for them
     chosen = _on_cpu(loop.averaged)
     if "best" in loop.extra:
         chosen.load_state_dict(loop.extra["best"])
@@ -121,11 +122,11 @@ def train(
 
 
 def _network(recipe: Recipe, start_from: EmbeddingNetwork | None) -> EmbeddingNetwork:
-    """The network to train, with what stays as it is switched off."""
+    """Make the network to train; parts that the recipe does not train are frozen."""
     network = EmbeddingNetwork(recipe.network)
     if start_from is not None:
         _copy_weights(start_from, network)
-    # convolutions run faster with the channels last, on CPUs and GPUs
+    # convolutions are faster in the memory format "channels last", on CPUs and GPUs
     network.to(memory_format=torch.channels_last_3d).train()
     if recipe.optimiser.descriptors_only:
         for name, part in network.named_children():
@@ -146,7 +147,7 @@ def _on_cpu(network: EmbeddingNetwork) -> EmbeddingNetwork:
 
 
 def _copy_weights(source: nn.Module, target: EmbeddingNetwork) -> None:
-    """The weights both have. Heads that the source lacks keep their random weights, others are left out."""
+    """Copy the weights that both networks have. Heads that only `target` has keep their random weights."""
     fault = "--start-from: the weights belong to another network than the recipe's; choose a recipe with their widths."
     try:
         unlike = target.load_state_dict(source.state_dict(), strict=False)
@@ -158,6 +159,6 @@ def _copy_weights(source: nn.Module, target: EmbeddingNetwork) -> None:
 
 def _start_worker(_: int) -> None:
     torch.set_num_threads(1)
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # sent to the whole group: the loop saves, then ends the workers
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # workers ignore them: the loop saves, then ends the workers
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)

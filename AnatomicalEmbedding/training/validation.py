@@ -1,4 +1,4 @@
-"""Validation of a run: the landmark error on patients that it does not train on, which selects its weights."""
+"""Validation of a training run: the landmark error on patients that are not trained on selects the weights."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ from ..structures.labelled_scans import find_pairs, load_cases, patient_of
 from .known_matches import named_point_errors
 from .scans import PreparedScan
 
-_PHANTOM_SEEDS = (700, 701)  # training phantoms count from scans.PHANTOM_SEED
+_PHANTOM_SEEDS = (700, 701)  # training phantoms have seeds from scans.PHANTOM_SEED
 
 
 @dataclass
 class Validation:
-    """Landmark error of a network on synthetic patients and, where given, on a folder of labelled scans.
+    """Measures the landmark error of a network on synthetic patients and, if given, on labelled scans.
 
-    labelled: see `load_cases`. device: where networks are run, as for `load_model`.
+    labelled: folder of labelled scans, see `load_cases`. device: device for the networks, as for `load_model`.
     """
 
     labelled: Path | None = None
@@ -35,12 +35,12 @@ class Validation:
         self._phantoms = cache(phantom_views)  # cached from the first call
 
     def keep_apart(self, scans: Sequence[PreparedScan]) -> list[PreparedScan]:
-        """The scans whose patients are not validated on."""
+        """Return the scans of patients that are not used for validation."""
         held = {case.patient for case in self._cases}
         return [scan for scan in scans if patient_of(scan.name) not in held]
 
     def __call__(self, network: EmbeddingNetwork) -> dict[str, float]:
-        """Median error in mm by kind: "phantom", and of labelled scans "centre", "extreme" and "landmark"."""
+        """Return median errors in mm by kind: "phantom"; for labelled scans "centre", "extreme" and "landmark"."""
         model = Model(network, "validated", "0" * 64, choose_device(self.device))
         errors = named_point_errors(model, _PHANTOM_SEEDS, self._phantoms)
         found: dict[str, list[float]] = {"phantom": np.concatenate(list(errors.values())).tolist()}
@@ -53,5 +53,5 @@ class Validation:
 
 
 def score(errors: dict[str, float]) -> float:
-    """One number for the selection, mm: the mean over kinds, so that each kind counts the same."""
+    """Return the mean error over kinds, mm, by which weights are selected; each kind has the same weight."""
     return float(np.mean(list(errors.values())))

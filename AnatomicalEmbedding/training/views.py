@@ -1,7 +1,8 @@
-"""Batches for descriptors: pairs of views, mostly of one scan each, and points that are the same in both.
+"""Batches for descriptors: pairs of views, and points that both views of a pair show.
 
-Yan 2022, Algorithm 1, lines 1-5. A view is any crop of `crops`, so views may differ by scale, rotation, elastic
-deformation and intensity; where a point of one view lies in the other is found from the positions of their cells.
+See Yan 2022, Algorithm 1, lines 1-5. A view is a crop, see `crops`. The two views of a pair mostly show one scan. They
+may differ in scale, rotation, elastic deformation and intensity. The positions of the cells tell where a point of the
+first view lies in the second view.
 """
 
 from dataclasses import dataclass
@@ -16,24 +17,24 @@ from .crops import Crop, body_coordinates, cell_positions, cut_crop, draw_geomet
 from .sampler import KEEP_INSIDE, BatchSampler, move_inside
 from .scans import ORIGINS, PreparedScan
 
-_SEARCH = 4  # local cells about the guess in which the partner of a point is sought
-_CANDIDATES = 4  # cells tried for each point: some lie outside the other view or the body
+_SEARCH = 4  # local cells around the guess that are searched for the same point in the second view
+_CANDIDATES = 4  # cells tried per wanted point: some lie outside the second view or the body
 _TRIES = 10
-_TISSUE_HU = -900.0  # scans hold air outside of the body; lung is tissue
+_TISSUE_HU = -900.0  # higher HU counts as tissue, lung included; the outside of the body is air
 _ROUNDS = 12
 _SAME_PLACE_MM = 4.0
-_FEWEST = 16  # points of a pair; with fewer points, other views are drawn
+_FEWEST = 16  # a pair with fewer shared points is replaced by another pair of views
 
 
 @dataclass
 class ViewBatch:
-    """n pairs of views. image: (2n, 1, k, j, i), all first views, then all second ones.
+    """n pairs of views: first the n first views, then the n second views.
 
-    body_mm: (2n, 3, k/4, j/4, i/4). inside: (2n, k/4, j/4, i/4). scan: (2n,) index.
-    position_mm: (2n, 3, k/2, j/2, i/2) mm of each local cell: RAS of the scan, or of the body where two patients pair.
+    image: (2n, 1, k, j, i). body_mm, inside, scan: as in `CoordinateBatch`.
+    position_mm: (2n, 3, k/2, j/2, i/2) position of each local cell: RAS mm, or body mm if the views show two patients.
     labels: uint8 (2n, k/2, j/2, i/2), 1 + index of the recipe's organ, 0 elsewhere. known: bool (2n, organs), whether
-    the scan's labels include the organ. first_cells, second_cells: (n, p, 3) the same points as local cells (i, j, k)
-    of either view; whole cells of the first view, continuous ones of the second.
+    the scan's labels include the organ. first_cells, second_cells: (n, p, 3) local cells (i, j, k) of the p points that
+    both views show; whole numbers in the first view, fractions in the second view.
     """
 
     image: torch.Tensor
@@ -82,7 +83,7 @@ class ViewSampler(BatchSampler):
                     return views, (found[0][chosen], found[1][chosen])
 
     def _partner(self, index: int, voxel: np.ndarray, rng: np.random.Generator) -> tuple[int, np.ndarray]:
-        """Aim of the second view: the same place, or for some phantoms its counterpart in another phantom."""
+        """Choose scan and voxel of the second view: the first view's, or the same place of another phantom."""
         phantom = self.origin == ORIGINS.index("phantom")
         others = np.flatnonzero(phantom & (np.arange(len(self.scans)) != index))
         if phantom[index] and len(others) and rng.random() < self.recipe.batch.cross_share:
@@ -97,7 +98,7 @@ class ViewSampler(BatchSampler):
         size: tuple[int, int, int],
         rng: np.random.Generator,
     ) -> list[Crop]:
-        """Two crops about the aims that overlap by a random share of their side, within the recipe's range."""
+        """Cut two crops near the aimed voxels. They overlap by a random share of their side, in the recipe's range."""
         crops = []
         low, high = self.recipe.batch.overlap
         side = np.where(rng.random(3) < 0.5, -1, 1)
@@ -128,7 +129,7 @@ class ViewSampler(BatchSampler):
         }
 
     def _labels(self, scan: PreparedScan, crop: Crop) -> tuple[torch.Tensor, torch.Tensor]:
-        """Of the voxels nearest to the crop's local cells: organs of the recipe, and which of them the scan labels."""
+        """Return the recipe's organ at each local cell of the crop, and which organs the scan's labels include."""
         organs = self.recipe.network.organs
         known = torch.tensor([name in scan.label_names for name in organs], dtype=torch.bool)
         if scan.labels is None or not known.any():
@@ -141,9 +142,9 @@ class ViewSampler(BatchSampler):
 
 
 def counterpart(scan: PreparedScan, voxel_ijk: np.ndarray, other: PreparedScan) -> np.ndarray | None:
-    """The voxel (i, j, k) of another scan with the same body coordinates; None where the other scan does not hold it.
+    """Find the voxel (i, j, k) of another scan with the same body coordinates; None if the other scan lacks it.
 
-    Body fields are the identity in mm but for smooth displacements, so each round leaves a small part of the error.
+    Each round reduces the error, because body coordinates differ from RAS mm only by smooth displacements.
     """
 
     def body_at(of: PreparedScan, voxel: np.ndarray) -> np.ndarray:
@@ -163,11 +164,13 @@ def counterpart(scan: PreparedScan, voxel_ijk: np.ndarray, other: PreparedScan) 
 def matching_cells(
     hu: torch.Tensor, first: torch.Tensor, second: torch.Tensor, candidates: int, rng: np.random.Generator
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Local cells of two crops with the same position, in tissue: (p, 3) whole and (p, 3) continuous, i, j, k.
+    """Choose random tissue cells of the first crop and find the same positions in the second crop.
 
-    hu: of the first crop (k, j, i). first, second: positions of their local cells (k/2, j/2, i/2, 3) in mm.
-    The guess of an affine fit to the second crop's cells is refined by the nearest of the cells around it and the fit's
-    slope from there: exact for affine crops, within a few hundredths of a cell for elastic ones.
+    hu: (k, j, i) of the first crop. first, second: (k/2, j/2, i/2, 3) mm, positions of the local cells of each crop.
+    Returns (p, 3) whole local cells (i, j, k) of the first crop and (p, 3) continuous local cells of the second crop.
+
+    An affine fit to the cells of the second crop gives a guess. The nearest cell around the guess is found; the slope
+    of the fit gives the rest. This is exact for affine crops; for elastic crops the error is some hundredths of a cell.
     """
     device = hu.device
     shape = torch.tensor(second.shape[2::-1], device=device)
@@ -186,13 +189,13 @@ def matching_cells(
     row = torch.arange(len(wanted), device=device)
     cell = clamped[row, nearest].float()
     found = cell + ((wanted - there[row, nearest])[:, None] * inverse).sum(-1)
-    # beyond the border, the nearest cell is a border cell and the point further than half a cell from it
+    # if the point lies outside the second crop, the nearest cell is a border cell and the point is far from it
     kept = ((found - cell).abs() <= 1.0).all(1) & (found >= 0).all(1) & (found <= shape - 1).all(1)
     return kji.flip(1).float()[kept], found[kept]
 
 
 def _positions(scan: PreparedScan, crop: Crop, in_body: bool) -> torch.Tensor:
-    """(k/2, j/2, i/2, 3) mm of the crop's local cells: RAS in the scan, or body coordinates."""
+    """Return the positions (k/2, j/2, i/2, 3) mm of a crop's local cells: RAS, or body coordinates if `in_body`."""
     voxel = crop.warp.voxel_ijk(LOCAL_STRIDE)
     if in_body:
         return body_coordinates(scan, voxel)
@@ -201,9 +204,9 @@ def _positions(scan: PreparedScan, crop: Crop, in_body: bool) -> torch.Tensor:
 
 
 def _inverse_affine(positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Inverse slope (3, 3) and level (3,) of the least-squares fit position = slope @ cell (i, j, k) + level.
+    """Fit position = slope @ cell (i, j, k) + level by least squares; returns inverse slope (3, 3) and level (3,).
 
-    From NumPy, in double precision: torch's solver on the CPU is not bitwise reproducible.
+    NumPy is used in double precision, because torch's solver on the CPU is not bitwise reproducible.
     """
     some = [np.arange(0, n, max(n // 6, 1)) for n in positions.shape[:3]]
     k, j, i = np.meshgrid(*some, indexing="ij")

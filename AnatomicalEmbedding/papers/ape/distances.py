@@ -1,4 +1,4 @@
-"""Distances between points that two crops of a scan show (Goncharov 2024, section 2.1, equations 1 and 2)."""
+"""The objective "distances": distances between points that two crops of a scan show (Goncharov 2024, section 2.1)."""
 
 from dataclasses import dataclass, fields
 
@@ -13,13 +13,16 @@ from ...training.objectives import LossContext, Objective
 from ...training.recipes import Recipe, pair_rules, upright_rules
 from ...training.sampler import BatchSampler
 
-_FEWEST_POINTS = 32  # body voxels drawn from an overlap, below which the pair is redrawn
+_FEWEST_POINTS = 32  # if fewer body voxels are drawn from the overlap of a pair, the pair is drawn again
 
 
 @dataclass
 class PairBatch:
-    """first, second: (n, 1, k, j, i). first_ijk, second_ijk: (n, p, 3) continuous crop voxels of the positives.
-    position_mm: (n, p, 3) RAS mm in the one scan."""
+    """n pairs of crops of one scan. Positives are the p points that both crops of a pair show.
+
+    first, second: (n, 1, k, j, i) network input. first_ijk, second_ijk: (n, p, 3) continuous voxels of the positives in
+    the first and in the second crop. position_mm: (n, p, 3) mm along the scan's axes.
+    """
 
     first: torch.Tensor
     second: torch.Tensor
@@ -29,7 +32,7 @@ class PairBatch:
 
 
 class PairSampler(BatchSampler):
-    """Batches for distances and offsets: overlapping pairs of crops, all of one image."""
+    """Batches for the objectives "distances" and "offsets": overlapping pairs of crops, all of one scan."""
 
     def __getitem__(self, step: int) -> PairBatch:
         rng = self.rng(step)
@@ -71,12 +74,12 @@ class PairSampler(BatchSampler):
 
 
 def in_cells(voxel_ijk: torch.Tensor) -> torch.Tensor:
-    """Continuous stride-4 cells of input voxels."""
+    """Convert continuous input voxels to continuous cells of 4 x 4 x 4 voxels."""
     return (voxel_ijk + 0.5) / STRIDE - 0.5
 
 
 def rules(recipe: Recipe) -> list[tuple[bool, str]]:
-    """Conditions on a recipe whose positives are found by the crops' boxes, each with its error message."""
+    """Return conditions for a recipe of this objective, each with its error message."""
     return pair_rules(recipe) + upright_rules(recipe)
 
 
@@ -85,9 +88,9 @@ def distance_loss(
 ) -> torch.Tensor:
     """Equation 2 of Goncharov 2024: L = 1/N^2 sum_ij (|a_i - a_j+| - |p_i - p_j|)^2 + lambda 1/N sum_i |a_i - a_i+|^2.
 
-    first, second: (N, 3) embeddings a_i, a_i+ of positive pairs. position: (N, 3) mm in the one image; standardised
-    here to zero mean and unit deviation per axis. equivariance: lambda (1: APE-equiv, 0: APE-aug). Equation 1
-    (APE-naive) is the same with `second = first` and lambda 0.
+    first, second: (N, 3) embeddings a_i, a_i+ of positive pairs. position: (N, 3) mm p_i in the scan; this function
+    scales them to zero mean and unit deviation per axis. equivariance: lambda (1: APE-equiv, 0: APE-aug). With
+    `second = first` and lambda 0 this is equation 1 (APE-naive).
     """
     standard = (position - position.mean(0)) / position.std(0).clamp_min(1e-6)
     predicted = _distances(first, second)
@@ -103,7 +106,7 @@ def _distances(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 def read_pairs(
     network: EmbeddingNetwork, batch: PairBatch, context: LossContext
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """(N, 3) outputs at all positives in the first views and in the second, and (N, 3) their mm."""
+    """Run the network; returns its outputs (N, 3) at all positives in the first crops, in the second, and their mm."""
     with context.precision:
         maps = network(torch.cat([batch.first, batch.second])).coordinate
     pairs = len(batch.first)

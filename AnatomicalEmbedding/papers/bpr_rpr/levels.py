@@ -1,4 +1,4 @@
-"""The level of each slice: body part regression (Yan et al. 2018; Schuhegger 2021, bpreg)."""
+"""The objective "levels": a score for each slice, by body part regression (Yan et al. 2018; Schuhegger 2021, bpreg)."""
 
 from dataclasses import replace
 
@@ -15,15 +15,14 @@ from ...training.recipes import Recipe, frame_rules, upright_rules
 from ...training.sampler import BatchSampler, CoordinateBatch, coordinate_row
 
 SLICES_PER_SCAN = 4
-_SLICE_STEP_MM = (5.0, 100.0)  # as bpreg
+_SLICE_STEP_MM = (5.0, 100.0)  # the range of bpreg
 _READING_STEP_MM = 1.0
 
 
 class LevelSampler(BatchSampler):
-    """Batches for levels: SLICES_PER_SCAN crops of each scan drawn, at equal steps upwards.
+    """Batches for the objective "levels": SLICES_PER_SCAN crops of each chosen scan, at equal steps upwards.
 
-    Only the middle of a crop is scored, so that crops which overlap give no hint.
-    body_mm are RAS mm of the scan.
+    A crop stands for its middle slice; only this slice gets a score. In these batches body_mm holds RAS mm.
     """
 
     def __getitem__(self, step: int) -> CoordinateBatch:
@@ -48,9 +47,10 @@ class LevelSampler(BatchSampler):
 def level_loss(score: torch.Tensor, height: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
     """Body part regression: L = mean_ij (sigmoid(s_j - s_i) - sigmoid(h_j - h_i))^2 + mean_i l1(s_i+1 - 2 s_i + s_i-1).
 
-    score, height: (b, n) of n equally spaced slices of each of b scans, upwards. Heights are in units of the score:
-    100 mm is the beta of 0.01 of Schuhegger 2021 (order loss). l1, smooth: equal steps for equal distances (Yan 2018).
-    seen: (b, n) bool, slices that show body; pairs, and triples, with another one do not count.
+    The first term is the order loss of Schuhegger 2021. The second term (smooth l1, Yan 2018) asks for equal steps of
+    the score at equal distances. score s, height h: (b, n) of n equally spaced slices of each of b scans, upwards.
+    Heights are in units of 100 mm, which is beta = 0.01 in Schuhegger 2021. seen: (b, n) bool, slices that show body;
+    pairs and triples with a slice that shows no body are left out.
     """
     upper = torch.ones(score.shape[1], score.shape[1], dtype=torch.bool, device=score.device).triu(1)
     pairs = seen[:, :, None] & seen[:, None] & upper
@@ -63,14 +63,14 @@ def level_loss(score: torch.Tensor, height: torch.Tensor, seen: torch.Tensor) ->
 
 
 def rules(recipe: Recipe) -> list[tuple[bool, str]]:
-    """Conditions on a recipe, each with its error message."""
+    """Return conditions for a recipe of this objective, each with its error message."""
     return frame_rules(recipe, "scan") + upright_rules(recipe)
 
 
 def _loss(network: EmbeddingNetwork, batch: CoordinateBatch, context: LossContext) -> torch.Tensor:
     with context.precision:
         coordinate = network(batch.image).coordinate
-    depth = coordinate.shape[2]  # the score of a crop is the mean over the body cells of its middle slice, or two
+    depth = coordinate.shape[2]  # a crop's score: mean over the body cells of its middle slice (or two)
     middle = slice((depth - 1) // 2, depth // 2 + 1)
     inside = batch.inside[:, middle]
     cells = inside.sum((1, 2, 3))
@@ -83,7 +83,7 @@ LEVELS = Objective(LevelSampler, _loss)
 
 
 def slice_scores(embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
-    """Read (n,) world z, mm, of the slices of a map that hold body, and (n,) their scores, means over two layers."""
+    """Return world z (n,), mm, and score (n,) of the slices of a map that hold body; a slice is two layers of cells."""
     layers = np.arange(0, embedding.body.shape[0], 2)
     cells = np.add.reduceat(embedding.body.sum((1, 2)).numpy(), layers)
     totals = np.add.reduceat((embedding.coordinate[2] * embedding.body).sum((1, 2)).numpy(), layers)
@@ -93,7 +93,7 @@ def slice_scores(embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
 
 
 def find_levels(template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap) -> np.ndarray:
-    """Find the world z, mm, (n,) in a target at which its slices score as the template's at points (n, 3) RAS mm."""
+    """Find (n,) world z, mm, of the target's slices with the same score as the template's slices at (n, 3) RAS mm."""
     scores = np.interp(points_ras[:, 2], *slice_scores(template))
     heights, of_slices = slice_scores(target)
     fine = np.arange(heights[0], heights[-1] + _READING_STEP_MM, _READING_STEP_MM)

@@ -1,4 +1,4 @@
-"""Offsets between points of a scan: relative position regression (Lei et al., MICCAI 2021)."""
+"""The objective "offsets": offsets between points of a scan, by relative position regression (Lei et al. 2021)."""
 
 import torch
 import torch.nn.functional as F
@@ -13,15 +13,15 @@ from ..ape.distances import PairBatch, PairSampler, read_pairs
 def offset_loss(first: torch.Tensor, second: torch.Tensor, position: torch.Tensor, reach_mm: float) -> torch.Tensor:
     """Relative position regression (Lei 2021): L = 1/(3 N^2) sum_ij |r tanh(b_j - a_i) - (x_j - x_i)|^2, in mm^2.
 
-    first, second: (N, 3) outputs a_i, b_i at the same N places of one scan, seen in different crops. position: (N, 3)
-    their RAS mm x_i. reach_mm: r, the longest offset that can be stated; short ones are r times the difference.
+    first, second: (N, 3) outputs a_i, b_i at the same N places of one scan, in different crops. position: (N, 3) RAS mm
+    x_i of the places. reach_mm: r, the longest offset that the outputs can express.
     """
     stated = reach_mm * torch.tanh(second[None] - first[:, None])
     return F.mse_loss(stated, position[None] - position[:, None])
 
 
 def rules(recipe: Recipe) -> list[tuple[bool, str]]:
-    """Conditions on a recipe, each with its error message."""
+    """Return conditions for a recipe of this objective, each with its error message."""
     return frame_rules(recipe, "scan") + distances.rules(recipe)
 
 

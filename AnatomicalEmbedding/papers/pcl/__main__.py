@@ -11,16 +11,17 @@ from torch import nn
 
 from ...training.loop import OptimiserSpec, TrainingLoop
 
-THRESHOLD = 0.35  # of the paper, for ACDC
+THRESHOLD = 0.35  # the paper's threshold for ACDC
 _MIDDLE, _SIDE, _CLASSES = 160, 80, 4
 TEMPERATURE = 0.1
 _WIDTHS = (12, 24, 48, 64)
 
 
 def position_contrast(z: torch.Tensor, position: torch.Tensor, threshold: float) -> torch.Tensor:
-    """Equation 2 of Zeng 2021: slices whose positions differ by less than the threshold are positives of each other.
+    """Equation 2 of Zeng 2021: two slices whose positions differ by less than the threshold are a positive pair.
 
-    z: (n, c) vectors. position: (n,) slice index over number of slices. A sample without positives counts 0.
+    z: (n, c) vectors of n slices. position: (n,) slice index over number of slices. A slice without a positive has
+    loss 0.
     """
     unit = F.normalize(z, dim=1)
     itself = torch.eye(len(z), dtype=torch.bool)
@@ -31,7 +32,7 @@ def position_contrast(z: torch.Tensor, position: torch.Tensor, threshold: float)
 
 
 class UNet(nn.Module):
-    """Slices (b, 1, j, i) to logits (b, classes, j, i); j and i are multiples of 8."""
+    """2-D U-Net: slices (b, 1, j, i) -> logits (b, classes, j, i); j and i are multiples of 8."""
 
     def __init__(self, classes: int):
         super().__init__()
@@ -43,7 +44,7 @@ class UNet(nn.Module):
         self.project = nn.Sequential(nn.Linear(_WIDTHS[-1], 64), nn.ReLU(), nn.Linear(64, 64))
 
     def encode(self, x: torch.Tensor) -> list[torch.Tensor]:
-        """Features of each level, finest first."""
+        """Compute the features of each level, finest level first."""
         levels = [self.encoder[0](x)]
         for block in self.encoder[1:]:
             levels.append(block(F.max_pool2d(levels[-1], 2)))
@@ -64,7 +65,7 @@ def _block(inputs: int, width: int) -> nn.Sequential:
 
 
 def read_scan(path: Path) -> torch.Tensor:
-    """(z, 1 + 4, 80, 80): the image, 0..1, and the share of each class in the middle of a scan, .npz of ACDC."""
+    """Read the middle of an ACDC scan (.npz): (z, 1 + 4, 80, 80), the image, 0..1, then the share of each class."""
     with np.load(path, allow_pickle=False) as file:
         image, label = (torch.from_numpy(file[key].astype(np.int64)) for key in ("image", "label"))
     low, high = np.percentile(image.numpy(), (1, 99))
@@ -87,7 +88,7 @@ def move(x: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
 def train(
     scans: Sequence[torch.Tensor], steps: int, seed: int, start: UNet | None = None, contrast: bool = False
 ) -> UNet:
-    """Train on images by contrast, 16 slices in two views a step, or on outlines, from `start`'s encoder."""
+    """Train a network from `start`'s encoder: pre-train by `contrast` (16 slices in two views), or learn outlines."""
     torch.manual_seed(seed)
     network = UNet(_CLASSES).train()
     if start is not None:
@@ -110,7 +111,7 @@ def train(
 
 @torch.no_grad()
 def dice(network: UNet, scan: torch.Tensor) -> float:
-    """Mean over the three structures of a scan."""
+    """Compute the mean Dice over the three structures of a scan."""
     own, true = (F.one_hot(of.argmax(1), _CLASSES)[..., 1:] for of in (network(scan[:, :1]), scan[:, 1:]))
     return float((2 * (own * true).sum((0, 1, 2)) / (own + true).sum((0, 1, 2)).clamp(min=1)).mean())
 

@@ -1,4 +1,4 @@
-"""Global and local descriptors, the loss of the paper: Algorithm 1."""
+"""The objective "descriptors": the loss of Yan 2022, Algorithm 1, on global and local descriptors."""
 
 from dataclasses import dataclass
 
@@ -11,12 +11,12 @@ from ...training.recipes import LossSpec
 from ...training.views import ViewBatch, ViewSampler
 
 _PER_GLOBAL = GLOBAL_STRIDE // LOCAL_STRIDE
-_MOST_LOOKED_AT = 8192  # of two views' cells, when hard ones are sought
+_MOST_LOOKED_AT = 8192  # cells of two views that are searched for hard negatives
 
 
 @dataclass(frozen=True)
 class _View:
-    """One view of a pair for the paper's loss: descriptor grids (d, k, j, i), positions of their cells (cells, 3)."""
+    """One view of a pair: grids of descriptors (d, k, j, i), and the positions of their cells (cells, 3) mm."""
 
     local: torch.Tensor
     local_mm: torch.Tensor
@@ -25,10 +25,11 @@ class _View:
 
 
 def sam_loss(found: Features, batch: ViewBatch, spec: LossSpec, generator: torch.Generator) -> torch.Tensor:
-    """Algorithm 1 of Yan 2022: global plus local InfoNCE, mean over the images of the batch.
+    """Algorithm 1 of Yan 2022: global plus local InfoNCE, mean over the pairs of the batch.
 
-    Global: the hardest cells of both views and random cells of all other images. Local: random ones of the hardest
-    candidates by S_global + S_local in both views. Cells within exclude_mm of the anchor are not negatives.
+    Global negatives: the hardest cells of both views, and random cells of all other pairs. Local negatives: a random
+    choice among the candidates, which are the cells of both views with the highest S_global + S_local. Cells within
+    exclude_mm of the anchor are not negatives.
     """
     pairs = len(batch.first_cells)
     local_maps, global_maps = found.local.unbind(), found.global_.unbind()  # once, as in near_loss
@@ -80,8 +81,11 @@ def _local_loss(
     spec: LossSpec,
     generator: torch.Generator,
 ) -> torch.Tensor:
-    """The candidates are the hardest of a random part of the cells, the same share of it as `candidates` is of all:
-    the paper's set but for chance, and all of it where the views are small."""
+    """Compute the local loss of a pair.
+
+    The paper takes the `candidates` hardest of all cells. Large views have too many cells: there a random part of the
+    cells is searched, and the same share of this part become candidates.
+    """
     anchor, positive = pair
     cells = sum(len(view.local_mm) for view in views)
     looked_at = min(cells, _MOST_LOOKED_AT)
@@ -90,7 +94,7 @@ def _local_loss(
     for number, view in enumerate(views):
         mine = some[some // len(views[0].local_mm) == number] - number * len(views[0].local_mm)
         similarity.append(anchor @ view.local.flatten(1)[:, mine])
-        with torch.no_grad():  # the choice of hard ones needs no gradient
+        with torch.no_grad():  # the choice of hard negatives needs no gradient
             hardness.append(similarity[-1] + _upsampled(global_anchor, view, mine))
             own.append(_close(place, view.local_mm[mine], spec.exclude_mm))
     excluded = torch.cat(own, dim=1)
@@ -103,7 +107,7 @@ def _local_loss(
 
 
 def _upsampled(anchor: torch.Tensor, view: _View, cells: torch.Tensor) -> torch.Tensor:
-    """(p, cells) global similarity of anchors (p, d) at cells of the view's local grid, by their flat index."""
+    """Compute (p, cells) global similarity of anchors (p, d) to local cells. cells: flat index in the local grid."""
     similarity = (anchor @ view.global_.flatten(1)).view(len(anchor), *view.global_.shape[1:])
     _, j, i = view.local.shape[1:]
     ijk = torch.stack([cells % i, cells // i % j, cells // (i * j)], dim=1).to(similarity.dtype)

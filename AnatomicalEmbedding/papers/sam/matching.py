@@ -1,4 +1,4 @@
-"""Points matched by descriptors alone (Yan 2022, III-D): the peak of S_global + S_local over the body."""
+"""Match points by descriptors alone (Yan 2022, III-D): the answer is the body cell of highest S_global + S_local."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ...scan.geometry import transform_points
 from ...scan.volume import Volume
 from ...structures.labelled_scans import Case
 
-_BODY_SHARE = 0.3  # share of body voxels from which a cell may be an answer
+_BODY_SHARE = 0.3  # a cell may be an answer if at least this share of its voxels is body
 _CHUNK_SIMILARITIES = 4_000_000
 
 
@@ -24,10 +24,10 @@ class DescribedScan(NamedTuple):
     """Unit descriptors of one scan.
 
     Args:
-        local: (l, k, j, i) of the cells.
-        global_: (g, k/4, j/4, i/4), rounded up.
+        local: (l, k, j, i) local descriptor of each cell.
+        global_: (g, k/4, j/4, i/4) global descriptors; sizes are rounded up.
         body: bool (k, j, i), cells that may be an answer.
-        cell_to_ras: (4, 4), cell i, j, k -> RAS mm of its centre.
+        cell_to_ras: (4, 4), cell (i, j, k) -> RAS mm of its centre.
     """
 
     local: torch.Tensor
@@ -37,7 +37,7 @@ class DescribedScan(NamedTuple):
 
 
 class DescriptorMatcher:
-    """Matches points by a network with global and local descriptors; each scan is described once."""
+    """Matches points by a network with global and local descriptors; the descriptors of a scan are computed once."""
 
     def __init__(self, network: EmbeddingNetwork) -> None:
         self._network = fold_norms(network)

@@ -1,4 +1,4 @@
-"""The papers' model of text: a sentence becomes a point of the body (text2atlas, Grujicic 2020).
+"""text2atlas (Grujicic 2020): a network that maps a sentence to a point of the body.
 
-It is a recipe next to the dictionary of `words`, which answers `anatemb find`; RESULTS compares the two.
+`anatemb find` does not use it, but the dictionary of `words`. RESULTS.md compares network and dictionary.
 """

@@ -1,4 +1,4 @@
-"""A small transformer over the words of a text; a word is the mean of its letter sequences, misspelt or not."""
+"""A small transformer over the words of a text. A word is the mean of its letter sequences, so it may be misspelt."""
 
 import re
 import zlib
@@ -14,21 +14,21 @@ from ...words.atlas import LOW_MM, SHAPE, STEP_MM
 
 MASK = "[mask]"
 _WORD = re.compile(r"\[mask\]|[^\W_]+")
-_GRAMS = (3, 4)  # letters
-_LONGEST = 40  # words; what follows is not read
+_GRAMS = (3, 4)  # lengths of letter sequences
+_LONGEST = 40  # words of a text that are read; later words are ignored
 _LONGEST_WORD = 40
 _PIECE_STD = 0.02
 _PIECES, _WIDTH, _HEADS = 8192, 96, 4
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text in lower case, without punctuation."""
+    """Split a text into words in lower case, without punctuation."""
     return [match.group()[:_LONGEST_WORD] for match in _WORD.finditer(text.lower())]
 
 
 @lru_cache(maxsize=100_000)
 def pieces_of(word: str) -> tuple[int, ...]:
-    """Numbers of a word's pieces: itself with its borders, and its sequences of 3 and 4 letters (Bojanowski 2017)."""
+    """Return numbers of a word's pieces: the whole word, and its sequences of 3 and 4 letters (Bojanowski 2017)."""
     bordered = f"<{word}>"
     sizes = () if word == MASK else _GRAMS
     grams = (bordered[n : n + size] for size in sizes for n in range(len(bordered) - size + 1))
@@ -36,21 +36,21 @@ def pieces_of(word: str) -> tuple[int, ...]:
 
 
 class TextNetwork(nn.Module):
-    """Texts to points (b, 3) in the body frame, mm.
+    """Maps b texts to points (b, 3) in the body frame, mm.
 
-    As in Grujicic 2020, section 4.2: a token in front stands for the text, a linear layer and tanh put it into the
-    atlas (equation 1). In place of BERT's word pieces, which need its pretrained weights: hashed pieces.
+    As in Grujicic 2020, section 4.2, a first token stands for the whole text; a linear layer and tanh map its output to
+    a point of the atlas (equation 1). BERT's word pieces need its pretrained weights, so hashed pieces replace them.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.pieces = nn.EmbeddingBag(_PIECES, _WIDTH, mode="mean")
-        nn.init.normal_(self.pieces.weight, std=_PIECE_STD)  # pieces never seen in training say little
+        nn.init.normal_(self.pieces.weight, std=_PIECE_STD)  # small, as some pieces are never trained
         self.front = nn.Parameter(torch.zeros(_WIDTH))
         self.position = nn.Parameter(0.1 * torch.randn(_LONGEST + 1, _WIDTH))
         layer = nn.TransformerEncoderLayer(_WIDTH, _HEADS, 2 * _WIDTH, 0.1, "gelu", batch_first=True, norm_first=True)
         self.layers = nn.TransformerEncoder(layer, 1, nn.LayerNorm(_WIDTH), enable_nested_tensor=False)
-        # a last layer for the token in front alone, which is all that is read
+        # the last layer computes the first token alone, because no other output is used
         self.attention = nn.MultiheadAttention(_WIDTH, _HEADS, batch_first=True)
         self.mixing = nn.Sequential(
             nn.LayerNorm(_WIDTH), nn.Linear(_WIDTH, 2 * _WIDTH), nn.GELU(), nn.Linear(2 * _WIDTH, _WIDTH)
@@ -62,7 +62,7 @@ class TextNetwork(nn.Module):
 
     @torch.no_grad()
     def place(self, texts: Sequence[str]) -> np.ndarray:
-        """(n, 3) mm in the body frame: a point for every text, whatever it says."""
+        """Return (n, 3) mm in the body frame: a point for every text, even if the text names no place."""
         found = torch.cat([self(texts[n : n + 256]) for n in range(0, len(texts), 256)])
         return found.double().numpy()
 

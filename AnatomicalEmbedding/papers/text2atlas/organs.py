@@ -1,4 +1,4 @@
-"""The organs of the atlas as clouds of points in the body frame: what a text's point is trained and scored against."""
+"""The organs of the atlas as sets of points in the body frame. The network is trained and evaluated on these points."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -9,14 +9,16 @@ from ...anatomy.terms import load_terms
 from ...words.atlas import LOW_MM, STEP_MM, shipped_atlas
 from ...words.presence import frame_fields
 
-_LEVEL = 0.5  # of a place's peak in the atlas, that bounds it
+_LEVEL = 0.5  # cells with at least this share of a place's peak in the atlas belong to the place
 _NEAR = 12  # places that count as near
 
 
 class Organs:
-    """All places of the terms. names: of the terms. best: (k, 3) mm in the body frame, where each is most often.
+    """All k places that the terms name.
 
-    cells: of each, (n, 3) mm, centres of the cells of 6 mm that hold it in at least half as many bodies as its best.
+    names: name of each place. best: (k, 3) mm in the body frame, where each place lies most often.
+    cells: for each place (n, 3) mm, the centres of its 6 mm cells. A cell belongs to a place if it lies in the place in
+    at least half as many bodies as the best cell does.
     """
 
     def __init__(self, names: Sequence[str], cells: Sequence[np.ndarray], best: np.ndarray) -> None:
@@ -27,13 +29,17 @@ class Organs:
         self._near = apart.argsort(axis=1, kind="stable")[:, 1 : _NEAR + 1]
 
     def near(self, name: str) -> list[str]:
-        """The places whose middles are nearest to that of a place."""
+        """Return the places whose middles are nearest to the middle of this place."""
         return [self.names[n] for n in self._near[self.index[name]]]
 
     def sample(
         self, named: Sequence[Sequence[str]], count: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
-        """`count` random cells of each organ that texts name: (b, m, count, 3) float32 mm, and which of m there are."""
+        """Draw `count` random cells of each organ that each of b texts names.
+
+        named: names of organs, for each text. Returns float32 (b, m, count, 3) mm and bool (b, m). m is the largest
+        number of organs in a text; the second array is False where a text names fewer.
+        """
         most = max(map(len, named))
         points = np.zeros((len(named), most, count, 3), dtype=np.float32)
         held = np.zeros((len(named), most), dtype=bool)
@@ -45,18 +51,18 @@ class Organs:
         return points, held
 
     def distance(self, point_mm: np.ndarray, names: Sequence[str]) -> float:
-        """mm from a point (3,) to the nearest cell of any of some organs; 0 inside."""
+        """Return the distance, mm, of a point (3,) from the nearest of the named organs; 0 inside an organ."""
         gaps = [np.maximum(np.abs(self.cells[self.index[n]] - point_mm) - STEP_MM / 2, 0) for n in names]
         return min(float(np.sqrt(np.square(gap).sum(axis=1).min())) for gap in gaps)
 
     def name_at(self, point_mm: np.ndarray) -> str:
-        """The smallest place that a point (3,) lies in, else the nearest."""
+        """Return the smallest place that contains a point (3,) mm; if there is none, the nearest place."""
         return min(self.names, key=lambda name: (self.distance(point_mm, [name]), len(self.cells[self.index[name]])))
 
 
 @lru_cache(maxsize=1)
 def shipped_organs() -> Organs:
-    """Every place of the terms, by the shipped atlas and the recipes of derived places."""
+    """Make the organs from the shipped atlas and the recipes of derived places."""
     fields = frame_fields(shipped_atlas(""))
     names, cells, best = [], [], []
     for name in load_terms().by_name:
@@ -66,7 +72,7 @@ def shipped_organs() -> Organs:
         peak = field.values.max()
         index = np.argwhere(field.values >= _LEVEL * peak)
         mm = (LOW_MM + STEP_MM * (index[:, ::-1] + np.array(field.first))).astype(np.float32)
-        # of equally good cells the one nearest to their middle, which is not always in the organ itself
+        # if several cells are best, take the one nearest to their middle; the middle may lie outside the organ
         top = mm[field.values[tuple(index.T)] >= peak]
         names.append(name)
         cells.append(mm)

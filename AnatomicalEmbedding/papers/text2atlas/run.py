@@ -1,4 +1,4 @@
-"""Training the text network in a folder, and reading it."""
+"""Train the text network in a folder, and read a trained network."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -19,18 +19,19 @@ from .sentences import Example, SentenceMaker
 FILE = "text2atlas.safetensors"
 _KEY = "anatomical_text"
 _VERSION = 1
-_UNIT_MM = 300.0  # of the losses: about the mean half-size of the paper's atlas, in which its temperatures are
-_POINTS = 100  # of each organ
+_UNIT_MM = 300.0  # unit of length of the loss: about the mean half-size of the paper's atlas
+_POINTS = 100  # points drawn from each organ
 _CLIP, _DECAY = 2.0, 0.01  # as in the paper
-# Grujicic 2020, appendix E: the best of the temperatures tried; in half-sizes of the paper's atlas
+# The paper's best temperatures, in half-sizes of its atlas (Grujicic 2020, appendix E).
 _POINT_TEMPERATURE, _ORGAN_TEMPERATURE = 0.1, 1.0
 
 
 def soft_organ_distance(predicted: torch.Tensor, points: torch.Tensor, named: torch.Tensor) -> torch.Tensor:
-    """Distances of points to organs, weighted by their soft-min (SOD; Grujicic 2020, equations 2 and 3), mean of texts.
+    """Soft organ distance (SOD; Grujicic 2020, equations 2 and 3): mean over b texts.
 
-    predicted: (b, 3). points: (b, m, n, 3), n sampled points of each of up to m organs, in the same unit of length.
-    named: (b, m) bool, which of the m organs the text names; one at least.
+    It is a mean of the distances from a predicted point to the organs that the text names; near organs weigh most.
+    predicted: (b, 3). points: (b, m, n, 3), n points of each of up to m organs, in the unit of length of `predicted`.
+    named: (b, m) bool, entries of `points` that are organs of the text; at least one per text.
     """
     distance = torch.linalg.vector_norm(predicted[:, None, None] - points, dim=-1)  # its gradient at 0 is 0
     organ = (distance * torch.softmax(-distance / _POINT_TEMPERATURE, dim=-1)).sum(-1)
@@ -40,7 +41,7 @@ def soft_organ_distance(predicted: torch.Tensor, points: torch.Tensor, named: to
 
 @dataclass(frozen=True)
 class TextRecipe:
-    """mask: share of the places' names that are masked (the paper's self-supervised variant: 0.5)."""
+    """Settings of a training run. mask: share of the names of places that are masked (0.5: self-supervised variant)."""
 
     mask: float = 0.0
     steps: int = 1000
@@ -50,7 +51,7 @@ class TextRecipe:
 
 
 def load_text(folder: Path) -> TextNetwork:
-    """Read the network of a run. Raises WeightsError where it is missing, damaged, or of other places."""
+    """Read the network of a run. Raises WeightsError if it is missing, damaged, or trained for other places."""
     path = folder / FILE
     if not path.is_file():
         raise WeightsError(f"{folder}: holds no trained text network; make one with `train`.")
@@ -75,10 +76,10 @@ def train_text(
     progress: Callable[[Progress], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> TextNetwork:
-    """Train on sentences made from the terms and, half of each batch, on sentences of reports where there are some.
+    """Train on sentences made from the terms. If there are `reports`, half of each batch are sentences of reports.
 
-    A stopped run continues. Raises CancelledError once `cancelled` is true, with all work saved;
-    AnatomicalEmbeddingError where the folder holds another run.
+    A stopped run continues. Raises CancelledError once `cancelled` returns True, after saving; AnatomicalEmbeddingError
+    if the folder holds another run.
     """
     organs = shipped_organs()
     folder.mkdir(parents=True, exist_ok=True)

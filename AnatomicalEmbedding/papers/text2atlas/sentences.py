@@ -1,4 +1,4 @@
-"""Sentences about places, by templates or from reports, with the places that they name."""
+"""Sentences that name places, made from templates or taken from reports, with the names of these places."""
 
 import re
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from ...words.phrases import parse_report
 from .network import MASK
 from .organs import Organs
 
-# {place}: a way to name a place; {near}: of one that is near to it; {adjective}: as in "hepatic"
+# {place}: a name of a place; {near}: a name of a place near it; {adjective}: its adjective, such as "hepatic"
 FAMILIES: dict[str, tuple[str, ...]] = {
     "name": ("{place}", "the {place}", "{finding} {place}", "{place}, {finding}"),
     "seen": (
@@ -46,19 +46,19 @@ _FINDINGS_OF = {
     "air": ("mucosal thickening", "opacification", "secretions"),
 }
 _SLOT = re.compile(r"\{(\w+)\}")
-_SIDE_SAID = 0.75  # of places that have a side
+_SIDE_SAID = 0.75  # probability that the side of a place is named, if it has one
 
 
 @dataclass(frozen=True)
 class Example:
-    """A sentence. organs: names of the places that it names. spans: where it names them, start and end."""
+    """A sentence. organs: the places that it names. spans: (start, end) of their names in `text`, in characters."""
 
     text: str
     organs: tuple[str, ...]
     spans: tuple[tuple[int, int], ...]
 
     def masked(self, share: float, rng: np.random.Generator) -> str:
-        """The text with this share of the places' names replaced by a mask (Grujicic 2020, section 6.1.4)."""
+        """Replace this share of the names of places by a mask (Grujicic 2020, section 6.1.4); returns the text."""
         text = self.text
         for start, end in sorted(self.spans, reverse=True):
             if rng.random() < share:
@@ -67,9 +67,9 @@ class Example:
 
 
 class SentenceMaker:
-    """Makes sentences by templates with random places and words; all places are equally likely.
+    """Makes sentences from templates, with random places and words. All places are equally likely.
 
-    around: up to so many common words of reports stand before half of the sentences and behind half.
+    around: up to so many common words of reports are put before half of the sentences, and after half of them.
     """
 
     def __init__(self, organs: Organs, families: dict[str, tuple[str, ...]] = FAMILIES, around: int = 4) -> None:
@@ -104,13 +104,13 @@ class SentenceMaker:
         return Example(lead + text + template[after:] + tail, tuple(organs), moved)
 
     def _common(self, rng: np.random.Generator) -> str:
-        """A few common words, each with a space behind it."""
+        """Draw a few common words; a space follows each word."""
         count = max(0, int(rng.integers(-self._around, self._around + 1)))
         return "".join(f"{word} " for word in self._plain[rng.integers(len(self._plain), size=count)])
 
 
 def _named(name: str, adjective: bool, rng: np.random.Generator) -> tuple[str, tuple[int, int], tuple[str, ...]]:
-    """One way to name a place, where in it the name without its side stands, and all places that it may mean."""
+    """Choose a name for a place; returns it, (start, end) of its part without the side, and all places it may mean."""
     term = load_terms()[name]
     ways = term.adjectives if adjective else term.words or (term.title,)
     word = ways[rng.integers(len(ways))]
@@ -127,7 +127,7 @@ def _named(name: str, adjective: bool, rng: np.random.Generator) -> tuple[str, t
 
 @lru_cache(maxsize=1)
 def _meanings() -> dict[str, tuple[str, ...]]:
-    """All places that a name or adjective may mean, by the name in lower case."""
+    """Return all places that each name or adjective may mean, by the name in lower case."""
     found: dict[str, list[str]] = {}
     for term in load_terms().by_name.values():
         for word in {w.lower() for w in (*term.words, *term.adjectives, term.title)}:
@@ -136,9 +136,9 @@ def _meanings() -> dict[str, tuple[str, ...]]:
 
 
 def sentences_of(reports: Iterable[str], organs: Organs) -> list[Example]:
-    """The sentences of reports that name places, by the dictionary of `words`: no reader has to label them.
+    """Collect the sentences of reports that name places. The dictionary of `words` finds the places.
 
-    Raises AnatomicalEmbeddingError for a report of more than 30,000 characters.
+    Raises AnatomicalEmbeddingError if a report has more than 30,000 characters.
     """
     found = []
     for report in reports:
@@ -151,7 +151,7 @@ def sentences_of(reports: Iterable[str], organs: Organs) -> list[Example]:
 
 
 def _apart(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Spans that overlap, as in "ribs 3 to 5", as one."""
+    """Join spans that overlap, as in "ribs 3 to 5"; returns the spans in order."""
     joined: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if joined and start < joined[-1][1]:
