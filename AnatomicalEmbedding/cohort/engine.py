@@ -1,4 +1,4 @@
-"""The run: workers of Dask distributed, on this machine or on a cluster, embed the scans of a cohort.
+"""The run of a cohort: Dask workers, on this machine or on a cluster, embed the scans.
 
 Only the parent process writes the manifest; workers write maps. If a worker, the scheduler or the parent ends early,
 the same command continues the run.

@@ -180,7 +180,7 @@ def _number_canonical_labels(names: Sequence[str]) -> np.ndarray:
 def _draw_tissue(body: LabelledBody, tissue: np.ndarray, theirs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draw the labelled structures over the tissue (k, j, i) of the canonical body; returns the new tissue.
 
-    theirs: (k, j, i) structure of the canonical body at each voxel, as an index into `body.names`; 0: another one.
+    theirs: (k, j, i) structure of the canonical body at each voxel, as an index into names of `body`; 0: another one.
     """
     labels = body.labels
     shell = _outer_layer(labels)

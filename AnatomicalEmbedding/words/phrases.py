@@ -301,7 +301,7 @@ def _zones(words: Sequence[str], each: Name, before: list[str], named: set[int])
 
 
 def drop_vaguer(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
-    """Stage 4: drop names that only say where a more exact place is, and repeated names."""
+    """Stage 4: drop a name where another name gives a more exact place inside it, and drop repeated names."""
     terms = load_terms()
     wholes = [_wholes(each) for each in names]
     kept = []

@@ -107,7 +107,7 @@ class StructureExamples(Listener):
         return [example for example in self.all() if example.structure in structures]
 
     def add(self, structure: str, node, volumeNode, segmentId: str = "") -> MarkedExample:
-        """Store on a node that it marks a structure in a volume. This replaces an earlier example of the same marking.
+        """Save a node (ROI or segmentation) as the example of a structure in a volume, in place of its earlier example.
 
         segmentId: ID of the marking segment; "" for an ROI. Raises PointsError if the node or segment is empty; the
         message states the remedy.
