@@ -78,8 +78,13 @@ def read_scan(path: str | Path, series: Sequence[str]) -> Volume:
     """Read a scan, and print the reader's notes on stderr. In a DICOM folder, the first of `series` found is read."""
     from ..scan.volume import Volume
 
+    return noted(Volume.read(path, chosen_series(path, series)), str(path))
+
+
+def chosen_series(path: str | Path, series: Sequence[str]) -> str | None:
+    """Return the first of these series UIDs that a DICOM folder holds; None for a file, or if it holds none of them."""
     held = held_series(path) if series else set()
-    return noted(Volume.read(path, next((uid for uid in series if uid in held), None)), str(path))
+    return next((uid for uid in series if uid in held), None)
 
 
 def held_series(path: str | Path) -> set[str]:

@@ -124,12 +124,11 @@ def _study(path: Path, volume: Volume, day: date | None, series: Sequence[str]) 
     """Return the study of a scan, whose key is the series UID or a hash of the voxels; and the Patient ID, or ""."""
     from ..embedding.inference import volume_hash
     from ..followup.study_inputs import date_of
-    from ..scan.dicom import describe_series, is_dicom_file, list_series
+    from ..scan.dicom import describe_series, is_dicom_file
 
     if not path.is_dir() and not is_dicom_file(path):
         return Study(volume_hash(volume), volume.name, day), ""
-    held = {found.uid for found in list_series(path)} if path.is_dir() and series else set()
-    about = describe_series(path, next((uid for uid in series if uid in held), None))
+    about = describe_series(path, console.chosen_series(path, series))
     day = day or date_of(about.date)
     name = about.description or volume.name
     return Study(about.uid or volume_hash(volume), name, day, about.study_uid, about.uid), about.patient

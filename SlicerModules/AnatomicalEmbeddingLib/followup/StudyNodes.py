@@ -17,10 +17,10 @@ from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.record_file import from_json, to_json
 from AnatomicalEmbedding.followup.study_inputs import in_order
 
-from ..shared.SceneNodes import itemOf, nodesOf, placeInFolder
+from ..shared.SceneNodes import ancestorOf, itemOf, nodesOf, placeInFolder
 from ..shared.Views import keepingPlaceNode
 from ..shared.VolumeNodes import scans
-from .StudyOrder import PATIENT, STUDY, UID, Patient, ancestorOf
+from .StudyOrder import PATIENT, STUDY, UID, Patient
 
 VOLUME_ROLE = "AnatomicalEmbedding.Volume"
 _KEY_ATTRIBUTE = "AnatomicalEmbedding.StudyKey"

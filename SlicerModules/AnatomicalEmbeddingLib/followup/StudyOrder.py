@@ -14,6 +14,7 @@ import slicer
 
 from AnatomicalEmbedding.followup.study_inputs import date_of
 
+from ..shared.SceneNodes import ancestorOf
 from ..shared.VolumeNodes import scans
 
 DATE_ATTRIBUTE = "AnatomicalEmbedding.StudyDate"
@@ -86,13 +87,6 @@ def patients(scene) -> list[Patient]:
         studies = sorted((studyOf(scene, volume) for volume in volumes[item]), key=lambda each: each.date or date.max)
         found.append(Patient(uid or (f"item {item}" if item else ""), name, tuple(studies), uid))
     return found
-
-
-def ancestorOf(scene, volumeNode, level: str) -> int:
-    """The subject hierarchy item of a volume's patient or study (level: PATIENT or STUDY); 0 if there is none."""
-    hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
-    item = hierarchy.GetItemByDataNode(volumeNode)
-    return hierarchy.GetItemAncestorAtLevel(item, level) if item else 0
 
 
 def studyOf(scene, volumeNode) -> Study:

@@ -81,9 +81,15 @@ def naming(node, sentence: str) -> str:
 
 def patientItem(scene, node) -> int:
     """Return the item of the node's patient. For a node without a patient, return the item of the scene."""
-    hierarchy = _hierarchy(scene)
     level = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMLevelPatient()
-    return hierarchy.GetItemAncestorAtLevel(itemOf(scene, node), level) or hierarchy.GetSceneItemID()
+    return ancestorOf(scene, node, level) or _hierarchy(scene).GetSceneItemID()
+
+
+def ancestorOf(scene, node, level: str) -> int:
+    """Return the item of the node's patient or study (`level`: the DICOM level); 0 for a node without one."""
+    hierarchy = _hierarchy(scene)
+    item = hierarchy.GetItemByDataNode(node)
+    return hierarchy.GetItemAncestorAtLevel(item, level) if item else 0
 
 
 def _hierarchy(scene):
