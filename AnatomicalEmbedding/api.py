@@ -166,9 +166,10 @@ def register(
         model: the model that embeds the scans if `maps` is not given; default: the shipped weights.
     """
     volumes = Volume.of(fixed), Volume.of(moving)
-    if maps is None or model is None:
+    if maps is None:
         model = model or load_model()
-    return register_volumes(maps or tuple(map(model.embed, volumes)), volumes, kind, model.device)
+        maps = model.embed(volumes[0]), model.embed(volumes[1])
+    return register_volumes(maps, volumes, kind, choose_device("auto") if model is None else model.device)
 
 
 def segment(

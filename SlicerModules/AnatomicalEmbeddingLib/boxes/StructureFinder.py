@@ -86,6 +86,7 @@ class Finder:
         names: structures to find with the library. markings: each example with the map of its scan. Raises
         AnatomicalEmbeddingError if there is no name and no usable example.
         """
+        from AnatomicalEmbedding.structures.box_finder import choose_examples
         from AnatomicalEmbedding.structures.locating import make_example
         from AnatomicalEmbedding.structures.margins import located_by_others
 
@@ -100,8 +101,7 @@ class Finder:
         # each part: (examples by structure, effort, margins, True for the user's own examples)
         self._parts: list[tuple[dict[str, list[Example]], str, Margins, bool]] = []
         if names:
-            known = choose_names(names, library.examples, "the structure library")
-            examples = {name: library.examples[name] for name in known}
+            examples = choose_examples(library.examples, names, "the structure library")
             self._parts.append((examples, library.effort, _required(library.margins), False))
         if own:
             margins = _required(library.example_margins).adapted(located_by_others(own))
