@@ -1,4 +1,4 @@
-"""Registration with ANTs SyN, for comparison (Avants et al., Medical Image Analysis 2008). Needs the package antspyx."""
+"""Registration with ANTs SyN, for comparison (Avants et al., Medical Image Analysis 2008). Needs antspyx."""
 
 from __future__ import annotations
 
