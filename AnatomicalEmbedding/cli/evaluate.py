@@ -42,11 +42,6 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     boxes.add_argument("--templates", type=Path, metavar="DIR", help="further labelled scans, as examples alone")
     boxes.add_argument("--shots", type=at_least(1), default=5, metavar="N", help="examples a structure (default: 5)")
     boxes.add_argument("--library", action="store_true", help="by the shipped library instead of examples")
-    _add_kind(
-        kinds, "points", run_points,
-        about="Points derived from outlines, such as the carina, poles, tips and femoral heads: by matching from each "
-        "other patient, and by words.",
-    )  # fmt: skip
 
 
 def _add_kind(
@@ -108,16 +103,6 @@ def run_boxes(options: argparse.Namespace, peers: PeerBoxes | None = None) -> No
             found, seconds = find_boxes(cases, model, options.shots, templates, peers, progress)
     margins = library.margins if options.library else library.example_margins
     finish(BoxResult(model.name, tuple(found), margins, seconds), options)
-
-
-def run_points(options: argparse.Namespace) -> None:
-    from ..evaluation.points import evaluate_points
-    from ..structures.labelled_scans import load_cases
-
-    model = open_model(options)
-    with progress_bar("points", options.json) as progress:
-        result = evaluate_points(load_cases(options.folder), model, progress)
-    finish(result, options)
 
 
 def finish(result: Any, options: argparse.Namespace) -> None:
