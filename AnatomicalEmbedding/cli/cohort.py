@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import time
+from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import AnatomicalEmbeddingError
 from . import cohort_results
 from .cohort_results import add_step
 from .console import WEIGHTS_HELP, at_least, megabytes, print_json, progress_lines, say, warn
-
-if TYPE_CHECKING:
-    from ..cohort.engine import Progress
 
 _SHOWN = 20  # most scans that are listed with the reason of their failure; --json lists all
 
@@ -56,8 +55,9 @@ def _add_others(steps: argparse._SubParsersAction) -> None:
 
 
 def _run_run(options: argparse.Namespace) -> None:
-    from ..cohort.engine import Plan, run
+    from ..cohort.engine import run
     from ..cohort.store import Store
+    from ..cohort.work import Plan
 
     plan = Plan(
         options.model, options.device, options.workers, options.memory_mb, options.scheduler, not options.no_descriptors
@@ -72,8 +72,13 @@ def _run_run(options: argparse.Namespace) -> None:
             warn(line)
         if added:
             say(f"{added['new']} new scans, {added['changed']} changed, {added['known']} known before", options.json)
+        start = time.monotonic()
         with progress_lines("cohort", options.json) as show:
-            ended = run(store, plan, lambda state: show(sum(state.counts.values()) / state.total, _in_rates(state)))
+
+            def report(counts: Counter[str], total: int) -> None:
+                show(counts.total() / total, _in_rates(counts, total, time.monotonic() - start))
+
+            ended = run(store, plan, report)
         counts = store.manifest.counts()
         if any(ended.values()):
             from ..cohort.index import refresh
@@ -134,11 +139,11 @@ def _run_remove(options: argparse.Namespace) -> None:
     say(f"{len(removed)} scans removed; {options.store}: {_in_words(counts)}")
 
 
-def _in_rates(state: Progress) -> str:
-    bad = "".join(f", {count} {name}" for name, count in state.counts.items() if name != "embedded")
-    done = sum(state.counts.values())
-    left = f", {(state.total - done) * state.seconds / done / 60:.0f} min left" if done else ""
-    return f"{done} of {state.total} scans, {60 * done / max(state.seconds, 1e-3):.1f} a minute{left}{bad}"
+def _in_rates(counts: Counter[str], total: int, seconds: float) -> str:
+    bad = "".join(f", {count} {name}" for name, count in counts.items() if name != "embedded")
+    done = counts.total()
+    left = f", {(total - done) * seconds / done / 60:.0f} min left" if done else ""
+    return f"{done} of {total} scans, {60 * done / max(seconds, 1e-3):.1f} a minute{left}{bad}"
 
 
 def _in_words(counts: dict[str, int]) -> str:

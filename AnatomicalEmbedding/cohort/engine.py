@@ -13,14 +13,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..errors import AnatomicalEmbeddingError, require
 from .manifest import FAILED, Row
 from .store import Store
-from .work import Task, embed_scan
+from .work import Plan, embed_scan
 
 GPU = "GPU"  # label of workers with a GPU, as given by `dask worker --resources GPU=1`
 _WORKER_BYTES = 4 * 2**30  # a worker's default memory on this machine
@@ -33,38 +33,10 @@ _RESULT_S = 10.0
 _CONNECT_S = 10.0
 
 
-@dataclass(frozen=True)
-class Plan:
-    """The settings of a run.
-
-    Args:
-        model: name or file of the weights. device: where the network runs.
-        workers: processes on this machine; 0: chosen by cores and memory.
-        memory_bytes: limit of each worker; 0: an equal share of the free memory.
-        scheduler: "" (workers on this machine) or an address such as tcp://host:8786.
-        descriptors: whether the maps keep descriptors, which make answers more exact.
-    """
-
-    model: str = "auto"
-    device: str = "auto"
-    workers: int = 0
-    memory_bytes: int = 0
-    scheduler: str = ""
-    descriptors: bool = True
-
-
-@dataclass(frozen=True)
-class Progress:
-    """The progress of a run. total: scans to embed. seconds: since the start. counts: ended scans by state."""
-
-    total: int
-    seconds: float
-    counts: dict[str, int]
-
-
-def run(store: Store, plan: Plan, progress: Callable[[Progress], None] = lambda state: None) -> dict[str, int]:
+def run(store: Store, plan: Plan, progress: Callable[[Counter[str], int], None]) -> dict[str, int]:
     """Embed all waiting and failed scans of a store. Returns how many scans ended in each state.
 
+    progress: called every second or sooner with the number of ended scans by state, and the number of scans to embed.
     Raises AnatomicalEmbeddingError if Dask is missing, another run works on the store, the store has other weights,
     the scheduler does not answer, or no worker is left. Scans that are already embedded are kept.
     """
@@ -106,13 +78,13 @@ def choose_weights(store: Store, model: str, descriptors: bool) -> tuple[str, st
 class _Run:
     def __init__(
         self, store: Store, plan: Plan, weights_hash: str, client: Any, due: list[Row],
-        progress: Callable[[Progress], None],
+        progress: Callable[[Counter[str], int], None],
     ) -> None:  # fmt: skip
         self._store, self._plan, self._client, self._progress = store, plan, client, progress
         self._weights_hash = weights_hash
         self._due, self._total, self._counts = due[::-1], len(due), Counter[str]()  # reversed: pop() takes the end
         self._rows: dict[Any, Row] = {}  # rows by the future of their task
-        self._start = self._last_worker = time.monotonic()
+        self._last_worker = time.monotonic()
 
     def embed_all(self) -> dict[str, int]:
         """Send all tasks and record each result. Returns how many scans ended in each state."""
@@ -133,7 +105,7 @@ class _Run:
                 ended = {future for future in self._rows if future.status in ("cancelled", "lost")}
             for future in ended:
                 self._record(future)
-            self._progress(Progress(self._total, time.monotonic() - self._start, dict(self._counts)))
+            self._progress(self._counts, self._total)
         return dict(self._counts)
 
     def _workers(self) -> dict[str, Any]:
@@ -152,17 +124,14 @@ class _Run:
         return workers
 
     def _submit(self, row: Row, workers: dict[str, Any]) -> None:
-        plan = self._plan
         limits = [worker.get("memory_limit") or 0 for worker in workers.values()]
-        task = Task(
-            str(self._store.folder), row.path, row.series, row.files, plan.model, self._weights_hash,
-            plan.device, plan.descriptors, plan.memory_bytes or min(limits, default=0),
-        )  # fmt: skip
+        plan = replace(self._plan, memory_bytes=self._plan.memory_bytes or min(limits, default=0))
         labelled = any(worker.get("resources", {}).get(GPU) for worker in workers.values())
         # without priorities, Dask may run later tasks first
         future = self._client.submit(
-            embed_scan, task, pure=False, retries=0, priority=-row.id, resources={GPU: 1} if labelled else None
-        )
+            embed_scan, str(self._store.folder), row, plan, self._weights_hash,
+            pure=False, retries=0, priority=-row.id, resources={GPU: 1} if labelled else None,
+        )  # fmt: skip
         self._rows[future] = row
 
     def _record(self, future: Any) -> None:

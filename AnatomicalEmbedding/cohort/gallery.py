@@ -16,7 +16,6 @@ from ..reports.pictures import AXIAL, CORONAL, OUTSIDE_HU, SAGITTAL, Plane, choo
 from ..scan.sources import distinct_names
 from ..scan.volume import Volume
 from .search import Found
-from .work import read_source
 
 PLANES = {plane.name: plane for plane in (AXIAL, CORONAL, SAGITTAL)}
 _ACROSS_MM = 160.0
@@ -65,7 +64,7 @@ def _picture(found: Found, facts: dict[int, dict[str, Any]], number: int) -> str
     if number >= _MOST_PICTURES:
         return '<div class="none">see places.csv</div>'
     try:
-        volume = read_source(found.row.path, found.row.series, found.row.files)
+        volume = found.row.source.read()
     except AnatomicalEmbeddingError:
         return '<div class="none">cannot be read any more</div>'
     return f'<img src="{data_uri(thumbnail(volume, found.point_ras, facts[found.row.id]))}" alt="">'

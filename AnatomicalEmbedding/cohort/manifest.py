@@ -49,9 +49,15 @@ class Row:
     series: str
     files: tuple[str, ...]
     size: int
+    changed_ns: int
     state: str
     reason: str
     scan_hash: str | None
+
+    @property
+    def source(self) -> Source:
+        """The files of the scan, to read it."""
+        return Source(self.path, self.series, self.files, self.scan == self.path, self.size, self.changed_ns)
 
     @classmethod
     def of(cls, row: sqlite3.Row) -> Row:
@@ -61,7 +67,8 @@ class Row:
         texts = [*(values[name] for name in ("scan", "path", "series", "reason")), *files]
         if not all(isinstance(text, str) and "\0" not in text for text in texts) or not isinstance(files, list):
             raise ValueError("not a scan")
-        if type(row["id"]) is not int or type(row["size"]) is not int or row["state"] not in STATES:
+        numbers = [values[name] for name in ("id", "size", "changed_ns")]
+        if not all(type(number) is int for number in numbers) or row["state"] not in STATES:
             raise ValueError("not a scan")
         if row["scan_hash"] is not None:
             check_hash(row["scan_hash"])

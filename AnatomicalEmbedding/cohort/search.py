@@ -28,7 +28,6 @@ from ..words.presence import frame_fields
 from .index import Hit, Index
 from .manifest import Row
 from .store import Store
-from .work import read_source
 
 _REFINED = 50  # default number of refined answers: matched with descriptors, or found by words in the scan
 _FAR_MM = 60.0  # in the body frame: if the nearest cell of a scan is farther, the place is absent
@@ -88,9 +87,7 @@ class Search:
         return dict(zip((row.id for row in rows), distinct_names([row.scan for row in rows]), strict=True))
 
     def map_of(self, row: Row) -> EmbeddingMap:
-        """Load the whole map of a scan. Raises MapError if the scan is not embedded or its map is damaged."""
-        if row.scan_hash not in self.index.scans:
-            raise MapError(f"{row.scan}: is {row.state}, not embedded; run `anatemb cohort run` first.")
+        """Load the whole map of an embedded scan. Raises MapError if the map file is missing or damaged."""
         found = EmbeddingMap.load(self.store.map_path(row.scan_hash))
         return replace(found, provenance=replace(found.provenance, scan=row.scan))
 
@@ -180,7 +177,7 @@ class Search:
     def _read_volume(self, row: Row) -> Volume | None:
         """Read the scan of a row. None if its file is missing or has changed since it was embedded."""
         try:
-            volume = read_source(row.path, row.series, row.files)
+            volume = row.source.read()
         except AnatomicalEmbeddingError:
             return None
         return volume if volume_hash(volume) == row.scan_hash else None
