@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import tempfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import product
@@ -147,46 +146,23 @@ def _nifti_notes(geometry: NiftiGeometry, image: sitk.Image) -> tuple[str, ...]:
     return (f"qform used; the sform lies up to {distance:.1f} mm away",) if distance > _FORMS_AGREE_MM else ()
 
 
-_CHUNK = 1 << 20
-_NIFTI_HEADER = 352
-_HEADER_ENDS = {".nrrd": b"\n\n", ".mha": b"ElementDataFile = LOCAL\n"}  # end of the header, before the compressed data
-
-
 def write_image(image: sitk.Image, path: str | Path) -> None:
     """Write .nii, .nii.gz, .nrrd or .mha, compressed if the format allows it.
 
-    An existing file is replaced only after the new file was checked to be complete. Raises VolumeError for another
-    suffix, or when the file cannot be written.
+    The new file is read back and compared before it replaces an existing file, because SimpleITK does not notice a full
+    disk. Raises VolumeError for another suffix, or when the file cannot be written.
     """
     path = Path(path)
     if not path.name.endswith(WRITABLE_SUFFIXES):  # SimpleITK writes lower-case suffixes only
         raise VolumeError(f"{path}: cannot write this kind of file; use one of {', '.join(WRITABLE_SUFFIXES)}.")
-    needed = image.GetNumberOfPixels() * image.GetNumberOfComponentsPerPixel() * image.GetSizeOfPixelComponent()
     try:
         with atomic_path(path) as temporary:
             sitk.WriteImage(image, str(temporary), useCompression=True)
-            if _voxel_bytes(temporary) < needed:
-                raise VolumeError(f"{path}: could not be written whole; is the disk full?")
+            with temporary.open("r+b") as file:
+                os.fsync(file.fileno())
+            written = sitk.ReadImage(str(temporary))
+            voxels = map(sitk.GetArrayViewFromImage, (image, written))
+            if not np.array_equal(*voxels, equal_nan=True):
+                raise OSError("the file is not complete")
     except (RuntimeError, OSError) as error:
         raise VolumeError(f"{path}: cannot be written; check that the folder is writable and not full.") from error
-
-
-def _voxel_bytes(path: Path) -> int:
-    """Return the bytes of voxels in a file, uncompressed (for .nii.gz with its header); 0 if the end is missing."""
-    suffix = image_suffix(path)
-    with path.open("r+b") as file:
-        os.fsync(file.fileno())
-        if suffix == ".nii":
-            return path.stat().st_size - _NIFTI_HEADER
-        if suffix in _HEADER_ENDS:
-            start = file.read(_CHUNK).find(_HEADER_ENDS[suffix])
-            if start < 0:
-                return 0
-            file.seek(start + len(_HEADER_ENDS[suffix]))
-        stream, count = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32), 0  # zlib or gzip; checksums are verified
-        try:
-            while not stream.eof and (packed := file.read(_CHUNK)):
-                count += len(stream.decompress(packed))
-        except zlib.error:
-            return 0
-    return count if stream.eof else 0
