@@ -5,7 +5,7 @@ Orientation (Patient), DICOM PS3.3 C.7.6.2.1.1, never from file names or instanc
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,14 +87,15 @@ def list_series(folder: str | Path) -> list[SeriesInfo]:
     return sorted(infos, key=lambda info: -info.slices)
 
 
-def read_series(path: Path, series: str | None = None) -> DicomSeries:
+def read_series(path: Path, series: str | None = None, files: Sequence[Path] = ()) -> DicomSeries:
     """Read one CT series. path: a folder, or one file of the series.
 
     series: SeriesInstanceUID; needed when the folder holds more than one CT series of 16 slices or more.
+    files: the slices to read, if they are known; `path` is then used in messages only.
     Raises VolumeError when `series` is needed but not given, or is not in the folder; when the series is not CT; and
     when slices are damaged, when neighbouring slices are missing, or when the slices do not form one stack.
     """
-    return _read_stack(_chosen_slices(path, series), path)
+    return _read_stack(_chosen_slices(path, series, files), path)
 
 
 def group_series(files: Iterable[Path]) -> tuple[dict[str, tuple[list[Path], str]], list[Path]]:
@@ -106,16 +107,6 @@ def group_series(files: Iterable[Path]) -> tuple[dict[str, tuple[list[Path], str
     slices, damaged = _read_headers(files)
     groups = _by_series(slices)
     return {uid: ([item.path for item in group], _unfit(group)) for uid, group in groups.items()}, damaged
-
-
-def read_files(files: Iterable[Path], path: Path) -> DicomSeries:
-    """Read one CT series from the list of its files. path: for messages. Raises the same errors as `read_series`."""
-    slices, damaged = _read_headers(files)
-    if damaged:
-        raise VolumeError(_damaged(damaged[0]))
-    if not slices:
-        raise VolumeError(f"{path}: holds no image that can be read; give a CT series.")
-    return _read_stack(_choose(_by_series(slices), path, slices[0].series), path)
 
 
 def _damaged(path: Path) -> str:
@@ -143,12 +134,13 @@ def describe_series(path: Path, series: str | None = None) -> SeriesInfo:
     return _info(chosen[0].series, chosen)
 
 
-def _chosen_slices(path: Path, series: str | None) -> list[_Slice]:
-    slices, damaged = _scan(path if path.is_dir() else path.parent, recursive=path.is_dir())
+def _chosen_slices(path: Path, series: str | None, files: Sequence[Path] = ()) -> list[_Slice]:
+    is_folder = path.is_dir()
+    slices, damaged = _read_headers(files) if files else _scan(path if is_folder else path.parent, recursive=is_folder)
     if damaged:
         raise VolumeError(_damaged(damaged[0]))
-    if path.is_file() and series is None:
-        series = next((s.series for s in slices if s.path == path), None)
+    if series is None and (files or not is_folder):
+        series = next((s.series for s in slices if files or s.path == path), None)
         if series is None:
             raise VolumeError(f"{path}: holds no image that can be read; give a CT series.")
     return _choose(_by_series(slices), path, series)

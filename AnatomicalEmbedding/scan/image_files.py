@@ -161,8 +161,8 @@ def write_image(image: sitk.Image, path: str | Path) -> None:
             with temporary.open("r+b") as file:
                 os.fsync(file.fileno())
             written = sitk.ReadImage(str(temporary))
-            voxels = map(sitk.GetArrayViewFromImage, (image, written))
-            if not np.array_equal(*voxels, equal_nan=True):
+            voxels, again = sitk.GetArrayViewFromImage(image), sitk.GetArrayViewFromImage(written)
+            if not np.array_equal(voxels, again, equal_nan=True):
                 raise OSError("the file is not complete")
     except (RuntimeError, OSError) as error:
         raise VolumeError(f"{path}: cannot be written; check that the folder is writable and not full.") from error

@@ -46,9 +46,7 @@ class Source:
 
     def read(self) -> Volume:
         """Read the scan. Raises VolumeError for the same reasons as `Volume.read`."""
-        if self.series:
-            return Volume.read_slices([Path(self.path, name) for name in self.files], self.label)
-        return Volume.read(self.path)
+        return Volume.read(self.label, files=[Path(self.path, name) for name in self.files])
 
 
 def list_sources(roots: Sequence[Path], unreadable: Callable[[str], None]) -> Iterator[Source]:

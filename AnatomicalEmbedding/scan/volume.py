@@ -5,7 +5,7 @@ Reads NIfTI, NRRD, MetaImage and DICOM; writes NIfTI, NRRD and .mha.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -123,36 +123,24 @@ class Volume:
         return cls.from_array(voxels, RAS_FROM_LPS @ matrix if is_lps else matrix, name)
 
     @classmethod
-    def read(cls, path: str | Path, series: str | None = None) -> Volume:
+    def read(cls, path: str | Path, series: str | None = None, files: Sequence[Path] = ()) -> Volume:
         """Read a CT: .nii, .nii.gz, .nrrd, .nhdr, .mha, .mhd, a DICOM folder, or the series of one DICOM file.
 
         series: DICOM SeriesInstanceUID, needed when a folder holds several CT volumes (see `dicom.list_series`).
+        files: the DICOM slices to read, if they are known; `path` is then used in messages only.
         Raises VolumeError when the file is missing, damaged or not a CT volume in Hounsfield units.
         """
         path = Path(path)
         try:
-            if not path.exists():
+            if not files and not path.exists():
                 raise VolumeError(f"{path}: no such file or folder; check the path.")
-            if path.is_dir() or dicom.is_dicom_file(path):
-                volume = _from_arrays(display_name(path), path, *dicom.read_series(path, series))
+            if files or path.is_dir() or dicom.is_dicom_file(path):
+                volume = _from_arrays(display_name(path), path, *dicom.read_series(path, series, files))
             elif series is not None:
                 raise VolumeError(f"{path}: series can be chosen in a DICOM folder only; leave series out.")
             else:
                 image, notes = read_image(path)
                 volume = cls.from_sitk(image, display_name(path), path, notes)
-        except OSError as error:
-            raise VolumeError(f"{path}: cannot be read ({error.strerror}); check its permissions.") from error
-        check_ct(volume)
-        return volume
-
-    @classmethod
-    def read_slices(cls, files: Iterable[Path], path: str | Path) -> Volume:
-        """Read a DICOM series from the list of its files. path: the folder of the series, for messages.
-
-        Raises VolumeError for the same reasons as `read`.
-        """
-        try:
-            volume = _from_arrays(display_name(Path(path)), path, *dicom.read_files(files, Path(path)))
         except OSError as error:
             raise VolumeError(f"{path}: cannot be read ({error.strerror}); check its permissions.") from error
         check_ct(volume)
