@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from ..errors import AnatomicalEmbeddingError
-from .console import at_least, check_suffix, complete, open_model, progress_bar, say
+from .console import at_least, complete, open_model, progress_bar, say
 
 _PHANTOM_SEED = 70_000
 
@@ -35,7 +35,8 @@ def run(options: argparse.Namespace) -> None:
     if options.output is None and weights.suffix != ".safetensors":
         raise AnatomicalEmbeddingError(f"{options.model}: shipped weights stay as they are; give a file with -o.")
     output = options.output or calibration_file(weights)
-    check_suffix(output, SUFFIX)
+    if not output.name.endswith(SUFFIX):
+        raise AnatomicalEmbeddingError(f"{output}: must be named NAME{SUFFIX}.")
     model = open_model(options)
     with progress_bar("calibrating") as progress:
         calibration = collect(model, options.data, range(_PHANTOM_SEED, _PHANTOM_SEED + options.phantoms), progress)

@@ -286,12 +286,6 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None
         say(line)
 
 
-def check_suffix(path: Path, suffix: str) -> None:
-    """Raise AnatomicalEmbeddingError unless the name of a file ends in `suffix`."""
-    if not path.name.endswith(suffix):
-        raise AnatomicalEmbeddingError(f"{path}: must be named NAME{suffix}.")
-
-
 def as_records(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[dict[str, object]]:
     """Return the rows of a table as dictionaries for JSON; empty cells become None."""
     return [{name: None if cell == "" else cell for name, cell in zip(columns, row, strict=True)} for row in rows]

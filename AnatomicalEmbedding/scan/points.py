@@ -2,7 +2,6 @@
 
 import csv
 import io
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -157,17 +156,23 @@ def _control_points(markup: dict[str, Any], path: Path) -> list[_Row]:
     if not isinstance(control_points, list | tuple):
         raise PointsError(f"{path}: its control points are no list; save the points again.")
     for number, point in enumerate(control_points, start=1):
-        try:
-            if point.get("positionStatus", "defined") != "defined":
-                continue
-            position = np.array(point["position"], dtype=np.float64).reshape(1, 3)
-        except (AttributeError, KeyError, TypeError, ValueError):
-            position = np.full((1, 3), math.nan)
-        if not np.isfinite(position).all():
-            raise PointsError(f"{path}: control point {number} has no position of three numbers; save it again.")
-        label = str(point.get("label") or number)
-        rows.append((label, transform_points(to_ras, position)[0], str(point.get("description") or "")))
+        point = point if isinstance(point, dict) else {}
+        if point.get("positionStatus", "defined") == "defined":
+            position = _position(point.get("position"))
+            if position is None:
+                raise PointsError(f"{path}: control point {number} has no position of three numbers; save it again.")
+            label = str(point.get("label") or number)
+            rows.append((label, transform_points(to_ras, position)[0], str(point.get("description") or "")))
     return rows
+
+
+def _position(values: Any) -> np.ndarray | None:
+    """Return the position (1, 3) if `values` are three finite numbers, otherwise None."""
+    try:
+        position = np.array(values, dtype=np.float64).reshape(1, 3)
+    except (TypeError, ValueError):
+        return None
+    return position if np.isfinite(position).all() else None
 
 
 def _read_csv(path: Path) -> list[_Row]:
@@ -187,11 +192,8 @@ def _read_csv(path: Path) -> list[_Row]:
         for row in reader:
             if (row.get("defined") or "1").strip() == "0":
                 continue
-            try:
-                position = np.array([[float(row[column]) for column in system.lower()]])
-            except (TypeError, ValueError):
-                position = np.full((1, 3), math.nan)
-            if not np.isfinite(position).all():
+            position = _position([row[column] for column in system.lower()])
+            if position is None:
                 numbers = ", ".join(system.lower())
                 raise PointsError(
                     f"{path}: line {reader.line_num} has no three numbers in {numbers}; correct that line."
