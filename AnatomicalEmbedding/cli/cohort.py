@@ -163,7 +163,7 @@ def run_status(options: argparse.Namespace) -> None:
         if len(reasons) > _SHOWN_SCANS:
             say(f"... and {len(reasons) - _SHOWN_SCANS} more; --json lists all")
         for fault in faults:
-            say(f"{fault.problem}{f': {fault.repaired}' if fault.repaired else ''}")
+            say(f"{fault.problem}{'; the next run embeds the scan again' if options.repair else ''}")
     if faults and not options.repair:
         raise AnatomicalEmbeddingError(f"{options.store}: {len(faults)} faults; add --repair, then run.")
 

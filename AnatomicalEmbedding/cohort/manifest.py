@@ -274,12 +274,7 @@ class Manifest:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """Apply all changes of the `with` block, or none if it raises."""
-        self._execute("BEGIN IMMEDIATE")
-        try:
+        """Apply all changes of the `with` block, or no change if the block raises an error."""
+        with self._naming_file(), self._db:
+            self._db.execute("BEGIN IMMEDIATE")
             yield
-        except BaseException:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise
-        self._execute("COMMIT")

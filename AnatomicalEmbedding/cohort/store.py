@@ -30,11 +30,10 @@ def map_path(folder: Path, scan_hash: str) -> Path:
 
 @dataclass(frozen=True)
 class Fault:
-    """A missing or damaged map file. scan_hash: of its scan. problem: a sentence. repaired: what was done, or ""."""
+    """A missing or damaged map file. scan_hash: of its scan. problem: a sentence."""
 
     scan_hash: str
     problem: str
-    repaired: str = ""
 
 
 class Store:
@@ -108,22 +107,22 @@ class Store:
     def verify(self, repair: bool = False) -> list[Fault]:
         """Compare every map file with its checksum. repair: delete damaged maps and set their scans to waiting."""
         if not repair:
-            return self._faults("")
+            return self._faults()
         with self.locked():
             self.clean()
-            faults = self._faults("embedded again by the next run")
+            faults = self._faults()
             for fault in faults:
                 self.map_path(fault.scan_hash).unlink(missing_ok=True)
                 self.manifest.embed_again(fault.scan_hash)
         return faults
 
-    def _faults(self, repaired: str) -> list[Fault]:
+    def _faults(self) -> list[Fault]:
         names = {row.scan_hash: row.scan for row in self.manifest.rows(EMBEDDED)}
         faults = []
         for scan_hash, (sha256, _) in self.manifest.map_files().items():
             path = self.map_path(scan_hash)
             if problem := _problem(path, sha256):
-                faults.append(Fault(scan_hash, f"{names.get(scan_hash, 'unused')}: {problem} ({path})", repaired))
+                faults.append(Fault(scan_hash, f"{names.get(scan_hash, 'unused')}: {problem} ({path})"))
         return faults
 
 
