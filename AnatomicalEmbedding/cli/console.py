@@ -163,7 +163,7 @@ def check_inside(volume: Volume, path: Path, labels: Sequence[str], points_ras: 
         n = inside.tolist().index(False)
         place = ", ".join(f"{x:.1f}" for x in points_ras[n])
         raise PointsError(
-            f"{path}: {labels[n]} at ({place}) RAS mm lies outside this scan; "
+            f"{path}: the point {labels[n]!r} at ({place}) RAS mm lies outside this scan; "
             "check that the points belong to it and are RAS, not LPS."
         )
 

@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
     results = [f"{name}.mrk.json" for name in scans.sources]
     console.check_kept(inputs, [options.output / name for name in (*results, _TABLE_NAME)])
     template = console.read_scan(options.template, options.series)
-    console.check_inside(template, options.template, [f"point {label!r}" for label in points.labels], points.points_ras)
+    console.check_inside(template, options.template, points.labels, points.points_ras)
     console.check_report(options)
     console.check_folder(options.output)
     model = console.open_model(options)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import PointsError, VolumeError
+from ..errors import VolumeError
 from ..files import write_text
 from ..registration import DEFORMABLE, KINDS
 from ..scan.points import PointList, read_points, write_markups
@@ -58,8 +58,8 @@ def run(options: argparse.Namespace) -> None:
         for path, name in zip(scans, distinct_names(scans), strict=True)
     )
     labels = _labels(options.labels, moving) if options.labels else None
-    if points is not None and not fixed.contains(points.points_ras).all():
-        raise PointsError(f"{options.points}: holds points outside {options.fixed}; give points of the fixed scan.")
+    if points is not None:
+        console.check_inside(fixed, options.fixed, points.labels, points.points_ras)
     console.check_report(options)
     console.make_folder(options.output)
     model = console.open_model(options)
