@@ -36,8 +36,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "cohort",
         help="embed many scans once, then search and export them together",
-        description="A cohort is one folder STORE with the map of each scan. `run` adds and embeds scans; `find` and "
-        "`export` read their maps. A run that was interrupted or killed continues by the same command.",
+        description="A cohort is a folder STORE with the maps of many scans. `run` adds scans and embeds them; `find` "
+        "and `export` use the maps. To continue a run that was interrupted or killed, give the same command again.",
     )
     steps = parser.add_subparsers(title="steps", metavar="STEP", required=True)
     for add in (_add_run, _add_results, _add_others):
@@ -47,47 +47,50 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 def _add_run(steps: argparse._SubParsersAction) -> None:
     add = add_step(
         steps, "run", run_run,
-        "Adds the scans of folders to a cohort, and embeds all that wait. Without DIR, embeds those that wait. Image "
-        "files and DICOM series are found in DIR and all folders below it. Nothing is copied; STORE is made if it does "
-        "not exist. A scan that cannot be used is recorded with the reason.",
+        "Adds the scans in DIR to a cohort, and embeds all scans of the cohort that have no map yet. Without DIR, no "
+        "scans are added. Image files and DICOM series are found in DIR and its subfolders. Scans are not copied. "
+        "STORE is created if it does not exist. If a scan cannot be used, the reason is recorded.",
     )  # fmt: skip
-    add("folders", nargs="*", type=Path, metavar="DIR", help="folders, or single files, to add")
-    add("--workers", type=at_least(1), default=0, metavar="N", help="processes (default: by cores and free memory)")
-    add("--memory-mb", type=megabytes, default=0, metavar="MB", help="most memory of a worker (default: its share)")
-    add("--scheduler", default="", metavar="ADDRESS", help="of a running Dask, such as tcp://host:8786")
-    add("--no-descriptors", action="store_true", help="keep coordinates only: 0.1 MB a scan, answers less exact")
+    add("folders", nargs="*", type=Path, metavar="DIR", help="folders or files to add")
+    add("--workers", type=at_least(1), default=0, metavar="N", help="processes (default: from cores and free memory)")
+    add("--memory-mb", type=megabytes, default=0, metavar="MB", help="memory of a worker (default: equal shares)")
+    add("--scheduler", default="", metavar="ADDRESS", help="address of a Dask scheduler, such as tcp://host:8786")
+    add("--no-descriptors", action="store_true", help="smaller maps (0.1 MB), less exact answers")
     add("--model", default="auto", metavar="NAME|FILE", help=WEIGHTS_HELP)
     add("--device", default="auto", help="auto, cpu or cuda (default: auto)")
 
 
 def _add_others(steps: argparse._SubParsersAction) -> None:
-    add = add_step(steps, "status", run_status, "Counts the embedded scans, and says why the others cannot be used.")
-    add("--verify", action="store_true", help="compare every map with its checksum")
-    add("--repair", action="store_true", help="the same, and let the scans of damaged maps be embedded by the next run")
-    about = "Removes scans from the store. The scans themselves stay where they are."
+    add = add_step(steps, "status", run_status, "Counts the scans of a cohort, and shows why some are not embedded.")
+    add("--verify", action="store_true", help="compare every map file with its checksum")
+    add("--repair", action="store_true", help="also delete damaged maps; the next run embeds their scans again")
+    about = "Removes scans from a cohort. The image files are not deleted."
     add_step(steps, "remove", run_remove, about)(
-        "scans", nargs="+", metavar="SCAN", help="scan, or a folder: all scans below it"
+        "scans", nargs="+", metavar="SCAN", help="scan, or folder with all scans in it"
     )
 
 
 def _add_results(steps: argparse._SubParsersAction) -> None:
     find = add_step(
         steps, "find", run_find,
-        "Finds one place in all scans: by words, or by a point or box in a scan. Writes places.csv, the most probable "
-        "scan first; points are RAS mm of each scan's own frame.", "output",
+        "Finds one place in all scans. Give the place in words, or as a point or box in an example scan. Writes "
+        "places.csv; scans with the highest probability come first. Points are in RAS mm of their scan.", "output",
     )  # fmt: skip
     export = add_step(
         steps, "export", run_export,
-        "Writes tables of a cohort: scans.csv; with --structures boxes.csv; with a place places.csv and gallery.html.",
+        "Writes tables of a cohort: scans.csv; boxes.csv if --structures is given; places.csv and gallery.html (a page "
+        "with pictures) if a place is given.",
         "output",
     )  # fmt: skip
     for add in (find, export):
-        add("words", nargs="?", metavar="WORDS", help='one place, such as "left adrenal"')
-        add("--like", metavar="SCAN", help="scan of the cohort, or any other CT, that holds the example")
-        add("--point", metavar="R,A,S", help="the example in that scan, RAS mm")
-        add("--box", metavar="R,A,S,R,A,S", help="or two corners of a box in it, RAS mm")
-        add("--refine", type=at_least(0), default=50, metavar="N", help="answers to refine (default: 50)")
-    export("--structures", metavar="A,B,...", help="boxes of structures (see `anatemb structures`), or of all: all")
+        add("words", nargs="?", metavar="WORDS", help='name of one place, such as "left adrenal"')
+        add("--like", metavar="SCAN", help="example scan: a scan of the cohort, or any other CT")
+        add("--point", metavar="R,A,S", help="the place in the example scan, RAS mm")
+        add("--box", metavar="R,A,S,R,A,S", help="two corners of a box in the example scan, RAS mm")
+        add("--refine", type=at_least(0), default=50, metavar="N", help="best answers to refine (default: 50)")
+    export(
+        "--structures", metavar="A,B,...", help="write boxes of structures (see `anatemb structures`), or of all: all"
+    )
 
 
 def add_step(
@@ -117,7 +120,7 @@ def run_run(options: argparse.Namespace) -> None:
         for line in refused:
             warn(line)
         if added:
-            say(f"{added['new']} new scans, {added['changed']} changed, {added['known']} known before", options.json)
+            say(f"{added['new']} new scans, {added['changed']} changed, {added['known']} unchanged", options.json)
         start = time.monotonic()
         with progress_lines("cohort", options.json) as show:
 
@@ -135,7 +138,7 @@ def run_run(options: argparse.Namespace) -> None:
     else:
         say(f"{options.store}: {_in_words(counts)}")
         if counts["unusable"] or counts["failed"]:
-            say(f"reasons: `anatemb cohort status {options.store}`")
+            say(f"`anatemb cohort status {options.store}` shows the reasons.")
 
 
 def run_status(options: argparse.Namespace) -> None:
@@ -165,7 +168,9 @@ def run_status(options: argparse.Namespace) -> None:
         for fault in faults:
             say(f"{fault.problem}{'; the next run embeds the scan again' if options.repair else ''}")
     if faults and not options.repair:
-        raise AnatomicalEmbeddingError(f"{options.store}: {len(faults)} faults; add --repair, then run.")
+        raise AnatomicalEmbeddingError(
+            f"{options.store}: {len(faults)} maps are missing or damaged; add --repair, then run `anatemb cohort run`."
+        )
 
 
 def _listed(row: Any, facts: dict[str, Any] | None) -> dict[str, Any]:
@@ -226,10 +231,12 @@ def find(search: Search, options: argparse.Namespace) -> list[Found]:
     by_example = [name for name in ("point", "box") if getattr(options, name)]
     if bool(options.words) == bool(options.like) or (options.like and len(by_example) != 1):
         raise AnatomicalEmbeddingError(
-            'give a place by words, such as "left adrenal", or by --like SCAN --point R,A,S.'
+            'no place, or more than one, is given; give words such as "left adrenal", or --like SCAN --point R,A,S.'
         )
     if options.words and by_example:
-        raise AnatomicalEmbeddingError(f"--{by_example[0]}: is a place in a scan; name the scan by --like.")
+        raise AnatomicalEmbeddingError(
+            f"--{by_example[0]} is a place in an example scan and cannot be used with words; leave one of the two out."
+        )
     mention = one_mention(options.words) if options.words else None
     with console.progress_bar("searching", options.json) as progress:
 
@@ -256,12 +263,16 @@ def _template(search: Search, options: argparse.Namespace) -> EmbeddingMap:
         rows = []
     if len(rows) > 1:
         names = ", ".join(row.scan for row in rows[:4])
-        raise AnatomicalEmbeddingError(f"{options.like}: holds {len(rows)} scans ({names}); name one.")
+        raise AnatomicalEmbeddingError(
+            f"{options.like}: contains {len(rows)} scans ({names}); give one of them after --like."
+        )
     if rows and rows[0].scan_hash in search.index.scans:
         embedded = search.index.scans[rows[0].scan_hash][0]  # duplicate scans share one map
         return search.map_of(embedded)
     if not Path(options.like).exists():
-        raise AnatomicalEmbeddingError(f"{options.like}: is neither a scan of this cohort nor a file; check the path.")
+        raise AnatomicalEmbeddingError(
+            f"{options.like}: is neither a scan of this cohort nor a file; check the path after --like."
+        )
     return _open_model(search.store).embed(options.like)
 
 

@@ -53,12 +53,12 @@ class TestFullDisk:
             raise OSError(number, os.strerror(number))
 
         monkeypatch.setattr("AnatomicalEmbedding.cli.info.run", full)
-        assert_refused(anatemb("info"), "the disk is full; make room and run the same command again")
+        assert_refused(anatemb("info"), "the disk is full; delete files, then run the same command again")
 
 
 def test_points_are_given_once(anatemb, place, tmp_path):
     words = ("match", place.template, place.points, "--point", "0,0,0", place.target, "-o", tmp_path / "out")
-    assert_refused(anatemb(*words), place.points, "--point is given too; leave one out")
+    assert_refused(anatemb(*words), place.points, "points are given in this file and with --point")
 
 
 class TestBeingEnded:
@@ -98,4 +98,4 @@ def test_an_output_folder_that_is_a_file_is_refused_before_any_work(command, ana
     }
     words = (command, *given[command], "-o")
     assert_refused(anatemb(*words, tmp_path / "file"), "file: is a file; choose another output folder")
-    assert_refused(anatemb(*words, tmp_path / "file" / "out"), "cannot be made; choose another output folder")
+    assert_refused(anatemb(*words, tmp_path / "file" / "out"), "cannot be created; choose another output folder")
