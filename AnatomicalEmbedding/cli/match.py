@@ -120,7 +120,7 @@ def descriptions(matches: Matches) -> tuple[str, ...]:
             return "absent: not in this scan"
         doubt = f"; {level_sentence(row['levels'])}" if row["levels"] else ""
         error, share = row["expected_error_mm"], row["probability"]
-        return f"{row['status']}: expected error {error:.0f} mm; {share:.0%} probability to be within 10 mm{doubt}"
+        return f"{row['status']}: expected error {error:.0f} mm, {100 * share:.0f} % within 10 mm{doubt}"
 
     return tuple(described(row) for row in matches.table())
 

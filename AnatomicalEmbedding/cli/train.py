@@ -26,7 +26,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         help="train weights on a folder of CTs",
         description="Trains on the CTs of DATA and on synthetic patients. To continue an interrupted run, give the "
         "same command again. Writes weights.safetensors, loss.csv and a checkpoint to the output folder. `anatemb "
-        "train prepare DATA... -o SET` only prepares the scans; SET can be the DATA of every run with the same voxel size. "
+        "train prepare DATA... -o SET` only prepares the scans; SET can be the DATA of all runs with the same voxel "
+        "size. "
         "Duplicates and scans that cannot be used are reported and left out.",
     )
     add_options(parser)

@@ -1,7 +1,7 @@
-"""The run of a cohort: Dask workers, on this machine or on a cluster, embed the scans.
+"""Run a cohort: Dask workers on this machine or on a cluster embed the scans.
 
-Only the parent process writes the manifest; workers write maps. If a worker, the scheduler or the parent ends early,
-the same command continues the run.
+Only the parent process writes the manifest. The workers write maps. If a worker, the scheduler or the parent process
+ends too early, the same command continues the run.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from .manifest import FAILED, Row
 from .store import Store
 from .work import Plan, embed_scan
 
-GPU = "GPU"  # label of workers with a GPU, as given by `dask worker --resources GPU=1`
+GPU = "GPU"  # Dask resource of workers with a GPU: `dask worker --resources GPU=1`
 _WORKER_BYTES = 4 * 2**30  # a worker's default memory on this machine
 _LEAST_WORKER_BYTES = 2 * 2**30
 _FREE_SHARE = 0.9  # share of the free memory that all workers may use together
 _TASKS_AHEAD = 4  # tasks sent to the scheduler for each worker
 _RETRIES = 4  # a scan fails after it has crashed more workers than this
-_PATIENCE_S = 120.0  # how long a run waits without any worker or scheduler
+_PATIENCE_S = 120.0  # how long a run waits if there is no worker or no scheduler
 _RESULT_S = 10.0
 _CONNECT_S = 10.0
 
@@ -36,11 +36,11 @@ _CONNECT_S = 10.0
 def run(store: Store, plan: Plan, progress: Callable[[Counter[str], int], None]) -> dict[str, int]:
     """Embed all waiting and failed scans of a store. Returns how many scans ended in each state.
 
-    progress: called every second or sooner with the number of ended scans by state, and the number of scans to embed.
-    Raises AnatomicalEmbeddingError if Dask is missing, another run works on the store, the store has other weights,
-    the scheduler does not answer, or no worker is left. Scans that are already embedded are kept.
+    progress: called at least every second with the number of scans that ended in each state, and the number of scans to
+    embed. Raises AnatomicalEmbeddingError if Dask is missing, if another run uses the store, if the store was embedded
+    with other weights, if the scheduler does not answer, or if no worker is left. Finished scans are kept.
     """
-    require("distributed", "Dask distributed", "cohorts are embedded by", "cohort")
+    require("distributed", "Dask distributed", "cohorts are embedded with", "cohort")
     with store.locked():
         store.clean()
         due = store.manifest.due()
@@ -53,10 +53,10 @@ def run(store: Store, plan: Plan, progress: Callable[[Counter[str], int], None])
 
 
 def choose_weights(store: Store, model: str, descriptors: bool) -> tuple[str, str, bool]:
-    """Return name or file of the weights of a run, the SHA-256 of the weights, and whether descriptors are kept.
+    """Return the name or file of the weights of a run, their SHA-256, and whether the maps keep descriptors.
 
-    The first run of a store decides for all later runs. Raises AnatomicalEmbeddingError for weights that differ from
-    the weights of the store, or that have no body frame in mm.
+    The values of the first run hold for all later runs of a store. Raises AnatomicalEmbeddingError if the store was
+    embedded with other weights, or if the coordinates of the weights are not in mm of the common body frame.
     """
     from ..embedding.models.registry import find_weights
 
@@ -65,10 +65,14 @@ def choose_weights(store: Store, model: str, descriptors: bool) -> tuple[str, st
     found = find_weights(name)
     if about.get("weights_hash", found.sha256) != found.sha256:
         raise AnatomicalEmbeddingError(
-            f"{store.folder}: was embedded by other weights ({about['model']}); use these, or make a new cohort."
+            f"{store.folder}: was embedded with the weights {about['model']}, not {found.name}; leave --model out, or "
+            "make "
+            "a new cohort."
         )
     if not found.network.metric:
-        raise AnatomicalEmbeddingError(f"{found.name}: has no common body frame in mm, which cohorts need.")
+        raise AnatomicalEmbeddingError(
+            f"{found.name}: has no common body frame in mm, which cohorts need; use other weights."
+        )
     name = str(Path(name).absolute()) if Path(name).is_file() else found.name
     kept = about.get("descriptors", "yes" if descriptors else "no")
     store.manifest.set_about({"model": name, "weights_hash": found.sha256, "descriptors": kept})
@@ -109,7 +113,7 @@ class _Run:
         return dict(self._counts)
 
     def _workers(self) -> dict[str, Any]:
-        """Return the workers that the scheduler lists. Raises AnatomicalEmbeddingError after 2 minutes without any."""
+        """Return the workers of the scheduler. Raises AnatomicalEmbeddingError after 2 minutes without a worker."""
         info = self._client.scheduler_info(n_workers=-1) if self._client.status == "running" else {}
         workers = info.get("workers", {})
         now = time.monotonic()
@@ -118,8 +122,9 @@ class _Run:
         is_late = now - self._last_worker > _PATIENCE_S
         if not workers and (self._client.status in ("closed", "closing") or is_late):
             raise AnatomicalEmbeddingError(
-                f"{self._plan.scheduler or 'the scheduler'}: has ended, or has no workers; start it, then run the same "
-                f"command again. {self._counts.total()} scans of this run are kept."
+                f"{self._plan.scheduler or 'the scheduler'}: has ended, or has no workers; start scheduler and "
+                "workers, "
+                f"then give the same command again. {self._counts.total()} finished scans of this run are kept."
             )
         return workers
 
@@ -145,7 +150,7 @@ class _Run:
         except TimeoutError:
             return  # the worker ended before it sent the result; Dask runs the task again
         except (KilledWorker, MemoryError):
-            reason = f"{row.path}: ended {_RETRIES} workers, perhaps by its size; give more memory by --memory-mb."
+            reason = f"{row.path}: {_RETRIES} workers crashed, perhaps from lack of memory; give more with --memory-mb."
             found = {"state": FAILED, "reason": reason}
         except (CancelledError, OSError):
             self._due.append(self._rows.pop(future))
@@ -160,7 +165,7 @@ class _Run:
 
 @contextmanager
 def _open_client(plan: Plan, total: int) -> Iterator[Any]:
-    """Connect to the scheduler of the plan, or start workers on this machine, which end with the client."""
+    """Connect to the scheduler of the plan, or start workers on this machine. These workers end with the client."""
     import dask
     from distributed import Client, LocalCluster
 
@@ -170,7 +175,8 @@ def _open_client(plan: Plan, total: int) -> Iterator[Any]:
             client = Client(plan.scheduler, timeout=_CONNECT_S)
         except (OSError, ValueError) as error:
             raise AnatomicalEmbeddingError(
-                f"{plan.scheduler}: no scheduler answers; start one with `dask scheduler`, workers with `dask worker`."
+                f"{plan.scheduler}: no scheduler answers; start it with `dask scheduler`, and workers with `dask "
+                "worker`."
             ) from error
         with client:
             yield client
@@ -204,7 +210,7 @@ def _check_listening(address: str) -> None:
 
 
 def _plan_local(plan: Plan, total: int) -> tuple[int, int, int]:
-    """Return the number of workers on this machine, bytes of memory of each, and 1 if they use the GPU, else 0.
+    """Return the number of workers on this machine, the memory of each in bytes, and 1 if they use the GPU, else 0.
 
     To use several GPUs, start one worker for each: `CUDA_VISIBLE_DEVICES=1 dask worker ... --resources GPU=1`.
     """

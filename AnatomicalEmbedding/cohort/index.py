@@ -1,6 +1,7 @@
-"""The index: the body coordinates of all maps of a store in a few files, to search all scans for a place quickly.
+"""The index: the body coordinates of all maps of a store in a few files, to search all scans quickly for a place.
 
-The index is made from the maps. Each part (file) holds up to 1,000 scans. A missing or damaged part is made again.
+The index is made from the maps. Each file, called a part, has up to 1,000 scans. A missing or damaged part is made
+again.
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ class BodyCells:
     def map_near(self, cell: np.ndarray, reach_mm: float, file: Path | None = None) -> EmbeddingMap:
         """Make a map of the body cells within `reach_mm` of `cell` (i, j, k) along each axis.
 
+        Matching reads only cells near its first answer, so this map gives the same answers as the whole map.
+
         Args:
             file: the scan's map file, to read local descriptors; None: the map has coordinates only.
 
@@ -82,7 +85,7 @@ class BodyCells:
 
 @dataclass(frozen=True, eq=False)
 class Hit:
-    """The cell of a scan that is nearest to a place in the body frame. cell: (3,) i, j, k. distance_mm: to it."""
+    """The cell of a scan that is nearest to a place. cell: (3,) i, j, k. distance_mm: distance from the place."""
 
     row: Row
     facts: dict[str, Any]
@@ -97,7 +100,7 @@ class Hit:
 
 
 class Index:
-    """All maps of a store. Raises MapError if a map file is missing or damaged.
+    """The index of all maps of a store. Raises MapError if a map file is missing or damaged.
 
     scans: embedded scans and their facts, by content hash.
     """
@@ -125,7 +128,7 @@ class Index:
         for part in self._parts:
             if row.scan_hash in part.numbers and row.scan_hash in self.scans:
                 return part.body_cells(row.scan_hash, self.scans[row.scan_hash][1])
-        raise MapError(f"{row.scan}: is {row.state}, not embedded; run `anatemb cohort run` first.")
+        raise MapError(f"{row.scan}: is not embedded ({row.state}); run `anatemb cohort run` first.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +211,9 @@ def _unravel(flat: torch.Tensor, facts: dict[str, Any]) -> np.ndarray:
     try:
         k, j, i = np.unravel_index(flat.numpy(), tuple(facts["body_shape"]))
     except ValueError:
-        raise MapError("the index of this cohort is damaged; delete its folder `index`, which is made again.") from None
+        raise MapError(
+            "the index of this cohort is damaged; delete the folder `index`. It is then made again."
+        ) from None
     return np.stack([i, j, k], axis=1).astype(np.int32)
 
 

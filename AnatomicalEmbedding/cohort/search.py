@@ -1,8 +1,8 @@
 """Find one place in all scans of a cohort: by a point or a box in one scan, or by words.
 
-First, the body coordinates of the place are compared with those of all maps. If no cell of a scan is near the place,
-the place is absent there. The other scans are matched by coordinates alone; the best answers are then refined, that is,
-matched again with descriptors.
+First, the body coordinates of the place are compared with the body coordinates of all maps. If no cell of a scan is
+near the place, the place is absent in this scan. The other scans are matched with coordinates alone. The best answers
+are then refined, that is, matched again with descriptors.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Found:
 
     @property
     def text(self) -> str:
-        """Status and probability in words."""
+        """Status and probability as a text."""
         if self.probability is None or self.status == ABSENT:
             return self.status
         return f"{self.status}, {self.probability:.0%}{'' if self.similarity is None else ' within 10 mm'}"
@@ -78,7 +78,9 @@ class Search:
         self.store = store
         self.index = Index(store)
         if not self.index.scans:
-            raise AnatomicalEmbeddingError(f"{store.folder}: holds no embedded scan yet; run `anatemb cohort run`.")
+            raise AnatomicalEmbeddingError(
+                f"{store.folder}: no scan of this cohort is embedded yet; run `anatemb cohort run` first."
+            )
 
     @cached_property
     def names(self) -> dict[int, str]:
@@ -98,7 +100,9 @@ class Search:
         probability. step: called with the share done, 0 to 1. Raises MapError if other weights made the query.
         """
         if query.weights_hash != self.store.manifest.weights_hash:
-            raise MapError("the point's map was made by other weights than this cohort; embed its scan with the same.")
+            raise MapError(
+                "the map of the point was made with other weights than this cohort; use the weights of the cohort."
+            )
         hits = list(self.index.nearest(query.coordinates.numpy()))
         near = [hit for hit in hits if hit.distance_mm <= _FAR_MM]
         found = [_absent(hit.row) for hit in hits if hit.distance_mm > _FAR_MM]
@@ -125,7 +129,10 @@ class Search:
         return hit.cells.map_near(hit.cell, _BLOCK_REACH_MM, self.store.map_path(hit.facts["scan_hash"]))
 
     def box(self, example: Example, refined: int = _REFINED, step: Step = lambda share: None) -> list[Found]:
-        """Search every scan for the box of an example, the most probable scans first. Other arguments: see `point`."""
+        """Search every scan for the box of an example. Scans with the highest probability come first.
+
+        refined, step: see `point`.
+        """
         query = example.query
         centre = Query(query.weights_hash, query.coordinates[6:].mean(0, keepdim=True), query.sizes[6:7])
         found = self.point(centre, 0)
@@ -192,7 +199,9 @@ def one_mention(words: str) -> Mention:
     mentions = [mention for part in parts for mention in part.mentions]
     titles = [load_terms()[name].title for mention in mentions for name in mention.places]
     if len(titles) > 1:
-        raise AnatomicalEmbeddingError(f"{words!r}: names {len(titles)} places ({', '.join(titles[:6])}); give one.")
+        raise AnatomicalEmbeddingError(
+            f"{words!r}: names {len(titles)} places ({', '.join(titles[:6])}); name only one place."
+        )
     return mentions[0]
 
 
@@ -204,7 +213,9 @@ def _points_in_frame(name: str, mention: Mention, atlas: object) -> tuple[np.nda
         field = qualify(frame.grid, field, mention.qualifier, load_terms()[name].side)
     k, j, i = np.nonzero(field.values > _INSIDE_SHARE * max(float(field.values.max()), 1e-6))
     if not len(k):
-        raise AnatomicalEmbeddingError(f"{load_terms()[name].title}: its place is not known; use --like.")
+        raise AnatomicalEmbeddingError(
+            f"{load_terms()[name].title}: the atlas has no place of this name; give an example scan with --like."
+        )
     points = frame.grid.origin + frame.grid.step * (np.stack([i, j, k], axis=1) + field.first)
     middle = points[np.linalg.norm(points - frame.grid.mean(field), axis=1).argmin()]
     return np.concatenate([points[:: -(-len(points) // _FRAME_POINTS)], middle[None]]), middle

@@ -30,7 +30,7 @@ class Plan:
     """The settings of a run.
 
     Args:
-        model: name or file of the weights. device: where the network runs.
+        model: name or file of the weights. device: device on which the network runs.
         workers: processes on this machine; 0: chosen by cores and memory.
         memory_bytes: limit of each worker; 0: an equal share of the free memory.
         scheduler: "" (workers on this machine) or an address such as tcp://host:8786.
@@ -48,8 +48,8 @@ class Plan:
 def embed_scan(store: str, row: Row, plan: Plan, weights_hash: str) -> dict[str, Any]:
     """Embed one scan and write its map into the folder of the store.
 
-    All arguments can be sent to another machine with the same file system. plan.memory_bytes: limit of the worker.
-    Returns the values for `Manifest.finish`; an error gives "state" and "reason".
+    All arguments can be sent to another machine with the same file system. plan.memory_bytes: limit of the worker; 0: a
+    share of the free memory. Returns the values for `Manifest.finish`; after an error, only "state" and "reason".
     """
     try:
         return _embed(Path(store), row, plan, weights_hash)
@@ -78,7 +78,10 @@ def _embed(store: Path, row: Row, plan: Plan, weights_hash: str) -> dict[str, An
     if facts is None:
         model = _model(plan.model, plan.device)
         if model.weights_hash != weights_hash:
-            raise AnatomicalEmbeddingError(f"{plan.model}: this worker has other weights of this name; install alike.")
+            raise AnatomicalEmbeddingError(
+                f"{plan.model}: the weights of this name differ on this worker; install the same version on all "
+                "machines."
+            )
         if plan.memory_bytes:
             model.budget_bytes = max(plan.memory_bytes - _KEPT_BYTES - volume.voxels.nbytes * 3, 64 * 2**20)
         found = model.embed(volume)
@@ -93,7 +96,7 @@ def _embed(store: Path, row: Row, plan: Plan, weights_hash: str) -> dict[str, An
 
 
 def _read_facts(path: Path, weights_hash: str) -> dict[str, Any] | None:
-    """Make facts from an existing map file, of a duplicate or of a killed run. None if it is missing or unusable."""
+    """Make facts from the map file of a duplicate or of a killed run. None if the file is missing or unusable."""
     if not path.is_file():
         return None
     try:
@@ -120,7 +123,7 @@ def _check_readable(row: Row, memory_bytes: int) -> None:
     if need > memory_bytes:
         raise AnatomicalEmbeddingError(
             f"{row.path}: has {voxels / 1e6:.0f} million voxels, which need about {need / 2**30:.1f} GB to read, more "
-            f"than the {memory_bytes / 2**30:.1f} GB of a worker; give more by --memory-mb, or cut the scan."
+            f"than the {memory_bytes / 2**30:.1f} GB of a worker; raise --memory-mb, or crop the scan."
         )
 
 
