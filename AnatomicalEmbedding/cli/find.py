@@ -93,7 +93,7 @@ def _mentions(options: argparse.Namespace) -> tuple[list[tuple[str, Mention]], l
         wanted = [(" ".join(each.text.split()), mention) for each in sentences for mention in each.mentions]
         if not wanted:
             raise AnatomicalEmbeddingError(
-                f"{options.report}: names no known place; check that the report is in English."
+                f"{options.report}: names no place that is known; check that the report is in English."
             )
     else:
         parts = parse_query(options.words or "")

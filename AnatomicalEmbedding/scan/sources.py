@@ -1,4 +1,4 @@
-"""Find the scans in folders without reading voxels: image files, and DICOM series of many patients and studies.
+"""Find the scans in folders: image files, and DICOM series of many patients and studies. Voxels are not read.
 
 Each scan also gets a short name that no other scan has.
 """
@@ -94,7 +94,9 @@ def find_scans(
         for each in usable or [Source(str(scan), "", (), True, 0, 0)]:
             found.setdefault(Path(each.label).resolve(), each)
     if unknown := set(series) - {each.series for each in found.values()}:
-        raise AnatomicalEmbeddingError(f"--series {min(unknown)}: is in no folder given; see `anatemb info DIR`.")
+        raise AnatomicalEmbeddingError(
+            f"--series {min(unknown)}: none of the folders contains this series; `anatemb info DIR` lists the series."
+        )
     return dict(zip(distinct_names([each.label for each in found.values()]), found.values(), strict=True))
 
 
@@ -155,7 +157,9 @@ def read_scan(scan: str) -> Volume:
         for source in list_sources([Path(path)], lambda line: None):
             if source.label == scan:
                 return source.read()
-    raise AnatomicalEmbeddingError(f"{scan}: is not there any more; check whether it was moved, or add it again.")
+    raise AnatomicalEmbeddingError(
+        f"{scan}: does not exist any more; check whether it was moved, or add it to the cohort again."
+    )
 
 
 def _exists(name: str) -> bool:

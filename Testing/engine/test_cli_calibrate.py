@@ -56,5 +56,5 @@ def test_wrong_data_and_names_are_refused(anatemb, labelled, tmp_path):
     assert_refused(anatemb("calibrate", labelled, "-o", tmp_path / "x.json"), "must be named NAME.calibration")
     output = tmp_path / "x.calibration.safetensors"
     assert_refused(anatemb("calibrate", tmp_path / "none", "-o", output), "none: no such folder")
-    assert_refused(anatemb("calibrate", labelled, "-o", output, "--phantoms", 1), "--phantoms must be 0 or")
+    assert_refused(anatemb("calibrate", labelled, "-o", output, "--phantoms", 1), "compared in pairs; give 0, or")
     assert not output.exists()

@@ -86,7 +86,7 @@ def test_a_resampled_crop_is_air_beyond_the_scan():
     beyond = crop.sample(high[None] + 5)
     assert beyond[0] == -1000.0
     assert crop.voxels.dtype == volume.voxels.dtype
-    with pytest.raises(VolumeError, match="three sizes of a voxel"):
+    with pytest.raises(VolumeError, match="is not a voxel size"):
         crop_resampled(volume, BOX, (1.0, 0.0, 2.0))
     with pytest.raises(VolumeError, match="smaller than a voxel"):
         crop_resampled(volume, BOX, (100.0, 1.0, 2.0))

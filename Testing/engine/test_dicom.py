@@ -66,7 +66,7 @@ def test_gantry_tilt_is_resampled_upright(tmp_path, tilt):
     c, s = np.cos(np.radians(tilt)), np.sin(np.radians(tilt))
     write_linear_series(tmp_path, stack_positions(ORIGIN, STEP, range(30)), (1, 0, 0, 0, c, s))
     volume = Volume.read(tmp_path)
-    assert volume.notes == (f"gantry tilt {abs(tilt):.1f} deg resampled upright",)
+    assert volume.notes == (f"gantry tilt of {abs(tilt):.1f} degrees; resampled to perpendicular axes",)
     unit = volume.ijk_to_ras[:3, :3] / volume.spacing
     np.testing.assert_allclose(np.abs(unit), np.eye(3), atol=1e-6)
     # World positions of voxels inside the tilted stack, away from its faces.
@@ -159,7 +159,7 @@ def test_doubles_are_noted_and_mixed_phases_refused(tmp_path):
     assert "1 slices at the position of another left out" in volume.notes
     assert_true_everywhere(volume)
     write_linear_series(tmp_path / "a", POSITIONS, SeriesInstanceUID="1.2.3.4")
-    with pytest.raises(VolumeError, match="several phases"):
+    with pytest.raises(VolumeError, match="mixes phases"):
         Volume.read(tmp_path / "a")
 
 

@@ -107,7 +107,7 @@ def test_csv(tmp_path, text, expected):
         ("a.csv", "label,r,a,s\n", "holds no point"),
         ("a.csv", "label,r,a,s\nA,1,2,3\nB,1,two,3\n", "line 3 has no three numbers"),
         ("a.csv", b"label,r,a,s\n\xff\xfe", "is not UTF-8 text; save it again, as comma-separated UTF-8"),
-        ("a.csv", "label;r;a;s\nA;1,5;2;3\n", "is separated by ';'; save it again with commas"),
+        ("a.csv", "label;r;a;s\nA;1,5;2;3\n", "columns are separated by ';'"),
         ("a.mrk.json", "{", "line 1 is not JSON"),
         ("a.mrk.json", "[1]", "no list 'markups'"),
         ("a.mrk.json", markups(coordinateSystem="IJK"), "unknown coordinate system 'IJK'"),
