@@ -156,7 +156,10 @@ def test_wrong_options_are_refused_with_a_remedy(anatemb, place, library, model,
         with pytest.raises(SystemExit):
             anatemb("crop", scan, "--library", library, option, *out, *model)
     assert_refused(anatemb("locate", scan, "--examples", tmp_path, *out), "holds no example")
-    assert_refused(anatemb("structures", place / "labelled", "-o", tmp_path / "x.bin"), "x.bin: give a file NAME")
+    assert_refused(
+        anatemb("structures", place / "labelled", "-o", tmp_path / "x.bin"),
+        "x.bin: is not a name for a library or atlas",
+    )
     broken = place / "scans" / "broken.nii.gz"
     assert_refused(anatemb("crop", broken, "--library", library, "--recall", 0.3, *out, *model), "broken.nii.gz")
 
