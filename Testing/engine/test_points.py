@@ -135,7 +135,7 @@ def test_parse_point():
 
 
 def test_write_refuses_a_name_slicer_would_not_open(tmp_path):
-    with pytest.raises(PointsError, match="names that end in .mrk.json"):
+    with pytest.raises(PointsError, match="opens only names that end in"):
         write_markups(tmp_path / "a.csv", POINTS)
     (tmp_path / "file").touch()
     with pytest.raises(PointsError, match="cannot be written"):
