@@ -65,9 +65,7 @@ def _add_others(steps: argparse._SubParsersAction) -> None:
     add("--verify", action="store_true", help="compare every map file with its checksum")
     add("--repair", action="store_true", help="also delete damaged maps; the next run embeds their scans again")
     about = "Removes scans from a cohort. The image files are not deleted."
-    add_step(steps, "remove", run_remove, about)(
-        "scans", nargs="+", metavar="SCAN", help="scan, or folder with all scans in it"
-    )
+    add_step(steps, "remove", run_remove, about)("scans", nargs="+", metavar="SCAN", help="scan, or folder of scans")
 
 
 def _add_results(steps: argparse._SubParsersAction) -> None:
@@ -88,9 +86,7 @@ def _add_results(steps: argparse._SubParsersAction) -> None:
         add("--point", metavar="R,A,S", help="the place in the example scan, RAS mm")
         add("--box", metavar="R,A,S,R,A,S", help="two corners of a box in the example scan, RAS mm")
         add("--refine", type=at_least(0), default=50, metavar="N", help="best answers to refine (default: 50)")
-    export(
-        "--structures", metavar="A,B,...", help="write boxes of structures (see `anatemb structures`), or of all: all"
-    )
+    export("--structures", metavar="A,B,...", help="boxes of these structures (see `anatemb structures`); or all")
 
 
 def add_step(
@@ -263,16 +259,12 @@ def _template(search: Search, options: argparse.Namespace) -> EmbeddingMap:
         rows = []
     if len(rows) > 1:
         names = ", ".join(row.scan for row in rows[:4])
-        raise AnatomicalEmbeddingError(
-            f"{options.like}: contains {len(rows)} scans ({names}); give one of them after --like."
-        )
+        raise AnatomicalEmbeddingError(f"{options.like}: contains {len(rows)} scans ({names}); choose one.")
     if rows and rows[0].scan_hash in search.index.scans:
         embedded = search.index.scans[rows[0].scan_hash][0]  # duplicate scans share one map
         return search.map_of(embedded)
     if not Path(options.like).exists():
-        raise AnatomicalEmbeddingError(
-            f"{options.like}: is neither a scan of this cohort nor a file; check the path after --like."
-        )
+        raise AnatomicalEmbeddingError(f"{options.like}: is neither a scan of this cohort nor a file; check the path.")
     return _open_model(search.store).embed(options.like)
 
 

@@ -145,9 +145,7 @@ def check_kept(inputs: Iterable[Path | None], results: Iterable[Path]) -> None:
     existing = [path for path in results if path.exists()]
     for path in inputs:
         if path is not None and any(path.exists() and path.samefile(result) for result in existing):
-            raise AnatomicalEmbeddingError(
-                f"{path}: would be overwritten by the results; choose another output folder."
-            )
+            raise AnatomicalEmbeddingError(f"{path}: would be overwritten by results; choose another output folder.")
 
 
 def check_report(options: argparse.Namespace) -> None:

@@ -32,9 +32,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     add = parser.add_argument
     add("--separate", action="store_true", help="write one crop for each structure, not one crop around all structures")
     add("--margin-mm", type=console.not_negative, default=0.0, metavar="MM", help="mm to add on every side of a box")
-    add(
-        "--spacing", type=_spacing, metavar="X,Y,Z", help="resample to this voxel size in mm; -1000 HU outside the scan"
-    )
+    add("--spacing", type=_spacing, metavar="X,Y,Z", help="resample to this voxel size, mm; -1000 HU outside the scan")
     result = (
         "do the reverse: take the label maps that another program made from crops, and write them on the voxels of the "
         "whole SCAN. RESULT is one label map, or a folder of label maps whose names start with the name of their scan"
@@ -61,10 +59,7 @@ def run(options: argparse.Namespace) -> None:
             found = finder.find(embedding)
             boxes = {n: each.box_ras for n, each in found.items() if each.box_ras is not None}
             if not boxes:
-                raise AnatomicalEmbeddingError(
-                    f"{path}: shows none of the chosen structures, so nothing was cropped; choose others with "
-                    "--structures."
-                )
+                raise AnatomicalEmbeddingError(f"{path}: shows none of the chosen structures; choose others.")
             missing = " ".join(n for n in found if n not in boxes)
             together = {f"{name}_crop": list(boxes)}
             for crop_name, members in ({f"{name}_{n}": [n] for n in boxes} if options.separate else together).items():
@@ -99,8 +94,7 @@ def _paste(options: argparse.Namespace) -> None:
             own = [r for r in results if is_one or _scan_of(display_name(r), scans.sources) == name]
             if not own:
                 raise AnatomicalEmbeddingError(
-                    f"{path}: {source} has no label map of this scan; rename the label map so that it starts with "
-                    f"{name}_."
+                    f"{path}: {source} has no label map of this scan; its name must start with {name}_."
                 )
             for result in own:
                 output = options.output / f"{display_name(result)}.nii.gz"
@@ -143,6 +137,5 @@ def _spacing(text: str) -> tuple[float, float, float]:
         if all(MIN_SPACING_MM <= size <= MAX_SPACING_MM for size in (x, y, z)):
             return x, y, z
     raise argparse.ArgumentTypeError(
-        f"{text!r} is not a voxel size; give three numbers from {MIN_SPACING_MM:g} to {MAX_SPACING_MM:g} mm, such as "
-        "1,1,2"
+        f"{text!r} is not a voxel size; give three sizes of {MIN_SPACING_MM:g} to {MAX_SPACING_MM:g} mm, such as 1,1,2"
     )

@@ -89,6 +89,5 @@ def _check_own(folder: Path) -> None:
     existing = [name for name in (_POINTS, *_OTHERS) if (folder / name).exists()]
     if existing and not own:
         raise AnatomicalEmbeddingError(
-            f"{folder / existing[0]}: was not written by a demo, and would be overwritten; choose another output "
-            "folder."
+            f"{folder / existing[0]}: would be overwritten by results; choose another output folder."
         )

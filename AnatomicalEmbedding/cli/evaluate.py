@@ -29,9 +29,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         about="Errors of organ centres, extreme points and landmarks: the points of every template are found in every "
         "target and compared with the true points.",
     )  # fmt: skip
-    landmarks.add_argument(
-        "--templates", type=Path, metavar="DIR", help="more labelled scans, used as templates but not as targets"
-    )
+    landmarks.add_argument("--templates", type=Path, metavar="DIR", help="more labelled scans, used only as templates")
     _add_kind(
         kinds, "confidence", run_confidence, "effort",
         about="Whether expected errors and probabilities are right: every template is matched with every target, and "
@@ -44,9 +42,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "volume of the box (VR).",
     )  # fmt: skip
     boxes.add_argument("--templates", type=Path, metavar="DIR", help="more labelled scans, used for examples only")
-    boxes.add_argument(
-        "--shots", type=at_least(1), default=5, metavar="N", help="number of examples of each structure (default: 5)"
-    )
+    boxes.add_argument("--shots", type=at_least(1), default=5, metavar="N", help="examples per structure (default: 5)")
     boxes.add_argument("--library", action="store_true", help="use the shipped library instead of examples")
 
 
@@ -55,9 +51,7 @@ def _add_kind(
 ) -> argparse.ArgumentParser:
     parser = kinds.add_parser(name, help=about[0].lower() + about[1:].partition(":")[0], description=about)
     parser.add_argument("folder", type=Path, metavar="DIR", help="labelled scans")
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="also write the result to this .json or .md file"
-    )
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="also write the result as .json or .md")
     complete(parser, run, *shared)
     return parser
 
@@ -99,9 +93,7 @@ def run_boxes(options: argparse.Namespace, peers: PeerBoxes | None = None) -> No
     from ..structures.labelled_scans import load_cases
 
     if options.library and (peers or options.templates):
-        raise AnatomicalEmbeddingError(
-            "--library and --templates cannot be used together; leave one of the two options out."
-        )
+        raise AnatomicalEmbeddingError("--library and --templates cannot be used together; leave one out.")
     model = open_model(options)
     library = open_library(model.weights_hash, model.name)
     cases = list(labelled_boxes(load_cases(options.folder)))

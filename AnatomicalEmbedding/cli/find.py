@@ -92,9 +92,7 @@ def _mentions(options: argparse.Namespace) -> tuple[list[tuple[str, Mention]], l
         sentences = parse_report(read_report(options.report))
         wanted = [(" ".join(each.text.split()), mention) for each in sentences for mention in each.mentions]
         if not wanted:
-            raise AnatomicalEmbeddingError(
-                f"{options.report}: names no place that is known; check that the report is in English."
-            )
+            raise AnatomicalEmbeddingError(f"{options.report}: names no place that is known; give an English report.")
     else:
         parts = parse_query(options.words or "")
         wanted = [(options.words, mention) for part in parts for mention in part.mentions]
@@ -102,9 +100,7 @@ def _mentions(options: argparse.Namespace) -> tuple[list[tuple[str, Mention]], l
         if not wanted:
             raise AnatomicalEmbeddingError(not_understood(options.words or ""))
     if not options.scans:
-        raise AnatomicalEmbeddingError(
-            "no scan was given; write the words in quotes, and then the CT files or DICOM folders."
-        )
+        raise AnatomicalEmbeddingError("no scan was given; write the words in quotes, then the scans.")
     return wanted, missed
 
 

@@ -29,9 +29,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )
     add = parser.add_argument
     add("paths", nargs="*", type=Path, metavar="PATH", help=f"{console.SCANS_HELP}; or maps (.safetensors)")
-    check = (
-        "also embed each scan, and show which part of the body it contains and whether it is mirrored or upside down"
-    )
+    check = "also embed each scan; show which part of the body it contains, and whether it seems mirrored or flipped"
     add("--check", action="store_true", help=check)
     add("--clear-cache", action="store_true", help="delete all maps in the cache on disk")
     console.complete(parser, run, series=True)

@@ -44,9 +44,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )
     add = parser.add_argument
     add("template", type=Path, metavar="TEMPLATE", help="CT file or DICOM folder in which the points lie")
-    files = (
-        "points file (.mrk.json, or .csv with label,r,a,s), then the target scans; with --point, only the target scans"
-    )
+    files = "points file (.mrk.json, or .csv with label,r,a,s), then the target scans; with --point, only targets"
     add("files", nargs="+", metavar="POINTS TARGET", help=files)
     add("--point", action="append", default=[], metavar="X,Y,Z", help="a point in RAS mm; may be repeated")
     console.complete(parser, run, "output", "report", "effort", series=True)
@@ -148,9 +146,7 @@ def _points_and_targets(options: argparse.Namespace) -> tuple[PointList, list[st
     """Return the points and the paths of the targets that the command line gives."""
     if options.point:
         if Path(options.files[0]).suffix.lower() in (".json", ".csv"):
-            raise PointsError(
-                f"{options.files[0]}: points are given in this file and with --point; give only one of them."
-            )
+            raise PointsError(f"{options.files[0]}: points are given both in this file and with --point; give one.")
         points = np.array([parse_point(text) for text in options.point])
         return PointList(tuple(f"P-{n + 1}" for n in range(len(points))), points), options.files
     points_file, targets = options.files[0], options.files[1:]

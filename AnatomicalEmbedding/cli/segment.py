@@ -39,7 +39,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "--minutes",
         type=console.not_negative,
         metavar="N",
-        help="time limit of the training (default: from the examples)",
+        help="time limit of training (default: from the examples)",
     )
     add("--seed", type=console.at_least(0), default=0, help="random seed (default: 0)")
     console.complete(train, run_train, "output")

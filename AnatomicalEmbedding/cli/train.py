@@ -97,10 +97,7 @@ def train_recipe(options: argparse.Namespace, recipe: Recipe, objective: Objecti
         for name in sorted({s.name for s in scans} - {s.name for s in apart}):
             _report(f"left out: {name} is a scan of a patient in {options.validate}, which is used for validation")
         if not apart:
-            raise AnatomicalEmbeddingError(
-                f"{options.validate}: contains all patients of the training; choose scans of other patients for "
-                "--validate."
-            )
+            raise AnatomicalEmbeddingError(f"{options.validate}: contains all training patients; choose others.")
         scans = apart
     stop = stop_on_signals()
 

@@ -70,9 +70,7 @@ def choose_weights(store: Store, model: str, descriptors: bool) -> tuple[str, st
             "a new cohort."
         )
     if not found.network.metric:
-        raise AnatomicalEmbeddingError(
-            f"{found.name}: has no common body frame in mm, which cohorts need; use other weights."
-        )
+        raise AnatomicalEmbeddingError(f"{found.name}: has no common body frame in mm; use other weights.")
     name = str(Path(name).absolute()) if Path(name).is_file() else found.name
     kept = about.get("descriptors", "yes" if descriptors else "no")
     store.manifest.set_about({"model": name, "weights_hash": found.sha256, "descriptors": kept})
@@ -175,8 +173,7 @@ def _open_client(plan: Plan, total: int) -> Iterator[Any]:
             client = Client(plan.scheduler, timeout=_CONNECT_S)
         except (OSError, ValueError) as error:
             raise AnatomicalEmbeddingError(
-                f"{plan.scheduler}: no scheduler answers; start it with `dask scheduler`, and workers with `dask "
-                "worker`."
+                f"{plan.scheduler}: no scheduler answers; start `dask scheduler` and `dask worker`."
             ) from error
         with client:
             yield client

@@ -211,9 +211,7 @@ def _unravel(flat: torch.Tensor, facts: dict[str, Any]) -> np.ndarray:
     try:
         k, j, i = np.unravel_index(flat.numpy(), tuple(facts["body_shape"]))
     except ValueError:
-        raise MapError(
-            "the index of this cohort is damaged; delete the folder `index`. It is then made again."
-        ) from None
+        raise MapError("the index of this cohort is damaged; delete its folder `index`, then try again.") from None
     return np.stack([i, j, k], axis=1).astype(np.int32)
 
 

@@ -209,9 +209,7 @@ class Manifest:
             (scan, str(Path(scan).absolute())),
         )
         if not found:
-            raise AnatomicalEmbeddingError(
-                f"{scan}: is not in this cohort; `anatemb cohort status STORE --json` lists all scans."
-            )
+            raise AnatomicalEmbeddingError(f"{scan}: is not in this cohort; `anatemb cohort status --json` lists all.")
         return self._rows(found)
 
     def remove(self, rows: Iterable[Row]) -> None:
@@ -243,9 +241,7 @@ class Manifest:
         with self._naming_file():
             known = int(self.about.get("format", 0))
         if known > _FORMAT:
-            raise AnatomicalEmbeddingError(
-                f"{self.path}: was written by a newer version of this program; update the program."
-            )
+            raise AnatomicalEmbeddingError(f"{self.path}: was written by a newer version; update this program.")
         if known < _FORMAT:
             with self._transaction():
                 self._execute(

@@ -78,9 +78,7 @@ class Search:
         self.store = store
         self.index = Index(store)
         if not self.index.scans:
-            raise AnatomicalEmbeddingError(
-                f"{store.folder}: no scan of this cohort is embedded yet; run `anatemb cohort run` first."
-            )
+            raise AnatomicalEmbeddingError(f"{store.folder}: has no embedded scan yet; run `anatemb cohort run` first.")
 
     @cached_property
     def names(self) -> dict[int, str]:
@@ -100,9 +98,7 @@ class Search:
         probability. step: called with the share done, 0 to 1. Raises MapError if other weights made the query.
         """
         if query.weights_hash != self.store.manifest.weights_hash:
-            raise MapError(
-                "the map of the point was made with other weights than this cohort; use the weights of the cohort."
-            )
+            raise MapError("the map of the point was made with other weights than this cohort; use the same weights.")
         hits = list(self.index.nearest(query.coordinates.numpy()))
         near = [hit for hit in hits if hit.distance_mm <= _FAR_MM]
         found = [_absent(hit.row) for hit in hits if hit.distance_mm > _FAR_MM]
@@ -199,9 +195,7 @@ def one_mention(words: str) -> Mention:
     mentions = [mention for part in parts for mention in part.mentions]
     titles = [load_terms()[name].title for mention in mentions for name in mention.places]
     if len(titles) > 1:
-        raise AnatomicalEmbeddingError(
-            f"{words!r}: names {len(titles)} places ({', '.join(titles[:6])}); name only one place."
-        )
+        raise AnatomicalEmbeddingError(f"{words!r}: names {len(titles)} places ({', '.join(titles[:6])}); name one.")
     return mentions[0]
 
 

@@ -48,9 +48,7 @@ class Store:
         if create:
             has_other_files = not (self.folder / MANIFEST_NAME).exists() and self.folder.exists()
             if has_other_files and (not self.folder.is_dir() or any(self.folder.iterdir())):
-                raise AnatomicalEmbeddingError(
-                    f"{folder}: is not a cohort and not empty; choose an empty or new folder."
-                )
+                raise AnatomicalEmbeddingError(f"{folder}: is not a cohort, and not empty; choose a new folder.")
             self.folder.mkdir(parents=True, exist_ok=True)
         self.manifest = Manifest(self.folder / MANIFEST_NAME, create)
 

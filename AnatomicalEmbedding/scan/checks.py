@@ -38,9 +38,7 @@ def check_claimed(shape: Sequence[int], bytes_a_voxel: int, file_bytes: int | No
     voxels = math.prod(shape)
     if voxels > _MOST_VOXELS or (file_bytes is not None and voxels * bytes_a_voxel > file_bytes * _MOST_PACKED + 4096):
         seen = " x ".join(str(n) for n in shape)
-        raise VolumeError(
-            f"{where}: the header states {seen} voxels, more than the file can contain; export the scan again."
-        )
+        raise VolumeError(f"{where}: the header states {seen} voxels, too many for this file; export the scan again.")
 
 
 def as_hu_array(voxels: np.ndarray, where: str) -> np.ndarray:
@@ -50,15 +48,11 @@ def as_hu_array(voxels: np.ndarray, where: str) -> np.ndarray:
     """
     voxels = np.asarray(voxels)
     if voxels.ndim != 3:
-        raise VolumeError(
-            f"{where}: the voxels are a {voxels.ndim}-D array of shape {voxels.shape}; give one 3-D CT volume."
-        )
+        raise VolumeError(f"{where}: is a {voxels.ndim}-D array of shape {voxels.shape}; give one 3-D CT volume.")
     if voxels.size == 0:
         raise VolumeError(f"{where}: has no voxels (shape {voxels.shape}); give one 3-D CT volume.")
     if voxels.dtype.kind not in "iuf":
-        raise VolumeError(
-            f"{where}: the voxels have the type {voxels.dtype}; give integers or floats in Hounsfield units."
-        )
+        raise VolumeError(f"{where}: has voxels of type {voxels.dtype}; give integers or floats in Hounsfield units.")
     if voxels.dtype.kind == "f":
         bad = voxels.size - int(np.count_nonzero(np.isfinite(voxels)))
         if bad:
@@ -165,9 +159,7 @@ def check_hounsfield(voxels: np.ndarray, where: str) -> None:
     seen = f"values {low:g} to {high:g}, percentiles 1/50/99 = {p1:.4g}/{p50:.4g}/{p99:.4g}"
     integral = inside.dtype.kind == "i" or bool(np.all(inside == np.rint(inside)))
     if integral and low >= 0 and high <= 255 and np.unique(inside).size <= _MAX_LABELS:
-        raise VolumeError(
-            f"{where}: looks like a label map, not a CT ({seen}); give the CT that belongs to the label map."
-        )
+        raise VolumeError(f"{where}: looks like a label map, not a CT ({seen}); give the CT that belongs to it.")
     # Stored without rescale intercept, fat to contrast-filled vessels have 850 to 1300: nearly all that is not lung.
     dense, shifted = np.count_nonzero(inside > 500), np.count_nonzero((inside > 850) & (inside < 1300))
     if low >= 0 and p1 < 300 and shifted > max(0.6 * dense, 0.005 * inside.size):

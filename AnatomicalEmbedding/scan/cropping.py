@@ -53,9 +53,7 @@ def crop_resampled(volume: Volume, box_ras: np.ndarray, spacing_mm: tuple[float,
     """
     spacing = np.asarray(spacing_mm, dtype=np.float64)
     if spacing.shape != (3,) or not (spacing > 0).all():
-        raise VolumeError(
-            f"spacing {spacing_mm}: is not a voxel size; give three positive numbers in mm, such as 1,1,2."
-        )
+        raise VolumeError(f"spacing {spacing_mm}: is not a voxel size; give three sizes in mm, such as 1,1,2.")
     size = np.floor((box_ras[1] - box_ras[0]) / spacing + 1e-6)
     where, voxels = volume.name or "the scan", math.prod(size.tolist())
     if voxels > _MOST_VOXELS:
@@ -80,9 +78,6 @@ def paste_back(labels: sitk.Image, volume: Volume, path: str | Path = "the label
     own, other = bounds_of(image_affine(labels), labels.GetSize()[::-1]), volume.bounds_ras
     apart = (np.minimum(own[1], other[1]) <= np.maximum(own[0], other[0])).any()
     if apart or labels.GetNumberOfComponentsPerPixel() != 1:
-        raise VolumeError(
-            f"{path}: is not a label map of a part of {volume.name or 'the scan'}; give the label map of a crop of "
-            "this scan."
-        )
+        raise VolumeError(f"{path}: is not a label map of a part of {volume.name or 'the scan'}; choose another.")
     nearest = sitk.sitkNearestNeighbor
     return sitk.Resample(labels, volume.to_sitk(), sitk.Transform(), nearest, 0.0, labels.GetPixelID())

@@ -253,9 +253,7 @@ def _info(uid: str, group: list[_Slice]) -> SeriesInfo:
 def _choose(groups: dict[str, list[_Slice]], path: Path, series: str | None) -> list[_Slice]:
     """Return the placed slices of the chosen series, or of the only CT volume."""
     if series is not None and series not in groups:
-        raise VolumeError(
-            f"{path}: does not contain the series {series}; choose one of {_describe(groups, list(groups))}."
-        )
+        raise VolumeError(f"{path}: has no series {series}; choose one of {_describe(groups, list(groups))}.")
     volumes = [uid for uid, group in groups.items() if not _unfit(group)]
     if series is None and len(volumes) > 1:
         raise VolumeError(
@@ -270,9 +268,7 @@ def _choose(groups: dict[str, list[_Slice]], path: Path, series: str | None) -> 
         seen = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
         raise VolumeError(f"{path}: contains {seen} images, but no CT series; give a CT.")
     if any(s.frames > 1 for s in group):
-        raise VolumeError(
-            f"{path}: is a multi-frame (enhanced) DICOM file; convert it to NIfTI, for example with dcm2niix."
-        )
+        raise VolumeError(f"{path}: is a multi-frame (enhanced) DICOM file; convert it to NIfTI, e.g. with dcm2niix.")
     placed = _placed(group)
     if len(placed) < MIN_SLICES:
         raise VolumeError(

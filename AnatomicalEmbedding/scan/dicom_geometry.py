@@ -69,9 +69,7 @@ def arrange_slices(
         notes.append(f"{duplicates} slices at the position of another slice were left out")
     order, distance = order[first_of_position], distance[first_of_position]
     if len(order) < MIN_SLICES:
-        raise VolumeError(
-            f"{where}: only {len(order)} slices form a stack; give a CT with at least {MIN_SLICES} slices."
-        )
+        raise VolumeError(f"{where}: only {len(order)} slices form a stack; give a CT of at least {MIN_SLICES} slices.")
 
     placed = positions_lps[order]
     slices, uneven = _grid_length(placed, distance, normal, where)
@@ -107,9 +105,7 @@ def _axes(orientation_lps: np.ndarray, where: str) -> tuple[np.ndarray, np.ndarr
     row, column = orientation_lps[:3], orientation_lps[3:]
     lengths = np.linalg.norm(row), np.linalg.norm(column)
     if min(lengths) < 0.9 or max(lengths) > 1.1 or abs(row @ column) > 0.01:
-        raise VolumeError(
-            f"{where}: Image Orientation (Patient) is not two perpendicular axes; export the series again."
-        )
+        raise VolumeError(f"{where}: Image Orientation (Patient) is not two perpendicular axes; export it again.")
     row = row / lengths[0]
     column = column - (column @ row) * row
     column /= np.linalg.norm(column)

@@ -129,9 +129,7 @@ def _check_meta_data(reader: sitk.ImageFileReader, path: Path) -> None:
         bytes_per_voxel = sitk.Image([1, 1, 1], reader.GetPixelID()).GetSizeOfPixelComponent()
         needed = math.prod(reader.GetSize()) * bytes_per_voxel
     if present < needed:
-        raise VolumeError(
-            f"{path}: is truncated (it has {present} of {needed} bytes of voxels); copy or download it again."
-        )
+        raise VolumeError(f"{path}: is truncated ({present} of {needed} bytes of voxels); copy or download it again.")
 
 
 def _nifti_notes(geometry: NiftiGeometry, image: sitk.Image) -> tuple[str, ...]:

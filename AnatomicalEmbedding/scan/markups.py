@@ -81,9 +81,7 @@ def read_markups(path: Path) -> list[dict[str, Any]]:
         raise PointsError(f"{path}: is not JSON that can be read ({error}); save the file again.") from error
     entries = document.get("markups") if isinstance(document, dict) else None
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise PointsError(
-            f"{path}: is not a Slicer markups file (it has no list 'markups'); save the markups from Slicer."
-        )
+        raise PointsError(f"{path}: is not a Slicer markups file (it has no list 'markups'); save it from Slicer.")
     return entries
 
 

@@ -50,9 +50,7 @@ def check_nifti(path: Path) -> NiftiGeometry:
             geometry = _geometry(fields, path)
             _check_data(stream, fields, path)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise VolumeError(
-            f"{path}: is truncated or damaged (the compressed data end too early); copy it again."
-        ) from error
+        raise VolumeError(f"{path}: is truncated or damaged (compressed data end too early); copy it again.") from error
     return geometry
 
 
@@ -87,7 +85,7 @@ def _check_data(stream: BufferedIOBase, fields: dict[str, tuple], path: Path) ->
             bad += int(np.count_nonzero(~np.isfinite(np.frombuffer(chunk, dtype, count))))
         length += len(chunk)
     if length < needed:
-        raise VolumeError(f"{path}: is truncated (it has {length} of {needed} bytes); copy or download it again.")
+        raise VolumeError(f"{path}: is truncated ({length} of {needed} bytes); copy or download it again.")
     if bad:
         raise VolumeError(f"{path}: {bad} voxels are NaN or infinite; replace them by -1024 HU and try again.")
 

@@ -34,13 +34,10 @@ class PointList:
         object.__setattr__(self, "points_ras", points.reshape(-1, 3) if points.size == 0 else points)
         object.__setattr__(self, "descriptions", tuple(self.descriptions))
         if self.points_ras.shape != (len(self.labels), 3):
-            raise PointsError(
-                f"{len(self.labels)} labels for points of shape {points.shape}; give x, y, z in RAS mm for each label."
-            )
+            raise PointsError(f"{len(self.labels)} labels for points of shape {points.shape}; give one for each.")
         if self.descriptions and len(self.descriptions) != len(self.labels):
             raise PointsError(
-                f"{len(self.descriptions)} descriptions for {len(self.labels)} points; give one description for each "
-                "point."
+                f"{len(self.descriptions)} descriptions for {len(self.labels)} points; give one for each."
             )
         if not np.isfinite(self.points_ras).all():
             raise PointsError("a point has a coordinate that is NaN or infinite; give x, y, z in RAS mm.")
@@ -66,12 +63,10 @@ def points_in_ras(points: np.ndarray | PointList, frame: str = "RAS") -> np.ndar
     try:
         given = np.array(points, dtype=np.float64)
     except (TypeError, ValueError):
-        raise PointsError(
-            f"the points have the type {type(points).__name__}; give an array (N, 3) of x, y, z in mm."
-        ) from None
+        raise PointsError(f"points of type {type(points).__name__}; give an array (N, 3) of x, y, z in mm.") from None
     given = given.reshape(-1, 3) if given.size == 0 else np.atleast_2d(given)
     if given.ndim != 2 or given.shape[1] != 3:
-        raise PointsError(f"the points have the shape {given.shape}; give an array (N, 3) of x, y, z in mm.")
+        raise PointsError(f"points of shape {given.shape}; give an array (N, 3) of x, y, z in mm.")
     return transform_points(_TO_RAS[frame], given)
 
 
@@ -165,9 +160,7 @@ def _control_points(markup: dict[str, Any], path: Path) -> list[_Row]:
         if point.get("positionStatus", "defined") == "defined":
             position = _position(point.get("position"))
             if position is None:
-                raise PointsError(
-                    f"{path}: the position of control point {number} is not three numbers; save the points again."
-                )
+                raise PointsError(f"{path}: control point {number} has no valid position; save the points again.")
             label = str(point.get("label") or number)
             rows.append((label, transform_points(to_ras, position)[0], str(point.get("description") or "")))
     return rows
@@ -191,24 +184,16 @@ def _read_csv(path: Path) -> list[_Row]:
         system = "LPS" if {"l", "p"} <= set(names) else "RAS"
         missing = [column for column in ("label", *system.lower()) if column not in names]
         if missing and ";" in "".join(names):
-            raise PointsError(
-                f"{path}: its columns are separated by ';'; save the table with commas between columns and decimal "
-                "points."
-            )
+            raise PointsError(f"{path}: columns are separated by ';'; save it with commas and decimal points.")
         if missing:
-            raise PointsError(
-                f"{path}: has no column {', '.join(missing)}; the first line must be label,r,a,s (RAS mm)."
-            )
+            raise PointsError(f"{path}: has no column {', '.join(missing)}; the first line must be label,r,a,s.")
         for row in reader:
             if (row.get("defined") or "1").strip() == "0":
                 continue
             position = _position([row[column] for column in system.lower()])
             if position is None:
                 numbers = ", ".join(system.lower())
-                raise PointsError(
-                    f"{path}: line {reader.line_num} needs a number in each of the columns {numbers}; correct this "
-                    "line."
-                )
+                raise PointsError(f"{path}: line {reader.line_num} needs numbers in {numbers}; correct this line.")
             label = (row["label"] or "").strip() or str(len(rows) + 1)
             description = (row.get("description") or "").strip()
             rows.append((label, transform_points(_TO_RAS[system], position)[0], description))

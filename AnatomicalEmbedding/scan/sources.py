@@ -157,9 +157,7 @@ def read_scan(scan: str) -> Volume:
         for source in list_sources([Path(path)], lambda line: None):
             if source.label == scan:
                 return source.read()
-    raise AnatomicalEmbeddingError(
-        f"{scan}: does not exist any more; check whether it was moved, or add it to the cohort again."
-    )
+    raise AnatomicalEmbeddingError(f"{scan}: does not exist any more; check whether it was moved.")
 
 
 def _exists(name: str) -> bool:

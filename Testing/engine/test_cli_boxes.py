@@ -133,7 +133,7 @@ def test_crops_never_overwrite_scans(anatemb, place, library, model, tmp_path):
     words = ("crop", tmp_path / "a.nii.gz", tmp_path / "a_liver.nii.gz", "--structures", "liver", "--separate")
     outcome = anatemb(*words, "--library", library, "--recall", 0.3, "-o", tmp_path, *model)
     assert outcome.code == 2
-    assert "a_liver.nii.gz: would be overwritten by the results" in outcome.err
+    assert "a_liver.nii.gz: would be overwritten by results" in outcome.err
     assert (tmp_path / "a_liver.nii.gz").read_bytes() == before
 
 

@@ -24,16 +24,16 @@ class TestInputsStay:
     def test_by_register(self, anatemb, place, tmp_path):
         moving = given(place.target, tmp_path / "moving_on_fixed.nii.gz")
         words = ("register", place.template, moving, "-o", tmp_path, *place.model)
-        assert_refused(anatemb(*words), moving, "would be overwritten by the results")
+        assert_refused(anatemb(*words), moving, "would be overwritten by results")
         points = given(place.points, tmp_path / "points_in_moving.mrk.json")
         words = ("register", place.template, place.target, "--points", points, "-o", tmp_path / ".." / tmp_path.name)
-        assert_refused(anatemb(*words), points, "would be overwritten by the results")
+        assert_refused(anatemb(*words), points, "would be overwritten by results")
         assert moving.read_bytes() == place.target.read_bytes()
 
     @pytest.mark.parametrize("name", ["template.nii.gz", "template.mrk.json"])
     def test_by_the_demo(self, anatemb, tmp_path, name):
         (tmp_path / name).write_text("mine")
-        assert_refused(anatemb("demo", "-o", tmp_path), tmp_path / name, "was not written by a demo")
+        assert_refused(anatemb("demo", "-o", tmp_path), tmp_path / name, "would be overwritten by results")
         assert (tmp_path / name).read_text() == "mine"
 
 

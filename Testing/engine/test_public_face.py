@@ -153,7 +153,7 @@ def test_points_of_either_frame_are_written_and_read(tmp_path, points, suffix):
     assert found.labels == ("a", "b", "c", "d")
     np.testing.assert_allclose(found.points_ras, points, atol=1e-3)
     np.testing.assert_allclose(found.points_lps, points @ LPS[:3, :3], atol=1e-3)
-    with pytest.raises(errors.PointsError, match=r"the points have the (type|shape)"):
+    with pytest.raises(errors.PointsError, match=r"points of (type|shape)"):
         write_points(path, "1,2,3")
 
 
