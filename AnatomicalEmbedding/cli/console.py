@@ -75,7 +75,7 @@ def add_computing(parser: argparse._ActionsContainer) -> None:
 
 
 def read_scan(path: str | Path, series: Sequence[str]) -> Volume:
-    """Read a scan, and print the reader's notes on stderr. From a DICOM folder, read the first of `series` in it."""
+    """Read a scan, and print its notes on stderr. series: UIDs; the first that a DICOM folder contains is read."""
     from ..scan.volume import Volume
 
     return noted(Volume.read(path, chosen_series(path, series)), str(path))
@@ -95,7 +95,7 @@ def held_series(path: str | Path) -> set[str]:
 
 
 def noted(volume: Volume, path: str) -> Volume:
-    """Print the notes of a scan's reader on stderr. Returns the scan."""
+    """Print the notes of a scan (changes made during reading) on stderr. Returns the scan."""
     for note in volume.notes:
         warn(f"{path}: {note}.")
     return volume
@@ -206,7 +206,7 @@ def names_in(text: str | None) -> list[str]:
 def number(convert: Callable[[str], _N], fits: Callable[[_N], bool], kind: str) -> Callable[[str], _N]:
     """Return an argparse type that converts a text to a number.
 
-    If the text cannot be converted, or `fits(number)` is False, the error message is "not {kind}".
+    If the text cannot be converted, or `fits(number)` is False, the error message is "TEXT is not {kind}".
     """
 
     def read(text: str) -> _N:

@@ -105,7 +105,7 @@ def _paste(options: argparse.Namespace) -> None:
 
 
 def _scan_of(result: str, names: Iterable[str]) -> str | None:
-    """Return the name of the scan to which the file name `result` belongs: the longest of `names` that starts it."""
+    """Return the name of the scan to which the file name `result` belongs: the longest of `names` at its start."""
     return max((n for n in names if f"{_file_name(result)}_".startswith(f"{_file_name(n)}_")), key=len, default=None)
 
 

@@ -78,9 +78,9 @@ def run_find(options: argparse.Namespace) -> None:
 
 
 def _mentions(options: argparse.Namespace) -> tuple[list[tuple[str, Mention]], list[str]]:
-    """Return (words, place that the words mention) for each place, and the parts of the words without a known place.
+    """Return the places that the words name, each as (words, place), and the parts of the words without a known place.
 
-    For a report, parts without a known place are not returned. Raises AnatomicalEmbeddingError if there is no place.
+    For a report, the second list is empty. Raises AnatomicalEmbeddingError if there is no place.
     """
     from ..words import not_understood, parse_query, parse_report
     from ..words.report_text import read_report

@@ -17,7 +17,7 @@ _HASH = re.compile(r"[0-9A-Za-z]{1,128}")
 
 
 def make_facts(embedding: EmbeddingMap) -> dict[str, Any]:
-    """Describe a scan by its map, as JSON values.
+    """Return facts about a scan as JSON values, computed from the map of the scan.
 
     held: which part of the body the scan shows, in words. low_mm, high_mm: body heights of the ends of this part.
     frame: (4, 3) matrix of the affine fit body = [ras, 1] @ frame. misfit_mm: median error of this fit. body_shape:

@@ -216,7 +216,7 @@ def _unravel(flat: torch.Tensor, facts: dict[str, Any]) -> np.ndarray:
 
 
 def _read(path: Path) -> _Part:
-    """Read one part of the index. Raises one of DAMAGED if the file is missing or not an index."""
+    """Read one part of the index. Raises an error of DAMAGED if the file is missing or is not an index."""
     with safe_open(str(path), "pt") as file:
         hashes = parse_json(file.metadata()[_KEY])
         names = ("coordinate", "cell", "first", "matrices")

@@ -31,10 +31,10 @@ from .store import Store
 
 _REFINED = 50  # default number of refined answers: matched with descriptors, or found by words in the scan
 _FAR_MM = 60.0  # in the body frame: if the nearest cell of a scan is farther, the place is absent
-_NEAR_MM = 30.0  # this limit for answers that are not refined
-_NEAR_WORDS_MM = 25.0  # this limit for answers by words that are not refined
-_FIT_REACH_MM = 84.0  # matching by coordinates reads cells up to this far from its first cell: two moves and a fit
-_BLOCK_REACH_MM = 132.0  # matching by descriptors reads cells up to this far: two searches, and the blocks around them
+_NEAR_MM = 30.0  # the same limit for answers that are not refined
+_NEAR_WORDS_MM = 25.0  # the same limit for answers by words that are not refined
+_FIT_REACH_MM = 84.0  # matching with coordinates reads cells up to this distance from its first cell
+_BLOCK_REACH_MM = 132.0  # matching with descriptors reads cells up to this distance from its first cell
 _BATCH_SCANS = 100  # scans matched at a time
 _ABSENT_PROBABILITY = 0.01
 _INSIDE_SHARE = 0.3  # a point lies in the place if the atlas field exceeds this share of its largest value
@@ -51,7 +51,7 @@ class Found:
     Args:
         status: "matched", "uncertain" or "absent".
         probability: for a point: that the scan shows it and the answer is within 10 mm. For words: that `point_ras` is
-            in the place. For a box: share of its points that the scan shows. None without a calibration.
+            in the place. For a box: fraction of its points that the scan shows. None without a calibration.
         expected_error_mm, point_ras: mm, and (3,) RAS mm; None if the place is absent.
         similarity: 0 to 1, for a point only.
     """
@@ -94,8 +94,8 @@ class Search:
     def point(self, query: Query, refined: int = _REFINED, step: Step = lambda share: None) -> list[Found]:
         """Search every scan for the point of a query. Scans with the highest probability come first.
 
-        refined: how many answers to match with descriptors. All others are matched by coordinates and have no
-        probability. step: called with the share done, 0 to 1. Raises MapError if other weights made the query.
+        refined: how many answers to match with descriptors. All others are matched with coordinates and have no
+        probability. step: called with the fraction done, 0 to 1. Raises MapError if the query is of other weights.
         """
         if query.weights_hash != self.store.manifest.weights_hash:
             raise MapError("the map of the point was made with other weights than this cohort; use the same weights.")

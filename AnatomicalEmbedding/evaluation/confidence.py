@@ -21,8 +21,8 @@ _BINS = 10
 class Judged:
     """n answers with their reported confidence; all arrays are (n,).
 
-    errors_mm: true error; infinite where the point is absent. groups: kind of the point, one of GROUPS. whole: True if
-    the target was not cut for the test. probability, probability_20: chance of an error below 10 mm, below 20 mm.
+    errors_mm: true error; infinite where the point is absent. groups: group of the point, a key of GROUPS. whole: True
+    if the target was not cut for the test. probability, probability_20: chance of an error below 10 mm, below 20 mm.
     """
 
     errors_mm: np.ndarray

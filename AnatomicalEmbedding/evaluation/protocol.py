@@ -1,7 +1,7 @@
 """The landmark protocol: match all shared points of all pairs of scans, with one or more methods.
 
-Pairs of different patients: the centre and six extreme points of every structure that is whole in both scans (Goncharov
-et al., MICCAI 2024, section 3). Pairs of two scans of the same patient: the named landmarks that both scans have.
+In scans of different patients, these are the centre and six extreme points of every structure that lies completely
+inside both scans (Goncharov et al., MICCAI 2024, section 3). In scans of one patient, these are the named landmarks.
 """
 
 from __future__ import annotations

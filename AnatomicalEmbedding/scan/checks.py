@@ -160,7 +160,7 @@ def check_hounsfield(voxels: np.ndarray, where: str) -> None:
     integral = inside.dtype.kind == "i" or bool(np.all(inside == np.rint(inside)))
     if integral and low >= 0 and high <= 255 and np.unique(inside).size <= _MAX_LABELS:
         raise VolumeError(f"{where}: looks like a label map, not a CT ({seen}); give the CT that belongs to it.")
-    # Stored without rescale intercept, fat to contrast-filled vessels have 850 to 1300: nearly all that is not lung.
+    # Without the rescale intercept, all tissue but lung, from fat to vessels with contrast, has values of 850 to 1300.
     dense, shifted = np.count_nonzero(inside > 500), np.count_nonzero((inside > 850) & (inside < 1300))
     if low >= 0 and p1 < 300 and shifted > max(0.6 * dense, 0.005 * inside.size):
         raise VolumeError(

@@ -72,8 +72,8 @@ def crop_resampled(volume: Volume, box_ras: np.ndarray, spacing_mm: tuple[float,
 def paste_back(labels: sitk.Image, volume: Volume, path: str | Path = "the label map") -> sitk.Image:
     """Put the label map of a crop on the voxels of the whole scan; voxels outside the crop become 0.
 
-    Exact if the crop was not resampled; otherwise each voxel gets the nearest label. Raises VolumeError, with `path`,
-    if crop and scan do not overlap.
+    The result is exact if the crop was not resampled. Otherwise each voxel gets the nearest label. Raises VolumeError,
+    with `path`, if crop and scan do not overlap.
     """
     own, other = bounds_of(image_affine(labels), labels.GetSize()[::-1]), volume.bounds_ras
     apart = (np.minimum(own[1], other[1]) <= np.maximum(own[0], other[0])).any()

@@ -70,7 +70,7 @@ def list_sources(roots: Sequence[Path], unreadable: Callable[[str], None]) -> It
 def find_scans(
     given: Sequence[str | Path], report: Callable[[str], None], series: Sequence[str] = (), output: Path | None = None
 ) -> dict[str, Source]:
-    """Find the scans of files, and of folders with all subfolders. Returns each scan once, by a unique short name.
+    """Find the scans in files, folders and their subfolders. Returns each scan once, under a unique short name.
 
     A DICOM series that is not a CT volume is left out if other series under the same path are CT volumes. A path
     without a scan also becomes a source; reading this source raises the error that explains it.
@@ -135,7 +135,7 @@ def _parts(scan: str) -> tuple[list[str], str, list[str]]:
 
 
 def _telling(rows: list[list[str]], known: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Choose columns of `rows`, from left to right, until they tell apart all rows that differ.
+    """Choose columns of `rows`, from left to right, until all rows that differ also differ in the chosen columns.
 
     known: columns chosen before. A column is chosen only if it separates rows that earlier columns do not separate.
     """

@@ -195,7 +195,7 @@ class Volume:
 
     @cached_property
     def bounds_ras(self) -> np.ndarray:
-        """(2,3) lowest and highest RAS mm of the scan, including the outer half voxels."""
+        """(2,3) lowest and highest corner of the scan, RAS mm, including the outer half voxels."""
         return bounds_of(self.ijk_to_ras, self.shape)
 
     def contains(self, points_ras: np.ndarray) -> np.ndarray:
