@@ -30,11 +30,12 @@ _N = TypeVar("_N", int, float)
 _LINE_SECONDS = 2.0  # least time between two lines of progress
 SCANS_HELP = "CT files, DICOM folders, or folders that contain scans, also in their subfolders"
 SERIES_HELP = "UID of the series to read from a DICOM folder with several CTs; repeat it for several folders"
+EFFORT_HELP = "more effort: slightly more exact answers, but slower (default: standard)"
 WEIGHTS_HELP = "name or file of the weights (default: auto, the best shipped weights)"
 _SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "output": (("-o", "--output"), {"type": Path, "required": True, "metavar": "DIR", "help": "folder for results"}),
-    "report": (("--no-report",), {"action": "store_true", "help": "write no pages with pictures"}),
-    "effort": (("--effort",), {"choices": EFFORTS, "default": "standard", "help": "default: standard"}),
+    "report": (("--no-report",), {"action": "store_true", "help": "do not write pages with pictures"}),
+    "effort": (("--effort",), {"choices": EFFORTS, "default": "standard", "help": EFFORT_HELP}),
     "series": (("--series",), {"action": "append", "default": [], "metavar": "UID", "help": SERIES_HELP}),
     "json": (("--json",), {"action": "store_true", "help": "print the result as JSON, for other programs"}),
 }  # fmt: skip

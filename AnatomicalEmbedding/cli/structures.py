@@ -21,7 +21,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "the weights given with --model only.",
     )
     add = parser.add_argument
-    add("data", type=Path, nargs="*", metavar="DATA")
+    add("data", type=Path, nargs="*", metavar="DATA", help="folders of labelled scans")
     add("-o", "--output", type=Path, metavar="FILE", help="library or atlas to write")
     add("--library", type=Path, metavar="FILE", help="library to list (default: the shipped one)")
     add("--phantoms", type=at_least(0), metavar="N", help="synthetic patients to add (default: 8, for an atlas 18)")

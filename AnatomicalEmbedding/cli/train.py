@@ -40,15 +40,21 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("data", type=Path, nargs="+", metavar="DATA", help="folders with CTs, also in subfolders; or a prepared set")
     add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder of the run, or of the prepared set")
-    add("--levels", type=Path, metavar="FILE", help="levels read in the scans (default: DATA/../train_levels.json)")
-    add("--place-with", default="auto", metavar="NAME|FILE", help="weights that place the scans without such levels")
+    add("--levels", type=Path, metavar="FILE", help="body levels that you read (default: DATA/../train_levels.json)")
+    add("--place-with", default="auto", metavar="NAME|FILE", help="weights that place scans without such levels")
     add("--align-with", metavar="NAME|FILE", help="weights whose maps, smoothed, become the body coordinates")
     add("--jobs", type=at_least(1), default=min(os.cpu_count() or 1, 8), metavar="N", help="scans prepared at a time")
     add("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="change an entry of the recipe")
     add("--steps", type=at_least(1), default=3000, metavar="N", help="optimiser steps (default: 3000)")
     add("--minutes", type=not_negative, metavar="N", help="time limit; the run then ends with the weights so far")
     add("--validate", type=Path, metavar="DIR", help="labelled scans of other patients, to choose the best weights")
-    add("--validate-every", type=at_least(0), default=500, metavar="N", help="steps; 0: never (default: 500)")
+    add(
+        "--validate-every",
+        type=at_least(0),
+        default=500,
+        metavar="N",
+        help="steps per validation; 0: none (default: 500)",
+    )
     add("--phantoms", type=at_least(0), default=12, metavar="N", help="synthetic patients to add (default: 12)")
     add("--label-maps", type=Path, metavar="DIR", help="label maps without images; synthetic images are made from them")
     add("--label-images", type=at_least(1), default=1, metavar="N", help="images of each label map (default: 1)")
