@@ -6,6 +6,7 @@ All options of `anatemb evaluate landmarks` and `anatemb evaluate boxes` can be 
 import argparse
 import sys
 from collections.abc import Sequence
+from copy import copy
 from pathlib import Path
 
 from comparison.peers import BODY_CENTRE, ELASTIX_AFFINE, PEERS, REGISTRATION_PEERS, make_peers, peer_boxes
@@ -44,8 +45,11 @@ def _run(own: argparse.Namespace, options: argparse.Namespace) -> None:
     elif own.kind == "landmarks":
         peers, notes = make_peers((BODY_CENTRE, ELASTIX_AFFINE) if fast else PEERS)
         if own.each_effort:
-            maps = EmbeddingMatcher(open_model(options), options.effort)
-            peers |= {f"ours, {effort}": maps.with_effort(effort) for effort in EFFORTS if effort != options.effort}
+            matcher = EmbeddingMatcher(open_model(options))
+            for effort in EFFORTS:
+                if effort != options.effort:
+                    peers[f"ours, {effort}"] = copy(matcher)  # shares the maps
+                    peers[f"ours, {effort}"].effort = effort
         run_landmarks(options, peers, notes)
     else:
         peers, notes = make_peers((ELASTIX_AFFINE,) if fast else REGISTRATION_PEERS)
