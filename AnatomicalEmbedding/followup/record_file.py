@@ -9,18 +9,22 @@
 import json
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass, replace
 from datetime import date
+from functools import cache
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from ..errors import AnatomicalEmbeddingError
 from ..files import parse_json, write_text
-from .lesions import MERGED, NO_SIZE, STATES, WITH_PLACE, Axis, Finding, Guess, Lesion, Measurement, Point, Study
+from .lesions import MERGED, NO_SIZE, STATES, WITH_PLACE, Finding, Lesion, Study
 from .record import FollowUp
 
 SUFFIX = ".followup.json"
 FORMAT = "anatomical-embedding follow-up"
 VERSION = 1
+_fields_of = cache(get_type_hints)
 
 
 def write_record(path: str | Path, record: FollowUp) -> None:
@@ -100,80 +104,54 @@ def _list(document: Mapping[str, Any], key: str) -> list:
 
 
 def _study(value: Mapping[str, Any]) -> Study:
-    day = None if value.get("date") is None else date.fromisoformat(value["date"])
-    name, study_uid, series_uid = (_text(value, key) for key in ("name", "study_uid", "series_uid"))
-    return Study(_text(value, "key", required=True), name, day, study_uid, series_uid)
+    _require_text(value, "key")
+    return _convert(Study, value)
 
 
 def _lesion(value: Mapping[str, Any]) -> Lesion:
+    _require_text(value, "id", "tracking_uid")
     findings = {}
     for key, found in value["findings"].items():
         findings[key] = _understood(f"lesion {value['id']} in study {key!r}", _finding, found)
-    lesion_id, uid = (_text(value, key, required=True) for key in ("id", "tracking_uid"))
-    name, site, split_from = (_text(value, key) for key in ("name", "site", "split_from"))
-    target, nodal = _flag(value, "target", True), _flag(value, "nodal", False)
-    return Lesion(lesion_id, findings, name, site, target, nodal, split_from, uid)
+    return replace(_convert(Lesion, {**value, "findings": None}), findings=findings)
 
 
 def _finding(value: Mapping[str, Any]) -> Finding:
-    state, into = value["state"], _text(value, "into")
-    if state not in STATES:
-        raise ValueError(f"its state is {state!r}")
-    place = None if value.get("point_ras") is None else _point(value["point_ras"])
-    if (place is not None) != (state in WITH_PLACE):
-        raise ValueError(f"it is {state!r} {'without a' if place is None else 'and has a'} place")
-    if bool(into) != (state == MERGED):
-        raise ValueError(f"it is {state!r} and has gone into {into or 'nothing'}")
-    guess, size = value.get("guess"), value.get("size")
-    return Finding(
-        state, place, None if guess is None else _guess(guess), NO_SIZE if size is None else _size(size), into
-    )
+    found = _convert(Finding, value)
+    if found.state not in STATES:
+        raise ValueError(f"its state is {found.state!r}")
+    if (found.point_ras is not None) != (found.state in WITH_PLACE):
+        raise ValueError(f"it is {found.state!r} {'without a' if found.point_ras is None else 'and has a'} place")
+    if bool(found.into) != (found.state == MERGED):
+        raise ValueError(f"it is {found.state!r} and has gone into {found.into or 'nothing'}")
+    return found
 
 
-def _guess(value: Mapping[str, Any]) -> Guess:
-    error, probability = _number(value.get("expected_error_mm")), _number(value.get("probability"))
-    return Guess(_text(value, "status"), _text(value, "source"), error, probability)
+def _require_text(value: Mapping[str, Any], *names: str) -> None:
+    for name in names:
+        if not value.get(name):
+            raise ValueError(f"{name} is missing")
 
 
-def _size(value: Mapping[str, Any]) -> Measurement:
-    long_axis, short_axis = (_axis(value.get(key)) for key in ("long_axis", "short_axis"))
-    return Measurement(long_axis, short_axis, _number(value.get("volume_ml")), _flag(value, "confirmed", False))
-
-
-def _axis(value: Any) -> Axis | None:
-    if value is None:
-        return None
-    one, other = value
-    return _point(one), _point(other)
-
-
-def _point(value: Any) -> Point:
-    x, y, z = (_number(number) for number in value)
-    if x is None or y is None or z is None:
-        raise ValueError("a position lacks a number")
-    return x, y, z
-
-
-def _number(value: Any) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"{value!r} is no number")
-    return float(value)
-
-
-def _text(value: Mapping[str, Any], key: str, required: bool = False) -> str:
-    text = value[key] if required else value.get(key, "")
-    if not isinstance(text, str) or (required and not text):
-        raise ValueError(f"{key} is {text!r}")
-    return text
-
-
-def _flag(value: Mapping[str, Any], key: str, usual: bool) -> bool:
-    flag = value.get(key, usual)
-    if not isinstance(flag, bool):
-        raise ValueError(f"{key} is {flag!r}")
-    return flag
+def _convert(kind: Any, value: Any, name: str = "") -> Any:
+    """Convert a JSON value to a type of `lesions`. A field of a class that is null or missing gets its default."""
+    parts = get_args(kind)
+    if NoneType in parts:
+        return None if value is None else _convert(parts[0], value, name)
+    if get_origin(kind) is tuple:
+        return tuple(_convert(part, each, name) for part, each in zip(parts, value, strict=True))
+    if is_dataclass(kind):
+        given = {key: each for key, each in _fields_of(kind).items() if value.get(key) is not None}
+        return kind(**{key: _convert(each, value[key], key) for key, each in given.items()})
+    if kind is date:
+        return date.fromisoformat(value)
+    if kind is float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise ValueError(f"{value!r} is no number")
+        return float(value)
+    if not isinstance(value, kind):
+        raise ValueError(f"{name} is {value!r}")
+    return value
 
 
 def _finding_to_json(found: Finding) -> dict[str, Any]:
