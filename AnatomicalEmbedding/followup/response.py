@@ -63,8 +63,8 @@ def responses(record: FollowUp) -> list[Response]:
             found.append(_judged(timeline, number, found[timeline.baseline :]))
     answers = []
     for study in record.studies:
-        number = timeline.visits.number_of(study.key)
-        notes, scans = found[number].notes, timeline.visits.scans[number]
+        number = timeline.number_of(study.key)
+        notes, scans = found[number].notes, timeline.scans[number]
         if len(scans) > 1:
             notes += (f"{' and '.join(scan.name for scan in scans)}: one visit, by date or by study in DICOM.",)
         answers.append(replace(found[number], study=study.key, notes=notes))

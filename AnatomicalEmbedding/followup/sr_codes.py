@@ -8,7 +8,6 @@ from ..anatomy.names import SIDES, spelling_key
 from .lesions import CONFIRMED, LONG, MARKED, MERGED, MOVED, NOT_VISIBLE, OUTSIDE, PROPOSED, SHORT
 
 SCHEME = "99ANATEMB"  # names of local schemes begin with 99: DICOM PS3.16 section 8.2
-UNCONFIRMED = " (UNCONFIRMED)"  # suffix of the identifier of an unreviewed lesion
 LESION: Code = ("52988006", "SCT", "Lesion")
 AXES: dict[str, Code] = {LONG: ("103339001", "SCT", "Long axis"), SHORT: ("103340004", "SCT", "Short axis")}
 VOLUME: Code = ("118565006", "SCT", "Volume")

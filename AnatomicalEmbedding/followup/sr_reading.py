@@ -75,9 +75,29 @@ def read_srs(paths: Iterable[str | Path]) -> FollowUp:
         raise AnatomicalEmbeddingError(f"{names}: are reports of different patients; give the reports of one.")
     records = [record for _, record in sorted(reports, key=lambda report: report[0])]
     together = reduce(lambda later, earlier: add_record(later, earlier).record, reversed(records), FollowUp())
-    order = list(dict.fromkeys(lesion.tracking_uid for record in records for lesion in record.lesions))
-    lesions = sorted(together.lesions, key=lambda lesion: order.index(lesion.tracking_uid))
-    return _with_ids(replace(together, lesions=tuple(lesions)))
+    first = dict.fromkeys(lesion.id for record in records for lesion in record.lesions)
+    return _with_short_ids(replace(together, lesions=tuple(together.lesion(uid) for uid in first)))
+
+
+def _with_short_ids(record: FollowUp) -> FollowUp:
+    """Give lesions short ids, from identifiers such as "L1 dome". A merger into an unknown lesion is dropped."""
+    parts = [_ID_AND_NAME.fullmatch(lesion.name).groups(default="") for lesion in record.lesions]
+    ids: dict[str, str] = {}
+    for number, (lesion, (short, _)) in enumerate(zip(record.lesions, parts, strict=True), start=1):
+        if not short or short in ids.values():
+            used = {*ids.values(), *(each for each, _ in parts)}
+            short = next(name for n in count(number) if (name := f"R{n}") not in used)
+        ids[lesion.id] = short
+    lesions = []
+    for lesion, (_, name) in zip(record.lesions, parts, strict=True):
+        findings = {
+            key: replace(found, into=ids.get(found.into, ""))
+            for key, found in lesion.findings.items()
+            if found.state != MERGED or found.into in ids
+        }
+        split_from = ids.get(lesion.split_from, "")
+        lesions.append(replace(lesion, id=ids[lesion.id], name=name, split_from=split_from, findings=findings))
+    return replace(record, lesions=tuple(lesions))
 
 
 def _open(path: Path) -> Dataset:
@@ -108,19 +128,20 @@ class _WholeFile(io.BytesIO):
 
 
 def _read(document: Dataset, path: Path) -> FollowUp:
-    """Return the record of one report. Its `into` and `split_from` hold Tracking UIDs, not yet lesion ids."""
+    """Return the record of one report. Tracking UIDs are the ids of its lesions, and identifiers are their names."""
+    lesions: dict[str, Lesion] = {}
     try:
         study = _study(document)
-        lesions = [_lesion(group, study.key) for group in _groups(document)]
-        found = FollowUp((study,), tuple(_numbered(lesion for lesion in lesions if lesion is not None)))
+        for lesion in filter(None, (_lesion(group, study.key) for group in _groups(document))):
+            lesions.setdefault(lesion.id, lesion)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise AnatomicalEmbeddingError(f"{path}: is a damaged structured report ({error}); export it again.") from error
-    if not found.lesions:
+    if not lesions:
         raise AnatomicalEmbeddingError(
             f"{path}: holds no lesion with a tracking identifier and a place in the patient;"
             " give a report of lesions (TID 1500 with 3-D coordinates)."
         )
-    return found
+    return FollowUp((study,), tuple(lesions.values()))
 
 
 def _study(document: Dataset) -> Study:
@@ -159,25 +180,8 @@ def _lesion(group: Dataset, study_key: str) -> Lesion | None:
     )
     target, nodal = _ROLES.get(_answer(items, codes.ROLE), (True, False))
     identifier = next((str(item.TextValue) for item in _named(items, _IDENTIFIER)), "")
-    lesion_id, name = _ID_AND_NAME.fullmatch(identifier.removesuffix(codes.UNCONFIRMED).strip()).groups(default="")
-    return Lesion(
-        lesion_id, {study_key: finding}, name, _site(items), target, nodal, _uid(items, codes.SPLIT_FROM), uid
-    )
-
-
-def _numbered(lesions: Iterable[Lesion]) -> Iterator[Lesion]:
-    """Yield the lesions with unique ids. If two groups have the same Tracking UID, the first group counts."""
-    once: dict[str, Lesion] = {}
-    for lesion in lesions:
-        once.setdefault(lesion.tracking_uid, lesion)
-    used = {lesion.id for lesion in once.values()}
-    taken: set[str] = set()
-    for number, lesion in enumerate(once.values(), start=1):
-        free = lesion.id
-        if not free or free in taken:
-            free = next(name for n in count(number) if (name := f"R{n}") not in used | taken)
-        taken.add(free)
-        yield replace(lesion, id=free)
+    split_from = _uid(items, codes.SPLIT_FROM)
+    return Lesion(uid, {study_key: finding}, identifier.strip(), _site(items), target, nodal, split_from, uid)
 
 
 def _size(items: list[Dataset]) -> Measurement:
@@ -262,17 +266,3 @@ def _answer(items: list[Dataset], name: codes.Code) -> str:
 
 def _uid(items: list[Dataset], name: codes.Code) -> str:
     return next((str(item.UID) for item in _named(items, name)), "")
-
-
-def _with_ids(record: FollowUp) -> FollowUp:
-    """Replace Tracking UIDs in `into` and `split_from` by lesion ids. Mergers into unknown lesions are dropped."""
-    ids = {lesion.tracking_uid: lesion.id for lesion in record.lesions}
-    lesions = []
-    for lesion in record.lesions:
-        findings = {
-            key: replace(found, into=ids.get(found.into, ""))
-            for key, found in lesion.findings.items()
-            if found.state != MERGED or found.into in ids
-        }
-        lesions.append(replace(lesion, findings=findings, split_from=ids.get(lesion.split_from, "")))
-    return replace(record, lesions=tuple(lesions))

@@ -23,13 +23,13 @@ def status_of(record: FollowUp, lesion_id: str, study: str) -> str:
     if not found.visible and found.state != NOT_VISIBLE:
         return found.state
     timeline = timeline_of(record)
-    here = timeline.visits.number_of(study)
-    findings = [timeline.visits.finding(lesion_id, number) for number in range(here + 1)]
-    seen = [number for number, each in enumerate(findings) if each is not None and each.visible]
+    here = timeline.number_of(study)
+    before = timeline.record.lesion(lesion_id).findings
+    visits = [before.get(visit.key) for visit in timeline.record.studies[: here + 1]]
+    seen = [number for number, each in enumerate(visits) if each is not None and each.visible]
     if found.state == NOT_VISIBLE:
         return DISAPPEARED if seen and here not in seen else NOT_VISIBLE
     news = timeline.news(here)
-    before = timeline.record.lesion(lesion_id).findings
     if here == timeline.start and any(before.get(each.key, found).state == NOT_VISIBLE for each in timeline.clean):
         return NEW
     if here == (timeline.start if timeline.baseline is None else timeline.baseline) and lesion_id not in news.ids:

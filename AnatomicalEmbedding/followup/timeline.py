@@ -17,24 +17,6 @@ from .sizes import diameter_mm, is_normal, measured, why_unknown
 
 
 @dataclass(frozen=True)
-class Visits:
-    """The visits of a follow-up. record: has one study for each visit, in order; each lesion has its most
-    informative finding of the visit. scans: the original studies of each visit.
-    """
-
-    record: FollowUp
-    scans: tuple[tuple[Study, ...], ...]
-
-    def number_of(self, study: str) -> int:
-        """Return the number, from 0, of the visit that a study (key) belongs to."""
-        return next(number for number, scans in enumerate(self.scans) if any(scan.key == study for scan in scans))
-
-    def finding(self, lesion_id: str, number: int) -> Finding | None:
-        """Return the finding of a lesion in visit `number`, or None."""
-        return self.record.lesion(lesion_id).findings.get(self.record.studies[number].key)
-
-
-@dataclass(frozen=True)
 class News:
     """New lesions of a visit. new: ids. unclear: (id, question that a person must answer) of possibly new lesions.
     notes: (id, remark).
@@ -52,19 +34,22 @@ class News:
 
 @dataclass(frozen=True)
 class Timeline:
-    """The start and the baseline of the response. start: number of the first visit in which a person saw a lesion;
+    """The visits of a follow-up, with the start and the baseline of the response.
+
+    record: has one study for each visit, in order; each lesion has its most informative finding of the visit. scans:
+    the original studies of each visit. start: number, from 0, of the first visit in which a person saw a lesion;
     lesions first seen later are new. baseline: number of the first visit, from the start on, in which all targets of
     the start are measured. None if a new lesion appears first, or if the targets are all gone by then.
     """
 
-    visits: Visits
-    start: int | None
+    record: FollowUp
+    scans: tuple[tuple[Study, ...], ...]
+    start: int | None = None
     baseline: int | None = None
 
-    @property
-    def record(self) -> FollowUp:
-        """The record with one study for each visit."""
-        return self.visits.record
+    def number_of(self, study: str) -> int:
+        """Return the number, from 0, of the visit that a study (key) belongs to."""
+        return next(number for number, scans in enumerate(self.scans) if any(scan.key == study for scan in scans))
 
     @property
     def first(self) -> Study:
@@ -77,7 +62,10 @@ class Timeline:
         return tuple(
             study
             for study in self.record.studies[: self.start]
-            if any(_is_gone(lesion.findings.get(study.key)) for lesion in self.record.lesions)
+            if any(
+                study.key in each.findings and each.findings[study.key].state == NOT_VISIBLE
+                for each in self.record.lesions
+            )
         )
 
     def counting(self, number: int) -> list[Lesion]:
@@ -148,31 +136,24 @@ class Timeline:
 
 
 def timeline_of(record: FollowUp) -> Timeline:
-    """Find the visits, the start and the baseline of a follow-up."""
-    visits = visits_of(record)
-    lesions = visits.record.lesions
-    for number, study in enumerate(visits.record.studies):
-        if any(_is_seen(lesion.findings.get(study.key)) for lesion in lesions):
-            timeline = Timeline(visits, number)
-            return replace(timeline, baseline=_find_baseline(timeline))
-    return Timeline(visits, None)
+    """Find the visits, the start and the baseline of a follow-up.
 
-
-def visits_of(record: FollowUp) -> Visits:
-    """Group the studies of a follow-up into visits: studies of the same date or the same DICOM study are one visit.
-
-    A lesion that is seen in any scan of a visit is present, with its largest size. The lesion is outside only if it is
-    outside all scans. It counts as gone only if no scan of the visit has an unreviewed proposal other than "absent".
+    Studies of the same date or the same DICOM study are one visit. A lesion that is seen in any scan of a visit is
+    present, with its largest size. The lesion is outside only if it is outside all scans. It counts as gone only if no
+    scan of the visit has an unreviewed proposal other than "absent".
     """
     scans = _together(record.studies)
-    if len(scans) == len(record.studies):
-        return Visits(record, scans)
     studies = [replace(first, name=", ".join(dict.fromkeys(s.name for s in (first, *rest)))) for first, *rest in scans]
     lesions = []
     for lesion in record.lesions:
         known = {g[0].key: min((lesion.findings.get(s.key) for s in g), key=partial(_rank, lesion)) for g in scans}
         lesions.append(replace(lesion, findings={key: found for key, found in known.items() if found is not None}))
-    return Visits(FollowUp(tuple(studies), tuple(lesions)), scans)
+    timeline = Timeline(FollowUp(tuple(studies), tuple(lesions)), scans)
+    for number, study in enumerate(studies):
+        if any(_is_seen(lesion.findings.get(study.key)) for lesion in lesions):
+            timeline = replace(timeline, start=number)
+            return replace(timeline, baseline=_find_baseline(timeline))
+    return timeline
 
 
 def _find_baseline(timeline: Timeline) -> int | None:
@@ -223,7 +204,3 @@ def _wholes(record: FollowUp, lesion: Lesion) -> list[Lesion]:
 
 def _is_seen(found: Finding | None) -> bool:
     return found is not None and (found.visible or found.state == MERGED)
-
-
-def _is_gone(found: Finding | None) -> bool:
-    return found is not None and found.state == NOT_VISIBLE
