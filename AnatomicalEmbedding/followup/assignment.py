@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import AnatomicalEmbeddingError, require
 from ..matching.status import ABSENT
 from .lesions import MERGED, OUTSIDE, Lesion
-from .proposing import carry_points, check_prepared, outside_patient
+from .proposing import carry_points, outside_patient
 from .record import FollowUp
 from .status import DISAPPEARED, NEW, SPLIT
 
@@ -176,12 +176,8 @@ def assign_in_record(
 
     Args:
         earlier, later: study keys.
-        maps: maps of the studies, by study key.
-
-    Raises:
-        AnatomicalEmbeddingError: a study has no map.
+        maps: maps of both studies, by study key.
     """
-    check_prepared(record, (earlier, later), maps)
     unread: dict[str, str] = {}
     found = assign_lesions(
         _listed(record, earlier, later, maps, effort, unread), _listed(record, later, earlier, maps, effort, unread)

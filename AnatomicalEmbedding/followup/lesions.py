@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
+from typing import Any
 
 Point = tuple[float, float, float]
 Axis = tuple[Point, Point]  # two ends
@@ -91,14 +92,10 @@ class Measurement:
     def moved(self, start: Point, place: Point) -> Measurement:
         """Return the same sizes, with the axes moved by the vector from `start` to `place`."""
         dx, dy, dz = (to - at for at, to in zip(start, place, strict=True))
-
-        def there(axis: Axis | None) -> Axis | None:
-            if axis is None:
-                return None
-            (a, b, c), (d, e, f) = axis
-            return (a + dx, b + dy, c + dz), (d + dx, e + dy, f + dz)
-
-        return replace(self, long_axis=there(self.long_axis), short_axis=there(self.short_axis))
+        moved: dict[str, Any] = {}
+        for kind, ((a, b, c), (d, e, f)) in self.axes.items():
+            moved[f"{kind}_axis"] = (a + dx, b + dy, c + dz), (d + dx, e + dy, f + dz)
+        return replace(self, **moved)
 
 
 NO_SIZE = Measurement()

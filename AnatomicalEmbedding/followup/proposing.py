@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import AnatomicalEmbeddingError
 from ..matching.status import UNCERTAIN
 from ..scan.geometry import transform_points
 from .lesions import PROPOSED, Finding, Guess, Measurement, Study
@@ -31,18 +30,17 @@ def find_places(
 
     Args:
         studies: keys of the studies to search.
-        maps: maps of the studies, by study key.
+        maps: maps of these and other studies, by study key.
         effort: see `matching.match.match_all`.
 
     Returns:
         The record with the proposals; and study key -> lesion id -> sentence that says why no place was proposed.
 
     Raises:
-        AnatomicalEmbeddingError: a study is not in the record or has no map.
+        AnatomicalEmbeddingError: a study is not in the record.
         MapError: the maps were made by different weights.
     """
     studies = list(dict.fromkeys(studies))
-    check_prepared(record, studies, maps)
     wanted: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))  # source -> target -> lesions
     proposals: dict[str, dict[str, Finding]] = {key: {} for key in studies}
     reasons: dict[str, dict[str, str]] = {key: {} for key in studies}
@@ -70,14 +68,6 @@ def find_places(
     for key, found in proposals.items():
         record = record.propose(key, found)
     return record, reasons
-
-
-def check_prepared(record: FollowUp, studies: Iterable[str], maps: Mapping[str, EmbeddingMap]) -> None:
-    """Raise AnatomicalEmbeddingError for a study that is not in the record or has no map."""
-    for key in studies:
-        label = record.study(key).label
-        if key not in maps:
-            raise AnatomicalEmbeddingError(f"{label}: is not prepared yet; embed this scan first.")
 
 
 def carry_points(

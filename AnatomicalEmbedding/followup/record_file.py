@@ -9,7 +9,7 @@
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import is_dataclass, replace
+from dataclasses import replace
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from ..errors import AnatomicalEmbeddingError
 from ..files import parse_json, write_text
-from .lesions import MERGED, NO_SIZE, STATES, WITH_PLACE, Finding, Lesion, Study
+from .lesions import MERGED, NO_SIZE, STATES, WITH_PLACE, Finding, Guess, Lesion, Measurement, Study
 from .record import FollowUp
 
 SUFFIX = ".followup.json"
@@ -140,7 +140,7 @@ def _convert(kind: Any, value: Any, name: str = "") -> Any:
         return None if value is None else _convert(parts[0], value, name)
     if get_origin(kind) is tuple:
         return tuple(_convert(part, each, name) for part, each in zip(parts, value, strict=True))
-    if is_dataclass(kind):
+    if kind in (Study, Lesion, Finding, Guess, Measurement):
         given = {key: each for key, each in _fields_of(kind).items() if value.get(key) is not None}
         return kind(**{key: _convert(each, value[key], key) for key, each in given.items()})
     if kind is date:

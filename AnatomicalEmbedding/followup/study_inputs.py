@@ -10,7 +10,6 @@ from ..files import free_name
 from .lesions import Study
 
 _CONTENT = re.compile(r"[0-9a-f]{40}")  # a content hash of `inference.volume_hash`
-_DATE = re.compile(r"(\d{4})([.-]?)(\d{2})\2(\d{2})")  # YYYYMMDD; in older files YYYY.MM.DD, in some YYYY-MM-DD
 
 
 def same_studies(here: Sequence[Study], others: Sequence[Study]) -> dict[str, str]:
@@ -112,10 +111,9 @@ def in_order(known: Iterable[Study], others: Iterable[Study]) -> tuple[list[Stud
 
 
 def date_of(text: str) -> date | None:
-    """Read a DICOM date. None for any other text."""
-    found = _DATE.fullmatch(text.strip())
+    """Read a DICOM date: YYYYMMDD; in older files YYYY.MM.DD, in some YYYY-MM-DD. None for any other text."""
     try:
-        return None if found is None else date(int(found[1]), int(found[3]), int(found[4]))
+        return date.fromisoformat(text.strip().replace(".", "-"))
     except ValueError:
         return None
 
