@@ -64,8 +64,6 @@ def _read_source(study: Study, files: str | Path | Iterable[str | Path]) -> list
         problem = f"hold another series than {uid}" if uid else f"hold {len(placed)} series"
         raise AnatomicalEmbeddingError(f"{study.label}: the DICOM files given {problem}; give the study's own series.")
     slices = placed[uid]
-    if study.study_uid and any(each.StudyInstanceUID != study.study_uid for each in slices):
-        raise AnatomicalEmbeddingError(f"{study.label}: the DICOM files are of another study; give its own.")
     if "FrameOfReferenceUID" not in slices[0]:
         raise AnatomicalEmbeddingError(
             f"{study.label}: its DICOM images have no frame of reference, so that places in them are undefined;"

@@ -43,27 +43,24 @@ def export(
     if not record.lesions:
         raise AnatomicalEmbeddingError("there is no lesion in this follow-up yet; mark one before exporting.")
     kinds, sources = set(kinds), sources or {}
+    files: list[tuple[str, str, Callable[[Path], object]]] = [
+        (CSV, f"{name}.csv", lambda path: write_csv(path, record)),
+        (HTML, f"{name}.html", lambda path: write_page(path, record, volumes)),
+        (RECORD, f"{name}{SUFFIX}", lambda path: write_record(path, record)),
+    ]
+    for key, file_name in sr_names(record, name).items():
+        files.append((SR, file_name, partial(write_sr, record, key, sources.get(key, ()))))
     written: list[Path] = []
     notes: list[str] = []
-
-    def attempt(file_name: str, write: Callable[[Path], object]) -> None:
-        try:
-            left_out = write(Path(folder, file_name))
-        except AnatomicalEmbeddingError as error:
-            notes.append(f"{file_name} was not written: {error}")
-        else:
-            written.append(Path(folder, file_name))
-            notes.extend(left_out if isinstance(left_out, tuple) else ())
-
-    if CSV in kinds:
-        attempt(f"{name}.csv", lambda path: write_csv(path, record))
-    if HTML in kinds:
-        attempt(f"{name}.html", lambda path: write_page(path, record, volumes))
-    if RECORD in kinds:
-        attempt(f"{name}{SUFFIX}", lambda path: write_record(path, record))
-    if SR in kinds:
-        for key, file_name in sr_names(record, name).items():
-            attempt(file_name, partial(write_sr, record, key, sources.get(key, ())))
+    for kind, file_name, write in files:
+        if kind in kinds:
+            try:
+                left_out = write(Path(folder, file_name))
+            except AnatomicalEmbeddingError as error:
+                notes.append(f"{file_name} was not written: {error}")
+            else:
+                written.append(Path(folder, file_name))
+                notes.extend(left_out if isinstance(left_out, tuple) else ())
     if not written:
         raise AnatomicalEmbeddingError(notes[0] if notes else "nothing was chosen for export; choose a kind of file.")
     return written, notes

@@ -1,7 +1,7 @@
 """Add another record of the same patient. Lesions are matched by Tracking UID, studies by `same_studies`."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -36,7 +36,7 @@ def add_record(here: FollowUp, other: FollowUp) -> Added:
     labels = {study.key: study.label for study in record.studies}
     known = {lesion.id: lesion for lesion in here.lesions}
     lesions, differing = dict(known), []
-    for lesion in (_renamed(each, keys, ids) for each in other.lesions):
+    for lesion in (renamed(each, keys, ids) for each in other.lesions):
         mine = known.get(lesion.id, Lesion(lesion.id))
         refused = [key for key, f in lesion.findings.items() if _is_refused(mine.findings.get(key), f, key, known)]
         differing += [f"{lesion.id} in {labels.get(key, key)}" for key in refused]
@@ -57,20 +57,19 @@ def _with_studies(here: FollowUp, other: FollowUp, keys: Mapping[str, str]) -> F
 def _ids(here: FollowUp, other: FollowUp) -> dict[str, str]:
     """Map each lesion id of `other` to the id that the lesion gets in the result."""
     same = {lesion.tracking_uid: lesion.id for lesion in here.lesions}
-    taken = set(same.values())
-    reserved = taken | {lesion.id for lesion in other.lesions}
+    used = {*same.values(), *(lesion.id for lesion in other.lesions)}
     ids = {}
     for lesion in other.lesions:
         new = same.get(lesion.tracking_uid, lesion.id)
-        if lesion.tracking_uid not in same and new in taken:
-            new = next(name for n in count(1) if (name := f"L{n}") not in reserved)
-        taken.add(new)
-        reserved.add(new)
+        if lesion.tracking_uid not in same and new in same.values():
+            new = next(name for n in count(1) if (name := f"L{n}") not in used)
+            used.add(new)
         ids[lesion.id] = new
     return ids
 
 
-def _renamed(lesion: Lesion, keys: Mapping[str, str], ids: Mapping[str, str]) -> Lesion:
+def renamed(lesion: Lesion, keys: Mapping[str, str], ids: Mapping[str, str]) -> Lesion:
+    """Return a lesion with other ids of lesions and other keys of studies. A key or id that is not listed stays."""
     findings = {}
     for key, found in lesion.findings.items():
         guess = found.guess and replace(found.guess, source=keys.get(found.guess.source, found.guess.source))
@@ -107,15 +106,11 @@ def _agree(one: Finding, other: Finding) -> bool:
     """Return whether two reviewed findings agree. A size that only one finding has is no difference."""
     if not (one.visible and other.visible):
         return (one.state, one.into) == (other.state, other.into)
-    return all(math.dist(a, b) <= _SAME_MM for a, b in _pairs(one, other))
-
-
-def _pairs(one: Finding, other: Finding) -> Iterator[tuple]:
-    yield one.point_ras, other.point_ras
+    pairs = [(one.point_ras, other.point_ras)]
     if one.size.confirmed and other.size.confirmed:
-        mine, theirs = one.size.axes, other.size.axes
-        for kind in mine.keys() & theirs.keys():
-            yield from zip(mine[kind], theirs[kind], strict=True)
+        for kind in one.size.axes.keys() & other.size.axes.keys():
+            pairs += zip(one.size.axes[kind], other.size.axes[kind], strict=True)
+    return all(math.dist(mine, theirs) <= _SAME_MM for mine, theirs in pairs)
 
 
 def _differs_in_kind(mine: Lesion, other: Lesion) -> bool:

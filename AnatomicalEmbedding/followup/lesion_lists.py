@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,27 +63,29 @@ def mark_lesions(record: FollowUp, study: str, lesions: Sequence[MarkedLesion]) 
         The record, and sentences on the lesions of the list that changed nothing.
     """
     label, notes = record.study(study).label, []
-    for marked, match in zip(lesions, _same_lesions(record, study, lesions), strict=True):
-        lesion_id = match or _seen_at(record, study, marked.point_ras)  # again: the list may name a lesion twice
+    claimed = {_seen_at(record, study, marked.point_ras) for marked in lesions}
+    for marked in lesions:
+        lesion_id = _seen_at(record, study, marked.point_ras) or _seen_as(record, study, marked, claimed)
         if lesion_id is not None:
             lesion = record.lesion(lesion_id)
             away = math.dist(lesion.findings[study].point_ras, marked.point_ras)
             if away >= _SAME_MM:
                 there = f"{away:.0f} mm from its place in the list"
                 notes.append(f"{lesion.label}: is marked in {label} already, {there}, and stays there.")
-                continue
+        elif (namesake := _namesake(record, study, marked.name)) is None:
+            lesion_id, away = record.free_id(), 0.0
+            record = record.mark(study, marked.point_ras).describe(lesion_id, name=marked.name)
         else:
-            namesake = _namesake(record, study, marked)
-            found = None if namesake is None else namesake.findings.get(study)
+            lesion_id, away = namesake.id, 0.0
+            found = namesake.findings.get(study)
             if found is not None and found.reviewed:
                 reason = f"{namesake.label}: was reviewed as {found.state} in {label}"
                 notes.append(f"{reason}; its place in the list was left out.")
                 continue
-            lesion_id = record.free_id() if namesake is None else namesake.id
-            record = record.mark(study, marked.point_ras, None if namesake is None else lesion_id)
-            if namesake is None:
-                record = record.describe(lesion_id, name=marked.name)
-        if marked.long_axis is not None and not record.finding(lesion_id, study).size.confirmed:
+            record = record.mark(study, marked.point_ras, lesion_id)
+        claimed.add(lesion_id)
+        size = record.finding(lesion_id, study).size
+        if away < _SAME_MM and marked.long_axis is not None and not size.confirmed:
             record = record.measure(lesion_id, study, marked.long_axis, None)
     return record, notes
 
@@ -91,24 +93,6 @@ def mark_lesions(record: FollowUp, study: str, lesions: Sequence[MarkedLesion]) 
 def is_automatic(name: str) -> bool:
     """Return whether a name looks like the names that programs assign, such as F-1."""
     return _AUTOMATIC.fullmatch(name.strip()) is not None
-
-
-def _same_lesions(record: FollowUp, study: str, lesions: Sequence[MarkedLesion]) -> list[str | None]:
-    """Return, for each listed lesion, the id of the same lesion in the study, or None: by place, else by name."""
-    same = [_seen_at(record, study, marked.point_ras) for marked in lesions]
-    for n, marked in enumerate(lesions):
-        if same[n] is not None or not marked.name:
-            continue
-        places = {}
-        for each in record.lesions:
-            found = each.findings.get(study)
-            if each.name != marked.name or each.id in same or found is None or not found.visible:
-                continue
-            is_carried = found.state != MARKED or found.guess is not None
-            if not (is_automatic(marked.name) and is_carried):
-                places[each.id] = math.dist(found.point_ras, marked.point_ras)
-        same[n] = min(places, key=places.__getitem__, default=None)
-    return same
 
 
 def _seen_at(record: FollowUp, study: str, point_ras: Point) -> str | None:
@@ -119,8 +103,21 @@ def _seen_at(record: FollowUp, study: str, point_ras: Point) -> str | None:
     return None
 
 
-def _namesake(record: FollowUp, study: str, marked: MarkedLesion) -> Lesion | None:
+def _seen_as(record: FollowUp, study: str, marked: MarkedLesion, claimed: Container[str | None]) -> str | None:
+    """Return the id of the nearest lesion of this name in the study that is not `claimed` by another listed lesion."""
+    places = {}
+    for each in record.lesions:
+        found = each.findings.get(study)
+        if not marked.name or each.name != marked.name or each.id in claimed or found is None or not found.visible:
+            continue
+        is_carried = found.state != MARKED or found.guess is not None
+        if not (is_automatic(marked.name) and is_carried):
+            places[each.id] = math.dist(found.point_ras, marked.point_ras)
+    return min(places, key=places.__getitem__, default=None)
+
+
+def _namesake(record: FollowUp, study: str, name: str) -> Lesion | None:
     """Return the only lesion with this name that was not seen in this study; None for a name that programs assign."""
-    named = [lesion for lesion in record.lesions if lesion.name == marked.name]
+    named = [each for each in record.lesions if each.name == name]
     named = [each for each in named if study not in each.findings or not each.findings[study].visible]
-    return named[0] if marked.name and not is_automatic(marked.name) and len(named) == 1 else None
+    return named[0] if name and not is_automatic(name) and len(named) == 1 else None

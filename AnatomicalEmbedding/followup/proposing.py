@@ -40,11 +40,9 @@ def find_places(
         AnatomicalEmbeddingError: a study is not in the record.
         MapError: the maps were made by different weights.
     """
-    studies = list(dict.fromkeys(studies))
-    wanted: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))  # source -> target -> lesions
-    proposals: dict[str, dict[str, Finding]] = {key: {} for key in studies}
     reasons: dict[str, dict[str, str]] = {key: {} for key in studies}
-    for key in studies:
+    wanted: dict[str, list[tuple[str, str]]] = defaultdict(list)  # source -> target and lesion
+    for key in reasons:
         for lesion in record.lesions:
             known = lesion.findings.get(key)
             if known is not None and known.reviewed:
@@ -53,20 +51,18 @@ def find_places(
             if source is None:
                 reasons[key][lesion.id] = f"{lesion.id}: was not seen in another prepared study."
             else:
-                wanted[source][key].append(lesion.id)
-    for source, targets in wanted.items():
-        names = list(dict.fromkeys(name for lesions in targets.values() for name in lesions))
+                wanted[source].append((key, lesion.id))
+    for source, pairs in wanted.items():
+        targets, names = (list(dict.fromkeys(values)) for values in zip(*pairs, strict=True))
         points = np.array([record.finding(name, source).point_ras for name in names])
         matched, readable = carry_points(maps[source], points, [maps[key] for key in targets], effort)
         row = {name: n for n, name in enumerate(np.array(names)[readable])}
-        for (key, lesions), matches in zip(targets.items(), matched, strict=True):
-            for name in lesions:
-                if name in row:
-                    proposals[key][name] = _proposal(record.finding(name, source), matches, row[name], source)
-                else:
-                    reasons[key][name] = outside_patient(name, record.study(source).label)
-    for key, found in proposals.items():
-        record = record.propose(key, found)
+        for key, name in pairs:
+            if name in row:
+                seen, matches = record.finding(name, source), matched[targets.index(key)]
+                record = record.propose(key, {name: _proposal(seen, matches, row[name], source)})
+            else:
+                reasons[key][name] = outside_patient(name, record.study(source).label)
     return record, reasons
 
 

@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 
 from .lesions import NOT_VISIBLE, Lesion
 from .record import FollowUp
-from .sizes import Measured, diameter_mm, is_normal, measured, sentences
 from .sr_codes import organ_of
-from .timeline import News, Timeline, timeline_of
+from .timeline import Measured, News, Timeline, diameter_mm, is_normal, sentences, timeline_of
 
 BASELINE = "baseline"
 COMPLETE, PARTIAL, STABLE, PROGRESSIVE = "CR", "PR", "SD", "PD"
@@ -90,20 +89,16 @@ def _lacking(timeline: Timeline, number: int) -> tuple[str, ...]:
         label = timeline.first.label
         return (f"no target lesion is marked in {label}, where reading begins; mark one there, or leave {label} out.",)
     for each in (number, timeline.start):
-        if missing := _sizes(timeline, each).missing:
+        if missing := timeline.sizes(each).missing:
             return sentences(missing)
     return (_NO_TARGET,)
 
 
-def _sizes(timeline: Timeline, number: int) -> Measured:
-    return measured(timeline.record, timeline.record.studies[number], timeline.counting(number))
-
-
 def _baseline(timeline: Timeline) -> Response:
-    study, sizes = timeline.record.studies[timeline.baseline], _sizes(timeline, timeline.baseline)
+    study, sizes = timeline.record.studies[timeline.baseline], timeline.sizes(timeline.baseline)
     notes = tuple(_choice_notes(sizes, timeline.counting(timeline.baseline)))
     if timeline.baseline > timeline.start:
-        lacking = sentences(_sizes(timeline, timeline.start).missing)
+        lacking = sentences(timeline.sizes(timeline.start).missing)
         notes = (f"this is the baseline because {timeline.first.label} is not complete.", *lacking, *notes)
     if timeline.clean:
         clean = " and ".join(each.label for each in timeline.clean)
@@ -113,7 +108,7 @@ def _baseline(timeline: Timeline) -> Response:
 
 
 def _judged(timeline: Timeline, number: int, before: list[Response]) -> Response:
-    sizes, news = _sizes(timeline, number), timeline.news(number)
+    sizes, news = timeline.sizes(number), timeline.news(number)
     base_mm, total = before[0].sum_mm, sizes.total
     nadir_mm = min(each.sum_mm for each in before if each.sum_mm is not None)
     has_grown = sizes.at_least >= max(_GROWN * nadir_mm, nadir_mm + _GROWN_MM) - _ROUNDING_MM

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import AnatomicalEmbeddingError, require
 from . import sr_codes as codes
-from .importing import add_record
+from .importing import add_record, renamed
 from .lesions import (
     LONG,
     MARKED,
@@ -90,13 +90,9 @@ def _with_short_ids(record: FollowUp) -> FollowUp:
         ids[lesion.id] = short
     lesions = []
     for lesion, (_, name) in zip(record.lesions, parts, strict=True):
-        findings = {
-            key: replace(found, into=ids.get(found.into, ""))
-            for key, found in lesion.findings.items()
-            if found.state != MERGED or found.into in ids
-        }
-        split_from = ids.get(lesion.split_from, "")
-        lesions.append(replace(lesion, id=ids[lesion.id], name=name, split_from=split_from, findings=findings))
+        findings = {key: found for key, found in lesion.findings.items() if not found.into or found.into in ids}
+        split_from = lesion.split_from if lesion.split_from in ids else ""
+        lesions.append(renamed(replace(lesion, name=name, findings=findings, split_from=split_from), {}, ids))
     return replace(record, lesions=tuple(lesions))
 
 

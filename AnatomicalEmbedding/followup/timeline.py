@@ -1,19 +1,20 @@
-"""The visits of a follow-up for RECIST 1.1: the baseline, the lesions that count, and new lesions.
+"""The visits of a follow-up for RECIST 1.1: the baseline, the lesions that count and their sizes, and new lesions.
 
 Scans of one day, such as thorax and abdomen, are one visit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
 from ..matching.status import ABSENT
-from .lesions import MERGED, NOT_VISIBLE, OUTSIDE, PROPOSED, Finding, Lesion, Study
+from .lesions import LEAST_AXIS_MM, LONG, MERGED, NOT_VISIBLE, OUTSIDE, PROPOSED, SHORT, Finding, Lesion, Study
 from .record import FollowUp
-from .sizes import diameter_mm, is_normal, measured, why_unknown
+
+NORMAL_NODE_MM = 10.0  # a node with a shorter short axis is normal
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,34 @@ class News:
     def ids(self) -> tuple[str, ...]:
         """Ids of new lesions and of possibly new lesions."""
         return *self.new, *(lesion_id for lesion_id, _ in self.unclear)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Diameters in a study. lesions: each lesion once, with its diameter in mm. missing: (id, reason) if unknown."""
+
+    lesions: tuple[tuple[Lesion, float], ...]
+    missing: tuple[tuple[str, str], ...]
+
+    @property
+    def at_least(self) -> float:
+        """The sum of the known diameters, mm."""
+        return sum(size for _, size in self.lesions)
+
+    @property
+    def total(self) -> float | None:
+        """The sum of the diameters, mm; None if a diameter is unknown."""
+        return None if self.missing else self.at_least
+
+    @property
+    def is_cleared(self) -> bool:
+        """Whether every lesion is gone or, if nodal, of normal size."""
+        return not self.missing and all(is_normal(lesion, size) for lesion, size in self.lesions)
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        """Ids of the lesions, without lymph nodes, that are still present."""
+        return tuple(lesion.id for lesion, size in self.lesions if size > 0 and not lesion.nodal)
 
 
 @dataclass(frozen=True)
@@ -82,6 +111,20 @@ class Timeline:
         for _ in parts:  # repeated, because a part may have split again
             ids |= {part.id for part in parts if part.split_from in ids}
         return counting + [part for part in parts if part.id in ids]
+
+    def sizes(self, number: int) -> Measured:
+        """Measure the lesions that count in visit `number`, and for a merged lesion the lesion that it merged into."""
+        study = self.record.studies[number]
+        standing = dict.fromkeys(self.record.stands_for(lesion.id, study.key) for lesion in self.counting(number))
+        sizes, missing = [], []
+        for lesion in map(self.record.lesion, standing):
+            found = lesion.findings.get(study.key)
+            size = diameter_mm(lesion, found)
+            if size is None:
+                missing.append((lesion.id, why_unknown(lesion, found, study)))
+            else:
+                sizes.append((lesion, size))
+        return Measured(tuple(sizes), tuple(missing))
 
     def news(self, number: int) -> News:
         """Return the lesions that visit `number` shows and the start does not."""
@@ -156,11 +199,55 @@ def timeline_of(record: FollowUp) -> Timeline:
     return timeline
 
 
+def diameter_mm(lesion: Lesion, found: Finding | None) -> float | None:
+    """Return the diameter for the sum, mm: the short axis of a node, else the long axis; 0 if reviewed as not visible.
+
+    None if the diameter is not known.
+    """
+    if found is None:
+        return None
+    if found.state == NOT_VISIBLE:
+        return 0.0
+    if not found.visible or not found.size.confirmed:
+        return None
+    length = found.size.short_mm if lesion.nodal else found.size.long_mm
+    return None if length is None or length < LEAST_AXIS_MM else length
+
+
+def is_normal(lesion: Lesion, size_mm: float | None) -> bool:
+    """Return whether the size means no disease: a node below 10 mm, or any other lesion of 0 mm."""
+    if size_mm is None:
+        return False
+    return size_mm < NORMAL_NODE_MM if lesion.nodal else size_mm <= 0
+
+
+def why_unknown(lesion: Lesion, found: Finding | None, study: Study) -> str:
+    """Return a sentence: why a lesion has no diameter in a study, and the remedy."""
+    axis = "short axis" if lesion.nodal else "long axis"
+    if found is None:
+        return f"not assessed in {study.label}; find or mark it there."
+    if found.state == PROPOSED:
+        return f"only proposed in {study.label}; confirm it, or place the lesion."
+    if found.state == OUTSIDE:
+        return f"not in the scan of {study.label}."
+    if (SHORT if lesion.nodal else LONG) in found.size.axes and not found.size.confirmed:
+        return f"axes in {study.label} are carried over from another study; accept or draw them."
+    return f"not measured in {study.label}; draw the {axis}."
+
+
+def sentences(why: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Return one sentence for each reason, which names all lesions with this reason. why: (lesion id, reason)."""
+    of_reason: dict[str, dict[str, None]] = {}
+    for lesion_id, reason in why:
+        of_reason.setdefault(reason, {})[lesion_id] = None
+    return tuple(f"{', '.join(ids)}: {reason}" for reason, ids in of_reason.items())
+
+
 def _find_baseline(timeline: Timeline) -> int | None:
     for number in range(timeline.start, len(timeline.record.studies)):
         if timeline.news(number).new:
             return None
-        sizes = measured(timeline.record, timeline.record.studies[number], timeline.counting(number))
+        sizes = timeline.sizes(number)
         if not sizes.missing:
             return number if sizes.at_least > 0 else None
     return None
