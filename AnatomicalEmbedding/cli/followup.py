@@ -59,6 +59,7 @@ def run(options: argparse.Namespace) -> None:
     from ..followup.proposing import find_places
     from ..followup.record_file import SUFFIX, read_record, to_json
     from ..followup.study_inputs import in_order, recognize
+    from ..scan.volume import Volume
 
     paths = [options.prior, *options.current]
     dates = _dates(options.date, len(paths))
@@ -73,9 +74,10 @@ def run(options: argparse.Namespace) -> None:
     lesions = read_lesions(options.lesions)
     record = read_record(options.record) if options.record is not None else FollowUp()
     console.check_report(options)
-    scans = [console.read_scan(path, options.series) for path in paths]
-    described = [_study(*each, options.series) for each in zip(paths, scans, dates, strict=True)]
-    studies, notes = recognize(record.studies, [study for study, _ in described], list(map(str, paths)), dates)
+    chosen = [console.chosen_series(path, options.series) for path in paths]
+    scans = [console.noted(Volume.read(path, uid), str(path)) for path, uid in zip(paths, chosen, strict=True)]
+    given, patients = zip(*map(_describe, paths, chosen, scans, dates), strict=True)
+    studies, notes = recognize(record.studies, given, list(map(str, paths)), by_hand=bool(options.date))
     ordered, undated = in_order(record.studies, studies)
     prior, *others = (study.key for study in studies)
     volumes = dict(zip((prior, *others), scans, strict=True))
@@ -83,10 +85,10 @@ def run(options: argparse.Namespace) -> None:
     console.check_inside(volumes[prior], options.prior, names, np.array([each.point_ras for each in lesions]))
     marked, left_out = mark_lesions(record.with_studies(ordered), prior, lesions)
     console.make_folder(options.output)
-    patients = list(dict.fromkeys(patient for _, patient in described if patient))
+    patients = tuple(dict.fromkeys(filter(None, patients)))
     if len(patients) > 1:  # only a warning: anonymising may have changed Patient IDs
-        given = ", ".join(patients)
-        notes = [f"WARNING: by their Patient IDs these are scans of {len(patients)} patients ({given}).", *notes]
+        ids = ", ".join(patients)
+        notes = [f"WARNING: by their Patient IDs these are scans of {len(patients)} patients ({ids}).", *notes]
     notes += [*undated, *left_out]
     for line in notes:
         console.say(line, options.json)
@@ -120,7 +122,7 @@ def _dates(given: Sequence[str], count: int) -> list[date | None]:
         raise AnatomicalEmbeddingError(f"--date: {error}; write it as YYYY-MM-DD, such as 2024-03-01.") from error
 
 
-def _study(path: Path, volume: Volume, day: date | None, series: Sequence[str]) -> tuple[Study, str]:
+def _describe(path: Path, series: str | None, volume: Volume, day: date | None) -> tuple[Study, str]:
     """Return the study of a scan, whose key is the series UID or a hash of the voxels; and the Patient ID, or ""."""
     from ..embedding.inference import volume_hash
     from ..followup.study_inputs import date_of
@@ -128,7 +130,7 @@ def _study(path: Path, volume: Volume, day: date | None, series: Sequence[str]) 
 
     if not path.is_dir() and not is_dicom_file(path):
         return Study(volume_hash(volume), volume.name, day), ""
-    about = describe_series(path, console.chosen_series(path, series))
+    about = describe_series(path, series)
     day = day or date_of(about.date)
     name = about.description or volume.name
     return Study(about.uid or volume_hash(volume), name, day, about.study_uid, about.uid), about.patient

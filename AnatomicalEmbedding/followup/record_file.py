@@ -41,9 +41,7 @@ def read_record(path: str | Path) -> FollowUp:
         return from_json(parse_json(Path(path).read_text(encoding="utf-8-sig")))
     except FileNotFoundError as error:
         raise AnatomicalEmbeddingError(f"{path}: no such file; check the path.") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise AnatomicalEmbeddingError(f"{path}: cannot be read as text; give a {SUFFIX} file.") from error
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         raise AnatomicalEmbeddingError(f"{path}: is not JSON; give a {SUFFIX} file, or a copy of it.") from error
     except AnatomicalEmbeddingError as error:
         raise AnatomicalEmbeddingError(f"{path}: {error}") from error

@@ -33,7 +33,7 @@ def same_studies(here: Sequence[Study], others: Sequence[Study]) -> dict[str, st
 
 
 def recognize(
-    known: Sequence[Study], scans: Sequence[Study], files: Sequence[str], by_hand: Sequence[date | None] = ()
+    known: Sequence[Study], scans: Sequence[Study], files: Sequence[str], by_hand: bool = False
 ) -> tuple[list[Study], list[str]]:
     """Find the study of a record that each input scan belongs to, or make a new study.
 
@@ -43,7 +43,8 @@ def recognize(
         known: studies of the record.
         scans: one study for each scan; its key is the DICOM series or the hash of the content.
         files: paths of the scans.
-        by_hand: dates that the user gives now. They replace dates of the record, which replace dates of the scans.
+        by_hand: whether the user gave the dates of the scans. Such dates replace dates of the record, which replace
+            dates of the files.
 
     Returns:
         A study for each scan, with its key in the record; and sentences for the user.
@@ -53,18 +54,15 @@ def recognize(
     """
     from ..scan.sources import distinct_names  # late: it loads SimpleITK, which Slicer's modules must not load at start
 
-    for n, scan in enumerate(scans):
-        if scan.key in {each.key for each in scans[:n]}:
-            raise AnatomicalEmbeddingError(f"{files[n]}: is the same scan as another one; give each scan once.")
     keys = same_studies(known, scans)
     unclear = _candidates(known, scans, keys)
-    names = distinct_names(files)
     taken = {each.name.casefold() for each in known}
     by_key = {each.key: each for each in known}
-    studies: list[Study] = []
+    studies: dict[str, Study] = {}
     notes = []
-    for n, (file, scan) in enumerate(zip(files, scans, strict=True)):
-        day = by_hand[n] if by_hand else None
+    for file, name, scan in zip(files, distinct_names(files), scans, strict=True):
+        if scan.key in studies:
+            raise AnatomicalEmbeddingError(f"{file}: is the same scan as another one; give each scan once.")
         if alike := unclear.get(scan.key):
             raise AnatomicalEmbeddingError(
                 f"{file}: may be {' or '.join(map(_shown, alike))} of the record, which has only names of scans;"
@@ -72,42 +70,38 @@ def recognize(
                 " Slicer)."
             )
         if scan.key not in keys:
-            name = scan.name if scan.series_uid else free_name(names[n], taken)
-            taken.add(name.casefold())
-            studies.append(replace(scan, name=name, date=day or scan.date))
-            if name != names[n] and not scan.series_uid:
-                notes.append(f"{file}: is another scan than {names[n]} of the record; it becomes {name}.")
+            new = scan.name if scan.series_uid else free_name(name, taken)
+            taken.add(new.casefold())
+            studies[scan.key] = replace(scan, name=new)
+            if new not in (name, scan.name):
+                notes.append(f"{file}: is another scan than {name} of the record; it becomes {new}.")
             continue
         same = by_key[keys[scan.key]]
-        uids = {name: getattr(same, name) or getattr(scan, name) for name in ("study_uid", "series_uid")}
-        studies.append(replace(same, date=day or same.date or scan.date, **uids))
-        if day is None and same.date and scan.date and same.date != scan.date:
-            dates = f"{scan.date.isoformat()} in its header and {same.date.isoformat()} in the record"
+        day = scan.date if by_hand or same.date is None else same.date
+        uids = {uid: getattr(same, uid) or getattr(scan, uid) for uid in ("study_uid", "series_uid")}
+        studies[scan.key] = replace(same, date=day, **uids)
+        if scan.date not in (None, day):
+            dates = f"{scan.date.isoformat()} in its header and {day.isoformat()} in the record"
             notes.append(f"{file}: has the date {dates}, which is kept; give --date for each scan to change it.")
         if same.key != scan.key and not same.series_uid:
             notes.append(f"{file}: is taken for {_shown(same)} of the record, by its name.")
-    return studies, notes
+    return list(studies.values()), notes
 
 
 def in_order(known: Iterable[Study], others: Iterable[Study]) -> tuple[list[Study], list[str]]:
     """Sort all studies by date. A study without a date comes after the study before it in the list `known`, `others`.
 
-    Returns the studies, and a sentence on each study without a date.
+    Returns the studies, and a sentence on the studies without a date, if the order is in doubt.
     """
-    studies = {study.key: study for study in (*known, *others)}
-    ordered = sorted((each for each in studies.values() if each.date is not None), key=lambda each: each.date)
-    if not ordered:
-        note = "No scan has a date, so their order is taken as the order in time; give --date for each."
-        return list(studies.values()), [note] if len(studies) > 1 else []
-    notes: list[str] = []
-    before: Study | None = None
-    for study in studies.values():
+    studies = list({study.key: study for study in (*known, *others)}.values())
+    ordered = sorted((each for each in studies if each.date is not None), key=lambda each: each.date)
+    for number, study in enumerate(studies):
         if study.date is None:
-            ordered.insert(0 if before is None else ordered.index(before) + 1, study)
-            where = "first, as listed" if before is None else f"after {_shown(before)}, as listed"
-            notes.append(f"{study.name}: has no date, so it comes {where}; give --date for each scan to change that.")
-        before = study
-    return ordered, notes
+            ordered.insert(ordered.index(studies[number - 1]) + 1 if number else 0, study)
+    undated = ", ".join(study.name for study in studies if study.date is None)
+    if not undated or len(studies) < 2:
+        return ordered, []
+    return ordered, [f"{undated}: no date is known, so the order is as listed; give --date for each scan."]
 
 
 def date_of(text: str) -> date | None:

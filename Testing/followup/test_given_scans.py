@@ -53,7 +53,7 @@ def test_a_date_of_the_record_stays_unless_a_person_gives_another_now() -> None:
     studies, notes = given(known, ("ct.nii", by_header))
     assert tuple(studies) == known
     assert "has the date 1900-01-01 in its header and 2024-01-01 in the record, which is kept" in notes[0]
-    studies, notes = recognize(known, [content("ct", 1, year(2020))], ["ct.nii"], [year(2020)])
+    studies, notes = recognize(known, [content("ct", 1, year(2020))], ["ct.nii"], by_hand=True)
     assert ([study.date for study in studies], notes) == ([year(2020)], [])
 
 
@@ -82,10 +82,10 @@ def test_the_order_is_by_date_and_a_study_without_one_stays_behind_its_predecess
     new = Study("n", "n", year(2025))
     for known, others, keys, note in (
         ((), (prior, current), "cp", ""),
-        ((), (prior, undated, current), "cpu", "u: has no date, so it comes after p (2024-01-01), as listed"),
-        ((), (undated, prior, current), "ucp", "u: has no date, so it comes first"),
-        ((current, undated, prior), (undated, new), "cupn", "u: has no date, so it comes after c"),
-        ((), (undated, Study("v", "v")), "uv", "No scan has a date"),
+        ((), (prior, undated, current), "cpu", "u: no date is known, so the order is as listed"),
+        ((), (undated, prior, current), "ucp", "u: no date is known"),
+        ((current, undated, prior), (undated, new), "cupn", "u: no date is known"),
+        ((), (undated, Study("v", "v")), "uv", "u, v: no date is known"),
     ):
         studies, notes = in_order(known, others)
         assert "".join(study.key for study in studies) == keys
