@@ -65,8 +65,7 @@ def run(options: argparse.Namespace) -> None:
     dates = _dates(options.date, len(paths))
     console.check_kept([options.lesions], [options.output / f"{_NAME}.csv"])
     kept = options.output / f"{_NAME}{SUFFIX}"
-    is_continued = options.record is not None and options.record.exists() and kept.exists()
-    if kept.exists() and not (is_continued and kept.samefile(options.record)):
+    if kept.exists() and (options.record is None or options.record.resolve() != kept.resolve()):
         raise AnatomicalEmbeddingError(
             f"{kept}: holds a follow-up and would be replaced; add --record {kept} to continue it, or choose another"
             " output folder."

@@ -10,15 +10,13 @@ import numpy as np
 
 from ..errors import AnatomicalEmbeddingError, require
 from ..matching.status import ABSENT
-from .lesions import MERGED, OUTSIDE, Lesion
+from .lesions import OUTSIDE, Lesion
 from .proposing import carry_points, outside_patient
 from .record import FollowUp
-from .status import DISAPPEARED, NEW, SPLIT
+from .status import DISAPPEARED, NEW
 
 if TYPE_CHECKING:
     from ..embedding.map import EmbeddingMap
-
-SAME = "same"
 
 _UNCALIBRATED_ERROR_MM = 6.0  # assumed matching error of weights without calibration
 _LEAST_ERROR_MM = 1.0
@@ -52,10 +50,8 @@ class Assignment:
 
     same: (id in the earlier study, id in the later study) of lesions that turn out to be the same. split: (id of the
         part, id of the whole). merged: (id, id of the lesion that it merged into), valid after `same` is applied.
-    earlier: id -> a word: SAME, SPLIT (into several), MERGED (with others), DISAPPEARED, OUTSIDE (not in the later
-        scan).
-    later: id -> a word: SAME, SPLIT (part of an earlier lesion), MERGED (from several), NEW, OUTSIDE (not in the
-        earlier scan).
+    earlier: id -> DISAPPEARED, or OUTSIDE the later scan, for earlier lesions without a relation.
+    later: id -> NEW, or OUTSIDE the earlier scan, for later lesions without a relation.
     distances: pair of ids -> (distance, mm; distance that matching errors and lesion sizes explain, mm).
 
     `assign_in_record` adds: apart: pairs that look the same, but that a person reviewed as two lesions in one study.
@@ -94,18 +90,23 @@ def assign_lesions(earlier: Listed, later: Listed) -> Assignment:
     pairs = _pairs(earlier, later)
     merging = sorted(_parts(earlier, later, pairs))
     splitting = sorted((i, j) for j, i in _parts(later, earlier, [(j, i) for i, j in pairs]))
-    links = {*pairs, *merging, *splitting}
+    links = [*pairs, *merging, *splitting]
+    gone, new = (
+        sorted(set(range(len(each.ids))) - {link[side] for link in links}) for side, each in enumerate((earlier, later))
+    )
     same = {(i, j): ids for i, j in pairs if len(set(ids := (earlier.ids[i], later.ids[j]))) == 2}
     kept = {other: one for one, other in same.values()}
     split = {(i, j): (later.ids[j], earlier.ids[i]) for i, j in splitting}
     merged = {(i, j): (earlier.ids[i], kept.get(later.ids[j], later.ids[j])) for i, j in merging}
     distance, expected = _distances(earlier, later)
     return Assignment(
-        tuple(same.values()), tuple(split.values()), tuple(merged.values()),
-        {name: _word(links, n, 0, DISAPPEARED, earlier.absent) for n, name in enumerate(earlier.ids)},
-        {name: _word(links, n, 1, NEW, later.absent) for n, name in enumerate(later.ids)},
+        tuple(same.values()),
+        tuple(split.values()),
+        tuple(merged.values()),
+        {earlier.ids[i]: OUTSIDE if earlier.absent[i] else DISAPPEARED for i in gone},
+        {later.ids[j]: OUTSIDE if later.absent[j] else NEW for j in new},
         {ids: (float(distance[at]), float(expected[at])) for at, ids in (same | split | merged).items()},
-    )  # fmt: skip
+    )
 
 
 def _pairs(earlier: Listed, later: Listed) -> list[tuple[int, int]]:
@@ -151,17 +152,6 @@ def _parts(listed: Listed, others: Listed, pairs: Sequence[tuple[int, int]]) -> 
                 found.append((min(forth, back) / whole, j))
         if found:
             yield n, min(found)[1]
-
-
-def _word(links: set[tuple[int, int]], n: int, side: int, alone: str, absent: np.ndarray) -> str:
-    mine = [link for link in links if link[side] == n]
-    if not mine:
-        return OUTSIDE if absent[n] else alone
-    several = (MERGED, SPLIT) if side else (SPLIT, MERGED)
-    if len(mine) > 1:
-        return several[0]
-    partner = mine[0][1 - side]
-    return several[1] if sum(link[1 - side] == partner for link in links) > 1 else SAME
 
 
 # -- lesions of a record ----------------------------------------------------------------------------------------------

@@ -27,9 +27,7 @@ _WHY_NO_PICTURE = {
 }
 
 
-def write_page(
-    path: str | Path, record: FollowUp, volumes: Mapping[str, Volume] | None = None, title: str = "Lesion follow-up"
-) -> Path:
+def write_page(path: str | Path, record: FollowUp, volumes: Mapping[str, Volume] | None = None) -> Path:
     """Write one HTML page. It contains all pictures; it needs no script, no other file and no network.
 
     Args:
@@ -44,7 +42,6 @@ def write_page(
     return fill_page(
         path,
         "followup/report_page.html.j2",
-        title=title,
         created=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
         studies=list(zip(record.studies, responses(record), strict=True)),
         strips=[_strip(record, cells[n : n + count], volumes or {}) for n in range(0, len(cells), max(count, 1))],

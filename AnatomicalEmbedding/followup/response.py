@@ -34,11 +34,11 @@ class Response:
     """
 
     study: str
-    sum_mm: float | None
-    nadir_mm: float | None
-    from_baseline: float | None
-    from_nadir: float | None
     category: str
+    sum_mm: float | None = None
+    nadir_mm: float | None = None
+    from_baseline: float | None = None
+    from_nadir: float | None = None
     new: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ def _not_judged(timeline: Timeline, number: int) -> Response:
         news = timeline.news(number)
         missing = (*_lacking(timeline, number), *sentences(news.unclear))
     category = PROGRESSIVE if news.new else NOT_EVALUABLE
-    return Response(study.key, None, None, None, None, category, news.new, missing, sentences(news.notes))
+    return Response(study.key, category, new=news.new, missing=missing, notes=sentences(news.notes))
 
 
 def _lacking(timeline: Timeline, number: int) -> tuple[str, ...]:
@@ -104,7 +104,7 @@ def _baseline(timeline: Timeline) -> Response:
         clean = " and ".join(each.label for each in timeline.clean)
         notes = (f"no lesion was there in {clean}, so reading begins after it.", *notes)
     missing = sentences(timeline.news(timeline.baseline).unclear)
-    return Response(study.key, sizes.total, None, None, None, BASELINE, missing=missing, notes=notes)
+    return Response(study.key, BASELINE, sizes.total, missing=missing, notes=notes)
 
 
 def _judged(timeline: Timeline, number: int, before: list[Response]) -> Response:
@@ -129,10 +129,8 @@ def _judged(timeline: Timeline, number: int, before: list[Response]) -> Response
         notes += left
     else:
         category = PARTIAL if total <= _SHRUNK * base_mm + _ROUNDING_MM else STABLE
-    return Response(
-        timeline.record.studies[number].key, total, nadir_mm, _percent(total, base_mm), _percent(total, nadir_mm),
-        category, news.new, missing, notes,
-    )  # fmt: skip
+    key, change = timeline.record.studies[number].key, (_percent(total, base_mm), _percent(total, nadir_mm))
+    return Response(key, category, total, nadir_mm, *change, news.new, missing, notes)
 
 
 def _percent(total: float | None, of: float) -> float | None:

@@ -20,21 +20,7 @@ from typing import TYPE_CHECKING
 from ..errors import AnatomicalEmbeddingError, require
 from . import sr_codes as codes
 from .importing import add_record, renamed
-from .lesions import (
-    LONG,
-    MARKED,
-    MERGED,
-    NO_SIZE,
-    SHORT,
-    VISIBLE,
-    WITH_PLACE,
-    Axis,
-    Finding,
-    Lesion,
-    Measurement,
-    Point,
-    Study,
-)
+from .lesions import MARKED, MERGED, NO_SIZE, VISIBLE, WITH_PLACE, Axis, Finding, Lesion, Measurement, Point, Study
 from .record import FollowUp
 from .study_inputs import date_of
 
@@ -182,7 +168,7 @@ def _lesion(group: Dataset, study_key: str) -> Lesion | None:
 
 def _size(items: list[Dataset]) -> Measurement:
     """Read the sizes of a group. NO_SIZE if it has no volume and no axis with coordinates in the patient."""
-    long_axis, short_axis = (_axis(items, codes.AXES[kind]) for kind in (LONG, SHORT))
+    long_axis, short_axis = (_axis(items, code) for code in codes.AXES.values())
     volume_ml = None
     for item in _named(items, codes.VOLUME):
         value = item.MeasuredValueSequence[0]

@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from AnatomicalEmbedding.followup.assignment import SAME, Assignment, Listed, assign_lesions
-from AnatomicalEmbedding.followup.lesions import MERGED, OUTSIDE
-from AnatomicalEmbedding.followup.status import DISAPPEARED, NEW, SPLIT
+from AnatomicalEmbedding.followup.assignment import Listed, assign_lesions
+from AnatomicalEmbedding.followup.lesions import OUTSIDE
+from AnatomicalEmbedding.followup.status import DISAPPEARED, NEW
 
 SHIFT = np.array([40.0, -15.0, 200.0])  # the later scan lies elsewhere in the room
 
@@ -34,15 +34,11 @@ def _listed(
     return Listed(names, points, radii, carried, np.full(len(lesions), error_mm), gone)
 
 
-def _words(found: Assignment) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    return tuple(found.earlier.values()), tuple(found.later.values())
-
-
 def test_lesions_that_stay_in_whatever_order() -> None:
     found = assign_lesions(_earlier((0, 5), (60, 8), (100, 4)), _later((101, 5), (2, 6), (57, 12)))
     assert found.same == (("e0", "l1"), ("e1", "l2"), ("e2", "l0"))
     assert found.split == found.merged == ()
-    assert _words(found) == ((SAME,) * 3, (SAME,) * 3)
+    assert found.earlier == found.later == {}
 
 
 def test_what_comes_and_goes_and_what_a_scan_does_not_show() -> None:
@@ -50,21 +46,20 @@ def test_what_comes_and_goes_and_what_a_scan_does_not_show() -> None:
         _earlier((0, 5), (60, 8), (300, 5), absent=(2,)), _later((0, 5), (120, 5), (-200, 6), absent=(2,))
     )
     assert (found.same, found.split, found.merged) == ((("e0", "l0"),), (), ())
-    assert _words(found) == ((SAME, DISAPPEARED, OUTSIDE), (SAME, NEW, OUTSIDE))
+    assert (found.earlier, found.later) == ({"e1": DISAPPEARED, "e2": OUTSIDE}, {"l1": NEW, "l2": OUTSIDE})
 
 
 def test_a_lesion_that_splits_in_two() -> None:
     found = assign_lesions(_earlier((0, 14), (80, 6)), _later((-9, 6), (9, 7), (80, 6)))
     assert {*found.same, *((whole, part) for part, whole in found.split)} == {("e0", "l0"), ("e0", "l1"), ("e1", "l2")}
-    assert _words(found) == ((SPLIT, SAME), (SPLIT, SPLIT, SAME))
-    assert (len(found.same), found.merged) == (2, ())
+    assert (len(found.same), found.merged, found.earlier, found.later) == (2, (), {}, {})
 
 
 def test_lesions_that_become_one() -> None:
     found = assign_lesions(_earlier((-9, 6), (9, 7), (80, 6)), _later((0, 18), (80, 6)))
     ((kept, into), rest), ((gone, whole),) = found.same, found.merged
     assert ({kept, gone}, into, whole, rest) == ({"e0", "e1"}, "l0", kept, ("e2", "l1"))
-    assert _words(found) == ((MERGED, MERGED, SAME), (MERGED, SAME))
+    assert found.earlier == found.later == {}
 
 
 _lesions = st.lists(st.tuples(st.floats(-150, 150), st.floats(3, 20)), max_size=6, unique_by=lambda each: each[0])
@@ -78,7 +73,6 @@ def test_turned_about_the_answer_is_the_same(first, second, off) -> None:
     forth, back = assign_lesions(one, other), assign_lesions(other, one)
     # of equally cheap answers either may be given: the price is the same
     assert len(forth.same) == len(back.same)
-    assert len(forth.earlier) == len(back.later) == len(first)
-    for words, size, alone in ((forth.earlier, len(first), DISAPPEARED), (forth.later, len(second), NEW)):
-        assert len(words) == size
-        assert set(words.values()) <= {SAME, SPLIT, MERGED, alone}
+    related = {each for pair in (*forth.same, *forth.split, *forth.merged) for each in pair}
+    assert related | forth.earlier.keys() | forth.later.keys() == {*one.ids, *other.ids}
+    assert related.isdisjoint(forth.earlier.keys() | forth.later.keys())

@@ -143,5 +143,4 @@ def _notes(record: FollowUp, found: Assignment) -> Iterator[str]:
     }
     for words, here, there in ((found.earlier, earlier, later), (found.later, later, earlier)):
         for lesion, word in words.items():
-            if word in sentences:
-                yield sentences[word].format(lesion=lesion, here=here, there=there)
+            yield sentences[word].format(lesion=lesion, here=here, there=there)
