@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..matching.status import UNCERTAIN
 from ..scan.geometry import transform_points
-from .lesions import PROPOSED, Finding, Guess, Measurement, Study
+from .lesions import PROPOSED, Finding, Guess, Measurement
 from .record import FollowUp
 
 if TYPE_CHECKING:
@@ -93,16 +93,11 @@ def _nearest_source(
     record: FollowUp, findings: Mapping[str, Finding], key: str, maps: Mapping[str, EmbeddingMap]
 ) -> str | None:
     """Return the study nearest in time that has a map and in which a person saw the lesion; on a tie the earlier."""
-    target = record.study(key)
     seen = [s for s in record.studies if s.key in maps and s.key in findings and findings[s.key].visible]
-    dated = all(study.date is not None for study in (target, *seen))
-
-    def away(study: Study) -> float:
-        if dated:
-            return abs((study.date - target.date).days)
-        return abs(record.studies.index(study) - record.studies.index(target))
-
-    return min(seen, key=away).key if seen else None
+    compared = (record.study(key), *seen)
+    dated = all(study.date is not None for study in compared)
+    time = {s.key: s.date.toordinal() if dated else record.studies.index(s) for s in compared}
+    return min(seen, key=lambda study: abs(time[study.key] - time[key])).key if seen else None
 
 
 def _proposal(seen: Finding, matches: Matches, number: int, source: str) -> Finding:
@@ -111,8 +106,7 @@ def _proposal(seen: Finding, matches: Matches, number: int, source: str) -> Find
     if matches.status is not None:
         error, probability = float(matches.expected_error_mm[number]), float(matches.probability[number])
         guess = Guess(str(matches.status[number]), source, error, probability)
-    x, y, z = matches.points_ras[number].tolist()
-    place = (x, y, z)
+    place: Any = tuple(matches.points_ras[number].tolist())
     moved = seen.size.moved(seen.point_ras, place)
     return Finding(PROPOSED, place, guess, Measurement(moved.long_axis, moved.short_axis))
 
