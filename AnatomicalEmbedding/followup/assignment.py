@@ -1,4 +1,4 @@
-"""Assign lesions that were marked separately in two studies: the same, split, merged, new or disappeared lesions."""
+"""Compare the lesions of two studies that were marked separately: which are the same, split, merged, new or gone?"""
 
 from __future__ import annotations
 
@@ -20,20 +20,22 @@ if TYPE_CHECKING:
 
 _UNCALIBRATED_ERROR_MM = 6.0  # assumed matching error of weights without calibration
 _LEAST_ERROR_MM = 1.0
-_MIDDLE_ERROR = 0.6  # error of a marked middle, as a share of the lesion's radius
-_ALONE_PRICE = 2.0  # price of a lesion without partner; 1 is the price of the expected distance
-_ABSENT_PRICE = 1.0  # price of a pair whose place matching reports as absent
+_MIDDLE_ERROR = 0.6  # how far a mark may lie from the middle of the lesion, as a fraction of the lesion's radius
+_ALONE_PRICE = 2.0  # price of a lesion without partner; a pair at its expected distance costs 1
+_ABSENT_PRICE = 1.0  # added to the price of a pair if the match of a lesion has the status absent
 _FORBIDDEN_PRICE = 1e6
-_SIZE_PRICE = 0.25  # price of a radius that differs by a factor of e (2.7)
-_UNMEASURED_MM = 7.0  # radius of an unmeasured lesion
-_PART_REACH = 1.15  # parts of a lesion lie within the lesion's radius times this
+_SIZE_PRICE = 0.25  # added to the price of a pair if the radii differ by a factor of e (2.7)
+_UNMEASURED_MM = 7.0  # assumed radius of a lesion that was not measured
+_PART_REACH = 1.15  # the parts of a lesion lie within 1.15 times the lesion's radius
 
 
 @dataclass(frozen=True, eq=False)
 class Listed:
-    """n lesions of a study. ids: a lesion that is known in both studies has one id. points_ras: (n, 3) RAS mm.
-    radius_mm: (n,). carried_ras: (n, 3) RAS mm, matches of `points_ras` in the other study. error_mm: (n,) expected
-    errors of the matches, above 0. absent: (n,) bool, whether the status of the match is absent.
+    """The n lesions of one study.
+
+    ids: lesion ids. A lesion that is known in both studies has the same id in both. points_ras: (n, 3) RAS mm.
+    radius_mm: (n,). carried_ras: (n, 3) RAS mm, the matches of `points_ras` in the other study. error_mm: (n,) expected
+    errors of the matches, above 0. absent: (n,) bool, whether the match has the status absent.
     """
 
     ids: list[str]
@@ -48,14 +50,17 @@ class Listed:
 class Assignment:
     """Relations between the lesions of an earlier and a later study.
 
-    same: (id in the earlier study, id in the later study) of lesions that turn out to be the same. split: (id of the
-        part, id of the whole). merged: (id, id of the lesion that it merged into), valid after `same` is applied.
-    earlier: id -> DISAPPEARED, or OUTSIDE the later scan, for earlier lesions without a relation.
-    later: id -> NEW, or OUTSIDE the earlier scan, for later lesions without a relation.
-    distances: pair of ids -> (distance, mm; distance that matching errors and lesion sizes explain, mm).
+    same: pairs of ids of the same lesion: (id in the earlier study, id in the later study).
+    split: pairs (id of a part, id of the lesion that it split from).
+    merged: pairs (id of a lesion, id of the lesion that it merged into). Apply `same` before `merged`.
+    earlier: the earlier lesions without a relation: id -> DISAPPEARED, or OUTSIDE (its place is not in the later scan).
+    later: the later lesions without a relation: id -> NEW, or OUTSIDE (its place is not in the earlier scan).
+    distances: for each pair: (distance after matching, mm; the distance to expect from the matching error and the
+        lesion sizes, mm).
 
-    `assign_in_record` adds: apart: pairs that look the same, but that a person reviewed as two lesions in one study.
-    unread: id -> reason why the lesion could not be matched. earlier_study, later_study: keys.
+    The other fields are set by `assign_in_record`. apart: pairs that look like one lesion, but that a person reviewed
+    as two lesions in one study. unread: id -> the reason why the lesion could not be matched. earlier_study,
+    later_study: study keys.
     """
 
     same: tuple[tuple[str, str], ...]
@@ -70,7 +75,7 @@ class Assignment:
     later_study: str = ""
 
     def put_into(self, record: FollowUp) -> FollowUp:
-        """Return the record with all relations entered. AnatomicalEmbeddingError if the record lacks a lesion."""
+        """Return the record with all relations entered. Raises AnatomicalEmbeddingError if a lesion is not in it."""
         for one, other in self.same:
             record = record.unite(one, other)
         for part, whole in self.split:
@@ -81,11 +86,11 @@ class Assignment:
 
 
 def assign_lesions(earlier: Listed, later: Listed) -> Assignment:
-    """Pair two lists of lesions by their matches in both directions. Lesions that have one id in both lists stay pairs.
+    """Pair the lesions of two lists by their matches in both directions. Lesions with the same id always form a pair.
 
-    The price of a pair is its distance, divided by the expected distance, plus a price for the change of size. A lesion
+    The price of a pair is its distance divided by the expected distance, plus a price for the change of size. A lesion
     without partner has a price too. Linear assignment minimises the sum of all prices. Then each lesion without partner
-    is tested: it may be a part of a split lesion, or one of the lesions that merged.
+    is tested: it may be a part of a lesion that split, or one of several lesions that merged.
     """
     pairs = _pairs(earlier, later)
     merging = sorted(_parts(earlier, later, pairs))
@@ -126,11 +131,11 @@ def _pairs(earlier: Listed, later: Listed) -> list[tuple[int, int]]:
 
 
 def _distances(earlier: Listed, later: Listed) -> tuple[np.ndarray, np.ndarray]:
-    """Return (n, m) mm: distances between lesions, averaged over both directions; and (n, m) mm: expected distances."""
+    """Return two arrays (n, m), mm: distances between lesions, averaged over both directions; expected distances."""
     forth = np.linalg.norm(earlier.carried_ras[:, None] - later.points_ras[None], axis=2)
     back = np.linalg.norm(later.carried_ras[None] - earlier.points_ras[:, None], axis=2)
     one, other = earlier.error_mm[:, None], later.error_mm[None]
-    # the direction with the smaller error counts more
+    # the direction with the smaller matching error has the larger weight
     weight = other**2 / (one**2 + other**2)
     distance = weight * forth + (1 - weight) * back
     size = np.maximum(earlier.radius_mm[:, None], later.radius_mm[None])
@@ -138,7 +143,10 @@ def _distances(earlier: Listed, later: Listed) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _parts(listed: Listed, others: Listed, pairs: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield each lesion without partner that, with a paired lesion, lies in one lesion of the other study."""
+    """Find lesions without partner that lie, with a paired lesion, inside one larger lesion of the other study.
+
+    Yields pairs: number of the lesion in `listed`, number of the larger lesion in `others`.
+    """
     for n in sorted(set(range(len(listed.ids))) - {i for i, _ in pairs}):
         found = []
         for partner, j in pairs:
@@ -160,13 +168,14 @@ def _parts(listed: Listed, others: Listed, pairs: Sequence[tuple[int, int]]) -> 
 def assign_in_record(
     record: FollowUp, earlier: str, later: str, maps: Mapping[str, EmbeddingMap], effort: str = "standard"
 ) -> Assignment:
-    """Pair the lesions that were seen in only one of two studies. To change the record: `Assignment.put_into`.
+    """Pair the lesions that were seen in only one of two studies. The record changes only by `Assignment.put_into`.
 
-    Lesions known in both studies stay as they are; other lesions can become parts of them.
+    Lesions that are known in both studies stay as they are, but other lesions may turn out to be parts of them.
 
     Args:
         earlier, later: study keys.
-        maps: maps of both studies, by study key.
+        maps: the maps of both studies, by study key.
+        effort: see `matching.match.match_all`.
     """
     unread: dict[str, str] = {}
     found = assign_lesions(
@@ -194,7 +203,7 @@ def assign_in_record(
 def _listed(
     record: FollowUp, key: str, other: str, maps: Mapping[str, EmbeddingMap], effort: str, unread: dict[str, str]
 ) -> Listed:
-    """List the lesions that pass `_is_open`. Lesions outside the patient are left out and added to `unread`."""
+    """List the open lesions of study `key` (`_is_open`). Lesions outside the patient are added to `unread` instead."""
     lesions = [lesion for lesion in record.lesions if _is_open(lesion, key, other)]
     points = np.array([lesion.findings[key].point_ras for lesion in lesions]).reshape(-1, 3)
     lengths = [lesion.findings[key].size.long_mm for lesion in lesions]
@@ -210,6 +219,6 @@ def _listed(
 
 
 def _is_open(lesion: Lesion, key: str, other: str) -> bool:
-    """Return whether a lesion was seen in study `key` and not reviewed as gone in study `other`."""
+    """Return whether a person saw the lesion in study `key`, and did not review it as gone in study `other`."""
     here, there = lesion.findings.get(key), lesion.findings.get(other)
     return here is not None and here.visible and (there is None or there.visible or not there.reviewed)

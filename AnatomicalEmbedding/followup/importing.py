@@ -1,4 +1,4 @@
-"""Add another record of the same patient. Lesions are matched by Tracking UID, studies by `same_studies`."""
+"""Add a second record of the same patient to a record. Lesions with the same Tracking UID are the same lesion."""
 
 import math
 from collections.abc import Mapping
@@ -10,15 +10,15 @@ from .record import FollowUp
 from .sr_codes import organ_of
 from .study_inputs import in_order, same_studies
 
-_SAME_MM = 0.01  # structured reports keep places in single precision
+_SAME_MM = 0.01  # places in structured reports have single precision
 
 
 @dataclass(frozen=True)
 class Added:
-    """A record, with the entries of a second record added.
+    """The result of `add_record`.
 
-    differing: names of the entries in which the second record differs and which were not changed: "L1 in 2024-01-15"
-        for a finding, "kind of L1" for a description.
+    differing: entries that were not changed, although the second record has other values: "L1 in 2024-01-15" stands for
+        a finding, "kind of L1" for name, site, target or nodal.
     """
 
     record: FollowUp
@@ -26,10 +26,10 @@ class Added:
 
 
 def add_record(here: FollowUp, other: FollowUp) -> Added:
-    """Add to `here` all that only `other` has: studies, dates, lesions, findings, sizes, names and sites.
+    """Add to `here` the studies, dates, lesions, findings, sizes, names and sites that only `other` contains.
 
-    Everything that a person entered in `here` stays. A lesion or study that both records have keeps its id or key of
-    `here`. A merger into a lesion is left out if `here` says that this lesion is not visible or outside the scan.
+    Entries of a person in `here` are not changed. If both records contain a lesion or a study, it keeps the id or key
+    that it has in `here`. A finding "merged" is left out if the other lesion is not visible, or outside, in `here`.
     """
     keys, ids = same_studies(here.studies, other.studies), _ids(here, other)
     record = _with_studies(here, other, keys)
@@ -55,7 +55,7 @@ def _with_studies(here: FollowUp, other: FollowUp, keys: Mapping[str, str]) -> F
 
 
 def _ids(here: FollowUp, other: FollowUp) -> dict[str, str]:
-    """Map each lesion id of `other` to the id that the lesion gets in the result."""
+    """Return, for each lesion id of `other`, the id that the lesion gets in the result."""
     same = {lesion.tracking_uid: lesion.id for lesion in here.lesions}
     used = {*same.values(), *(lesion.id for lesion in other.lesions)}
     ids = {}
@@ -69,7 +69,7 @@ def _ids(here: FollowUp, other: FollowUp) -> dict[str, str]:
 
 
 def renamed(lesion: Lesion, keys: Mapping[str, str], ids: Mapping[str, str]) -> Lesion:
-    """Return a lesion with other ids of lesions and other keys of studies. A key or id that is not listed stays."""
+    """Return a lesion in which study keys and lesion ids are replaced by `keys` and `ids` (old -> new); others stay."""
     findings = {}
     for key, found in lesion.findings.items():
         guess = found.guess and replace(found.guess, source=keys.get(found.guess.source, found.guess.source))
@@ -79,7 +79,7 @@ def renamed(lesion: Lesion, keys: Mapping[str, str], ids: Mapping[str, str]) -> 
 
 
 def _filled(mine: Lesion, other: Lesion) -> Lesion:
-    """Return `mine`, completed by the findings, sizes and words that only `other` has."""
+    """Return `mine`, with the findings, sizes, name, site and `split_from` that only `other` has."""
     findings = dict(mine.findings)
     for key, found in other.findings.items():
         known = findings.get(key)
@@ -92,9 +92,10 @@ def _filled(mine: Lesion, other: Lesion) -> Lesion:
 
 
 def _is_refused(mine: Finding | None, found: Finding, study: str, known: Mapping[str, Lesion]) -> bool:
-    """Return whether the new finding `found` contradicts `mine`, a finding that a person entered.
+    """Return whether the new finding `found` contradicts the present finding `mine`, which a person entered.
 
-    A merger is refused too if, by `known`, the lesion merged into is not there: the merger would count 0 mm.
+    A merger is also refused if the present record (`known`) says that the other lesion is not in this study. Otherwise
+    both lesions would count as 0 mm.
     """
     if mine is not None and mine.reviewed:
         return found.reviewed and not _agree(mine, found)
@@ -103,7 +104,7 @@ def _is_refused(mine: Finding | None, found: Finding, study: str, known: Mapping
 
 
 def _agree(one: Finding, other: Finding) -> bool:
-    """Return whether two reviewed findings agree. A size that only one finding has is no difference."""
+    """Return whether two reviewed findings agree. A size that is in only one of them is no difference."""
     if not (one.visible and other.visible):
         return (one.state, one.into) == (other.state, other.into)
     pairs = [(one.point_ras, other.point_ras)]
@@ -114,7 +115,7 @@ def _agree(one: Finding, other: Finding) -> bool:
 
 
 def _differs_in_kind(mine: Lesion, other: Lesion) -> bool:
-    """Return whether two descriptions of a lesion disagree. A word that only one of them has is no difference."""
+    """Return whether two descriptions of a lesion disagree. A word that is in only one of them is no difference."""
     words = [(each.name, each.split_from, organ_of(each.site)) for each in (mine, other)]
     differ = any(one and another and one != another for one, another in zip(*words, strict=True))
     return differ or (mine.target, mine.nodal) != (other.target, other.nodal)

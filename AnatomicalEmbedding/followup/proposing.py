@@ -1,4 +1,4 @@
-"""Propose places of lesions in other studies by matching. No other file of this folder reads maps."""
+"""Match lesions of one study in other studies, and propose the places that are found. A person must review them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _NEAR_BODY_MM = 12.0  # a lesion of the skin may lie up to this far outside the 
 def find_places(
     record: FollowUp, studies: Iterable[str], maps: Mapping[str, EmbeddingMap], effort: str = "standard"
 ) -> tuple[FollowUp, dict[str, dict[str, str]]]:
-    """Propose the places of lesions in the studies in which the lesions are not reviewed.
+    """Propose a place for each lesion in each of the given studies in which no person has reviewed the lesion.
 
-    The place and the axes of a lesion come from the study nearest in time in which a person saw the lesion, among the
-    studies with a map.
+    The lesion is matched from the study nearest in time in which a person saw the lesion and which has a map. Its axes
+    in that study are copied to the new place.
 
     Args:
         studies: keys of the studies to search.
@@ -34,14 +34,14 @@ def find_places(
         effort: see `matching.match.match_all`.
 
     Returns:
-        The record with the proposals; and study key -> lesion id -> sentence that says why no place was proposed.
+        The record with the proposals; and the reasons for missing proposals: study key -> lesion id -> sentence.
 
     Raises:
         AnatomicalEmbeddingError: a study is not in the record.
         MapError: the maps were made by different weights.
     """
     reasons: dict[str, dict[str, str]] = {key: {} for key in studies}
-    wanted: dict[str, list[tuple[str, str]]] = defaultdict(list)  # source -> target and lesion
+    wanted: dict[str, list[tuple[str, str]]] = defaultdict(list)  # key of the source -> (key of the target, lesion id)
     for key in reasons:
         for lesion in record.lesions:
             known = lesion.findings.get(key)
@@ -49,7 +49,9 @@ def find_places(
                 continue
             source = _nearest_source(record, lesion.findings, key, maps)
             if source is None:
-                reasons[key][lesion.id] = f"{lesion.id}: was not seen in another prepared study."
+                reasons[key][lesion.id] = (
+                    f"{lesion.id}: is not seen in any other prepared study; mark the lesion in one."
+                )
             else:
                 wanted[source].append((key, lesion.id))
     for source, pairs in wanted.items():
@@ -75,8 +77,8 @@ def carry_points(
         points_ras: (n, 3) RAS mm in the source.
 
     Returns:
-        For each target, the matches of the points on the body; and (n,) bool: whether each point lies on the body of
-        the source. Points outside the body have no match.
+        A list with the matches in each target; and (n,) bool: whether each point lies on the body in the source. Only
+        these points are matched.
     """
     from ..matching.match import match_all
 
@@ -85,14 +87,17 @@ def carry_points(
 
 
 def outside_patient(lesion_id: str, study: str) -> str:
-    """Return the sentence for a lesion that cannot be matched because its place is outside the patient."""
-    return f"{lesion_id}: its place in {study} is outside the patient; correct it there, and try again."
+    """Return the sentence for a lesion that cannot be matched, because it was marked outside the patient."""
+    return f"{lesion_id}: its place in {study} is outside the patient; correct the place there, and try again."
 
 
 def _nearest_source(
     record: FollowUp, findings: Mapping[str, Finding], key: str, maps: Mapping[str, EmbeddingMap]
 ) -> str | None:
-    """Return the study nearest in time that has a map and in which a person saw the lesion; on a tie the earlier."""
+    """Return the key of the nearest study in time that has a map and in which a person saw the lesion, or None.
+
+    If two studies are equally near, the earlier study is returned.
+    """
     seen = [s for s in record.studies if s.key in maps and s.key in findings and findings[s.key].visible]
     compared = (record.study(key), *seen)
     dated = all(study.date is not None for study in compared)
@@ -101,7 +106,7 @@ def _nearest_source(
 
 
 def _proposal(seen: Finding, matches: Matches, number: int, source: str) -> Finding:
-    """Make the proposal for one match. The axes are moved to the new place; the volume is not copied."""
+    """Make a proposal from match `number`, with the axes of `seen`, moved to the new place, but without its volume."""
     guess = Guess(UNCERTAIN, source)  # if the weights have no calibration
     if matches.status is not None:
         error, probability = float(matches.expected_error_mm[number]), float(matches.probability[number])
@@ -112,7 +117,7 @@ def _proposal(seen: Finding, matches: Matches, number: int, source: str) -> Find
 
 
 def _on_body(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
-    """Return (n,) bool: whether each point (n, 3) RAS mm lies in the scan and on the body or within 12 mm of it."""
+    """Return (n,) bool: does each point (n, 3), RAS mm, lie in the scan, and in the body or within 12 mm of the body?"""
     cells = transform_points(embedding.ras_to_cell, points_ras)
     body = embedding.body_index.numpy()
     inside = embedding.contains(points_ras)

@@ -1,4 +1,5 @@
-"""Read and write follow-up records as .followup.json files. Positions are RAS mm. The format:
+"""Read and write follow-up records as .followup.json files. Positions are RAS mm. The classes of `lesions` explain the
+entries: state, target, nodal, into, guess (the result of matching), size. The format:
 
 {"format": "anatomical-embedding follow-up", "version": 1,
  "studies": [{"key", "name", "date", "study_uid", "series_uid"}],
@@ -35,14 +36,17 @@ def write_record(path: str | Path, record: FollowUp) -> None:
 def read_record(path: str | Path) -> FollowUp:
     """Read a file written by `write_record`.
 
-    Raises AnatomicalEmbeddingError, naming the file, if it is missing, damaged, not a record, or of a newer version.
+    Raises AnatomicalEmbeddingError, which names the file, if the file is missing or damaged, is not a record, or was
+    written by a newer version of this program.
     """
     try:
         return from_json(parse_json(Path(path).read_text(encoding="utf-8-sig")))
     except FileNotFoundError as error:
         raise AnatomicalEmbeddingError(f"{path}: no such file; check the path.") from error
     except (OSError, ValueError) as error:
-        raise AnatomicalEmbeddingError(f"{path}: is not JSON; give a {SUFFIX} file, or a copy of it.") from error
+        raise AnatomicalEmbeddingError(
+            f"{path}: is not JSON; give a {SUFFIX} file, or restore it from a backup."
+        ) from error
     except AnatomicalEmbeddingError as error:
         raise AnatomicalEmbeddingError(f"{path}: {error}") from error
 
@@ -66,21 +70,23 @@ def to_json(record: FollowUp) -> dict[str, Any]:
 def from_json(document: Any) -> FollowUp:
     """Convert the JSON values of `to_json` back to a record. Unknown entries are ignored.
 
-    Raises AnatomicalEmbeddingError for other values; its message names the lesion and the study with the wrong value.
+    Raises AnatomicalEmbeddingError if a value is wrong; the message names the lesion and the study of this value.
     """
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise AnatomicalEmbeddingError(f"is not a follow-up of this program; give a {SUFFIX} file.")
+        raise AnatomicalEmbeddingError(f"is not a follow-up record; give a {SUFFIX} file that this program wrote.")
     if not isinstance(document.get("version"), int) or document["version"] > VERSION:
-        raise AnatomicalEmbeddingError("was written by a newer version of this program; update it.")
+        raise AnatomicalEmbeddingError("was written by a newer version of this program; update the program.")
     studies = [_understood(f"study {n}", _study, each) for n, each in enumerate(_list(document, "studies"), start=1)]
     lesions = [_understood(f"lesion {n}", _lesion, each) for n, each in enumerate(_list(document, "lesions"), start=1)]
     known = {lesion.id for lesion in lesions}
     if len(known) < len(lesions):
-        raise AnatomicalEmbeddingError("two lesions have the same id; give each its own.")
+        raise AnatomicalEmbeddingError("two lesions have the same id; give each lesion a different id.")
     for lesion in lesions:
         for other in (lesion.split_from, *(found.into for found in lesion.findings.values())):
             if other and (other not in known or other == lesion.id):
-                raise AnatomicalEmbeddingError(f"lesion {lesion.id}: cannot have come from or gone into {other!r}.")
+                raise AnatomicalEmbeddingError(
+                    f"lesion {lesion.id}: names the lesion {other!r}, which does not exist; restore a backup."
+                )
     return FollowUp(lesions=tuple(lesions)).with_studies(studies)
 
 
@@ -88,17 +94,19 @@ def _understood(name: str, read: Callable[..., Any], value: Any) -> Any:
     try:
         return read(value)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise AnatomicalEmbeddingError(f"{name} cannot be understood ({error}); correct it, or use a copy.") from error
+        raise AnatomicalEmbeddingError(
+            f"{name} has a wrong entry ({error}); correct it, or restore a backup."
+        ) from error
 
 
 def _list(document: Mapping[str, Any], key: str) -> list:
     values = document.get(key)
     if not isinstance(values, list):
-        raise AnatomicalEmbeddingError(f"holds no list of {key}; use a copy of the file.")
+        raise AnatomicalEmbeddingError(f"the list {key!r} is missing; restore the file from a backup.")
     return values
 
 
-# -- one value each; wrong values raise ValueError, TypeError, KeyError or AttributeError ------------------------------
+# -- each function converts one value; for a wrong value it raises ValueError, TypeError, KeyError or AttributeError ---
 
 
 def _study(value: Mapping[str, Any]) -> Study:
@@ -117,11 +125,11 @@ def _lesion(value: Mapping[str, Any]) -> Lesion:
 def _finding(value: Mapping[str, Any]) -> Finding:
     found = _convert(Finding, value)
     if found.state not in STATES:
-        raise ValueError(f"its state is {found.state!r}")
+        raise ValueError(f"the state {found.state!r} is unknown")
     if (found.point_ras is not None) != (found.state in WITH_PLACE):
-        raise ValueError(f"it is {found.state!r} {'without a' if found.point_ras is None else 'and has a'} place")
+        raise ValueError(f"the state is {found.state!r}, and point_ras is {found.point_ras}")
     if bool(found.into) != (found.state == MERGED):
-        raise ValueError(f"it is {found.state!r} and has gone into {found.into or 'nothing'}")
+        raise ValueError(f"the state is {found.state!r}, and into is {found.into!r}")
     return found
 
 
@@ -132,7 +140,10 @@ def _require_text(value: Mapping[str, Any], *names: str) -> None:
 
 
 def _convert(kind: Any, value: Any, name: str = "") -> Any:
-    """Convert a JSON value to a type of `lesions`. A field of a class that is null or missing gets its default."""
+    """Convert a JSON value to the type `kind`. In a class of `lesions`, null or missing fields get their defaults.
+
+    name: name of the field, for messages.
+    """
     parts = get_args(kind)
     if NoneType in parts:
         return None if value is None else _convert(parts[0], value, name)
@@ -145,7 +156,7 @@ def _convert(kind: Any, value: Any, name: str = "") -> Any:
         return date.fromisoformat(value)
     if kind is float:
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise ValueError(f"{value!r} is no number")
+            raise ValueError(f"{value!r} is not a number")
         return float(value)
     if not isinstance(value, kind):
         raise ValueError(f"{name} is {value!r}")
