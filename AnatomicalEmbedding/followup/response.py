@@ -66,9 +66,8 @@ def responses(record: FollowUp) -> list[Response]:
         number = timeline.number_of(study.key)
         notes, scans = found[number].notes, timeline.scans[number]
         if len(scans) > 1:
-            notes += (
-                f"{' and '.join(scan.name for scan in scans)}: they have one date or one DICOM study, so they are one visit.",
-            )
+            names = " and ".join(scan.name for scan in scans)
+            notes += (f"{names}: have the same date or DICOM study, so they are one visit.",)
         answers.append(replace(found[number], study=study.key, notes=notes))
     return answers
 
@@ -170,7 +169,7 @@ def _choice_notes(sizes: Measured, targets: list[Lesion]) -> Iterator[str]:
     for lesion, size in sizes.lesions:
         least, axis = (_LEAST_NODE_MM, "short axis") if lesion.nodal else (_LEAST_MM, "long axis")
         if size < least - _ROUNDING_MM:
-            yield f"{lesion.id}: its {axis} is {size:.1f} mm at baseline; a target of RECIST 1.1 has at least {least:.0f} mm."
+            yield f"{lesion.id}: its {axis} is {size:.1f} mm at baseline; RECIST 1.1 asks for {least:.0f} mm or more."
 
 
 def _organ(lesion: Lesion) -> str:

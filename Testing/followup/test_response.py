@@ -138,6 +138,6 @@ def test_notes_on_the_choice_of_targets() -> None:
     assert notes == (
         "6 targets are marked; RECIST 1.1 allows at most 5.",
         "3 targets are marked in liver; RECIST 1.1 allows at most 2 in one organ.",
-        "L2: its long axis is 9.0 mm at baseline; a target of RECIST 1.1 has at least 10 mm.",
-        "L6: its short axis is 14.0 mm at baseline; a target of RECIST 1.1 has at least 15 mm.",
+        "L2: its long axis is 9.0 mm at baseline; RECIST 1.1 asks for 10 mm or more.",
+        "L6: its short axis is 14.0 mm at baseline; RECIST 1.1 asks for 15 mm or more.",
     )
