@@ -1,8 +1,8 @@
-"""Write one study of a follow-up as a DICOM structured report: Comprehensive 3D SR, template TID 1500.
+"""Write the findings of one study as a DICOM structured report: Comprehensive 3D SR, template TID 1500.
 
 Each lesion is a measurement group (TID 1501). A lesion has the same Tracking Unique Identifier in the reports of all
-studies. The place of a lesion and the ends of its axes are 3-D coordinates in the frame of reference of the images.
-`sr_reading.read_srs` reads the report back.
+studies. Places and ends of axes are 3-D coordinates in the frame of reference of the images. The function
+`sr_reading.read_srs` reads such reports.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from pydicom import Dataset
 
 _PRODUCT = "AnatomicalEmbedding"
-_DEVICE_UID = "2.25.61474311286713206218837262349214873021"  # the same on every machine
+_DEVICE_UID = "2.25.61474311286713206218837262349214873021"  # identifies this program; the same on every machine
 _SERIES_NUMBER = 990
 _GEOMETRY = ("ImagePositionPatient", "ImageOrientationPatient", "PixelSpacing")
-# Attributes that a report copies: they must exist, but may be empty (type 2)
+# Attributes that a report copies from the images. They must exist, but may be empty (DICOM type 2).
 _MAY_BE_EMPTY = (
     "PatientID", "PatientName", "PatientBirthDate", "PatientSex", "AccessionNumber", "StudyID", "StudyDate",
     "StudyTime", "ReferringPhysicianName",
@@ -39,9 +39,9 @@ _MAY_BE_EMPTY = (
 
 
 def _read_source(study: Study, files: str | Path | Iterable[str | Path]) -> list[Dataset]:
-    """Read the headers of the slices of a study, without pixels. files: the slices, or a folder that holds them.
+    """Read the headers of the slices of a study, without pixels. files: the slices, or a folder that contains them.
 
-    Raises AnatomicalEmbeddingError, naming the study, if the files are not usable slices of the study.
+    Raises AnatomicalEmbeddingError, which names the study, if the files are not slices of the study with a position.
     """
     import pydicom
 
@@ -55,19 +55,21 @@ def _read_source(study: Study, files: str | Path | Iterable[str | Path]) -> list
             placed[uid] = slices
     if not placed:
         raise AnatomicalEmbeddingError(
-            f"{study.label}: no DICOM slices of it were given (NIfTI, NRRD and multi-frame files cannot be used);"
-            " a structured report refers to the DICOM images of its study: load the DICOM series, or export the table"
+            f"{study.label}: no DICOM slices of it were given (NIfTI, NRRD and multi-frame files cannot be used)."
+            " A structured report refers to the DICOM images of its study; load the DICOM series, or export the table"
             " (CSV), the page (HTML) or the record instead."
         )
     uid = study.series_uid or (next(iter(placed)) if len(placed) == 1 else "")
     if uid not in placed:
-        problem = f"hold another series than {uid}" if uid else f"hold {len(placed)} series"
-        raise AnatomicalEmbeddingError(f"{study.label}: the DICOM files given {problem}; give the study's own series.")
+        problem = f"are not of the series {uid}" if uid else f"are of {len(placed)} series"
+        raise AnatomicalEmbeddingError(
+            f"{study.label}: the given DICOM files {problem}; give the slices of this study."
+        )
     slices = placed[uid]
     if "FrameOfReferenceUID" not in slices[0]:
         raise AnatomicalEmbeddingError(
-            f"{study.label}: its DICOM images have no frame of reference, so that places in them are undefined;"
-            " export the table (CSV) or the page (HTML) instead."
+            f"{study.label}: its DICOM images have no Frame of Reference UID, so a report cannot refer to places in"
+            " them; export the table (CSV) or the page (HTML) instead."
         )
     for keyword in _MAY_BE_EMPTY:
         if keyword not in slices[0]:
@@ -80,14 +82,15 @@ def write_sr(
 ) -> tuple[str, ...]:
     """Write the findings of one study as a structured report.
 
-    Places that no person has reviewed are left out. The report is marked as unverified; it is marked as partial unless
-    every lesion is reviewed.
+    Findings that no person has reviewed are left out. The report is marked as unverified. It is marked as complete only
+    if it contains all lesions of the record.
 
     Args:
-        source_files: the DICOM slices that the lesions were marked in, or a folder that holds them.
+        study_key: key of the study.
+        source_files: the DICOM slices in which the lesions were marked, or a folder that contains the slices.
 
     Returns:
-        Sentences on findings that the report leaves out.
+        Sentences about entries that the report leaves out.
 
     Raises:
         AnatomicalEmbeddingError: highdicom is not installed, the files are not the slices of this study, no lesion can
@@ -101,7 +104,7 @@ def write_sr(
     for lesion in record.lesions:
         found = lesion.findings.get(study_key)
         if found is None:
-            report.left_out.append(f"{lesion.id}: it is not assessed in {study.label}, so the report leaves it out.")
+            report.left_out.append(f"{lesion.id}: is not assessed in {study.label}, so the report leaves it out.")
         elif not found.reviewed:
             why = f"its place in {study.label} is not confirmed"
             report.left_out.append(f"{lesion.id}: {why}, so the report leaves it out.")
@@ -109,7 +112,7 @@ def write_sr(
             groups.append(report.group(lesion, found))
     if not groups:
         raise AnatomicalEmbeddingError(
-            f"{study.label}: no lesion was confirmed in it, so there is nothing to report; confirm or mark one first."
+            f"{study.label}: no lesion was marked or confirmed in this study; mark or confirm a lesion, then export."
         )
     try:
         document = report.document(groups, is_complete=len(groups) == len(record.lesions))
@@ -119,14 +122,15 @@ def write_sr(
         raise AnatomicalEmbeddingError(f"{path}: cannot be written; check that the folder is writable.") from error
     except (AttributeError, ValueError) as error:
         raise AnatomicalEmbeddingError(
-            f"{study.label}: its DICOM images do not make a report ({error}); repair their headers."
+            f"{study.label}: the headers of its DICOM images are not valid ({error}); repair the headers."
         ) from error
     return tuple(report.left_out)
 
 
 class _Report:
-    """Makes the parts of a report. images: slices that the report refers to, by UID. left_out: sentences on findings
-    and entries that the report leaves out.
+    """Makes the parts of a report.
+
+    images: the slices that the report refers to, by UID. left_out: sentences about entries that the report leaves out.
     """
 
     def __init__(self, hd: Any, record: FollowUp, study: Study, source: list[Dataset]) -> None:
@@ -136,7 +140,7 @@ class _Report:
         self.left_out: list[str] = []
 
     def group(self, lesion: Lesion, found: Finding) -> Any:
-        """Make the measurement group of a lesion."""
+        """Make the measurement group of a lesion. found: its finding in the study."""
         sr, code, place = self.hd.sr, self._code, found.point_ras
         group = sr.MeasurementsAndQualitativeEvaluations(
             tracking_identifier=sr.TrackingIdentifier(uid=lesion.tracking_uid, identifier=lesion.label),
@@ -162,7 +166,7 @@ class _Report:
         if not (found.visible and size.confirmed):
             if found.visible and size.axes:
                 axes = f"its axes in {self.study.label} are not confirmed"
-                self.left_out.append(f"{lesion.id}: {axes}, so they are left out.")
+                self.left_out.append(f"{lesion.id}: {axes}, so the report leaves them out.")
             return []
         written = []
         for kind, axis in size.axes.items():
@@ -180,13 +184,13 @@ class _Report:
         found = codes.site_codes(lesion.site)
         if found is None:
             if lesion.site:
-                self.left_out.append(f"{lesion.id}: its site {lesion.site!r} has no code; it is left out.")
+                self.left_out.append(f"{lesion.id}: its site {lesion.site!r} has no code, so the report leaves it out.")
             return None
         organ, side = found
         return [self.hd.sr.FindingSite(self._code(organ), None if side is None else self._code(side))]
 
     def _image(self, point_ras: Iterable[float]) -> tuple[str, str]:
-        """Return SOP class and instance UID of the slice nearest to a point (3,) RAS mm."""
+        """Return the SOP class UID and the SOP instance UID of the slice nearest to a point (3,), RAS mm."""
         row, column = np.array(self.source[0].ImageOrientationPatient, dtype=np.float64).reshape(2, 3)
         origins = np.array([each.ImagePositionPatient for each in self.source], dtype=np.float64)
         header = self.source[int(np.argmin(np.abs((origins - _lps(point_ras)) @ np.cross(row, column))))]
@@ -197,7 +201,7 @@ class _Report:
         return self.hd.sr.CodedConcept(*code)
 
     def document(self, groups: list, is_complete: bool) -> Any:
-        """Make the report from its measurement groups."""
+        """Make the whole report from its measurement groups."""
         sr, uid = self.hd.sr, self.hd.UID
         device = sr.DeviceObserverIdentifyingAttributes(_DEVICE_UID, _PRODUCT, _PRODUCT, _PRODUCT)
         observer = sr.ObserverContext(self._code(("121007", "DCM", "Device")), device)

@@ -1,4 +1,4 @@
-"""The HTML page of a follow-up: a picture of each lesion in each study, with sizes, sums and response."""
+"""Write the HTML page of a follow-up: a picture of each lesion in each study, the sizes, the sums and the response."""
 
 import math
 from collections.abc import Mapping
@@ -18,24 +18,24 @@ from .response import responses
 from .table import Row, rows
 
 _LEAST_SIDE_MM = 90.0  # least side of a picture
-_SIDE = 2.2  # side of a picture, as a multiple of the longest axis
+_SIDE = 2.2  # a side of a picture has this many times the length of the longest axis
 _PIXELS = 300
 _SCALE_BARS_MM = (50.0, 20.0, 10.0)
 _WHY_NO_PICTURE = {
-    NOT_VISIBLE: "not visible: the scan shows the place, but no lesion there",
+    NOT_VISIBLE: "not visible: the scan shows the place, but no lesion is there",
     OUTSIDE: "outside: the scan does not show the place",
 }
 
 
 def write_page(path: str | Path, record: FollowUp, volumes: Mapping[str, Volume] | None = None) -> Path:
-    """Write one HTML page. It contains all pictures; it needs no script, no other file and no network.
+    """Write one HTML page that contains all pictures. The page needs no script, no other file and no network.
 
     Args:
-        volumes: the scans by study key, in the frame of the record. A study without a scan gets no pictures.
+        volumes: study key -> scan, in the frame of the record. A study without a scan has no pictures.
 
     Raises:
-        AnatomicalEmbeddingError: jinja2 or pillow is not installed, or the page cannot be written. A page is never
-            written in part.
+        AnatomicalEmbeddingError: jinja2 or pillow is not installed, or the page cannot be written. In both cases no
+            file is written.
     """
     check_packages()
     cells, count = rows(record), len(record.studies)
@@ -51,9 +51,9 @@ def write_page(path: str | Path, record: FollowUp, volumes: Mapping[str, Volume]
 
 
 def _strip(record: FollowUp, cells: list[Row], volumes: Mapping[str, Volume]) -> dict[str, Any]:
-    """Return the values of one lesion on the page. All its pictures have the same scale and window.
+    """Return the values of one lesion for the template. All pictures of a lesion have the same scale and window.
 
-    half_mm: half a side of a picture. bar_mm: length of the scale bar. cells: in the order of the studies.
+    half_mm: half the length of a side of the pictures. bar_mm: length of the scale bar. cells: one for each study.
     """
     axes = [axis for row in cells if row.finding for axis in row.finding.size.axes.values()]
     side_mm = max([_LEAST_SIDE_MM, *(_SIDE * math.dist(*axis) for axis in axes)])
@@ -73,7 +73,7 @@ def _strip(record: FollowUp, cells: list[Row], volumes: Mapping[str, Volume]) ->
 
 
 def _window(cells: list[Row], volumes: Mapping[str, Volume]) -> Window:
-    """Choose the grey window for the first place where a person saw the lesion, else for the first proposed place."""
+    """Choose the grey window at the first place that a person saw or, if there is none, that was proposed."""
     placed = [row for row in cells if row.finding and row.finding.point_ras and row.study.key in volumes]
     best = next((row for row in placed if row.finding.visible), placed[0] if placed else None)
     if best is None:
@@ -82,26 +82,26 @@ def _window(cells: list[Row], volumes: Mapping[str, Volume]) -> Window:
 
 
 def _picture(row: Row, volume: Volume | None, side_mm: float, window: Window, record: FollowUp) -> dict[str, Any]:
-    """Return the picture of a lesion in a study, or why: a sentence that says why there is no picture.
+    """Return the values of one picture; or, if there is no picture, only `why`: a sentence with the reason.
 
-    source: the picture as a data URI. drawn: for each axis "long" or "short" and its two ends, in mm to the right of
-    and below the middle of the picture. cross: the place of the lesion in the same units. off_mm: distance of the place
-    from the slice that is shown.
+    source: the picture as a data URI. drawn: for each axis "long" or "short", and its two ends, as mm to the right of
+    and mm below the middle of the picture. cross: the place of the lesion, in the same way. off_mm: distance of the
+    place from the slice that is shown, mm.
     """
     found = row.finding
     if found is None:
         return {"why": "not assessed: nothing is marked or proposed here"}
     if found.state == MERGED:
-        return {"why": f"merged with {record.lesion(found.into).label}, which is measured for both"}
+        return {"why": f"merged with {record.lesion(found.into).label}, which is measured instead"}
     if found.point_ras is None:
         return {"why": _WHY_NO_PICTURE[found.state]}
     if volume is None:
-        return {"why": "no picture: the scan was not loaded"}
+        return {"why": "no picture: the scan is not loaded"}
     middle = np.array(found.point_ras)
     if found.size.long_axis is not None:  # the slice of the measurement
         middle[2] = np.mean(found.size.long_axis, axis=0)[2]
     if not volume.contains(middle[None])[0]:
-        return {"why": "no picture: the place is outside the scan that was loaded"}
+        return {"why": "no picture: the place is outside the loaded scan"}
 
     def on_picture(point: Point) -> tuple[float, float]:
         offset = np.array(point) - middle
