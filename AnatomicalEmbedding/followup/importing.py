@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 
 from .lesions import WITH_PLACE, Finding, Lesion
@@ -13,23 +13,15 @@ from .study_inputs import in_order, same_studies
 _SAME_MM = 0.01  # places in structured reports have single precision
 
 
-@dataclass(frozen=True)
-class Added:
-    """The result of `add_record`.
-
-    differing: entries that were not changed, although the second record has other values: "L1 in 2024-01-15" stands for
-        a finding, "kind of L1" for name, site, target or nodal.
-    """
-
-    record: FollowUp
-    differing: tuple[str, ...]
-
-
-def add_record(here: FollowUp, other: FollowUp) -> Added:
+def add_record(here: FollowUp, other: FollowUp) -> tuple[FollowUp, tuple[str, ...]]:
     """Add to `here` the studies, dates, lesions, findings, sizes, names and sites that only `other` contains.
 
     Entries of a person in `here` are not changed. If both records contain a lesion or a study, it keeps the id or key
     that it has in `here`. A finding "merged" is left out if the other lesion is not visible, or outside, in `here`.
+
+    Returns:
+        The record; and the entries that were not changed, although `other` has other values: "L1 in 2024-01-15" stands
+        for a finding, "kind of L1" for name, site, target, nodal or split_from.
     """
     keys, ids = same_studies(here.studies, other.studies), _ids(here, other)
     record = _with_studies(here, other, keys)
@@ -45,7 +37,7 @@ def add_record(here: FollowUp, other: FollowUp) -> Added:
         added = {key: found for key, found in lesion.findings.items() if key not in refused}
         lesion = replace(lesion, findings=added)
         lesions[lesion.id] = _filled(mine, lesion) if lesion.id in known else lesion
-    return Added(replace(record, lesions=tuple(lesions.values())), tuple(differing))
+    return replace(record, lesions=tuple(lesions.values())), tuple(differing)
 
 
 def _with_studies(here: FollowUp, other: FollowUp, keys: Mapping[str, str]) -> FollowUp:

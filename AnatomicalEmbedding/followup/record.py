@@ -205,30 +205,17 @@ class FollowUp:
             )
         return self._gone(lesion_id, study, MERGED, into)
 
-    def measure(
-        self,
-        lesion_id: str,
-        study: str,
-        long_axis: Axis | None,
-        short_axis: Axis | None,
-        volume_ml: float | None = None,
-    ) -> FollowUp:
-        """Set the axes that a person drew or corrected, and confirm the place.
+    def measure(self, lesion_id: str, study: str, long_axis: Axis | None, short_axis: Axis | None) -> FollowUp:
+        """Set the axes that a person drew or corrected (two ends each, RAS mm), and confirm the place.
 
-        Args:
-            long_axis, short_axis: two ends each, RAS mm; None if not drawn.
-            volume_ml: None keeps the present volume.
-
-        Raises:
-            AnatomicalEmbeddingError: an axis is shorter than 0.1 mm, or the lesion has no place in this study.
+        Raises AnatomicalEmbeddingError if an axis is shorter than 0.1 mm, or if the lesion has no place in the study.
         """
         found = self._known(lesion_id, study)
         if found.state not in WITH_PLACE:
             raise AnatomicalEmbeddingError(
                 f"{lesion_id}: is {found.state} in this study; mark a place for the lesion there first."
             )
-        volume_ml = found.size.volume_ml if volume_ml is None else volume_ml
-        size = Measurement(_axis(long_axis), _axis(short_axis), volume_ml, confirmed=True)
+        size = Measurement(_axis(long_axis), _axis(short_axis), found.size.volume_ml, confirmed=True)
         for kind, axis in size.axes.items():
             if math.dist(*axis) < LEAST_AXIS_MM:
                 raise AnatomicalEmbeddingError(

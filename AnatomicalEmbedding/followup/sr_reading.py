@@ -62,7 +62,7 @@ def read_srs(paths: Iterable[str | Path]) -> FollowUp:
             f"{names}: are reports of different patients; give the reports of one patient only."
         )
     records = [record for _, record in sorted(reports, key=lambda report: report[0])]
-    together = reduce(lambda later, earlier: add_record(later, earlier).record, reversed(records), FollowUp())
+    together = reduce(lambda later, earlier: add_record(later, earlier)[0], reversed(records), FollowUp())
     first = dict.fromkeys(lesion.id for record in records for lesion in record.lesions)
     return _with_short_ids(replace(together, lesions=tuple(together.lesion(uid) for uid in first)))
 
