@@ -100,9 +100,8 @@ def importFiles(logic: FollowUpLogic, paths: Iterable[str | Path]) -> list[str]:
 
     def step(record: FollowUp) -> FollowUp:
         for other in records:
-            added = add_record(record, other)
-            record = added.record
-            differing.extend(added.differing)
+            record, kept = add_record(record, other)
+            differing.extend(kept)
         return record
 
     if not logic.apply(step):

@@ -18,7 +18,7 @@ from ..shared.Signal import Listener, Signal
 from .FollowUpLogic import FollowUpLogic
 
 if TYPE_CHECKING:
-    from AnatomicalEmbedding.followup.assignment import RecordAssignment
+    from AnatomicalEmbedding.followup.assignment import Assignment
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class PairingOffer:
 
     changes: tuple[str, ...]
     notes: tuple[str, ...]
-    assignment: RecordAssignment
+    assignment: Assignment
     basis: tuple  # order of studies and reviewed findings at the time of the offer
 
 
@@ -115,7 +115,7 @@ def _basisOf(record: FollowUp) -> tuple:
     return tuple(study.key for study in record.studies), reviewed
 
 
-def _changes(record: FollowUp, found: RecordAssignment) -> Iterator[str]:
+def _changes(record: FollowUp, found: Assignment) -> Iterator[str]:
     earlier, later = (record.study(key).label for key in (found.earlier_study, found.later_study))
     kinds = (
         (found.same, _("{one} in {earlier} and {other} in {later} are one lesion, {one}: {how}.")),
@@ -131,7 +131,7 @@ def _changes(record: FollowUp, found: RecordAssignment) -> Iterator[str]:
             yield sentence.format(one=one, other=other, earlier=earlier, later=later, how=how)
 
 
-def _notes(record: FollowUp, found: RecordAssignment) -> Iterator[str]:
+def _notes(record: FollowUp, found: Assignment) -> Iterator[str]:
     """Sentences about lesions without a partner in the other study."""
     earlier, later = (record.study(key).label for key in (found.earlier_study, found.later_study))
     sentences = {
@@ -143,5 +143,4 @@ def _notes(record: FollowUp, found: RecordAssignment) -> Iterator[str]:
     }
     for words, here, there in ((found.earlier, earlier, later), (found.later, later, earlier)):
         for lesion, word in words.items():
-            if word in sentences:
-                yield sentences[word].format(lesion=lesion, here=here, there=there)
+            yield sentences[word].format(lesion=lesion, here=here, there=there)
