@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 
@@ -16,28 +18,28 @@ from ..shared.panels import ModuleSettings
 from ..shared.panels.PackageSetup import InstallError, install, missingForEngine
 from ..shared.panels.Widgets import BAD, GOOD, WARNING, coloured
 from ..shared.processes.EngineProcess import FAILED, STOPPED
-from ..shared.Signal import Signal
 from .TrainingCurves import TrainingCurves
 from .TrainingForm import TrainingForm
 from .TrainingLog import LossCurve, bestOf, readValidations
 from .TrainingProcess import TrainingProcess, TrainingProgress, TrainingResult
 from .TrainingRun import FINISHED, UNFINISHED, RunState, inspectRun, runProblem
-from .TrainingSettings import settingsProblem
+from .TrainingSettings import TrainingSettings, settingsProblem
 
 _BAR = 1000  # number of steps of the progress bar
 _YIELD_SECONDS = 0.01
+_LAST_SETTINGS = "training"  # key under which this computer stores the settings of the last run
 
 
 class TrainingPanel:
     """The form, and below it the sections "Run" and "Result" of the panel.
 
-    ui: the widgets by name. process, curves: the logic. Signal started(TrainingSettings): a run was started.
+    The form begins with the settings of the last run on this computer. ui: the widgets by name. process, curves: the
+    logic.
     """
 
     def __init__(self, ui, process: TrainingProcess, curves: TrainingCurves) -> None:
         self.ui, self.process, self.curves = ui, process, curves
         self.form = TrainingForm(ui)
-        self.started = Signal()
         self._run = RunState(Path())
         self._losses, self._validations = LossCurve(), []
         self._news = ""  # rich text about the last event; cleared at the user's next action
@@ -52,6 +54,7 @@ class TrainingPanel:
         ui.plotValidationButton.connect("clicked(bool)", self._onPlotValidation)
         ui.useButton.connect("clicked(bool)", self._onUse)
         ui.openButton.connect("clicked(bool)", self._onOpen)
+        self.form.show(lastSettings())
         self.form.changed.connect(self._onSettings)
         process.logged.connect(self._onLine)
         process.progressed.connect(self._onProgress)
@@ -128,7 +131,7 @@ class TrainingPanel:
             self._news = escape(_("Starting..."))
             self._stepped = False
             self.ui.progressBar.setRange(0, 0)  # shows activity without a value: the time for preparing is not known
-            self.started.emit(settings)
+            ModuleSettings.setValue(_LAST_SETTINGS, json.dumps(settings.toDict()))
         self.refresh()
 
     def _onSettings(self) -> None:
@@ -236,6 +239,18 @@ class TrainingPanel:
         if self._inPlots:
             self.curves.showLoss(self._losses)
             self.curves.showValidation(self._validations)
+
+
+def lastSettings() -> TrainingSettings:
+    """Return the settings of the last run on this computer, with a new folder for the run."""
+    try:
+        values = json.loads(ModuleSettings.value(_LAST_SETTINGS, "{}"))
+    except ValueError:
+        values = {}
+    settings = TrainingSettings.fromDict(values if isinstance(values, dict) else {})
+    parent = Path(settings.runFolder).parent if settings.runFolder else Path.home() / "AnatomicalEmbedding"
+    number = next(n for n in range(1, 10_000) if not (parent / f"training-{n}").exists())
+    return replace(settings, runFolder=str(parent / f"training-{number}"))
 
 
 def _showInLayout(chart) -> None:
