@@ -24,7 +24,6 @@ from AnatomicalEmbeddingLib.followup.PairingPanel import PairingPanel
 from AnatomicalEmbeddingLib.followup.ResponsePanel import ResponsePanel
 from AnatomicalEmbeddingLib.followup.StudyOrder import patients
 from AnatomicalEmbeddingLib.followup.StudyPanel import StudyPanel
-from AnatomicalEmbeddingLib.followup.StudyTable import StudyTable
 from AnatomicalEmbeddingLib.shared.panels.EnginePanel import EnginePanel
 from AnatomicalEmbeddingLib.shared.panels.PackageSetup import missingForEngine
 from AnatomicalEmbeddingLib.shared.panels.PreparationPanel import PreparationPanel
@@ -78,7 +77,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         EnginePanel.__init__(self)
         self.logic = None
         self._ticks = 0
-        self._shownPatients, self._isUndated = None, False
+        self._shownPatients = None
         self._usual = None  # the pair of studies that the module, not the user, has chosen
 
     def setup(self):
@@ -87,15 +86,14 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         ui = self.ui
         self.logic = logic = self.closing(LesionFollowUpLogic().followUp(slicer.mrmlScene, self.session.store))
         self.choice = self.closing(LesionActions(logic))
-        self.selectors = StudyPanel(ui, slicer.mrmlScene)
-        self.studyTable = self.closing(StudyTable(ui.studyArea.layout(), self.session))
+        self.studies = StudyPanel(ui, slicer.mrmlScene, self.say)
         self.preparation = self.closing(PreparationPanel(ui.preparationArea.layout(), self.session))
-        self.lesionTable = self.closing(LesionTable(ui.tableArea.layout(), self.choice))
+        self.lesionTable = self.closing(LesionTable(ui.lesionTable, self.choice))
         self.actions = self.closing(LesionActionsPanel(ui, self.choice, slicer.util.mainWindow() or uiWidget, self.say))
         self.pairing = self.closing(PairingPanel(ui, logic, self.say))
         self.importing = self.closing(ImportPanel(ui, self.choice, self.say))
         self.form = self.closing(LesionForm(ui, self.choice))
-        self.response = self.closing(ResponsePanel(ui.responseArea.layout(), self.choice))
+        self.response = self.closing(ResponsePanel(ui, self.choice))
         self.export = self.closing(ExportPanel(ui, logic))
 
         self.viewButtons = ViewPanel(ui.windowArea.layout(), slicer.mrmlScene, self._pair)
@@ -104,21 +102,17 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         letShrink(uiWidget)
         for section in slicer.util.findChildren(uiWidget, className="ctkCollapsibleButton"):
             section.setMinimumWidth(_LEAST_WIDTH)  # overrides the larger width of its contents
-        self._isFolded = False
         self.say("")
-        self.studyTable.changed.connect(self._onParameters)
-        self.studyTable.reported.connect(self.say)
         logic.reported.connect(self.say)
         logic.changed.connect(self._showNextStep)
-        logic.changed.connect(self._fold)
         logic.placing.changed.connect(self._showNextStep)
         logic.proposed.connect(self._onProposed)
         self.choice.changed.connect(self._onChoice)
         self.lesionTable.opened.connect(self._onOpened)
         self.listen(self.session.ticked, self._onTick)
-        self.selectors.chosen.connect(self._choose)
+        self.studies.chosen.connect(self._choose)
+        self.studies.dated.connect(self._onParameters)
         ui.showButton.connect("clicked(bool)", lambda: self.viewButtons.layOut(ROWS))
-        self._fold()
         self.followScene(slicer.mrmlScene, LesionFollowUpLogic().getParameterNode)
 
     def cleanup(self):
@@ -234,24 +228,11 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.choice.usual = logic.studyOf(current) or logic.studyOf(prior)
         self.lesionTable.setRoles(logic.studyOf(prior), logic.studyOf(current))
         self.pairing.setStudies(logic.studyOf(prior), logic.studyOf(current))
-        self.studyTable.show(patient, prior, current)
-        undated = patient is not None and any(study.note for study in patient.studies)
-        if undated and not self._isUndated:  # otherwise only the user opens and closes the section
-            self.ui.studyArea.collapsed = False
-        self._isUndated = undated
         self.preparation.setVolumes(patient.volumes if patient is not None else [])
-        self.selectors.show(found, patient, prior, current)
+        self.studies.show(found, patient, prior, current)
         for part in (self.actions, self.pairing, self.importing, self.viewButtons):
             part.update()
         self._showNextStep()
-
-    def _fold(self):
-        """Collapse the sections Response and Export until a lesion is measured in two studies."""
-        lesions = self.logic.record.lesions
-        fold = not any(sum(found.size.confirmed for found in each.findings.values()) > 1 for each in lesions)
-        if fold != self._isFolded:
-            self._isFolded = fold
-            self.ui.responseSection.collapsed = self.ui.exportSection.collapsed = fold
 
     def _showNextStep(self):
         self.ui.nextStepLabel.text = nextStep(self.logic)

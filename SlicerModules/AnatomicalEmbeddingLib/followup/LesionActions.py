@@ -14,12 +14,13 @@ from ..shared.maps.MapStore import FAILED, READY
 from ..shared.Signal import Listener, Signal
 from .FollowUpLogic import FollowUpLogic
 
-NEW, CONFIRM, MOVE = "new", "confirm", "move"  # the actions NOT_VISIBLE and OUTSIDE set the state of that name
-LONG_AXIS, SHORT_AXIS, ACCEPT, MERGE, REMOVE = "long axis", "short axis", "accept", "merge", "remove"
-PREVIOUS, NEXT = "previous", "next"
-KEYS = {
-    NEW: "W", CONFIRM: "C", MOVE: "M", NOT_VISIBLE: "N", OUTSIDE: "O", LONG_AXIS: "L", SHORT_AXIS: "S", ACCEPT: "A",
-    PREVIOUS: "K", NEXT: "J",
+# the actions; the button of an action has the name of the action and "Button"
+NEW, REMOVE, PREVIOUS, NEXT, MERGE = "new", "remove", "previous", "next", "merge"
+CONFIRM, MOVE, MARK_NOT_VISIBLE, MARK_OUTSIDE = "confirm", "move", "notVisible", "outside"
+LONG_AXIS, SHORT_AXIS, ACCEPT_SIZE = "longAxis", "shortAxis", "acceptSize"
+KEYS = {  # by action; "" without a key
+    NEW: "W", CONFIRM: "C", MOVE: "M", MARK_NOT_VISIBLE: "N", MARK_OUTSIDE: "O", LONG_AXIS: "L", SHORT_AXIS: "S",
+    ACCEPT_SIZE: "A", PREVIOUS: "K", NEXT: "J", REMOVE: "", MERGE: "",
 }  # fmt: skip
 
 
@@ -71,11 +72,11 @@ class LesionActions(Listener):
             NEW: lambda: logic.placeLesion(),
             CONFIRM: lambda: logic.confirm(*here),
             MOVE: lambda: logic.placeLesion(self.lesion),
-            NOT_VISIBLE: lambda: logic.apply(FollowUp.not_visible, *here),
-            OUTSIDE: lambda: logic.apply(FollowUp.outside, *here),
+            MARK_NOT_VISIBLE: lambda: logic.apply(FollowUp.not_visible, *here),
+            MARK_OUTSIDE: lambda: logic.apply(FollowUp.outside, *here),
             LONG_AXIS: lambda: logic.drawAxis(self.lesion, LONG),
             SHORT_AXIS: lambda: logic.drawAxis(self.lesion, SHORT),
-            ACCEPT: lambda: logic.apply(FollowUp.accept_size, *here),
+            ACCEPT_SIZE: lambda: logic.apply(FollowUp.accept_size, *here),
             REMOVE: lambda: logic.apply(FollowUp.remove, self.lesion),
             PREVIOUS: lambda: self.step(-1),
             NEXT: lambda: self.step(1),
@@ -110,35 +111,16 @@ class LesionActions(Listener):
             if status_of(self.logic.record, self.lesion, self.study) == ABSENT:
                 text = _("The scan does not seem to show {lesion}: press Outside or Not visible, or Move it.")
                 return text.format(lesion=self.lesion)
-        if action in (NOT_VISIBLE, OUTSIDE) and found is not None and found.state == action:
+        state = {MARK_NOT_VISIBLE: NOT_VISIBLE, MARK_OUTSIDE: OUTSIDE}.get(action)
+        if found is not None and found.state == state:
             return _("{lesion} is marked so in this study already.").format(lesion=self.lesion)
-        if action == ACCEPT:
+        if action == ACCEPT_SIZE:
             if found is None or not found.size.axes:
                 return _("{lesion} has no axes here: draw them.").format(lesion=self.lesion)
             return _("The axes are accepted already.") if found.size.confirmed else ""
         if action == MERGE and not self.mergeChoices():
             return _("No other lesion has a place in this study.")
         return ""
-
-
-def tipOf(action: str) -> str:
-    """The tool tip of an action: a sentence that says what the action does."""
-    return {
-        NEW: _("The next click in a slice view marks a new lesion."),
-        CONFIRM: _("Confirm the proposed place."),
-        MOVE: _(
-            "The next click in a slice view is the place of the lesion in that study. You can also drag its point."
-        ),
-        NOT_VISIBLE: _("The scan shows the place, and no lesion there: it counts 0 mm."),
-        OUTSIDE: _("The scan does not show the place."),
-        LONG_AXIS: _("The next two clicks are the ends of the long axis."),
-        SHORT_AXIS: _("The next two clicks are the ends of the short axis."),
-        ACCEPT: _("Accept the axes as shown."),
-        MERGE: _("In this study the lesion has merged with another."),
-        REMOVE: _("Remove the lesion from all studies."),
-        PREVIOUS: _("Go to the previous unreviewed proposal."),
-        NEXT: _("Go to the next unreviewed proposal."),
-    }[action]
 
 
 def nextStep(logic: FollowUpLogic) -> str:

@@ -10,20 +10,12 @@ from slicer.i18n import tr as _
 from AnatomicalEmbedding.followup.record import FollowUp
 
 from ..shared.Signal import Listener
-from . import LesionActions as actions
-from .LesionActions import LesionActions
-
-_BUTTONS = {
-    actions.NEW: "newButton", actions.CONFIRM: "confirmButton", actions.MOVE: "moveButton",
-    actions.NOT_VISIBLE: "notVisibleButton", actions.OUTSIDE: "outsideButton", actions.LONG_AXIS: "longAxisButton",
-    actions.SHORT_AXIS: "shortAxisButton", actions.ACCEPT: "acceptSizeButton", actions.MERGE: "mergeButton",
-    actions.REMOVE: "removeButton", actions.PREVIOUS: "previousButton", actions.NEXT: "nextButton",
-}  # fmt: skip
+from .LesionActions import KEYS, MERGE, LesionActions
 
 
 class LesionActionsPanel(Listener):
-    """Buttons and keys for the actions. ui: has the buttons. say(sentence): called with the reason if an action is not
-    possible, and with "" if it is.
+    """Buttons and keys for the actions. ui: has the buttons, with their tool tips. say(sentence): called with the
+    reason if an action is not possible, and with "" if it is.
 
     Keys work in the window of `keyParent` after `setKeysEnabled(True)`, but not while the user types in a text field.
     """
@@ -31,13 +23,14 @@ class LesionActionsPanel(Listener):
     def __init__(self, ui, choice: LesionActions, keyParent, say: Callable[[str], None]) -> None:
         self.ui, self.logic, self.choice, self._say = ui, choice.logic, choice, say
         logic = self.logic
-        self._buttons = {name: getattr(ui, button) for name, button in _BUTTONS.items()}
+        self._buttons = {name: getattr(ui, f"{name}Button") for name in KEYS}
+        self._tips = {name: button.toolTip for name, button in self._buttons.items()}
         self._keys = []
         for name, button in self._buttons.items():
             button.connect("clicked(bool)", self._slot(name))
-            if name in actions.KEYS:
-                button.text = f"{button.text} ({actions.KEYS[name]})"
-                key = qt.QShortcut(qt.QKeySequence(actions.KEYS[name]), keyParent)
+            if KEYS[name]:
+                button.text = f"{button.text} ({KEYS[name]})"
+                key = qt.QShortcut(qt.QKeySequence(KEYS[name]), keyParent)
                 key.connect("activated()", self._slot(name))
                 self._keys.append(key)
         self._escape = qt.QShortcut(qt.QKeySequence("Esc"), keyParent)
@@ -70,7 +63,7 @@ class LesionActionsPanel(Listener):
         for name, button in self._buttons.items():
             reason = self.choice.whyNot(name)
             button.enabled = not reason
-            button.toolTip = reason or actions.tipOf(name)
+            button.toolTip = reason or self._tips[name]
         ui, history = self.ui, self.logic.history
         self._escape.setEnabled(self._keysEnabled and self.logic.placing.active)
         ui.undoButton.enabled, ui.redoButton.enabled = history.canUndo, history.canRedo
@@ -81,11 +74,9 @@ class LesionActionsPanel(Listener):
         """Run an action, or say why it is not possible."""
         reason = self.choice.whyNot(name)
         self._say(reason)
-        if reason:
-            return
-        if name == actions.MERGE:
+        if not reason and name == MERGE:
             self.mergeMenu().popup(self.ui.mergeButton.mapToGlobal(qt.QPoint(0, self.ui.mergeButton.height)))
-        else:
+        elif not reason:
             self.choice.run(name)
 
     def mergeMenu(self):

@@ -17,25 +17,19 @@ _ROW_PX = 36
 
 
 class LesionTable(Listener):
-    """Shows the record. The current cell is the chosen lesion and study. Signal opened(lesion, study): emitted when the
-    user double clicks a cell.
+    """Shows the record in the QTableWidget `table`. The current cell is the chosen lesion and study.
+
+    Signal opened(lesion, study): emitted when the user double clicks a cell.
     """
 
-    def __init__(self, parentLayout, choice: LesionActions) -> None:
+    def __init__(self, table, choice: LesionActions) -> None:
         self.logic, self.choice = choice.logic, choice
         self.opened = Signal()
         self.roles: dict[str, str] = {}
         self._filling = Flag()
-        self.widget = qt.QTableWidget()
-        self.widget.setObjectName("lesionTable")
-        self.widget.setSelectionMode(qt.QAbstractItemView.SingleSelection)
-        self.widget.setEditTriggers(qt.QAbstractItemView.NoEditTriggers)
-        self.widget.setWordWrap(False)
-        self.widget.verticalHeader().setDefaultSectionSize(_ROW_PX)
-        self.widget.setToolTip(_("Double click: show the lesion in that study, next to the prior."))
+        self.widget = table
         self.widget.connect("currentCellChanged(int,int,int,int)", self._onCurrent)
         self.widget.connect("cellDoubleClicked(int,int)", self._onDoubleClick)
-        parentLayout.addWidget(self.widget)
         self.listen(self.logic.changed, self.update)
         self.listen(choice.changed, self._showChoice)
         self.update()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import qt
 from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.followup import response as recist
@@ -21,23 +20,13 @@ _GOOD = (recist.COMPLETE, recist.PARTIAL)
 
 
 class ResponsePanel(Listener):
-    """Shows the response. It is computed only from findings and sizes that a person has confirmed."""
+    """Shows the response, which is computed only from findings and sizes that a person has confirmed.
 
-    def __init__(self, parentLayout, choice: LesionActions) -> None:
-        self.logic, self.choice = choice.logic, choice
-        self.table = qt.QTableWidget()
-        self.table.setObjectName("responseTable")
-        self.table.setSelectionMode(qt.QAbstractItemView.NoSelection)
-        self.table.setEditTriggers(qt.QAbstractItemView.NoEditTriggers)
-        self.table.setFocusPolicy(qt.Qt.NoFocus)
-        self.table.verticalHeader().setVisible(False)
-        self.table.horizontalHeader().setVisible(False)
-        self.missing = qt.QLabel()
-        self.missing.objectName = "missingLabel"
-        self.missing.wordWrap = True
-        self.missing.setTextFormat(qt.Qt.RichText)
-        parentLayout.addWidget(self.table)
-        parentLayout.addWidget(self.missing)
+    ui: has responseTable and missingLabel.
+    """
+
+    def __init__(self, ui, choice: LesionActions) -> None:
+        self.ui, self.logic, self.choice = ui, choice.logic, choice
         self.listen(self.logic.changed, self.update)
         self.listen(choice.changed, self.update)
         self.update()
@@ -46,7 +35,7 @@ class ResponsePanel(Listener):
         """Show the response for the record as it is now."""
         record = self.logic.record
         found = recist.responses(record) if record.lesions else []
-        table = self.table
+        table = self.ui.responseTable
         names = (_("Sum of targets"), _("From baseline"), _("From nadir"), _("Response"))
         table.setColumnCount(len(found) + 1)
         table.setRowCount(len(names))
@@ -63,7 +52,7 @@ class ResponsePanel(Listener):
         table.resizeRowsToContents()
         table.setFixedHeight(sum(table.rowHeight(row) for row in range(len(names))) + 4)
         table.visible = bool(found)
-        showText(self.missing, self._sentences(found))
+        showText(self.ui.missingLabel, self._sentences(found))
 
     def _sentences(self, found: list[recist.Response]) -> str:
         """Missing entries and remarks for the chosen study, as HTML."""
