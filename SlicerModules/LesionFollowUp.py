@@ -84,7 +84,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         ScriptedLoadableModuleWidget.setup(self)
         uiWidget = self.openPanel(self.resourcePath("UI/LesionFollowUp.ui"))
         ui = self.ui
-        self.logic = logic = self.closing(LesionFollowUpLogic().followUp(slicer.mrmlScene, self.session.store))
+        self.logic = logic = self.closing(FollowUpLogic(slicer.mrmlScene, self.session.store))
         self.choice = self.closing(LesionActions(logic))
         self.studies = StudyPanel(ui, slicer.mrmlScene, self.say)
         self.preparation = self.closing(PreparationPanel(ui.preparationArea.layout(), self.session))
@@ -240,16 +240,13 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
 
 class LesionFollowUpLogic(ScriptedLoadableModuleLogic):
     """Use from Python: `patients(slicer.mrmlScene)` of AnatomicalEmbeddingLib.followup.StudyOrder returns the patients
-    with their studies in order. `LesionFollowUpLogic().followUp(slicer.mrmlScene, MapStore(slicer.mrmlScene))` returns
-    an object that keeps a patient's record, proposes places of lesions and shows them in the scene.
+    with their studies in order. `FollowUpLogic(slicer.mrmlScene, MapStore(slicer.mrmlScene))` of
+    AnatomicalEmbeddingLib.followup.FollowUpLogic keeps the record of one patient at a time, proposes places of lesions
+    and shows them in the scene.
     """
 
     def getParameterNode(self):
         return LesionFollowUpParameterNode(super().getParameterNode())
-
-    def followUp(self, scene, store):
-        """Return the follow-up logic, which needs no panel. It handles one patient at a time."""
-        return FollowUpLogic(scene, store)
 
 
 def _described(found):
@@ -276,7 +273,7 @@ class LesionFollowUpTest(ScriptedLoadableModuleTest):
         self.place = tuple(scans[1].points_ras["carina"])
         store = MapStore(slicer.mrmlScene, Engine(Choice(device="cpu", cacheFolder=None)))
         self.addCleanup(store.close)
-        self.followUp = LesionFollowUpLogic().followUp(slicer.mrmlScene, store)
+        self.followUp = FollowUpLogic(slicer.mrmlScene, store)
         self.addCleanup(self.followUp.close)
         self.followUp.setPatient(patients(slicer.mrmlScene)[0])
 

@@ -102,7 +102,10 @@ class ExportPanel(Listener):
         reason = whyNoReports(self.logic.volumes.values())
         ui.srBox.enabled = not reason
         ui.srBox.toolTip = reason or _("A structured report (TID 1500) for each study that was loaded from DICOM.")
-        ui.exportLabel.text = self._sentence(len(record.unreviewed())) if record.lesions else ""
+        text = _("Unreviewed proposals: {count}. CSV and report flag them, DICOM SR leaves them out.")
+        count = len(record.unreviewed())
+        done = coloured(_("A person has reviewed every place."), GOOD)
+        ui.exportLabel.text = coloured(text.format(count=count), WARNING) if count else done
         ui.exportLabel.visible = bool(record.lesions)
         self._showButton()
 
@@ -115,38 +118,23 @@ class ExportPanel(Listener):
     def _kinds(self) -> list[str]:
         return [kind for kind, box in self._boxes.items() if box.enabled and box.checked]
 
-    def _sentence(self, todo: int) -> str:
-        if todo:
-            text = _("Unreviewed proposals: {count}. CSV and report flag them, DICOM SR leaves them out.")
-            return coloured(text.format(count=todo), WARNING)
-        return coloured(_("A person has reviewed every place."), GOOD)
-
     def _onExport(self) -> None:
         before = ModuleSettings.value(_FOLDER, "")
         folder = qt.QFileDialog.getExistingDirectory(self.ui.exportButton, _("Folder for the files"), before)
         if not folder:
             return
         ModuleSettings.setValue(_FOLDER, folder)
-        kinds, notes = self._installed(self._kinds())
-        if kinds:
-            notes = [*self._written(folder, kinds), *notes]
-        self._say(notes)
-
-    def _installed(self, kinds: list[str]) -> tuple[list[str], list[str]]:
-        """Offer to install missing packages. Returns the kinds that can be written, and sentences about the others."""
-        reason = ""
-        if missing := [name for kind in kinds for name in missingForReport(kind)]:
-            try:
-                install(missing)
-            except InstallError as error:
-                reason = str(error)
-        lacking = {kind: missing for kind in kinds if (missing := missingForReport(kind))}
-        text = _("{kind} was not written: it needs {names}. {reason}")
-        notes = [
-            text.format(kind=self._boxes[kind].text, names=", ".join(names), reason=reason).rstrip()
-            for kind, names in lacking.items()
-        ]
-        return [kind for kind in kinds if kind not in lacking], notes
+        kinds, notes = self._kinds(), []
+        missing = {kind: names for kind in kinds if (names := missingForReport(kind))}
+        try:
+            if missing:
+                install([name for names in missing.values() for name in names])
+        except InstallError as error:
+            kinds = [kind for kind in kinds if kind not in missing]
+            text = _("{kind} was not written: it needs {names}. {reason}")
+            for kind, names in missing.items():
+                notes.append(text.format(kind=self._boxes[kind].text, names=", ".join(names), reason=error))
+        self._say([*self._written(folder, kinds), *notes] if kinds else notes)
 
     def _written(self, folder: str, kinds: list[str]) -> list[str]:
         """Write the files. Returns a sentence for each written file and for each file that could not be written."""

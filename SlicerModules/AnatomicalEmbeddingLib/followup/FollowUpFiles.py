@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -60,7 +60,6 @@ def importPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
         else:
             text = _("{label}: lies outside {volume} and was left out.")
             leftOut.append(text.format(label=label, volume=volume.GetName()))
-    before = logic.record
 
     def step(record: FollowUp) -> FollowUp:
         for key, lesions in marked.items():
@@ -68,10 +67,7 @@ def importPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
             notes.extend(kept)
         return record
 
-    if not logic.apply(step):
-        return leftOut
-    logic.prepare()
-    return [*_changes(before, logic.record, listNode.GetName()), *notes, *leftOut]
+    return [*_applied(logic, step, listNode.GetName()), *notes, *leftOut]
 
 
 def importFiles(logic: FollowUpLogic, paths: Iterable[str | Path]) -> list[str]:
@@ -89,8 +85,8 @@ def importFiles(logic: FollowUpLogic, paths: Iterable[str | Path]) -> list[str]:
     if reports:
         records.append(read_srs(reports))
     name = ", ".join(path.name for path in paths)
-    before, differing = logic.record, []
-    same = [study for other in records for study in same_studies(before.studies, other.studies).values()]
+    differing: list[str] = []
+    same = [study for other in records for study in same_studies(logic.record.studies, other.studies).values()]
     if not set(same) & set(logic.volumes):
         text = _(
             "{name}: is about no loaded scan (by DICOM series; by name and date where a scan has none); load a scan "
@@ -105,10 +101,7 @@ def importFiles(logic: FollowUpLogic, paths: Iterable[str | Path]) -> list[str]:
             differing.extend(added.differing)
         return record
 
-    if not logic.apply(step):
-        return []
-    logic.prepare()
-    sentences = _changes(before, logic.record, name)
+    sentences = _applied(logic, step, name)
     if differing:
         more = len(differing) - _LISTED
         listed = [*differing[:_LISTED], *([_("{count} more").format(count=more)] if more > 0 else [])]
@@ -127,11 +120,15 @@ def _points(logic: FollowUpLogic, listNode, study: str) -> Iterator[tuple[str, s
             yield key, labelOf(listNode, pointId), fromWorld(logic.volumes[key], [worldOf(listNode, pointId)])[0]
 
 
-def _changes(before: FollowUp, after: FollowUp, name: str) -> list[str]:
-    """Sentences about the lesions that an import has added, and about lesions with new findings or sizes."""
-    known = {lesion.id: lesion for lesion in before.lesions}
-    new = [each.label for each in after.lesions if each.id not in known]
-    grown = [each.label for each in after.lesions if each.id in known and each.reviewed != known[each.id].reviewed]
+def _applied(logic: FollowUpLogic, step: Callable[[FollowUp], FollowUp], name: str) -> list[str]:
+    """Apply the step of an import. Returns sentences about new lesions, and about lesions with more findings or sizes."""
+    known = {lesion.id: lesion for lesion in logic.record.lesions}
+    if not logic.apply(step):
+        return []
+    logic.prepare()
+    lesions = logic.record.lesions
+    new = [each.label for each in lesions if each.id not in known]
+    grown = [each.label for each in lesions if each.id in known and each.reviewed != known[each.id].reviewed]
     sentences = [_("{name}: holds no new lesion.").format(name=name)]
     if new:
         sentences = [_("{name}: new lesions: {lesions}.").format(name=name, lesions=", ".join(new))]

@@ -11,7 +11,6 @@ import numpy as np
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.followup.lesions import LONG, PROPOSED, SHORT, WITH_PLACE, Axis, Point
 from AnatomicalEmbedding.followup.record import FollowUp
-from AnatomicalEmbedding.followup.status import ABSENT, status_of
 
 from ..shared import Views
 from ..shared.maps.MapStore import READY, MapStore
@@ -157,12 +156,6 @@ class FollowUpLogic(Listener):
 
     def confirm(self, lesion: str, study: str) -> bool:
         """Confirm the proposed place of a lesion in a study."""
-        if status_of(self.record, lesion, study) == ABSENT:
-            self.reported.emit(
-                f"{lesion}: this scan does not seem to show its place. Press Outside or Not visible, or Move it where "
-                "you see it."
-            )
-            return False
         return self.apply(FollowUp.confirm, lesion, study)
 
     def measure(self, lesion: str, study: str, longAxis: Axis | None, shortAxis: Axis | None) -> bool:

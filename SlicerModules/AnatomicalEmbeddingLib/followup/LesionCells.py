@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from slicer.i18n import tr as _
 
-from AnatomicalEmbedding.followup import lesions as states
-from AnatomicalEmbedding.followup import response as recist
 from AnatomicalEmbedding.followup import status as words
 from AnatomicalEmbedding.followup.lesions import MERGED, Finding, Lesion, Measurement
 from AnatomicalEmbedding.followup.record import FollowUp
@@ -19,50 +16,21 @@ from ..shared.MatchWords import errorText
 _SEEN, _OPEN, _GONE = "\u2713", "\u25cb", "\u2715"
 
 
-@dataclass(frozen=True)
-class Cell:
-    """A cell of the table. colour: background colour; None for the default colour."""
-
-    text: str
-    tip: str = ""
-    colour: str | None = None
-
-
-def cellOf(record: FollowUp, lesion: str, study: str) -> Cell:
-    """The cell for one lesion in one study."""
+def cellOf(record: FollowUp, lesion: str, study: str) -> tuple[str, str, str | None]:
+    """Text, tool tip and background colour of the cell for one lesion in one study. Colour None: the default colour."""
     found = record.finding(lesion, study)
     if found is None:
-        return Cell("", _("There is no finding here yet: prepare the scans, or mark the lesion."))
+        return "", _("There is no finding here yet: prepare the scans, or mark the lesion."), None
     status = words.status_of(record, lesion, study)
     sign, colour = _signAndColour(found, status)
-    first = f"{sign} {statusText(status)}"
+    first = f"{sign} {status}"
     if found.state == MERGED:
         first = _("{sign} merged with {lesion}").format(sign=sign, lesion=found.into)
     error = None if found.guess is None or found.reviewed else found.guess.error_mm
     place = "" if error is None else f"\u00b1{error:.0f} mm"
     # the error comes before the size, because it is the error of the place and not of the size
     second = f"{place} {sizeText(found.size)}".strip()
-    return Cell(f"{first}\n{second}" if second else first, _tip(record, found, status), colour)
-
-
-def statusText(status: str) -> str:
-    """A status of a lesion as a word in the user's language."""
-    return {
-        words.BASELINE: _("baseline"),
-        words.NEW: _("new"),
-        words.MAYBE_NEW: _("new?"),
-        words.SPLIT: _("split off"),
-        words.UNCERTAIN: _("uncertain"),
-        words.ABSENT: _("not in scan"),
-        words.DISAPPEARED: _("disappeared"),
-        states.MARKED: _("marked"),
-        states.PROPOSED: _("proposed"),
-        states.CONFIRMED: _("confirmed"),
-        states.MOVED: _("moved"),
-        states.NOT_VISIBLE: _("not visible"),
-        states.OUTSIDE: _("outside scan"),
-        MERGED: _("merged"),
-    }[status]
+    return f"{first}\n{second}".rstrip(), _tip(record, found, status), colour
 
 
 def sizeText(size: Measurement) -> str:
@@ -86,23 +54,6 @@ def lesionTip(lesion: Lesion) -> str:
     site = _("Site: {site}.").format(site=lesion.site) if lesion.site else ""
     split = _("Split off from {lesion}.").format(lesion=lesion.split_from) if lesion.split_from else ""
     return " ".join(part for part in (site, split) if part)
-
-
-def categoryText(category: str) -> str:
-    """A category of RECIST 1.1 in words."""
-    return {
-        recist.COMPLETE: _("Complete response"),
-        recist.PARTIAL: _("Partial response"),
-        recist.STABLE: _("Stable disease"),
-        recist.PROGRESSIVE: _("Progressive disease"),
-        recist.BASELINE: _("Baseline"),
-        recist.NOT_EVALUABLE: _("Not evaluable"),
-    }[category]
-
-
-def numberText(value: float | None, form: str) -> str:
-    """A number in the format string `form`; a dash for None."""
-    return "\u2013" if value is None else form.format(value)
 
 
 def _signAndColour(found: Finding, status: str) -> tuple[str, str | None]:

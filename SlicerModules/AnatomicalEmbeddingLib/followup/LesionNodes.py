@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import vtk
 
-from AnatomicalEmbedding.followup.lesions import PROPOSED, Axis, Point
+from AnatomicalEmbedding.followup.lesions import PROPOSED, Axis, Finding, Lesion, Point
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.status import ABSENT, UNCERTAIN, status_of
 
@@ -29,17 +29,6 @@ _END_SIZE = 1.4  # size of a line's ends, percent of the view's size
 _THICKNESS = 0.5  # relative to the size of an end; with MRML's default 0.2 the line is invisible in small views
 _LINES = "vtkMRMLMarkupsLineNode"
 _AXIS_ATTRIBUTE = "AnatomicalEmbedding.Axis"  # attribute of the line: JSON [lesion id, LONG or SHORT]
-
-
-@dataclass(frozen=True)
-class _Shown:
-    """The point that shows a lesion in a study."""
-
-    lesion: str
-    label: str
-    place: Point
-    reviewed: bool
-    text: str
 
 
 class LesionPoints:
@@ -72,21 +61,23 @@ class LesionPoints:
     def show(self, record: FollowUp, study: str) -> None:
         """Set the points to the record's lesions in this study, and remove all other points."""
         followVolume(self.node, self.volumeNode)
-        wanted = [shown for lesion in record.lesions if (shown := _shown(record, lesion.id, study)) is not None]
+        wanted = [lesion for lesion in record.lesions if _isShown(record, lesion.id, study)]
         before = self.node.StartModify()  # one event for all changes
-        if list(self._lesions().values()) != [each.lesion for each in wanted]:
+        if list(self._lesions().values()) != [each.id for each in wanted]:
             self.node.RemoveAllControlPoints()
             for each in wanted:
-                self.node.AddControlPoint(vtk.vtkVector3d(*each.place), each.label)
+                self.node.AddControlPoint(vtk.vtkVector3d(*each.findings[study].point_ras), each.label)
             makeIdsUnique(self.node)
-            ids = {self.node.GetNthControlPointID(n): each.lesion for n, each in enumerate(wanted)}
+            ids = {self.node.GetNthControlPointID(n): each.id for n, each in enumerate(wanted)}
             self.node.SetAttribute(_LESIONS_ATTRIBUTE, json.dumps(ids))
         for index, each in enumerate(wanted):
-            if tuple(self.node.GetNthControlPointPosition(index)) != each.place:
-                self.node.SetNthControlPointPosition(index, *each.place)
-            self.node.SetNthControlPointLabel(index, each.label)
-            self.node.SetNthControlPointDescription(index, each.text)
-            self.node.SetNthControlPointSelected(index, each.reviewed)
+            found = each.findings[study]
+            if tuple(self.node.GetNthControlPointPosition(index)) != found.point_ras:
+                self.node.SetNthControlPointPosition(index, *found.point_ras)
+            label, description = _texts(each, found, status_of(record, each.id, study))
+            self.node.SetNthControlPointLabel(index, label)
+            self.node.SetNthControlPointDescription(index, description)
+            self.node.SetNthControlPointSelected(index, found.reviewed)
             self.node.SetNthControlPointAssociatedNodeID(index, self.volumeNode.GetID())
         self.node.EndModify(before)
 
@@ -102,7 +93,7 @@ class LesionPoints:
     def missing(self, record: FollowUp, study: str) -> list[str]:
         """Ids of the lesions whose points the user has deleted from the list."""
         here = set(self._lesions().values())
-        return [each.id for each in record.lesions if each.id not in here and _shown(record, each.id, study)]
+        return [each.id for each in record.lesions if each.id not in here and _isShown(record, each.id, study)]
 
     def _lesions(self) -> dict[str, str]:
         """Lesion id by point ID, for the points that have a position; "" for points that the user added."""
@@ -115,19 +106,20 @@ def isLesionList(node) -> bool:
     return node.GetAttribute(_LESIONS_ATTRIBUTE) is not None
 
 
-def _shown(record: FollowUp, lesionId: str, study: str) -> _Shown | None:
-    """The point to show for a lesion; None if the lesion has no place, or if its place is probably not in the scan."""
+def _isShown(record: FollowUp, lesionId: str, study: str) -> bool:
+    """False if the lesion has no place in the study, or if its place is probably not in the scan."""
     found = record.finding(lesionId, study)
-    status = status_of(record, lesionId, study)
-    if found is None or found.point_ras is None or status == ABSENT:
-        return None
-    suffix = "" if found.reviewed else f" {UNCERTAIN if status == UNCERTAIN else PROPOSED}"
+    return found is not None and found.point_ras is not None and status_of(record, lesionId, study) != ABSENT
+
+
+def _texts(lesion: Lesion, found: Finding, status: str) -> tuple[str, str]:
+    """Label and description of the point that shows a lesion."""
+    label = lesion.label if found.reviewed else f"{lesion.label} {UNCERTAIN if status == UNCERTAIN else PROPOSED}"
     if found.size.axes:
-        suffix += f" {_TIMES.join(f'{math.dist(*axis):.1f}' for axis in found.size.axes.values())} mm"
-    text = status
-    if not found.reviewed and found.guess is not None and found.guess.error_mm is not None:
-        text = f"{status}: {errorText(found.guess.error_mm)}"
-    return _Shown(lesionId, record.lesion(lesionId).label + suffix, found.point_ras, found.reviewed, text)
+        label += f" {_TIMES.join(f'{math.dist(*axis):.1f}' for axis in found.size.axes.values())} mm"
+    if found.reviewed or found.guess is None or found.guess.error_mm is None:
+        return label, status
+    return label, f"{status}: {errorText(found.guess.error_mm)}"
 
 
 @dataclass(frozen=True)

@@ -48,8 +48,7 @@ class LesionTable(Listener):
             for row, lesion in enumerate(record.lesions):
                 putCell(table, row, 0, lesionText(lesion), lesionTip(lesion))
                 for column, study in enumerate(record.studies, start=1):
-                    cell = cellOf(record, lesion.id, study.key)
-                    putCell(table, row, column, cell.text, cell.tip, cell.colour)
+                    putCell(table, row, column, *cellOf(record, lesion.id, study.key))
             fitColumns(table)
             rows = min(max(len(record.lesions), _LEAST_ROWS), _MOST_ROWS)
             table.setFixedHeight(rows * _ROW_PX + table.horizontalHeader().sizeHint.height() + 4)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from slicer.i18n import tr as _
 
-from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.followup.lesions import OUTSIDE
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.status import DISAPPEARED, NEW
@@ -70,11 +69,9 @@ class Pairing(Listener):
         return ""
 
     def begin(self) -> None:
-        """Make an offer. The record does not change. Raises AnatomicalEmbeddingError if `reason` is not empty."""
+        """Make an offer. The record does not change. Call it only if `reason` is empty."""
         from AnatomicalEmbedding.followup.assignment import assign_in_record
 
-        if reason := self.reason:
-            raise AnatomicalEmbeddingError(reason)
         record = self.logic.record
         earlier, later = (study.key for study in record.studies if study.key in self._studies)
         maps = {study: self.logic.store.map(self.logic.volumes[study]) for study in (earlier, later)}

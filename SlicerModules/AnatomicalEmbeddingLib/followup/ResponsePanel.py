@@ -11,12 +11,10 @@ from ..shared.panels.CellTable import putCell
 from ..shared.panels.Widgets import WARNING, coloured, showText
 from ..shared.Signal import Listener
 from .LesionActions import LesionActions
-from .LesionCells import categoryText, numberText
 from .LesionTable import fitColumns
 
 _MOST_SENTENCES = 4
-_SUM, _FROM_BASELINE, _FROM_NADIR, _CATEGORY = range(4)
-_GOOD = (recist.COMPLETE, recist.PARTIAL)
+_COLOURS = {recist.COMPLETE: GOOD, recist.PARTIAL: GOOD, recist.PROGRESSIVE: FAULT}  # by response
 
 
 class ResponsePanel(Listener):
@@ -36,21 +34,23 @@ class ResponsePanel(Listener):
         record = self.logic.record
         found = recist.responses(record) if record.lesions else []
         table = self.ui.responseTable
-        names = (_("Sum of targets"), _("From baseline"), _("From nadir"), _("Response"))
+        rows = (
+            (_("Sum of targets"), "sum_mm", "{:.1f} mm"),
+            (_("From baseline"), "from_baseline", "{:+.0f} %"),
+            (_("From nadir"), "from_nadir", "{:+.0f} %"),
+            (_("Response"), "category", "{}"),
+        )
         table.setColumnCount(len(found) + 1)
-        table.setRowCount(len(names))
-        for row, name in enumerate(names):
+        table.setRowCount(len(rows))
+        for row, (name, field, form) in enumerate(rows):
             putCell(table, row, 0, name)
-        for column, each in enumerate(found, start=1):
-            tip = "\n".join((*each.missing, *each.notes))
-            putCell(table, _SUM, column, numberText(each.sum_mm, "{:.1f} mm"), tip)
-            putCell(table, _FROM_BASELINE, column, numberText(each.from_baseline, "{:+.0f} %"), tip)
-            putCell(table, _FROM_NADIR, column, numberText(each.from_nadir, "{:+.0f} %"), tip)
-            colour = GOOD if each.category in _GOOD else FAULT if each.category == recist.PROGRESSIVE else None
-            putCell(table, _CATEGORY, column, each.category, f"{categoryText(each.category)}\n{tip}".rstrip(), colour)
+            for column, each in enumerate(found, start=1):
+                value, tip = getattr(each, field), "\n".join((*each.missing, *each.notes))
+                colour = _COLOURS.get(each.category) if field == "category" else None
+                putCell(table, row, column, "\u2013" if value is None else form.format(value), tip, colour)
         fitColumns(table)
         table.resizeRowsToContents()
-        table.setFixedHeight(sum(table.rowHeight(row) for row in range(len(names))) + 4)
+        table.setFixedHeight(sum(table.rowHeight(row) for row in range(len(rows))) + 4)
         table.visible = bool(found)
         showText(self.ui.missingLabel, self._sentences(found))
 

@@ -94,13 +94,9 @@ def studyOf(scene, volumeNode) -> Study:
     given = date_of(volumeNode.GetAttribute(DATE_ATTRIBUTE) or "")
     if given is not None:
         return Study(volumeNode, given, True, "")
-    stored = _storedDate(scene, volumeNode)
-    name, found, note = volumeNode.GetName(), date_of(stored), ""
-    if found is None and stored:
-        note = f'{name}: its DICOM study date "{stored}" cannot be read; write the date as YYYY-MM-DD.'
-    elif found is None:
-        note = f"{name}: has no study date, so it comes last; write the date as YYYY-MM-DD."
-    return Study(volumeNode, found, False, note)
+    found = date_of(_storedDate(scene, volumeNode))
+    note = f"{volumeNode.GetName()}: has no study date, so it comes last; write the date as YYYY-MM-DD."
+    return Study(volumeNode, found, False, note if found is None else "")
 
 
 def setDate(volumeNode, text: str) -> None:
