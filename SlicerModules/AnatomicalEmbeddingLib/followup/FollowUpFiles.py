@@ -121,7 +121,7 @@ def _points(logic: FollowUpLogic, listNode, study: str) -> Iterator[tuple[str, s
 
 
 def _applied(logic: FollowUpLogic, step: Callable[[FollowUp], FollowUp], name: str) -> list[str]:
-    """Apply the step of an import. Returns sentences about new lesions, and about lesions with more findings or sizes."""
+    """Apply the step of an import. Returns sentences about new lesions and about new findings or sizes."""
     known = {lesion.id: lesion for lesion in logic.record.lesions}
     if not logic.apply(step):
         return []

@@ -10,7 +10,6 @@ from AnatomicalEmbedding.followup.lesions import LONG, NOT_VISIBLE, OUTSIDE, SHO
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.status import ABSENT, status_of
 
-from ..shared.maps.MapStore import FAILED, READY
 from ..shared.Signal import Listener, Signal
 from .FollowUpLogic import FollowUpLogic
 
@@ -142,12 +141,9 @@ def nextStep(logic: FollowUpLogic) -> str:
             "Outside (O)."
         ).format(count=unreviewed)
     if any(study not in lesion.findings for lesion in record.lesions for study in logic.volumes):
-        states = [logic.store.state(volume).status for volume in logic.volumes.values()]
-        if any(status not in (READY, FAILED) for status in states):
-            return _("Places in the other studies are proposed once the scans are prepared.")
         return _(
-            "The empty cells have no finding yet: choose one, press M and click on the lesion, or press Not visible "
-            "(N) or Outside (O)."
+            "The empty cells have no finding yet: prepare the scans, so that places are proposed; or choose a cell, "
+            "press M and click on the lesion, or press Not visible (N) or Outside (O)."
         )
     targets = [lesion for lesion in record.lesions if lesion.target]
     if any(each.visible and not each.size.confirmed for lesion in targets for each in lesion.findings.values()):

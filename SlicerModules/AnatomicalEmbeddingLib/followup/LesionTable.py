@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import math
+
 import qt
 from slicer.i18n import tr as _
 
+from AnatomicalEmbedding.followup import status as words
+from AnatomicalEmbedding.followup.lesions import MERGED, Finding, Lesion, Measurement
+from AnatomicalEmbedding.followup.record import FollowUp
+
+from ..shared.Colours import DOUBTFUL, GOOD, NOTHING
 from ..shared.Flag import Flag
+from ..shared.MatchWords import errorText
 from ..shared.panels.CellTable import putCell, setColumns
 from ..shared.Signal import Listener, Signal
 from .LesionActions import LesionActions
-from .LesionCells import cellOf, lesionText, lesionTip
 
 _MOST_STRETCHED = 4  # up to this number of studies fill the panel's width; with more studies the table scrolls
 _LEAST_ROWS, _MOST_ROWS = 3, 10
 _ROW_PX = 36
+_SEEN, _OPEN, _GONE = "\u2713", "\u25cb", "\u2715"
 
 
 class LesionTable(Listener):
@@ -46,9 +54,9 @@ class LesionTable(Listener):
             setColumns(table, [_("Lesion"), *(self._header(study) for study in record.studies)])
             table.setRowCount(len(record.lesions))
             for row, lesion in enumerate(record.lesions):
-                putCell(table, row, 0, lesionText(lesion), lesionTip(lesion))
+                putCell(table, row, 0, _lesionText(lesion), _lesionTip(lesion))
                 for column, study in enumerate(record.studies, start=1):
-                    putCell(table, row, column, *cellOf(record, lesion.id, study.key))
+                    putCell(table, row, column, *_cell(record, lesion.id, study.key))
             fitColumns(table)
             rows = min(max(len(record.lesions), _LEAST_ROWS), _MOST_ROWS)
             table.setFixedHeight(rows * _ROW_PX + table.horizontalHeader().sizeHint.height() + 4)
@@ -87,3 +95,66 @@ def fitColumns(table) -> None:
     if table.columnCount:
         header.setSectionResizeMode(0, qt.QHeaderView.Fixed)
         table.setColumnWidth(0, 98)
+
+
+def _cell(record: FollowUp, lesion: str, study: str) -> tuple[str, str, str | None]:
+    """Text, tool tip and background colour of the cell for one lesion in one study. Colour None: the default colour."""
+    found = record.finding(lesion, study)
+    if found is None:
+        return "", _("There is no finding here yet: prepare the scans, or mark the lesion."), None
+    status = words.status_of(record, lesion, study)
+    sign, colour = _signAndColour(found, status)
+    first = f"{sign} {status}"
+    if found.state == MERGED:
+        first = _("{sign} merged with {lesion}").format(sign=sign, lesion=found.into)
+    error = None if found.guess is None or found.reviewed else found.guess.error_mm
+    place = "" if error is None else f"\u00b1{error:.0f} mm"
+    # the error comes before the size, because it is the error of the place and not of the size
+    second = f"{place} {_sizeText(found.size)}".strip()
+    return f"{first}\n{second}".rstrip(), _tip(record, found, status), colour
+
+
+def _sizeText(size: Measurement) -> str:
+    """The lengths of the axes in mm, the long axis first; in brackets until a person has accepted the axes."""
+    text = "\u2009\u00d7\u2009".join(f"{math.dist(*axis):.0f}" for axis in size.axes.values())
+    if not text:
+        return ""
+    return f"{text} mm" if size.confirmed else f"({text})"
+
+
+def _lesionText(lesion: Lesion) -> str:
+    """Label and kind of a lesion, on two lines."""
+    kind = _("target") if lesion.target else _("non-target")
+    if lesion.nodal:
+        kind = _("{kind} node").format(kind=kind)
+    return f"{lesion.label}\n{kind}"
+
+
+def _lesionTip(lesion: Lesion) -> str:
+    """The site of a lesion, and the name of the lesion from which it has split off, as sentences."""
+    site = _("Site: {site}.").format(site=lesion.site) if lesion.site else ""
+    split = _("Split off from {lesion}.").format(lesion=lesion.split_from) if lesion.split_from else ""
+    return " ".join(part for part in (site, split) if part)
+
+
+def _signAndColour(found: Finding, status: str) -> tuple[str, str | None]:
+    if not found.reviewed:
+        return {words.UNCERTAIN: ("?", DOUBTFUL), words.ABSENT: ("?", NOTHING)}.get(status, (_OPEN, None))
+    if found.visible:
+        return _SEEN, GOOD
+    return (_SEEN if found.state == MERGED else _GONE), NOTHING
+
+
+def _tip(record: FollowUp, found: Finding, status: str) -> str:
+    guess, sentences = found.guess, []
+    if not found.reviewed:
+        sentences.append(_("No person has reviewed this place."))
+        if guess is not None:
+            source = next((study.label for study in record.studies if study.key == guess.source), "")
+            sentences += [_("It was found from {study}.").format(study=source)] if source else []
+            error = errorText(guess.expected_error_mm, guess.probability)
+            absent = _("The scan does not seem to show it: press Outside, or Move it to where you see it.")
+            sentences.append(absent if status == words.ABSENT else f"{error[0].upper()}{error[1:]}.")
+    if found.size.axes and not found.size.confirmed:
+        sentences.append(_("The axes are carried over and count only after you accept or draw them."))
+    return " ".join(sentences)

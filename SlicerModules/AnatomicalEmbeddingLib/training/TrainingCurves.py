@@ -42,9 +42,6 @@ class TrainingCurves:
         nodes = self._nodes.setdefault(title, {})
         known = [nodes[key] for key in ("chart", "table") if nodes] + nodes.get("series", [])
         if len(known) != 1 + len(columns) or any(node.GetScene() is None for node in known):
-            for node in known:
-                if node.GetScene() is not None:
-                    node.GetScene().RemoveNode(node)
             nodes.clear()
         if not columns["step"]:
             return None

@@ -50,8 +50,10 @@ class TrainingPanel:
         ui.finishButton.connect("clicked(bool)", lambda: self._start(finishNow=True))
         ui.stopButton.connect("clicked(bool)", self._onStop)
         ui.installButton.connect("clicked(bool)", self._onInstall)
-        ui.plotLossButton.connect("clicked(bool)", self._onPlotLoss)
-        ui.plotValidationButton.connect("clicked(bool)", self._onPlotValidation)
+        ui.plotLossButton.connect("clicked(bool)", lambda: self._plot(self.curves.showLoss(self._losses)))
+        ui.plotValidationButton.connect(
+            "clicked(bool)", lambda: self._plot(self.curves.showValidation(self._validations))
+        )
         ui.useButton.connect("clicked(bool)", self._onUse)
         ui.openButton.connect("clicked(bool)", self._onOpen)
         self.form.show(lastSettings())
@@ -103,13 +105,9 @@ class TrainingPanel:
             self._news = coloured(str(error), BAD)
         self.refresh()
 
-    def _onPlotLoss(self) -> None:
+    def _plot(self, chart) -> None:
         self._inPlots = True
-        _showInLayout(self.curves.showLoss(self._losses))
-
-    def _onPlotValidation(self) -> None:
-        self._inPlots = True
-        _showInLayout(self.curves.showValidation(self._validations))
+        _showInLayout(chart)
 
     def _onUse(self) -> None:
         ModuleSettings.setWeights(str(self._run.weights))
