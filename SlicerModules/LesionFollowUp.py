@@ -108,7 +108,6 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         logic.placing.changed.connect(self._showNextStep)
         logic.proposed.connect(self._onProposed)
         self.choice.changed.connect(self._onChoice)
-        self.lesionTable.opened.connect(self._onOpened)
         self.listen(self.session.ticked, self._onTick)
         self.studies.chosen.connect(self._choose)
         self.studies.dated.connect(self._onParameters)
@@ -140,7 +139,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
             self._showStudies([], None)
 
     def _onLaidOut(self, sentence):
-        self.logic.showInOwnViews()
+        self.logic.mirror.restrict()
         self.say(sentence)
         self._jump()
 
@@ -162,7 +161,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self._onParameters()
         if None not in (*before, node.prior, node.current):
             showInstead(slicer.mrmlScene, zip(before, (node.prior, node.current), strict=True))
-            self.logic.showInOwnViews()
+            self.logic.mirror.restrict()
 
     def _onChoice(self):
         """Show the lesion and the study that the user has chosen."""
@@ -170,10 +169,6 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         node = self._parameterNode
         if node is not None and volume is not None and volume is not node.prior and volume is not node.current:
             self._choose(node.prior, volume)
-        self._jump()
-
-    def _onOpened(self, lesion, study):
-        self.choice.choose(lesion, study)
         self._jump()
 
     def _onProposed(self, lesions):
@@ -194,7 +189,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self._ticks += 1
         if self._ticks % _CHECK_TICKS == 0 and self._parameterNode is not None and self.parent.isEntered:
             self._showNextStep()
-            if self._shownPatients != _described(patients(slicer.mrmlScene)):
+            if self._shownPatients != patients(slicer.mrmlScene):
                 self._onParameters()
 
     def showParameters(self, node):
@@ -222,7 +217,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
     def _showStudies(self, found, patient):
         node, logic = self._parameterNode, self.logic
         prior, current = (None, None) if patient is None else (node.prior, node.current)
-        self._shownPatients = _described(found)
+        self._shownPatients = found
         logic.setPatient(patient)
         logic.setShown([prior, current])
         self.choice.usual = logic.studyOf(current) or logic.studyOf(prior)
@@ -247,11 +242,6 @@ class LesionFollowUpLogic(ScriptedLoadableModuleLogic):
 
     def getParameterNode(self):
         return LesionFollowUpParameterNode(super().getParameterNode())
-
-
-def _described(found):
-    """Return the patients with the names of their volumes, for a comparison that detects changes."""
-    return [(each, [volume.GetName() for volume in each.volumes]) for each in found]
 
 
 class LesionFollowUpTest(ScriptedLoadableModuleTest):

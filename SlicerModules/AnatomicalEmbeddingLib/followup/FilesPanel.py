@@ -83,7 +83,6 @@ class ExportPanel(Listener):
 
     def __init__(self, ui, logic: FollowUpLogic) -> None:
         self.ui, self.logic = ui, logic
-        self._patient = ""
         self._boxes = {"csv": ui.csvBox, "html": ui.reportBox, "sr": ui.srBox, "record": ui.recordBox}
         for box in self._boxes.values():
             box.connect("toggled(bool)", self._showButton)
@@ -92,13 +91,9 @@ class ExportPanel(Listener):
         self.listen(logic.changed, self.update)
         self.update()
 
-    def update(self, *_arguments: object) -> None:
+    def update(self) -> None:
         """Show the kinds of files that can be written, and the number of unreviewed proposals."""
         ui, record = self.ui, self.logic.record
-        patient = "" if self.logic.patient is None else self.logic.patient.key
-        if patient != self._patient:
-            self._patient = patient
-            self._say([])
         reason = whyNoReports(self.logic.volumes.values())
         ui.srBox.enabled = not reason
         ui.srBox.toolTip = reason or _("A structured report (TID 1500) for each study that was loaded from DICOM.")

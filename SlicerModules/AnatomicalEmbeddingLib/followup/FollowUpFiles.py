@@ -146,7 +146,7 @@ def _setDates(logic: FollowUpLogic) -> list[str]:
         day = dates.get(logic.studyOf(study.volume))
         if study.date is None and day is not None:
             setDate(study.volume, day.isoformat())
-            dated.append(f"{study.volume.GetName()} {day.isoformat()}")
+            dated.append(f"{study.name} {day.isoformat()}")
     return [_("Dates set, which Undo leaves: {dates}.").format(dates=", ".join(dated))] if dated else []
 
 

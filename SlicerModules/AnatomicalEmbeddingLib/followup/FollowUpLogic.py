@@ -34,7 +34,8 @@ class FollowUpLogic(Listener):
     proposed(lesions): new places of these lesions were found.
 
     volumes: the loaded volume nodes of the patient by study key, in order of date. history: the records to undo and
-    redo. node: the text node that stores the record in the scene; None before the first lesion.
+    redo. node: the text node that stores the record in the scene; None before the first lesion. mirror: the nodes that
+    show the record in the views.
     """
 
     def __init__(self, scene, store: MapStore) -> None:
@@ -47,10 +48,10 @@ class FollowUpLogic(Listener):
         self.history = UndoStack(FollowUp())
         self.node = None
         self._shown: dict[str, object] = {}
-        self._mirror = LesionMirror(scene)
-        self._mirror.placed.connect(self._onPlaced)
-        self._mirror.measured.connect(self._onMeasured)
-        self._mirror.reported.connect(self.reported.emit)
+        self.mirror = LesionMirror(scene)
+        self.mirror.placed.connect(self._onPlaced)
+        self.mirror.measured.connect(self._onMeasured)
+        self.mirror.reported.connect(self.reported.emit)
         self._asked: dict[str, dict[str, tuple]] = {}  # by study: the `_question` that was answered last
         self.listen(store.changed, self._onMap)
         self.observe(scene, scene.NodeRemovedEvent, lambda *_: self._onNodeRemoved())
@@ -90,7 +91,7 @@ class FollowUpLogic(Listener):
             self.history.refresh(record)
             self._show()
         else:
-            self._mirror.show(self.record, self.volumes, self._shown)
+            self.mirror.show(self.record, self.volumes, self._shown)
             if self.history is not before:
                 self.changed.emit()
 
@@ -99,7 +100,7 @@ class FollowUpLogic(Listener):
         shown = {study: node for study, node in self.volumes.items() if node in volumeNodes}
         if shown != self._shown:
             self._shown = shown
-            self._mirror.show(self.record, self.volumes, shown)
+            self.mirror.show(self.record, self.volumes, shown)
 
     def studyOf(self, volumeNode) -> str:
         """The study key of a volume; "" if the volume is not one of this patient."""
@@ -112,7 +113,7 @@ class FollowUpLogic(Listener):
     def poll(self) -> None:
         """Read the user's changes from the scene. Call it a few times a second, after the store's `poll`."""
         self.placing.poll()
-        self._mirror.poll()
+        self.mirror.poll()
 
     def openPlaces(self) -> list[tuple[str, str]]:
         """(lesion, study) of each unreviewed proposal in the loaded studies, in order of the studies."""
@@ -135,10 +136,6 @@ class FollowUpLogic(Listener):
             place = self.placeOf(lesion, study)
             if place is not None:
                 Views.jump(self.scene, volume, place, atMostMm=_LESION_MM)
-
-    def showInOwnViews(self) -> None:
-        """Show points and lines only in the views of their own volumes. `poll` repeats this when views change."""
-        self._mirror.restrict()
 
     # -- actions of the user -----------------------------------------------------------------------------------------
 
@@ -172,7 +169,7 @@ class FollowUpLogic(Listener):
             record = step(self.record, *arguments, **changes)
         except AnatomicalEmbeddingError as error:
             self.reported.emit(str(error))
-            self._mirror.show(self.record, self.volumes, self._shown)  # moves a dragged point back
+            self.mirror.show(self.record, self.volumes, self._shown)  # moves a dragged point back
             return False
         self.history.step(record)
         self._show()
@@ -237,7 +234,7 @@ class FollowUpLogic(Listener):
             self.node = createRecord(self.scene, self.patient)
         if self.node is not None:
             writeRecord(self.node, self.record)
-        self._mirror.show(self.record, self.volumes, self._shown)
+        self.mirror.show(self.record, self.volumes, self._shown)
         if self.placing.active and self.placing.lesion not in (None, *(each.id for each in self.record.lesions)):
             self.placing.stop()
         self.changed.emit()
@@ -282,11 +279,11 @@ class FollowUpLogic(Listener):
             studies = tuple(each for each in self.patient.studies if each.volume.GetScene() is self.scene)
             self.patient = replace(self.patient, studies=studies)
             self.setShown(self._shown.values())
-            self._mirror.show(self.record, self.volumes, self._shown)
+            self.mirror.show(self.record, self.volumes, self._shown)
 
     def _release(self) -> None:
         self.placing.stop()
-        self._mirror.stop()
+        self.mirror.stop()
         self._asked = {}
         self.history = UndoStack(FollowUp())
         self.patient, self.node, self.volumes, self._shown = None, None, {}, {}

@@ -15,7 +15,7 @@ from ..shared.Colours import DOUBTFUL, GOOD, NOTHING
 from ..shared.Flag import Flag
 from ..shared.MatchWords import errorText
 from ..shared.panels.CellTable import putCell, setColumns
-from ..shared.Signal import Listener, Signal
+from ..shared.Signal import Listener
 from .LesionActions import LesionActions
 
 _MOST_STRETCHED = 4  # up to this number of studies fill the panel's width; with more studies the table scrolls
@@ -25,19 +25,15 @@ _SEEN, _OPEN, _GONE = "\u2713", "\u25cb", "\u2715"
 
 
 class LesionTable(Listener):
-    """Shows the record in the QTableWidget `table`. The current cell is the chosen lesion and study.
-
-    Signal opened(lesion, study): emitted when the user double clicks a cell.
-    """
+    """Shows the record in the QTableWidget `table`. The current cell is the chosen lesion and study."""
 
     def __init__(self, table, choice: LesionActions) -> None:
         self.logic, self.choice = choice.logic, choice
-        self.opened = Signal()
         self.roles: dict[str, str] = {}
         self._filling = Flag()
         self.widget = table
         self.widget.connect("currentCellChanged(int,int,int,int)", self._onCurrent)
-        self.widget.connect("cellDoubleClicked(int,int)", self._onDoubleClick)
+        self.widget.connect("cellDoubleClicked(int,int)", lambda _row, _column: choice.changed.emit())
         self.listen(self.logic.changed, self.update)
         self.listen(choice.changed, self._showChoice)
         self.update()
@@ -76,15 +72,9 @@ class LesionTable(Listener):
                 self.widget.setCurrentItem(None)
 
     def _onCurrent(self, row: int, column: int, _rowBefore: int, _columnBefore: int) -> None:
-        if not self._filling and row >= 0:
-            self.choice.choose(*self._at(row, column))
-
-    def _onDoubleClick(self, row: int, column: int) -> None:
-        self.opened.emit(*self._at(row, column))
-
-    def _at(self, row: int, column: int) -> tuple[str, str]:
         record = self.logic.record
-        return record.lesions[row].id, record.studies[column - 1].key if column else ""
+        if not self._filling and row >= 0:
+            self.choice.choose(record.lesions[row].id, record.studies[column - 1].key if column else "")
 
 
 def fitColumns(table) -> None:

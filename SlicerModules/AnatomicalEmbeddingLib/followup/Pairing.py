@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from slicer.i18n import tr as _
@@ -20,26 +19,18 @@ if TYPE_CHECKING:
     from AnatomicalEmbedding.followup.assignment import RecordAssignment
 
 
-@dataclass(frozen=True)
-class PairingOffer:
-    """Offered changes. changes: sentences about pairs, splits and mergers. notes: sentences about unchanged lesions."""
-
-    changes: tuple[str, ...]
-    notes: tuple[str, ...]
-    assignment: RecordAssignment
-    basis: tuple  # order of studies and reviewed findings at the time of the offer
-
-
 class Pairing(Listener):
     """Makes offers to pair lesions. Signal changed(): `offer` or `reason` may have changed.
 
-    offer: the present offer, or None. The offer is withdrawn when findings on which it is based change.
+    offer: the present offer, or None. The offer is withdrawn when findings on which it is based change. changes:
+    sentences about the offered pairs, splits and mergers. notes: sentences about unchanged lesions.
     """
 
     def __init__(self, logic: FollowUpLogic) -> None:
         self.logic = logic
         self.changed = Signal()
-        self.offer: PairingOffer | None = None
+        self.offer: RecordAssignment | None = None
+        self.changes, self.notes = [], []
         self._studies = ("", "")
         self.listen(logic.changed, self.update)
         self.listen(logic.store.changed, lambda _volumeId: self.update())
@@ -78,14 +69,16 @@ class Pairing(Listener):
         found = assign_in_record(record, earlier, later, maps)
         text = _("{one} and {other} look like one lesion, but a third study shows both, so they stay apart.")
         conflicts = (text.format(one=one, other=other) for one, other in found.apart)
-        notes = (*conflicts, *_notes(record, found), *found.unread.values())
-        self._set(PairingOffer(tuple(_changes(record, found)), notes, found, _basisOf(record)))
+        self.changes = list(_changes(record, found))
+        self.notes = [*conflicts, *_notes(record, found), *found.unread.values()]
+        self._basis = _basisOf(record)
+        self._set(found)
 
     def agree(self) -> bool:
         """Make the offered changes, as one step to undo. Returns True if the changes were made."""
         offer = self.offer
         self.cancel()
-        return offer is not None and self.logic.apply(offer.assignment.put_into)
+        return offer is not None and self.logic.apply(offer.put_into)
 
     def cancel(self) -> None:
         """Withdraw the offer."""
@@ -93,10 +86,10 @@ class Pairing(Listener):
 
     def update(self) -> None:
         """Withdraw the offer if reviewed findings have changed since it was made. New proposals have no effect."""
-        holds = self.offer is not None and self.offer.basis == _basisOf(self.logic.record)
+        holds = self.offer is not None and self._basis == _basisOf(self.logic.record)
         self._set(self.offer if holds else None)
 
-    def _set(self, offer: PairingOffer | None) -> None:
+    def _set(self, offer: RecordAssignment | None) -> None:
         self.offer = offer
         self.changed.emit()
 
@@ -108,6 +101,7 @@ def _hasOwn(record: FollowUp, study: str, other: str) -> bool:
 
 
 def _basisOf(record: FollowUp) -> tuple:
+    """Order of the studies, and reviewed findings: a value that changes when an offer must be withdrawn."""
     reviewed = {lesion.id: lesion.reviewed for lesion in record.lesions}
     return tuple(study.key for study in record.studies), reviewed
 

@@ -34,10 +34,10 @@ class PairingPanel(Pairing):
         ui.pairArea.visible = offer is not None
         if offer is not None:
             ui.pairLabel.text = "\n".join(
-                (*(offer.changes or [_("No two of these lesions are the same.")]), *offer.notes)
+                (*(self.changes or [_("No two of these lesions are the same.")]), *self.notes)
             )
-            ui.agreeButton.visible = bool(offer.changes)
-            ui.cancelPairButton.text = _("Cancel") if offer.changes else _("Close")
+            ui.agreeButton.visible = bool(self.changes)
+            ui.cancelPairButton.text = _("Cancel") if self.changes else _("Close")
         ui.pairButton.enabled = not self.reason
         ui.pairButton.toolTip = self.reason or _(
             "Find lesions that were marked separately in prior and current and are the same; the lesions change only "

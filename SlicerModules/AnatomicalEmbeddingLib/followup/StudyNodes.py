@@ -54,10 +54,10 @@ def studiesOf(scene, patient: Patient) -> list[RecordStudy]:
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
     studies = []
     for study in patient.studies:
-        key, name = study.volume.GetAttribute(_KEY_ATTRIBUTE), study.volume.GetName()
+        key = study.volume.GetAttribute(_KEY_ATTRIBUTE)
         item = ancestorOf(scene, study.volume, STUDY)
         studyUid = hierarchy.GetItemUID(item, UID) if item else ""
-        studies.append(RecordStudy(key, name, study.date, studyUid, _seriesUid(scene, study.volume)))
+        studies.append(RecordStudy(key, study.name, study.date, studyUid, _seriesUid(scene, study.volume)))
     return studies
 
 

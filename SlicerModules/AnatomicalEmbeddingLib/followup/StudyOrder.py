@@ -26,11 +26,12 @@ _HAND_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 @dataclass(frozen=True)
 class Study:
-    """A volume and its date (None if unknown). byHand: True if the user set the date. note: a sentence if the user
-    should correct the date, otherwise "".
+    """A volume, its name and its date (None if unknown). byHand: True if the user set the date. note: a sentence if the
+    user must set the date, otherwise "".
     """
 
     volume: object
+    name: str
     date: date | None
     byHand: bool
     note: str
@@ -93,10 +94,10 @@ def studyOf(scene, volumeNode) -> Study:
     """The study of a volume, with its date or a note about the date."""
     given = date_of(volumeNode.GetAttribute(DATE_ATTRIBUTE) or "")
     if given is not None:
-        return Study(volumeNode, given, True, "")
-    found = date_of(_storedDate(scene, volumeNode))
-    note = f"{volumeNode.GetName()}: has no study date, so it comes last; write the date as YYYY-MM-DD."
-    return Study(volumeNode, found, False, note if found is None else "")
+        return Study(volumeNode, volumeNode.GetName(), given, True, "")
+    name, found = volumeNode.GetName(), date_of(_storedDate(scene, volumeNode))
+    note = f"{name}: has no study date, so it comes last; write the date as YYYY-MM-DD."
+    return Study(volumeNode, name, found, False, note if found is None else "")
 
 
 def setDate(volumeNode, text: str) -> None:

@@ -72,7 +72,7 @@ class StudyPanel:
             for row, study in enumerate(self._studies):
                 colour = DOUBTFUL if study.note else None
                 putCell(table, row, _DATE, study.dateText, _dateTip(study), colour, editable=True)
-                putCell(table, row, _SCAN, study.volume.GetName())
+                putCell(table, row, _SCAN, study.name)
         rows = min(max(len(self._studies), _LEAST_ROWS), _MOST_ROWS)
         table.setFixedHeight(rows * _ROW_PX + table.horizontalHeader().sizeHint.height() + 4)
 
@@ -101,7 +101,7 @@ class StudyPanel:
 
 def _entries(studies: Sequence[Study]) -> list[tuple[str, str]]:
     """Entries of a combo box: (ID of the volume, date and name of the study)."""
-    return [(s.volume.GetID(), f"{s.dateText or _('no date')}   {s.volume.GetName()}") for s in studies]
+    return [(s.volume.GetID(), f"{s.dateText or _('no date')}   {s.name}") for s in studies]
 
 
 def _dateTip(study: Study) -> str:

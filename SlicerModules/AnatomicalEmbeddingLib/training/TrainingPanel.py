@@ -21,7 +21,7 @@ from ..shared.processes.EngineProcess import FAILED, STOPPED
 from .TrainingCurves import TrainingCurves
 from .TrainingForm import TrainingForm
 from .TrainingLog import LossCurve, bestOf, readValidations
-from .TrainingProcess import TrainingProcess, TrainingProgress, TrainingResult
+from .TrainingProcess import TrainingProcess, TrainingProgress
 from .TrainingRun import FINISHED, UNFINISHED, RunState, inspectRun, runProblem
 from .TrainingSettings import TrainingSettings, settingsProblem
 
@@ -163,15 +163,16 @@ class TrainingPanel:
             left=_duration(progress.secondsLeft),
         )
 
-    def _onFinished(self, result: TrainingResult) -> None:
-        if result.outcome == FAILED:
-            self._news = coloured(result.sentence, BAD)
+    def _onFinished(self, outcome: str, sentence: str) -> None:
+        self.refresh()
+        if outcome == FAILED:
+            self._news = coloured(sentence, BAD)
             self.ui.logGroup.collapsed = False
-        elif result.outcome == STOPPED:
+        elif outcome == STOPPED:
             self._news = ""
         else:
-            self._news = coloured(_("Finished after {steps} steps.").format(steps=result.steps), GOOD)
-        self.refresh()
+            self._news = coloured(_("Finished after {steps} steps.").format(steps=self._run.steps), GOOD)
+        self.update()
 
     def _problem(self) -> str:
         if self._missingPackages:
