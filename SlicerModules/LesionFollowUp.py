@@ -48,11 +48,9 @@ class LesionFollowUp(ScriptedLoadableModule):
         self.parent.helpText = _(
             "Mark a lesion in one CT of a patient: its places in all other studies, earlier and later, are proposed "
             "with the error to expect. You confirm, move or reject each proposal. Sums and response by RECIST 1.1 "
-            "count only confirmed sizes. Patients and dates come from DICOM; dates can also be typed. Keys: W new "
-            "lesion, C confirm, M move, N not visible, O outside, L and S long and short axis, A accept size, J and K "
-            "next and previous proposal. Pair lesions joins lesions marked separately in two studies; Import reads "
-            "point lists, DICOM structured reports and records of earlier sessions. "
-            "Needs Slicer 5.12 or newer. "
+            "count only confirmed sizes. Patients and dates come from DICOM; dates can also be typed. Pair lesions "
+            "joins lesions marked separately in two studies; Import reads point lists, DICOM structured reports and "
+            "records of earlier sessions. Needs Slicer 5.12 or newer. "
             'Research software, not a medical device. See the <a href="{url}">documentation</a>.'
         ).format(url="https://github.com/AnatomicalEmbedding/SlicerAnatomicalEmbedding")
         self.parent.acknowledgementText = _(
@@ -273,20 +271,18 @@ class LesionFollowUpTest(ScriptedLoadableModuleTest):
     def test_LesionOfOneStudyIsProposedInAnotherAndConfirmed(self):
         import numpy as np
 
+        from AnatomicalEmbedding.followup.record import FollowUp
+
         followUp = self.followUp
         prior, current = followUp.volumes
         self.assertEqual(followUp.volumes[prior].GetName(), "2023-06-01")
         lesion = followUp.mark(prior, self.place)
-        self._finish()
+        while followUp.store.busy:
+            followUp.store.poll()
+            time.sleep(0.05)
         self.assertEqual(followUp.openPlaces(), [(lesion, current)])
         self.assertLess(np.linalg.norm(followUp.placeOf(lesion, current) - self.place), 10.0)
-        self.assertTrue(followUp.confirm(lesion, current))
+        self.assertTrue(followUp.apply(FollowUp.confirm, lesion, current))
         self.assertEqual(followUp.openPlaces(), [])
         followUp.undo()
         self.assertEqual(followUp.openPlaces(), [(lesion, current)])
-
-    def _finish(self):
-        """Wait until all scans are prepared."""
-        while self.followUp.store.busy:
-            self.followUp.store.poll()
-            time.sleep(0.05)

@@ -34,11 +34,6 @@ class ImportPanel(Listener):
     def update(self) -> None:
         """Enable the button if a patient is loaded."""
         self.ui.importButton.enabled = bool(self.logic.volumes)
-        self.ui.importButton.toolTip = (
-            _("Lesions from point lists of the scene, DICOM structured reports, or a record of an earlier session.")
-            if self.logic.volumes
-            else _("Load CTs of a patient first.")
-        )
 
     def menu(self):
         """Fill and return the menu: an entry for files, and an entry for each point list that can be imported."""
@@ -129,7 +124,9 @@ class ExportPanel(Listener):
             text = _("{kind} was not written: it needs {names}. {reason}")
             for kind, names in missing.items():
                 notes.append(text.format(kind=self._boxes[kind].text, names=", ".join(names), reason=error))
-        self._say([*self._written(folder, kinds), *notes] if kinds else notes)
+        if kinds:
+            notes = [*self._written(folder, kinds), *notes]
+        showText(self.ui.exportedLabel, "\n".join(notes))
 
     def _written(self, folder: str, kinds: list[str]) -> list[str]:
         """Write the files. Returns a sentence for each written file and for each file that could not be written."""
@@ -139,6 +136,3 @@ class ExportPanel(Listener):
         except AnatomicalEmbeddingError as error:
             return [str(error)]
         return [_("Written: {path}").format(path=path) for path in written] + notes
-
-    def _say(self, sentences: list[str]) -> None:
-        showText(self.ui.exportedLabel, "\n".join(sentences))

@@ -151,10 +151,6 @@ class FollowUpLogic(Listener):
         self.prepare()
         return marked if done else ""
 
-    def confirm(self, lesion: str, study: str) -> bool:
-        """Confirm the proposed place of a lesion in a study."""
-        return self.apply(FollowUp.confirm, lesion, study)
-
     def measure(self, lesion: str, study: str, longAxis: Axis | None, shortAxis: Axis | None) -> bool:
         """Set the axes of a lesion in a study. An unreviewed place that is far from the axes moves to their middle."""
         axis = longAxis or shortAxis

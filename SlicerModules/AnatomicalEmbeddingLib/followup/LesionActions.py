@@ -69,7 +69,7 @@ class LesionActions(Listener):
         logic, here = self.logic, (self.lesion, self.study)
         steps: dict[str, Callable[[], object]] = {
             NEW: lambda: logic.placeLesion(),
-            CONFIRM: lambda: logic.confirm(*here),
+            CONFIRM: lambda: logic.apply(FollowUp.confirm, *here),
             MOVE: lambda: logic.placeLesion(self.lesion),
             MARK_NOT_VISIBLE: lambda: logic.apply(FollowUp.not_visible, *here),
             MARK_OUTSIDE: lambda: logic.apply(FollowUp.outside, *here),

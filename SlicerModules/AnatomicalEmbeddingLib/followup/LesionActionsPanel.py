@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import qt
-from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.followup.record import FollowUp
 
@@ -67,8 +66,6 @@ class LesionActionsPanel(Listener):
         ui, history = self.ui, self.logic.history
         self._escape.setEnabled(self._keysEnabled and self.logic.placing.active)
         ui.undoButton.enabled, ui.redoButton.enabled = history.canUndo, history.canRedo
-        ui.undoButton.toolTip = _("Take back the last step.") if history.canUndo else _("No step to take back.")
-        ui.redoButton.toolTip = _("Repeat the step.") if history.canRedo else _("No step was taken back.")
 
     def run(self, name: str) -> None:
         """Run an action, or say why it is not possible."""

@@ -22,7 +22,7 @@ class PairingPanel(Pairing):
 
     def __init__(self, ui, logic: FollowUpLogic, say: Callable[[str], None]) -> None:
         super().__init__(logic)
-        self.ui, self._say = ui, say
+        self.ui, self._say, self._tip = ui, say, ui.pairButton.toolTip
         ui.pairButton.connect("clicked(bool)", self._onPair)
         ui.agreeButton.connect("clicked(bool)", lambda: self.agree())
         ui.cancelPairButton.connect("clicked(bool)", lambda: self.cancel())
@@ -39,10 +39,7 @@ class PairingPanel(Pairing):
             ui.agreeButton.visible = bool(self.changes)
             ui.cancelPairButton.text = _("Cancel") if self.changes else _("Close")
         ui.pairButton.enabled = not self.reason
-        ui.pairButton.toolTip = self.reason or _(
-            "Find lesions that were marked separately in prior and current and are the same; the lesions change only "
-            "when you agree."
-        )
+        ui.pairButton.toolTip = self.reason or self._tip
 
     def _onPair(self) -> None:
         self._say("")

@@ -58,11 +58,6 @@ class StudyPanel:
         ui.noteLabel.text = coloured("\n".join(notes), WARNING).replace("\n", "<br>")
         ui.noteLabel.visible = bool(notes)
         ui.showButton.enabled = None not in (prior, current)
-        ui.showButton.toolTip = (
-            _("A row of views for the prior and one for the current study.")
-            if ui.showButton.enabled
-            else _("Load two studies of a patient first.")
-        )
         self._showDates()
 
     def _showDates(self) -> None:

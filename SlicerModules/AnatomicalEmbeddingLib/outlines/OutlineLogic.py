@@ -31,8 +31,6 @@ class OutlineProcess(EngineProcess):
     not be outlined. problem: a sentence that says why the command ended early; "" if it did not.
     """
 
-    progress, problem = (0.0, ""), ""
-
     def start(self, words: Sequence[str], folder: OutlineFolder, choice: Choice) -> None:
         """Start `anatemb segment` with `words` as arguments. Raises AnatomicalEmbeddingError or OSError on failure."""
         self.progress, self.problem = (0.0, "starting"), ""
@@ -88,18 +86,19 @@ class OutlineLogic(SceneJob):
         else:
             self.cancel()
 
-    def rest(self, segmentations: Sequence, volumes: Sequence) -> list:
-        """The volumes to be outlined: all `volumes` that have voxels and on which no example was drawn.
+    def examplesAndRest(self, segmentations: Sequence, volumes: Sequence) -> tuple[list[tuple], list]:
+        """The examples as (volume, segmentation), and the other `volumes` that have voxels, which are to be outlined.
 
         Raises PointsError if a segmentation cannot be an example, or if no segmentation or no volume remains.
         """
         if not segmentations:
             raise PointsError("Tick the segmentations to learn from.")
-        own = [volume for volume, _segmentation in outlinedScans(segmentations)]
+        examples = outlinedScans(segmentations)
+        own = [volume for volume, _segmentation in examples]
         rest = [volume for volume in volumes if volume not in own and hasVoxels(volume)]
         if not rest:
             raise PointsError("The chosen scans are all examples; choose others to be outlined.")
-        return rest
+        return examples, rest
 
     def segmentRest(self, segmentations: Sequence, volumes: Sequence, folder: str, choice: Choice) -> bool:
         """Start to learn from segmentations, and to outline the volumes that have no segmentation.
@@ -117,8 +116,8 @@ class OutlineLogic(SceneJob):
         place = OutlineFolder(folder)
         try:
             self.process.requireReady()
-            rest, outlined = self.rest(segmentations, volumes), outlinedScans(segmentations)
-            names = fileNames([volume.GetName() for volume in [*(volume for volume, _segmentation in outlined), *rest]])
+            outlined, rest = self.examplesAndRest(segmentations, volumes)
+            names = fileNames([volume.GetName() for volume in (*(volume for volume, _ in outlined), *rest)])
             place.prepare(names)
         except AnatomicalEmbeddingError as error:
             self.reported.emit(str(error))

@@ -108,7 +108,7 @@ class OutlinePanel(Listener):
     def _showButton(self) -> None:
         button, busy, text, missing = self.ui.outlineButton, self.logic.busy, _("Segment"), ""
         try:
-            count = len(self.logic.rest(self.examples, self._volumes))
+            count = len(self.logic.examplesAndRest(self.examples, self._volumes)[1])
             text = _("Segment 1 scan") if count == 1 else _("Segment {count} scans").format(count=count)
         except PointsError as error:
             missing = str(error)

@@ -83,11 +83,16 @@ class TrainingPanel:
         running, run = self.process.running, self._run
         problem = "" if running else self._problem()
         self.form.setEnabled(not running)
-        self._showRunButtons(running, problem)
+        ui, isBegun = self.ui, run.stage in (UNFINISHED, FINISHED)
+        ui.startButton.text = _("Resume") if isBegun and not running else _("Start")
+        ui.startButton.enabled = not running and not problem
+        ui.stopButton.text = _("End at once") if self.process.stopping else _("Stop")
+        ui.stopButton.enabled = running
+        ui.finishButton.enabled = run.stage == UNFINISHED and run.steps > 0 and not running and not problem
         if not running:
             self._showProgress(1.0 if run.stage == FINISHED else run.steps / run.settings.steps if run.steps else 0.0)
-        self.ui.statusLabel.text = self._status(problem)
-        self.ui.installButton.visible = bool(self._missingPackages) and not running
+        ui.statusLabel.text = self._status(problem)
+        ui.installButton.visible = bool(self._missingPackages) and not running
         self._showResult()
 
     def _onStop(self) -> None:
@@ -185,30 +190,18 @@ class TrainingPanel:
             return escape(_("Stopping: the step under way is ended and saved first."))
         if self._news:
             return self._news
-        return coloured(problem, WARNING) if problem else escape(self._state())
-
-    def _state(self) -> str:
-        run = self._run
-        if run.stage == UNFINISHED:
-            return _("The run in this folder was stopped at step {step} of {steps}; Resume continues it.").format(
-                step=run.steps, steps=run.settings.steps
-            )
-        if run.stage == FINISHED:
-            return _("The run in this folder ended when its time was up; Resume continues it.")
-        return _("Ready to start.")
+        if problem:
+            return coloured(problem, WARNING)
+        if self._run.stage == UNFINISHED:
+            text = _("The run in this folder was stopped at step {step} of {steps}; Resume continues it.")
+            return escape(text.format(step=self._run.steps, steps=self._run.settings.steps))
+        if self._run.stage == FINISHED:
+            return escape(_("The run in this folder ended when its time was up; Resume continues it."))
+        return escape(_("Ready to start."))
 
     def _showProgress(self, share: float) -> None:
         self.ui.progressBar.setRange(0, _BAR)
         self.ui.progressBar.value = round(_BAR * share)
-
-    def _showRunButtons(self, running: bool, problem: str) -> None:
-        ui, isBegun = self.ui, self._run.stage in (UNFINISHED, FINISHED)
-        ui.startButton.text = _("Resume") if isBegun and not running else _("Start")
-        ui.startButton.enabled = not running and not problem
-        ui.stopButton.text = _("End at once") if self.process.stopping else _("Stop")
-        ui.stopButton.enabled = running
-        isStopped = self._run.stage == UNFINISHED and self._run.steps > 0
-        ui.finishButton.enabled = isStopped and not running and not problem
 
     def _showResult(self) -> None:
         ui, weights = self.ui, self._run.weights

@@ -11,7 +11,6 @@ from .TrainingSettings import TrainingSettings, differences
 
 NEW, FOREIGN, UNFINISHED, FINISHED = "new", "foreign", "unfinished", "finished"
 _SETTINGS = "run.json"
-_VERSION = 1
 _CHECKPOINT, _WEIGHTS, _PREPARED = "checkpoint.pt", "weights.safetensors", "prepared"  # written by the trainer
 
 
@@ -55,7 +54,7 @@ def rememberRun(settings: TrainingSettings) -> None:
     from AnatomicalEmbedding.files import atomic_path
 
     with atomic_path(Path(settings.runFolder) / _SETTINGS) as temporary:
-        temporary.write_text(json.dumps({"version": _VERSION, "settings": settings.toDict()}, indent=1), "utf-8")
+        temporary.write_text(json.dumps({"version": 1, "settings": settings.toDict()}, indent=1), "utf-8")
 
 
 def runProblem(settings: TrainingSettings, state: RunState) -> str | None:

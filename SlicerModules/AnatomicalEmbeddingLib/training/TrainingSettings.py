@@ -9,9 +9,7 @@ from pathlib import Path
 
 # normalisation statistics of a few crops differ from those of whole scans; fine-tuning needs only small changes
 _FINE_TUNING = ("optimiser.frozen_statistics=true", "optimiser.learning_rate=0.001")
-# only these settings may differ when a run is resumed
-_FREE_TO_CHANGE = ("minutes", "device", "threads", "runFolder")
-_WORDS = {
+_WORDS = {  # display names of the settings that must stay the same when a run is resumed
     "scanFolders": "folders of scans",
     "validationFolder": "validation folder",
     "recipe": "recipe",
@@ -72,7 +70,9 @@ class TrainingSettings:
 
 def settingsProblem(settings: TrainingSettings) -> str | None:
     """Return a sentence, with the remedy, about the first setting that prevents a start; otherwise None."""
-    if not settings.scanFolders:
+    validation, run = settings.validationFolder, settings.runFolder
+    scans = [Path(folder).resolve() for folder in settings.scanFolders]
+    if not scans:
         return "Add a folder of CT scans to train on."
     for folder in settings.scanFolders:
         if not Path(folder).is_dir():
@@ -81,37 +81,20 @@ def settingsProblem(settings: TrainingSettings) -> str | None:
         shlex.split(settings.furtherOptions)
     except ValueError:
         return f"Further options {settings.furtherOptions!r}: a quotation mark is not closed; add or remove one."
-    return _validationProblem(settings) or _runFolderProblem(settings)
+    if validation and not Path(validation).is_dir():
+        return f"{validation}: no such folder; choose the folder of labelled scans, or leave the field empty."
+    if validation and Path(validation).resolve() in scans:
+        return f"{validation}: is a folder of training scans too; validate on other patients."
+    if not run:
+        return "Choose a folder for the run."
+    if not Path(run).is_absolute():
+        return f"{run}: give the whole path of the run's folder."
+    if any(Path(run).resolve().is_relative_to(folder) for folder in scans):
+        return f"{run}: lies in a folder of scans; choose one outside of it for the run."
+    return None
 
 
 def differences(settings: TrainingSettings, begun: TrainingSettings) -> list[str]:
     """Return display names of the settings that must be the same to resume the run `begun`, but differ."""
     old, new = begun.toDict(), settings.toDict()
-    return [_WORDS[name] for name in new if name not in _FREE_TO_CHANGE and new[name] != old[name]]
-
-
-def _validationProblem(settings: TrainingSettings) -> str | None:
-    folder = settings.validationFolder
-    if not folder:
-        return None
-    if not Path(folder).is_dir():
-        return f"{folder}: no such folder; choose the folder of labelled scans, or leave the field empty."
-    if _resolved(folder) in [_resolved(scans) for scans in settings.scanFolders]:
-        return f"{folder}: is a folder of training scans too; validate on other patients."
-    return None
-
-
-def _runFolderProblem(settings: TrainingSettings) -> str | None:
-    if not settings.runFolder:
-        return "Choose a folder for the run."
-    folder = Path(settings.runFolder)
-    if not folder.is_absolute():
-        return f"{folder}: give the whole path of the run's folder."
-    for scans in settings.scanFolders:
-        if _resolved(folder).is_relative_to(_resolved(scans)):
-            return f"{folder}: lies in a folder of scans; choose one outside of it for the run."
-    return None
-
-
-def _resolved(folder: str | Path) -> Path:
-    return Path(folder).resolve()
+    return [_WORDS[name] for name in new if name in _WORDS and new[name] != old[name]]

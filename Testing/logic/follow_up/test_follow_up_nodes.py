@@ -20,7 +20,7 @@ def test_states_are_reported_by_label_colour_and_description(bench, pair):
     assert not proposed.GetNthControlPointSelected(0)
     assert proposed.GetDisplayNode().GetColor() != proposed.GetDisplayNode().GetSelectedColor()
     assert proposed.GetNthControlPointDescription(0) == "proposed: expected error 3.2 mm"
-    bench.logic.confirm("L1", current)
+    bench.logic.apply(FollowUp.confirm, "L1", current)
     assert bench.labels(current) == ["L1"]
     assert proposed.GetNthControlPointSelected(0)
     assert proposed.GetNthControlPointDescription(0) == "confirmed"
