@@ -25,7 +25,6 @@ from .FollowUpLogic import FollowUpLogic
 from .LesionNodes import isLesionList
 from .StudyOrder import setDate
 
-_LISTED = 3  # largest number of differences that one sentence lists
 _ATTRIBUTE = "DICOM.instanceUIDs"  # attribute that the DICOM module sets on volume nodes
 
 
@@ -103,10 +102,8 @@ def importFiles(logic: FollowUpLogic, paths: Iterable[str | Path]) -> list[str]:
 
     sentences = _applied(logic, step, name)
     if differing:
-        more = len(differing) - _LISTED
-        listed = [*differing[:_LISTED], *([_("{count} more").format(count=more)] if more > 0 else [])]
         text = _("Kept as entered here, though {name} differs: {differences}.")
-        sentences.append(text.format(name=name, differences=", ".join(listed)))
+        sentences.append(text.format(name=name, differences=", ".join(differing)))
     return [*sentences, *_setDates(logic)]
 
 
