@@ -1,4 +1,4 @@
-"""Module Anatomical Embedding Training: adapts weights to the user's own CTs, in the background."""
+"""Module Anatomical Embedding Training: trains weights on the user's own CTs, in the background."""
 
 from pathlib import Path
 
@@ -34,9 +34,9 @@ class AnatomicalEmbeddingTraining(ScriptedLoadableModule):
         self.parent.dependencies = ["Plots"]
         self.parent.contributors = ["AnatomicalEmbedding developers"]
         self.parent.helpText = _(
-            "Adapts the weights that find anatomical points to your own CTs, in the background, and hands them to the "
-            "other modules. Nothing leaves this computer. Needs Slicer 5.12 or newer. Research software, not a "
-            "medical device. "
+            "Trains the network that finds anatomical points on your own CTs, in the background. The other modules can "
+            "use the trained weights. Nothing leaves this computer. Needs Slicer 5.12 or newer. Research software, not "
+            "a medical device. "
             'See the <a href="{url}">documentation</a>.'
         ).format(url="https://github.com/AnatomicalEmbedding/SlicerAnatomicalEmbedding")
         self.parent.acknowledgementText = _(
@@ -67,10 +67,10 @@ class AnatomicalEmbeddingTrainingWidget(ScriptedLoadableModuleWidget, Listener):
 
 
 class AnatomicalEmbeddingTrainingLogic(ScriptedLoadableModuleLogic):
-    """The training run (a child process of Slicer) and its curves in the scene. Use from Python:
+    """Holds the training run, which is a child process of Slicer, and the run's charts in the scene.
 
-    call logic.process.start(TrainingSettings(scanFolders=("/scans",), runFolder="/run")). Then call
-    logic.process.poll() from a timer until logic.process.running is False.
+    To train from Python, call `logic.process.start(TrainingSettings(scanFolders=("/scans",), runFolder="/run"))`. Then
+    call `logic.process.poll()` a few times a second until `logic.process.running` is False.
     """
 
     def __init__(self, parent=None):
@@ -80,7 +80,7 @@ class AnatomicalEmbeddingTrainingLogic(ScriptedLoadableModuleLogic):
 
 
 class AnatomicalEmbeddingTrainingTest(ScriptedLoadableModuleTest):
-    """Self-test in Slicer (Reload and Test). It needs the packages for training, but no data."""
+    """Self-test, run by the button Reload and Test of Slicer. It needs the engine's packages, but no data."""
 
     def setUp(self):
         startSelfTest(self, slicer.mrmlScene, missingForEngine())

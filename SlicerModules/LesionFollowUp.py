@@ -1,4 +1,4 @@
-"""Module Lesion Follow-up: matching proposes a patient's lesions in all CTs; the user confirms and measures them."""
+"""Module Lesion Follow-up: proposes the places of lesions in all CTs of a patient, for the user to confirm."""
 
 import time
 
@@ -34,8 +34,8 @@ from AnatomicalEmbeddingLib.shared.SampleScans import registerSampleData
 from AnatomicalEmbeddingLib.shared.SideBySide import ROWS
 from AnatomicalEmbeddingLib.shared.Views import showInstead
 
-_LEAST_WIDTH = 340  # pixels, smallest panel width; a wider panel leaves no room for views on a 1280 pixel screen
-_CHECK_TICKS = 5  # ticks between checks for changed studies; the events of the subject hierarchy are too many
+_LEAST_WIDTH = 340  # pixels; a wider panel would leave too little room for the views on a screen of 1280 pixels
+_CHECK_TICKS = 5  # every fifth tick, the studies are compared with the scene; events would be too many
 
 
 class LesionFollowUp(ScriptedLoadableModule):
@@ -46,11 +46,12 @@ class LesionFollowUp(ScriptedLoadableModule):
         self.parent.dependencies = ["Markups"]
         self.parent.contributors = ["AnatomicalEmbedding developers"]
         self.parent.helpText = _(
-            "Mark a lesion in one CT of a patient: its places in all other studies, earlier and later, are proposed "
-            "with the error to expect. You confirm, move or reject each proposal. Sums and response by RECIST 1.1 "
-            "count only confirmed sizes. Patients and dates come from DICOM; dates can also be typed. Pair lesions "
-            "joins lesions marked separately in two studies; Import reads point lists, DICOM structured reports and "
-            "records of earlier sessions. Needs Slicer 5.12 or newer. "
+            "Mark a lesion in one CT of a patient. The module proposes its places in all other studies, earlier and "
+            "later, with an expected error. You confirm, move or reject each proposal. The sums and the response of "
+            "RECIST 1.1 contain only sizes that you have confirmed. Patients and dates come from DICOM; you can also "
+            "enter dates. The button Pair lesions joins lesions that were marked separately in two studies. The button "
+            "Import reads point lists, DICOM structured reports and records of earlier sessions. Needs Slicer 5.12 or "
+            "newer. "
             'Research software, not a medical device. See the <a href="{url}">documentation</a>.'
         ).format(url="https://github.com/AnatomicalEmbedding/SlicerAnatomicalEmbedding")
         self.parent.acknowledgementText = _(
@@ -63,7 +64,7 @@ class LesionFollowUp(ScriptedLoadableModule):
 
 @parameterNodeWrapper
 class LesionFollowUpParameterNode:
-    """The module's parameters. prior, current: the studies that are shown side by side."""
+    """The parameters of the module. prior, current: volumes of the two studies to compare."""
 
     prior: vtkMRMLScalarVolumeNode
     current: vtkMRMLScalarVolumeNode
@@ -76,7 +77,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.logic = None
         self._ticks = 0
         self._shownPatients = None
-        self._usual = None  # the pair of studies that the module, not the user, has chosen
+        self._usual = None  # (prior, current) if this default pair was chosen by the module and not by the user
 
     def setup(self):
         ScriptedLoadableModuleWidget.setup(self)
@@ -99,7 +100,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
 
         letShrink(uiWidget)
         for section in slicer.util.findChildren(uiWidget, className="ctkCollapsibleButton"):
-            section.setMinimumWidth(_LEAST_WIDTH)  # overrides the larger width of its contents
+            section.setMinimumWidth(_LEAST_WIDTH)  # otherwise the contents of the section set a larger minimum
         self.say("")
         logic.reported.connect(self.say)
         logic.changed.connect(self._showNextStep)
@@ -142,7 +143,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self._jump()
 
     def _pair(self):
-        """Return [prior, current]; [] unless both studies are chosen."""
+        """Return [prior, current], the volumes of the two studies; [] if one of them is not chosen."""
         node = self._parameterNode
         pair = [] if node is None else [node.prior, node.current]
         return [] if None in pair else pair
@@ -150,7 +151,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
     # -- choices of the user -----------------------------------------------------------------------------------------
 
     def _choose(self, prior, current):
-        """Choose another pair of studies, and show the new pair in the views of the former pair."""
+        """Set the two studies to compare. Views that show the former two studies then show the new ones."""
         node = self._parameterNode
         before = node.prior, node.current
         with self.changingParameters:
@@ -162,7 +163,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
             self.logic.mirror.restrict()
 
     def _onChoice(self):
-        """Show the lesion and the study that the user has chosen."""
+        """Show the study that the user has chosen, and move all views to the chosen lesion."""
         volume = self.logic.volumes.get(self.choice.study)
         node = self._parameterNode
         if node is not None and volume is not None and volume is not node.prior and volume is not node.current:
@@ -170,7 +171,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self._jump()
 
     def _onProposed(self, lesions):
-        """Move the views of the other studies to a lesion that was just marked."""
+        """If places were proposed for the chosen lesion, move the views of all studies to it."""
         if self.choice.lesion in lesions:
             self._jump()
 
@@ -197,7 +198,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self._showStudies(found, self._patient(found))
 
     def _chooseStudies(self, node, found):
-        """Choose a default pair of studies if no study is chosen, or if a chosen study was removed."""
+        """Choose default studies if no study is chosen, or if a chosen study was removed from the scene."""
         patient = self._patient(found)
         if patient is None:
             patient = next((each for each in found if len(each.studies) > 1), found[0] if found else None)
@@ -205,11 +206,11 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
             self._usual = node.prior, node.current
         elif node.current not in [study.volume for study in patient.after(node.prior)]:
             node.current = patient.lastAfter(node.prior)
-        elif (node.prior, node.current) == self._usual and not patient.inOrder(*self._usual):  # dates are now known
+        elif (node.prior, node.current) == self._usual and not patient.inOrder(*self._usual):  # a new date
             node.prior, node.current = self._usual = patient.usualPair
 
     def _patient(self, found):
-        """Return the patient of the prior study, or None."""
+        """Return the patient of the prior study; None if no prior study is chosen."""
         return next((each for each in found if self._parameterNode.prior in each.volumes), None)
 
     def _showStudies(self, found, patient):
@@ -232,10 +233,11 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
 
 
 class LesionFollowUpLogic(ScriptedLoadableModuleLogic):
-    """Use from Python: `patients(slicer.mrmlScene)` of AnatomicalEmbeddingLib.followup.StudyOrder returns the patients
-    with their studies in order. `FollowUpLogic(slicer.mrmlScene, MapStore(slicer.mrmlScene))` of
-    AnatomicalEmbeddingLib.followup.FollowUpLogic keeps the record of one patient at a time, proposes places of lesions
-    and shows them in the scene.
+    """Gives the parameter node. To use the follow-up from Python, import two names of AnatomicalEmbeddingLib.followup.
+
+    `patients(slicer.mrmlScene)` of StudyOrder returns the patients with their studies in order.
+    `FollowUpLogic(slicer.mrmlScene, MapStore(slicer.mrmlScene))` of FollowUpLogic keeps the record of one patient,
+    proposes places of lesions and shows the lesions in the scene.
     """
 
     def getParameterNode(self):
@@ -243,7 +245,7 @@ class LesionFollowUpLogic(ScriptedLoadableModuleLogic):
 
 
 class LesionFollowUpTest(ScriptedLoadableModuleTest):
-    """Self-test in Slicer (Reload and Test). It needs the packages of the set-up, but no data."""
+    """Self-test, run by the button Reload and Test of Slicer. It needs the engine's packages, but no data."""
 
     def setUp(self):
         """Load two studies of a synthetic patient, the later study first."""

@@ -1,4 +1,4 @@
-"""Two panels: a menu to import lesions, and the choice of files to export, with the number of unreviewed proposals."""
+"""Two panels: a menu to import lesions, and check boxes with a button to export files."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .FollowUpFiles import exportFollowUp, importFiles, importPoints, pointLists
 from .FollowUpLogic import FollowUpLogic
 from .LesionActions import LesionActions
 
-_FOLDER = "followUpFolder"  # key of the setting that keeps the last used folder
+_FOLDER = "followUpFolder"  # key under which this computer stores the folder that was used last
 
 
 class ImportPanel(Listener):
-    """The import menu. ui: has importButton. say(sentence): called with a message about each import."""
+    """Shows the import menu when the user presses `ui.importButton`. say(text): shows the result of an import."""
 
     def __init__(self, ui, choice: LesionActions, say: Callable[[str], None]) -> None:
         self.ui, self.logic, self.choice, self._say = ui, choice.logic, choice, say
@@ -32,11 +32,11 @@ class ImportPanel(Listener):
         self.update()
 
     def update(self) -> None:
-        """Enable the button if a patient is loaded."""
+        """Enable the button if the scene has a study of the patient."""
         self.ui.importButton.enabled = bool(self.logic.volumes)
 
     def menu(self):
-        """Fill and return the menu: an entry for files, and an entry for each point list that can be imported."""
+        """Fill the menu and return it. One entry imports files; one more entry for each point list imports its points."""
         logic, study = self.logic, self.choice.study
         study = study if study in logic.volumes else self.choice.usual
         self._menu.clear()
@@ -74,7 +74,7 @@ class ImportPanel(Listener):
 
 
 class ExportPanel(Listener):
-    """The export of files. ui: has a check box for each kind of file, exportButton, exportLabel and exportedLabel."""
+    """Exports files. ui: has a check box for each kind of file, exportButton, exportLabel and exportedLabel."""
 
     def __init__(self, ui, logic: FollowUpLogic) -> None:
         self.ui, self.logic = ui, logic
@@ -87,23 +87,23 @@ class ExportPanel(Listener):
         self.update()
 
     def update(self) -> None:
-        """Show the kinds of files that can be written, and the number of unreviewed proposals."""
+        """Enable the kinds of files that can be written, and show the number of unreviewed proposals."""
         ui, record = self.ui, self.logic.record
         reason = whyNoReports(self.logic.volumes.values())
         ui.srBox.enabled = not reason
         ui.srBox.toolTip = reason or _("A structured report (TID 1500) for each study that was loaded from DICOM.")
-        text = _("Unreviewed proposals: {count}. CSV and report flag them, DICOM SR leaves them out.")
+        text = _("Unreviewed proposals: {count}. CSV and report mark them UNCONFIRMED, DICOM SR leaves them out.")
         count = len(record.unreviewed())
-        done = coloured(_("A person has reviewed every place."), GOOD)
+        done = coloured(_("A person has reviewed all proposals."), GOOD)
         ui.exportLabel.text = coloured(text.format(count=count), WARNING) if count else done
         ui.exportLabel.visible = bool(record.lesions)
         self._showButton()
 
     def _showButton(self) -> None:
-        missing = "" if self._kinds() else _("Choose a kind of file first.")
+        missing = "" if self._kinds() else _("Tick a kind of file first.")
         missing = missing if self.logic.record.lesions else _("Mark a lesion first.")
         self.ui.exportButton.enabled = not missing
-        self.ui.exportButton.toolTip = missing or _("Choose a folder; files of the same names are replaced.")
+        self.ui.exportButton.toolTip = missing or _("Choose a folder. Existing files with the same names are replaced.")
 
     def _kinds(self) -> list[str]:
         return [kind for kind, box in self._boxes.items() if box.enabled and box.checked]

@@ -1,4 +1,4 @@
-"""The lesion and study that the user has chosen, the actions on this lesion with their keys, and the next step."""
+"""Keeps the lesion and the study that the user has chosen, runs actions on them, and suggests the next step."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from AnatomicalEmbedding.followup.status import ABSENT, status_of
 from ..shared.Signal import Listener, Signal
 from .FollowUpLogic import FollowUpLogic
 
-# the actions; the button of an action has the name of the action and "Button"
+# names of the actions; the button of the action "new" is `newButton`
 NEW, REMOVE, PREVIOUS, NEXT, MERGE = "new", "remove", "previous", "next", "merge"
 CONFIRM, MOVE, MARK_NOT_VISIBLE, MARK_OUTSIDE = "confirm", "move", "notVisible", "outside"
 LONG_AXIS, SHORT_AXIS, ACCEPT_SIZE = "longAxis", "shortAxis", "acceptSize"
-KEYS = {  # by action; "" without a key
+KEYS = {  # keyboard key of each action; "" if the action has no key
     NEW: "W", CONFIRM: "C", MOVE: "M", MARK_NOT_VISIBLE: "N", MARK_OUTSIDE: "O", LONG_AXIS: "L", SHORT_AXIS: "S",
     ACCEPT_SIZE: "A", PREVIOUS: "K", NEXT: "J", REMOVE: "", MERGE: "",
 }  # fmt: skip
 
 
 class LesionActions(Listener):
-    """Actions on the chosen lesion. Signal changed(): emitted when another lesion or study is chosen.
+    """Keeps the user's choice and runs actions on the chosen lesion.
 
-    lesion, study: id of the chosen lesion and key of the chosen study; "" if none is chosen. usual: key of the default
-    study.
+    lesion: id of the chosen lesion, "" if no lesion is chosen. study: key of the chosen study, "" if no study is chosen.
+    usual: key of the default study. Signal changed(): emitted when the user chooses another lesion or study.
     """
 
     def __init__(self, logic: FollowUpLogic) -> None:
@@ -40,14 +40,14 @@ class LesionActions(Listener):
     # -- the choice --------------------------------------------------------------------------------------------------
 
     def choose(self, lesion: str, study: str = "") -> None:
-        """Choose a lesion and a study. Without `study`, the default study `usual` is chosen."""
+        """Choose a lesion and a study. If `study` is "", the default study `usual` is chosen."""
         before = self.lesion, self.study
         self.lesion, self.study = lesion, study or self.usual
         if (self.lesion, self.study) != before:
             self.changed.emit()
 
     def step(self, by: int) -> None:
-        """Choose the next (by=1) or previous (by=-1) unreviewed proposal. After the last proposal comes the first."""
+        """Choose the next (by=1) or the previous (by=-1) unreviewed proposal. The first proposal follows the last one."""
         places = [(lesion.id, study.key) for study in self.logic.record.studies for lesion in self.logic.record.lesions]
         unreviewed = self.logic.openPlaces()[::by]
         here = (self.lesion, self.study)
@@ -57,7 +57,7 @@ class LesionActions(Listener):
             self.choose(*(beyond or unreviewed)[0])
 
     def _keepChoice(self) -> None:
-        """Clear the choice of a lesion or study that the record no longer contains."""
+        """If the record no longer contains the chosen lesion or the chosen study, clear the choice."""
         record = self.logic.record
         lesion = self.lesion if self.lesion in {each.id for each in record.lesions} else ""
         self.choose(lesion, self.study if self.study in {each.key for each in record.studies} else "")
@@ -65,7 +65,7 @@ class LesionActions(Listener):
     # -- the actions -------------------------------------------------------------------------------------------------
 
     def run(self, action: str) -> None:
-        """Run an action on the chosen lesion. MERGE is not possible here, because it needs a second lesion."""
+        """Run an action on the chosen lesion. The action MERGE cannot be run here: it needs a second lesion."""
         logic, here = self.logic, (self.lesion, self.study)
         steps: dict[str, Callable[[], object]] = {
             NEW: lambda: logic.placeLesion(),
@@ -83,12 +83,12 @@ class LesionActions(Listener):
         steps[action]()
 
     def mergeChoices(self) -> list[str]:
-        """The lesions with which the chosen lesion may have merged: other lesions that have a place in this study."""
+        """Return the ids of all other lesions with a place in the chosen study: the chosen lesion may merge into them."""
         found = {each.id: each.findings.get(self.study) for each in self.logic.record.lesions if each.id != self.lesion}
         return [each for each, finding in found.items() if finding is not None and finding.state in WITH_PLACE]
 
     def whyNot(self, action: str) -> str:
-        """A sentence that says why an action is not possible now; "" if it is possible."""
+        """Return a sentence that states why an action is not possible now; "" if the action is possible."""
         if not self.logic.volumes:
             return _("Load CTs of a patient first.")
         if action == NEW:
@@ -104,48 +104,48 @@ class LesionActions(Listener):
         found = self.logic.record.finding(self.lesion, self.study)
         if action == CONFIRM:
             if found is None:
-                return _("No place is proposed here: prepare the scans, or press Move and click on the lesion.")
+                return _("This study has no proposal: prepare the scans, or press Move and click on the lesion.")
             if found.reviewed:
-                return _("{lesion} has been reviewed here already.").format(lesion=self.lesion)
+                return _("{lesion} has already been reviewed in this study.").format(lesion=self.lesion)
             if status_of(self.logic.record, self.lesion, self.study) == ABSENT:
-                text = _("The scan does not seem to show {lesion}: press Outside or Not visible, or Move it.")
+                text = _("The scan probably does not show {lesion}: press Outside, or press Move and click on it.")
                 return text.format(lesion=self.lesion)
         state = {MARK_NOT_VISIBLE: NOT_VISIBLE, MARK_OUTSIDE: OUTSIDE}.get(action)
         if found is not None and found.state == state:
-            return _("{lesion} is marked so in this study already.").format(lesion=self.lesion)
+            return _("{lesion} already has this state in this study.").format(lesion=self.lesion)
         if action == ACCEPT_SIZE:
             if found is None or not found.size.axes:
-                return _("{lesion} has no axes here: draw them.").format(lesion=self.lesion)
-            return _("The axes are accepted already.") if found.size.confirmed else ""
+                return _("{lesion} has no axes in this study: draw them with L and S.").format(lesion=self.lesion)
+            return _("The axes have already been accepted.") if found.size.confirmed else ""
         if action == MERGE and not self.mergeChoices():
             return _("No other lesion has a place in this study.")
         return ""
 
 
 def nextStep(logic: FollowUpLogic) -> str:
-    """A sentence that suggests the user's next step."""
+    """Return a sentence that suggests what the user can do next."""
     record = logic.record
     if not logic.volumes:
         return _(
-            "Load CTs of one patient. To try it out: File > Download Sample Data, and there the Phantom pair of "
+            "Load CTs of one patient. To practise, choose File > Download Sample Data and load the Phantom pair of "
             "AnatomicalEmbedding."
         )
     if logic.placing.active:
-        return _("Click in a slice view: {what}. Esc ends it.").format(what=logic.placing.what)
+        return _("Click in a slice view to place {what}. Press Esc to cancel.").format(what=logic.placing.what)
     if not record.lesions:
-        return _("Press New lesion (W) and click on a lesion in any study. It is found in the others for you.")
+        return _("Press New lesion (W) and click on a lesion in any study. The other places are then proposed.")
     unreviewed = len(logic.openPlaces())
     if unreviewed:
         return _(
-            "Still to review: {count}. Go to each with J, then press Confirm (C), Move (M), Not visible (N) or "
-            "Outside (O)."
+            "Still to review: {count} proposals. Press J to go to the next proposal, then press Confirm (C), Move (M), "
+            "Not visible (N) or Outside (O)."
         ).format(count=unreviewed)
     if any(study not in lesion.findings for lesion in record.lesions for study in logic.volumes):
         return _(
-            "The empty cells have no finding yet: prepare the scans, so that places are proposed; or choose a cell, "
-            "press M and click on the lesion, or press Not visible (N) or Outside (O)."
+            "Empty cells have no finding yet. Prepare the scans, so that places are proposed. Or choose a cell and "
+            "press Not visible (N), Outside (O), or Move (M) with a click on the lesion."
         )
     targets = [lesion for lesion in record.lesions if lesion.target]
     if any(each.visible and not each.size.confirmed for lesion in targets for each in lesion.findings.values()):
-        return _("Every proposal has been reviewed. Measure the targets: choose a cell, press L, click on both ends.")
-    return _("Every proposal has been reviewed. The response and the reports are below.")
+        return _("All proposals are reviewed. Measure the target lesions: choose a cell, and draw the axes (L, S).")
+    return _("All proposals are reviewed. The sections below show the response and export reports.")

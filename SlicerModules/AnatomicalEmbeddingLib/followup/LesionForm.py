@@ -45,7 +45,7 @@ class LesionForm(Listener):
             ui.targetCheckBox.checked = lesion is not None and lesion.target
             ui.nodalCheckBox.checked = lesion is not None and lesion.nodal
             others = [(each.id, each.label) for each in record.lesions if lesion is not None and each is not lesion]
-            fillComboBox(ui.splitSelector, [("", _("no other")), *others], lesion.split_from if lesion else "")
+            fillComboBox(ui.splitSelector, [("", _("no lesion")), *others], lesion.split_from if lesion else "")
         self._lesion = self.choice.lesion
 
     def _writer(self, name: str, textEdit) -> Callable[[], None]:

@@ -85,12 +85,12 @@ class LesionMirror:
         record = self._record
         lists = [(study, points) for study, points in self._points.items() if self._isHere(points.node)]
         gone = [
-            f"{lesion}: its point was put back. Press Not visible or Outside where the scan does not show the lesion, "
-            "or Remove to take it out of all studies."
+            f"{lesion}: its point was deleted and has been restored. If the scan does not show the lesion, press Not "
+            "visible or Outside. To delete the lesion in all studies, press Remove."
             for study, points in lists
             for lesion in points.missing(record, study)
         ] + [
-            f"{line.lesion}: its {line.kind} axis was put back. Draw it anew, or press Undo if you drew it last."
+            f"{line.lesion}: its {line.kind} axis was deleted and has been restored. Draw the axis again to change it."
             for line in self._lines
             if not self._isHere(line.node) or line.axis is None
         ]

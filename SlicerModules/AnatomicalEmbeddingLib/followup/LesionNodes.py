@@ -150,7 +150,7 @@ class AxisLine:
         display.SetColor(*colour)
         display.SetSelectedColor(*colour)
         display.SetPointLabelsVisibility(False)  # the label of the lesion's point states the lengths
-        self.node.SetDescription("measured" if confirmed else "carried over, not accepted")
+        self.node.SetDescription("measured" if confirmed else "copied from another study, not accepted")
 
 
 def axisLines(scene) -> list[AxisLine]:

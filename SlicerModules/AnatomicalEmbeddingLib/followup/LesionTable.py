@@ -91,12 +91,12 @@ def _cell(record: FollowUp, lesion: str, study: str) -> tuple[str, str, str | No
     """Text, tool tip and background colour of the cell for one lesion in one study. Colour None: the default colour."""
     found = record.finding(lesion, study)
     if found is None:
-        return "", _("There is no finding here yet: prepare the scans, or mark the lesion."), None
+        return "", _("There is no finding in this study yet: prepare the scans, or mark the lesion."), None
     status = words.status_of(record, lesion, study)
     sign, colour = _signAndColour(found, status)
     first = f"{sign} {status}"
     if found.state == MERGED:
-        first = _("{sign} merged with {lesion}").format(sign=sign, lesion=found.into)
+        first = _("{sign} merged into {lesion}").format(sign=sign, lesion=found.into)
     error = None if found.guess is None or found.reviewed else found.guess.error_mm
     place = "" if error is None else f"\u00b1{error:.0f} mm"
     # the error comes before the size, because it is the error of the place and not of the size
@@ -141,10 +141,10 @@ def _tip(record: FollowUp, found: Finding, status: str) -> str:
         sentences.append(_("No person has reviewed this place."))
         if guess is not None:
             source = next((study.label for study in record.studies if study.key == guess.source), "")
-            sentences += [_("It was found from {study}.").format(study=source)] if source else []
+            sentences += [_("It was computed from the place in {study}.").format(study=source)] if source else []
             error = errorText(guess.expected_error_mm, guess.probability)
-            absent = _("The scan does not seem to show it: press Outside, or Move it to where you see it.")
+            absent = _("The scan probably does not show this place: press Outside, or Move and click on the lesion.")
             sentences.append(absent if status == words.ABSENT else f"{error[0].upper()}{error[1:]}.")
     if found.size.axes and not found.size.confirmed:
-        sentences.append(_("The axes are carried over and count only after you accept or draw them."))
+        sentences.append(_("The axes were copied from another study. Accept them or draw new axes; then they count."))
     return " ".join(sentences)

@@ -49,7 +49,7 @@ class Pairing(Listener):
             return _("Choose two studies as prior and current first.")
         for study, second in ((one, other), (other, one)):
             if not _hasOwn(logic.record, study, second):
-                text = _("Pairing is for lesions marked separately in both studies; {study} has no lesion of its own.")
+                text = _("Pairing needs lesions marked in only one of the studies; mark such a lesion in {study}.")
                 return text.format(study=logic.record.study(study).label)
         for study in (one, other):
             status = logic.store.state(logic.volumes[study]).status
@@ -67,7 +67,7 @@ class Pairing(Listener):
         earlier, later = (study.key for study in record.studies if study.key in self._studies)
         maps = {study: self.logic.store.map(self.logic.volumes[study]) for study in (earlier, later)}
         found = assign_in_record(record, earlier, later, maps)
-        text = _("{one} and {other} look like one lesion, but a third study shows both, so they stay apart.")
+        text = _("{one} and {other} look like one lesion, but a study shows both, so they remain two lesions.")
         conflicts = (text.format(one=one, other=other) for one, other in found.apart)
         self.changes = list(_changes(record, found))
         self.notes = [*conflicts, *_notes(record, found), *found.unread.values()]
@@ -109,12 +109,12 @@ def _basisOf(record: FollowUp) -> tuple:
 def _changes(record: FollowUp, found: RecordAssignment) -> Iterator[str]:
     earlier, later = (record.study(key).label for key in (found.earlier_study, found.later_study))
     kinds = (
-        (found.same, _("{one} in {earlier} and {other} in {later} are one lesion, {one}: {how}.")),
+        (found.same, _("{one} in {earlier} and {other} in {later} are the same lesion, {one}: {how}.")),
         (found.split, _("{one} in {later} has split off from {other}: {how}.")),
         (found.merged, _("{one} has merged into {other} in {later}: {how}.")),
     )
-    likely = _("likely, {off:.0f} mm apart after matching, up to {expected:.0f} mm are to be expected")
-    uncertain = _("uncertain, {off:.0f} mm apart after matching where {expected:.0f} mm are to be expected")
+    likely = _("likely, because after matching they are {off:.0f} mm apart, and {expected:.0f} mm are expected")
+    uncertain = _("uncertain, because after matching they are {off:.0f} mm apart, but {expected:.0f} mm are expected")
     for pairs, sentence in kinds:
         for one, other in pairs:
             off, expected = found.distances[one, other]
@@ -127,10 +127,10 @@ def _notes(record: FollowUp, found: RecordAssignment) -> Iterator[str]:
     earlier, later = (record.study(key).label for key in (found.earlier_study, found.later_study))
     sentences = {
         DISAPPEARED: _(
-            "{lesion} in {here} has no partner in {there}: look there, and press Not visible if it has gone."
+            "{lesion} in {here} has no matching lesion in {there}. If {there} shows no lesion there, press Not visible."
         ),
-        NEW: _("{lesion} in {here} is new: no lesion marked in {there} lies at its place."),
-        OUTSIDE: _("{lesion} in {here} has no partner: {there} does not seem to show its place."),
+        NEW: _("{lesion} in {here} is new: no lesion is marked at its place in {there}."),
+        OUTSIDE: _("{lesion} in {here} has no matching lesion: {there} probably does not show its place."),
     }
     for words, here, there in ((found.earlier, earlier, later), (found.later, later, earlier)):
         for lesion, word in words.items():

@@ -34,7 +34,10 @@ class PairingPanel(Pairing):
         ui.pairArea.visible = offer is not None
         if offer is not None:
             ui.pairLabel.text = "\n".join(
-                (*(self.changes or [_("No two of these lesions are the same.")]), *self.notes)
+                (
+                    *(self.changes or [_("The two studies have no lesion in common.")]),
+                    *self.notes,
+                )
             )
             ui.agreeButton.visible = bool(self.changes)
             ui.cancelPairButton.text = _("Cancel") if self.changes else _("Close")

@@ -96,7 +96,7 @@ def studyOf(scene, volumeNode) -> Study:
     if given is not None:
         return Study(volumeNode, volumeNode.GetName(), given, True, "")
     name, found = volumeNode.GetName(), date_of(_storedDate(scene, volumeNode))
-    note = f"{name}: has no study date, so it comes last; write the date as YYYY-MM-DD."
+    note = f"{name}: has no study date and is sorted last; enter the date as YYYY-MM-DD."
     return Study(volumeNode, name, found, False, note if found is None else "")
 
 

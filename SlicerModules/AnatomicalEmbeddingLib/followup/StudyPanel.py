@@ -52,9 +52,9 @@ class StudyPanel:
             ui.studyArea.collapsed = False
         self._isUndated = bool(notes)
         if patient is None:
-            notes.append(_("Load CTs of a patient: two studies or more."))
+            notes.append(_("Load CTs of two or more studies of a patient."))
         elif len(self._studies) < 2:
-            notes.append(_("Load another study of this patient, or move its volume to the patient in the Data module."))
+            notes.append(_("Load a second study, or move its volume to this patient in the Data module."))
         ui.noteLabel.text = coloured("\n".join(notes), WARNING).replace("\n", "<br>")
         ui.noteLabel.visible = bool(notes)
         ui.showButton.enabled = None not in (prior, current)
@@ -100,5 +100,5 @@ def _entries(studies: Sequence[Study]) -> list[tuple[str, str]]:
 
 
 def _dateTip(study: Study) -> str:
-    byHand = _("Set by hand. Clear the cell to go back to the date in DICOM.")
-    return study.note or (byHand if study.byHand else _("From DICOM. Double click to set another date."))
+    byHand = _("Date set by the user. Clear the cell to use the date from DICOM again.")
+    return study.note or (byHand if study.byHand else _("Date from DICOM. Double click to set another date."))

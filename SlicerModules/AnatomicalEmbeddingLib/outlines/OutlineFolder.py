@@ -49,7 +49,7 @@ class OutlineFolder:
         Raises AnatomicalEmbeddingError if the folder cannot be used.
         """
         if not self.path.is_absolute():
-            raise AnatomicalEmbeddingError(f"{self.path}: give the whole path of the folder.")
+            raise AnatomicalEmbeddingError(f"{self.path}: is a relative path; give the full path of the folder.")
         with self.namingErrors():
             try:
                 before = set(json.loads((self.path / _RECORD).read_text("utf-8")))
@@ -80,7 +80,7 @@ class OutlineFolder:
             if labels is not None:
                 if volume.shape != labels.shape:
                     raise PointsError(
-                        f"{scan.name}: its slices are sheared; outline a copy that was resampled upright."
+                        f"{scan.name}: its voxel axes are not at right angles; resample the scan and outline the copy."
                     )
                 write_nifti(Path(fresh), name, labels, volume.ijk_to_ras, structures)
             _remove(other, name)

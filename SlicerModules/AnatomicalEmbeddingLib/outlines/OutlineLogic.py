@@ -47,7 +47,7 @@ class OutlineProcess(EngineProcess):
 
     def onEnded(self, code: int, lines: Sequence[str], stopped: bool) -> None:
         if stopped:
-            self.problem = "Stopped; Segment continues where it stopped."
+            self.problem = "Stopped; press Segment to continue the run."
         elif code and not self.skipped:  # the code is also nonzero if scans were skipped
             self.problem = stopReason(code, lines)
 
@@ -97,7 +97,7 @@ class OutlineLogic(SceneJob):
         own = [volume for volume, _segmentation in examples]
         rest = [volume for volume in volumes if volume not in own and hasVoxels(volume)]
         if not rest:
-            raise PointsError("The chosen scans are all examples; choose others to be outlined.")
+            raise PointsError("The chosen scans are all examples; choose more scans, which are then outlined.")
         return examples, rest
 
     def segmentRest(self, segmentations: Sequence, volumes: Sequence, folder: str, choice: Choice) -> bool:
@@ -148,7 +148,7 @@ class OutlineLogic(SceneJob):
                 while self._addNext(folder, run, left, looks):
                     yield
             made = f"{count - len(left)} of {count} scans outlined"
-            self.reported.emit(f"{made}; check the first rows of the table first.")
+            self.reported.emit(f"{made}. Check the first rows of the table first: they are the least certain.")
         finally:
             self.process.stop()
 

@@ -38,12 +38,12 @@ def outlinedScans(segmentations: Sequence) -> list[tuple]:
         volume = node.GetNodeReference(slicer.vtkMRMLSegmentationNode.GetReferenceImageGeometryReferenceRole())
         if volume is None or not hasVoxels(volume):
             raise PointsError(
-                f"{node.GetName()}: the scan that it was drawn on is not known; choose it as source volume in the "
-                "Segment Editor."
+                f"{node.GetName()}: the scan of this segmentation is not known; choose the scan as source volume in "
+                "the Segment Editor."
             )
         if volume.GetID() in found:
             raise PointsError(
-                f"{node.GetName()}: outlines the same scan as {found[volume.GetID()][1].GetName()}; tick one."
+                f"{node.GetName()}: has the same scan as {found[volume.GetID()][1].GetName()}; tick only one of them."
             )
         found[volume.GetID()] = volume, node
     return list(found.values())
@@ -68,7 +68,7 @@ def labelsOf(volume, segmentation) -> tuple[np.ndarray, list[str]]:
                 names.append(name)
             result[mask] = names.index(name) + 1
     if not names:
-        raise PointsError(f"{segmentation.GetName()}: outlines nothing in {volume.GetName()}; segment it first.")
+        raise PointsError(f"{segmentation.GetName()}: has no voxels in {volume.GetName()}; segment this scan first.")
     return result, names
 
 

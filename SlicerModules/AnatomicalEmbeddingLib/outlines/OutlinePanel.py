@@ -114,8 +114,8 @@ class OutlinePanel(Listener):
             missing = str(error)
         button.text = _("Cancel") if busy else text
         button.enabled = busy or not missing
-        ready = _("In the background; you can continue to work. A run that was stopped continues.")
-        button.toolTip = _("Stop; finished outlines stay.") if busy else missing or ready
+        ready = _("Segment in the background; you can continue to work. A stopped run is continued.")
+        button.toolTip = _("Stop. Finished outlines are kept.") if busy else missing or ready
 
     def _onChecked(self) -> None:
         if not self._showing:

@@ -159,7 +159,7 @@ class TrainingPanel:
         self._stepped = True
         self._showCurves()
         self._showProgress(progress.share)
-        text = _("Step {step} of {steps}, loss {loss:.3g}, {seconds:.2g} s a step, about {left} left.")
+        text = _("Step {step} of {steps}, loss {loss:.3g}, {seconds:.2g} s per step, about {left} left.")
         self._news = text.format(
             step=progress.step,
             steps=progress.steps,
@@ -187,16 +187,16 @@ class TrainingPanel:
 
     def _status(self, problem: str) -> str:
         if self.process.stopping:
-            return escape(_("Stopping: the step under way is ended and saved first."))
+            return escape(_("Stopping: the present step is finished and saved first."))
         if self._news:
             return self._news
         if problem:
             return coloured(problem, WARNING)
         if self._run.stage == UNFINISHED:
-            text = _("The run in this folder was stopped at step {step} of {steps}; Resume continues it.")
+            text = _("The run in this folder was stopped at step {step} of {steps}; press Resume to continue.")
             return escape(text.format(step=self._run.steps, steps=self._run.settings.steps))
         if self._run.stage == FINISHED:
-            return escape(_("The run in this folder ended when its time was up; Resume continues it."))
+            return escape(_("The run in this folder ended because its time was used up; press Resume to continue."))
         return escape(_("Ready to start."))
 
     def _showProgress(self, share: float) -> None:
@@ -221,7 +221,7 @@ class TrainingPanel:
             "landmark": _("landmarks"),
         }
         errors = [f"{words.get(kind, kind)} {error:.1f} mm" for kind, error in best.items() if kind != "step"]
-        return _("Median error at the best step, {step}: {errors}").format(
+        return _("Median errors at step {step}, the best step: {errors}").format(
             step=int(best["step"]), errors=", ".join(errors)
         )
 

@@ -64,11 +64,11 @@ def runProblem(settings: TrainingSettings, state: RunState) -> str | None:
     if state.stage == NEW or state.settings is None:
         return None
     if other := differences(settings, state.settings):
-        return f"{state.folder}: holds a run with another {' and '.join(other)}; choose another folder."
+        return f"{state.folder}: holds a run with other settings ({', '.join(other)}); choose another folder."
     if state.stage == FINISHED and state.steps >= settings.steps:
         return f"{state.folder}: this run has done all its steps; choose another folder for a new run."
     if state.stage == FINISHED and state.minutes >= settings.minutes:
-        return f"{state.folder}: this run's time is used up; give it more minutes, or choose another folder."
+        return f"{state.folder}: this run has used up its training time; enter more minutes, or choose another folder."
     return None
 
 

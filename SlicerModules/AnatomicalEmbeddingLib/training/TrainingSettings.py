@@ -84,13 +84,13 @@ def settingsProblem(settings: TrainingSettings) -> str | None:
     if validation and not Path(validation).is_dir():
         return f"{validation}: no such folder; choose the folder of labelled scans, or leave the field empty."
     if validation and Path(validation).resolve() in scans:
-        return f"{validation}: is a folder of training scans too; validate on other patients."
+        return f"{validation}: is also a folder of training scans; choose a folder with other patients."
     if not run:
         return "Choose a folder for the run."
     if not Path(run).is_absolute():
-        return f"{run}: give the whole path of the run's folder."
+        return f"{run}: is a relative path; give the full path of the run's folder."
     if any(Path(run).resolve().is_relative_to(folder) for folder in scans):
-        return f"{run}: lies in a folder of scans; choose one outside of it for the run."
+        return f"{run}: lies in a folder of training scans; choose a folder outside of it."
     return None
 
 

@@ -25,7 +25,7 @@ def run(user):
     user.wait(lambda: panel.outlines.process.running, 60, "the scans are saved")
     user.click(ui.outlineButton)
     user.wait(lambda: not panel.outlines.busy, 300, "Cancel stops")
-    assert "continues where it stopped" in ui.outlineStatusLabel.text
+    assert "press Segment to continue" in ui.outlineStatusLabel.text
     user.click(ui.outlineButton)
     user.wait(lambda: panel.outlines.busy, 10)
     user.wait(lambda: not panel.outlines.busy, 600, "the other scan is outlined")

@@ -60,7 +60,7 @@ def test_what_is_deleted_in_the_scene_is_put_back_with_a_sentence(bench, pair):
     bench.list_in(prior).RemoveNthControlPoint(0)
     bench.logic.poll()
     assert bench.labels(prior) == ["L1 20.0 mm", "L2"]
-    assert bench.reported[-1].startswith("L1: its point was put back")
+    assert bench.reported[-1].startswith("L1: its point was deleted and has been restored")
     bench.delete(bench.list_in(prior))
     bench.delete(bench.line("L1 long"))
     bench.logic.poll()

@@ -76,7 +76,7 @@ def test_run_of_an_earlier_session_is_picked_up_by_choosing_its_folder(ready, tm
     assert ready.ui.plotLossButton.enabled
     ready.ui.stepsSpin.value = 334
     assert not ready.ui.startButton.enabled
-    assert "another number of steps" in ready.status
+    assert "other settings (number of steps)" in ready.status
     ready.ui.stepsSpin.value = 333
     ready.ui.minutesSpin.value = 90
     assert ready.ui.startButton.enabled
