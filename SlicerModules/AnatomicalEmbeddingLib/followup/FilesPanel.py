@@ -36,7 +36,7 @@ class ImportPanel(Listener):
         self.ui.importButton.enabled = bool(self.logic.volumes)
 
     def menu(self):
-        """Fill the menu and return it. One entry imports files; one more entry for each point list imports its points."""
+        """Fill and return the menu. One entry imports files, and one entry for each point list imports its points."""
         logic, study = self.logic, self.choice.study
         study = study if study in logic.volumes else self.choice.usual
         self._menu.clear()

@@ -66,7 +66,7 @@ class FollowUpLogic(Listener):
         return self.history.now
 
     def setPatient(self, patient: Patient | None) -> None:
-        """Start the follow-up of a patient with the record in the scene, if there is one. patient None: end the follow-up."""
+        """Start the follow-up of a patient, with the patient's record in the scene if there is one. None: end it."""
         if patient is None or not patient.studies:
             if self.patient is not None:
                 self._release()
@@ -123,7 +123,7 @@ class FollowUpLogic(Listener):
     # -- views -------------------------------------------------------------------------------------------------------
 
     def placeOf(self, lesion: str, study: str) -> np.ndarray | None:
-        """Return a lesion's place in a study, (3,) world RAS mm; None if there is no place or the scan is not loaded."""
+        """Return a lesion's place in a study, (3,) world RAS mm; None if there is no place or no loaded scan."""
         found = self.record.finding(lesion, study)
         volume = self.volumes.get(study)
         if found is None or found.point_ras is None or volume is None:
@@ -140,7 +140,7 @@ class FollowUpLogic(Listener):
     # -- actions of the user -----------------------------------------------------------------------------------------
 
     def mark(self, study: str, place: Point, lesion: str | None = None) -> str:
-        """Mark a lesion at `place`. lesion: id of a known lesion; None for a new one. Returns its id; "" after an error."""
+        """Mark a lesion at `place`. lesion: id of a known lesion, or None. Returns the lesion's id; "" on failure."""
 
         def step(record: FollowUp) -> FollowUp:
             known = lesion is not None and record.finding(lesion, study) is not None
@@ -238,7 +238,7 @@ class FollowUpLogic(Listener):
             self.proposed.emit({lesion for lesion, _study in new})
 
     def _withProposals(self, record: FollowUp) -> FollowUp:
-        """Return the record with new proposals in the studies whose maps or lesions have changed since the last ones."""
+        """Return the record with new proposals in each study whose map or lesions have changed since the last call."""
         maps = {study: found for study, node in self.volumes.items() if (found := self.store.map(node)) is not None}
         questions = {study: _question(record, study, maps) for study in maps}
         changed = [study for study, question in questions.items() if question != self._asked.get(study, {})]
@@ -293,8 +293,8 @@ def _placed(record: FollowUp) -> set[tuple[str, str]]:
 def _placedOn(record: FollowUp, lesion: str, study: str, axis: Axis | None) -> FollowUp:
     """Return the record with the lesion's place at the middle of an axis.
 
-    The record stays as it is if a person has reviewed the place, or if a proposed place is near the middle: at most half
-    the length of the axis from it.
+    The place does not change if a person has reviewed it, or if a proposed place is at most half the length of the axis
+    away from the middle.
     """
     found = record.finding(lesion, study)
     if axis is None or (found is not None and found.reviewed and found.state in WITH_PLACE):

@@ -26,8 +26,8 @@ KEYS = {  # keyboard key of each action; "" if the action has no key
 class LesionActions(Listener):
     """Keeps the user's choice and runs actions on the chosen lesion.
 
-    lesion: id of the chosen lesion, "" if no lesion is chosen. study: key of the chosen study, "" if no study is chosen.
-    usual: key of the default study. Signal changed(): emitted when the user chooses another lesion or study.
+    lesion: id of the chosen lesion; "" if no lesion is chosen. study: key of the chosen study; "" if no study is
+    chosen. usual: key of the default study. Signal changed(): emitted when the user chooses another lesion or study.
     """
 
     def __init__(self, logic: FollowUpLogic) -> None:
@@ -47,7 +47,7 @@ class LesionActions(Listener):
             self.changed.emit()
 
     def step(self, by: int) -> None:
-        """Choose the next (by=1) or the previous (by=-1) unreviewed proposal. The first proposal follows the last one."""
+        """Choose the next (by=1) or previous (by=-1) unreviewed proposal. After the last proposal comes the first."""
         places = [(lesion.id, study.key) for study in self.logic.record.studies for lesion in self.logic.record.lesions]
         unreviewed = self.logic.openPlaces()[::by]
         here = (self.lesion, self.study)
@@ -83,7 +83,7 @@ class LesionActions(Listener):
         steps[action]()
 
     def mergeChoices(self) -> list[str]:
-        """Return the ids of all other lesions with a place in the chosen study: the chosen lesion may merge into them."""
+        """Return the ids of the lesions into which the chosen lesion can merge: they have a place in the study too."""
         found = {each.id: each.findings.get(self.study) for each in self.logic.record.lesions if each.id != self.lesion}
         return [each for each, finding in found.items() if finding is not None and finding.state in WITH_PLACE]
 

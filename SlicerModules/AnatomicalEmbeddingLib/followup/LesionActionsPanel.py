@@ -1,4 +1,4 @@
-"""Buttons and keys for the actions on a lesion."""
+"""The buttons and the keyboard keys for the actions on a lesion."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from .LesionActions import KEYS, MERGE, LesionActions
 
 
 class LesionActionsPanel(Listener):
-    """Buttons and keys for the actions. ui: has the buttons, with their tool tips. say(sentence): called with the
-    reason if an action is not possible, and with "" if it is.
+    """Connects the buttons and the keys with the actions. ui: has the buttons and their tool tips. say(sentence):
+    called with the reason if an action is not possible, otherwise with "".
 
-    Keys work in the window of `keyParent` after `setKeysEnabled(True)`, but not while the user types in a text field.
+    The keys work in the window of `keyParent` after `setKeysEnabled(True)`, except while the user types in a text
+    field.
     """
 
     def __init__(self, ui, choice: LesionActions, keyParent, say: Callable[[str], None]) -> None:
@@ -51,14 +52,14 @@ class LesionActionsPanel(Listener):
         self._keys = []
 
     def setKeysEnabled(self, enabled: bool) -> None:
-        """Enable or disable the keys."""
+        """Enable or disable the keyboard keys of all actions."""
         self._keysEnabled = enabled
         for key in self._keys:
             key.setEnabled(enabled)
         self._escape.setEnabled(enabled and self.logic.placing.active)
 
     def update(self) -> None:
-        """Enable the buttons of possible actions. The tool tip of a disabled button says why it is disabled."""
+        """Enable the buttons of the possible actions. The tool tip of a disabled button states the reason."""
         for name, button in self._buttons.items():
             reason = self.choice.whyNot(name)
             button.enabled = not reason
@@ -68,7 +69,7 @@ class LesionActionsPanel(Listener):
         ui.undoButton.enabled, ui.redoButton.enabled = history.canUndo, history.canRedo
 
     def run(self, name: str) -> None:
-        """Run an action, or say why it is not possible."""
+        """Run an action. If it is not possible now, show the reason."""
         reason = self.choice.whyNot(name)
         self._say(reason)
         if not reason and name == MERGE:
@@ -77,7 +78,7 @@ class LesionActionsPanel(Listener):
             self.choice.run(name)
 
     def mergeMenu(self):
-        """Fill and return the menu of lesions with which the chosen lesion may have merged."""
+        """Fill and return the menu of the lesions into which the chosen lesion can merge."""
         lesion, study, menu = self.choice.lesion, self.choice.study, self._mergeMenu
         menu.clear()
         for other in self.choice.mergeChoices():

@@ -1,4 +1,4 @@
-"""The table of lesions: a row for each lesion, a column for each study in order of date."""
+"""The table of lesions: a row for each lesion, and a column for each study in order of date."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ..shared.panels.CellTable import putCell, setColumns
 from ..shared.Signal import Listener
 from .LesionActions import LesionActions
 
-_MOST_STRETCHED = 4  # up to this number of studies fill the panel's width; with more studies the table scrolls
+_MOST_STRETCHED = 4  # if there are more studies than this, the table scrolls
 _LEAST_ROWS, _MOST_ROWS = 3, 10
 _ROW_PX = 36
 _SEEN, _OPEN, _GONE = "\u2713", "\u25cb", "\u2715"
 
 
 class LesionTable(Listener):
-    """Shows the record in the QTableWidget `table`. The current cell is the chosen lesion and study."""
+    """Shows the record in the QTableWidget `table`. The current cell stands for the chosen lesion and study."""
 
     def __init__(self, table, choice: LesionActions) -> None:
         self.logic, self.choice = choice.logic, choice
@@ -39,12 +39,12 @@ class LesionTable(Listener):
         self.update()
 
     def setRoles(self, prior: str, current: str) -> None:
-        """Write "prior" and "current" into the headers of these studies. prior, current: study keys."""
+        """Write "prior" and "current" into the column titles of two studies. prior, current: study keys."""
         self.roles = {prior: _("prior"), current: _("current")}
         self.update()
 
     def update(self) -> None:
-        """Show the record as it is now."""
+        """Show the present record."""
         record, table = self.logic.record, self.widget
         with self._filling:
             setColumns(table, [_("Lesion"), *(self._header(study) for study in record.studies)])
@@ -78,7 +78,7 @@ class LesionTable(Listener):
 
 
 def fitColumns(table) -> None:
-    """Set the column widths. A few studies share the width of the panel; many studies get the width of their text."""
+    """Set the widths of the columns. A few studies fill the width of the panel; with more studies the table scrolls."""
     header = table.horizontalHeader()
     stretched = table.columnCount <= _MOST_STRETCHED + 1
     header.setSectionResizeMode(qt.QHeaderView.Stretch if stretched else qt.QHeaderView.ResizeToContents)
@@ -88,7 +88,7 @@ def fitColumns(table) -> None:
 
 
 def _cell(record: FollowUp, lesion: str, study: str) -> tuple[str, str, str | None]:
-    """Text, tool tip and background colour of the cell for one lesion in one study. Colour None: the default colour."""
+    """Return text, tool tip and background colour of the cell for a lesion in a study. Colour None: no own colour."""
     found = record.finding(lesion, study)
     if found is None:
         return "", _("There is no finding in this study yet: prepare the scans, or mark the lesion."), None
@@ -99,13 +99,13 @@ def _cell(record: FollowUp, lesion: str, study: str) -> tuple[str, str, str | No
         first = _("{sign} merged into {lesion}").format(sign=sign, lesion=found.into)
     error = None if found.guess is None or found.reviewed else found.guess.error_mm
     place = "" if error is None else f"\u00b1{error:.0f} mm"
-    # the error comes before the size, because it is the error of the place and not of the size
+    # the error stands before the size, because after the size it would look like the error of the size
     second = f"{place} {_sizeText(found.size)}".strip()
     return f"{first}\n{second}".rstrip(), _tip(record, found, status), colour
 
 
 def _sizeText(size: Measurement) -> str:
-    """The lengths of the axes in mm, the long axis first; in brackets until a person has accepted the axes."""
+    """Return the lengths of the axes in mm, the long axis first; in brackets if no person has accepted them."""
     text = "\u2009\u00d7\u2009".join(f"{math.dist(*axis):.0f}" for axis in size.axes.values())
     if not text:
         return ""
@@ -113,7 +113,7 @@ def _sizeText(size: Measurement) -> str:
 
 
 def _lesionText(lesion: Lesion) -> str:
-    """Label and kind of a lesion, on two lines."""
+    """Return the label and the kind of a lesion, on two lines."""
     kind = _("target") if lesion.target else _("non-target")
     if lesion.nodal:
         kind = _("{kind} node").format(kind=kind)
@@ -121,7 +121,7 @@ def _lesionText(lesion: Lesion) -> str:
 
 
 def _lesionTip(lesion: Lesion) -> str:
-    """The site of a lesion, and the name of the lesion from which it has split off, as sentences."""
+    """Return sentences about the site of a lesion, and about the lesion of which it was a part before."""
     site = _("Site: {site}.").format(site=lesion.site) if lesion.site else ""
     split = _("Split off from {lesion}.").format(lesion=lesion.split_from) if lesion.split_from else ""
     return " ".join(part for part in (site, split) if part)

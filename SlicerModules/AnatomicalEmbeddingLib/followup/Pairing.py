@@ -1,4 +1,4 @@
-"""Pair lesions that were marked separately in two studies. The pairs are offered as sentences; the user must agree."""
+"""Finds lesions that were marked separately in two studies but are the same. The user must accept the pairs."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 
 class Pairing(Listener):
-    """Makes offers to pair lesions. Signal changed(): `offer` or `reason` may have changed.
+    """Offers to join lesions that are the same. Signal changed(): `offer` or `reason` may have changed.
 
-    offer: the present offer, or None. The offer is withdrawn when findings on which it is based change. changes:
-    sentences about the offered pairs, splits and mergers. notes: sentences about unchanged lesions.
+    offer: the relations between lesions that are offered to the user; None without an offer. It becomes None when the
+    reviewed findings change. changes: sentences about the offered pairs, splits and mergers. notes: sentences about
+    lesions that stay as they are.
     """
 
     def __init__(self, logic: FollowUpLogic) -> None:
@@ -36,14 +37,14 @@ class Pairing(Listener):
         self.listen(logic.store.changed, lambda _volumeId: self.update())
 
     def setStudies(self, prior: str, current: str) -> None:
-        """Set the keys of the two studies to compare; "" if no study is chosen."""
+        """Set the keys of the two studies to compare; "" for a study that is not chosen."""
         if (prior, current) != self._studies:
             self._studies = (prior, current)
             self.cancel()
 
     @property
     def reason(self) -> str:
-        """A sentence that says why no offer can be made; "" if an offer can be made."""
+        """A sentence that states why no pairs can be offered now; "" if pairs can be offered."""
         logic, (one, other) = self.logic, self._studies
         if one not in logic.volumes or other not in logic.volumes:
             return _("Choose two studies as prior and current first.")
@@ -60,7 +61,7 @@ class Pairing(Listener):
         return ""
 
     def begin(self) -> None:
-        """Make an offer. The record does not change. Call it only if `reason` is empty."""
+        """Find pairs of lesions and set `offer`. The record does not change. Call `begin` only if `reason` is empty."""
         from AnatomicalEmbedding.followup.assignment import assign_in_record
 
         record = self.logic.record
@@ -75,17 +76,17 @@ class Pairing(Listener):
         self._set(found)
 
     def agree(self) -> bool:
-        """Make the offered changes, as one step to undo. Returns True if the changes were made."""
+        """Make the offered changes. One undo reverses them. Returns True if the record was changed."""
         offer = self.offer
         self.cancel()
         return offer is not None and self.logic.apply(offer.put_into)
 
     def cancel(self) -> None:
-        """Withdraw the offer."""
+        """Set `offer` to None, without a change of the record."""
         self._set(None)
 
     def update(self) -> None:
-        """Withdraw the offer if reviewed findings have changed since it was made. New proposals have no effect."""
+        """Set `offer` to None if the reviewed findings have changed since the offer. New proposals do not matter."""
         holds = self.offer is not None and self._basis == _basisOf(self.logic.record)
         self._set(self.offer if holds else None)
 
@@ -95,13 +96,13 @@ class Pairing(Listener):
 
 
 def _hasOwn(record: FollowUp, study: str, other: str) -> bool:
-    """True if a lesion is reviewed and visible in `study` and not reviewed in the study `other`."""
+    """Return True if a lesion is reviewed and visible in `study`, but not reviewed in the study `other`."""
     reviewed = [lesion.reviewed for lesion in record.lesions]
     return any(study in each and each[study].visible and other not in each for each in reviewed)
 
 
 def _basisOf(record: FollowUp) -> tuple:
-    """Order of the studies, and reviewed findings: a value that changes when an offer must be withdrawn."""
+    """Return the order of the studies and the reviewed findings. If they change, an offer is no longer valid."""
     reviewed = {lesion.id: lesion.reviewed for lesion in record.lesions}
     return tuple(study.key for study in record.studies), reviewed
 
@@ -123,7 +124,7 @@ def _changes(record: FollowUp, found: RecordAssignment) -> Iterator[str]:
 
 
 def _notes(record: FollowUp, found: RecordAssignment) -> Iterator[str]:
-    """Sentences about lesions without a partner in the other study."""
+    """Yield a sentence for each lesion without a matching lesion in the other study."""
     earlier, later = (record.study(key).label for key in (found.earlier_study, found.later_study))
     sentences = {
         DISAPPEARED: _(

@@ -1,4 +1,4 @@
-"""The panel that shows the offer to pair lesions, with its buttons."""
+"""The part of the panel that shows the offered pairs of lesions, with buttons to accept or reject them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from .Pairing import Pairing
 
 
 class PairingPanel(Pairing):
-    """Shows the offer in the panel, not in a dialog, so that the user can look at the lesions before agreeing.
+    """Shows the offered pairs in the panel and not in a dialog, so that the user can look at the lesions before
+    accepting.
 
     ui: has pairButton, and pairArea with pairLabel, agreeButton and cancelPairButton. say(sentence): called with the
-    reason if no offer was made.
+    reason if no pairs could be offered.
     """
 
     def __init__(self, ui, logic: FollowUpLogic, say: Callable[[str], None]) -> None:

@@ -1,4 +1,4 @@
-"""The table with the RECIST sum and response of each study, and sentences about missing entries."""
+"""The table with the RECIST sum and response of each study, and sentences about entries that are missing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .LesionActions import LesionActions
 from .LesionTable import fitColumns
 
 _MOST_SENTENCES = 4
-_COLOURS = {recist.COMPLETE: GOOD, recist.PARTIAL: GOOD, recist.PROGRESSIVE: FAULT}  # by response
+_COLOURS = {recist.COMPLETE: GOOD, recist.PARTIAL: GOOD, recist.PROGRESSIVE: FAULT}  # response -> colour
 
 
 class ResponsePanel(Listener):
@@ -30,7 +30,7 @@ class ResponsePanel(Listener):
         self.update()
 
     def update(self) -> None:
-        """Show the response for the record as it is now."""
+        """Show the response for the present record."""
         record = self.logic.record
         found = recist.responses(record) if record.lesions else []
         table = self.ui.responseTable
@@ -55,7 +55,7 @@ class ResponsePanel(Listener):
         showText(self.ui.missingLabel, self._sentences(found))
 
     def _sentences(self, found: list[recist.Response]) -> str:
-        """Missing entries and remarks for the chosen study, as HTML."""
+        """Return the missing entries of the chosen study and remarks about it, as HTML."""
         if not found:
             return _("After you have marked and measured lesions, the sums and the response are shown here.")
         here = next((each for each in found if each.study == (self.choice.study or self.choice.usual)), found[-1])

@@ -1,4 +1,4 @@
-"""The panel in which the user chooses the patient and the two studies to compare, and sets dates."""
+"""The part of the panel in which the user chooses the patient and the two studies to compare, and sets dates."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _LEAST_ROWS, _MOST_ROWS = 2, 6
 
 
 class StudyPanel:
-    """The selectors, and the table of dates. ui: has patientSelector, priorSelector, currentSelector, noteLabel,
-    showButton, studyArea and studyTable. say(sentence): called if the user typed an invalid date.
+    """Shows the selectors and the table of dates. ui: has patientSelector, priorSelector, currentSelector, noteLabel,
+    showButton, studyArea and studyTable. say(sentence): called if the user enters an invalid date.
 
-    Signal chosen(prior, current): the volumes that the user has chosen; None if no volume is chosen. Signal dated():
-    the user set a date.
+    Signal chosen(prior, current): the volumes that the user has chosen; None for a study that is not chosen. Signal
+    dated(): the user has set a date.
     """
 
     def __init__(self, ui, scene, say: Callable[[str], None]) -> None:
@@ -40,7 +40,7 @@ class StudyPanel:
         ui.currentSelector.connect("activated(int)", self._onCurrent)
 
     def show(self, found: Sequence[Patient], patient: Patient | None, prior, current) -> None:
-        """Show all patients, the chosen patient (or None), and the volumes of the two chosen studies (or None)."""
+        """Show all patients, and the chosen patient and volumes, which are None if the user has not chosen any."""
         ui, self._prior, self._current = self.ui, prior, current
         self._studies = patient.studies if patient is not None else ()
         names = [(each.key, each.name or _("(no patient in the subject hierarchy)")) for each in found]
@@ -48,7 +48,7 @@ class StudyPanel:
         fillComboBox(ui.priorSelector, _entries(self._studies), prior and prior.GetID())
         fillComboBox(ui.currentSelector, _entries(patient.after(prior) if patient else []), current and current.GetID())
         notes = [study.note for study in self._studies if study.note]
-        if notes and not self._isUndated:  # otherwise only the user opens and closes the section
+        if notes and not self._isUndated:  # later, only the user opens and closes the section
             ui.studyArea.collapsed = False
         self._isUndated = bool(notes)
         if patient is None:
@@ -88,14 +88,14 @@ class StudyPanel:
         try:
             setDate(self._studies[item.row()].volume, item.text())
         except ValueError as error:
-            self._showDates()  # restore the earlier date
+            self._showDates()  # shows the former date again
             self._say(str(error))
             return
         self.dated.emit()
 
 
 def _entries(studies: Sequence[Study]) -> list[tuple[str, str]]:
-    """Entries of a combo box: (ID of the volume, date and name of the study)."""
+    """Return (volume ID, text with date and name) of each study, for a combo box."""
     return [(s.volume.GetID(), f"{s.dateText or _('no date')}   {s.name}") for s in studies]
 
 
