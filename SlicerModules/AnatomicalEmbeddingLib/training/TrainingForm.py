@@ -1,4 +1,4 @@
-"""The form of the panel: widgets that show and change the settings of a training run."""
+"""The form of the training panel: its widgets show and change the settings of a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..shared.panels.Widgets import connectPath
 from ..shared.Signal import Signal
 from .TrainingSettings import TrainingSettings
 
-_WIDGETS = {  # setting -> the widget that shows it, and the widget's property
+_WIDGETS = {  # setting -> (name of its widget, the widget's property)
     "validationFolder": ("validationFolderEdit", "currentPath"),
     "recipe": ("recipeCombo", "currentText"),
     "minutes": ("minutesSpin", "value"),
@@ -28,9 +28,9 @@ _CHANGED = {"value": "valueChanged(int)", "text": "textChanged(QString)", "curre
 
 
 class TrainingForm:
-    """Widgets of the sections "Scans" and "Training", and of the run's folder.
+    """The widgets of the sections "Scans" and "Training", and the field for the run's folder. ui: the widgets by name.
 
-    Signal changed(): emitted when the user or `show` has changed a setting. ui: the panel's widgets by name.
+    Signal changed(): emitted when the user or `show` has changed a setting.
     """
 
     def __init__(self, ui) -> None:
@@ -52,7 +52,7 @@ class TrainingForm:
         return TrainingSettings(tuple(self._folders()), fineTune=self.ui.startCombo.currentIndex == 0, **plain)
 
     def show(self, settings: TrainingSettings) -> None:
-        """Show settings in the widgets. Emits `changed` once if any setting differs from the shown ones."""
+        """Show settings in the widgets. Emits `changed` once if a setting differs from the settings shown before."""
         if settings == self.settings():
             return
         ui = self.ui

@@ -25,16 +25,16 @@ from .TrainingProcess import TrainingProcess, TrainingProgress
 from .TrainingRun import FINISHED, UNFINISHED, RunState, inspectRun, runProblem
 from .TrainingSettings import TrainingSettings, settingsProblem
 
-_BAR = 1000  # number of steps of the progress bar
+_BAR = 1000  # value of the full progress bar
 _YIELD_SECONDS = 0.01
 _LAST_SETTINGS = "training"  # key under which this computer stores the settings of the last run
 
 
 class TrainingPanel:
-    """The form, and below it the sections "Run" and "Result" of the panel.
+    """The form, and below it the sections "Run" and "Result". At first the form shows the settings of the last run on
+    this computer.
 
-    The form begins with the settings of the last run on this computer. ui: the widgets by name. process, curves: the
-    logic.
+    ui: the widgets by name. process: the training run. curves: the charts.
     """
 
     def __init__(self, ui, process: TrainingProcess, curves: TrainingCurves) -> None:
@@ -42,7 +42,7 @@ class TrainingPanel:
         self.form = TrainingForm(ui)
         self._run = RunState(Path())
         self._losses, self._validations = LossCurve(), []
-        self._news = ""  # rich text about the last event; cleared at the user's next action
+        self._news = ""  # rich text about the last event; empty after the user's next action
         self._stepped = False  # True if the current run has finished a step
         self._inPlots = False
         ui.statusLabel.setTextFormat(qt.Qt.RichText)
@@ -64,7 +64,7 @@ class TrainingPanel:
         self.refresh()
 
     def refresh(self) -> None:
-        """Read the run's folder again, check which packages are missing, and show the present state."""
+        """Read the run's folder again, look for missing packages, and show the present state."""
         self._run = inspectRun(self.form.settings().runFolder)
         self._missingPackages = missingForEngine()
         if not self.process.running:
@@ -73,9 +73,9 @@ class TrainingPanel:
         self.update()
 
     def poll(self) -> None:
-        """Read and show the progress of the run. Call it a few times a second."""
+        """Read and show the progress of the run. Call `poll` a few times a second."""
         if self.process.running:
-            time.sleep(_YIELD_SECONDS)  # the threads that read the output need Python's lock; see Session.tick
+            time.sleep(_YIELD_SECONDS)  # lets the threads run that read the output; see Session.tick
             self.process.poll()
             self.update()
 
@@ -123,7 +123,7 @@ class TrainingPanel:
         qt.QDesktopServices.openUrl(qt.QUrl.fromLocalFile(str(self._run.folder)))
 
     def _start(self, finishNow: bool) -> None:
-        """Start a run, or resume the run in the folder. finishNow: run only one more step, then write the weights."""
+        """Start a run, or continue the run in the folder. finishNow: train only one more step, then write weights."""
         settings = self.form.settings()
         self.ui.logEdit.clear()
         try:
@@ -133,7 +133,9 @@ class TrainingPanel:
         else:
             self._news = escape(_("Starting..."))
             self._stepped = False
-            self.ui.progressBar.setRange(0, 0)  # shows activity without a value: the time for preparing is not known
+            self.ui.progressBar.setRange(
+                0, 0
+            )  # a moving bar without a value: nobody knows how long the preparation takes
             ModuleSettings.setValue(_LAST_SETTINGS, json.dumps(settings.toDict()))
         self.refresh()
 
@@ -146,7 +148,7 @@ class TrainingPanel:
             return
         self.refresh()
         if self._run.stage in (UNFINISHED, FINISHED):
-            self.form.show(self._run.settings)  # a run is resumed with its own settings
+            self.form.show(self._run.settings)  # a run continues with the settings of its start
 
     def _onLine(self, line: str) -> None:
         self.ui.logEdit.appendPlainText(line)
@@ -234,7 +236,7 @@ class TrainingPanel:
 
 
 def lastSettings() -> TrainingSettings:
-    """Return the settings of the last run on this computer, with a new folder for the run."""
+    """Return the settings of the last run on this computer, but with a new folder for the run."""
     try:
         values = json.loads(ModuleSettings.value(_LAST_SETTINGS, "{}"))
     except ValueError:
@@ -246,7 +248,7 @@ def lastSettings() -> TrainingSettings:
 
 
 def _showInLayout(chart) -> None:
-    """Show a chart, in a layout that has a plot view. Does nothing if there is no main window."""
+    """Show a chart in a layout with a plot view. Does nothing if Slicer has no main window."""
     if slicer.app.layoutManager() is not None:
         slicer.modules.plots.logic().ShowChartInLayout(chart)
 

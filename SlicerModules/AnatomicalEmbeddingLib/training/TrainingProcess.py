@@ -1,4 +1,4 @@
-"""Runs the trainer as a child process and reports its progress and result."""
+"""Runs the trainer as a child process and reports its progress and how it ended."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .TrainingLog import LossCurve
 from .TrainingRun import rememberRun
 from .TrainingSettings import TrainingSettings
 
-_USER_ERROR = 2  # exit code of the command line for an error of the user; stderr has the message
-_SAVED = "run the same command to continue"  # part of the trainer's last message if it was asked to stop
+_USER_ERROR = 2  # exit code of the engine for an error that the user can correct
+_SAVED = "run the same command to continue"  # part of the trainer's last message after it was asked to stop
 
 
 @dataclass(frozen=True)
@@ -30,17 +30,19 @@ class TrainingProgress:
 
 
 class TrainingProcess(EngineProcess):
-    """One run at a time. `poll` emits the signals logged(line), progressed(TrainingProgress) and finished(outcome,
-    sentence). outcome: FINISHED (weights were written), STOPPED (the run can be continued) or FAILED. sentence: the
-    reason of a failure.
+    """One run at a time. `poll` emits these signals.
+
+    Signal logged(line): a line of the log. Signal progressed(TrainingProgress). Signal finished(outcome, sentence).
+    outcome: FINISHED (weights were written), STOPPED (the run can be continued) or FAILED. sentence: the reason of a
+    failure.
     """
 
     settings: TrainingSettings | None = None
 
     def start(self, settings: TrainingSettings, finishNow: bool = False) -> None:
-        """Start a run, or resume the run in the folder. finishNow: run only one more step, then write the weights.
+        """Start a run, or continue the run in the folder. finishNow: train one more step only, then write the weights.
 
-        Raises AnatomicalEmbeddingError if the process cannot be started or if the folder cannot be written to.
+        Raises AnatomicalEmbeddingError if the process cannot be started, or if the folder cannot be written to.
         """
         self.requireReady()
         try:
