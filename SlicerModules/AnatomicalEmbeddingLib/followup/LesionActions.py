@@ -136,15 +136,10 @@ def nextStep(logic: FollowUpLogic) -> str:
         return _("Press New lesion (W) and click on a lesion in any study. The other places are then proposed.")
     unreviewed = len(logic.openPlaces())
     if unreviewed:
-        return _(
-            "Still to review: {count} proposals. Press J to go to the next proposal, then press Confirm (C), Move (M), "
-            "Not visible (N) or Outside (O)."
-        ).format(count=unreviewed)
+        text = _("Still to review: {count} proposals. Go to the next proposal (J), then press C, M, N or O.")
+        return text.format(count=unreviewed)
     if any(study not in lesion.findings for lesion in record.lesions for study in logic.volumes):
-        return _(
-            "Empty cells have no finding yet. Prepare the scans, so that places are proposed. Or choose a cell and "
-            "press Not visible (N), Outside (O), or Move (M) with a click on the lesion."
-        )
+        return _("Empty cells have no finding yet: prepare the scans, or choose a cell and press M, N or O.")
     targets = [lesion for lesion in record.lesions if lesion.target]
     if any(each.visible and not each.size.confirmed for lesion in targets for each in lesion.findings.values()):
         return _("All proposals are reviewed. Measure the target lesions: choose a cell, and draw the axes (L, S).")

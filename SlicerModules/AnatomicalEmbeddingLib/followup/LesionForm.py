@@ -15,9 +15,7 @@ from .LesionActions import LesionActions
 
 
 class LesionForm(Listener):
-    """Shows and changes the chosen lesion. ui: has formArea, nameEdit, siteEdit, targetCheckBox, nodalCheckBox,
-    splitSelector.
-    """
+    """Shows and changes the chosen lesion, with the widgets of `ui`: formArea, nameEdit, siteEdit, and others."""
 
     def __init__(self, ui, choice: LesionActions) -> None:
         self.ui, self.logic, self.choice = ui, choice.logic, choice

@@ -127,9 +127,7 @@ def _notes(record: FollowUp, found: RecordAssignment) -> Iterator[str]:
     """Yield a sentence for each lesion without a matching lesion in the other study."""
     earlier, later = (record.study(key).label for key in (found.earlier_study, found.later_study))
     sentences = {
-        DISAPPEARED: _(
-            "{lesion} in {here} has no matching lesion in {there}. If {there} shows no lesion there, press Not visible."
-        ),
+        DISAPPEARED: _("{lesion} in {here} has no matching lesion in {there}. If it is not there, press Not visible."),
         NEW: _("{lesion} in {here} is new: no lesion is marked at its place in {there}."),
         OUTSIDE: _("{lesion} in {here} has no matching lesion: {there} probably does not show its place."),
     }

@@ -101,9 +101,7 @@ def studyOf(scene, volumeNode) -> Study:
 
 
 def setDate(volumeNode, text: str) -> None:
-    """Set the date of a study. text: YYYY-MM-DD, or "" to use the date from DICOM again. Raises ValueError for other
-    texts.
-    """
+    """Set the date of a study. text: YYYY-MM-DD; "" restores the date from DICOM. Raises ValueError for other texts."""
     text = text.strip()
     if not text:
         volumeNode.RemoveAttribute(DATE_ATTRIBUTE)

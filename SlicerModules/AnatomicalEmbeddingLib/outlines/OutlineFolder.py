@@ -80,9 +80,7 @@ class OutlineFolder:
             volume.write(Path(fresh, f"{name}.nii.gz"))
             if labels is not None:
                 if volume.shape != labels.shape:
-                    raise PointsError(
-                        f"{scan.name}: its voxel axes are not at right angles; resample the scan and outline the copy."
-                    )
+                    raise PointsError(f"{scan.name}: its voxel axes are not at right angles; resample the scan first.")
                 write_nifti(Path(fresh), name, labels, volume.ijk_to_ras, structures)
             _remove(other, name)
             for path in Path(fresh).iterdir():

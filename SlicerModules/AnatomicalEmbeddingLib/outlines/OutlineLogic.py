@@ -187,9 +187,7 @@ class OutlineLogic(SceneJob):
             raise AnatomicalEmbeddingError(self.process.problem)
 
     def _addNext(self, folder: OutlineFolder, run: Path, left: dict, looks: Mapping) -> bool:
-        """Add the outlines of one finished scan to the scene, and remove it from `left`. False if there was no such
-        scan.
-        """
+        """Add the outlines of one finished scan to the scene, and remove it from `left`. False if there is none."""
         name = next((name for name in folder.outlined(run) if name in left), None)
         if name is None:
             return False

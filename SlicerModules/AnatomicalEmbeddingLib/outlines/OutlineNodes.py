@@ -37,14 +37,11 @@ def outlinedScans(segmentations: Sequence) -> list[tuple]:
     for node in segmentations:
         volume = node.GetNodeReference(slicer.vtkMRMLSegmentationNode.GetReferenceImageGeometryReferenceRole())
         if volume is None or not hasVoxels(volume):
-            raise PointsError(
-                f"{node.GetName()}: the scan of this segmentation is not known; choose the scan as source volume in "
-                "the Segment Editor."
-            )
+            text = "the scan of this segmentation is not known; choose the scan as source volume in the Segment Editor."
+            raise PointsError(f"{node.GetName()}: {text}")
         if volume.GetID() in found:
-            raise PointsError(
-                f"{node.GetName()}: has the same scan as {found[volume.GetID()][1].GetName()}; tick only one of them."
-            )
+            other = found[volume.GetID()][1].GetName()
+            raise PointsError(f"{node.GetName()}: has the same scan as {other}; tick only one of them.")
         found[volume.GetID()] = volume, node
     return list(found.values())
 

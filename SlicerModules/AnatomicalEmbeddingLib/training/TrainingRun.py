@@ -30,9 +30,7 @@ class RunState:
 
 
 def inspectRun(folder: str | Path) -> RunState:
-    """Return the state of a folder. A missing folder, an empty folder and "" are NEW; a folder with other files is
-    FOREIGN.
-    """
+    """Return the state of a folder. A missing or empty folder, and "", is NEW. A folder with other files is FOREIGN."""
     path = Path(folder)
     if not str(folder) or not path.is_dir():
         return RunState(path)
