@@ -44,7 +44,7 @@ class TrainingSettings:
     runFolder: str = ""
 
     def arguments(self) -> list[str]:
-        """Return the arguments of `anatemb`. Raises ValueError if a quotation mark in `furtherOptions` is not closed."""
+        """Return the arguments of `anatemb`. Raises ValueError if a quotation mark of `furtherOptions` is open."""
         words = ["train", *self.scanFolders, "-o", self.runFolder, "--recipe", self.recipe, "--json"]
         words += ["--steps", str(self.steps), "--minutes", str(self.minutes)]
         words += ["--validate-every", str(self.validateEvery), "--device", self.device, "--align-with", "auto"]
