@@ -223,9 +223,8 @@ class TrainingPanel:
             "landmark": _("landmarks"),
         }
         errors = [f"{words.get(kind, kind)} {error:.1f} mm" for kind, error in best.items() if kind != "step"]
-        return _("Median errors at step {step}, the best step: {errors}").format(
-            step=int(best["step"]), errors=", ".join(errors)
-        )
+        text = _("Median errors at step {step}, the best step: {errors}")
+        return text.format(step=int(best["step"]), errors=", ".join(errors))
 
     def _showCurves(self) -> None:
         self.ui.plotLossButton.enabled = bool(self._losses.steps)
@@ -254,9 +253,6 @@ def _showInLayout(chart) -> None:
 
 
 def _duration(seconds: float) -> str:
-    minutes = round(seconds / 60)
-    if seconds < 90:
-        return _("{seconds} s").format(seconds=round(seconds))
-    if minutes < 90:
-        return _("{minutes} min").format(minutes=minutes)
-    return _("{hours} h {minutes} min").format(hours=minutes // 60, minutes=minutes % 60)
+    hours, minutes = divmod(max(round(seconds / 60), 1), 60)
+    text = _("{hours} h {minutes} min") if hours else _("{minutes} min")
+    return text.format(hours=hours, minutes=minutes)
