@@ -33,7 +33,7 @@ def test_everything_is_there_again_after_saving(bench, pair, tmp_path):
         assert len(other.nodes(LISTS)) == 2, "the lists of the file are used"
         assert sorted(node.GetName() for node in other.nodes(LINES)) == ["L1 long", "L1 short"]
         assert len(other.nodes(TEXTS)) == 1
-        other.logic.confirm("L1", current)
+        other.logic.apply(FollowUp.confirm, "L1", current)
         assert other.finding(current).state == CONFIRMED
     finally:
         other.close()

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from AnatomicalEmbeddingLib.shared.Signal import Signal
-from AnatomicalEmbeddingLib.training.TrainingProcess import TrainingProgress, TrainingResult
+from AnatomicalEmbeddingLib.training.TrainingProcess import TrainingProgress
 from AnatomicalEmbeddingLib.training.TrainingRun import rememberRun
 from AnatomicalEmbeddingLib.training.TrainingSettings import TrainingSettings
 
@@ -35,9 +35,9 @@ class MadeUpProcess:
     def close(self):
         self.closed = True
 
-    def end(self, outcome, **values):
+    def end(self, outcome, sentence=""):
         self.running = self.stopping = False
-        self.finished.emit(TrainingResult(outcome, **values))
+        self.finished.emit(outcome, sentence)
 
 
 class Panel:
