@@ -18,11 +18,9 @@ from slicer.ScriptedLoadableModule import (
 
 from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 from AnatomicalEmbeddingLib.shared.panels.ModulePanel import ModulePanel
-from AnatomicalEmbeddingLib.shared.panels.PackageSetup import missingForEngine
-from AnatomicalEmbeddingLib.shared.panels.SelfTests import runSelfTests, startSelfTest
+from AnatomicalEmbeddingLib.shared.panels.SelfTests import SelfTest
 from AnatomicalEmbeddingLib.shared.processes.EngineProcess import pythonCommand
 from AnatomicalEmbeddingLib.training.TrainingCurves import TrainingCurves
-from AnatomicalEmbeddingLib.training.TrainingLog import LossCurve
 from AnatomicalEmbeddingLib.training.TrainingPanel import TrainingPanel
 from AnatomicalEmbeddingLib.training.TrainingProcess import TrainingProcess
 from AnatomicalEmbeddingLib.training.TrainingSettings import TrainingSettings
@@ -169,38 +167,5 @@ def lastSettings():
     return replace(settings, runFolder=str(parent / f"training-{number}"))
 
 
-class AnatomicalEmbeddingTrainingTest(ScriptedLoadableModuleTest):
-    """Self-test in Slicer (Reload and Test). It needs the packages for training, but no data."""
-
-    def setUp(self):
-        startSelfTest(self, slicer.mrmlScene, missingForEngine())
-
-    def runTest(self):
-        runSelfTests(self, self.test_TwoStepsOnSyntheticPatients)
-
-    def test_TwoStepsOnSyntheticPatients(self):
-        import tempfile
-        import time
-
-        from AnatomicalEmbedding.phantom import make_phantom
-
-        with tempfile.TemporaryDirectory() as folder:
-            for seed in (71, 72):
-                phantom = make_phantom(seed, spacing=(4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0))
-                phantom.volume.write(Path(folder) / "scans" / f"patient{seed}.nii.gz")
-            settings = TrainingSettings(
-                scanFolders=(str(Path(folder) / "scans"),), runFolder=str(Path(folder) / "run"), steps=2,
-                validateEvery=0, device="cpu", furtherOptions="--phantoms 1 --jobs 1 --workers 0",
-            )  # fmt: skip
-            logic = AnatomicalEmbeddingTrainingLogic()
-            results, lines = [], []
-            logic.process.finished.connect(results.append)
-            logic.process.logged.connect(lines.append)
-            logic.process.start(settings)
-            while logic.process.running:
-                logic.process.poll()
-                time.sleep(0.1)
-            self.assertEqual(results[0].outcome, "finished", "\n".join(lines))
-            self.assertTrue(results[0].weights.is_file())
-            chart = logic.curves.showLoss(LossCurve.read(settings.runFolder))
-            self.assertEqual(chart.GetNthPlotSeriesNode(0).GetTableNode().GetNumberOfRows(), 2)
+class AnatomicalEmbeddingTrainingTest(SelfTest, ScriptedLoadableModuleTest):
+    """Self-test in Slicer (Reload and Test); see `SelfTest`."""

@@ -2,7 +2,6 @@
 
 import qt
 import slicer
-import vtk
 from slicer import vtkMRMLMarkupsFiducialNode, vtkMRMLScalarVolumeNode
 from slicer.i18n import tr as _
 from slicer.i18n import translate
@@ -24,10 +23,9 @@ from AnatomicalEmbeddingLib.landmarks.LandmarkLogic import LandmarkLogic
 from AnatomicalEmbeddingLib.landmarks.MatchTable import MatchTable
 from AnatomicalEmbeddingLib.landmarks.ResultsTable import writeResults
 from AnatomicalEmbeddingLib.shared.panels.EnginePanel import EnginePanel
-from AnatomicalEmbeddingLib.shared.panels.PackageSetup import missingForEngine
 from AnatomicalEmbeddingLib.shared.panels.PreparationPanel import PreparationPanel
 from AnatomicalEmbeddingLib.shared.panels.ScanForm import ScanForm
-from AnatomicalEmbeddingLib.shared.panels.SelfTests import runSelfTests, startSelfTest
+from AnatomicalEmbeddingLib.shared.panels.SelfTests import SelfTest
 from AnatomicalEmbeddingLib.shared.panels.ViewPanel import ViewPanel, offerLayouts, writeInViews
 from AnatomicalEmbeddingLib.shared.SampleScans import registerSampleData
 from AnatomicalEmbeddingLib.shared.SideBySide import AXIAL, ROWS
@@ -256,43 +254,5 @@ class AnatomicalLandmarksLogic(ScriptedLoadableModuleLogic):
         return AnatomicalLandmarksParameterNode(super().getParameterNode())
 
 
-class AnatomicalLandmarksTest(ScriptedLoadableModuleTest):
-    """Self-test in Slicer (Reload and Test). It needs the packages of the set-up, but no data."""
-
-    def setUp(self):
-        startSelfTest(self, slicer.mrmlScene, missingForEngine())
-
-    def runTest(self):
-        runSelfTests(self, self.test_PointOfOneSyntheticPatientInAnother)
-
-    def test_PointOfOneSyntheticPatientInAnother(self):
-        import time
-
-        import numpy as np
-
-        from AnatomicalEmbedding.phantom import make_phantom
-        from AnatomicalEmbeddingLib.shared.maps.Engine import Choice, Engine
-        from AnatomicalEmbeddingLib.shared.maps.MapStore import MapStore
-
-        patients = [make_phantom(seed, spacing=(4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0)) for seed in (71, 72)]
-        volumes = [
-            slicer.util.addVolumeFromArray(patient.volume.voxels, patient.volume.ijk_to_ras, name=f"Patient {n}")
-            for n, patient in enumerate(patients, start=1)
-        ]
-        store = MapStore(slicer.mrmlScene, Engine(Choice(device="cpu", cacheFolder=None)))
-        landmarks = LandmarkLogic(slicer.mrmlScene, store)
-        try:
-            landmarks.setScans(volumes[0], volumes[1:])
-            landmarks.prepare()
-            while store.busy:
-                store.poll()
-                time.sleep(0.05)
-            points = slicer.mrmlScene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode", "Landmarks")
-            landmarks.setPoints(points)
-            points.AddControlPointWorld(vtk.vtkVector3d(*patients[0].points_ras["carina"]), "carina")
-            answers = landmarks.answersIn(volumes[1])
-            found = answers.worldOf(next(iter(answers.answers.values())))
-            self.assertLess(np.linalg.norm(found - patients[1].points_ras["carina"]), 10.0)
-        finally:
-            landmarks.close()
-            store.close()
+class AnatomicalLandmarksTest(SelfTest, ScriptedLoadableModuleTest):
+    """Self-test in Slicer (Reload and Test); see `SelfTest`."""

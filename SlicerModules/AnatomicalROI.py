@@ -20,17 +20,16 @@ from AnatomicalEmbeddingLib.boxes.BoxLogic import BoxLogic
 from AnatomicalEmbeddingLib.boxes.BoxTable import BoxTable
 from AnatomicalEmbeddingLib.boxes.CoverageLogic import CoverageLogic
 from AnatomicalEmbeddingLib.boxes.CoverageTable import CoverageTable
-from AnatomicalEmbeddingLib.boxes.Crops import crop, cropAll
+from AnatomicalEmbeddingLib.boxes.Crops import cropAll
 from AnatomicalEmbeddingLib.boxes.ExamplePanel import ExamplePanel
 from AnatomicalEmbeddingLib.boxes.StructurePanel import StructurePanel
 from AnatomicalEmbeddingLib.outlines.OutlineLogic import OutlineLogic
 from AnatomicalEmbeddingLib.outlines.OutlinePanel import OutlinePanel
 from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 from AnatomicalEmbeddingLib.shared.panels.EnginePanel import EnginePanel
-from AnatomicalEmbeddingLib.shared.panels.PackageSetup import missingForEngine
 from AnatomicalEmbeddingLib.shared.panels.PreparationPanel import PreparationPanel
 from AnatomicalEmbeddingLib.shared.panels.ScanForm import ScanForm
-from AnatomicalEmbeddingLib.shared.panels.SelfTests import runSelfTests, startSelfTest
+from AnatomicalEmbeddingLib.shared.panels.SelfTests import SelfTest
 from AnatomicalEmbeddingLib.shared.panels.ViewPanel import ViewPanel
 from AnatomicalEmbeddingLib.shared.panels.Widgets import StatusLines, connectPath, showProgress
 from AnatomicalEmbeddingLib.shared.processes.EngineProcess import pythonCommand
@@ -278,37 +277,5 @@ class AnatomicalROILogic(ScriptedLoadableModuleLogic):
         return AnatomicalROIParameterNode(super().getParameterNode())
 
 
-class AnatomicalROITest(ScriptedLoadableModuleTest):
-    """Self-test in Slicer (Reload and Test). It needs the packages of the set-up, but no data."""
-
-    def setUp(self):
-        startSelfTest(self, slicer.mrmlScene, missingForEngine())
-
-    def runTest(self):
-        runSelfTests(self, self.test_LiverOfASyntheticPatient)
-
-    def test_LiverOfASyntheticPatient(self):
-        import time
-
-        from AnatomicalEmbedding.phantom import make_phantom
-        from AnatomicalEmbeddingLib.boxes.BoxNodes import boxesIn
-        from AnatomicalEmbeddingLib.shared.maps.Engine import Choice, Engine
-        from AnatomicalEmbeddingLib.shared.maps.MapStore import MapStore
-
-        patient = make_phantom(71, spacing=(4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0))
-        volume = slicer.util.addVolumeFromArray(patient.volume.voxels, patient.volume.ijk_to_ras, name="Patient")
-        store = MapStore(slicer.mrmlScene, Engine(Choice(device="cpu", cacheFolder=None)))
-        self.addCleanup(store.close)
-        boxes = BoxLogic(slicer.mrmlScene, store)
-        self.addCleanup(boxes.close)
-        self.assertTrue(boxes.find([volume], ["liver"], 0.99))
-        while boxes.busy:
-            store.poll()
-            boxes.poll()
-            time.sleep(0.05)
-        low, high = boxesIn(slicer.mrmlScene, volume)["liver"].box
-        dome = patient.points_ras["liver_dome"]
-        self.assertTrue(((dome >= low) & (dome <= high)).all())
-        (made,) = crop(boxes, volume, ["liver"])
-        self.assertEqual(made.GetName(), "Patient crop")
-        self.assertTrue(CoverageLogic(store).row(volume).holds.startswith("from "))
+class AnatomicalROITest(SelfTest, ScriptedLoadableModuleTest):
+    """Self-test in Slicer (Reload and Test); see `SelfTest`."""
