@@ -12,8 +12,9 @@ from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
+from ..shared.maps.Engine import Engine
 from ..shared.panels import ModuleSettings
-from ..shared.panels.PackageSetup import InstallError, install, missingForEngine
+from ..shared.panels.PackageSetup import InstallError, install
 from ..shared.panels.Widgets import BAD, GOOD, WARNING, coloured
 from ..shared.processes.EngineProcess import FAILED, STOPPED
 from ..shared.Signal import Signal
@@ -61,7 +62,7 @@ class TrainingPanel:
     def refresh(self) -> None:
         """Read the run's folder again, check which packages are missing, and show the present state."""
         self._run = inspectRun(self.form.settings().runFolder)
-        self._missingPackages = missingForEngine()
+        self._missingPackages = Engine.missingPackages()
         if not self.process.running:
             self._losses, self._validations = LossCurve.read(self._run.folder), readValidations(self._run.folder)
         self._showCurves()
@@ -95,7 +96,7 @@ class TrainingPanel:
     def _onInstall(self) -> None:
         self._news = ""
         try:
-            install(missingForEngine())
+            install(Engine.missingPackages())
         except InstallError as error:
             self._news = coloured(str(error), BAD)
         self.refresh()
@@ -109,7 +110,7 @@ class TrainingPanel:
         _showInLayout(self.curves.showValidation(self._validations))
 
     def _onUse(self) -> None:
-        ModuleSettings.setWeights(str(self._run.weights))
+        ModuleSettings.setValue(ModuleSettings.WEIGHTS, str(self._run.weights))
         self._news = coloured(_("All modules use the weights of this run from now on."), GOOD)
         self.update()
 

@@ -8,12 +8,12 @@ NEEDS_PACKAGES = False
 
 def run(user):
     from AnatomicalEmbedding.resources import list_weights
-    from AnatomicalEmbeddingLib.shared.panels.PackageSetup import missingForEngine
+    from AnatomicalEmbeddingLib.shared.maps.Engine import Engine
 
     panel = user.open("AnatomicalLandmarks")
     setup = panel.setupPanel
     ui = setup.ui
-    missing = missingForEngine()
+    missing = Engine.missingPackages()
     assert setup.widget.collapsed == (not missing), "the section is open where something is missing, and only there"
     user.open_section(setup.widget)
     if missing:

@@ -28,11 +28,11 @@ def test_choosing_a_file_of_weights(kit, open_panel, settings, tmp_path):
 
 def test_missing_weights_open_the_section_and_are_named(open_panel, settings, tmp_path):
     gone = tmp_path / "gone.safetensors"
-    settings.setWeights(str(gone))
+    settings.setValue("weights", str(gone))
     panel = open_panel()
     assert not panel.widget.collapsed
     assert shown(panel.ui.weightsStatus) == f"Missing: {gone}. Choose other weights."
-    settings.setWeights("auto")
+    settings.setValue("weights", "auto")
     assert panel.widget.collapsed
 
 

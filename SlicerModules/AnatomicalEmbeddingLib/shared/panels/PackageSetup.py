@@ -16,14 +16,12 @@ from pathlib import Path
 from slicer.i18n import tr as _
 
 from ... import moduleResource
-from ..maps.Engine import Engine
 from . import ModuleSettings
 
 TORCH_REQUIREMENT = ">=2.4"
 REQUESTER = "AnatomicalEmbedding"
 REQUIREMENTS_FILE = moduleResource("requirements.txt")
 _FOR_REPORTS = {"html": {"jinja2": "jinja2", "pillow": "PIL"}, "sr": {"highdicom": "highdicom"}}
-_FROM_SLICER = ("numpy", "SimpleITK")
 _DECLINED = _("{names} was not installed, as you declined; press Install when you want it.")
 
 
@@ -39,22 +37,6 @@ def installedVersion(name: str) -> str:
         return ""
 
 
-def torchIsTooOld() -> bool:
-    """True if the installed PyTorch is older than the engine needs."""
-    found = installedVersion("torch")
-    if not found:
-        return False
-    from packaging.requirements import Requirement
-
-    return not Requirement(f"torch{TORCH_REQUIREMENT}").specifier.contains(found, prereleases=True)
-
-
-def missingForEngine(engine=Engine) -> list[str]:
-    """Return pip's names of missing packages, with PyTorch if it is too old. Does not import any package."""
-    missing = list(engine.missingPackages())
-    return ["torch", *missing] if "torch" not in missing and torchIsTooOld() else missing
-
-
 def missingForReport(kind: str) -> list[str]:
     """Return missing packages for a kind of report: "html" or "sr". Other kinds need no packages."""
     return [name for name, module in _FOR_REPORTS.get(kind, {}).items() if find_spec(module) is None]
@@ -65,15 +47,13 @@ def install(missing: Sequence[str]) -> None:
 
     The user must confirm the use of the network. Raises InstallError.
     """
-    if own := ", ".join(name for name in missing if name in _FROM_SLICER):
-        raise InstallError(_("{names}: comes with Slicer but is missing; install Slicer again.").format(names=own))
     try:
         from slicer.packaging import load_requirements, pip_ensure
     except ImportError:
         raise InstallError(_("This Slicer cannot install the packages; install Slicer 5.12 or newer.")) from None
     wanted = [each for each in load_requirements(REQUIREMENTS_FILE) if each.name in missing]
     try:
-        if wheels := ModuleSettings.wheelFolder():
+        if wheels := ModuleSettings.value(ModuleSettings.WHEEL_FOLDER, ""):
             _installFromFolder([str(each) for each in wanted], "torch" in missing, Path(wheels))
         else:
             if "torch" in missing:

@@ -11,7 +11,6 @@ import slicer.util
 
 from ..maps.Engine import Choice, Engine
 from ..maps.MapStore import MapStore
-from .PackageSetup import missingForEngine
 
 _READING_MS = 4000
 
@@ -22,7 +21,7 @@ class SelfTest:
     def setUp(self) -> None:
         """Empty the scene. Skip the test if packages are missing, as on the servers that build Slicer's extensions."""
         slicer.mrmlScene.Clear()
-        if missing := missingForEngine():
+        if missing := Engine.missingPackages():
             self.skipTest(f"{', '.join(missing)}: not installed; see the set-up of the modules.")
 
     def runTest(self) -> None:
