@@ -15,8 +15,7 @@ from ..shared.panels.Widgets import BAD, coloured, fillComboBox, showProgress, s
 from ..shared.Signal import Listener, Signal
 from ..shared.Views import fit, viewsOf
 from .AlignmentLogic import AlignmentLogic
-from .AlignmentNodes import alignmentOf
-from .AlignmentViews import areLaidOver, layOver, takeAway
+from .AlignmentNodes import alignmentOf, areLaidOver, layOver, takeAway
 
 
 class AlignPanel(Listener):

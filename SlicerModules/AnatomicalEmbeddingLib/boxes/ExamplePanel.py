@@ -8,10 +8,9 @@ from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.errors import PointsError
 
-from ..shared.Flag import Flag
 from ..shared.panels.CellTable import putCell, setColumns
 from ..shared.panels.Widgets import fillComboBox
-from ..shared.Signal import Listener, Signal
+from ..shared.Signal import Flag, Listener, Signal
 from .BoxNodes import STRUCTURE, VOLUME_ROLE
 from .Segments import segmentIds, segmentName
 from .StructureExamples import BOX, SEGMENT, MarkedExample, StructureExamples

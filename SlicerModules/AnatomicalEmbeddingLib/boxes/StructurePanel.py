@@ -7,8 +7,7 @@ from collections.abc import Iterable
 import qt
 from slicer.i18n import tr as _
 
-from ..shared.Flag import Flag
-from ..shared.Signal import Signal
+from ..shared.Signal import Flag, Signal
 from .StructureNames import titled
 
 

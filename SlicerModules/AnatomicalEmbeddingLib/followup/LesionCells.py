@@ -13,8 +13,7 @@ from AnatomicalEmbedding.followup import status as words
 from AnatomicalEmbedding.followup.lesions import MERGED, Finding, Lesion, Measurement
 from AnatomicalEmbedding.followup.record import FollowUp
 
-from ..shared.Colours import DOUBTFUL, GOOD, NOTHING
-from ..shared.MatchWords import errorText
+from ..shared.Colours import DOUBTFUL, GOOD, NOTHING, errorText
 
 _SEEN, _OPEN, _GONE = "\u2713", "\u25cb", "\u2715"
 

@@ -10,8 +10,7 @@ from AnatomicalEmbedding.followup.record import FollowUp
 
 from ..landmarks.ListObserver import ListObserver
 from ..shared import Views
-from ..shared.Flag import Flag
-from ..shared.Signal import Signal
+from ..shared.Signal import Flag, Signal
 from .LesionNodes import AxisLine, LesionPoints, showAxes
 
 

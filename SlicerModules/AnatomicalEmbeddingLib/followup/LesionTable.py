@@ -5,9 +5,8 @@ from __future__ import annotations
 import qt
 from slicer.i18n import tr as _
 
-from ..shared.Flag import Flag
 from ..shared.panels.CellTable import putCell, setColumns
-from ..shared.Signal import Listener, Signal
+from ..shared.Signal import Flag, Listener, Signal
 from .LesionActions import LesionActions
 from .LesionCells import cellOf, lesionText, lesionTip
 

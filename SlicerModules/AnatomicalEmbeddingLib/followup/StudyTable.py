@@ -6,11 +6,10 @@ import qt
 from slicer.i18n import tr as _
 
 from ..shared.Colours import DOUBTFUL
-from ..shared.Flag import Flag
 from ..shared.maps.MapStore import FAILED, READY, WAITING, WORKING, MapState
 from ..shared.panels.CellTable import putCell, setColumns
 from ..shared.panels.Session import Session
-from ..shared.Signal import Listener, Signal
+from ..shared.Signal import Flag, Listener, Signal
 from .StudyOrder import Patient, Study, setDate
 
 _DATE, _SCAN, _STATE = range(3)

@@ -15,8 +15,7 @@ import vtk
 
 from AnatomicalEmbedding.matching.status import ABSENT, MATCHED
 
-from ..shared.Colours import AMBER, GREEN
-from ..shared.MatchWords import errorText
+from ..shared.Colours import AMBER, GREEN, errorText
 from ..shared.SceneNodes import nodesOf
 from ..shared.Views import keepingPlaceNode
 from .ControlPoints import makeIdsUnique, worldOf

@@ -14,9 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from AnatomicalEmbedding.matching.status import ABSENT
 
-from ..shared.Flag import Flag
 from ..shared.maps.MapStore import READY, MapStore
-from ..shared.Signal import Listener, Signal
+from ..shared.Signal import Flag, Listener, Signal
 from ..shared.VolumeNodes import fromWorld, toWorld
 from .AnswerList import MOVED, REMOVED, AnswerList
 from .AnswerLists import AnswerLists, Row

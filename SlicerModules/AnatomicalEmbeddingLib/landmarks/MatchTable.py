@@ -7,12 +7,10 @@ from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.matching.status import ABSENT, MATCHED, UNCERTAIN
 
-from ..shared.Colours import BY_HAND, DOUBTFUL, GOOD, NOTHING
-from ..shared.Flag import Flag
+from ..shared.Colours import BY_HAND, DOUBTFUL, GOOD, NOTHING, STATUS_WORDS
 from ..shared.maps.MapStore import FAILED, READY, WAITING, WORKING
-from ..shared.MatchWords import STATUS_WORDS
 from ..shared.panels.CellTable import putCell, setColumns
-from ..shared.Signal import Listener
+from ..shared.Signal import Flag, Listener
 from .AnswerList import MOVED, REMOVED, Answer
 from .AnswerLists import Row
 from .LandmarkLogic import LandmarkLogic

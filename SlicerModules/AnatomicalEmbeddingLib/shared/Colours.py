@@ -1,4 +1,4 @@
-"""Colours. Each colour has the same meaning in every table, label and view."""
+"""Colours and words with the same meaning in every table, label and view."""
 
 from __future__ import annotations
 
@@ -16,3 +16,19 @@ TEXTS = {"good": "#2a9d4e", "warning": "#c77800", "bad": "#d8433b"}
 # names with a black shadow, which is legible on every tissue; below 0.5 the shadow would be white
 GREEN = (0.31, 0.86, 0.42)
 AMBER = (1.0, 0.65, 0.1)
+
+STATUS_WORDS = {  # words for the statuses of `AnswerList`
+    "matched": "matched",
+    "uncertain": "uncertain",
+    "absent": "not in scan",
+    "moved": "by hand",
+    "removed": "not visible",
+}
+
+
+def errorText(errorMm: float | None, probability: float | None = None) -> str:
+    """Format the expected error, as part of a sentence. errorMm: None if not known. probability: of at most 10 mm."""
+    if errorMm is None:
+        return "these weights do not state the error to expect"
+    within = "" if probability is None else f", {100 * probability:.0f} % within 10 mm"
+    return f"expected error {errorMm:.1f} mm{within}"

@@ -8,8 +8,7 @@ import qt
 import vtk
 from slicer.util import VTKObservationMixin
 
-from ..Flag import Flag
-from ..Signal import Listener
+from ..Signal import Flag, Listener
 
 
 class ModulePanel(Listener, VTKObservationMixin):
