@@ -56,8 +56,9 @@ def placeNextTo(scene, node, volumeNode) -> None:
 
 def placeInFolder(scene, node, volumeNode, folderName: str) -> None:
     """Put the node into the folder with this name next to the volume. A missing folder is created."""
-    hierarchy = _hierarchy(scene)
-    hierarchy.SetItemParent(itemOf(scene, node), _folder(hierarchy, _parentOf(scene, volumeNode), folderName))
+    hierarchy, parent = _hierarchy(scene), _parentOf(scene, volumeNode)
+    folder = hierarchy.GetItemChildWithName(parent, folderName) or hierarchy.CreateFolderItem(parent, folderName)
+    hierarchy.SetItemParent(itemOf(scene, node), folder)
 
 
 def removeNode(scene, node) -> None:
@@ -98,12 +99,3 @@ def _hierarchy(scene):
 
 def _parentOf(scene, node) -> int:
     return _hierarchy(scene).GetItemParent(itemOf(scene, node))
-
-
-def _folder(hierarchy, parent: int, name: str) -> int:
-    children = vtk.vtkIdList()
-    hierarchy.GetItemChildren(parent, children)
-    for child in (children.GetId(n) for n in range(children.GetNumberOfIds())):
-        if hierarchy.GetItemName(child) == name and hierarchy.GetItemDataNode(child) is None:
-            return child
-    return hierarchy.CreateFolderItem(parent, name)

@@ -12,7 +12,7 @@ import vtk
 from slicer.i18n import tr as _
 
 from ... import moduleResource
-from .. import SceneNodes, SideBySide, Views
+from .. import SideBySide, Views
 from ..CtWindow import PRESETS, CtWindows, setWindow
 from ..Signal import Signal
 
@@ -30,7 +30,7 @@ class ViewPanel:
     def __init__(self, parentLayout, scene, volumes: Callable[[], Sequence]) -> None:
         self.scene, self._volumes = scene, volumes
         self.laidOut = Signal()
-        self._windows = CtWindows(self._ofOnePatient)
+        self._windows = CtWindows(scene)
         self.widget = slicer.util.loadUI(str(moduleResource("UI/AnatomicalEmbeddingWindows.ui")))
         parentLayout.addWidget(self.widget)
         ui = slicer.util.childWidgetVariables(self.widget)
@@ -76,12 +76,6 @@ class ViewPanel:
         left = len(volumes) - len(nodes)
         text = _("The first {count} scans are shown; {left} more are not.").format(count=len(nodes), left=left)
         self.laidOut.emit(text if left else "")
-
-    def _ofOnePatient(self, volumes: Sequence) -> list[list]:
-        groups: dict[int, list] = {}
-        for node in volumes:
-            groups.setdefault(SceneNodes.patientItem(self.scene, node), []).append(node)
-        return list(groups.values())
 
 
 def offerLayouts() -> None:
