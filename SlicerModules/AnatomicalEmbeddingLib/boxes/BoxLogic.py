@@ -120,11 +120,11 @@ class BoxLogic(SceneJob):
         for example in examples:
             try:
                 (embedding,) = yield from self.maps([example.volumeNode])
-                markings.append((example.read(), embedding))
+                markings.append((example.structure, example.name, *example.read(), embedding))
             except AnatomicalEmbeddingError as error:
                 self.reported.emit(f"{error} The example {example.name} was left out.")
         finder = yield from self.inBackground(
-            lambda *_: Finder(library, fromLibrary, markings), title="reading the examples"
+            lambda *_: Finder(library, fromLibrary, markings, recall), title="reading the examples"
         )
         for remark in finder.remarks:
             self.reported.emit(remark)
@@ -135,7 +135,7 @@ class BoxLogic(SceneJob):
             try:
                 (embedding,) = yield from self.maps([volume], (begin, ready))
                 found = yield from self.inBackground(
-                    lambda *_, embedding=embedding, known=known: finder.find(embedding, recall, known),
+                    lambda *_, embedding=embedding, known=known: finder.find(embedding, known),
                     [volume], (ready, end), f"finding boxes in {volume.GetName()}",
                 )  # fmt: skip
             except AnatomicalEmbeddingError as error:
@@ -200,7 +200,7 @@ class BoxLogic(SceneJob):
         marked: dict[str, list[np.ndarray]] = {}
         for example in self.examples.of(structures):
             if example.volumeNode is volumeNode:
-                marked.setdefault(example.structure, []).append(example.read().box)
+                marked.setdefault(example.structure, []).append(example.read()[0])
         found |= {name: enclosing(boxes) for name, boxes in marked.items()}
         return {name: found[name] for name in dict.fromkeys(structures) if name in found}
 

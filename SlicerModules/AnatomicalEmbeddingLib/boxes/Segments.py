@@ -11,6 +11,7 @@ import vtk
 from vtk.util.numpy_support import vtk_to_numpy
 
 from AnatomicalEmbedding.errors import PointsError
+from AnatomicalEmbedding.scan.geometry import transform_points
 
 from ..shared.VolumeNodes import ijkToRas
 
@@ -40,12 +41,13 @@ def extremesIn(volumeNode, segmentationNode, segmentId: str) -> tuple[np.ndarray
     image.GetImageToWorldMatrix(matrix)
     toVolume = _toVolume(segmentationNode, volumeNode) @ slicer.util.arrayFromVTKMatrix(matrix)
     toVolume[:3, 3] += toVolume[:3, :3] @ image.GetExtent()[::2]
-    mask = _array(image) != 0
-    layers = [_layer(mask, side * toVolume[axis]) for side in (-1, 1) for axis in range(3)]
-    points = np.array([toVolume[:3, :3] @ ijk + toVolume[:3, 3] for ijk, _end in layers])
-    halfVoxel = np.abs(toVolume[:3, :3]).sum(axis=1) / 2
-    ends = np.array([end for _ijk, end in layers]).reshape(2, 3)
-    return np.stack([-ends[0] - halfVoxel, ends[1] + halfVoxel]), points
+    centres = transform_points(toVolume, np.argwhere(_array(image))[:, ::-1])
+    box = np.stack([centres.min(axis=0), centres.max(axis=0)])
+    # voxels within half a voxel of a side: exactly one layer of an upright grid, about one layer of an oblique grid
+    layer, halfVoxel = np.abs(toVolume[:3, :3]).max(axis=1) / 2, np.abs(toVolume[:3, :3]).sum(axis=1) / 2
+    lowest, highest = centres < box[0] + layer, centres > box[1] - layer
+    points = np.array([centres[outer[:, axis]].mean(axis=0) for outer in (lowest, highest) for axis in range(3)])
+    return box + np.stack([-halfVoxel, halfVoxel]), points
 
 
 def maskIn(volumeNode, segmentationNode, segmentId: str) -> np.ndarray | None:
@@ -77,19 +79,6 @@ def addSegment(segmentationNode, mask: np.ndarray, toRas: np.ndarray, name: str,
     image.SetGeometryFromImageToWorldMatrix(slicer.util.vtkMatrixFromArray(toRas))
     _crop(image)
     segmentationNode.AddSegmentFromBinaryLabelmapRepresentation(image, name, [float(each) for each in colour])
-
-
-def _layer(mask: np.ndarray, along: np.ndarray) -> tuple[np.ndarray, float]:
-    """Find the voxels of a mask (k, j, i) with the largest value of `along` @ (i, j, k, 1), in mm.
-
-    Returns the mean (i, j, k) of these voxels, and the largest value.
-    """
-    k, j, i = (np.arange(size, dtype=np.float64) for size in mask.shape)
-    values = along[3] + along[2] * k[:, None, None] + along[1] * j[:, None] + along[0] * i
-    end = values[mask].max()
-    # voxels within half a voxel of the end: exactly one layer of an upright grid, about one layer of an oblique grid
-    outermost = np.argwhere(mask & (values > end - 0.5 * np.abs(along[:3]).max()))
-    return outermost.mean(axis=0)[::-1], float(end)
 
 
 def _labelmap(segmentationNode, segmentId: str):

@@ -30,19 +30,6 @@ _ATTRIBUTE = "AnatomicalEmbedding.Examples"  # JSON: segment ID ("" for an ROI) 
 
 
 @dataclass(frozen=True, eq=False)
-class Marking:
-    """The position of an example without scene nodes, so that a background thread may read it.
-
-    box: (2, 3) in the volume's own RAS mm. extremes: the points (6, 3) of `Segments.extremesIn`; None for an ROI.
-    """
-
-    structure: str
-    name: str
-    box: np.ndarray
-    extremes: np.ndarray | None
-
-
-@dataclass(frozen=True, eq=False)
 class MarkedExample:
     """One structure that an ROI node, or one segment of a segmentation node, marks in a volume."""
 
@@ -60,8 +47,10 @@ class MarkedExample:
         """Display name of the segment or of the ROI node."""
         return segmentName(self.node, self.segmentId) if self.kind == SEGMENT else self.node.GetName()
 
-    def read(self) -> Marking:
-        """Read the present position of the structure. Raises PointsError if the node is empty or was removed."""
+    def read(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """Read the present position of the structure: the box (2, 3) in the volume's own RAS mm, and the points (6, 3)
+        of `Segments.extremesIn`, or None for an ROI. Raises PointsError if the node is empty or was removed.
+        """
         if self.node.GetScene() is None:
             raise PointsError(f"{self.name}: was removed from the scene; mark {self.structure} again.")
         if self.kind == SEGMENT:
@@ -77,7 +66,7 @@ class MarkedExample:
             raise PointsError(
                 f"{self.name}: lies outside {self.volumeNode.GetName()}; choose the scan that it was drawn in."
             )
-        return Marking(self.structure, self.name, box, extremes)
+        return box, extremes
 
 
 class StructureExamples(Listener):

@@ -7,25 +7,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from AnatomicalEmbedding.anatomy.names import canonical_name, choose_names
+from AnatomicalEmbedding.anatomy.names import canonical_name
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, WeightsError
 from AnatomicalEmbedding.files import file_sha256, once_a_change
 from AnatomicalEmbedding.resources import resource
 
 from .BoxNodes import FoundBox
-from .StructureExamples import Marking
 from .StructureNames import sortKey
 
 if TYPE_CHECKING:
     from AnatomicalEmbedding.embedding.map import EmbeddingMap
+    from AnatomicalEmbedding.structures.box_finder import BoxFinder
     from AnatomicalEmbedding.structures.library import StructureLibrary
     from AnatomicalEmbedding.structures.locating import Example
-    from AnatomicalEmbedding.structures.margins import Margins
 
 _weightsHash = once_a_change(file_sha256)  # cached, because the panel calls it often
 
@@ -58,6 +58,7 @@ def openLibrary(
     if the file is damaged or was built with other weights, if it lacks one of these names, or if its margins do not
     reach the recall.
     """
+    from AnatomicalEmbedding.structures.box_finder import BoxFinder
     from AnatomicalEmbedding.structures.library import StructureLibrary
 
     if path is None:
@@ -68,10 +69,10 @@ def openLibrary(
     library = StructureLibrary.load(path)
     if library.weights_hash != _weightsHash(weightsPath):
         raise WeightsError(f"{path}: was built with other weights; choose them in the set-up, or another library.")
-    choose_names(names, library.examples, "the structure library")
-    for margins, isWanted in ((library.margins, names), (library.example_margins, ownExamples)):
-        if isWanted:
-            _required(margins).times_for(recall)
+    if names:
+        BoxFinder.by_library(library, names, recall)
+    if ownExamples:
+        BoxFinder({}, library.example_margins, recall=recall)
     return library
 
 
@@ -79,51 +80,54 @@ class Finder:
     """Finds structures in scans, with a library and a user's examples. remarks: sentences about unusable examples."""
 
     def __init__(
-        self, library: StructureLibrary, names: Sequence[str], markings: Sequence[tuple[Marking, EmbeddingMap]]
+        self,
+        library: StructureLibrary,
+        names: Sequence[str],
+        markings: Sequence[tuple[str, str, np.ndarray, np.ndarray | None, EmbeddingMap]],
+        recall: float,
     ) -> None:
         """Prepare the search.
 
-        names: structures to find with the library. markings: each example with the map of its scan. Raises
-        AnatomicalEmbeddingError if there is no name and no usable example.
+        names: structures to find with the library. markings: for each example the structure, the name for messages,
+        the box and the extremes of `MarkedExample.read`, and the map of its scan. Raises AnatomicalEmbeddingError if
+        there is no name and no usable example, or if the margins do not reach the recall.
         """
-        from AnatomicalEmbedding.structures.box_finder import choose_examples
+        from AnatomicalEmbedding.structures.box_finder import BoxFinder
         from AnatomicalEmbedding.structures.locating import make_example
         from AnatomicalEmbedding.structures.margins import located_by_others
 
         self.remarks: list[str] = []
         own: dict[str, list[tuple[Example, EmbeddingMap]]] = {}
-        for marking, embedding in markings:
+        for structure, name, box, extremes, embedding in markings:
             try:
-                example = make_example(embedding, marking.box, marking.extremes)
-                own.setdefault(marking.structure, []).append((example, embedding))
+                own.setdefault(structure, []).append((make_example(embedding, box, extremes), embedding))
             except AnatomicalEmbeddingError as error:
-                self.remarks.append(f"{marking.name}: {error}")
-        # each part: (examples by structure, effort, margins, True for the user's own examples)
-        self._parts: list[tuple[dict[str, list[Example]], str, Margins, bool]] = []
+                self.remarks.append(f"{name}: {error}")
+        self._finders: list[tuple[BoxFinder, bool]] = []  # each with True if it uses the user's own examples
         if names:
-            examples = choose_examples(library.examples, names, "the structure library")
-            self._parts.append((examples, library.effort, _required(library.margins), False))
+            self._finders.append((BoxFinder.by_library(library, names, recall), False))
         if own:
-            margins = _required(library.example_margins).adapted(located_by_others(own))
+            margins = library.example_margins.adapted(located_by_others(own))
             examples = {name: [example for example, _embedding in of] for name, of in own.items()}
-            self._parts.append((examples, "standard", margins, True))
-        if not self._parts:
+            self._finders.append((BoxFinder(examples, margins, recall=recall), True))
+        if not self._finders:
             raise AnatomicalEmbeddingError(" ".join(self.remarks))
 
-    def find(self, embedding: EmbeddingMap, recall: float, without: set[str]) -> list[tuple[FoundBox, np.ndarray]]:
-        """Search one scan, except for the structures `without`. Returns answers with boxes (2, 3) in RAS mm."""
-        from AnatomicalEmbedding.structures.locating import locate
-
+    def find(self, embedding: EmbeddingMap, without: set[str]) -> list[tuple[FoundBox, np.ndarray | None]]:
+        """Search one scan, except for the structures `without`. Returns answers with boxes (2, 3) in RAS mm, or None
+        for an absent structure.
+        """
         answers = []
-        for structures, effort, margins, byOwn in self._parts:
-            wanted = {name: examples for name, examples in structures.items() if name not in without}
-            for name, located in locate(wanted, embedding, effort).items():
-                box = margins.box(located, recall)
+        for finder, byOwn in self._finders:
+            wanted = {name: examples for name, examples in finder.examples.items() if name not in without}
+            for name, found in replace(finder, examples=wanted).find(embedding).items():
+                located, box = found.located, found.box_ras
                 ungrown = np.ptp(located.in_scan(located.box_ras), axis=0).prod()
+                times = 0.0 if box is None else round(float(np.ptp(box, axis=0).prod() / max(ungrown, 1.0)), 2)
                 answer = FoundBox(
-                    name, located.status, recall, round(located.present, 3),
+                    name, located.status, finder.recall, round(located.present, 3),
                     tuple(round(float(mm), 2) for mm in located.sigma_mm), located.cut, located.remarks, byOwn,
-                    madeFrom(embedding), round(float(np.ptp(box, axis=0).prod() / max(ungrown, 1.0)), 2),
+                    madeFrom(embedding), times,
                 )  # fmt: skip
                 answers.append((answer, box))
         return answers
@@ -132,12 +136,6 @@ class Finder:
 def madeFrom(embedding: EmbeddingMap) -> str:
     """A short text that identifies the weights and the scan's voxels from which a map was made."""
     return f"{embedding.provenance.weights_hash[:12]}-{embedding.provenance.scan_hash[:12]}"
-
-
-def _required(margins: Margins | None) -> Margins:
-    if margins is None:
-        raise WeightsError("This library has no margins for these boxes; build it again from labelled scans.")
-    return margins
 
 
 @once_a_change

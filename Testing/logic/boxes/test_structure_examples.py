@@ -34,14 +34,14 @@ def test_each_kind_of_marking_is_read_exactly_wherever_volume_and_marking_lie(sc
     middle[:3, 3] = known.box_ras.mean(axis=0)
     roi.SetAndObserveObjectToNodeMatrix(slicer.util.vtkMatrixFromArray(matrix @ middle))
     roi.SetSize(*np.ptp(known.box_ras, axis=0))
-    np.testing.assert_allclose(examples.add(LIVER, roi, volume).read().box, known.box_ras, atol=1e-4)
+    np.testing.assert_allclose(examples.add(LIVER, roi, volume).read()[0], known.box_ras, atol=1e-4)
     node = add_segmentation(scene, 0, add_turned(0, matrix, "Grid"), {"liver": "Liver", "kidney_left": "left kidney"})
     added, refused = examples.addSegments(node, volume)
     assert refused == []
     assert [example.structure for example in added] == [LIVER, "kidney_left"]
     for example in added:
-        np.testing.assert_allclose(example.read().box, truth(0)[example.structure].box_ras, atol=1e-3)
-        np.testing.assert_allclose(example.read().extremes, truth(0)[example.structure].extremes_ras, atol=1e-3)
+        np.testing.assert_allclose(example.read()[0], truth(0)[example.structure].box_ras, atol=1e-3)
+        np.testing.assert_allclose(example.read()[1], truth(0)[example.structure].extremes_ras, atol=1e-3)
 
 
 # -- found by examples
@@ -91,13 +91,13 @@ def test_examples_are_kept_by_a_saved_scene(scene, examples, tmp_path):
     node = add_segmentation(scene, 0, volume, {"spleen": "spleen"})
     examples.add("spleen", node, volume, node.GetSegmentation().GetNthSegmentID(0))
     examples.add(LIVER, add_roi(scene, truth(0)[LIVER].box_ras), volume)
-    before = {example.structure: example.read().box for example in examples.all()}
+    before = {example.structure: example.read()[0] for example in examples.all()}
     read_mrb(scene, write_mrb(scene, tmp_path / "scene.mrb"))
     again = examples.all()
     assert [(e.structure, e.kind) for e in again] == [(LIVER, BOX), ("spleen", SEGMENT)]
     for example in again:
         assert example.volumeNode.GetName() == "CT-1"
-        np.testing.assert_allclose(example.read().box, before[example.structure], atol=1e-3)
+        np.testing.assert_allclose(example.read()[0], before[example.structure], atol=1e-3)
 
 
 def test_examples_are_renamed_moved_and_removed_and_go_with_their_segment_or_volume(scene, examples):
