@@ -13,6 +13,7 @@ import vtk
 from slicer.util import NodeModify
 
 from ..shared import Views
+from ..shared.Markers import PassingNodes
 from .BoxNodes import BoxNode, boxesByVolume
 from .StructureNames import readable
 
@@ -27,7 +28,7 @@ class BoxLabels:
 
     def __init__(self, scene) -> None:
         self.scene = scene
-        self._lists: dict[str, object] = {}  # point lists by ID of the slice node
+        self._lists = PassingNodes(scene)
         self._drawn: dict[str, tuple] = {}
         self._version, self._boxes = None, {}
 
@@ -56,43 +57,31 @@ class BoxLabels:
 
     def clear(self) -> None:
         """Remove all names."""
-        for node in self._lists.values():
-            if node.GetScene() is self.scene:
-                self.scene.RemoveNode(node.GetDisplayNode())
-                self.scene.RemoveNode(node)
-        self._lists, self._drawn = {}, {}
+        self._lists.clear()
+        self._drawn = {}
 
     def _write(self, view, places: dict[str, np.ndarray]) -> None:
-        node = self._lists.get(view.GetID())
-        if node is None or node.GetScene() is not self.scene:
-            if not places:
-                return
-            node = self._lists[view.GetID()] = _addList(self.scene, view)
+        node = self._lists.of(view) or (self._addList(view) if places else None)
+        if node is None:
+            return
         with NodeModify(node):
             node.RemoveAllControlPoints()
             for name, place in places.items():
                 node.AddControlPoint(vtk.vtkVector3d(*place), name)
 
-
-def _addList(scene, view):
-    node = scene.CreateNodeByClass("vtkMRMLMarkupsFiducialNode")
-    node.UnRegister(None)
-    node.SetName("Names of boxes")
-    node.SetHideFromEditors(True)
-    node.SetSaveWithScene(False)
-    node.SetLocked(True)
-    with Views.keepingPlaceNode(scene):
-        scene.AddNode(node)
-    node.CreateDefaultDisplayNodes()
-    display = node.GetDisplayNode()
-    display.SetSaveWithScene(False)
-    display.SetViewNodeIDs([view.GetID()])
-    display.SetVisibility3D(False)
-    display.SetUseGlyphScale(False)
-    display.SetGlyphSize(0.01)
-    display.SetTextScale(_TEXT_SIZE)
-    display.SetSelectedColor(1.0, 1.0, 1.0)
-    return node
+    def _addList(self, view):
+        node = self._lists.add(view, "vtkMRMLMarkupsFiducialNode", "Names of boxes")
+        node.SetLocked(True)
+        node.CreateDefaultDisplayNodes()
+        display = node.GetDisplayNode()
+        display.SetSaveWithScene(False)
+        display.SetViewNodeIDs([view.GetID()])
+        display.SetVisibility3D(False)
+        display.SetUseGlyphScale(False)
+        display.SetGlyphSize(0.01)
+        display.SetTextScale(_TEXT_SIZE)
+        display.SetSelectedColor(1.0, 1.0, 1.0)
+        return node
 
 
 def _isShown(box: BoxNode) -> bool:
