@@ -111,8 +111,7 @@ class StructureExamples(Listener):
         example.read()
         node.SetNodeReferenceID(VOLUME_ROLE, volumeNode.GetID())
         node.SetAttribute(_ATTRIBUTE, json.dumps({**_namesOn(node), segmentId: example.structure}))
-        if node.GetDisplayNode() is not None:
-            Views.showOnlyIn(node.GetDisplayNode(), self.scene, volumeNode)
+        Views.showOnlyIn(node.GetDisplayNode(), self.scene, volumeNode)
         self.changed.emit()
         return example
 

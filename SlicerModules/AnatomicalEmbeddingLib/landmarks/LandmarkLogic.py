@@ -5,7 +5,7 @@ A click causes four steps:
     place    `_onPlaced` in this file: a click has placed a point (`ListObserver` recognises it among Slicer's events)
     match    `LandmarkMatcher`: finds the point in each target, with the expected error of the answer
     answer   `AnswerLists`: writes the answers to one point list for each target
-    show     `LandmarkViews`: moves all views to the point and its answers
+    show     `LandmarkLogic.jumpTo`: moves all views to the point and its answers
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from AnatomicalEmbedding.matching.status import ABSENT
 
+from ..shared import Views
 from ..shared.maps.MapStore import READY, MapStore
 from ..shared.Signal import Flag, Listener, Signal
 from ..shared.VolumeNodes import fromWorld, toWorld
@@ -22,7 +23,6 @@ from .AnswerLists import AnswerLists, Row
 from .ControlPoints import definedIds, fromNode, labelOf, makeIdsUnique, worldOf
 from .LandmarkHistory import LandmarkHistory
 from .LandmarkMatcher import LandmarkMatcher
-from .LandmarkViews import LandmarkViews
 from .ListObserver import ListObserver
 
 
@@ -48,7 +48,7 @@ class LandmarkLogic(Listener):
         self.history = LandmarkHistory(scene)
         self._answers = AnswerLists(scene)
         self._matcher = LandmarkMatcher(store, self._answers)
-        self._views = LandmarkViews(scene)
+        self._ownViews = Views.OwnViews(scene)
         self._observer: ListObserver | None = None  # of the template's list
         self._answerObservers: dict[str, ListObserver] = {}  # by the ID of the answers' list
         self._writing = Flag()  # set while this class, not the user, changes the lists
@@ -82,7 +82,7 @@ class LandmarkLogic(Listener):
         if self._observer is not None:
             self._observer.stop()
             self._observer = None
-            self._views.placeInOwnViews(self.points)
+            self._placeAlsoIn(())
         self.points, self._refused, self._awaited = listNode, [], ""
         self.history = LandmarkHistory(self.scene)
         if listNode is not None:
@@ -107,9 +107,10 @@ class LandmarkLogic(Listener):
 
         Call it a few times a second, after `MapStore.poll`.
         """
-        if self._views.changed():
+        if self._ownViews.follow():
             self.showInOwnViews()
-        self._views.endPlacing(self.points)
+        if not Views.isPlacing(self.scene):  # not at the click itself, which would disturb the clicked view
+            self._placeAlsoIn(())
         while self._refused:
             self.deletePoint(self._refused.pop())
         with self._writing:
@@ -136,12 +137,35 @@ class LandmarkLogic(Listener):
         return dict.fromkeys(absent, f"{row.label}: not in this scan")
 
     def jumpTo(self, pointId: str) -> None:
+        """Move all views to a point and its answers."""
         self._awaited = ""
-        self._views.jumpTo(self.template, self.points, pointId, self._answers)
+        place = None if self.points is None else worldOf(self.points, pointId)
+        if place is not None and self.template is not None:
+            Views.jump(self.scene, self.template, place)
+            for each in self._answers.lists.values():
+                answer = each.answers.get(pointId)
+                found = None if answer is None else each.worldOf(answer)
+                if found is not None:
+                    Views.jump(self.scene, each.volumeNode, found)
         self.shown.emit(pointId)
 
     def showInOwnViews(self) -> None:
-        self._views.restrict(self.template, self.points, self.targets, self._answers)
+        """Draw each list only in the views of its volume.
+
+        While the user places points, a click in a target's view also places a point of the template's list. The
+        target's view does not draw this point.
+        """
+        if None not in (self.points, self.template):
+            Views.showOnlyIn(self.points.GetDisplayNode(), self.scene, self.template)
+        if Views.isPlacing(self.scene):
+            self._placeAlsoIn(self.targets)
+        for each in self._answers.lists.values():
+            Views.showOnlyIn(each.node.GetDisplayNode(), self.scene, each.volumeNode)
+
+    def _placeAlsoIn(self, targets: Sequence) -> None:
+        """Let clicks place points in the views that draw the template's list, and in the views of these targets."""
+        if self.points is not None:
+            Views.takeClicksIn(self.scene, self.points, targets)
 
     # -- steps after a click -----------------------------------------------------------------------------------------
 
@@ -225,7 +249,7 @@ class LandmarkLogic(Listener):
         for volumeId, each in self._answers.lists.items():
             if volumeId not in self._answerObservers:
                 self._answerObservers[volumeId] = self._observerOf(each)
-                self._views.showOnlyIn(each.node, each.volumeNode)
+                Views.showOnlyIn(each.node.GetDisplayNode(), self.scene, each.volumeNode)
         for sentence in sentences:
             self.reported.emit(sentence)
         self.changed.emit()

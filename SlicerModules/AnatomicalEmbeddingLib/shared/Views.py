@@ -112,7 +112,10 @@ def showOnlyIn(displayNode, scene, volumeNode) -> None:
     """Draw a display node only in the slice views of a volume, and in the 3-D views if they belong to this volume.
 
     The display node is hidden while no slice view shows the volume. `OwnViews` updates this when views change.
+    Does nothing if `displayNode` is None.
     """
+    if displayNode is None:
+        return
     if displayNode.GetAttribute(_OWNED) is None:
         displayNode.SetAttribute(_OWNED, "1")
     if displayNode.GetNodeReferenceID(_OWNER_ROLE) != volumeNode.GetID():
@@ -139,7 +142,7 @@ class OwnViews:
         self._backgrounds = now
         for node in nodesOf(self.scene, "vtkMRMLDisplayableNode"):
             volume = next(filter(None, map(node.GetNodeReference, _MARKS_OF)), None)
-            if volume is not None and node.GetDisplayNode() is not None:
+            if volume is not None:
                 showOnlyIn(node.GetDisplayNode(), self.scene, volume)
         for display in nodesOf(self.scene, "vtkMRMLDisplayNode"):
             if display.GetAttribute(_OWNED) is not None:
@@ -154,12 +157,15 @@ def takeClicksIn(scene, listNode, volumeNodes: Iterable) -> None:
     names the view. volumeNodes: empty to accept clicks only in the views that draw the list.
     """
     views = [node.GetID() for volume in volumeNodes for node in viewsOf(scene, volume)]
-    count = listNode.GetNumberOfDisplayNodes()
-    display = next(
-        (each for each in map(listNode.GetNthDisplayNode, range(count)) if each and each.GetAttribute(_CLICKS)), None
-    )
-    if display is None and views:
-        display = scene.CreateNodeByClass(listNode.GetDisplayNode().GetClassName())
+    drawing = listNode.GetDisplayNode()
+    displays = map(listNode.GetNthDisplayNode, range(listNode.GetNumberOfDisplayNodes()))
+    display = next((each for each in displays if each and each.GetAttribute(_CLICKS)), None)
+    if display is not None and not views:
+        scene.RemoveNode(display)
+    elif display is not None and list(display.GetViewNodeIDs()) != views:
+        display.SetViewNodeIDs(views)
+    elif display is None and views and drawing is not None:
+        display = scene.CreateNodeByClass(drawing.GetClassName())
         display.UnRegister(None)
         display.SetAttribute(_CLICKS, "1")
         display.SetSaveWithScene(listNode.GetSaveWithScene())
@@ -168,11 +174,6 @@ def takeClicksIn(scene, listNode, volumeNodes: Iterable) -> None:
         display.SetViewNodeIDs(views)  # before the node is added to the scene, where views use it
         scene.AddNode(display)
         listNode.AddAndObserveDisplayNodeID(display.GetID())
-    elif display is not None and views:
-        if list(display.GetViewNodeIDs()) != views:
-            display.SetViewNodeIDs(views)
-    elif display is not None:
-        scene.RemoveNode(display)
 
 
 def _restrict(displayNode, scene, volumeNode) -> None:
