@@ -61,7 +61,7 @@ class AnatomicalLandmarksParameterNode:
     """template: scan in which the user places points. allTargets: find the points in all other scans. targets: scans
     in which points are found if allTargets is False. points: the point list.
 
-    live: match also while a point is dragged. jump: move all views to each placed point. thorough: slower, slightly
+    jump: move all views to each placed point. thorough: slower, slightly
     better matching. alignFixed, alignMoving: scans to align; None for the template and the first target. alignKind:
     see `AlignmentLogic.align`. alignResample: also create a resampled volume. alignColours: show both in two colours.
     """
@@ -70,7 +70,6 @@ class AnatomicalLandmarksParameterNode:
     targets: list[vtkMRMLScalarVolumeNode]
     allTargets: bool = True
     points: vtkMRMLMarkupsFiducialNode
-    live: bool = False
     jump: bool = True
     thorough: bool = False
     alignFixed: vtkMRMLScalarVolumeNode
@@ -219,7 +218,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         if points is not None and isAnswers(points):
             self.say(_("{name} holds answers; choose or create a list of your own.").format(name=points.GetName()))
             node.points = points = None
-        self.logic.live, self.logic.jumps = node.live, node.jump
+        self.logic.jumps = node.jump
         self.logic.effort = "thorough" if node.thorough else "standard"
         self._targets = self.scanChoice.show(node, without=template)
         self.logic.setScans(template, self._targets)

@@ -111,7 +111,7 @@ class LesionMirror:
             each = nodes[nodeId]
             moved = partial(self._onLineMoved if isinstance(each, AxisLine) else self._onPointMoved, each)
             self._observers[nodeId] = ListObserver(
-                each.node, self._onEdited, moved, None, self._onEdited, lambda: self._writing
+                each.node, self._onEdited, moved, self._onEdited, lambda: self._writing
             )
 
     def _onEdited(self, index: int | None = None) -> None:

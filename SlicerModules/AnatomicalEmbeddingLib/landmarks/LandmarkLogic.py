@@ -34,9 +34,8 @@ class LandmarkLogic(Listener):
 
     `setScans` sets template (volume node in which the user places points) and targets (volume nodes in which the points
     are found). `setPoints` sets points (the template's point list). effort: how far matching goes, see
-    `AnatomicalEmbedding.matching.match.match_all`. live: True to match also while a point is dragged, not only when it
-    is released. jumps: True to move all views to each point that was placed or moved. A scan without a map is embedded
-    first; its views move when its answer comes.
+    `AnatomicalEmbedding.matching.match.match_all`. jumps: True to move all views to each point that was placed or
+    moved. A scan without a map is embedded first; its views move when its answer comes.
     """
 
     def __init__(self, scene, store: MapStore) -> None:
@@ -44,7 +43,7 @@ class LandmarkLogic(Listener):
         self.changed, self.reported, self.shown = Signal(), Signal(), Signal()
         self.template = self.points = None
         self.targets: list = []
-        self.effort, self.live, self.jumps = "standard", False, True
+        self.effort, self.jumps = "standard", True
         self.history = LandmarkHistory(scene)
         self._answers = AnswerLists(scene)
         self._matcher = LandmarkMatcher(store, self._answers)
@@ -87,13 +86,7 @@ class LandmarkLogic(Listener):
         self.history = LandmarkHistory(self.scene)
         if listNode is not None:
             self._observer = ListObserver(
-                listNode,
-                self._onPlaced,
-                self._onMoved,
-                self._onDragging,
-                self._onEdited,
-                lambda: self._writing,
-                self._onPreview,
+                listNode, self._onPlaced, self._onMoved, self._onEdited, lambda: self._writing, self._onPreview
             )
         self._linkAnswers()
 
@@ -179,19 +172,15 @@ class LandmarkLogic(Listener):
         volumeId = self.points.GetNthControlPointAssociatedNodeID(index)
         clicked = next((node for node in self.targets if node.GetID() == volumeId), None)
         if clicked is None:
-            self._match(pointId, self.effort)
+            self._match(pointId)
         elif not self._placeFromTarget(pointId, index, clicked):
             return
         self._endStep(pointId)
 
     def _onMoved(self, index: int) -> None:
         pointId = self.points.GetNthControlPointID(index)
-        self._match(pointId, self.effort)
+        self._match(pointId)
         self._endStep(pointId)
-
-    def _onDragging(self, index: int) -> None:
-        if self.live:
-            self._match(self.points.GetNthControlPointID(index), "fast")
 
     def _onPreview(self, index: int) -> None:
         """A new point follows the mouse. Over a target it is hidden, because the template's views would draw it too."""
@@ -219,7 +208,7 @@ class LandmarkLogic(Listener):
         with self._writing:
             self.points.SetNthControlPointPositionWorld(index, *toWorld(self.template, back.points_ras)[0])
             self.points.SetNthControlPointAssociatedNodeID(index, self.template.GetID())
-        self._match(pointId, self.effort)
+        self._match(pointId)
         self._answerByHand(pointId, clicked, MOVED, inClicked[0])
         self.reported.emit(
             f"{label}: placed in {clicked.GetName()}; its place in {self.template.GetName()} was found by matching, "
@@ -227,10 +216,10 @@ class LandmarkLogic(Listener):
         )
         return True
 
-    def _match(self, pointId: str, effort: str) -> None:
+    def _match(self, pointId: str) -> None:
         self.prepare()
         with self._writing:
-            sentences = self._matcher.match(self.template, effort, pointId)
+            sentences = self._matcher.match(self.template, self.effort, pointId)
         self._showAnswers(sentences)
 
     def _updateAnswers(self) -> None:
@@ -378,7 +367,7 @@ class LandmarkLogic(Listener):
         def corrected(index: int) -> None:
             self._onAnswerMoved(each, index)
 
-        return ListObserver(each.node, corrected, corrected, None, self._onEdited, lambda: self._writing)
+        return ListObserver(each.node, corrected, corrected, self._onEdited, lambda: self._writing)
 
     def _forgetAll(self) -> None:
         self.setPoints(None)

@@ -16,6 +16,7 @@ import slicer.util
 import vtk
 
 from AnatomicalEmbedding.errors import VolumeError
+from AnatomicalEmbedding.scan.geometry import transform_points
 
 from .SceneNodes import freeName, nodesOf, placeNextTo
 
@@ -98,7 +99,7 @@ def fromWorld(node, points: np.ndarray) -> np.ndarray:
 
 def huAt(node, pointWorld: Sequence[float]) -> float | None:
     """Return the HU of the voxel nearest to a world point; None if the point lies outside the scan."""
-    ijk = np.rint((np.linalg.inv(ijkToRas(node)) @ [*fromWorld(node, [pointWorld])[0], 1.0])[:3]).astype(int)
+    ijk = np.rint(transform_points(np.linalg.inv(ijkToRas(node)), fromWorld(node, [pointWorld]))[0]).astype(int)
     voxels = slicer.util.arrayFromVolume(node)
     inside = ((ijk >= 0) & (ijk < voxels.shape[::-1])).all()
     return float(voxels[tuple(ijk[::-1])]) if inside else None
@@ -117,8 +118,7 @@ def holds(node, points: np.ndarray) -> np.ndarray:
     """For each point: True if it lies inside the volume. points: (n, 3) in the volume's own RAS mm. Returns (n,)."""
     if not hasVoxels(node):
         return np.zeros(len(points), dtype=bool)
-    matrix = np.linalg.inv(ijkToRas(node))
-    ijk = np.asarray(points) @ matrix[:3, :3].T + matrix[:3, 3]
+    ijk = transform_points(np.linalg.inv(ijkToRas(node)), points)
     return ((ijk >= -0.5) & (ijk <= np.array(node.GetImageData().GetDimensions()) - 0.5)).all(axis=1)
 
 
