@@ -8,10 +8,10 @@ from html import escape
 import qt
 from slicer.i18n import tr as _
 
-from AnatomicalEmbedding.registration import AFFINE, COARSE, DEFORMABLE, RIGID
+from AnatomicalEmbedding.registration import DEFORMABLE, KINDS
 
 from ..shared.panels.Session import Session
-from ..shared.panels.Widgets import BAD, coloured, fillComboBox, showProgress, showText
+from ..shared.panels.Widgets import BAD, coloured, showProgress, showText
 from ..shared.Signal import Listener, Signal
 from ..shared.Views import fit, viewsOf
 from .AlignmentLogic import AlignmentLogic
@@ -29,15 +29,6 @@ class AlignPanel(Listener):
         self.kindChosen = Signal()
         self._template, self._targets = None, []
         self._error = ""
-        kinds = (  # stated times: on a CPU, with prepared scans
-            (RIGID, _("Rigid"), _("Turns and shifts the scan, and bends nothing. One to three seconds.")),
-            (AFFINE, _("Affine"), _("Also stretches and shears it as a whole. One to three seconds.")),
-            (COARSE, _("Coarse"), _("Also bends it smoothly, to follow organs that have moved. One to three seconds.")),
-            (DEFORMABLE, _("Deformable"), _("Also compares the images, for the closest fit. Two to ten seconds.")),
-        )
-        fillComboBox(ui.alignKindComboBox, [(kind, title) for kind, title, _tip in kinds], DEFORMABLE)
-        for number, (_kind, _title, tip) in enumerate(kinds):
-            ui.alignKindComboBox.setItemData(number, tip, qt.Qt.ToolTipRole)
         ui.alignKindComboBox.connect("currentIndexChanged(int)", self._onKind)
         ui.alignButton.connect("clicked(bool)", self.onAlign)
         ui.alignShowButton.connect("clicked(bool)", self.onShow)
@@ -51,10 +42,7 @@ class AlignPanel(Listener):
 
     def show(self, kind: str, template, targets: Sequence) -> None:
         """Show the parameters. template, targets: the default scans, used if the user chooses no others."""
-        combo = self.ui.alignKindComboBox
-        if kind != self._kind:
-            number = combo.findData(kind)
-            combo.setCurrentIndex(combo.findData(DEFORMABLE) if number < 0 else number)  # unknown kind: deformable
+        self.ui.alignKindComboBox.currentIndex = KINDS.index(kind if kind in KINDS else DEFORMABLE)
         self._template, self._targets = template, list(targets)
         _nameDefault(self.ui.alignFixedSelector, _("Template"), template)
         _nameDefault(self.ui.alignMovingSelector, _("First other scan"), self._otherScan)
@@ -120,7 +108,7 @@ class AlignPanel(Listener):
 
     @property
     def _kind(self) -> str:
-        return self.ui.alignKindComboBox.currentData
+        return KINDS[self.ui.alignKindComboBox.currentIndex]
 
     # -- showing
 
@@ -136,9 +124,7 @@ class AlignPanel(Listener):
         ui, busy, fixed, moving = self.ui, self.logic.busy, self.fixed, self.moving
         problem, alignment = self.logic.problem(fixed, moving), alignmentOf(moving)
         names = {"fixed": fixed.GetName() if fixed else "", "moving": moving.GetName() if moving else ""}
-        combo = ui.alignKindComboBox
-        combo.toolTip = combo.itemData(combo.currentIndex, qt.Qt.ToolTipRole)
-        for widget in (combo, ui.alignFixedSelector, ui.alignMovingSelector, ui.alignResampleCheckBox):
+        for widget in (ui.alignKindComboBox, ui.alignFixedSelector, ui.alignMovingSelector, ui.alignResampleCheckBox):
             widget.enabled = not busy
         lay = _("Lay {moving} on {fixed}; both scans are prepared first.").format(**names)
         ui.alignButton.text = _("Cancel") if busy else _("Align")

@@ -34,13 +34,6 @@ class SetupPanel(Listener):
         letShrink(self.widget)
         parentLayout.addWidget(self.widget)
         self._ready: bool | None = None
-        names = {
-            "auto": _("Automatic"),
-            "cpu": _("Processor (CPU)"),
-            "cuda": _("NVIDIA GPU (CUDA)"),
-            "mps": _("Apple GPU (MPS)"),
-        }
-        fillComboBox(self.ui.deviceSelector, [(device, names[device]) for device in DEVICES], "auto")
         self._connect()
         self.refresh()
 
