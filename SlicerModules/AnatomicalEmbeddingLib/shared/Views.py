@@ -12,6 +12,7 @@ from .SceneNodes import nodesOf
 
 ORIENTATIONS = (("Axial", "#F34A33"), ("Sagittal", "#EDD54C"), ("Coronal", "#6EB04B"))  # in Slicer's colours
 FIRST_VIEW_GROUP = 520  # views in one group move together; each scan has its own group
+_COMPOSITE = "vtkMRMLSliceCompositeNode"
 # attributes of display nodes
 _HIDDEN = "AnatomicalEmbedding.Hidden"  # set while no view shows its volume: former visibility in 2-D and 3-D
 _OWNED = "AnatomicalEmbedding.Owned"  # the display node is drawn only over its owner volume, see _OWNER_ROLE
@@ -27,7 +28,7 @@ def sliceNodes(scene) -> list:
 def compositeOf(scene, sliceNode):
     """The node that states which volumes a slice view shows; None if the application has not created the view yet."""
     name = sliceNode.GetLayoutName()
-    return next((node for node in _compositeNodes(scene) if node.GetLayoutName() == name), None)
+    return next((node for node in nodesOf(scene, _COMPOSITE) if node.GetLayoutName() == name), None)
 
 
 def volumeIn(scene, sliceNode):
@@ -45,7 +46,7 @@ def viewsOf(scene, volumeNode) -> list:
 
 def backgrounds(scene) -> list[tuple]:
     """Return (layout name, ID of the background volume) for each slice view."""
-    return [(node.GetLayoutName(), node.GetBackgroundVolumeID()) for node in _compositeNodes(scene)]
+    return [(node.GetLayoutName(), node.GetBackgroundVolumeID()) for node in nodesOf(scene, _COMPOSITE)]
 
 
 def showInstead(scene, exchanges: Iterable[tuple]) -> None:
@@ -70,8 +71,10 @@ def jump(
             node.JumpSliceByCentering(*pointWorld)
         else:
             node.JumpSliceByOffsetting(*pointWorld)
-        if atMostMm is not None and min(node.GetFieldOfView()[:2]) > atMostMm:
-            _zoom(node, atMostMm)
+        width, height, depth = node.GetFieldOfView()
+        if atMostMm is not None and min(width, height) > atMostMm:
+            factor = atMostMm / min(width, height)
+            node.SetFieldOfView(width * factor, height * factor, depth)
 
 
 def fit(scene, volumeNode) -> None:
@@ -90,12 +93,6 @@ def fit(scene, volumeNode) -> None:
             node.SetXYZOrigin(0, 0, 0)
             node.SetFieldOfView(perPixel * pixels[0], perPixel * pixels[1], node.GetFieldOfView()[2])
             node.JumpSliceByCentering(*((low + high) / 2))
-
-
-def _zoom(node, shorterMm: float) -> None:
-    width, height, depth = node.GetFieldOfView()
-    factor = shorterMm / min(width, height)
-    node.SetFieldOfView(width * factor, height * factor, depth)
 
 
 def show(scene, volumeNode, insteadOf=None) -> None:
@@ -178,7 +175,8 @@ def takeClicksIn(scene, listNode, volumeNodes: Iterable) -> None:
 
 def _restrict(displayNode, scene, volumeNode) -> None:
     wanted = [] if volumeNode is None else [node.GetID() for node in viewsOf(scene, volumeNode)]
-    if wanted and volumeIn3d(scene) is volumeNode:
+    shown = filter(None, (volumeIn(scene, view) for view in sliceNodes(scene)))
+    if wanted and next(shown) is volumeNode:  # 3-D views draw only nodes of the first slice view's volume
         wanted += [node.GetID() for node in nodesOf(scene, "vtkMRMLViewNode")]
     if list(displayNode.GetViewNodeIDs()) != wanted:
         displayNode.SetViewNodeIDs(wanted)
@@ -194,11 +192,6 @@ def _hide(displayNode, hidden: bool) -> None:
     displayNode.SetVisibility2D(not hidden and int(shown[0]))
     displayNode.SetVisibility3D(not hidden and int(shown[1]))
     displayNode.SetAttribute(_HIDDEN, f"{int(shown[0])}{int(shown[1])}" if hidden else None)
-
-
-def volumeIn3d(scene):
-    """The volume of the first slice view that shows one, or None. 3-D views draw only the nodes of this volume."""
-    return next((volume for node in sliceNodes(scene) if (volume := volumeIn(scene, node)) is not None), None)
 
 
 def isPlacing(scene) -> bool:
@@ -218,7 +211,3 @@ def keepingPlaceNode(scene) -> Iterator[None]:
         if selection is not None and selection.GetActivePlaceNodeID() != before[1]:
             selection.SetReferenceActivePlaceNodeClassName(before[0])
             selection.SetReferenceActivePlaceNodeID(before[1])
-
-
-def _compositeNodes(scene) -> list:
-    return nodesOf(scene, "vtkMRMLSliceCompositeNode")
