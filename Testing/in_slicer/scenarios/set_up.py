@@ -51,7 +51,7 @@ def run(user):
     user.open("AnatomicalLandmarks")
     assert not ui.cacheStatus.text.startswith("0 maps"), ui.cacheStatus.text
     user.click(ui.clearCacheButton)
-    user.wait(lambda: ui.cacheMessage.text.startswith("Removed"), 10)
+    user.wait(lambda: ui.cacheStatus.text.startswith("0 maps"), 10)
     user.picture("cache-cleared")
 
 

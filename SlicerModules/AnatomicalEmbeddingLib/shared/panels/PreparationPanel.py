@@ -71,13 +71,10 @@ def _progressLines(states: list[tuple[str, MapState]], ready: int) -> list[str]:
     return [escape(f"{current} ({counted})")]
 
 
-def _notes(state: MapState) -> tuple[str, ...]:
-    """Notes about a scan for the user, for example a corrected gantry tilt, or left and right that seem swapped."""
-    return () if state.embedding is None else (*state.embedding.notes, *state.embedding.faults)
-
-
 def _noteLines(states: list[tuple[str, MapState]]) -> list[str]:
-    return [coloured(f"{name}: {'; '.join(_notes(state))}.", WARNING) for name, state in states if _notes(state)]
+    """Notes about the scans, for example a corrected gantry tilt, or left and right that seem swapped."""
+    maps = [(name, state.embedding) for name, state in states if state.embedding is not None]
+    return [coloured(f"{name}: {'; '.join(notes)}.", WARNING) for name, m in maps if (notes := (*m.notes, *m.faults))]
 
 
 def _failureLines(states: list[tuple[str, MapState]]) -> list[str]:

@@ -18,6 +18,7 @@ from AnatomicalEmbedding.embedding.cache import MapCache, default_folder
 from ... import moduleResource
 from ..maps.Engine import DEVICES
 from ..Signal import Listener
+from .FileForm import askForFile
 from .ModuleSettings import CACHE_FOLDER, CACHE_LIMIT, DEVICE, WEIGHTS, WHEEL_FOLDER, choice, setValue, value
 from .PackageSetup import InstallError, install, installedVersion
 from .Session import Session
@@ -123,9 +124,7 @@ class SetupPanel(Listener):
         self.ui.weightsStatus.text = text
 
     def _onChooseWeights(self) -> None:
-        path = qt.QFileDialog.getOpenFileName(
-            self.widget, _("Weights"), "", _("Weights (*.safetensors)") + ";;" + _("All files (*)")
-        )
+        path = askForFile(self.widget, _("Weights"), _("Weights (*.safetensors)"), "weightsFolder")
         if path:
             setValue(WEIGHTS, path)
 
@@ -145,7 +144,6 @@ class SetupPanel(Listener):
         blocked = self.ui.cacheLimitSpinBox.blockSignals(True)
         self.ui.cacheLimitSpinBox.value = choice().cacheLimitMb
         self.ui.cacheLimitSpinBox.blockSignals(blocked)
-        self.ui.cacheMessage.visible = bool(self.ui.cacheMessage.text)
 
     def _onOpenCache(self) -> None:
         qt.QDesktopServices.openUrl(qt.QUrl.fromLocalFile(str(self._maps().folder)))
@@ -154,13 +152,9 @@ class SetupPanel(Listener):
         folder = qt.QFileDialog.getExistingDirectory(self.widget, _("Folder of maps"), str(self._maps().folder))
         if folder:
             setValue(CACHE_FOLDER, folder)
-            self._sayOfCache(_("Maps are kept in {folder} from now on.").format(folder=folder))
 
     def _onClearCache(self) -> None:
-        self._sayOfCache(_("Removed {count} maps.").format(count=self._maps().shrink(0)))
-
-    def _sayOfCache(self, text: str) -> None:
-        self.ui.cacheMessage.text = text
+        self._maps().shrink(0)
         self._showCache()
 
 
