@@ -44,10 +44,9 @@ class AnatomicalLandmarks(ScriptedLoadableModule):
         self.parent.dependencies = ["Markups"]
         self.parent.contributors = ["AnatomicalEmbedding developers"]
         self.parent.helpText = _(
-            "Click a point in one CT: the same anatomical point appears in all other CTs, with the error to expect, or "
-            "the answer that it is not in that scan. Needs Slicer 5.12 or newer. Research software, not a medical "
-            "device. "
-            'See the <a href="{url}">documentation</a>.'
+            "Click a point in one CT. The same anatomical point then appears in all other CTs, with its expected "
+            "error. If a CT does not show the point, the module says so. Needs Slicer 5.12 or newer. Research "
+            'software, not a medical device. See the <a href="{url}">documentation</a>.'
         ).format(url="https://github.com/AnatomicalEmbedding/SlicerAnatomicalEmbedding")
         self.parent.acknowledgementText = _(
             "After APE (Goncharov et al., MICCAI 2024) and SAM (Yan et al., IEEE Transactions on Medical Imaging 2022)."
@@ -58,12 +57,13 @@ class AnatomicalLandmarks(ScriptedLoadableModule):
 
 @parameterNodeWrapper
 class AnatomicalLandmarksParameterNode:
-    """template: scan in which the user places points. allTargets: find the points in all other scans. targets: scans
-    in which points are found if allTargets is False. points: the point list.
+    """The choices of the user.
 
-    jump: move all views to each placed point. thorough: slower, slightly
-    better matching. alignFixed, alignMoving: scans to align; None for the template and the first target. alignKind:
-    see `AlignmentLogic.align`. alignResample: also create a resampled volume. alignColours: show both in two colours.
+    template: scan in which the user places points. allTargets: True to find the points in all other scans. targets:
+    the scans in which points are found if allTargets is False. points: the point list. jump: True to move all views to
+    each placed point. thorough: True for slower, slightly better matching. alignFixed, alignMoving: scans to align;
+    None for the template and the first target. alignKind: see `AlignmentLogic.align`. alignResample: True to also
+    create a resampled volume. alignColours: True to show the two scans in two colours.
     """
 
     template: vtkMRMLScalarVolumeNode
@@ -176,11 +176,13 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
     def onExport(self):
         node = writeResults(slicer.mrmlScene, self.logic)
         self.say(
-            _('Written to the table "{name}"; save it from the Tables or Data module.').format(name=node.GetName())
+            _('The matches are in the table "{name}". Save it with the module Tables or Data.').format(
+                name=node.GetName()
+            )
         )
 
     def _onNodes(self, caller=None, event=None):
-        # the logic removes a target whose answers were deleted
+        # the targets can differ because the logic removes a target whose list of answers was deleted
         if not self.scanChoice.isCurrent or self.logic.targets != self._targets:
             if not self._scans() and self.takesInput and not slicer.mrmlScene.IsBatchProcessing():
                 self._chooseTemplate()  # these are the first scans of the scene
@@ -216,7 +218,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
             self.say("")  # removes messages about the former list
             writeInViews(slicer.mrmlScene, {})
         if points is not None and isAnswers(points):
-            self.say(_("{name} holds answers; choose or create a list of your own.").format(name=points.GetName()))
+            self.say(_("{name}: contains answers; choose or create another point list.").format(name=points.GetName()))
             node.points = points = None
         self.logic.jumps = node.jump
         self.logic.effort = "thorough" if node.thorough else "standard"
@@ -247,7 +249,7 @@ def _ifHere(node):
 
 
 class AnatomicalLandmarksLogic(ScriptedLoadableModuleLogic):
-    """Gives the parameter node. Scripts use `LandmarkLogic(slicer.mrmlScene, MapStore(slicer.mrmlScene))` instead."""
+    """Returns the parameter node. Scripts use `LandmarkLogic(slicer.mrmlScene, MapStore(slicer.mrmlScene))` instead."""
 
     def getParameterNode(self):
         return AnatomicalLandmarksParameterNode(super().getParameterNode())

@@ -1,4 +1,4 @@
-"""Window and level of CTs, HU: presets, a first window for each loaded scan, one window for all scans of a patient."""
+"""Window and level of CTs, HU: presets, a default for each loaded scan, and one window for all scans of a patient."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from .SceneNodes import patientItem
 from .VolumeNodes import hasVoxels
 
 PRESETS = {"Soft tissue": (400.0, 40.0), "Lung": (1500.0, -600.0), "Bone": (1800.0, 400.0), "Brain": (80.0, 40.0)}
-_CHOSEN = "AnatomicalEmbedding.WindowChosen"  # attribute of a display node: the first window was chosen
-_AIR_HU = -200.0  # a scan without lower values is not a CT with air around the body; its window is not changed
+_CHOSEN = "AnatomicalEmbedding.WindowChosen"  # attribute of a display node: its window was already set to the default
+_AIR_HU = -200.0  # only a scan with lower values is a CT with air around the body and gets the default window
 
 
 def setWindow(volumeNodes: Sequence, window: float, level: float) -> None:

@@ -1,4 +1,4 @@
-"""Temporary nodes that mark a place of a scan. They are drawn only in the scan's views, not saved, and not listed."""
+"""Temporary nodes, for example marks of places. They are not saved with the scene and not shown in node selectors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class PassingNodes:
         return node
 
     def follow(self) -> None:
-        """Draw each node in the views that show its scan now. Call it a few times a second."""
+        """Draw each mark only in the views that show its scan now. Call this method a few times a second."""
         if self._nodes:
             self._ownViews.follow()
 
@@ -52,7 +52,7 @@ class PassingNodes:
 
 
 class Markers(PassingNodes):
-    """Marks with the same name and colour, at most one for each scan."""
+    """Marks with the same name and colour, at most one for each scan. A mark is drawn only in the views of its scan."""
 
     def __init__(self, scene, name: str, colour: Sequence[float]) -> None:
         super().__init__(scene)
@@ -71,7 +71,7 @@ class Markers(PassingNodes):
             node.GetDisplayNode().SetVisibility(False)
 
     def _make(self, volumeNode):
-        """Create a point list with one locked point without a label."""
+        """Create a point list with one point. The point is locked and has no label."""
         node = self.add(volumeNode, "vtkMRMLMarkupsFiducialNode", self._name)
         node.CreateDefaultDisplayNodes()
         display = node.GetDisplayNode()

@@ -14,7 +14,7 @@ CATEGORY = "AnatomicalEmbedding"
 
 
 def registerSampleData() -> None:
-    """Register our samples with the Sample Data module. Each of our modules calls it; a second call changes nothing."""
+    """Register our samples with the Sample Data module. A second call changes nothing."""
     import SampleData
 
     for source in sampleSources():

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class Signal:
-    """Calls every connected function, in the order of connection, in the thread that calls `emit`."""
+    """`emit` calls all connected functions, in the order in which they were connected, and in the caller's thread."""
 
     def __init__(self) -> None:
         self._slots: list[Callable] = []
