@@ -1,6 +1,6 @@
-"""Names of boxes in slice views. A name is written at the upper left corner of its box in the slice.
+"""Writes the names of boxes in slice views, each at the upper left corner of its box.
 
-MRML itself writes the name of an ROI only in the slices through the middle of the ROI.
+MRML itself writes the name of an ROI only in slices through the middle of the ROI.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from .StructureNames import readable
 _TEXT_SIZE = 2.2  # percent of the view's size
 _EDGES = [(a, a | bit) for a in range(8) for bit in (1, 2, 4) if not a & bit]  # edges of a box: pairs of corners 0 to 7
 _WIDE, _HIGH = 60, 13  # width and height of a written name, pixels
-_LEFT, _RIGHT, _TOP, _BOTTOM = 2, 60, 36, 4  # smallest distances of a name from the view's borders, pixels
+_LEFT, _RIGHT, _TOP, _BOTTOM = 2, 60, 36, 4  # smallest distances between a name and the borders of its view, pixels
 
 
 class BoxLabels:
-    """Keeps a point list with the names of boxes for each view. The lists are not saved, and selectors hide them."""
+    """Shows the names of boxes. Each view has its own point list with the names of the boxes that this view shows."""
 
     def __init__(self, scene) -> None:
         self.scene = scene
@@ -33,7 +33,7 @@ class BoxLabels:
         self._version, self._boxes = None, {}
 
     def follow(self, version: object) -> None:
-        """Write the names again in the views where boxes or the view have changed. Call it a few times a second.
+        """Update the names in each view that has changed or whose boxes have changed. Call this a few times a second.
 
         version: any value that changes when the boxes change.
         """

@@ -20,8 +20,10 @@ _ALL_SEGMENTS = "*"
 
 
 class ExamplePanel(Listener):
-    """The form and the table of examples. Signal reported(sentence): a message for the user. Signal changed(): emitted
-    when the user adds or removes an example, or ticks or unticks its structure. ui: the module's widgets by name.
+    """The form and the table of examples.
+
+    Signal reported(sentence): a message for the user. Signal changed(): emitted when the user adds or removes an
+    example, or ticks or unticks the structure of an example. ui: the widgets of the module by name.
     """
 
     def __init__(self, ui, examples: StructureExamples) -> None:
@@ -99,7 +101,7 @@ class ExamplePanel(Listener):
         segments = []
         if isSegmentation:
             segments = [(segmentId, segmentName(node, segmentId)) for segmentId in segmentIds(node)]
-            segments.insert(0, (_ALL_SEGMENTS, _("All segments, by their names")))
+            segments.insert(0, (_ALL_SEGMENTS, _("All segments, with their names")))
         fillComboBox(ui.segmentSelector, segments, _ALL_SEGMENTS)
         ui.segmentLabel.visible = ui.segmentSelector.visible = isSegmentation
         if node is not None:
@@ -139,7 +141,7 @@ class ExamplePanel(Listener):
             self.reported.emit(sentence)
         if added:
             names = ", ".join(readable(example.structure) for example in added)
-            self.reported.emit(_("Added in {scan}: {names}.").format(scan=volume.GetName(), names=names))
+            self.reported.emit(_("Added examples in {scan}: {names}.").format(scan=volume.GetName(), names=names))
             self.changed.emit()
 
     def _onRemove(self) -> None:
@@ -154,7 +156,7 @@ class ExamplePanel(Listener):
         needsName = (ui.segmentSelector.currentData or "") != _ALL_SEGMENTS
         ui.structureEdit.enabled = needsName
         if volume is None:
-            missing = _("Choose the scan in which the structure is marked.")
+            missing = _("Choose the scan in which you marked the structure.")
         elif node is None:
             missing = _("Draw a box, or choose the segmentation that marks the structure.")
         elif needsName and not ui.structureEdit.text.strip():
@@ -162,6 +164,8 @@ class ExamplePanel(Listener):
         else:
             missing = ""
         ui.addExampleButton.enabled = not missing
-        ui.addExampleButton.toolTip = missing or _("Keep this as an example of the structure.")
+        ui.addExampleButton.toolTip = missing or _("Add this box or segment as an example of the structure.")
         ui.removeExampleButton.enabled = bool(self.table.selectedItems())
-        ui.removeExampleButton.toolTip = _("Remove the selected examples; the nodes that mark them stay in the scene.")
+        ui.removeExampleButton.toolTip = _(
+            "Remove the selected rows from the examples. The boxes and segmentations stay in the scene."
+        )

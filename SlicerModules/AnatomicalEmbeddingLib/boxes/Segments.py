@@ -1,4 +1,4 @@
-"""Segments of segmentation nodes: their names, their voxels on a scan, and the boxes around them."""
+"""Segments of segmentation nodes: their names, their boxes, and their voxels in the grid of a scan."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def segmentName(segmentationNode, segmentId: str) -> str:
 
 
 def extremesIn(volumeNode, segmentationNode, segmentId: str) -> tuple[np.ndarray, np.ndarray] | None:
-    """Find the box around a segment and the middle of the segment's outermost voxels at each side of the box.
+    """Find the box around a segment, and for each side of the box the middle of the segment's voxels at this side.
 
-    Returns box (2, 3) and points (6, 3), in the volume's own RAS mm. The points are at the lowest R, A, S, then at the
-    highest R, A, S. Returns None for a segment without voxels. Raises PointsError if a nonlinear transform lies between
-    the segmentation and the volume.
+    Returns the box (2, 3) and the six middles (6, 3), in the volume's own RAS mm. The middles are at the lowest R, A,
+    S, then at the highest R, A, S. Returns None for a segment without voxels. Raises PointsError if the segmentation
+    and the volume have different transforms that are not both linear.
     """
     image = _labelmap(segmentationNode, segmentId)
     if image is None:
@@ -51,9 +51,9 @@ def extremesIn(volumeNode, segmentationNode, segmentId: str) -> tuple[np.ndarray
 
 
 def maskIn(volumeNode, segmentationNode, segmentId: str) -> np.ndarray | None:
-    """Mask (k, j, i) of the volume: True where the voxel's centre lies in the segment. None for an empty segment.
+    """Return a mask (k, j, i) of the volume, True in voxels whose centre lies in the segment; None if it is empty.
 
-    Raises PointsError if a nonlinear transform lies between the segmentation and the volume.
+    Raises PointsError if the segmentation and the volume have different transforms that are not both linear.
     """
     image = _labelmap(segmentationNode, segmentId)
     if image is None:
@@ -116,8 +116,8 @@ def _toVolume(segmentationNode, volumeNode) -> np.ndarray:
         return np.eye(4)
     if not all(node is None or node.IsTransformToWorldLinear() for node in (source, destination)):
         raise PointsError(
-            f"{segmentationNode.GetName()}: a warp lies between it and {volumeNode.GetName()}; put both below the same "
-            "transform, or harden it."
+            f"{segmentationNode.GetName()}: its transform or that of {volumeNode.GetName()} is not linear; give both "
+            "the same parent transform, or harden the nonlinear transform."
         )
     matrix = vtk.vtkMatrix4x4()
     slicer.vtkMRMLTransformNode.GetMatrixTransformBetweenNodes(source, destination, matrix)

@@ -1,6 +1,7 @@
-"""Find boxes of structures in scans, with a structure library and a user's own examples. Boxes are grown for a recall.
+"""Finds boxes of structures in scans, with a structure library and a user's own examples.
 
-This code uses no scene nodes, so it may run in a background thread.
+The boxes are enlarged for a recall: the fraction of a structure that its box should contain. This code uses no scene
+nodes, so it may run in a background thread.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _weightsHash = once_a_change(file_sha256)  # cached, because the panel calls it 
 
 
 def libraryFile(weightsPath: Path, chosen: str = "") -> Path | None:
-    """The chosen library file. If none is chosen, the library that ships for these weights; None if none ships."""
+    """Return the chosen library file. If `chosen` is "", return the file that ships with the weights, or None."""
     if chosen:
         return Path(chosen)
     if not weightsPath.is_file():
@@ -42,7 +43,7 @@ def libraryFile(weightsPath: Path, chosen: str = "") -> Path | None:
 
 
 def namesIn(path: Path) -> list[str]:
-    """Sorted names of a library file's structures, read without torch; empty for a file that `openLibrary` refuses."""
+    """Return the sorted names of the structures in a library file, read without torch; empty if it is damaged."""
     try:
         return sorted(map(canonical_name, _description(path)["structures"]), key=sortKey)
     except Exception:
@@ -52,9 +53,9 @@ def namesIn(path: Path) -> list[str]:
 def openLibrary(
     path: Path | None, weightsPath: Path, names: Sequence[str], ownExamples: bool, recall: float
 ) -> StructureLibrary:
-    """Read a library file, and check it before a scan is prepared.
+    """Read a library file and check it. Call this before scans are embedded, because embedding takes long.
 
-    ownExamples: True if a user's own examples are searched for too. Raises AnatomicalEmbeddingError if `path` is None,
+    ownExamples: True if the user's own examples are used too. Raises AnatomicalEmbeddingError if `path` is None,
     if the file is damaged or was built with other weights, if it lacks one of these names, or if its margins do not
     reach the recall.
     """
@@ -63,12 +64,14 @@ def openLibrary(
 
     if path is None:
         raise WeightsError(
-            f"{weightsPath.stem}: no structure library ships for these weights; choose a library file that was built "
-            "with them, or other weights."
+            f"{weightsPath.stem}: no structure library ships for these weights; choose other weights, or a library "
+            "file that was built with these weights."
         )
     library = StructureLibrary.load(path)
     if library.weights_hash != _weightsHash(weightsPath):
-        raise WeightsError(f"{path}: was built with other weights; choose them in the set-up, or another library.")
+        raise WeightsError(
+            f"{path}: was built with other weights; choose these weights in the set-up, or choose another library."
+        )
     if names:
         BoxFinder.by_library(library, names, recall)
     if ownExamples:
@@ -134,7 +137,7 @@ class Finder:
 
 
 def madeFrom(embedding: EmbeddingMap) -> str:
-    """A short text that identifies the weights and the scan's voxels from which a map was made."""
+    """Return a short key of the weights and of the scan's voxels from which a map was made."""
     return f"{embedding.provenance.weights_hash[:12]}-{embedding.provenance.scan_hash[:12]}"
 
 

@@ -73,7 +73,7 @@ def test_examples_that_cannot_be_used_are_named_and_left_out(bench):
     bench.logic.examples.add(LIVER, roi, bad)
     bench.find([target], [LIVER])
     assert share_inside(bench.boxes(target)[LIVER].box, truth(1)[LIVER].voxels_ras) > 0.99
-    assert any(said.startswith("Empty") and "left out" in said for said in bench.reported)
+    assert any(said.startswith("Empty") and "is not used" in said for said in bench.reported)
     bench.logic.removeBoxes([target])
     assert bench.logic.find([target], [LIVER], 0.9)
     for node in nodes_of_class(bench.scene, "vtkMRMLMarkupsROINode"):
@@ -136,13 +136,13 @@ def test_wrong_examples_are_refused_in_a_sentence(scene, examples):
     volume, box = add_patient(0), truth(0)[LIVER].box_ras
     far = add_roi(scene, box + 3000.0, "Far box")
     assert refused(examples, LIVER, far, volume) == (
-        "Far box: lies outside CT-1; choose the scan that it was drawn in."
+        "Far box: lies outside CT-1; choose the scan in which it was drawn."
     )
     undrawn = scene.AddNewNodeByClass("vtkMRMLMarkupsROINode", "New box")
     assert "New box: is not drawn yet" in refused(examples, LIVER, undrawn, volume)
     assert "give the structure a name" in refused(examples, " - ", add_roi(scene, box), volume)
-    assert "Choose the scan" in refused(examples, LIVER, None, volume)
-    assert "Choose the scan" in refused(examples, LIVER, volume, volume)
+    assert "choose a scan, and the box or segment" in refused(examples, LIVER, None, volume)
+    assert "choose a scan, and the box or segment" in refused(examples, LIVER, volume, volume)
     node = add_segmentation(scene, 0, volume, {"spleen": "spleen"})
     empty = node.GetSegmentation().AddEmptySegment("", "nothing yet")
     assert "nothing yet: is empty; segment the structure first" in refused(examples, LIVER, node, volume, empty)

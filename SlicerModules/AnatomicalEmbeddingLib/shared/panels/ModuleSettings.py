@@ -1,7 +1,7 @@
-"""Settings that stay on this computer after Slicer ends: weights, device, folders, and values of panels.
+"""Settings that are stored on this computer: weights, device, folders, and values of panels.
 
-They are part of the application's settings, under "AnatomicalEmbedding/". Stored values are read as strings, and a user
-may have edited them. A value that cannot be used is replaced by the default.
+They are part of the settings of Slicer, under "AnatomicalEmbedding/". Stored values are strings, which a user may have
+edited. A value that cannot be used is replaced by the default.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ changed = Signal()  # changed(key): emitted when the value of a setting has chan
 
 
 def choice() -> Choice:
-    """Return weights, device and folder of maps for the engine. With a limit of 0 MB no maps are kept on disk."""
+    """Return the stored choice for the engine. If the limit of the folder of maps is 0 MB, no maps are kept on disk."""
     device, usual = value(DEVICE, "auto"), Choice().cacheLimitMb
     limit = value(CACHE_LIMIT, usual)
     limit = limit if 0 <= limit <= _LARGEST_CACHE_MB else usual

@@ -22,7 +22,7 @@ class SelfTest:
         """Empty the scene. Skip the test if packages are missing, as on the servers that build Slicer's extensions."""
         slicer.mrmlScene.Clear()
         if missing := Engine.missingPackages():
-            self.skipTest(f"{', '.join(missing)}: not installed; see the set-up of the modules.")
+            self.skipTest(f"{', '.join(missing)}: not installed; press Install in the set-up of a module.")
 
     def runTest(self) -> None:
         """Run the test. A skipped test shows its reason for a few seconds instead of Slicer's error dialog."""

@@ -1,6 +1,6 @@
 """The set-up section at the top of the modules: packages, weights, device and the maps on disk.
 
-The section is closed if everything is ready, and opens if something is missing. Errors are shown in the panel; only an
+The section opens if something is missing, and is closed if nothing is missing. Errors are shown in the section. Only an
 installation opens a dialog.
 """
 
@@ -26,7 +26,7 @@ from .Widgets import BAD, GOOD, coloured, connectPath, fillComboBox, letShrink, 
 
 
 class SetupPanel(Listener):
-    """Shows and changes `ModuleSettings`. If a setting changes, the set-up sections of all modules show it."""
+    """Shows and changes `ModuleSettings`. The set-up sections of all modules show each changed setting."""
 
     def __init__(self, parentLayout, session: Session) -> None:
         self.session = session
@@ -39,7 +39,7 @@ class SetupPanel(Listener):
         self.refresh()
 
     def refresh(self) -> None:
-        """Show the present state. Call it when the module is opened; each change of a setting also calls it."""
+        """Show the present state. Call this when the module is opened; a changed setting also calls it."""
         self._showPackages()
         self._showWeights()
         self.ui.deviceSelector.setCurrentIndex(DEVICES.index(choice().device))
