@@ -41,9 +41,7 @@ class ExamplePanel(Listener):
         self.table.connect("itemSelectionChanged()", self._showButtons)
         ui.markingSelector.connect("currentNodeChanged(vtkMRMLNode*)", self._onMarking)
         ui.newBoxButton.connect("clicked(bool)", self._onNewBox)
-        ui.exampleVolumeSelector.connect("currentNodeChanged(vtkMRMLNode*)", self._showButtons)
         ui.segmentSelector.connect("currentIndexChanged(int)", self._showButtons)
-        ui.structureEdit.connect("textChanged(QString)", self._showButtons)
         ui.structureEdit.connect("returnPressed()", ui.addExampleButton.click)
         ui.addExampleButton.connect("clicked(bool)", self._onAdd)
         ui.removeExampleButton.connect("clicked(bool)", self._onRemove)
@@ -151,21 +149,5 @@ class ExamplePanel(Listener):
         self.changed.emit()
 
     def _showButtons(self) -> None:
-        ui = self.ui
-        node, volume = ui.markingSelector.currentNode(), ui.exampleVolumeSelector.currentNode()
-        needsName = (ui.segmentSelector.currentData or "") != _ALL_SEGMENTS
-        ui.structureEdit.enabled = needsName
-        if volume is None:
-            missing = _("Choose the scan in which you marked the structure.")
-        elif node is None:
-            missing = _("Draw a box, or choose the segmentation that marks the structure.")
-        elif needsName and not ui.structureEdit.text.strip():
-            missing = _("Give the structure a name, such as liver.")
-        else:
-            missing = ""
-        ui.addExampleButton.enabled = not missing
-        ui.addExampleButton.toolTip = missing or _("Add this box or segment as an example of the structure.")
-        ui.removeExampleButton.enabled = bool(self.table.selectedItems())
-        ui.removeExampleButton.toolTip = _(
-            "Remove the selected rows from the examples. The boxes and segmentations stay in the scene."
-        )
+        self.ui.structureEdit.enabled = self.ui.segmentSelector.currentData != _ALL_SEGMENTS
+        self.ui.removeExampleButton.enabled = bool(self.table.selectedItems())

@@ -103,7 +103,7 @@ class StructureExamples(Listener):
         """
         if node is None or volumeNode is None or node.GetClassName() not in _KINDS:
             raise PointsError(
-                "No marking is chosen; choose a scan, and the box or segment that marks the structure in this scan."
+                "The example is incomplete; choose a scan, and the box or segment that marks the structure."
             )
         if not spelling_key(structure):
             raise PointsError(f"{node.GetName()}: the structure has no name; give the structure a name, such as liver.")

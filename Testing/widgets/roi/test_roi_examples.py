@@ -12,9 +12,11 @@ def test_a_box_is_drawn_once_and_added(kit, panel):
     kit.click(ui.newBoxButton)
     assert ui.placeWidget.placeModeEnabled
     assert not ui.placeWidget.placeModePersistency  # in Slicer each further click would begin another box
-    assert "Choose the scan" in ui.addExampleButton.toolTip
+    kit.click(ui.addExampleButton)
+    assert "choose a scan" in ui.statusLabel.text
     ui.exampleVolumeSelector.setCurrentNode(node("Prior"))
-    assert "Give the structure a name" in ui.addExampleButton.toolTip
+    kit.click(ui.addExampleButton)
+    assert "give the structure a name" in ui.statusLabel.text
     ui.structureEdit.text = "Left kidney"
     kit.click(ui.addExampleButton)
     assert "is not drawn yet" in ui.statusLabel.text

@@ -57,7 +57,6 @@ class SetupPanel(Listener):
         ui.weightsSelector.connect("activated(int)", lambda at: setValue(WEIGHTS, ui.weightsSelector.itemData(at)))
         ui.chooseWeightsButton.connect("clicked(bool)", self._onChooseWeights)
         ui.deviceSelector.connect("activated(int)", lambda at: setValue(DEVICE, DEVICES[at]))
-        ui.openCacheButton.connect("clicked(bool)", self._onOpenCache)
         ui.chooseCacheButton.connect("clicked(bool)", self._onChooseCache)
         ui.clearCacheButton.connect("clicked(bool)", self._onClearCache)
         ui.cacheLimitSpinBox.connect("valueChanged(int)", partial(setValue, CACHE_LIMIT))
@@ -139,14 +138,10 @@ class SetupPanel(Listener):
         count = maps.count()
         self.ui.cacheStatus.text = _("{count} maps, {size}").format(count=count, size=_sizeText(maps.size_bytes()))
         self.ui.cacheStatus.toolTip = str(maps.folder)
-        self.ui.openCacheButton.enabled = maps.folder.is_dir()
         self.ui.clearCacheButton.enabled = count > 0
         blocked = self.ui.cacheLimitSpinBox.blockSignals(True)
         self.ui.cacheLimitSpinBox.value = choice().cacheLimitMb
         self.ui.cacheLimitSpinBox.blockSignals(blocked)
-
-    def _onOpenCache(self) -> None:
-        qt.QDesktopServices.openUrl(qt.QUrl.fromLocalFile(str(self._maps().folder)))
 
     def _onChooseCache(self) -> None:
         folder = qt.QFileDialog.getExistingDirectory(self.widget, _("Folder of maps"), str(self._maps().folder))
