@@ -1,4 +1,4 @@
-"""The section "Align volumes": choose two scans and a kind, then align, show the result, or undo the alignment."""
+"""The section "Align volumes": lets the user choose two scans and a kind, align, check the result, and undo."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .AlignmentNodes import alignmentOf, areLaidOver, layOver, takeAway
 class AlignPanel(Listener):
     """Controls an AlignmentLogic. Signal kindChosen(kind): emitted when the user chooses another kind.
 
-    ui: the widgets whose names begin with "align". The module binds selectors and check box to its parameters.
+    ui: uses the widgets whose names begin with "align". The selectors and check boxes are bound to parameters.
     """
 
     def __init__(self, ui, logic: AlignmentLogic, session: Session) -> None:
@@ -49,7 +49,7 @@ class AlignPanel(Listener):
         self.update()
 
     def clear(self) -> None:
-        """Cancel the work and forget the scans, because the scene closes."""
+        """Cancel the work and forget the scans. Call this when the scene closes."""
         self.logic.cancel()
         self._template, self._targets = None, []
         self._error = ""
@@ -87,7 +87,7 @@ class AlignPanel(Listener):
         else:
             shown = bool(viewsOf(scene, fixed))
             if not layOver(scene, fixed, moving, self.ui.alignColoursCheckBox.checked):
-                self._showError(_("There are no slice views to show them in."))
+                self._showError(_("This window has no slice views."))
             elif not shown:
                 fit(scene, fixed)
         self.update()
@@ -126,17 +126,17 @@ class AlignPanel(Listener):
         names = {"fixed": fixed.GetName() if fixed else "", "moving": moving.GetName() if moving else ""}
         for widget in (ui.alignKindComboBox, ui.alignFixedSelector, ui.alignMovingSelector, ui.alignResampleCheckBox):
             widget.enabled = not busy
-        lay = _("Lay {moving} on {fixed}; both scans are prepared first.").format(**names)
+        lay = _("Align {moving} with {fixed}. Both scans are prepared first.").format(**names)
         ui.alignButton.text = _("Cancel") if busy else _("Align")
         ui.alignButton.enabled = busy or not problem
-        ui.alignButton.toolTip = _("Stop; nothing is changed in the scene.") if busy else problem or lay
+        ui.alignButton.toolTip = _("Stop the alignment. The scene does not change.") if busy else problem or lay
         laidOver = not problem and areLaidOver(self._session.scene, fixed, moving)
-        over = _("{moving} half transparent over {fixed}; the slider of the slice views mixes them.")
-        tip = _("{fixed} alone in the views.") if laidOver else _("Choose two scans first.") if problem else over
+        over = _("Show {moving} half transparent over {fixed}. The slider of a slice view changes the mixture.")
+        tip = _("Show only {fixed} in the views.") if laidOver else _("Choose two scans first.") if problem else over
         ui.alignShowButton.text = _("Show fixed alone") if laidOver else _("Show both")
         ui.alignShowButton.enabled = not problem
         ui.alignShowButton.toolTip = tip.format(**names)
-        back = _("Put {moving} back to where it was; the transform stays in the scene.").format(**names)
+        back = _("Move {moving} back to its former place. The transform stays in the scene.").format(**names)
         ui.alignUndoButton.enabled = alignment is not None and not busy
         ui.alignUndoButton.toolTip = _("The moving scan is not aligned.") if alignment is None else back
         showProgress(ui.alignProgressBar, self.logic)
@@ -145,7 +145,7 @@ class AlignPanel(Listener):
 
 
 def _nameDefault(selector, title: str, node) -> None:
-    """Set the text that a selector shows while no scan is chosen: the title and the default scan's name."""
+    """Set the text of a selector in which no scan is chosen: the title, and the name of the default scan."""
     text = title if node is None else _("{title} ({name})").format(title=title, name=node.GetName())
     if selector.noneDisplay != text:
         chosen, blocked = selector.currentNode(), selector.blockSignals(True)

@@ -1,9 +1,9 @@
 """Alignments in the scene: the transform node that moves a moving volume onto a fixed volume, and views of both.
 
-A registration maps points of the fixed scan to points of the moving scan, each in the scan's own RAS mm. The transform
-node above the moving volume must map in the other direction. Therefore the registration is stored as the node's
-transform FROM parent, and Slicer computes the inverse. The node gets the fixed volume's parent transform. The moving
-volume's former parent transform is no longer applied.
+A registration maps points of the fixed scan to points of the moving scan, each in the scan's own RAS mm. The parent
+transform of the moving volume must map in the other direction. So the registration is stored as the node's transform
+FROM parent, and Slicer computes the inverse. The node itself gets the parent transform of the fixed volume. The former
+parent transform of the moving volume is no longer applied.
 
 To check the alignment, slice views show the moving volume over the fixed volume, half transparent. With two colours,
 tissue that both volumes show is grey. Tissue of the fixed volume alone is cyan, of the moving volume alone red.
@@ -34,7 +34,7 @@ _FIXED_COLOUR, _MOVING_COLOUR = "vtkMRMLColorTableNodeCyan", "vtkMRMLColorTableN
 
 
 def alignmentOf(volumeNode):
-    """The transform node that aligns a volume now; None if the volume is not aligned."""
+    """Return the transform node that aligns a volume now; None if the volume is not aligned."""
     node = None if volumeNode is None else volumeNode.GetParentTransformNode()
     return node if node is not None and node.GetNodeReference(MOVING_ROLE) is volumeNode else None
 
@@ -64,7 +64,7 @@ def undoAlignment(volumeNode) -> None:
 
 
 def _splineTransform(affine: np.ndarray, field: SplineField):
-    """Make a VTK transform of affine(x) + field(x): first a B-spline, then an affine map. Transform files can hold it.
+    """Make a VTK transform of affine(x) + field(x): first a B-spline, then an affine map. It can be saved to a file.
 
     Outside the fixed scan's box the displacement of the B-spline decreases to 0 within three knots.
     """
@@ -100,7 +100,7 @@ def areLaidOver(scene, fixedNode, movingNode) -> bool:
 def layOver(scene, fixedNode, movingNode, twoColours: bool = False) -> bool:
     """Show the moving volume over the fixed volume, in the views that show the fixed volume.
 
-    If no view shows the fixed volume, all views are used. Returns False if there are no views.
+    If no view shows the fixed volume, all views show both. Returns False if there are no views.
     """
     _restoreColours(scene)
     composites = _composites(scene, viewsOf(scene, fixedNode) or sliceNodes(scene))

@@ -1,4 +1,4 @@
-"""Scans of a cohort in the scene. When the user chooses a scan, it is read in the background and shown at its place."""
+"""Reads scans of a cohort into the scene, in the background, and shows the place that was found in each scan."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COLOUR = (1.0, 0.82, 0.2)
 
 
 class CohortHits(SceneJob):
-    """The places of one table, and their scans in the scene.
+    """The places of one table of places, and their scans in the scene.
 
     Signal changed(): emitted when the places have changed or a scan is shown. places: the places of the opened table,
     without absent ones. absent: number of scans of the table that do not show the place. loading: the place whose scan
@@ -46,7 +46,7 @@ class CohortHits(SceneJob):
         self.atEnd(self._forgetAll)
 
     def open(self, path: str | Path) -> None:
-        """Read the places of a table. If it cannot be read, `reported` states the reason and the former places stay."""
+        """Read a table of places. If this fails, `reported` states the reason, and the former places stay."""
         try:
             places = readPlaces(path)
         except AnatomicalEmbeddingError as error:
@@ -58,7 +58,7 @@ class CohortHits(SceneJob):
         self.changed.emit()
 
     def show(self, hit: CohortPlace) -> None:
-        """Show a scan at its place. The scan is read first if it is not in the scene."""
+        """Show a place in its scan. If the scan is not in the scene, it is read first."""
         self.cancel()
         node = next((each for each in ctVolumes(self.scene) if each.GetAttribute(_SCAN) == hit.scan), None)
         if node is not None:
@@ -68,7 +68,7 @@ class CohortHits(SceneJob):
             self.start(self._load(hit))
 
     def poll(self) -> None:
-        """Continue reading, and draw each mark in the views that show its scan. Call it a few times a second."""
+        """Continue to read, and draw each mark in the views that show its scan. Call this a few times a second."""
         super().poll()
         self.markers.follow()
 
@@ -89,9 +89,9 @@ class CohortHits(SceneJob):
         return node
 
     def _showAt(self, node, hit: CohortPlace) -> None:
-        """Show a scan at its place and mark the place.
+        """Move the views of a scan to its place, and mark the place.
 
-        The scan replaces the cohort scan shown before. If there is none, it is shown next to the visible volumes.
+        The scan replaces the cohort scan that was shown before. The first scan is shown next to the visible volumes.
         """
         if not Views.viewsOf(self.scene, node):
             before = self._shown

@@ -51,7 +51,7 @@ class LandmarkLogic(Listener):
         self._observer: ListObserver | None = None  # of the template's list
         self._answerObservers: dict[str, ListObserver] = {}  # by the ID of the answers' list
         self._writing = Flag()  # set while this class, not the user, changes the lists
-        self._awaited = ""  # ID of the last point placed or moved, until all scans have an answer to it
+        self._awaited = ""  # ID of the point placed or moved last, until all scans have an answer to this point
         self._refused: list[str] = []  # IDs of points placed where they cannot be matched; `poll` deletes them
         self.atEnd(self._forgetAll)
         self.listen(store.changed, self._onMap)
@@ -91,14 +91,14 @@ class LandmarkLogic(Listener):
         self._linkAnswers()
 
     def prepare(self) -> None:
-        """Start to embed each scan that has no map, except scans that failed before."""
+        """Start to embed each scan that has no map, except scans whose embedding failed before."""
         if self.template is not None:
             self.store.request([self.template, *self.targets], retry=False)
 
     def poll(self) -> None:
         """React to renamed points, to views that show another volume, and to volumes with another parent transform.
 
-        Call it a few times a second, after `MapStore.poll`.
+        Call this a few times a second, after `MapStore.poll`.
         """
         if self._ownViews.follow():
             self.showInOwnViews()
@@ -115,14 +115,14 @@ class LandmarkLogic(Listener):
     # -- answers -----------------------------------------------------------------------------------------------------
 
     def answersIn(self, volumeNode) -> AnswerList | None:
-        """The answers in one target; None if the target has no list of answers yet."""
+        """Return the answers in one target; None if the target has no list of answers yet."""
         return self._answers.lists.get(volumeNode.GetID())
 
     def rows(self) -> list[Row]:
         return self._answers.rows(self._matcher.outside)
 
     def absences(self, pointId: str) -> dict[str, str]:
-        """A sentence for each scan that does not show the point, by volume ID."""
+        """Return a sentence for each scan that does not show the point, by volume ID."""
         row = self._row(pointId)
         if row is None:
             return {}
@@ -183,15 +183,15 @@ class LandmarkLogic(Listener):
         self._endStep(pointId)
 
     def _onPreview(self, index: int) -> None:
-        """A new point follows the mouse. Over a target it is hidden, because the template's views would draw it too."""
+        """Hide a new point while it follows the mouse over a target, because the template's views would draw it too."""
         over = self.points.GetNthControlPointAssociatedNodeID(index)
         self.points.SetNthControlPointVisibility(index, over not in [node.GetID() for node in self.targets])
 
     def _placeFromTarget(self, pointId: str, index: int, clicked) -> bool:
-        """After a click in a target's view, move the point to the same place of the template. Returns True if moved.
+        """After a click in a target, move the new point to the same anatomical place of the template.
 
-        If a map is missing or the click lies outside the target, `poll` deletes the point after the view has finished
-        with it. The coordinates of the click cannot be used in the template: there they are another anatomical place.
+        Returns False if a map is missing or the click lies outside the target. `poll` then deletes the point, because
+        the view still uses it now. The same coordinates in the template would be another anatomical place.
         """
         label, maps = labelOf(self.points, pointId), [self.store.map(node) for node in (clicked, self.template)]
         inClicked = fromWorld(clicked, [worldOf(self.points, pointId)])
@@ -199,9 +199,9 @@ class LandmarkLogic(Listener):
             self._refused.append(pointId)
             self.points.SetNthControlPointVisibility(index, False)
             unready = [node for node, each in zip((clicked, self.template), maps, strict=True) if each is None]
-            why = f"{unready[0].GetName()} is not prepared yet" if unready else f"outside {clicked.GetName()}"
+            why = f"{unready[0].GetName()} is not prepared yet" if unready else f"it lies outside {clicked.GetName()}"
             remedy = f"click in {self.template.GetName()}{', or wait' if unready else ''}"
-            self.reported.emit(f"{label}: not placed, {why}; {remedy}.")
+            self.reported.emit(f"{label}: not placed, because {why}; {remedy}.")
             self.prepare()
             return False
         back = self.store.engine.match(maps[0], inClicked, maps[1:])[0]
@@ -211,8 +211,8 @@ class LandmarkLogic(Listener):
         self._match(pointId)
         self._answerByHand(pointId, clicked, MOVED, inClicked[0])
         self.reported.emit(
-            f"{label}: placed in {clicked.GetName()}; its place in {self.template.GetName()} was found by matching, "
-            "look there before you rely on it."
+            f"{label}: placed in {clicked.GetName()}. Its place in {self.template.GetName()} was found by matching; "
+            "check this place before you use it."
         )
         return True
 
@@ -249,7 +249,7 @@ class LandmarkLogic(Listener):
             self._jumpToAwaited(pointId)
 
     def _jumpToAwaited(self, pointId: str) -> None:
-        """Show a point in all views. `_onMap` shows it again when the map of another scan is ready."""
+        """Show a point in all views. When the map of another scan gets ready, `_onMap` shows the point again."""
         self.jumpTo(pointId)
         row = self._row(pointId)
         if row is not None and row.inside and len(row.answers) < len(self.targets):
@@ -262,7 +262,7 @@ class LandmarkLogic(Listener):
         self._answerByHand(pointId, volumeNode, MOVED, fromWorld(volumeNode, [pointWorld])[0])
 
     def setNotVisible(self, pointId: str, volumeNode) -> None:
-        """Record that the scan does not show the point, by the user's decision."""
+        """Record the user's decision that the scan does not show the point."""
         self._answerByHand(pointId, volumeNode, REMOVED, None)
 
     def renamePoint(self, pointId: str, label: str) -> None:
@@ -279,8 +279,9 @@ class LandmarkLogic(Listener):
             self.points.RemoveNthControlPoint(index)
 
     def matchAgain(self, pointIds: Iterable[str] | None = None, volumeNode=None, corrections: bool = False) -> None:
-        """Match points again. pointIds: None for all points. volumeNode: one target, or None for all targets.
-        corrections: True also replaces the user's own answers.
+        """Match points again. pointIds: None for all points. volumeNode: one target; None for all targets.
+
+        corrections: True to also replace the user's own answers.
         """
         if self.points is None:
             return
@@ -309,7 +310,7 @@ class LandmarkLogic(Listener):
             self._answerByHand(pointId, each.volumeNode, MOVED, fromNode(each.node, answerId))
 
     def _onEdited(self) -> None:
-        """Points were removed from the template's list or a list of answers, or several points were placed at once."""
+        """React to points that were removed from any of the lists, and to several points that were placed at once."""
         if self.points is not None and definedIds(self.points):
             self.prepare()
         self._updateAnswers()
@@ -345,7 +346,7 @@ class LandmarkLogic(Listener):
             self._jumpToAwaited(self._awaited)
 
     def _onNodeRemoved(self, *_: object) -> None:
-        """Continue with the nodes still in the scene. A target whose list of answers was deleted is removed."""
+        """Forget nodes that were removed from the scene, and targets whose list of answers was removed."""
         here = [node for node in self.targets if self._isHere(node)]
         kept = [node for node in here if (each := self.answersIn(node)) is None or self._isHere(each.node)]
         if self.points is not None and not self._isHere(self.points):

@@ -1,4 +1,4 @@
-"""Reports each edit of a point list by the user once, although an edit causes many events."""
+"""Reports each edit of a point list by the user exactly once, although an edit causes many events."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ListObserver:
     removed, or several points were placed at once. ignored(): returns True while the program itself changes the list;
     edits are then not reported. previewed(index): a new point follows the mouse. inHand: True while a point is dragged.
 
-    Other changes, mostly of labels, cause too many events for a call each: `takeDirty` reports them.
+    Other changes, mostly of labels, cause too many events. `takeDirty` reports such changes together.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class ListObserver:
         self._tags = []
 
     def takeDirty(self) -> bool:
-        """True if there were other changes since the last call. Changes during a drag are reported after the drag."""
+        """True if there were other changes since the last call. Changes while a point is dragged are reported later."""
         dirty = self._dirty and not self.inHand
         self._dirty = self._dirty and not dirty
         return dirty
@@ -90,7 +90,7 @@ class ListObserver:
             self._dirty = True
 
     def _places(self) -> dict[str, tuple[float, ...]]:
-        """Position of each point, by ID. Compared before and after, because a drag event does not contain the index."""
+        """Return the position of each point, by ID. They are compared because events of a drag contain no index."""
         node = self._node
         return {
             node.GetNthControlPointID(n): tuple(node.GetNthControlPointPosition(n))

@@ -1,4 +1,4 @@
-"""Slice views as MRML nodes: find the views of a volume, move views to a point, draw nodes only in chosen views."""
+"""Slice views as MRML nodes: finds the views of a volume, moves views to a point, draws nodes only in some views."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ def sliceNodes(scene) -> list:
 
 
 def compositeOf(scene, sliceNode):
-    """The node that states which volumes a slice view shows; None if the application has not created the view yet."""
+    """Return the node that states which volumes a slice view shows; None if the application has no such view yet."""
     name = sliceNode.GetLayoutName()
     return next((node for node in nodesOf(scene, _COMPOSITE) if node.GetLayoutName() == name), None)
 
 
 def volumeIn(scene, sliceNode):
-    """The volume in the background of a slice view, or None."""
+    """Return the volume in the background of a slice view, or None."""
     composite = compositeOf(scene, sliceNode)
     volumeId = None if composite is None else composite.GetBackgroundVolumeID()
     return scene.GetNodeByID(volumeId) if volumeId else None
 
 
 def viewsOf(scene, volumeNode) -> list:
-    """Slice nodes of the views that show this volume in the background."""
+    """Return the slice nodes of the views that show this volume in the background."""
     shown = dict(backgrounds(scene))
     return [node for node in sliceNodes(scene) if shown.get(node.GetLayoutName()) == volumeNode.GetID()]
 
@@ -61,8 +61,8 @@ def jump(
 ) -> None:
     """Move the volume's views to a world point. without: a slice node that is not moved.
 
-    centre: True to centre the views, False to change only their slice. atMostMm: a view whose shorter side shows more
-    mm is zoomed in to this value.
+    centre: True to centre the views on the point, False to change only their slice. atMostMm: a view is zoomed in if
+    its shorter side shows more than this, mm.
     """
     for node in viewsOf(scene, volumeNode):
         if node is without:
@@ -78,7 +78,7 @@ def jump(
 
 
 def fit(scene, volumeNode) -> None:
-    """Centre the views of a volume on it and zoom so that the whole volume is visible. Transforms are included."""
+    """Centre the views of a volume, and zoom so that they show the complete volume, with its parent transform."""
     bounds = [0.0] * 6
     volumeNode.GetRASBounds(bounds)
     low, high = np.array(bounds[::2]), np.array(bounds[1::2])
@@ -96,7 +96,7 @@ def fit(scene, volumeNode) -> None:
 
 
 def show(scene, volumeNode, insteadOf=None) -> None:
-    """Show a volume in the views of volume `insteadOf`, or in all views if there are none, and fit the views."""
+    """Show a volume in the views that show `insteadOf`, or in all views if there are none. Fit the views."""
     wanted = [] if insteadOf is None else viewsOf(scene, insteadOf)
     for node in wanted or sliceNodes(scene):
         composite = compositeOf(scene, node)
@@ -123,8 +123,8 @@ def showOnlyIn(displayNode, scene, volumeNode) -> None:
 class OwnViews:
     """Draws display nodes only in the views of their volume, also after the views have changed.
 
-    This applies to display nodes given to `showOnlyIn`, also in a loaded scene. It also applies to nodes that have a
-    reference of _MARKS_OF to a volume.
+    This includes display nodes that were given to `showOnlyIn`, also in a loaded scene, and nodes with a reference of
+    _MARKS_OF to a volume.
     """
 
     def __init__(self, scene) -> None:
@@ -150,8 +150,8 @@ class OwnViews:
 def takeClicksIn(scene, listNode, volumeNodes: Iterable) -> None:
     """Let clicks in the views of these volumes also place points of a list, without drawing the list in these views.
 
-    This uses a second display node that draws nothing: a view places points of a list if a display node of the list
-    names the view. volumeNodes: empty to accept clicks only in the views that draw the list.
+    A view places points of a list if a display node of the list names this view. So a second display node, which
+    draws nothing, names these views. volumeNodes: empty to accept clicks only in the views that draw the list.
     """
     views = [node.GetID() for volume in volumeNodes for node in viewsOf(scene, volume)]
     drawing = listNode.GetDisplayNode()
@@ -184,7 +184,7 @@ def _restrict(displayNode, scene, volumeNode) -> None:
 
 
 def _hide(displayNode, hidden: bool) -> None:
-    """Hide a display node in 2-D and 3-D, or restore its former visibility. The user's switch `Visibility` stays."""
+    """Hide a display node in 2-D and 3-D, or show it as before. The user's own switch `Visibility` is not changed."""
     before = displayNode.GetAttribute(_HIDDEN)
     if hidden == (before is not None):
         return
@@ -202,7 +202,7 @@ def isPlacing(scene) -> bool:
 
 @contextmanager
 def keepingPlaceNode(scene) -> Iterator[None]:
-    """After the block, restore the list in which clicks place points: a new markups node in the block replaces it."""
+    """Keep the list in which clicks place points, although markups nodes are created inside the block."""
     selection = scene.GetNodeByID("vtkMRMLSelectionNodeSingleton")
     before = None if selection is None else (selection.GetActivePlaceNodeClassName(), selection.GetActivePlaceNodeID())
     try:

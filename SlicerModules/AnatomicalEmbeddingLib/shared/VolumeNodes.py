@@ -1,7 +1,7 @@
 """CT volume nodes: copies their voxels for the engine, and converts points between the world and a volume.
 
-The engine works in a volume's own RAS mm, defined by the volume's IJK-to-RAS matrix. A parent transform moves a volume
-in the world but does not change the input of the engine. It may be any transform, including a deformation.
+The engine uses a volume's own RAS mm, defined by the volume's IJK-to-RAS matrix. A parent transform moves the volume in
+the world, but the engine ignores this transform. It may be any transform, including a deformation.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def ijkToRas(node) -> np.ndarray:
 
 
 def contentKey(node) -> tuple | None:
-    """Return a key that changes when the voxels or the IJK-to-RAS matrix change. It decides if a map is out of date."""
+    """Return a key that changes if the voxels or the IJK-to-RAS matrix change: the map is then out of date."""
     if not hasVoxels(node):
         return None
     image = node.GetImageData()
@@ -64,7 +64,7 @@ def contentKey(node) -> tuple | None:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """A copy of a node's image, made on the main thread. A background thread can read it while the node changes.
+    """A copy of a node's image, made on the main thread. A background thread can read the copy while the node changes.
 
     voxels: (k, j, i) as stored in the node. ijkToRas: (4, 4), see the function `ijkToRas`. name: name of the node.
     """
@@ -123,7 +123,7 @@ def holds(node, points: np.ndarray) -> np.ndarray:
 
 
 def addDerived(scene, name: str, source, voxels: np.ndarray, matrix: np.ndarray, beside):
-    """Add a volume made from volume `source`. It gets the units and display settings of `source`.
+    """Add a volume node that was computed from the volume `source`. It gets the units and display settings of `source`.
 
     voxels: (k, j, i). matrix: (4, 4), voxel (i, j, k, 1) to the volume's own RAS mm. beside: the volume whose parent
     transform, and parent in the subject hierarchy, the new volume gets.

@@ -32,7 +32,7 @@ def test_an_obstacle_is_the_buttons_tool_tip(kit, panel):
     assert "Current: is chosen as fixed and as moving" in ui.alignButton.toolTip
     assert not ui.alignShowButton.enabled
     ui.alignMovingSelector.setCurrentNode(None)
-    assert "Lay Prior on Current" in ui.alignButton.toolTip
+    assert "Align Prior with Current" in ui.alignButton.toolTip
     for name in ("Prior", "Current"):
         kit.scene.RemoveNode(node(name))
     kit.process_events()
