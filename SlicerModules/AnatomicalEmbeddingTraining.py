@@ -1,7 +1,5 @@
 """Module Anatomical Embedding Training: trains weights on the user's own CTs, in the background."""
 
-from pathlib import Path
-
 import qt
 import slicer
 from slicer.i18n import tr as _
@@ -13,15 +11,12 @@ from slicer.ScriptedLoadableModule import (
     ScriptedLoadableModuleWidget,
 )
 
-from AnatomicalEmbeddingLib.shared.panels.PackageSetup import missingForEngine
-from AnatomicalEmbeddingLib.shared.panels.SelfTests import runSelfTests, startSelfTest
+from AnatomicalEmbeddingLib.shared.panels.SelfTests import SelfTest
 from AnatomicalEmbeddingLib.shared.processes.EngineProcess import pythonCommand
 from AnatomicalEmbeddingLib.shared.Signal import Listener
 from AnatomicalEmbeddingLib.training.TrainingCurves import TrainingCurves
-from AnatomicalEmbeddingLib.training.TrainingLog import LossCurve
 from AnatomicalEmbeddingLib.training.TrainingPanel import TrainingPanel
 from AnatomicalEmbeddingLib.training.TrainingProcess import TrainingProcess
-from AnatomicalEmbeddingLib.training.TrainingSettings import TrainingSettings
 
 _INTERVAL_MS = 200
 
@@ -79,38 +74,5 @@ class AnatomicalEmbeddingTrainingLogic(ScriptedLoadableModuleLogic):
         self.curves = TrainingCurves()
 
 
-class AnatomicalEmbeddingTrainingTest(ScriptedLoadableModuleTest):
-    """Self-test, run by the button Reload and Test of Slicer. It needs the engine's packages, but no data."""
-
-    def setUp(self):
-        startSelfTest(self, slicer.mrmlScene, missingForEngine())
-
-    def runTest(self):
-        runSelfTests(self, self.test_TwoStepsOnSyntheticPatients)
-
-    def test_TwoStepsOnSyntheticPatients(self):
-        import tempfile
-        import time
-
-        from AnatomicalEmbedding.phantom import make_phantom
-
-        with tempfile.TemporaryDirectory() as folder:
-            for seed in (71, 72):
-                phantom = make_phantom(seed, spacing=(4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0))
-                phantom.volume.write(Path(folder) / "scans" / f"patient{seed}.nii.gz")
-            settings = TrainingSettings(
-                scanFolders=(str(Path(folder) / "scans"),), runFolder=str(Path(folder) / "run"), steps=2,
-                validateEvery=0, device="cpu", furtherOptions="--phantoms 1 --jobs 1 --workers 0",
-            )  # fmt: skip
-            logic = AnatomicalEmbeddingTrainingLogic()
-            outcomes, lines = [], []
-            logic.process.finished.connect(lambda outcome, _sentence: outcomes.append(outcome))
-            logic.process.logged.connect(lines.append)
-            logic.process.start(settings)
-            while logic.process.running:
-                logic.process.poll()
-                time.sleep(0.1)
-            self.assertEqual(outcomes, ["finished"], "\n".join(lines))
-            self.assertTrue(Path(settings.runFolder, "weights.safetensors").is_file())
-            chart = logic.curves.showLoss(LossCurve.read(settings.runFolder))
-            self.assertEqual(chart.GetNthPlotSeriesNode(0).GetTableNode().GetNumberOfRows(), 2)
+class AnatomicalEmbeddingTrainingTest(SelfTest, ScriptedLoadableModuleTest):
+    """Self-test in Slicer (Reload and Test); see `SelfTest`."""

@@ -1,7 +1,5 @@
 """Module Lesion Follow-up: proposes the places of lesions in all CTs of a patient, for the user to confirm."""
 
-import time
-
 import slicer
 from slicer import vtkMRMLScalarVolumeNode
 from slicer.i18n import tr as _
@@ -25,9 +23,8 @@ from AnatomicalEmbeddingLib.followup.ResponsePanel import ResponsePanel
 from AnatomicalEmbeddingLib.followup.StudyOrder import patients
 from AnatomicalEmbeddingLib.followup.StudyPanel import StudyPanel
 from AnatomicalEmbeddingLib.shared.panels.EnginePanel import EnginePanel
-from AnatomicalEmbeddingLib.shared.panels.PackageSetup import missingForEngine
 from AnatomicalEmbeddingLib.shared.panels.PreparationPanel import PreparationPanel
-from AnatomicalEmbeddingLib.shared.panels.SelfTests import runSelfTests, startSelfTest
+from AnatomicalEmbeddingLib.shared.panels.SelfTests import SelfTest
 from AnatomicalEmbeddingLib.shared.panels.ViewPanel import ViewPanel, offerLayouts
 from AnatomicalEmbeddingLib.shared.panels.Widgets import letShrink
 from AnatomicalEmbeddingLib.shared.SampleScans import registerSampleData
@@ -244,47 +241,5 @@ class LesionFollowUpLogic(ScriptedLoadableModuleLogic):
         return LesionFollowUpParameterNode(super().getParameterNode())
 
 
-class LesionFollowUpTest(ScriptedLoadableModuleTest):
-    """Self-test, run by the button Reload and Test of Slicer. It needs the engine's packages, but no data."""
-
-    def setUp(self):
-        """Load two studies of a synthetic patient, the later study first."""
-        startSelfTest(self, slicer.mrmlScene, missingForEngine())
-
-        from AnatomicalEmbedding.phantom import make_phantom
-        from AnatomicalEmbeddingLib.followup.StudyOrder import setDate
-        from AnatomicalEmbeddingLib.shared.maps.Engine import Choice, Engine
-        from AnatomicalEmbeddingLib.shared.maps.MapStore import MapStore
-
-        scans = [make_phantom(71, (4.0, 4.0, 4.0), (150.0, 480.0)), make_phantom(71, (3.0, 3.0, 5.0), (200.0, 480.0))]
-        for scan, day in zip(scans, ("2024-06-01", "2023-06-01"), strict=True):
-            volume = slicer.util.addVolumeFromArray(scan.volume.voxels, scan.volume.ijk_to_ras, name=day)
-            setDate(volume, day)
-        self.place = tuple(scans[1].points_ras["carina"])
-        store = MapStore(slicer.mrmlScene, Engine(Choice(device="cpu", cacheFolder=None)))
-        self.addCleanup(store.close)
-        self.followUp = FollowUpLogic(slicer.mrmlScene, store)
-        self.addCleanup(self.followUp.close)
-        self.followUp.setPatient(patients(slicer.mrmlScene)[0])
-
-    def runTest(self):
-        runSelfTests(self, self.test_LesionOfOneStudyIsProposedInAnotherAndConfirmed)
-
-    def test_LesionOfOneStudyIsProposedInAnotherAndConfirmed(self):
-        import numpy as np
-
-        from AnatomicalEmbedding.followup.record import FollowUp
-
-        followUp = self.followUp
-        prior, current = followUp.volumes
-        self.assertEqual(followUp.volumes[prior].GetName(), "2023-06-01")
-        lesion = followUp.mark(prior, self.place)
-        while followUp.store.busy:
-            followUp.store.poll()
-            time.sleep(0.05)
-        self.assertEqual(followUp.openPlaces(), [(lesion, current)])
-        self.assertLess(np.linalg.norm(followUp.placeOf(lesion, current) - self.place), 10.0)
-        self.assertTrue(followUp.apply(FollowUp.confirm, lesion, current))
-        self.assertEqual(followUp.openPlaces(), [])
-        followUp.undo()
-        self.assertEqual(followUp.openPlaces(), [(lesion, current)])
+class LesionFollowUpTest(SelfTest, ScriptedLoadableModuleTest):
+    """Self-test in Slicer (Reload and Test); see `SelfTest`."""

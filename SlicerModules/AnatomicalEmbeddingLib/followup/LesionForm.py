@@ -8,9 +8,8 @@ from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.followup.record import FollowUp
 
-from ..shared.Flag import Flag
 from ..shared.panels.Widgets import fillComboBox
-from ..shared.Signal import Listener
+from ..shared.Signal import Flag, Listener
 from .LesionActions import LesionActions
 
 

@@ -10,8 +10,7 @@ from AnatomicalEmbedding.followup.record import FollowUp
 
 from ..landmarks.ListObserver import ListObserver
 from ..shared import Views
-from ..shared.Flag import Flag
-from ..shared.Signal import Signal
+from ..shared.Signal import Flag, Signal
 from .LesionNodes import AxisLine, LesionPoints, showAxes
 
 
@@ -113,7 +112,7 @@ class LesionMirror:
             each = nodes[nodeId]
             moved = partial(self._onLineMoved if isinstance(each, AxisLine) else self._onPointMoved, each)
             self._observers[nodeId] = ListObserver(
-                each.node, self._onEdited, moved, None, self._onEdited, lambda: self._writing
+                each.node, self._onEdited, moved, self._onEdited, lambda: self._writing
             )
 
     def _onEdited(self, index: int | None = None) -> None:

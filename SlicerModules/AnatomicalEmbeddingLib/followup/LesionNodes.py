@@ -18,8 +18,7 @@ from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.status import ABSENT, UNCERTAIN, status_of
 
 from ..landmarks.ControlPoints import definedIds, fromNode, makeIdsUnique
-from ..shared.Colours import AMBER, GREEN
-from ..shared.MatchWords import errorText
+from ..shared.Colours import AMBER, GREEN, errorText
 from ..shared.SceneNodes import nodesOf, removeNode
 from .StudyNodes import VOLUME_ROLE, addStudyNode, followVolume
 

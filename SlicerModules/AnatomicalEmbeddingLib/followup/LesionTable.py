@@ -11,11 +11,9 @@ from AnatomicalEmbedding.followup import status as words
 from AnatomicalEmbedding.followup.lesions import MERGED, Finding, Lesion, Measurement
 from AnatomicalEmbedding.followup.record import FollowUp
 
-from ..shared.Colours import DOUBTFUL, GOOD, NOTHING
-from ..shared.Flag import Flag
-from ..shared.MatchWords import errorText
+from ..shared.Colours import DOUBTFUL, GOOD, NOTHING, errorText
 from ..shared.panels.CellTable import putCell, setColumns
-from ..shared.Signal import Listener
+from ..shared.Signal import Flag, Listener
 from .LesionActions import LesionActions
 
 _MOST_STRETCHED = 4  # if there are more studies than this, the table scrolls

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from slicer.i18n import tr as _
 
 from ..shared.Colours import DOUBTFUL
-from ..shared.Flag import Flag
 from ..shared.panels.CellTable import putCell, setColumns
 from ..shared.panels.Widgets import WARNING, coloured, fillComboBox
 from ..shared.Signal import Signal

@@ -12,13 +12,12 @@ from AnatomicalEmbedding.errors import PointsError
 
 from ..boxes.StructureNames import titled
 from ..shared.Colours import NOTHING
-from ..shared.Flag import Flag
 from ..shared.maps.Engine import Choice
 from ..shared.panels import ModuleSettings
 from ..shared.panels.CellTable import putCell, setColumns
 from ..shared.panels.Widgets import StatusLines, connectPath, showProgress
 from ..shared.SceneNodes import nodesOf
-from ..shared.Signal import Listener, Signal
+from ..shared.Signal import Flag, Listener, Signal
 from . import OutlineNodes
 from .OutlineLogic import OutlineLogic
 

@@ -7,10 +7,9 @@ from dataclasses import replace
 import qt
 from slicer.i18n import tr as _
 
-from ..shared.Flag import Flag
 from ..shared.maps.Engine import DEVICES
 from ..shared.panels.Widgets import connectPath
-from ..shared.Signal import Signal
+from ..shared.Signal import Flag, Signal
 from .TrainingSettings import TrainingSettings
 
 _WIDGETS = {  # setting -> (name of its widget, the widget's property)

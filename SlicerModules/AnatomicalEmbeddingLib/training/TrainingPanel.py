@@ -14,8 +14,9 @@ from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
+from ..shared.maps.Engine import Engine
 from ..shared.panels import ModuleSettings
-from ..shared.panels.PackageSetup import InstallError, install, missingForEngine
+from ..shared.panels.PackageSetup import InstallError, install
 from ..shared.panels.Widgets import BAD, GOOD, WARNING, coloured
 from ..shared.processes.EngineProcess import FAILED, STOPPED
 from .TrainingCurves import TrainingCurves
@@ -66,7 +67,7 @@ class TrainingPanel:
     def refresh(self) -> None:
         """Read the run's folder again, look for missing packages, and show the present state."""
         self._run = inspectRun(self.form.settings().runFolder)
-        self._missingPackages = missingForEngine()
+        self._missingPackages = Engine.missingPackages()
         if not self.process.running:
             self._losses, self._validations = LossCurve.read(self._run.folder), readValidations(self._run.folder)
         self._showCurves()
@@ -105,7 +106,7 @@ class TrainingPanel:
     def _onInstall(self) -> None:
         self._news = ""
         try:
-            install(missingForEngine())
+            install(Engine.missingPackages())
         except InstallError as error:
             self._news = coloured(str(error), BAD)
         self.refresh()
@@ -115,7 +116,7 @@ class TrainingPanel:
         _showInLayout(chart)
 
     def _onUse(self) -> None:
-        ModuleSettings.setWeights(str(self._run.weights))
+        ModuleSettings.setValue(ModuleSettings.WEIGHTS, str(self._run.weights))
         self._news = coloured(_("All modules use the weights of this run from now on."), GOOD)
         self.update()
 

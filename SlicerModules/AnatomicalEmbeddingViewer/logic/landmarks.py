@@ -9,8 +9,8 @@ from AnatomicalEmbeddingLib.landmarks.AnswerList import SOURCE_ROLE, VOLUME_ROLE
 from AnatomicalEmbeddingLib.landmarks.ControlPoints import worldOf
 from AnatomicalEmbeddingLib.landmarks.LandmarkLogic import LandmarkLogic
 from AnatomicalEmbeddingLib.shared import SceneNodes
+from AnatomicalEmbeddingLib.shared.Colours import STATUS_WORDS
 from AnatomicalEmbeddingLib.shared.maps.MapStore import FAILED, READY
-from AnatomicalEmbeddingLib.shared.MatchWords import STATUS_WORDS
 
 if TYPE_CHECKING:
     from .session import Session

@@ -56,7 +56,7 @@ class Views:
         self.painter = Painter()
         self.scrolled = Signal()
         self._own_views = OwnViews(session.scene)
-        self._windows = CtWindows(lambda scans: [list(scans)])
+        self._windows = CtWindows(session.scene)
         self._cursor = session.scene.GetFirstNodeByClass("vtkMRMLCrosshairNode")
         self._pictures = PictureFactory(server, self.painter, self.scrolled.emit)
         session.app.view_manager.register_factory(self._pictures)

@@ -68,7 +68,7 @@ def load_training(kit, monkeypatch, tmp_path):
     monkeypatch.setattr(Path, "home", classmethod(lambda _cls: tmp_path / "home"))
     module = kit.load_module(MODULE)
     monkeypatch.setattr(module.python, "TrainingProcess", MadeUpProcess)
-    monkeypatch.setattr("AnatomicalEmbeddingLib.training.TrainingPanel.missingForEngine", list)
+    monkeypatch.setattr("AnatomicalEmbeddingLib.shared.maps.Engine.Engine.missingPackages", list)
     return module
 
 
