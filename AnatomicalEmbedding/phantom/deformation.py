@@ -11,7 +11,7 @@
    the map is a bijection (Banach), and fixed-point iteration inverts it.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -20,7 +20,7 @@ from ..scan.geometry import rotations
 from .frame import BODY, fat_mm
 
 _TOLERANCE_MM = 1e-9
-_MAX_BUMP_SLOPE = 0.75  # bound of the Lipschitz constant of the sum of all organ bumps
+MAX_BUMP_SLOPE = 0.75  # bound of the Lipschitz constant of the sum of all organ bumps
 
 # Independent moves of organs: centre of the bump (body mm), reach of the bump (mm), largest shift (mm).
 _ORGAN_SHIFTS = (
@@ -43,19 +43,6 @@ _ORGAN_SHIFTS = (
     ((0, 110, 640), 110, 8),  # jaw
     ((0, 40, 740), 160, 7),  # head
 )
-_BREATH_MM = 12.0  # standard deviation of the diaphragm's height
-_MOST_BREATH_MM = 22.0
-_TURN_DEG = 2.5
-# Moves by breathing: centre of the bump (body mm), reach (mm), share of the diaphragm's move.
-_BREATH = (
-    ((75, 10, 390), 150, 0.75),
-    ((-78, 10, 385), 150, 0.75),
-    ((70, 25, 300), 150, 0.45),
-    ((-90, -15, 300), 130, 0.35),
-    ((-22, 45, 405), 120, 0.15),
-)
-# Random moves by position: number of bumps, range of their reach (mm), standard deviation of the move per axis (mm).
-_LIMP = ((10, (90.0, 150.0), 4.5), (4, (230.0, 320.0), 9.0))
 
 
 @dataclass(frozen=True)
@@ -97,7 +84,7 @@ class Bumps:
         direction = rng.normal(size=center.shape)
         direction /= np.linalg.norm(direction, axis=1, keepdims=True)
         bumps = cls(center, reach, direction * (size * rng.uniform(0.3, 1.0, len(size)))[:, None])
-        excess = max(bumps.slope_bound / _MAX_BUMP_SLOPE, 1.0)
+        excess = max(bumps.slope_bound / MAX_BUMP_SLOPE, 1.0)
         return cls(center, reach, bumps.shift_mm / excess)
 
     @property
@@ -209,7 +196,7 @@ class Deformation:
         angles = np.deg2rad(rng.normal(0, 1, 3) * (3.0, 2.0, 3.0)).clip(-0.12, 0.12)
         size = rng.uniform(0.91, 1.11)
         return cls(
-            rotation=_rotation(angles),
+            rotation=rotation_of(angles),
             position_ras=rng.uniform((-60, -220, -900), (60, 120, 400)),
             height_scale=1 / size,
             heights=Waves.random(rng, (10.0, 6.0), (520.0, 330.0)),
@@ -266,54 +253,7 @@ def _solve_height(goal: np.ndarray, scale: float, heights: Waves) -> np.ndarray:
     return z
 
 
-def _rotation(angles: np.ndarray) -> np.ndarray:
+def rotation_of(angles: np.ndarray) -> np.ndarray:
+    """Return the rotation (3, 3) by angles (3,), rad, about the axes x, y and z, in this order."""
     about_x, about_y, about_z = rotations(angles)
     return about_z @ about_y @ about_x
-
-
-@dataclass(frozen=True)
-class Rescan:
-    """The map of a patient who is scanned again, in another position.
-
-    `to_body` undoes the turn and the shift on the table, adds `moves` and applies the patient's map. All points are
-    (N, 3) mm.
-    """
-
-    patient: Deformation
-    rotation: np.ndarray
-    middle: np.ndarray
-    shift: np.ndarray
-    moves: Bumps
-
-    @classmethod
-    def random(cls, patient: Deformation, rng: np.random.Generator) -> Self:
-        """Draw a random rescan of a patient."""
-        breath = float(np.clip(rng.normal(0, _BREATH_MM), -_MOST_BREATH_MM, _MOST_BREATH_MM))
-        fat = replace(patient.fat, change=float(np.clip(patient.fat.change + rng.uniform(-0.3, 0.3), -0.6, 0.65)))
-        patient = replace(patient, fat=fat, thickness_scale=patient.thickness_scale * (1 - 0.002 * breath))
-        center = [np.array(c, float) for c, _, _ in _BREATH]
-        reach = [float(r) for _, r, _ in _BREATH]
-        move = [share * breath * np.array([0.0, 0.2, -1.0]) for _, _, share in _BREATH]
-        for count, reaches, size in _LIMP:
-            center += list(rng.uniform((-140, -80, -40), (140, 110, 580), (count, 3)))
-            reach += list(rng.uniform(*reaches, count))
-            move += list(rng.normal(0, size, (count, 3)))
-        moves = Bumps(patient.from_body(np.array(center)), np.array(reach), np.array(move))
-        moves = Bumps(moves.center, moves.reach_mm, moves.shift_mm / max(moves.slope_bound / _MAX_BUMP_SLOPE, 1.0))
-        return cls(
-            patient,
-            _rotation(np.deg2rad(rng.normal(0, _TURN_DEG, 3)).clip(-0.1, 0.1)),
-            patient.from_body(np.array([[0.0, 0.0, 300.0]]))[0],
-            rng.uniform((-40, -40, -300), (40, 40, 300)),
-            moves,
-        )
-
-    def to_body(self, points_ras: np.ndarray) -> np.ndarray:
-        """Patient RAS of the rescan (N, 3) -> canonical body frame (N, 3)."""
-        points = (np.atleast_2d(points_ras) - self.shift - self.middle) @ self.rotation.T + self.middle
-        return self.patient.to_body(points + self.moves(points))
-
-    def from_body(self, points_body: np.ndarray) -> np.ndarray:
-        """Canonical body frame (N, 3) -> patient RAS of the rescan (N, 3); inverse of `to_body`."""
-        points = solve_displacement(self.patient.from_body(points_body), self.moves)
-        return (points - self.middle) @ self.rotation + self.middle + self.shift

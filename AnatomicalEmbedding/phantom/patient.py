@@ -11,7 +11,7 @@ from ..errors import VolumeError
 from ..scan.volume import Volume
 from .abdomen import BLADDER, GALLBLADDER_FUNDUS, KIDNEY, SPLEEN_CENTRE, kidney_axis
 from .anatomy import canonical_anatomy
-from .deformation import Deformation, Rescan
+from .deformation import Deformation
 from .frame import VERTEBRA_Z, diaphragm_z, spine_y
 from .head import BRAINSTEM, CHIN, CRANIUM, EYE
 from .render import Grid, render
@@ -156,7 +156,7 @@ def _check(
     return float(low), float(high)
 
 
-def grid_about(deformation: Deformation | Rescan, spacing: tuple[float, float, float], low: float, high: float) -> Grid:
+def grid_about(deformation: Deformation, spacing: tuple[float, float, float], low: float, high: float) -> Grid:
     """Make the grid of a scan that shows the body between the body heights `low` and `high`, mm."""
     bottom, top = deformation.from_body(np.array([[0, 0, low], [0, 0, high]]))[:, 2]
     outline = deformation.from_body(_body_points(low, high))

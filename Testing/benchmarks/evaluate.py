@@ -11,14 +11,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from evaluations.lesions import evaluate_follow_ups
-from evaluations.phantoms import evaluate_phantoms
-from evaluations.segmentation import evaluate_segmentation
-
 from AnatomicalEmbedding.cli.console import at_least, complete, open_model, progress_bar
 from AnatomicalEmbedding.cli.evaluate import finish
 from AnatomicalEmbedding.cli.main import run_command
 from AnatomicalEmbedding.segmentation.examples import read_examples
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from evaluations.lesions import evaluate_follow_ups
+from evaluations.phantoms import evaluate_phantoms
+from evaluations.segmentation import evaluate_segmentation
 
 SEEDS = {"phantoms": 50_000, "lesions": 120_000}
 COUNTS = {"phantoms": 6, "lesions": 20}

@@ -19,9 +19,11 @@ from AnatomicalEmbedding.followup.lesions import Study
 from AnatomicalEmbedding.followup.proposing import find_places
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.report_page import write_page
-from AnatomicalEmbedding.phantom.followup import VISIBLE, LesionHistory, PhantomFollowUp, make_follow_up
 from AnatomicalEmbedding.registration.register import register
 from AnatomicalEmbedding.reports.registration import write_registration_report
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from synthetic_follow_up import VISIBLE, LesionHistory, PhantomFollowUp, make_follow_up
 
 SEED = 120_004  # of a patient whose lesions grow, shrink and vanish
 DATES = (date(2023, 3, 1), date(2023, 9, 4), date(2024, 2, 26))

@@ -9,9 +9,9 @@ import pytest
 from evaluations import lesions as evaluation
 from evaluations.lesions import GONE, RESHAPED, UNCHANGED, FollowUpResult, evaluate_follow_ups
 from small_models import analytic_map
+from synthetic_follow_up import PhantomFollowUp, make_follow_up
 
 from AnatomicalEmbedding.embedding.inference import load_model
-from AnatomicalEmbedding.phantom.followup import PhantomFollowUp, make_follow_up
 from AnatomicalEmbedding.scan.volume import Volume
 
 SEEDS = (117007, 117016)  # between them every fate

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from AnatomicalEmbedding.phantom.followup import (
+from synthetic_follow_up import (
     KINDS,
     MERGED,
     NOT_THERE,
@@ -16,6 +15,7 @@ from AnatomicalEmbedding.phantom.followup import (
     draw_lesion,
     make_follow_up,
 )
+
 from AnatomicalEmbedding.phantom.render import Grid
 from AnatomicalEmbedding.phantom.tissues import PHASES
 from AnatomicalEmbedding.scan.geometry import transform_points

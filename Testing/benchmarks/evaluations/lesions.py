@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import synthetic_follow_up as truth
+from synthetic_follow_up import PhantomFollowUp, make_follow_up
 
 from AnatomicalEmbedding.embedding.inference import Model
 from AnatomicalEmbedding.embedding.map import EmbeddingMap
@@ -21,8 +23,6 @@ from AnatomicalEmbedding.followup.lesions import MERGED, OUTSIDE, Study
 from AnatomicalEmbedding.followup.proposing import find_places
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.status import DISAPPEARED, NEW, SPLIT
-from AnatomicalEmbedding.phantom import followup as truth
-from AnatomicalEmbedding.phantom.followup import PhantomFollowUp, make_follow_up
 
 _CLOSE_MM = 10.0
 _STATES = (SAME, SPLIT, MERGED, DISAPPEARED, NEW, OUTSIDE)

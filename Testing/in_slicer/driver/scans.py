@@ -63,7 +63,8 @@ def box_of(number: int, organ: str) -> np.ndarray:
 @cache
 def followed():
     """A synthetic patient with lesions, scanned on both DATES; what became of each lesion is known."""
-    from AnatomicalEmbedding.phantom.followup import make_follow_up
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
+    from synthetic_follow_up import make_follow_up
 
     return make_follow_up(57, len(DATES))
 

@@ -10,12 +10,12 @@ from typing import Self
 
 import numpy as np
 
-from ..scan.volume import Volume
-from .anatomy import canonical_anatomy
-from .deformation import Deformation, Rescan
-from .patient import grid_about
-from .render import Grid, add_noise, render
-from .tissues import LABEL_ID, PHASES, hu_table
+from AnatomicalEmbedding.phantom.anatomy import canonical_anatomy
+from AnatomicalEmbedding.phantom.deformation import MAX_BUMP_SLOPE, Bumps, Deformation, rotation_of, solve_displacement
+from AnatomicalEmbedding.phantom.patient import grid_about
+from AnatomicalEmbedding.phantom.render import Grid, add_noise, render
+from AnatomicalEmbedding.phantom.tissues import LABEL_ID, PHASES, hu_table
+from AnatomicalEmbedding.scan.volume import Volume
 
 VISIBLE, NOT_THERE, OUTSIDE, MERGED = "visible", "not there", "outside", "merged"
 
@@ -31,6 +31,20 @@ _LOBES = 0.12  # height of the lobes, as a share of the radius
 _TEXTURE_HU = 7.0
 _FINE_MM = 1.5  # distance of the points that are averaged in a voxel
 
+_BREATH_MM = 12.0  # standard deviation of the diaphragm's height
+_MOST_BREATH_MM = 22.0
+_TURN_DEG = 2.5
+# Moves by breathing: centre of the bump (body mm), reach (mm), share of the diaphragm's move.
+_BREATH = (
+    ((75, 10, 390), 150, 0.75),
+    ((-78, 10, 385), 150, 0.75),
+    ((70, 25, 300), 150, 0.45),
+    ((-90, -15, 300), 130, 0.35),
+    ((-22, 45, 405), 120, 0.15),
+)
+# Random moves by position: number of bumps, range of their reach (mm), standard deviation of the move per axis (mm).
+_LIMP = ((10, (90.0, 150.0), 4.5), (4, (230.0, 320.0), 9.0))
+
 # Kind: labels in which the lesion lies, probability, least and largest radius in mm, CT number by contrast phase.
 _BONES = ("vertebrae_", "sacrum", "hip_")
 _MUSCLES = ("muscle", "autochthon_", "iliopsoas_", "gluteal_muscles_")
@@ -44,6 +58,54 @@ KINDS: dict[str, tuple[tuple[str, ...], float, tuple[float, float], tuple[float,
     "kidney metastasis": (("kidney_left", "kidney_right"), 0.04, (5, 10), (40, 65, 70, 60)),
     "muscle metastasis": (_MUSCLES, 0.04, (6, 12), (30, 100, 95, 85)),
 }
+
+
+@dataclass(frozen=True)
+class Rescan:
+    """The map of a patient who is scanned again, in another position.
+
+    `to_body` undoes the turn and the shift on the table, adds `moves` and applies the patient's map. All points are
+    (N, 3) mm.
+    """
+
+    patient: Deformation
+    rotation: np.ndarray
+    middle: np.ndarray
+    shift: np.ndarray
+    moves: Bumps
+
+    @classmethod
+    def random(cls, patient: Deformation, rng: np.random.Generator) -> Self:
+        """Draw a random rescan of a patient."""
+        breath = float(np.clip(rng.normal(0, _BREATH_MM), -_MOST_BREATH_MM, _MOST_BREATH_MM))
+        fat = replace(patient.fat, change=float(np.clip(patient.fat.change + rng.uniform(-0.3, 0.3), -0.6, 0.65)))
+        patient = replace(patient, fat=fat, thickness_scale=patient.thickness_scale * (1 - 0.002 * breath))
+        center = [np.array(c, float) for c, _, _ in _BREATH]
+        reach = [float(r) for _, r, _ in _BREATH]
+        move = [share * breath * np.array([0.0, 0.2, -1.0]) for _, _, share in _BREATH]
+        for count, reaches, size in _LIMP:
+            center += list(rng.uniform((-140, -80, -40), (140, 110, 580), (count, 3)))
+            reach += list(rng.uniform(*reaches, count))
+            move += list(rng.normal(0, size, (count, 3)))
+        moves = Bumps(patient.from_body(np.array(center)), np.array(reach), np.array(move))
+        moves = Bumps(moves.center, moves.reach_mm, moves.shift_mm / max(moves.slope_bound / MAX_BUMP_SLOPE, 1.0))
+        return cls(
+            patient,
+            rotation_of(np.deg2rad(rng.normal(0, _TURN_DEG, 3)).clip(-0.1, 0.1)),
+            patient.from_body(np.array([[0.0, 0.0, 300.0]]))[0],
+            rng.uniform((-40, -40, -300), (40, 40, 300)),
+            moves,
+        )
+
+    def to_body(self, points_ras: np.ndarray) -> np.ndarray:
+        """Patient RAS of the rescan (N, 3) -> canonical body frame (N, 3)."""
+        points = (np.atleast_2d(points_ras) - self.shift - self.middle) @ self.rotation.T + self.middle
+        return self.patient.to_body(points + self.moves(points))
+
+    def from_body(self, points_body: np.ndarray) -> np.ndarray:
+        """Canonical body frame (N, 3) -> patient RAS of the rescan (N, 3); inverse of `to_body`."""
+        points = solve_displacement(self.patient.from_body(points_body), self.moves)
+        return (points - self.middle) @ self.rotation + self.middle + self.shift
 
 
 @dataclass(frozen=True)
