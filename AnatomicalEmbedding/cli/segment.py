@@ -29,13 +29,12 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "train",
         help="learn from a folder of outlined scans",
         description="EXAMPLES holds scans NAME.nii.gz with NAME.seg.nii.gz + NAME.labels.json, or with NAME.seg.nrrd "
-        "as 3D Slicer writes it; one scan is enough, five are better. An interrupted run continues by the same "
-        "command.",
+        "as 3D Slicer writes it; one scan is enough, five are better.",
     )
     add = train.add_argument
     add("examples", type=Path, metavar="EXAMPLES", help="folder of outlined scans")
     add("--structures", metavar="A,B,...", help="structures to learn (default: all that the examples outline)")
-    add("--minutes", type=console.not_negative, metavar="N", help="most time for training (default: by the examples)")
+    add("--steps", type=console.at_least(1), default=600, metavar="N", help="training steps (default: 600)")
     add("--seed", type=console.at_least(0), default=0, help="of the first weights and of the batches (default: 0)")
     console.complete(train, run_train, "output")
 
@@ -57,7 +56,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 def run_train(options: argparse.Namespace) -> None:
     from ..segmentation.examples import read_examples
-    from ..segmentation.runs import Plan, train_segmenter
+    from ..segmentation.segmenter import train_segmenter
 
     console.check_folder(options.output)
     names = console.names_in(options.structures) or None
@@ -66,21 +65,13 @@ def run_train(options: argparse.Namespace) -> None:
     console.make_folder(options.output)
     held = sorted({name for example in examples for name in example.outlined})
     console.say(f"{len(examples)} examples, {len(held)} structures: {', '.join(held)}", options.json)
-    said: list[int] = []
-
     weights = str(Path(options.model).resolve()) if Path(options.model).is_file() else ""
     with console.progress_lines("training", options.json) as step:
-
-        def planned(plan: Plan) -> None:
-            said.append(plan.steps)
-            console.say(f"training: {plan.text}", options.json)
-
         segmenter = train_segmenter(
-            examples, model, options.output, seed=options.seed, minutes=options.minutes, weights=weights,
-            planned=planned, step=step, cancelled=console.stop_on_signals(),
-        )  # fmt: skip
+            examples, model, options.output, options.seed, options.steps, weights, step, console.stop_on_signals()
+        )
     if options.json:
-        console.print_json({"model": str(options.output), "structures": list(segmenter.names), "steps": sum(said)})
+        console.print_json({"model": str(options.output), "structures": list(segmenter.names)})
     else:
         console.say(f"wrote {options.output}; run: anatemb segment run SCAN... --model {options.output} -o OUT")
 
@@ -151,11 +142,11 @@ def _found_before(
     """Return the outlines of an earlier run; None if they are missing, or older than the scan or the segmenter."""
     from ..segmentation.files import read_segments
     from ..segmentation.outlining import Outlines
-    from ..segmentation.segmenter import segmenter_file
+    from ..segmentation.segmenter import FILE_NAME
 
     if tuple(one.name for one in outlines) != segmenter.names or not all(path.is_file() for path in results):
         return None
-    changed_ns = max(scan.changed_ns, segmenter_file(run).stat().st_mtime_ns)
+    changed_ns = max(scan.changed_ns, (run / FILE_NAME).stat().st_mtime_ns)
     if min(path.stat().st_mtime_ns for path in results) < changed_ns:
         return None
     try:

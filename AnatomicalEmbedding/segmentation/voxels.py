@@ -130,14 +130,12 @@ def voxel_losses(
     steps: int,
     seed: int,
     cancelled: Callable[[], bool] = lambda: False,
-    patches: int | None = None,
 ) -> Callable[[int], torch.Tensor]:
     """Draw voxels of the examples; return a function that computes the loss of a step from its number.
 
-    The loss depends on (seed, step) alone. patches: number of patches from which voxels are drawn; None: chosen by the
-    number of steps. Raises CancelledError once `cancelled` returns True.
+    The loss depends on (seed, step) alone. Raises CancelledError once `cancelled` returns True.
     """
-    patches = patches or max(_LEAST_PATCHES, min(_PATCHES, steps // 6))
+    patches = max(_LEAST_PATCHES, min(_PATCHES, steps // 6))
     device = next(network.parameters()).device
     rows, labels, known = _draw_rows(list(examples), np.random.default_rng([seed, 1]), cancelled, patches)
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 import SimpleITK as sitk
 import torch
 from evaluations.segmentation import dice
 
-from AnatomicalEmbedding.errors import CancelledError, PointsError, VolumeError
+from AnatomicalEmbedding.errors import PointsError, VolumeError
 from AnatomicalEmbedding.scan.geometry import to_image
 from AnatomicalEmbedding.segmentation.files import colour, read_segments, write_segments
 from AnatomicalEmbedding.segmentation.grids import Crop, Group
@@ -22,7 +20,7 @@ from AnatomicalEmbedding.segmentation.voxels import (
     predict,
     voxel_losses,
 )
-from AnatomicalEmbedding.training.loop import CHECKPOINT, TrainingLoop
+from AnatomicalEmbedding.training.loop import TrainingLoop
 
 OBLIQUE = np.array([[-0.9, 0.1, 0, 20], [0.1, 0.9, 0, -30], [0, 0, 2.5, 100], [0, 0, 0, 1.0]])
 
@@ -57,27 +55,6 @@ def test_voxels_of_one_example_correct_a_guess_that_is_off():
     assert found.shape[1:] == (1, 32, 32, 32)
     before, after = dice(guess[0].numpy() > 0.5, truth[0]), dice(found.mean(0)[0].numpy() > 0.5, truth[0])
     assert after > before + 0.1
-
-
-def test_a_stopped_training_continues_to_the_same_weights(tmp_path):
-    example = crop_with(ball((24, 24, 24), (12, 12, 12), 6)[None])
-
-    def run(folder, cancelled=None):
-        folder.mkdir(exist_ok=True)
-        torch.manual_seed(1)
-        loop = TrainingLoop(VoxelNet(1, 0).train(), OPTIMISER, 6)
-        losses = voxel_losses(loop.network, [example], 6, 1)
-        loop.resume(folder / CHECKPOINT)
-        loop.run(losses, folder, cancelled=cancelled)
-        return loop.averaged
-
-    whole = run(tmp_path / "whole")
-    asked = itertools.count(1)
-    with pytest.raises(CancelledError, match="run the same command"):
-        run(tmp_path / "halves", lambda: next(asked) > 2)
-    halves = run(tmp_path / "halves")
-    for one, other in zip(whole.parameters(), halves.parameters(), strict=True):
-        assert torch.equal(one, other)
 
 
 def test_cleaning_keeps_both_of_a_pair_and_drops_crumbs_and_what_lies_elsewhere():

@@ -31,7 +31,7 @@ class OutlineProcess(EngineProcess):
     not be outlined. problem: a sentence that says why the command ended early; "" if it did not.
     """
 
-    mostMinutes: float | None = None  # time limit for learning; None: no limit
+    trainingSteps: int | None = None  # None: the default of the engine
     progress, problem = (0.0, ""), ""
 
     def start(self, words: Sequence[str], folder: OutlineFolder, choice: Choice) -> None:
@@ -141,8 +141,8 @@ class OutlineLogic(SceneJob):
                 trained = _SAVED + (1 - _SAVED) * _TRAINING / (_TRAINING + count * _SCAN)
                 run = folder.run()
                 words = ["train", str(folder.examples), "-o", str(run), "--model", choice.weights]
-                if self.process.mostMinutes is not None:
-                    words += ["--minutes", f"{self.process.mostMinutes:g}"]
+                if self.process.trainingSteps is not None:
+                    words += ["--steps", str(self.process.trainingSteps)]
                 self.process.start(words, folder, choice)
                 yield from self._follow((_SAVED, trained))
                 words = ["run", str(folder.scans), "--model", str(run), "-o", str(folder.results), "--no-report"]

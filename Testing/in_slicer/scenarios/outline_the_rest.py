@@ -16,7 +16,7 @@ def run(user):
     ui.outlineFolderEdit.currentPath = str(user.folder / "outlines")
     ui.outlineExamplesSelector.setCheckState(example, 2)
     user.wait(lambda: ui.outlineButton.enabled, 5, "one scan can be outlined")
-    panel.outlines.process.mostMinutes = 0.01  # the organ of a synthetic patient is learned at once
+    panel.outlines.process.trainingSteps = 20  # the organ of a synthetic patient is learned at once
 
     # stopped, and gone on with
     user.click(ui.outlineButton)

@@ -31,7 +31,7 @@ def examples(scene, patients):
 def logic(scene, map_folder, monkeypatch):
     monkeypatch.setenv("ANATEMB_CACHE", str(map_folder))
     made = OutlineLogic(scene, [sys.executable])
-    made.process.mostMinutes = 0.01
+    made.process.trainingSteps = 20
     made.said = []
     made.reported.connect(made.said.append)
     yield made
