@@ -142,11 +142,10 @@ class LossContext:
 
 @dataclass(frozen=True)
 class Objective:
-    """The task of a recipe: class of the batches, their loss, and whether training corrects body frames (in_frame)."""
+    """The task of a recipe: class of the batches, and their loss."""
 
     sampler: type[BatchSampler]
     loss: Callable[[EmbeddingNetwork, Any, LossContext], torch.Tensor]
-    in_frame: bool = False
 
 
 def _coordinates(network: EmbeddingNetwork, batch: CoordinateBatch, context: LossContext) -> torch.Tensor:
@@ -192,6 +191,6 @@ def _of_organs(logits: torch.Tensor, batch: ViewBatch) -> torch.Tensor:
 
 
 OBJECTIVES = {
-    "coordinates": Objective(CoordinateSampler, _coordinates, in_frame=True),
-    "hybrid": Objective(ViewSampler, _hybrid, in_frame=True),
+    "coordinates": Objective(CoordinateSampler, _coordinates),
+    "hybrid": Objective(ViewSampler, _hybrid),
 }

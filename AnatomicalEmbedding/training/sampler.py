@@ -3,6 +3,7 @@
 Batch number `step` depends on (seed, step) alone, so that a stopped run can continue.
 """
 
+import signal
 from dataclasses import dataclass
 
 import numpy as np
@@ -123,3 +124,11 @@ def move_inside(centre_ijk: np.ndarray, lattice_mm: np.ndarray, scan: PreparedSc
     half = np.abs(lattice_mm).max((1, 2, 3)) / np.diag(scan.grid_to_ras)[:3]
     last = np.array(scan.hu.shape[::-1], dtype=float) - 1
     return np.where(last > 2 * half, np.clip(centre_ijk, half, np.maximum(last - half, half)), last / 2)
+
+
+def start_worker(_: int) -> None:
+    """Set up a process that makes batches or prepares scans."""
+    torch.set_num_threads(1)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # ignored, because the parent process ends its workers
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)

@@ -2,7 +2,6 @@
 
 import copy
 import json
-import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from ..errors import AnatomicalEmbeddingError
 from .loop import CHECKPOINT, Progress, StepLog, TrainingLoop
 from .objectives import OBJECTIVES, FrameCorrections, LossContext, Objective
 from .recipes import Recipe
+from .sampler import start_worker
 from .scans import PreparedScan
 from .validation import score
 
@@ -72,7 +72,6 @@ def train(
     network = _network(recipe, start_from).to(place)
     frames = FrameCorrections(scans, recipe.network.unit_mm or 1.0).to(place)
     objective = objective or OBJECTIVES[recipe.objective]
-    frames.requires_grad_(objective.in_frame and not recipe.optimiser.descriptors_only)
     dtype = dtype or fast_dtype(place)
     loop = TrainingLoop(
         network,
@@ -90,7 +89,7 @@ def train(
         sampler=range(loop.step, steps),
         num_workers=workers,
         prefetch_factor=3 if workers else None,
-        worker_init_fn=_start_worker,
+        worker_init_fn=start_worker,
     )
     batches: Iterator[Any] = iter(loader)
 
@@ -155,10 +154,3 @@ def _copy_weights(source: nn.Module, target: EmbeddingNetwork) -> None:
         raise AnatomicalEmbeddingError(fault) from None
     if any(key.split(".")[0] not in OPTIONAL_HEADS for key in (*unlike.unexpected_keys, *unlike.missing_keys)):
         raise AnatomicalEmbeddingError(fault)
-
-
-def _start_worker(_: int) -> None:
-    torch.set_num_threads(1)
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # workers ignore them: the loop saves, then ends the workers
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
