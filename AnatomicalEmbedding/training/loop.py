@@ -240,27 +240,16 @@ class StepLog:
         self._table = csv.DictWriter(self.file, _COLUMNS)
         self._table.writeheader()
         self._table.writerows(rows)
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            self._board = None
-        else:
-            self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=steps_kept + 1)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.file.close()
-        if self._board is not None:
-            self._board.close()
 
     def write(self, step: int, loss: float, learning_rate: float, minutes: float) -> None:
         values = (step, f"{loss:.5f}", f"{learning_rate:.2e}", f"{minutes:.2f}")
         self._table.writerow(dict(zip(_COLUMNS, values, strict=True)))
-        if self._board is not None:
-            self._board.add_scalar("loss", loss, step)
-            self._board.add_scalar("learning rate", learning_rate, step)
 
     def validation(self, step: int, errors_mm: dict[str, float]) -> None:
         """Append a row to `folder`/validation.csv."""
@@ -270,8 +259,6 @@ class StepLog:
             table = csv.DictWriter(file, ("step", *errors_mm))
             table.writeheader()
             table.writerows([*rows, {"step": step} | {kind: f"{value:.2f}" for kind, value in errors_mm.items()}])
-        if self._board is not None:
-            self._board.add_scalars("median error in mm", errors_mm, step)
 
 
 def _rows_until(path: Path, step: int) -> list[dict[str, str]]:
