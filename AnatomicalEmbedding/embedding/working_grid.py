@@ -172,28 +172,18 @@ def axis_matrix(size: int, position: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(matrix).float()
 
 
-def _sample_oblique(
-    array: np.ndarray, bins: np.ndarray, grid_to_ijk: np.ndarray, size_ijk: np.ndarray, slab: int = 32
-) -> torch.Tensor:
-    """Average and interpolate a scan whose axes are oblique, point by point. Works slab by slab along k."""
+def _sample_oblique(array: np.ndarray, bins: np.ndarray, grid_to_ijk: np.ndarray, size_ijk: np.ndarray) -> torch.Tensor:
+    """Average and interpolate a scan whose axes are oblique, point by point."""
     bi, bj, bk = (int(b) for b in bins)
     source = torch.from_numpy(_sum_of_bins(array, (bk, bj, bi))).float().div_(bi * bj * bk).sub_(AIR_HU)
-    ni, nj, nk = (int(n) for n in size_ijk)
-    shape_ijk = np.array(source.shape[::-1], dtype=float)
-    # grid index -> grid_sample's normalised coordinate of the source (align_corners=False)
-    normalise = np.diag([*(2 / shape_ijk), 1.0])
-    normalise[:3, 3] = 1 / shape_ijk - 1
-    theta = torch.from_numpy(normalise @ grid_to_ijk)
-    out = torch.empty(nk, nj, ni)
-    i = torch.arange(ni, dtype=torch.float64)
-    j = torch.arange(nj, dtype=torch.float64)
-    for k0 in range(0, nk, slab):
-        k = torch.arange(k0, min(k0 + slab, nk), dtype=torch.float64)
-        points = (
-            i[None, None, :, None] * theta[:3, 0]
-            + j[None, :, None, None] * theta[:3, 1]
-            + k[:, None, None, None] * theta[:3, 2]
-            + theta[:3, 3]
-        ).float()
-        out[k0 : k0 + len(k)] = F.grid_sample(source[None, None], points[None], align_corners=False)[0, 0]
-    return out.add_(AIR_HU)
+    theta = _normalising(np.array(source.shape[::-1])) @ grid_to_ijk @ np.linalg.inv(_normalising(size_ijk))
+    size = [1, 1, *(int(n) for n in size_ijk[::-1])]
+    points = F.affine_grid(torch.from_numpy(theta[None, :3]).float(), size, align_corners=False)
+    return F.grid_sample(source[None, None], points, align_corners=False)[0, 0].add_(AIR_HU)
+
+
+def _normalising(size_ijk: np.ndarray) -> np.ndarray:
+    """Make the (4, 4) matrix from indices i, j, k to torch's normalised coordinates, -1..1 between the outer edges."""
+    matrix = np.diag([*(2 / size_ijk), 1.0])
+    matrix[:3, 3] = 1 / size_ijk - 1
+    return matrix

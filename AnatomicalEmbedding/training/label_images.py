@@ -183,7 +183,8 @@ def _draw_tissue(body: LabelledBody, tissue: np.ndarray, theirs: np.ndarray, rng
     theirs: (k, j, i) structure of the canonical body at each voxel, as an index into names of `body`; 0: another one.
     """
     labels = body.labels
-    shell = _outer_layer(labels)
+    # voxels of a structure that share a face with another label
+    shell = sitk.GetArrayFromImage(sitk.LabelContour(sitk.GetImageFromArray(labels))) > 0
     inside, outside, emptied = (np.zeros(len(body.names), np.uint8) for _ in range(3))
     for number, name in enumerate(body.names[1:], 1):
         within, around = tissue_of(name)
@@ -202,18 +203,6 @@ def _draw_tissue(body: LabelledBody, tissue: np.ndarray, theirs: np.ndarray, rng
             front = np.arange(where.shape[1]) < level
             drawn[where & front[:, None]] = TISSUE_ID["gut_gas"]
     return drawn
-
-
-def _outer_layer(labels: np.ndarray) -> np.ndarray:
-    """Return the mask of the voxels of a structure that share a face with another label."""
-    outer = np.zeros(labels.shape, bool)
-    for axis in range(3):
-        differ = np.diff(labels, axis=axis) != 0
-        low, high = [slice(None)] * 3, [slice(None)] * 3
-        low[axis], high[axis] = slice(None, -1), slice(1, None)
-        outer[tuple(low)] |= differ
-        outer[tuple(high)] |= differ
-    return outer & (labels > 0)
 
 
 def prepare_label_images(
