@@ -36,12 +36,6 @@ class EmbeddingMatcher:
         self.model, self.effort = model, effort
         self._maps: dict[str, EmbeddingMap] = {}
 
-    def with_effort(self, effort: str) -> EmbeddingMatcher:
-        """Return a matcher with another effort that shares the maps of this matcher."""
-        other = EmbeddingMatcher(self.model, effort)
-        other._maps = self._maps
-        return other
-
     def prepare(self, case: Case) -> float:
         """Embed the scan if it has no map yet. Returns the seconds for this; 0 if the map existed."""
         if case.id in self._maps:

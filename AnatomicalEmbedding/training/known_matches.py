@@ -7,18 +7,16 @@ cut, so that some points are absent from the target; the truth of such a point i
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import permutations
 from pathlib import Path
 
 import numpy as np
 import SimpleITK as sitk
 
-from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap
 from ..errors import VolumeError
-from ..matching.match import Matches, match
+from ..matching.match import Matches
 from ..phantom import Phantom
-from ..phantom.patient import VIEWS, phantom_views
+from ..phantom.patient import phantom_views
 from ..scan.geometry import LPS_FROM_RAS, RAS_FROM_LPS, transform_points
 from ..scan.volume import OUTSIDE_HU, Volume
 from ..structures.examples import structure_names
@@ -231,36 +229,6 @@ def phantom_trials(seeds: Iterable[int], embed: Embed) -> Iterator[Trial]:
             groups = tuple(groups[n] for n in some)
             yield Trial(template_map, points[some], embed(phantom.volume), truth[some], view == "whole", groups)
         one = other
-
-
-def named_point_errors(
-    model: Model,
-    seeds: Iterable[int],
-    make: Callable[[int], dict[str, Phantom]] = phantom_views,
-    effort: str = "standard",
-    progress: Callable[[float, str], None] = lambda share, what: None,
-) -> dict[str, np.ndarray]:
-    """Match the named points of each whole synthetic patient in every view of every other patient.
-
-    make: returns the views of a patient, by its seed. effort: see `match_all`. Returns errors in mm, by name of a view.
-    """
-    seeds = list(seeds)
-    scans: dict[tuple[int, str], tuple[Phantom, EmbeddingMap]] = {}
-    for number, seed in enumerate(seeds):
-        progress(number / len(seeds), f"patient {seed}")
-        for view, phantom in make(seed).items():
-            scans[seed, view] = phantom, model.embed(phantom.volume)
-    errors: dict[str, list[float]] = {view: [] for view in VIEWS}
-    for a, b in permutations(seeds, 2):
-        template, template_map = scans[a, "whole"]
-        for view in VIEWS:
-            target, target_map = scans[b, view]
-            names = sorted(template.points_ras.keys() & target.points_ras.keys())
-            points = np.array([template.points_ras[name] for name in names])
-            truth = np.array([target.points_ras[name] for name in names])
-            found = match(template_map, points, target_map, effort).points_ras
-            errors[view] += np.linalg.norm(found - truth, axis=1).tolist()
-    return {view: np.array(values) for view, values in errors.items()}
 
 
 def _phantom_case(phantom: Phantom) -> Case:

@@ -6,6 +6,7 @@ Every option of `anatemb evaluate landmarks` and `boxes` can be given.
 import argparse
 import sys
 from collections.abc import Sequence
+from copy import copy
 from pathlib import Path
 
 from comparison.peers import BODY_CENTRE, ELASTIX_AFFINE, PEERS, REGISTRATION_PEERS, make_peers, peer_boxes
@@ -45,7 +46,10 @@ def _run(own: argparse.Namespace, options: argparse.Namespace) -> None:
         peers, notes = make_peers((BODY_CENTRE, ELASTIX_AFFINE) if fast else PEERS)
         if own.each_effort:
             maps = EmbeddingMatcher(open_model(options), options.effort)
-            peers |= {f"ours, {effort}": maps.with_effort(effort) for effort in EFFORTS if effort != options.effort}
+            for effort in EFFORTS:
+                if effort != options.effort:
+                    peers[f"ours, {effort}"] = other = copy(maps)  # shares the maps of scans
+                    other.effort = effort
         run_landmarks(options, peers, notes)
     else:
         peers, notes = make_peers((ELASTIX_AFFINE,) if fast else REGISTRATION_PEERS)
