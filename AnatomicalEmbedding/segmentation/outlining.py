@@ -70,12 +70,11 @@ def outline(
         box = np.stack([np.maximum(box[0], volume.bounds_ras[0]), np.minimum(box[1], volume.bounds_ras[1])])
         crop = make_crop(volume, embedding, group, box)
 
-        def shown(share: float, done: int = number) -> None:
-            step((done + share) / len(segmenter.groups), "outlining")
-
+        step(number / len(segmenter.groups), "outlining")
         carried = carry(embedding, crop, segmenter.outlined[number])
         guess = mean_guess(carried)
-        tried = predict(segmenter.networks[number], crop, guess, lambda share, shown=shown: shown(0.2 + 0.8 * share))
+        step((number + 0.2) / len(segmenter.groups), "outlining")
+        tried = predict(segmenter.networks[number], crop, guess)
         shares = torch.tensor([segmenter.guess_shares[name] for name in group.names])
         joined = blend(tried.mean(0), carried, shares)
         for row, name in enumerate(group.names):

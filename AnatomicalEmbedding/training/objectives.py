@@ -13,9 +13,8 @@ from ..embedding.grid_reading import flat_index, read_linear, rows_of
 from ..embedding.models.network import LOCAL_STRIDE, STRIDE, EmbeddingNetwork, Features
 from .organs import organ_loss, share_of_cells
 from .recipes import LossSpec, Recipe
-from .sampler import BatchSampler, CoordinateBatch, CoordinateSampler
+from .sampler import BatchSampler, CoordinateBatch, CoordinateSampler, ViewBatch, ViewSampler
 from .scans import PreparedScan
-from .views import ViewBatch, ViewSampler
 
 _NEAR_CELLS, _FAR_CELLS = (3, 3, 3), (10, 10, 8)  # local cells (i, j, k): reach of each half of the negatives
 
