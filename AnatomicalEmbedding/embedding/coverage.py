@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import AnatomicalEmbeddingError, MapError
+from ..errors import MapError
 from ..scan.geometry import transform_points
 from .map import EmbeddingMap
 
@@ -14,10 +14,10 @@ _ROUNDS = 5
 def body_points(embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
     """Return the centres of a map's body cells, (n, 3) RAS mm, and their body coordinates, (n, 3) mm.
 
-    Raises AnatomicalEmbeddingError for a map whose coordinates are not mm of the common body frame.
+    Raises MapError for a map whose coordinates are not mm of the common body frame.
     """
     if not embedding.provenance.metric:
-        raise AnatomicalEmbeddingError(f"{embedding.provenance.model}: has no common body frame in mm; choose others.")
+        raise MapError(f"{embedding.provenance.model}: these weights have no common body frame in mm; choose others.")
     cells, coordinate = embedding.body_cells
     return transform_points(embedding.cell_to_ras, cells.numpy()), coordinate.double().numpy()
 
@@ -58,7 +58,7 @@ class BodyFit:
 
 
 def fit_body(embedding: EmbeddingMap) -> BodyFit:
-    """Fit an affine function to the coordinates of a map. Raises AnatomicalEmbeddingError if they are not in mm."""
+    """Fit an affine function to the coordinates of a map. Raises MapError if they are not in mm."""
     ras, body = body_points(embedding)
     affine, _ = robust_affine(ras, body)
     misfit = float(np.median(np.linalg.norm(body - apply_affine(affine, ras), axis=1)))
@@ -112,11 +112,7 @@ def find_coverage(embedding: EmbeddingMap) -> Coverage:
 
     Raises MapError for a map without body or without coordinates in mm of the common frame.
     """
-    name = embedding.provenance.scan or "the scan"
-    if not embedding.provenance.metric:
-        raise MapError(f"{name}: these weights have no common body frame in mm; choose others to see what it holds.")
-    if not len(embedding.body_index):
-        raise MapError(f"{name}: holds no body, so no part of it can be named.")
+    embedding.check_body()
     height, body = (points[:, 2] for points in body_points(embedding))
     half_cell = embedding.cell_mm[2] / 2
     low = _height_at(height.min() - half_cell, height, body)

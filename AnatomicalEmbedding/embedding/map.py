@@ -133,6 +133,11 @@ class EmbeddingMap:
         ijk = transform_points(np.linalg.inv(self.scan_to_ras), as_points(points_ras))
         return in_grid(ijk, self.scan_shape)
 
+    def check_body(self) -> None:
+        """Raise MapError if the map has no body cells, so that no point can be found or matched."""
+        if not len(self.body_index):
+            raise MapError(f"{self.provenance.scan or 'the scan'}: holds no body, so nothing can be found in it.")
+
     def precompute(self) -> None:
         """Compute all cached properties that matching reads, so that the first match is as fast as later matches."""
         _ = self.centred_cells, self.coordinate_rows
@@ -167,9 +172,8 @@ class EmbeddingMap:
         result = mixed[:, :3] / mixed[:, 3:].clamp_min(1e-6)
         bare = mixed[:, 3] < 1e-3
         if bare.any():
+            self.check_body()
             index, coordinate = self.body_cells
-            if not len(index):
-                raise MapError(f"{self.provenance.scan or 'scan'}: holds no body, so no point of it can be matched.")
             scale = torch.from_numpy(self.cell_mm.copy()).float()
             nearest = [torch.cdist(part * scale, index * scale).argmin(1) for part in cells[bare].split(_CHUNK_POINTS)]
             result[bare] = coordinate[torch.cat(nearest)]

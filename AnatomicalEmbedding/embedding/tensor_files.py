@@ -1,4 +1,4 @@
-"""Reads and writes safetensors files, and writes checkpoints. Files are checked when they are read."""
+"""Reads and writes safetensors files. Files are checked when they are read."""
 
 from __future__ import annotations
 
@@ -125,12 +125,3 @@ def write_tensor_file(
             save_file({name: values.contiguous() for name, values in tensors.items()}, str(temporary), metadata)
     except (SafetensorError, OSError):
         raise error(f"{path}: cannot be written; check that the folder is writable and not full.") from None
-
-
-def write_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
-    """Write the state of a training run, complete or not at all. Raises AnatomicalEmbeddingError on a full disk."""
-    try:
-        with atomic_path(path) as temporary:
-            torch.save(state, temporary)
-    except RuntimeError as error:  # torch raises this on a full disk
-        raise AnatomicalEmbeddingError(f"{path}: could not be written whole; is the disk full?") from error

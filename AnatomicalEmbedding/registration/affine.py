@@ -10,7 +10,7 @@ import numpy as np
 import SimpleITK as sitk
 
 from ..embedding.map import EmbeddingMap
-from ..errors import AnatomicalEmbeddingError, MapError
+from ..errors import AnatomicalEmbeddingError
 from ..matching.match import Matches, match
 from ..scan.geometry import transform_points
 from . import AFFINE, RIGID
@@ -52,8 +52,7 @@ class GridMatches:
 
 def match_grid(fixed: EmbeddingMap, moving: EmbeddingMap) -> GridMatches:
     """Match a grid of points in the fixed scan's body with the moving scan. Raises MapError if the maps do not fit."""
-    if not len(fixed.body_index):
-        raise MapError(f"{fixed.provenance.scan or 'the fixed scan'}: holds no body to register to.")
+    fixed.check_body()
     depth = _depth_mm(fixed)
     for step in _STEPS_MM:
         lattice, index, points, below = _grid(fixed, depth, step)

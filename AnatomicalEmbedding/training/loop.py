@@ -21,8 +21,8 @@ from typing import Any, Self
 import torch
 from torch import nn
 
-from ..embedding.tensor_files import write_checkpoint
 from ..errors import AnatomicalEmbeddingError, CancelledError
+from ..files import atomic_path
 
 CHECKPOINT = "checkpoint.pt"
 _CHECKPOINT_MINUTES = 5.0
@@ -201,7 +201,11 @@ class TrainingLoop:
         state |= {"averaged": self.averaged.state_dict(), "optimiser": self.optimiser.state_dict()}
         state |= {"step": self.step, "minutes": self.minutes, "mean_loss": self.mean_loss, "identity": self.identity}
         state |= {"extra": self.extra, "random": torch.get_rng_state()}
-        write_checkpoint(path, state)
+        try:
+            with atomic_path(path) as temporary:
+                torch.save(state, temporary)
+        except RuntimeError as error:  # torch raises this on a full disk
+            raise AnatomicalEmbeddingError(f"{path}: could not be written whole; is the disk full?") from error
 
     def resume(self, path: Path) -> None:
         """Read the state of a checkpoint, if the file exists.

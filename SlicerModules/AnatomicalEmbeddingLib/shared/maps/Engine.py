@@ -87,7 +87,6 @@ class Engine:
         import torch
 
         from AnatomicalEmbedding.embedding.device import choose_device
-        from AnatomicalEmbedding.matching.match import check_target
 
         try:
             found = model.embed(volume, progress, cancelled)
@@ -97,7 +96,7 @@ class Engine:
             onCpu = replace(model, network=deepcopy(model.network), device=choose_device("cpu"))
             found = onCpu.embed(volume, progress, cancelled)
             found = replace(found, notes=(*found.notes, f"too large for the memory of {model.device}, done on the CPU"))
-        check_target(found)
+        found.check_body()
         found.precompute()
         return found
 
