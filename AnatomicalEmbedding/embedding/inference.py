@@ -14,7 +14,6 @@ import torch.nn.functional as F
 from ..errors import CancelledError, MemoryLimitError, WeightsError
 from ..scan.geometry import transform_points
 from ..scan.volume import Volume, check_voxels
-from .anchoring import anchored
 from .body import no_patient, patient_on_grid
 from .cache import MapCache
 from .calibration import Calibration
@@ -24,7 +23,7 @@ from .map import EmbeddingMap, Provenance
 from .models.convolution import fold_norms
 from .models.network import LOCAL_STRIDE, STRIDE, EmbeddingNetwork, Features
 from .models.registry import find_weights
-from .organ_boxes import organ_boxes
+from .organs import anchored, organ_boxes
 from .orientation import doubtful_axes, find_faults, orientation_of, turn_over
 from .working_grid import axis_matrix, levels_of
 

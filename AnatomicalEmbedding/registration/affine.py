@@ -14,7 +14,7 @@ from ..errors import AnatomicalEmbeddingError
 from ..matching.match import Matches, match
 from ..scan.geometry import transform_points
 from . import AFFINE, RIGID
-from .lattice import Lattice
+from .spline import Lattice
 
 _STEPS_MM = (24.0, 16.0, 12.0)  # spacings of the grid; the first one that gives enough points is used
 _ENOUGH = 300

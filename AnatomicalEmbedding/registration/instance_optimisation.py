@@ -18,8 +18,7 @@ import torch.nn.functional as F
 from ..embedding.map import EmbeddingMap
 from ..embedding.working_grid import crop, resample
 from ..scan.volume import Volume
-from .lattice import Lattice
-from .spline import ROUGHNESS_DIAGONAL, SplineField, conjugate_gradients, roughness
+from .spline import ROUGHNESS_DIAGONAL, Lattice, SplineField, conjugate_gradients, roughness
 
 _HU = (-1000.0, 400.0)  # values outside are clipped, so metal and dense bone look like other bone
 _REACH = 2  # a window extends by this many voxels on each side

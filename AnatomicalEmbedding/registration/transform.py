@@ -13,8 +13,7 @@ from ..files import atomic_path
 from ..scan.geometry import LPS_FROM_RAS, OUTSIDE_HU, transform_points
 from ..scan.image_files import write_image
 from ..scan.volume import Volume
-from .lattice import Lattice
-from .spline import DEGREE, SplineField
+from .spline import DEGREE, Lattice, SplineField
 
 TRANSFORM_SUFFIXES = (".h5", ".hdf5", ".tfm", ".txt")
 _JACOBIAN_MM = 4.0

@@ -11,8 +11,8 @@ from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError
 from ..registration import AFFINE
 from ..registration.affine import fit_affine, match_grid
-from ..registration.lattice import Lattice
 from ..registration.register import fit_field
+from ..registration.spline import Lattice
 from ..scan.geometry import bounds_of
 from .grids import Crop
 

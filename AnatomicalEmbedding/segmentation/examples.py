@@ -20,7 +20,7 @@ from ..structures.labelled_scans import LabelMap, list_scans, load_case, patient
 from .carrying import CARRIED, Outlined, carry, contrast_of, mean_guess
 from .files import read_segments
 from .grids import Group, group_structures, make_crop, occupancy, region, spacing_for
-from .patches import TrainingCrop
+from .voxels import TrainingCrop
 
 _NOT_STRUCTURES = {"background", ""}
 _SHARE = 0.002  # share of a structure's voxels outside its range of body coordinates, at each end of an axis

@@ -1,4 +1,4 @@
-"""Crops: an augmented part of a prepared scan, and the position in the patient of each cell (4 x 4 x 4 voxels).
+"""Crops: a part of a prepared scan, augmented, and the position in the patient of each cell (4 x 4 x 4 voxels).
 
 A scan is resampled through a smooth map in two passes: first each source slice in its plane, then along the slices
 (Catmull and Smith, SIGGRAPH 1980). Two passes read the memory in order and use vector instructions. On CPUs this is
@@ -11,7 +11,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..embedding.models.network import STRIDE
+from ..embedding.models.network import STRIDE, NetworkSpec
 from ..scan.geometry import rotations
 from .recipes import AugmentationSpec
 from .scans import FIELD_STEP, PreparedScan
@@ -189,3 +189,66 @@ def _span(values: torch.Tensor, size: int) -> tuple[int, int]:
     """Return the first voxel, and the last voxel + 1, that `values` reach on an axis of `size`; at least one voxel."""
     low = min(max(int(values.amin().floor()), 0), size - 1)
     return low, max(min(int(values.amax().ceil()) + 1, size), low + 1)
+
+
+_LOWEST_HU, _HIGHEST_HU = -1100, 1700
+# Soft-tissue densities move with contrast phase, kernel and dose; air and dense bone hardly do.
+_REMAP_HU = np.array([-1100.0, -500, -120, 0, 40, 80, 150, 300, 700, 1700])
+_REMAP_LOW = np.array([-40.0, -80, -30, -25, -25, -30, -50, -100, -150, 0])
+_REMAP_HIGH = np.array([40.0, 80, 30, 25, 25, 50, 120, 200, 200, 0])
+_BLOCKS = 6
+_BLOCK_SIZE = (8, 36)
+_CUT_SHARE = 0.4
+
+
+def augment(hu: torch.Tensor, spec: AugmentationSpec, network: NetworkSpec, rng: np.random.Generator) -> torch.Tensor:
+    """HU crop (k, j, i) -> network input (k, j, i) in 0..1, with the recipe's random changes."""
+    table = torch.from_numpy(_level_table(spec, network, rng)).to(hu.device)
+    level = (hu - (_LOWEST_HU - 0.5)).clamp_(0, len(table) - 1).to(torch.int32)  # to the nearest whole HU
+    x = table.index_select(0, level.flatten()).view(hu.shape)
+    if rng.random() < spec.filter_probability:
+        smooth = _mean_of_27(x)
+        x = smooth if rng.random() < 0.5 else x + (x - smooth) * rng.uniform(0, 1.5)
+    if rng.random() < spec.noise_probability:
+        generator = torch.Generator(x.device).manual_seed(int(rng.integers(2**62)))
+        noise = torch.randn(x.shape, generator=generator, device=x.device)
+        x = noise.mul_(rng.uniform(0, spec.noise_level)).add_(x)
+    if rng.random() < spec.block_probability:
+        for _ in range(rng.integers(1, _BLOCKS + 1)):
+            block = rng.integers(*_BLOCK_SIZE, size=3)
+            start = [int(rng.integers(0, max(n - 8, 1))) for n in x.shape]
+            x[tuple(slice(a, a + int(n)) for a, n in zip(start, block, strict=True))] = float(rng.random())
+    if rng.random() < spec.cut_probability:
+        # everything beyond a random plane is air: first or last slices, or one side
+        axis = int(rng.choice(3, p=[0.6, 0.2, 0.2]))
+        depth = int(rng.integers(0, max(int(x.shape[axis] * _CUT_SHARE), 1)))
+        x.narrow(axis, 0 if rng.random() < 0.5 else x.shape[axis] - depth, depth).zero_()
+    return x
+
+
+def _mean_of_27(x: torch.Tensor) -> torch.Tensor:
+    """Compute the mean over 3 x 3 x 3 voxels, axis by axis, which is faster than pooling; edge layers are repeated."""
+    for axis in range(3):
+        line = x.narrow(axis, 1, x.shape[axis] - 2)
+        inner = line + x.narrow(axis, 0, x.shape[axis] - 2) + x.narrow(axis, 2, x.shape[axis] - 2)
+        ends = [x.narrow(axis, at, 1) * 2 + x.narrow(axis, near, 1) for at, near in ((0, 1), (-1, -2))]
+        x = torch.cat([ends[0], inner, ends[1]], axis).div_(3)
+    return x
+
+
+def _level_table(spec: AugmentationSpec, network: NetworkSpec, rng: np.random.Generator) -> np.ndarray:
+    """Return the network input for every whole HU from _LOWEST_HU on, after a random remap, window and gamma."""
+    hu = np.arange(_LOWEST_HU, _HIGHEST_HU + 1, dtype=np.float64)
+    if rng.random() < spec.hu_remap_probability:
+        hu = np.interp(hu, _REMAP_HU, _REMAP_HU + rng.uniform(_REMAP_LOW, _REMAP_HIGH))
+    if rng.random() < spec.window_probability:
+        low, high = (rng.uniform(ends[0], ends[1]) for ends in (spec.window_low, spec.window_high))
+        if network.normalise_output:  # the paper stretches the random window over the whole input range
+            level = (hu.clip(low, high) - low) / (high - low)
+        else:
+            level = np.interp(hu.clip(low, high), network.hu_knots, network.level_knots)
+    else:
+        level = np.interp(hu, network.hu_knots, network.level_knots)
+    if rng.random() < spec.gamma_probability:
+        level = level ** rng.uniform(spec.gamma[0], spec.gamma[1])
+    return level.astype(np.float32)

@@ -17,8 +17,7 @@ from torch.utils.data import Dataset
 
 from ..embedding.models.network import LOCAL_STRIDE
 from ..errors import AnatomicalEmbeddingError
-from .augmentation import augment
-from .crops import Crop, body_coordinates, cell_positions, cut_crop, draw_geometry
+from .crops import Crop, augment, body_coordinates, cell_positions, cut_crop, draw_geometry
 from .recipes import Recipe
 from .scans import ORIGINS, PreparedScan
 

@@ -13,9 +13,9 @@ from AnatomicalEmbedding.scan.geometry import to_image
 from AnatomicalEmbedding.segmentation.files import colour, read_segments, write_segments
 from AnatomicalEmbedding.segmentation.grids import Crop, Group
 from AnatomicalEmbedding.segmentation.outlining import choose_answer, clean, doubt, signs
-from AnatomicalEmbedding.segmentation.patches import TrainingCrop
 from AnatomicalEmbedding.segmentation.voxels import (
     OPTIMISER,
+    TrainingCrop,
     VoxelNet,
     predict,
     voxel_losses,
