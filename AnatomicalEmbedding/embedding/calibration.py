@@ -72,21 +72,16 @@ class Forest:
     def predict(self, evidence: np.ndarray) -> np.ndarray:
         """Predict outcomes (n, len(OUTCOMES)) for rows of evidence (n, f): the mean over all trees."""
         evidence = np.asarray(evidence, dtype=np.float32)
-        return np.concatenate(
-            [self._predict(part) for part in np.split(evidence, range(_CHUNK, len(evidence), _CHUNK))]
-        )
-
-    def _predict(self, evidence: np.ndarray) -> np.ndarray:
-        width = evidence.shape[1]
-        flat, row = evidence.ravel(), np.arange(len(evidence))[:, None] * width
         feature, children, leaf = self._tables
-        node = np.repeat(self.roots[None], len(evidence), axis=0)
-        while True:
-            beyond = flat[row + feature[node]] > self.threshold[node]
-            following = children[2 * node + beyond]
-            if np.array_equal(following, node):
-                return self.outcomes[leaf[node]].mean(axis=1, dtype=np.float64)
-            node = following
+        found = []
+        for part in np.split(evidence, range(_CHUNK, len(evidence), _CHUNK)):
+            flat, row = part.ravel(), np.arange(len(part))[:, None] * part.shape[1]
+            node, following = None, np.repeat(self.roots[None], len(part), axis=0)
+            while not np.array_equal(following, node):
+                node = following
+                following = children[2 * node + (flat[row + feature[node]] > self.threshold[node])]
+            found.append(self.outcomes[leaf[node]].mean(axis=1, dtype=np.float64))
+        return np.concatenate(found)
 
 
 @dataclass(frozen=True, eq=False)

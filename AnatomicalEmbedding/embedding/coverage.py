@@ -95,11 +95,10 @@ _FEWEST_CELLS = 20
 
 @dataclass(frozen=True)
 class Coverage:
-    """The part of the body in a scan: body heights of its lower and upper end, and the LEVELS_MM between the ends."""
+    """The part of the body in a scan: body heights of its lower and upper end, mm."""
 
     low_mm: float
     high_mm: float
-    levels: tuple[str, ...]
 
     @property
     def text(self) -> str:
@@ -115,13 +114,12 @@ def find_coverage(embedding: EmbeddingMap) -> Coverage:
     embedding.check_body()
     height, body = (points[:, 2] for points in body_points(embedding))
     half_cell = embedding.cell_mm[2] / 2
-    low = _height_at(height.min() - half_cell, height, body)
-    high = _height_at(height.max() + half_cell, height, body)
-    low, high = min(low, high), max(low, high)
-    return Coverage(low, high, tuple(level for level, at in LEVELS_MM.items() if low <= at <= high))
+    low = height_at(height.min() - half_cell, height, body)
+    high = height_at(height.max() + half_cell, height, body)
+    return Coverage(min(low, high), max(low, high))
 
 
-def _height_at(end: float, z: np.ndarray, body: np.ndarray) -> float:
+def height_at(end: float, z: np.ndarray, body: np.ndarray) -> float:
     """Estimate the body height, mm, at the world height `end`: the median of the estimates from the cells near `end`.
 
     Body height changes by about 1 mm per mm of the scan. So each cell's estimate is its own body height plus its

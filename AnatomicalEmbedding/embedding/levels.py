@@ -14,6 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..scan.geometry import bounds_of
+from .coverage import height_at
 from .map import EmbeddingMap
 
 # Usual middle of each vertebral body in the body frame: A and S, mm. Measured in the label maps of the atlas.
@@ -34,7 +35,6 @@ _LEAST_SACRUM_MM = 35.0  # least height of the sacrum; the organ head may mistak
 _WITHIN_MM = 5.0  # an organ that ends closer to the scan's border than this may be cut
 _BELOW_BRAIN_MM = 30.0  # the scan must show this much below the brain
 _APICES_FROM_MM = 530.0  # least body height of the scan's top
-_TOP_MM = 80.0  # the body height of the scan's top is estimated from the cells within this distance
 _BEHIND_MM = 45.0  # from the middle of a vertebral body back to its spinous process
 _NEAR_MM = 60.0  # from the line of vertebral bodies and spinous processes: about 4 cm from bone
 _FARTHEST_MM = 100.0  # largest distance from an end: the height of three vertebrae
@@ -66,12 +66,9 @@ def spine_ends(embedding: EmbeddingMap) -> dict[str, float]:
 
 def _height_of_top(embedding: EmbeddingMap, high: float) -> float:
     """Estimate the body height, mm, of the upper end of a scan. high: world height of the upper end, S mm."""
-    k = embedding.body_index[:, 2].numpy()
-    heights = embedding.cell_to_ras[2, 3] + embedding.cell_mm[2] * k
-    near = heights > high - _TOP_MM
-    if not near.any():
-        return -np.inf
-    return float(np.median(embedding.body_cells[1][near, 2].numpy() + high - heights[near]))
+    index, body = embedding.body_cells
+    heights = embedding.cell_to_ras[2, 3] + embedding.cell_mm[2] * index[:, 2].numpy()
+    return height_at(high, heights, body[:, 2].numpy())
 
 
 def near_spine(coordinates: np.ndarray) -> np.ndarray:

@@ -13,10 +13,10 @@ import numpy as np
 import SimpleITK as sitk
 
 from ..embedding.map import EmbeddingMap
-from ..errors import VolumeError
 from ..matching.match import Matches
 from ..phantom import Phantom
 from ..phantom.patient import phantom_views
+from ..scan.cropping import crop_voxels
 from ..scan.geometry import LPS_FROM_RAS, RAS_FROM_LPS, transform_points
 from ..scan.volume import OUTSIDE_HU, Volume
 from ..structures.examples import structure_names
@@ -112,20 +112,9 @@ class Trial:
 
 def cut_scan(volume: Volume, low_mm: float, high_mm: float) -> Volume:
     """Keep the slices between two heights (S, mm). Raises VolumeError if there is no such slice."""
-    slices = int(np.abs(volume.ijk_to_ras[2, :3]).argmax())
-    count = volume.shape[2 - slices]
-    middle = (np.array(volume.shape[::-1]) - 1) / 2
-    places = np.repeat(middle[None], count, axis=0)
-    places[:, slices] = np.arange(count)
-    heights = transform_points(volume.ijk_to_ras, places)[:, 2]
-    kept = np.flatnonzero((heights >= low_mm) & (heights <= high_mm))
-    if not len(kept):
-        raise VolumeError(f"{volume.name}: has no slice between {low_mm:.0f} and {high_mm:.0f} mm.")
-    part: list[slice] = [slice(None)] * 3
-    part[2 - slices] = slice(kept[0], kept[-1] + 1)
-    ijk_to_ras = volume.ijk_to_ras.copy()
-    ijk_to_ras[:3, 3] += ijk_to_ras[:3, slices] * kept[0]
-    return Volume(np.ascontiguousarray(volume.voxels[tuple(part)]), ijk_to_ras, name=volume.name)
+    box_ras = volume.bounds_ras.copy()
+    box_ras[:, 2] = low_mm, high_mm
+    return crop_voxels(volume, box_ras)
 
 
 def labelled_trials(cases: Sequence[Case], embed: Embed) -> Iterator[Trial]:

@@ -14,8 +14,7 @@ from training_scans import LEARNT, frame, linear_scan, tiny_recipe
 
 from AnatomicalEmbedding.embedding.models.network import EmbeddingNetwork
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, CancelledError
-from AnatomicalEmbedding.training.trainer import CHECKPOINT, train
-from AnatomicalEmbedding.training.validation import Validation
+from AnatomicalEmbedding.training.trainer import CHECKPOINT, Validation, train
 
 STEPS = 6
 
