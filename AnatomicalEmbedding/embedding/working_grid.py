@@ -7,6 +7,7 @@ order, flips, oblique axes).
 """
 
 from dataclasses import dataclass
+from itertools import permutations
 
 import numpy as np
 import torch
@@ -57,7 +58,8 @@ def canonical_axes(volume: Volume) -> tuple[np.ndarray, np.ndarray]:
     Returns a view of the voxels and its ijk_to_ras.
     """
     direction = volume.ijk_to_ras[:3, :3] / np.asarray(volume.spacing)
-    axis_of_world = _assign_axes(np.abs(direction))
+    strength = np.abs(direction)
+    axis_of_world = max(permutations(range(3)), key=lambda axes: strength[range(3), axes].sum())
     flips = [direction[world, axis] < 0 for world, axis in enumerate(axis_of_world)]
     # voxel axis "i" is array axis 2; the result's array axes are (z, y, x)
     voxels = volume.voxels.transpose([2 - axis_of_world[world] for world in (2, 1, 0)])
@@ -114,18 +116,6 @@ def crop(grid: WorkingGrid, inside: np.ndarray, lattice: int, step: int) -> tupl
     origin = grid.origin_ras + start_ijk * np.asarray(grid.spacing_mm)
     cut = np.ascontiguousarray(inside[tuple(slices)])
     return WorkingGrid(grid.hu[tuple(slices)].contiguous(), origin, grid.spacing_mm), cut
-
-
-def _assign_axes(strength: np.ndarray) -> list[int]:
-    """For each world axis, choose the most nearly parallel voxel axis. Each voxel axis is chosen once."""
-    axis_of_world = [-1, -1, -1]
-    strength = strength.copy()
-    for _ in range(3):
-        world, axis = np.unravel_index(np.argmax(strength), (3, 3))
-        axis_of_world[world] = int(axis)
-        strength[world, :] = -1
-        strength[:, axis] = -1
-    return axis_of_world
 
 
 def _sample_aligned(

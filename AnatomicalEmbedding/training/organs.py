@@ -81,11 +81,9 @@ def read_cells_of(network: EmbeddingNetwork, scans: Sequence[PreparedScan]) -> I
             continue
         pad = [n for size in reversed(scan.hu.shape) for n in (0, -size % network.lattice)]
         x = network.prepare(F.pad(scan.hu.float(), pad, value=-1000.0))[None]
-        fine = network.fine(x)
-        up = network.finish_body(network.coarse(network.pool(fine)), fine)
         table = scan.numbers_among(organs)
         yield LabelledCells(
-            network.coordinate(up)[0],
+            network(x, descriptors=False).coordinate[0],
             share_of_cells(F.pad(table[scan.labels.long()], pad), 1 + len(organs), STRIDE),
             F.max_pool3d(F.pad(scan.body.float(), pad)[None], STRIDE)[0] > 0,
             known,

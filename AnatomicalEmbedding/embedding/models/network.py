@@ -204,13 +204,9 @@ class EmbeddingNetwork(nn.Module):
             return None
         return _UnitLength.apply(_in_safe_precision(self.global_, coarse).float())
 
-    def finish_body(self, coarse: torch.Tensor, fine: torch.Tensor) -> torch.Tensor:
-        """Compute the features of the finest level on the way up (decoder)."""
-        return self.decoder[-1](_join(self.up[-1](coarse), fine))
-
     def finish(self, coarse: torch.Tensor, fine: torch.Tensor, x: torch.Tensor, descriptors: bool = True) -> Features:
         """Compute the finest level on the way up, then coordinate, local descriptor and organs."""
-        up = self.finish_body(coarse, fine)
+        up = self.decoder[-1](_join(self.up[-1](coarse), fine))
         coordinate = None
         if self.spec.coordinates:
             with _full_precision(x):  # float16 would round a coordinate of 800 mm to half a mm
