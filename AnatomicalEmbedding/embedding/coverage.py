@@ -17,7 +17,7 @@ def body_points(embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
     Raises MapError for a map whose coordinates are not mm of the common body frame.
     """
     if not embedding.provenance.metric:
-        raise MapError(f"{embedding.provenance.model}: these weights have no common body frame in mm; choose others.")
+        raise MapError(f"{embedding.provenance.model}: has no common body frame in mm; choose other weights.")
     cells, coordinate = embedding.body_cells
     return transform_points(embedding.cell_to_ras, cells.numpy()), coordinate.double().numpy()
 
