@@ -1,4 +1,6 @@
-"""Crops: a part of a prepared scan, augmented, and the position in the patient of each cell (4 x 4 x 4 voxels).
+"""Crops: parts of prepared scans with random changes, and the position of each of their cells in the patient.
+
+A cell has 4 x 4 x 4 voxels.
 
 A scan is resampled through a smooth map in two passes: first each source slice in its plane, then along the slices
 (Catmull and Smith, SIGGRAPH 1980). Two passes read the memory in order and use vector instructions. On CPUs this is
@@ -51,7 +53,7 @@ class Warp:
         return cls(depth_, in_plane_, first, shape)
 
     def sample(self, hu: torch.Tensor) -> torch.Tensor:
-        """Resample int16 HU (k, j, i) of a scan: float HU (k, j, i) of the crop, air outside the scan."""
+        """Resample a scan, int16 HU (k, j, i). Returns the crop, float HU (k, j, i); air outside the scan."""
         low = max(self.first_slice, 0)
         high = min(self.first_slice + self.in_plane.shape[1], hu.shape[0])
         if low >= high:
@@ -78,7 +80,7 @@ class Warp:
         return torch.lerp(before, after, between).add_(AIR_HU).view(self.shape)
 
     def voxel_ijk(self, pool: int = 1) -> torch.Tensor:
-        """Return (k, j, i, 3): the scan voxel (i, j, k) of each crop voxel, or of each cell of `pool` voxels."""
+        """Return (k, j, i, 3): scan voxel (i, j, k) of each crop voxel, or of each cell of `pool` voxels a side."""
         depth = self._depth(pool)
         _, along_j, along_i = self._weights(pool)
         columns = torch.einsum("csab,ya,xb->csyx", self.in_plane, along_j, along_i)
@@ -94,7 +96,7 @@ class Warp:
         return (along_k @ plane.flatten(1)).view(len(along_k), *plane.shape[1:])
 
     def _weights(self, pool: int) -> list[torch.Tensor]:
-        """Return the weights of linear interpolation along k, j and i: three of (voxels / pool, nodes)."""
+        """Return three matrices for linear interpolation along k, j and i, each of shape (voxels / pool, nodes)."""
         return [_hats(n, nodes, pool, self.depth.device) for n, nodes in zip(self.shape, self.depth.shape, strict=True)]
 
 
@@ -109,9 +111,9 @@ class Crop:
 def draw_geometry(
     spec: AugmentationSpec, size_ijk: tuple[int, int, int], spacing_mm: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Draw the geometry of a crop: (3, k, j, i) mm from the crop's centre to each node of the lattice.
+    """Choose a random geometry of a crop: (3, k, j, i) mm from the crop's centre to each node of the lattice.
 
-    The spacing, the scale of each axis, the rotation and the elastic part (mean zero) are random, as the recipe sets.
+    The recipe sets the ranges of spacing, scale of each axis, rotation and elastic displacement (mean zero).
     """
     if spec.spacing_mm_low is not None:
         step = rng.uniform(spec.spacing_mm_low, spec.spacing_mm_high)
@@ -142,7 +144,11 @@ def cut_crop(
 
 
 def cell_positions(scan: PreparedScan, crop: Crop) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the first guess of each cell's body coordinate, (3, k/4, j/4, i/4) mm, and whether it is a body cell."""
+    """Find where the cells of a crop lie in the body.
+
+    Returns the first guess of each cell's body coordinate, (3, k/4, j/4, i/4) mm, and a mask of the cells inside the
+    body, bool (k/4, j/4, i/4).
+    """
     voxel = crop.warp.voxel_ijk(STRIDE)
     nearest = voxel.round().long()
     shape_ijk = torch.tensor(scan.hu.shape[::-1], device=voxel.device)
@@ -186,7 +192,7 @@ def _line(at: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _span(values: torch.Tensor, size: int) -> tuple[int, int]:
-    """Return the first voxel, and the last voxel + 1, that `values` reach on an axis of `size`; at least one voxel."""
+    """Return the first voxel and the last voxel + 1 that `values` reach on an axis of `size` voxels; at least one."""
     low = min(max(int(values.amin().floor()), 0), size - 1)
     return low, max(min(int(values.amax().ceil()) + 1, size), low + 1)
 
@@ -202,7 +208,7 @@ _CUT_SHARE = 0.4
 
 
 def augment(hu: torch.Tensor, spec: AugmentationSpec, network: NetworkSpec, rng: np.random.Generator) -> torch.Tensor:
-    """HU crop (k, j, i) -> network input (k, j, i) in 0..1, with the recipe's random changes."""
+    """Convert a crop from HU (k, j, i) to network input 0..1 (k, j, i), with the random changes of the recipe."""
     table = torch.from_numpy(_level_table(spec, network, rng)).to(hu.device)
     level = (hu - (_LOWEST_HU - 0.5)).clamp_(0, len(table) - 1).to(torch.int32)  # to the nearest whole HU
     x = table.index_select(0, level.flatten()).view(hu.shape)
@@ -219,7 +225,7 @@ def augment(hu: torch.Tensor, spec: AugmentationSpec, network: NetworkSpec, rng:
             start = [int(rng.integers(0, max(n - 8, 1))) for n in x.shape]
             x[tuple(slice(a, a + int(n)) for a, n in zip(start, block, strict=True))] = float(rng.random())
     if rng.random() < spec.cut_probability:
-        # everything beyond a random plane is air: first or last slices, or one side
+        # replace the first or last slices, or one side, by air
         axis = int(rng.choice(3, p=[0.6, 0.2, 0.2]))
         depth = int(rng.integers(0, max(int(x.shape[axis] * _CUT_SHARE), 1)))
         x.narrow(axis, 0 if rng.random() < 0.5 else x.shape[axis] - depth, depth).zero_()
@@ -237,7 +243,10 @@ def _mean_of_27(x: torch.Tensor) -> torch.Tensor:
 
 
 def _level_table(spec: AugmentationSpec, network: NetworkSpec, rng: np.random.Generator) -> np.ndarray:
-    """Return the network input for every whole HU from _LOWEST_HU on, after a random remap, window and gamma."""
+    """Return a lookup table: the network input of each integer HU from _LOWEST_HU to _HIGHEST_HU.
+
+    The remapping of HU, the window and the gamma are random.
+    """
     hu = np.arange(_LOWEST_HU, _HIGHEST_HU + 1, dtype=np.float64)
     if rng.random() < spec.hu_remap_probability:
         hu = np.interp(hu, _REMAP_HU, _REMAP_HU + rng.uniform(_REMAP_LOW, _REMAP_HIGH))

@@ -96,7 +96,9 @@ class LabelledBody:
             image = sitk.DICOMOrient(sitk.ReadImage(str(path)), "LPS")
             names = {int(value): str(name) for value, name in parse_json(names_path.read_text()).items()}
         except (OSError, RuntimeError, ValueError, AttributeError) as error:
-            raise VolumeError(f"{path}: cannot be read with {names_path.name}; repair or remove both.") from error
+            raise VolumeError(
+                f"{path}: cannot be read together with {names_path.name}; write both files again, or remove both."
+            ) from error
         voxels = sitk.GetArrayFromImage(image)
         known: list[str] = [""]
         number = np.zeros(int(max(voxels.max(), *names)) + 1, np.uint8)
@@ -136,7 +138,7 @@ def make_label_image(body: LabelledBody, placement: Placement, seed: int) -> Lab
 
     seed: decides contrast phase, HU of tissues, fat, contents of hollow organs, and noise.
 
-    Raises KeyError if `placement` does not hold the body.
+    Raises KeyError if `placement` has no entry for this body.
     """
     rng = np.random.default_rng([seed, crc32(body.name.encode())])
     own = placement.maps[body.name]
@@ -180,7 +182,7 @@ def _number_canonical_labels(names: Sequence[str]) -> np.ndarray:
 def _draw_tissue(body: LabelledBody, tissue: np.ndarray, theirs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draw the labelled structures over the tissue (k, j, i) of the canonical body; returns the new tissue.
 
-    theirs: (k, j, i) structure of the canonical body at each voxel, as an index into names of `body`; 0: another one.
+    theirs: (k, j, i) structure of the canonical body at each voxel, as an index into `body.names`; 0: `body` lacks it.
     """
     labels = body.labels
     # voxels of a structure that share a face with another label
@@ -218,7 +220,7 @@ def prepare_label_images(
     paths = []
     for body in bodies:
         if body.name not in placement.maps:
-            report(f"left out: {body.name} holds too few whole structures")
+            report(f"left out: {body.name} shows too few complete structures")
             continue
         for seed in range(each):
             path = destination / f"labels_{body.name}_{seed}.safetensors"

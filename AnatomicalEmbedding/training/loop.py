@@ -41,10 +41,12 @@ class OptimiserSpec:
     Args:
         learning_rate: the highest learning rate, reached at the end of the warm-up.
         warm_up: share of the steps in which the learning rate rises linearly.
-        final: learning rate at the last step, as a share of the highest. It falls along half a cosine; 1: it stays.
+        final: learning rate at the last step, as a share of the highest. It falls along half a cosine. If final is 1,
+            it stays constant.
         weight_decay: weight decay of the network.
         gradient_clip: largest norm of the gradient; a longer gradient is shortened to it.
-        ema: largest decay, 0 to 1, of the exponential mean of the weights over steps; 0: no mean, the last weights.
+        ema: largest decay, 0 to 1, of the exponential mean of the weights over steps. 0: the run returns the
+            weights of the last step.
         epsilon: epsilon of the optimiser.
         algorithm: "adamw" or "radam".
         frame_learning_rate: learning rate of the corrections of the scans' body frames.
@@ -68,7 +70,7 @@ class OptimiserSpec:
 
 @dataclass(frozen=True)
 class Progress:
-    """State after a step. step: number of the step. steps: of the run. loss: running mean over about 50 steps."""
+    """State after a step: its number, the number of steps of the run, and the mean loss of about 50 steps."""
 
     step: int
     steps: int
@@ -135,7 +137,7 @@ class TrainingLoop:
         if not math.isfinite(total):
             raise AnatomicalEmbeddingError(
                 f"training: the loss of step {self.step + 1} is not a number; the last checkpoint is kept. "
-                "Lower optimiser.learning_rate in the recipe, or look at the scans."
+                "Lower optimiser.learning_rate in the recipe, or check the scans."
             )
         nn.utils.clip_grad_norm_(self.network.parameters(), self.spec.gradient_clip)
         self.optimiser.step()

@@ -29,9 +29,10 @@ def info_nce(anchor: torch.Tensor, positive: torch.Tensor, negatives: torch.Tens
 
 
 def near_loss(found: Features, batch: ViewBatch, spec: LossSpec, generator: torch.Generator) -> torch.Tensor:
-    """Contrast of local descriptors with negatives within some 10 cm of the anchor, where the coordinate is uncertain.
+    """Compute the contrastive loss of local descriptors, with negatives within about 10 cm of the anchor.
 
-    There is no global descriptor: the coordinate replaces it. Each of the two views has half of the negatives.
+    Places farther apart differ in their coordinates, so no global descriptor is needed. Half of the negatives are from
+    the first view, half from the second view.
     """
     pairs = len(batch.first_cells)
     views = found.local.unbind()  # once, because the gradient of each indexing is as large as all views together
@@ -78,9 +79,10 @@ def read_cells(grid: torch.Tensor, cells: torch.Tensor, unit: bool = True) -> to
 
 
 def coordinate_loss(predicted: torch.Tensor, target: torch.Tensor, inside: torch.Tensor, beta: float) -> torch.Tensor:
-    """Smooth L1 between coordinates (b, 3, ...) at the cells where `inside` (b, ...) is 1; all crops weigh the same.
+    """Compute the smooth L1 loss of coordinates (b, 3, ...) at the cells where `inside` (b, ...) is 1.
 
-    A crop without any cell inside has loss 0. Then the mean over the parts of a batch equals the loss of the batch.
+    All crops have the same weight, and a crop without any cell inside has loss 0. So the mean over the parts of a
+    batch equals the loss of the batch.
     """
     error = F.smooth_l1_loss(predicted, target, beta=beta, reduction="none").sum(1)
     weight = inside.to(error.dtype)
@@ -91,9 +93,10 @@ def coordinate_loss(predicted: torch.Tensor, target: torch.Tensor, inside: torch
 class FrameCorrections(nn.Module):
     """The learned correction of each scan's body frame: a shift, and a scale about the scan's middle.
 
-    The first guess of the frame (from levels and skeleton) has an error of a few centimetres. Training corrects it to
-    agree with the network. A Gaussian prior limits the correction; its deviations are those of the first guess.
-    Phantoms have an exact frame: their deviation is zero, so they are not corrected.
+    The first guess of the frame (from level readings and skeleton) has an error of a few centimetres. Training
+    corrects the frame so that it agrees with the network. A Gaussian prior limits the correction; its standard
+    deviations are those of the first guess. Phantoms have an exact frame: their deviation is zero, so they are not
+    corrected.
     """
 
     def __init__(self, scans: list[PreparedScan], unit_mm: float):
@@ -131,7 +134,10 @@ def _middle(scan: PreparedScan) -> np.ndarray:
 
 @dataclass(frozen=True)
 class LossContext:
-    """Arguments of a loss besides the batch. precision: context for running the network. generator: for negatives."""
+    """Arguments of a loss besides network and batch.
+
+    precision: context in which the network runs. generator: random numbers for the choice of negatives.
+    """
 
     recipe: Recipe
     frames: FrameCorrections
@@ -141,7 +147,7 @@ class LossContext:
 
 @dataclass(frozen=True)
 class Objective:
-    """The task of a recipe: class of the batches, and their loss."""
+    """What a recipe trains. sampler: the class that makes its batches. loss: computes the loss of a batch."""
 
     sampler: type[BatchSampler]
     loss: Callable[[EmbeddingNetwork, Any, LossContext], torch.Tensor]

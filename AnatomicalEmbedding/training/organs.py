@@ -1,6 +1,8 @@
 """Organs in training: the loss of the organ head, and the usual places and codes of organs.
 
-`with_organ_knowledge` computes the usual places and codes from labelled scans and stores them in the network.
+The usual place of an organ is the median of its coordinates, their spread and its volume over many patients. The code
+of an organ is a vector that tells the organ from its neighbours. `with_organ_knowledge` computes both from labelled
+scans and stores them in the network.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +20,7 @@ _MOST_SPREAD = 0.2  # units of the network; an organ whose mean coordinate varie
 _NORMAL = 1.48  # standard deviation of a normal distribution, divided by its median absolute deviation
 _HELD_CELLS = 1  # least distance, in cells, of a whole organ from the ends of the scan
 _NEAR_CELLS = 2
-_OPPOSED = 0.3  # training draws the cosine between the codes of neighbours to minus this value
+_OPPOSED = 0.3  # the cosine between the codes of neighbours is moved towards minus this value
 _LEAST_WEIGHT = 0.02  # weight of two organs that never lie near each other: thorough matching searches far
 _ELSEWHERE_WEIGHT = 0.3  # least weight of "everything else", which is next to every organ
 _STEPS, _RATE = 500, 0.05
@@ -123,7 +125,7 @@ def _place(cells: LabelledCells, number: int) -> torch.Tensor | None:
 
 
 def usual_places(rows: Sequence[Sequence[torch.Tensor]], organs: Sequence[str]) -> torch.Tensor:
-    """Return the usual place of each organ, (n, 7) as in `OrganHead.places`.
+    """Compute the usual place of each organ, (n, 7) as in `OrganHead.places`.
 
     rows: for each organ, one (7,) of `_place` per scan that holds it whole. The usual place is the median of its rows.
     It is zero if fewer than five scans hold the organ, if its place varies much, or if the organ of the other side has

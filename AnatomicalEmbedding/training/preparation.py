@@ -1,4 +1,4 @@
-"""Prepare folders of scans for training. Each CT is used once. If asked, it is aligned by the map of a model."""
+"""Prepare the CTs of folders for training, without duplicates. On request, a model aligns them with the body frame."""
 
 import csv
 from collections.abc import Callable, Iterator, Sequence
@@ -123,7 +123,7 @@ def prepare_set(
     prepared = [outcome.prepared for outcome in outcomes if outcome.prepared is not None]
     if not prepared:
         where = ", ".join(map(str, folders))
-        raise AnatomicalEmbeddingError(f"{where}: no scan can be trained on; see the lines above for the reasons.")
+        raise AnatomicalEmbeddingError(f"{where}: no scan can be used for training; the lines above name the reasons.")
     return prepared
 
 
@@ -147,8 +147,8 @@ def _in_processes(work: Callable[[_Scan], Outcome], scans: list[_Scan], jobs: in
         if not str(error).startswith("DataLoader worker"):
             raise
         raise AnatomicalEmbeddingError(
-            "a process that prepared scans was ended from outside, as systems do when memory runs out;"
-            " run the same command again with fewer jobs (what is prepared is kept)."
+            "preparing scans: a process was ended from outside, as happens when memory runs out; run the same command"
+            " with a smaller --jobs. Scans that are prepared already are kept."
         ) from None
 
 
@@ -168,7 +168,9 @@ def _prepare(
         else:
             readings = {} if levels is None else levels.of(name)
             if not readings and model is None:
-                raise VolumeError(f"{source.label}: has no level reading; add one for it to the level table.")
+                raise VolumeError(
+                    f"{source.label}: has no level reading; add one to the level table, or use --place-with."
+                )
             volume = source.read()
             seen_by = cache(lambda name: _model(name).embed(volume))  # `model` and `align` are often the same weights
             scan = replace(prepare_volume(volume, readings or frame_from_map(seen_by(model)), spacing_mm), name=name)

@@ -161,7 +161,9 @@ def recipe_from_dict(values: dict, source: str, objectives: Mapping[str, Rules] 
                 check_fields(kind, entries)
                 sections[section] = kind(**entries)
         except TypeError as error:
-            raise AnatomicalEmbeddingError(f"{source}: section [{section}] is incomplete ({error}).") from None
+            raise AnatomicalEmbeddingError(
+                f"{source}: section [{section}] is incomplete ({error}); add the missing entry."
+            ) from None
         except ValueError as error:
             raise AnatomicalEmbeddingError(f"{source}: section [{section}]: {error}; correct that entry.") from None
     name, objective = values.get("name", Path(source).stem), values.get("objective", "")

@@ -63,8 +63,8 @@ class BatchSampler(Dataset):
         for origin in set(self.origin):
             if not reached[self.origin == origin].any():
                 raise AnatomicalEmbeddingError(
-                    f"training {ORIGINS[origin]}s: no scan reaches a height band of recipe {recipe.name}; "
-                    "check the level readings, or change batch.height_bands."
+                    f"recipe {recipe.name}: no {ORIGINS[origin]} shows a body height of batch.height_bands; "
+                    "check the level readings of the scans, or change these bands."
                 )
 
     def rng(self, step: int, part: int = 0) -> np.random.Generator:
@@ -78,7 +78,7 @@ class BatchSampler(Dataset):
         return i, j, k
 
     def aim(self, rng: np.random.Generator) -> tuple[int, np.ndarray]:
-        """Choose a random body height, then a scan that shows it and a body voxel (i, j, k) at this height."""
+        """Choose a random body height, a scan that shows it, and a voxel (i, j, k) of the body near this height."""
         bands = np.array(self.recipe.batch.height_bands)
         origin = int(rng.choice(len(ORIGINS), p=self.shares))
         while True:
@@ -195,7 +195,7 @@ class ViewSampler(BatchSampler):
                     return views, (found[0][chosen], found[1][chosen])
 
     def _partner(self, index: int, voxel: np.ndarray, rng: np.random.Generator) -> tuple[int, np.ndarray]:
-        """Choose scan and voxel of the second view: the first view's, or the same place of another phantom."""
+        """Choose scan and voxel of the second view: those of the first view, or the same place in another phantom."""
         phantom = self.origin == ORIGINS.index("phantom")
         others = np.flatnonzero(phantom & (np.arange(len(self.scans)) != index))
         if phantom[index] and len(others) and rng.random() < self.recipe.batch.cross_share:

@@ -37,7 +37,10 @@ _PHANTOM_SEEDS = (700, 701)  # training phantoms have seeds from scans.PHANTOM_S
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """Result of a run. network: on the CPU, with the weights of the best validation, else the averaged weights."""
+    """Result of a run.
+
+    network: on the CPU, with the weights of the best validation; without validation, the averaged weights.
+    """
 
     network: EmbeddingNetwork
     steps: int
@@ -156,7 +159,7 @@ def _on_cpu(network: EmbeddingNetwork) -> EmbeddingNetwork:
 
 def _copy_weights(source: nn.Module, target: EmbeddingNetwork) -> None:
     """Copy the weights that both networks have. Heads that only `target` has keep their random weights."""
-    fault = "--start-from: the weights belong to another network than the recipe's; choose a recipe with their widths."
+    fault = "--start-from: these weights do not fit the network of the recipe; choose a recipe with the same widths."
     try:
         unlike = target.load_state_dict(source.state_dict(), strict=False)
     except RuntimeError:
