@@ -1,11 +1,15 @@
-"""Anatomy and headers that mislead models: real scans made odd in known ways; what is flagged, what is handled?
+"""Test scans with unusual anatomy or wrong headers: real scans are changed in known ways, then checked and matched.
 
     python Testing/benchmarks/anatomy.py [SCAN...] [--picture FILE] [--points 60]
 
-Each input is read as a file, checked as `anatemb info --check` checks it, and matched with the scan as it was.
-Verdict: "refused" by a sentence; "handled": half of the answers lie within 10 mm, and at most a tenth of those that are
-reported as matched is more than 20 mm off; "flagged": by a note, by the orientation check, or as fewer than half of the
-answers are reported as matched; else "NOT".
+Each changed scan is read as a file, checked as `anatemb info --check` checks it, and matched with the unchanged scan.
+The verdict is the first of these that holds:
+
+    refused   an error in one sentence
+    handled   half of the answers are within 10 mm of the truth, and of the matched answers at most a tenth is more
+              than 20 mm off
+    flagged   a note or the orientation check reports the scan, or fewer than half of the answers are matched
+    NOT       none of these
 """
 
 from __future__ import annotations

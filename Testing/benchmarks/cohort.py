@@ -1,9 +1,9 @@
-"""Cohorts at scale: memory and rate of a run, search times, sizes, loss by compressed maps.
+"""Measure cohorts of many scans: memory and speed of a run, search times, sizes of files, loss by compressed maps.
 
 python Testing/benchmarks/cohort.py WORK [--scans 1000] [--real DIR] [--steps data,run,...]
 
-Scans are small parts of synthetic patients and, where given, real CTs; one in twenty is damaged, empty, huge, a
-duplicate or no CT. Each step prints its figures and adds them to WORK/figures.json; see RESULTS.md.
+The scans are small parts of synthetic patients and, if DIR is given, real CTs. One scan in twenty is damaged, empty,
+very large, a duplicate or not a CT. Each step prints its figures and adds them to WORK/figures.json; see RESULTS.md.
 """
 
 from __future__ import annotations

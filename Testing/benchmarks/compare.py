@@ -1,6 +1,6 @@
-"""`anatemb evaluate` with other methods measured as well; needs the extra `bench`.
+"""Measure other methods together with ours, as in `anatemb evaluate`. Needs the extra `bench`.
 
-Every option of `anatemb evaluate landmarks` and `boxes` can be given.
+All options of `anatemb evaluate landmarks` and `anatemb evaluate boxes` can be given.
 """
 
 import argparse

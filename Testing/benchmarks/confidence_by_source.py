@@ -1,10 +1,11 @@
-"""Confidence on sources that its calibration has never seen: each source of labelled scans is left out in turn.
+"""Measure the confidence on scans from a source that the calibration has not seen. Each source is left out in turn.
 
     python Testing/benchmarks/confidence_by_source.py LABELLED... --scans SCANS... [--model auto] [--matches FILE.npz]
 
-A source is what a file's name begins with, up to a digit, "-" or "_". For each, forests are grown from the matches
-between scans of the other sources, from bent scans (all that are not of that source) and from synthetic patients, as
-`anatemb calibrate` grows them, and judge the matches whose target is of the source.
+The source of a scan is the beginning of its file name, up to a digit, "-" or "_". For each source, a calibration is
+made as `anatemb calibrate` makes it: from matches between labelled scans of the other sources, from deformed scans of
+the other sources, and from synthetic patients. This calibration is then tested on the matches whose target belongs to
+the source that was left out.
 """
 
 from __future__ import annotations

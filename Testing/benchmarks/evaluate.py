@@ -1,9 +1,9 @@
-"""Accuracy that only the project itself measures: lesions, synthetic patients and outlines.
+"""Measure the accuracy for lesions, synthetic patients and outlines. Users have no command for these measurements.
 
     python Testing/benchmarks/evaluate.py lesions | phantoms [--count N] [--seed N]
     python Testing/benchmarks/evaluate.py segmentation LABELLED
 
-`anatemb evaluate` measures landmarks, confidence, boxes and points; `compare.py` measures registration.
+`anatemb evaluate` measures landmarks, confidence, boxes and points. `compare.py` measures registration.
 """
 
 import argparse

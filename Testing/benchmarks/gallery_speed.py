@@ -1,8 +1,9 @@
-"""The gallery of a cohort in the browser viewer: time to the first pictures, and how smoothly it scrolls.
+"""Measure the gallery of a cohort in the browser viewer: time to the first pictures, and how smoothly it scrolls.
 
 .venv-views/bin/python Testing/benchmarks/gallery_speed.py STORE [--scans 300]
 
-STORE is a cohort whose scans are still there; so many of its maps go into a store of their own. Nothing is cached.
+STORE is a cohort whose scan files still exist. The maps of its first scans, as many as `--scans` says, are copied into
+a new store, so that no picture is cached.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Images of label maps, written as a folder of labelled scans for `anatemb calibrate` and `anatemb structures`.
+"""Make artificial CTs from label maps. They are written as a folder of labelled scans.
 
 python Testing/benchmarks/label_images.py LABELMAPS -o FOLDER [--every 6] [--seed 77]
+
+The commands `anatemb calibrate` and `anatemb structures` can read this folder.
 """
 
 from __future__ import annotations

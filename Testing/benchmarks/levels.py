@@ -1,10 +1,10 @@
-"""Errors along the body (mm) of weights at organ centres between patients of a labelled folder.
+"""Measure errors along the body, in mm, at organ centres, between different patients of a labelled folder.
 
     python Testing/benchmarks/levels.py DEV --model hybrid-ct-v3 --model run/weights.safetensors
 
-Weights that find points answer by the height of the point that is matched. Weights that state levels alone
-(`bpr-paper`) answer by the height at which the target's slices score what the template's slice scores. The first row
-lays the middles of the two scans' bodies upon each other.
+If weights can find points, their answer is the height of the matched point. The weights `bpr-paper` give only a score
+for each slice; their answer is the height at which the target's slices have the score of the template's slice. The
+first row of the table shows a simple method: the middles of the two bodies are aligned.
 """
 
 from __future__ import annotations

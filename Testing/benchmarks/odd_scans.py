@@ -1,4 +1,4 @@
-"""Scans made odd in known ways: anatomy and headers that mislead models."""
+"""Changes that make a scan odd in a known way: unusual anatomy and wrong headers, on which models may fail."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""The network that says whether a scan is mirrored: trained, or measured with whole sources left out.
+"""Train the network that decides whether a scan is mirrored, or measure it on sources left out of training.
 
     python Testing/benchmarks/orientation.py SCANS... -o Resources/Orientation/ct.safetensors [--steps 500]
     python Testing/benchmarks/orientation.py SCANS... --sources 4
 
-SCANS: folders of scans that are stored the right way round; FOLDER:0.5 draws its scans half as often as the others.
-A source is what a file's name begins with, up to a digit, "-" or "_".
+SCANS are folders of scans with correct orientation. The scans of FOLDER:0.5 are chosen half as often as the others.
+The source of a scan is the beginning of its file name, up to a digit, "-" or "_".
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Errors of weights by region of the body: organ centres and extremes between patients of a labelled folder.
+"""Measure errors of weights by region of the body, at organ centres and extreme points, between different patients.
 
 python Testing/benchmarks/regions.py DEV --model hybrid-ct-v3 --model run/weights.safetensors [--effort standard]
     [--targets "slices of 10 mm"]
+
+DEV is a folder of labelled scans.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Speed of the Slicer modules on slicer-core and the test kit: loading, a click's answers, the crosshair.
+"""Measure the speed of the Slicer modules: loading, the answers to a click, and the crosshair.
 
 python Testing/benchmarks/slicer_modules.py
+
+The modules run on slicer-core and the test kit, not in Slicer itself.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Speed and memory of embedding and matching on this machine: `make bench`. Needs no data.
+"""Measure speed and memory of embedding and matching on this machine: `make bench`. Needs no data.
 
-Prints one table; figures that are published stand in RESULTS.md with the machine and date that made them.
+The script prints one table. Published figures are in RESULTS.md, with the machine and the date.
 """
 
 import argparse

@@ -1,8 +1,9 @@
-"""The papers' model of text (Grujicic 2020) next to the dictionary: points in the body frame.
+"""Compare the text network of Grujicic et al. 2020 with our dictionary. Both give points in the body frame.
 
 python Testing/benchmarks/text2atlas.py WORK [--seeds 3] [--uberon FILE.obo] [--lesanet FILE.json] [--reports FILE.csv]
 
-Trains what WORK does not hold yet, then prints tables in Markdown. The files are data of others, for measuring only.
+The script trains the networks that the folder WORK does not contain yet, then prints tables in Markdown. The files of
+the options are data of other projects, and are used only for measuring.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Speed of training on this machine: how long a batch takes to make and a step to do, for each recipe. Needs no data.
+"""Measure the speed of training on this machine, for each recipe: seconds to make a batch and to do a step.
 
     python Testing/benchmarks/training.py [--recipes ape hybrid ...] [--device auto] [--steps 12]
 
-Prints one table; figures that are published stand in RESULTS.md with the machine and date that made them.
+Needs no data. The script prints one table. Published figures are in RESULTS.md, with the machine and the date.
 """
 
 import argparse

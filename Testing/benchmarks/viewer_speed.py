@@ -1,4 +1,4 @@
-"""How long the browser viewer takes: until the page is usable, from a click to drawn answers, crosshair updates.
+"""Measure the browser viewer: time until the page can be used, time from a click to its answers, crosshair updates.
 
 .venv-views/bin/python Testing/benchmarks/viewer_speed.py
 """

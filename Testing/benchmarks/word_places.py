@@ -1,9 +1,9 @@
-"""Places by words on labelled scans, and lesion phrases whose places radiologists gave (LesaNet).
+"""Measure places found by words: on labelled scans, and on phrases about lesions from radiologists (LesaNet).
 
     python Testing/benchmarks/word_places.py DEV [--phrases lesanet_phrases.json --ontology lesanet_ontology.csv]
 
-IOR (inside organ ratio) and NVD (nearest voxel distance) are Grujicic 2020's. Their data are others than ours: figures
-do not compare.
+IOR (inside organ ratio) and NVD (nearest voxel distance) are defined by Grujicic et al. 2020. Their data differ from
+ours, so the figures cannot be compared with those of their paper.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Other methods measured next to the engine, and the lesion pairs of Deep Lesion Tracker: for benchmarks only."""
+"""Other methods that are compared with the engine, and the lesion pairs of Deep Lesion Tracker. For benchmarks only."""

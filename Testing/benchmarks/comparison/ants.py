@@ -1,4 +1,4 @@
-"""ANTs SyN as a peer (Avants et al., Medical Image Analysis 2008), from the optional package antspyx."""
+"""Registration with ANTs SyN, for comparison (Avants et al., Medical Image Analysis 2008). Needs antspyx."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ConvexAdam as a peer (Siebert et al., IEEE TMI 2024), from the optional package convexAdam, with MIND features."""
+"""Registration with ConvexAdam and MIND features, for comparison (Siebert et al., IEEE TMI 2024).
+
+Needs the optional package convexAdam.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""elastix as a peer (Klein et al., IEEE TMI 2010), from the optional package itk-elastix."""
+"""Registration with elastix, for comparison (Klein et al., IEEE TMI 2010). Needs the optional package itk-elastix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Peers that need no training, measured beside the engine: body-centre alignment and registration programs."""
+"""Other methods that need no training: alignment of the middles of two bodies, and registration programs."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Evaluations that only the benchmarks run; `Testing/benchmarks/evaluate.py` is their command."""
+"""Evaluations that only the benchmarks use. The script `Testing/benchmarks/evaluate.py` runs them."""

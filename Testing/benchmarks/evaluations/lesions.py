@@ -1,7 +1,7 @@
-"""Lesion follow-up on synthetic patients: places, pairing of lesions, and their status.
+"""Evaluate lesion follow-up on synthetic patients: proposed places, pairs of lesions, and status of lesions.
 
-As in the product, lesions are marked in a record (slightly off their middles), `find_places` carries them over, and
-`assign_in_record` pairs them.
+The evaluation works as the product does. Lesions are marked in a record, a little off their middles. Then
+`find_places` proposes their places in the other studies, and `assign_in_record` pairs the lesions.
 """
 
 from __future__ import annotations

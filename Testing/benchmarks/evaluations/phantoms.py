@@ -1,4 +1,7 @@
-"""Accuracy on synthetic patients the training never saw: the truth is exact, the fields of view are cut."""
+"""Measure accuracy on synthetic patients that were not used for training.
+
+The true places are known exactly. The scans show only parts of the body.
+"""
 
 import json
 from collections.abc import Callable, Iterable

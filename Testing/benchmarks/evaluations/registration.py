@@ -1,7 +1,7 @@
-"""Evaluation of registration: labels carried over (Dice), landmarks, and folding.
+"""Evaluate registration: overlap of transferred labels (Dice), landmark errors, and folding.
 
-Every method maps the same lattice of points over the fixed body into the moving scan, and all figures are computed from
-the answer, so that no method's own resampling or Jacobian counts.
+Every method maps the same lattice of points in the fixed body into the moving scan. All figures are computed from the
+mapped points. So the way in which a method resamples images or computes Jacobians has no influence.
 """
 
 import json

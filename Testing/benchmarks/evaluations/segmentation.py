@@ -1,6 +1,6 @@
-"""Few-shot segmentation measured: Dice, HD95 and volume error, and whether the worst are looked at first.
+"""Evaluate segmentation from a few examples: Dice, HD95, volume error, and the order for checking outlines.
 
-Patients are split once by the seed: half of them, or as many as are asked for, are the test.
+The seed decides once which patients are used for the test: half of all patients, or as many as the caller asks for.
 """
 
 from __future__ import annotations
