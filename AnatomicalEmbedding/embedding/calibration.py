@@ -132,7 +132,7 @@ class Calibration:
             return cls(weights_hash, evidence, forests, about)
         except DAMAGED:
             raise WeightsError(
-                f"{path}: not a calibration of this program, or damaged; fetch it again or delete it."
+                f"{path}: not a calibration of this program, or damaged; download it again, or delete it."
             ) from None
 
 

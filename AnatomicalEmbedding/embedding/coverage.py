@@ -1,4 +1,4 @@
-"""Finds which part of the body a scan shows, and fits an affine function from the scan to the body frame."""
+"""Finds which part of the body a scan shows, and fits an affine function from RAS to body coordinates."""
 
 from dataclasses import dataclass
 
@@ -42,7 +42,7 @@ def apply_affine(affine: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class BodyFit:
-    """How well an affine function of the position fits the coordinates of a map. It fits badly if no body is shown.
+    """How well an affine function of the position fits the coordinates of a map; badly if no body is shown.
 
     Args:
         misfit_mm: median distance between coordinates and function, in mm of the body frame.

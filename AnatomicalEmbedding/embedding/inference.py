@@ -88,7 +88,7 @@ class Model:
     ) -> EmbeddingMap:
         """Make the map of a scan, or read it from the cache.
 
-        scan: a Volume, a path, or another scan that `Volume.of` accepts.
+        scan: a Volume, a path, or anything else that `Volume.of` accepts.
 
         progress: called with (share done, text of the step). cancelled: called between steps; if it returns True,
         CancelledError is raised. Raises VolumeError if the voxels are no CT or show no body, MemoryLimitError if the
@@ -98,7 +98,7 @@ class Model:
 
         def step(share: float, what: str) -> None:
             if cancelled is not None and cancelled():
-                raise CancelledError(f"embedding of {volume.name or 'the scan'} was cancelled; nothing was kept.")
+                raise CancelledError(f"embedding of {volume.name or 'the scan'} was cancelled; no map was stored.")
             if progress is not None:
                 progress(share, what)
 
@@ -198,8 +198,8 @@ class Model:
             slab_cells = int((budget - fixed) // layer - 2 * reach) // 2 * 2
             if need > budget and slab_cells < 2:
                 raise MemoryLimitError(
-                    f"embedding needs about {need / 2**20:.0f} MB but {budget / 2**20:.0f} MB are allowed, too few "
-                    "even in slabs; close other programs or raise the limit."
+                    f"embedding needs about {need / 2**20:.0f} MB but {budget / 2**20:.0f} MB are allowed; "
+                    "close other programs, or raise --memory-mb."
                 )
             try:
                 # float16 on CUDA only; on a CPU, `Convolution` chooses the number type
@@ -232,7 +232,7 @@ def run_in_slabs(
     The coordinate of a cell depends on the whole body. So independent tiles would give other coordinates than the whole
     scan (measured: up to 17 mm with 20 cm of overlap, 3 mm with 30 cm). But only the finest level of the U-Net and the
     local descriptors need much memory, and they depend on a few cells only. So these two are computed slab by slab
-    along k, twice (on the way down and on the way up). The coarser levels, with an eighth of the cells, are computed
+    along k, twice (in the encoder and in the decoder). The coarser levels, with an eighth of the cells, are computed
     for the whole scan. The result equals that of the whole scan up to rounding. The global descriptor, which only
     training needs, is not computed.
 

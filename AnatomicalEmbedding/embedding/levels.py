@@ -1,4 +1,4 @@
-"""Decides where the level of the spine (the number of the vertebra) is certain.
+"""Decides at which places the level of the spine (the number of the vertebra) is certain.
 
 Neighbouring vertebrae look alike, and organs lie up to one level higher or lower in one patient than in another. So an
 answer by coordinate or appearance may be one level off. A level counts as certain if the scan shows the sacrum, the
@@ -127,10 +127,11 @@ def is_counted(level: str, height: float, ends: Mapping[str, float]) -> bool:
 def doubtful_level(structure: str, level: str, body_height: float) -> str:
     """Name the two possible levels of a numbered structure whose level is not certain.
 
-    The second level is above or below `level`, depending on the body height, mm, of the found place.
+    body_height: height of the found place in the body frame, mm. It decides whether the second level is the one above
+    `level` or the one below.
 
     Returns:
-        "L3 or L4"; for ribs "rib 11 or 12". Below the last rib lie the processes of L1.
+        "L3 or L4"; for ribs "rib 11 or 12". For rib 12, the second answer may be a process of L1, which lies below it.
     """
     n = _NAMES.index(level)
     other = _NAMES[min(max(n + (1 if body_height < _COURSE_MM[level][1] else -1), 0), len(_NAMES) - 1)]

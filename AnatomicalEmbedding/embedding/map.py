@@ -63,17 +63,17 @@ class EmbeddingMap:
 
     @cached_property
     def ras_to_cell(self) -> np.ndarray:
-        """(4, 4) matrix from RAS mm to continuous cells i, j, k."""
+        """(4, 4) matrix from RAS mm to cell indices i, j, k, which may be fractions."""
         return np.linalg.inv(self.cell_to_ras)
 
     @cached_property
     def cell_to_scan(self) -> np.ndarray:
-        """(4, 4) matrix from continuous cells to continuous voxels of the scan."""
+        """(4, 4) matrix from cell indices to voxel indices of the scan; both may be fractions."""
         return np.linalg.inv(self.scan_to_ras) @ self.cell_to_ras
 
     @cached_property
     def scan_to_cell(self) -> np.ndarray:
-        """(4, 4) matrix from continuous voxels of the scan to continuous cells."""
+        """(4, 4) matrix from voxel indices of the scan to cell indices; both may be fractions."""
         return np.linalg.inv(self.cell_to_scan)
 
     @cached_property
@@ -198,7 +198,7 @@ class EmbeddingMap:
         """
         points = self._inside(points_ras)
         if self.local is None:
-            raise MapError(f"{self.provenance.scan or 'map'}: was made by weights without descriptors.")
+            raise MapError(f"{self.provenance.scan or 'map'}: these weights have no descriptors; choose other weights.")
         place = torch.from_numpy(transform_points(self.ras_to_cell, points))
         return F.normalize(read_rows(self.local_rows, self.local.shape[1:], (place + 0.5) * 2 - 0.5), dim=1)
 

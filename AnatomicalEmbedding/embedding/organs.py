@@ -1,10 +1,10 @@
-"""Uses the output of the organ head: finds the boxes of organs, and corrects body coordinates by the organs.
+"""Finds the boxes of organs, and corrects the body coordinates of organs that lie higher or lower than usual.
 
-An organ that a scan shows whole gets its usual body coordinates. The network's coordinate follows the body as a whole,
-but organs lie at different places in different patients. A large liver may push a kidney down by 10 to 20 cm. Where the
-organ head finds an organ, the coordinates of the organ's cells are shifted and scaled. Their mean and spread then equal
-the organ's mean and spread over many patients. The shift decreases to zero around the organ. After this, one place of
-an organ has the same coordinates in two patients.
+Both read the output of the organ head. The network's coordinate follows the body as a whole, but organs lie at
+different places in different patients. A large liver may push a kidney down by 10 to 20 cm. If a scan shows an organ
+completely, the coordinates of the organ's cells are shifted and scaled so that their mean and spread equal those of
+this organ in many patients. Outside the organ, the shift becomes smaller with the distance, down to zero. A given place
+in an organ then has the same coordinates in all patients.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _THINNEST = 0.1  # cells; a thinner box is a single cell whose share is close to
 
 
 def organ_boxes(organs: torch.Tensor, names: Sequence[str], cell_to_ras: np.ndarray) -> dict[str, np.ndarray]:
-    """Find the box, (2, 3) RAS mm, around the largest connected part of each organ. Organs that are not seen have none.
+    """Find the box, (2, 3) RAS mm, around the largest connected part of each organ that the scan shows.
 
     organs: (n, k, j, i) share of each cell that each of `names` fills. cell_to_ras: (4, 4), without rotation.
     """

@@ -124,4 +124,4 @@ def write_tensor_file(
         with atomic_path(path) as temporary:
             save_file({name: values.contiguous() for name, values in tensors.items()}, str(temporary), metadata)
     except (SafetensorError, OSError):
-        raise error(f"{path}: cannot be written; check that the folder is writable and not full.") from None
+        raise error(f"{path}: cannot be written; check that the folder is writable and the disk not full.") from None

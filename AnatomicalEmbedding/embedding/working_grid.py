@@ -19,7 +19,7 @@ AIR_HU = -1000.0
 # CT numbers and their levels (0 to 255), linear in between
 _KNOTS_HU = (-1000, -800, -400, -100, 100, 400, 1300)
 _KNOTS = (0.0, 25.5, 127.5, 158.1, 183.6, 204.0, 255.0)
-_ALIGNED_VOXELS = 0.05  # scans whose axes deviate by less over the whole grid count as axis-aligned
+_ALIGNED_VOXELS = 0.05  # a scan is axis-aligned if its axes deviate by less over the whole grid
 
 
 @dataclass(frozen=True)

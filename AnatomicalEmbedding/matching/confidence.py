@@ -1,4 +1,4 @@
-"""Estimates how reliable a match is: collects its evidence, and looks up the outcomes of matches with like evidence.
+"""Estimates how reliable a match is: collects its evidence, and reads the outcomes of matches with similar evidence.
 
 If the target does not show a point, the coordinate at the answer differs from the coordinate of the point, or the
 answer lies at the edge of the scan. The error of an answer depends on the similarity of the two places, the agreement

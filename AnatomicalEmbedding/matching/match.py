@@ -139,7 +139,7 @@ def match_all(
 def _match(
     template: EmbeddingMap, points_ras: np.ndarray, targets: Sequence[EmbeddingMap], effort: str, by_image: bool = True
 ) -> list[Matches]:
-    """Match one batch. by_image: whether to run `image_step`, in efforts that include it."""
+    """Match one batch. by_image: if False, `image_step` is left out."""
     if not len(points_ras):
         return [Matches(np.empty((0, 3)), np.empty(0)) for _ in targets]
     if template.local is None or any(target.local is None for target in targets):
@@ -162,8 +162,8 @@ def match_query(query: Query, targets: Sequence[EmbeddingMap], effort: str = "st
     """Find the points of a query as `match_all` does. The template itself is not needed.
 
     Args:
-        effort: any effort except "thorough", which needs the template. A query that was read for a lower effort is
-            matched with that lower effort.
+        effort: any effort except "thorough", which needs the template. If the query was made for a lower effort than
+            this one, the lower effort is used.
 
     Raises:
         MapError: a target was embedded with other weights, or holds no body.

@@ -73,7 +73,7 @@ class Bumps:
 
     @classmethod
     def random(cls, rng: np.random.Generator, scattered: int = 14) -> Self:
-        """Draw one bump per organ, and `scattered` bumps anywhere in the trunk; scale all to keep the slope bound."""
+        """Make random bumps: one for each organ, and `scattered` bumps in the trunk. They keep the slope bound."""
         organs = [(np.asarray(c, float), float(r), float(s)) for c, r, s in _ORGAN_SHIFTS]
         center = np.array([c for c, _, _ in organs]) + rng.normal(0, 8, (len(organs), 3))
         reach = np.array([r for _, r, _ in organs])
@@ -192,7 +192,7 @@ class Deformation:
 
     @classmethod
     def random(cls, rng: np.random.Generator) -> Self:
-        """Draw a random patient."""
+        """Make the map of a random patient."""
         angles = np.deg2rad(rng.normal(0, 1, 3) * (3.0, 2.0, 3.0)).clip(-0.12, 0.12)
         size = rng.uniform(0.91, 1.11)
         return cls(

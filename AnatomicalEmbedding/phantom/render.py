@@ -37,7 +37,7 @@ class Grid:
 def render(
     to_body: ToBody, grid: Grid, hu: np.ndarray, noise_hu: float, table: bool, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw one scan: voxels int16 (k, j, i) in HU and labels uint8 (k, j, i).
+    """Make the voxels of one scan, int16 (k, j, i) HU, and its labels, uint8 (k, j, i).
 
     hu: CT number of each tissue. noise_hu: standard deviation of the noise. table: whether to draw the couch.
     rng: random numbers for the texture and the noise.

@@ -81,8 +81,8 @@ def fit_affine(matches: GridMatches, kind: str = AFFINE) -> np.ndarray:
     """
     if len(matches.fixed_ras) < _FEWEST[kind]:
         raise AnatomicalEmbeddingError(
-            f"only {len(matches.fixed_ras)} of {matches.tried} places of the fixed scan were found in the moving one; "
-            "they share too little: choose scans that overlap more."
+            f"only {len(matches.fixed_ras)} of {matches.tried} points of the fixed scan were found in the moving scan; "
+            "choose two scans that have more of the body in common."
         )
     weight = matches.depth_mm
     fit = _rigid(matches.fixed_ras, matches.moving_ras, weight)

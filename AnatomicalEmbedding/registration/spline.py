@@ -168,13 +168,16 @@ class SplineField:
         return replace(fine, coefficients=moved.float())
 
     def _weights(self, places: torch.Tensor, axis: int, derivative: bool = False) -> torch.Tensor:
-        """Compute weights (n, knots), float64, along one axis. Places outside the box are moved to its ends."""
+        """Return the weight of each knot at `places` along one axis, float64 (n, knots).
+
+        A place outside the spline's box has the weights of the nearest place in the box.
+        """
         first, weights = self._four(places, axis, derivative)
         table = torch.zeros(len(places), self.coefficients.shape[3 - axis], dtype=torch.float64)
         return table.scatter_(1, first[:, None] + torch.arange(4), weights)
 
     def _four(self, places: torch.Tensor, axis: int, derivative: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-        """For each place, find the four knots with a weight. Returns the first knot (n,) and the weights (n, 4)."""
+        """Find the four knots with weights at each place. Returns the first knot (n,) and the weights (n, 4)."""
         intervals = self.intervals[axis]
         at = ((places - self.low[axis]) / self.knot_mm).clamp(0, intervals)
         first = at.floor().clamp(max=intervals - 1)

@@ -40,8 +40,8 @@ class Folding:
         """A sentence why the user should check the result, or "" if there is no reason."""
         if self.share > _FOLDED_LIMIT or self.low < _CHANGED_LIMIT or self.high > 1 / _CHANGED_LIMIT:
             return (
-                "Tissue is stretched or compressed more than in real bodies, as happens where two scans share little: "
-                "check the result before you rely on it, or choose a kind that bends less."
+                "Tissue is stretched or compressed more than in real bodies. This happens if two scans have little of "
+                "the body in common. Check the result before you use it, or choose a more rigid kind of registration."
             )
         return ""
 

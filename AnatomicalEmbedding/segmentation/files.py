@@ -61,7 +61,7 @@ def read_segments(path: Path) -> LabelMap:
 
     Raises VolumeError if the file cannot be read, PointsError if it has no segments.
     """
-    damaged = f"{path}: cannot be read; the file is damaged or of another kind, save it again."
+    damaged = f"{path}: cannot be read; it is damaged or no segmentation of 3D Slicer. Save it again."
     check_text_header(path)
     reader = sitk.ImageFileReader()
     reader.SetFileName(str(path))
@@ -92,7 +92,7 @@ def _label_map(image: sitk.Image, path: Path) -> LabelMap:
         result[layer == int(about[f"Segment{number}_LabelValue"])] = number + 1
         number += 1
     if not values:
-        raise PointsError(f"{path}: names no segment; save the segmentation from 3D Slicer as .seg.nrrd.")
+        raise PointsError(f"{path}: contains no segment; save the segmentation from 3D Slicer as .seg.nrrd.")
     return LabelMap(result, image_affine(image), values)
 
 

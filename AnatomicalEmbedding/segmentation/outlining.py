@@ -1,4 +1,4 @@
-"""Outline the structures of one scan by network and carried labels; estimate the doubt; write and read the table."""
+"""Outline the structures of one scan, estimate how doubtful each outline is, and make and read the table of volumes."""
 
 import csv
 from collections.abc import Callable, Sequence
@@ -19,8 +19,11 @@ from .segmenter import Segmenter
 from .voxels import predict
 
 ABSENT, CUT, WHOLE = "absent", "cut", "whole"
+_NOT_FOUND = "it was not found where it is expected"
 _LEAST_SHARE = 0.15  # components smaller than this share of the largest component are removed
-_LEAST_KEPT = 0.4  # share of the carried volume; with less, the network has failed (0.6 or more in 300 outlines)
+_LEAST_KEPT = (
+    0.4  # least volume, as a share of the carried labels; with less, the network has failed (usually 0.6 or more)
+)
 _LEAST_VOLUME = 0.03  # share of the median volume in the examples; with less, the structure is absent
 # Weight of each of `signs` in the logit of the Dice, fitted to 324 outlines of development scans, see RESULTS.md.
 _WEIGHTS = np.array([2.10, 11.84, 1.74, 0.23, -0.57])
@@ -46,7 +49,7 @@ class Outline:
 
 @dataclass(frozen=True, eq=False)
 class Outlines:
-    """All structures of one scan. labels: (k, j, i) uint8 on the scan's grid: 0, or 1 + index into `outlines`."""
+    """All structures of one scan. labels: (k, j, i) uint8 on the scan's grid; 0, or 1 + the index into `outlines`."""
 
     labels: np.ndarray
     outlines: tuple[Outline, ...]
@@ -65,7 +68,9 @@ def outline(
     for number, group in enumerate(segmenter.groups):
         box = region(group, group.names, embedding)
         if box is None:
-            outlines += [Outline(name, ABSENT, 0.0, None, "the scan does not show its place") for name in group.names]
+            outlines += [
+                Outline(name, ABSENT, 0.0, None, "the scan does not show this part of the body") for name in group.names
+            ]
             continue
         box = np.stack([np.maximum(box[0], volume.bounds_ras[0]), np.minimum(box[1], volume.bounds_ras[1])])
         crop = make_crop(volume, embedding, group, box)
@@ -82,7 +87,7 @@ def outline(
             kept, why = choose_answer(joined[row], guess[row], crop, group, row)
             millilitres = float((kept > 0.5).sum()) * crop.spacing_mm**3 / 1000
             if millilitres < _LEAST_VOLUME * float(np.median(examples)):
-                outlines.append(Outline(name, ABSENT, 0.0, None, why or "it was not found at its place"))
+                outlines.append(Outline(name, ABSENT, 0.0, None, why or _NOT_FOUND))
                 continue
             paint(kept, crop, volume, len(outlines) + 1, labels, strength)
             sign = doubt(signs(guess[row], tried[:, row], kept, crop.spacing_mm, len(examples)))
@@ -102,7 +107,7 @@ def choose_answer(
     kept = kept if not why else torch.zeros_like(kept)
     carried, elsewhere = clean(guess, crop, group, row)
     if not elsewhere and (kept > 0.5).sum() < _LEAST_KEPT * (carried > 0.5).sum():
-        return carried, "by registration alone: it looks other than in the examples, or is absent"
+        return carried, "outlined by registration alone: it looks different from the examples, or is absent"
     return kept, why
 
 
@@ -114,7 +119,7 @@ def clean(probability: torch.Tensor, crop: Crop, group: Group, row: int) -> tupl
     """
     mask = (probability > 0.5) & crop.inside
     if not mask.any():
-        return probability, "it was not found at its place"
+        return probability, _NOT_FOUND
     components = sitk.ConnectedComponent(sitk.GetImageFromArray(mask.numpy().astype(np.uint8)), True)
     number = torch.from_numpy(sitk.GetArrayFromImage(components).astype(np.int64))
     sizes = torch.bincount(number.ravel())
@@ -127,7 +132,7 @@ def clean(probability: torch.Tensor, crop: Crop, group: Group, row: int) -> tupl
         low, high = group.low[row] - MARGIN_MM, group.high[row] + MARGIN_MM
         keep[one] = bool(((middle >= low) & (middle <= high)).all())
     if not keep.any():
-        return probability, "it was found elsewhere in the body only"
+        return probability, "it was found only in other parts of the body"
     near = torch.nn.functional.max_pool3d(keep[number].float()[None, None], 3, 1, 1)[0, 0]
     return probability * near, ""
 
@@ -157,7 +162,7 @@ def _measured(number: int, found: Outline, labels: np.ndarray, volume: Volume) -
     mask = labels == number + 1
     voxels = int(mask.sum())
     if not voxels:
-        return Outline(found.name, ABSENT, 0.0, None, "it was not found at its place")
+        return Outline(found.name, ABSENT, 0.0, None, _NOT_FOUND)
     cut = any(mask.take(end, axis).any() for axis in range(3) for end in (0, -1))
     millilitres = voxels * abs(np.linalg.det(volume.ijk_to_ras[:3, :3])) / 1000
     return Outline(found.name, CUT if cut else WHOLE, float(millilitres), found.doubt, found.remark)

@@ -63,7 +63,9 @@ class Segmenter:
     def check(self, weights_hash: str, path: Path) -> None:
         """Raise WeightsError unless the segmenter was trained with these weights of the embedding."""
         if weights_hash != self.weights_hash:
-            raise WeightsError(f"{path}: was trained with the embedding {self.weights}, which is not this one.")
+            raise WeightsError(
+                f"{path}: was trained with other weights ({self.weights}) than the loaded ones; train again."
+            )
 
 
 def train_segmenter(
@@ -194,7 +196,7 @@ def load_segmenter(folder: Path, device: torch.device) -> Segmenter:
 
 
 def _choose_examples(groups: tuple[Group, ...], prepared: list[PreparedExample]) -> list[PreparedExample]:
-    """Choose few examples that together outline all structures. Examples with structures that few show come first."""
+    """Choose few examples that together outline all structures. Examples with rare structures come first."""
     count = dict.fromkeys([name for group in groups for name in group.names], 0)
 
     def gain(example: PreparedExample) -> float:

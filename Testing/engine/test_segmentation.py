@@ -180,7 +180,7 @@ def test_outlines_may_reach_beyond_their_scan_but_not_miss_it(work, tmp_path):
             (example,) = prepare(read_examples(tmp_path), model)[1]
             assert example.volumes_ml["liver"] > 0
         else:
-            with pytest.raises(PointsError, match="liver is outlined outside this scan"):
+            with pytest.raises(PointsError, match="the outline of liver lies outside this scan"):
                 prepare(read_examples(tmp_path), model)
 
 

@@ -184,11 +184,11 @@ class EmbeddingNetwork(nn.Module):
         return found._replace(global_=self.describe(coarse)) if descriptors else found
 
     def fine(self, x: torch.Tensor) -> torch.Tensor:
-        """Compute the features of the finest level on the way down (encoder)."""
+        """Run the first encoder level, which has the finest cells. Returns (b, c, k/4, j/4, i/4)."""
         return self.encoder[0](self.stem(x))
 
     def coarse(self, pooled: torch.Tensor) -> torch.Tensor:
-        """Compute all coarser levels, down and up again. Returns (b, c, ...) at twice the stride."""
+        """Run all coarser levels, encoder and decoder. Returns (b, c, ...) at twice the stride of the finest level."""
         x, skips = pooled, []
         for level, block in enumerate(self.encoder[1:]):
             x = block(x if level == 0 else self.pool(x))
@@ -205,7 +205,10 @@ class EmbeddingNetwork(nn.Module):
         return _UnitLength.apply(_in_safe_precision(self.global_, coarse).float())
 
     def finish(self, coarse: torch.Tensor, fine: torch.Tensor, x: torch.Tensor, descriptors: bool = True) -> Features:
-        """Compute the finest level on the way up, then coordinate, local descriptor and organs."""
+        """Run the last decoder level, then compute coordinate, local descriptor and organs.
+
+        coarse: output of `coarse`. fine: output of `fine`. x: network input. descriptors: False: coordinates only.
+        """
         up = self.decoder[-1](_join(self.up[-1](coarse), fine))
         coordinate = None
         if self.spec.coordinates:
