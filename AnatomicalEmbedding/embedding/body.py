@@ -29,9 +29,10 @@ def patient_on_grid(
 ) -> tuple[WorkingGrid, np.ndarray]:
     """Make the network's input from a scan.
 
-    Returns the working grid, cut to the body's box and set to air outside the body, and the body mask (k, j, i).
+    Returns the working grid and the body mask (k, j, i). Both are cut to the body's box; outside the body, the grid
+    is air.
     lattice, size_step: as in `working_grid.resample`. step: called with (share done, text of the step).
-    Raises VolumeError when no patient is found.
+    Raises VolumeError if no patient is found.
     """
     step(0.0, "resampling")
     grid = resample(volume, spacing_mm, lattice, size_step)

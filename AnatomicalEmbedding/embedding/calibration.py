@@ -44,7 +44,7 @@ class Forest:
 
     @cached_property
     def _tables(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Feature of each node; its two children (of a leaf: the leaf itself, twice); its row in `outcomes`."""
+        """For each node: its feature, its two children, its row in `outcomes`. Both children of a leaf are the leaf."""
         leaf, node = self.feature < 0, np.arange(len(self.feature))
         children = np.stack([np.where(leaf, node, node + 1), np.where(leaf, node, self.otherwise)], axis=1)
         return np.maximum(self.feature, 0).astype(np.int64), children.ravel(), np.cumsum(leaf) - 1

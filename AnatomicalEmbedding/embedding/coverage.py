@@ -14,7 +14,7 @@ _ROUNDS = 5
 def body_points(embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
     """Return the centres of a map's body cells, (n, 3) RAS mm, and their body coordinates, (n, 3) mm.
 
-    Raises MapError for a map whose coordinates are not mm of the common body frame.
+    Raises MapError if the coordinates of the map are not mm in the common body frame.
     """
     if not embedding.provenance.metric:
         raise MapError(f"{embedding.provenance.model}: has no common body frame in mm; choose other weights.")
@@ -67,7 +67,7 @@ def fit_body(embedding: EmbeddingMap) -> BodyFit:
     return BodyFit(misfit, radius, (right, front, up), float(np.ptp(ras[:, 2])))
 
 
-_LARGEST_FALL_MM = 80.0  # decrease of body height on the way up; 0 in training scans, above 180 in two joined scans
+_LARGEST_FALL_MM = 80.0  # largest decrease of body height upwards; 0 in training scans, above 180 in two joined scans
 _FEWEST_IN_LAYER = 10
 
 
@@ -109,7 +109,7 @@ class Coverage:
 def find_coverage(embedding: EmbeddingMap) -> Coverage:
     """Find the part of the body in a scan, from its map.
 
-    Raises MapError for a map without body or without coordinates in mm of the common frame.
+    Raises MapError if the map has no body cells, or if its coordinates are not mm in the common body frame.
     """
     embedding.check_body()
     height, body = (points[:, 2] for points in body_points(embedding))

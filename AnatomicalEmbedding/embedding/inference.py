@@ -28,7 +28,7 @@ from .orientation import doubtful_axes, find_faults, orientation_of, turn_over
 from .working_grid import axis_matrix, levels_of
 
 _BODY_SHARE = 0.3  # least share of body voxels in a body cell
-_FINE_REACH_CELLS = 2  # how far two 3x3x3 convolutions of the finest level see
+_FINE_REACH_CELLS = 2  # reach of two 3x3x3 convolutions of the finest level
 
 
 ProgressCallback = Callable[[float, str], None]
@@ -92,7 +92,7 @@ class Model:
 
         progress: called with (share done, text of the step). cancelled: called between steps; if it returns True,
         CancelledError is raised. Raises VolumeError if the voxels are no CT or show no body, MemoryLimitError if the
-        scan does not fit the memory budget, even in slabs.
+        memory budget is too small even for computing the scan slab by slab.
         """
         volume = Volume.of(scan)
 
@@ -244,7 +244,7 @@ def run_in_slabs(
     slabs = [(k, min(k + slab_cells, cells)) for k in range(0, cells, slab_cells)]
 
     def fine(low: int, high: int) -> torch.Tensor:
-        """Compute the finest features of cells low..high along k. The slab's borders have no effect on them."""
+        """Compute the finest features of cells low..high along k, unaffected by the borders of the slab."""
         a, b = max(low - _FINE_REACH_CELLS, 0), min(high + _FINE_REACH_CELLS, cells)
         features = network.fine(x[None, :, a * stride : b * stride].to(device))
         return features[:, :, low - a : high - a]
@@ -281,7 +281,7 @@ def _without_batch(found: Features) -> Features:
 
 
 def _resized(x: torch.Tensor, scale: float, size_step: int) -> torch.Tensor:
-    """Magnify input (1, k, j, i) by `scale`, about the corner of its first voxel; pad with air to `size_step`."""
+    """Magnify input (1, k, j, i) by `scale`, about the corner of its first voxel; pad to multiples of `size_step`."""
     size = [-(-round(n * scale) // size_step) * size_step for n in x.shape[1:]]
     return _read_along_axes(x, [(np.arange(n) + 0.5) / scale - 0.5 for n in size])
 

@@ -33,7 +33,7 @@ NEXT_TO = {"sacrum": "L5", "lung apices": "T1", "skull base": "C2"}  # the verte
 _LUNGS, _BRAIN = ("lung_left", "lung_right"), ("brain", "brainstem")
 _LEAST_SACRUM_MM = 35.0  # least height of the sacrum; the organ head may mistake the last lumbar vertebra for less
 _WITHIN_MM = 5.0  # an organ that ends closer to the scan's border than this may be cut
-_BELOW_BRAIN_MM = 30.0  # the scan must show this much below the brain
+_BELOW_BRAIN_MM = 30.0  # least height of the part below the brain that the scan must show
 _APICES_FROM_MM = 530.0  # least body height of the scan's top
 _BEHIND_MM = 45.0  # from the middle of a vertebral body back to its spinous process
 _NEAR_MM = 60.0  # from the line of vertebral bodies and spinous processes: about 4 cm from bone
@@ -119,7 +119,7 @@ def level_of(structure: str) -> str | None:
 
 
 def is_counted(level: str, height: float, ends: Mapping[str, float]) -> bool:
-    """Whether a vertebra lies at its usual distance from a near end. height: world height of its middle, mm."""
+    """Whether a vertebra lies at its usual distance from an end near it. height: world height of its middle, mm."""
     usual = np.array([[_COURSE_MM[level][1] - at for at in ENDS_MM.values()]])
     return bool(counted_alike(usual, above_ends(np.array([height]), ends))[0])
 

@@ -46,7 +46,7 @@ def _connected_parts(masks: np.ndarray) -> np.ndarray:
 
 
 def _box_in_cells(share: np.ndarray, parts: np.ndarray) -> np.ndarray | None:
-    """Find the box of the largest part: (2, 3) lowest and highest continuous i, j, k. None if it is faint or thin."""
+    """Find the box of the largest part: (2, 3) lowest and highest fractional i, j, k. None if it is faint or thin."""
     weight = np.bincount(parts.ravel(), weights=share.ravel())
     weight[0] = 0
     largest = sitk.GetImageFromArray((parts == weight.argmax()).astype(np.uint8))
@@ -82,7 +82,7 @@ _ELSEWHERE = 0.05  # weight of "no shift" in the average of shifts at each cell
 def anchored(
     coordinate: torch.Tensor, organs: torch.Tensor, places: torch.Tensor, body: torch.Tensor, cell_mm: np.ndarray
 ) -> torch.Tensor:
-    """Shift and scale the coordinates of whole organs. Returns the new coordinates (3, k, j, i).
+    """Shift and scale the coordinates of organs that the scan shows completely. Returns new coordinates (3, k, j, i).
 
     organs: (n, k, j, i) fraction of each cell that each organ fills. places: (n, 7), see OrganHead.
     body: bool (k, j, i). cell_mm: (3,) size of a cell along R, A, S.

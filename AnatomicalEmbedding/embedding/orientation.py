@@ -33,8 +33,8 @@ UNUSUAL_SIZE = "the body has an unusual size, as if the voxel size were wrong"
 _CELL_MM = (12.0, 12.0, 16.0)  # along R, A, S
 _HU, _LEVELS = (-1000.0, -150.0, 250.0, 1300.0), (0.0, 0.25, 0.85, 1.0)
 _SHIFTS = ((0, 0, 0), (1, 1, 1))  # two paddings, so that a scan and its mirror image give the same result
-_SURE = 3.0  # log odds from which left and right count as swapped, unless the mirror image fits a body much worse
-_DOUBTFUL = 0.7  # log odds of a swapped axis from which the mirror image is embedded; see RESULTS.md
+_SURE = 3.0  # above these log odds left and right count as swapped, unless the mirror image fits a body much worse
+_DOUBTFUL = 0.7  # above these log odds of a swapped axis, the mirror image is embedded; see RESULTS.md
 _MISFIT_MM = 18.0  # misfit above which front-back and head-feet mirror images are embedded; correct scans have less
 _BETTER = 1.03  # factor by which a left-right mirror image must fit better; small, as both body sides look alike
 _MUCH = 1.2  # the same for front-back and head-feet mirror images
@@ -49,7 +49,7 @@ _SIZES = 0.6, 1.45
 
 @torch.no_grad()
 def orientation_of(grid: WorkingGrid, body: np.ndarray) -> tuple[float, float, float]:
-    """Estimate the log odds that a scan is stored correctly along R, A and S; 0 where the scan does not show it.
+    """Estimate the log odds that a scan is stored correctly along R, A and S; 0 if the scan does not show this.
 
     Args:
         grid: working grid with air outside the body.
@@ -129,7 +129,7 @@ def in_cells(grid: WorkingGrid, body: np.ndarray) -> torch.Tensor:
 def _padded(cells: torch.Tensor, shift: tuple[int, int, int]) -> torch.Tensor:
     """Pad cells (3, k, j, i) with air on all sides, to sizes that are multiples of STRIDE.
 
-    shift: (k, j, i) of 0 or 1; 1 puts the surplus cell of an odd padding on the low side.
+    shift: (k, j, i) of 0 or 1; 1 puts the surplus cell of an odd padding before the scan, 0 behind it.
     """
     sides = []
     for n, rounded in zip(cells.shape[:0:-1], shift[::-1], strict=True):

@@ -65,7 +65,7 @@ def about_in(file: Any, key: str, newest: int | None = None) -> dict[str, Any]:
 def check_fields(kind: type, values: Mapping[str, Any]) -> None:
     """Raise ValueError for the first value that does not have the type of its dataclass field, or is not finite.
 
-    kind: the dataclass. Whole numbers are accepted for floats, and lists for tuples. Field names are not checked.
+    kind: the dataclass. Integers are accepted for floats, and lists for tuples. Field names are not checked.
     """
     hints = get_type_hints(kind)
     for name, value in values.items():

@@ -46,7 +46,7 @@ class WorkingGrid:
 
 
 def levels_of(hu: torch.Tensor) -> torch.Tensor:
-    """Convert CT numbers to uint8 levels. Matching compares the voxels of two images by these levels."""
+    """Convert CT numbers to uint8 levels, which matching compares between two images."""
     whole = hu.round().clamp(_KNOTS_HU[0], _KNOTS_HU[-1]).long() - _KNOTS_HU[0]
     table = np.interp(np.arange(_KNOTS_HU[0], _KNOTS_HU[-1] + 1), _KNOTS_HU, _KNOTS)
     return torch.from_numpy(np.rint(table).astype(np.uint8))[whole]
@@ -78,9 +78,9 @@ def canonical_axes(volume: Volume) -> tuple[np.ndarray, np.ndarray]:
 def resample(volume: Volume, spacing_mm: tuple[float, float, float], lattice: int, step: int) -> WorkingGrid:
     """Resample a scan to a working grid.
 
-    If voxels are smaller than the grid's, bins of whole voxels are averaged first, which avoids aliasing. Then values
-    are interpolated linearly. The grid covers the scan. It starts at a multiple of `lattice` grid voxels in the world,
-    and its size along each axis is a multiple of `step` voxels.
+    If the scan's voxels are smaller than the grid's, groups of voxels (bins) are averaged first, which avoids aliasing.
+    Then values are interpolated linearly. The grid covers the scan. It starts at a multiple of `lattice` grid voxels in
+    the world, and its size along each axis is a multiple of `step` voxels.
     """
     array, ijk_to_ras = canonical_axes(volume)
     spacing = np.asarray(spacing_mm)

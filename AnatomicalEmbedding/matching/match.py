@@ -117,7 +117,7 @@ def match_all(
 
     Raises:
         PointsError: a point lies outside the template.
-        MapError: the maps were made with different weights, or a target holds no body.
+        MapError: the maps were made with different weights, or a target has no body cells.
         AnatomicalEmbeddingError: the effort is unknown.
     """
     if effort not in EFFORTS:
@@ -166,7 +166,7 @@ def match_query(query: Query, targets: Sequence[EmbeddingMap], effort: str = "st
             this one, the lower effort is used.
 
     Raises:
-        MapError: a target was embedded with other weights, or holds no body.
+        MapError: a target was embedded with other weights, or has no body cells.
         AnatomicalEmbeddingError: the effort is unknown, or "thorough".
     """
     if effort not in EFFORTS[:-1]:

@@ -65,7 +65,7 @@ class Waves:
 
 @dataclass(frozen=True)
 class Bumps:
-    """Displacements shift * (1 - |p - centre|^2 / reach^2)^3 inside the reach, 0 outside."""
+    """A sum of n displacements: each is shift * (1 - |p - centre|^2 / reach^2)^3 inside its reach, and 0 outside."""
 
     center: np.ndarray  # (n, 3)
     reach_mm: np.ndarray  # (n,)
@@ -125,7 +125,7 @@ class FatLayer:
     """Changes the thickness of the fat outside the muscle wall.
 
     A radius r in the patient (1 = muscle wall) becomes r - change * softplus(r - 1) in the canonical body. `change` is
-    below 1. If it is positive, the patient has more fat than the canonical body. It fades out towards the neck.
+    below 1. If it is positive, the patient has more fat than the canonical body. The change fades out towards the neck.
     """
 
     change: float
@@ -211,7 +211,7 @@ class Deformation:
         )
 
     def to_body(self, points_ras: np.ndarray) -> np.ndarray:
-        """Patient RAS (N, 3) -> canonical body frame (N, 3), mm."""
+        """Convert points (N, 3) from patient RAS mm to the canonical body frame, mm."""
         p = (np.atleast_2d(points_ras) - self.position_ras) @ self.rotation.T
         z = self.height_scale * p[:, 2] + self.heights(p[:, 2])
         across = (p[:, 0] - self.lateral(z)) * self.width_scale * np.exp(self.widths(z))
@@ -220,7 +220,7 @@ class Deformation:
         return wall + self.bumps(wall)
 
     def from_body(self, points_body: np.ndarray) -> np.ndarray:
-        """Canonical body frame (N, 3) -> patient RAS (N, 3), mm; inverse of `to_body`."""
+        """Convert points (N, 3) from the canonical body frame, mm, to patient RAS mm; inverse of `to_body`."""
         body = np.atleast_2d(np.asarray(points_body, np.float64))
         p = self.fat.invert(solve_displacement(body, self.bumps))
         z = p[:, 2]

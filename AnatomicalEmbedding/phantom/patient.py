@@ -24,7 +24,7 @@ _MARGIN_MM = (12.0, 12.0, 40.0)  # air at the sides, in front, and behind (room 
 
 
 def _sided(name: str, right: ArrayLike, label: str) -> dict[str, tuple[ArrayLike, str]]:
-    """Return a named point on the left and on the right; `{}` in the label is replaced by the side."""
+    """Return a point on the right and its mirror image, by name. The side replaces `{}` in the label."""
     sides = (("left", (-1, 1, 1)), ("right", (1, 1, 1)))
     return {f"{name}_{side}": (np.multiply(right, flip), label.format(side)) for side, flip in sides}
 
@@ -83,11 +83,11 @@ class Phantom:
     deformation: Deformation = field(repr=False)
 
     def to_body(self, points_ras: np.ndarray) -> np.ndarray:
-        """Patient RAS (N, 3) -> canonical body frame (N, 3), mm. Defined everywhere, also outside the body."""
+        """Convert points (N, 3) from patient RAS mm to the canonical body frame, mm. They may lie outside the body."""
         return self.deformation.to_body(points_ras)
 
     def from_body(self, points_body: np.ndarray) -> np.ndarray:
-        """Canonical body frame (N, 3) -> patient RAS (N, 3), mm; the inverse of `to_body` within 1e-6 mm."""
+        """Convert points (N, 3) from the canonical body frame, mm, to patient RAS mm: the inverse of `to_body`."""
         return self.deformation.from_body(points_body)
 
 
@@ -112,8 +112,8 @@ def make_phantom(
     Args:
         seed: which patient, 0 or more.
         spacing: voxel size in x, y, z, mm.
-        coverage_mm: lowest and highest body height shown (mm above the femoral heads: kidneys 257, carina 469). None:
-            from the thighs to the vertex.
+        coverage_mm: lowest and highest body height that the scan shows, mm above the femoral heads (kidneys 257, carina
+            469). None: from the thighs to the vertex.
         noise_hu: standard deviation of the image noise.
         table: whether to draw the couch.
         contrast: "native", "arterial", "portal" or "delayed"; None: chosen by the seed.
@@ -147,7 +147,7 @@ def grid_about(deformation: Deformation, spacing: tuple[float, float, float], lo
 
 
 def _body_points(low: float, high: float, every: int = 7) -> np.ndarray:
-    """Return points (N, 3), body mm, in the canonical body between two heights, and densely on its surface."""
+    """Return a coarse grid of points (N, 3), body mm, inside the canonical body between two heights."""
     anatomy = canonical_anatomy()
     k0, k1 = (int(np.clip((z - anatomy.low[2]) / anatomy.step, 0, len(anatomy.label) - 1)) for z in (low, high))
     rows = np.unique(np.append(np.arange(k0, k1, every), k1))

@@ -34,7 +34,7 @@ OPTIONAL_HEADS = (*DESCRIPTOR_HEADS, "organs")
 
 
 class Features(NamedTuple):
-    """The network's output for a volume; None for a head that the network does not have. Descriptors have length 1.
+    """The network's output for a volume. If the network lacks a head, its output is None. Descriptors have length 1.
 
     coordinate: (b, 3, k/4, j/4, i/4), channels along R, A, S in units of `unit_mm`. global_: (b, g, k/8, j/8, i/8),
     sizes rounded up. local: (b, l, k/2, j/2, i/2), float16 at inference. organs: (b, n, k/4, j/4, i/4) share of each
@@ -60,7 +60,7 @@ class NetworkSpec:
         normalise_output: whether the coordinate passes a batch normalisation without affine parameters (as the paper).
         scales: inference magnifies the scan by each of these factors and averages the coordinates.
         coordinates: whether the network has a coordinate head.
-        global_channels, local_channels: number of channels of the descriptors; 0 for no such head.
+        global_channels, local_channels: number of channels of the descriptors; 0: the network lacks this head.
         organs: names of the organs of the organ head; empty for no organ head. This head needs coordinates and local
             descriptors.
         organ_channels: number of channels, added to the local descriptor, that encode the organs at a place; may be 0.
