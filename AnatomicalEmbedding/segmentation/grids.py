@@ -85,7 +85,7 @@ class Crop:
 
     @property
     def to_ras(self) -> np.ndarray:
-        """The (4, 4) matrix voxel (i, j, k) -> RAS mm."""
+        """(4, 4) matrix from voxels (i, j, k) to RAS mm."""
         matrix = np.diag([*[self.spacing_mm] * 3, 1.0])
         matrix[:3, 3] = self.origin_ras
         return matrix
@@ -166,7 +166,7 @@ def occupancy(mask: np.ndarray, ijk_to_ras: np.ndarray, crop: Crop) -> torch.Ten
 
 
 def _coordinates(embedding: EmbeddingMap, to_ras: np.ndarray, shape: torch.Size, points: np.ndarray) -> np.ndarray:
-    """Return (n, 3) body coordinates of a crop's voxels: interpolated between body cells, else by the affine map."""
+    """Return (n, 3) body coordinates of a crop's voxels: interpolated between body cells, or from the affine fit."""
     affine, _ = robust_affine(*body_points(embedding))
     result = apply_affine(affine, points)
     cells = torch.from_numpy(transform_points(embedding.ras_to_cell, points)).float()

@@ -21,13 +21,11 @@ from .voxels import predict
 ABSENT, CUT, WHOLE = "absent", "cut", "whole"
 _NOT_FOUND = "it was not found where it is expected"
 _LEAST_SHARE = 0.15  # components smaller than this share of the largest component are removed
-_LEAST_KEPT = (
-    0.4  # least volume, as a share of the carried labels; with less, the network has failed (usually 0.6 or more)
-)
+_LEAST_KEPT = 0.4  # share of the carried volume; with less, the network has failed (it is 0.6 or more in 300 outlines)
 _LEAST_VOLUME = 0.03  # share of the median volume in the examples; with less, the structure is absent
 # Weight of each of `signs` in the logit of the Dice, fitted to 324 outlines of development scans, see RESULTS.md.
 _WEIGHTS = np.array([2.10, 11.84, 1.74, 0.23, -0.57])
-_LEAST_STEADY = 0.85  # lowest value in the outlines of the fit
+_LEAST_STEADY = 0.85  # lowest second sign in the outlines of the fit
 COLUMNS = ("scan", "structure", "status", "volume_ml", "look", "doubt", "remark")
 TABLE_NAME = "volumes.csv"
 
@@ -61,7 +59,7 @@ def outline(
     segmenter: Segmenter,
     step: Callable[[float, str], None] = lambda share, what: None,
 ) -> Outlines:
-    """Outline every structure of a segmenter in a scan. embedding: the scan's map, made by the segmenter's weights."""
+    """Outline every structure of a segmenter in a scan. embedding: its map, made with the segmenter's weights."""
     labels = np.zeros(volume.shape, np.uint8)
     strength = np.full(volume.shape, 0.5, np.float32)
     outlines: list[Outline] = []
@@ -140,7 +138,10 @@ def clean(probability: torch.Tensor, crop: Crop, group: Group, row: int) -> tupl
 def paint(
     probability: torch.Tensor, crop: Crop, volume: Volume, value: int, labels: np.ndarray, strength: np.ndarray
 ) -> None:
-    """Write `value` into `labels` where the probability is above `strength`: the probability painted before, or 0.5."""
+    """Write `value` into `labels` where the probability is higher than `strength`, and write it into `strength`.
+
+    strength: 0.5, or the probability of the structure that was painted before.
+    """
     held = torch.nonzero(probability > 0.25)
     low, high = held.min(0).values.numpy()[::-1] - 1, held.max(0).values.numpy()[::-1] + 1
     box = transform_points(crop.to_ras, np.stack([low, high]))
@@ -171,9 +172,11 @@ def _measured(number: int, found: Outline, labels: np.ndarray, volume: Volume) -
 def signs(guess: torch.Tensor, tried: torch.Tensor, kept: torch.Tensor, spacing_mm: float, examples: int) -> np.ndarray:
     """Compute five signs of the quality of an outline, (5,).
 
-    They are: the Dice expected if the probability is right; the mean Dice with the outlines of changed inputs; the Dice
-    expected of the carried labels, which is low if the examples disagree; the logarithm of the thickness in mm; and 1
-    if there is only one example, else 0.
+    1. the expected Dice of the outline with the truth, if the probability is right;
+    2. the mean Dice of the outline with the outlines of changed inputs;
+    3. the expected Dice of the carried labels, which is low if the examples disagree;
+    4. the logarithm of the thickness in mm;
+    5. 1 if there is only one example, else 0.
 
     guess: (k, j, i) mean of the carried labels. tried: (changes, k, j, i) probabilities for changed inputs.
     kept: (k, j, i) probability from which the outline is made. examples: number of examples.

@@ -84,7 +84,7 @@ def train_segmenter(
     are loaded by the model's name.
 
     Raises:
-        CancelledError: once `cancelled` is true.
+        CancelledError: `cancelled` returned True.
         AnatomicalEmbeddingError: the folder holds another run.
         WeightsError: the model has no body frame in mm.
     """

@@ -2,8 +2,8 @@
 
 The network classifies single voxels near the labels carried over from examples. It reads the image around the voxel,
 the voxel's body coordinate, the carried labels and the descriptor of the map. Single voxels of a few scans are enough
-training data, so training takes less than a minute on a CPU. They are taken from random patches: turned, scaled, bent,
-with changed grey values and shifted coordinates.
+training data, so training takes a minute or two on a CPU. The voxels are taken from random patches, which are turned,
+scaled and bent, and whose grey values and coordinates are changed.
 """
 
 from collections.abc import Callable, Sequence
@@ -70,7 +70,7 @@ def network_input(hu: torch.Tensor, coordinate: torch.Tensor, guess: torch.Tenso
 
 
 class PatchSampler:
-    """Draws patches of one size from examples of a group."""
+    """Makes random patches of one size from the examples of a group."""
 
     def __init__(self, examples: list[TrainingCrop], size: tuple[int, int, int], rng: np.random.Generator):
         self._examples, self._size, self._rng = examples, size, rng
@@ -284,7 +284,7 @@ def voxel_losses(
     seed: int,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Callable[[int], torch.Tensor]:
-    """Draw voxels of the examples; return a function that computes the loss of a step from its number.
+    """Choose random voxels of the examples. Returns a function that computes the loss of a step from its number.
 
     The loss depends on (seed, step) alone. Raises CancelledError once `cancelled` returns True.
     """
@@ -304,7 +304,7 @@ def voxel_losses(
 def voxel_loss(logits: torch.Tensor, labels: torch.Tensor, known: torch.Tensor) -> torch.Tensor:
     """Compute cross entropy plus soft Dice loss of n voxels and s structures.
 
-    logits, labels, known: (n, s). Entries count only if the voxel's example outlines the structure (known). Without the
+    logits, labels, known: (n, s). Only entries whose example outlines the structure (known) are used. Without the
     Dice loss, outlines of thin structures such as the oesophagus are too small. A structure that no voxel shows has no
     Dice loss.
     """
@@ -321,7 +321,7 @@ def voxel_loss(logits: torch.Tensor, labels: torch.Tensor, known: torch.Tensor) 
 def _draw_rows(
     examples: list[TrainingCrop], rng: np.random.Generator, cancelled: Callable[[], bool], patches: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Draw voxels of random patches; returns rows (n, c) float16, labels (n, s) float16 and known (n, s) bool."""
+    """Choose voxels of random patches. Returns rows (n, c) float16, labels (n, s) float16 and known (n, s) bool."""
     largest = [max(e.crop.shape[axis] for e in examples) for axis in range(3)]
     k, j, i = (min(_PATCH, -(-n // 2) * 2) for n in largest)
     sampler = PatchSampler(examples, (k, j, i), rng)

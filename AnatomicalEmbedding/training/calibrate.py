@@ -36,7 +36,7 @@ _FEWEST = 200
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """n matches: evidence (n, len(EVIDENCE)) and errors_mm (n,), infinite where the point was absent."""
+    """n matches: evidence (n, len(EVIDENCE)) and errors_mm (n,), infinite if the point is absent."""
 
     evidence: np.ndarray
     errors_mm: np.ndarray

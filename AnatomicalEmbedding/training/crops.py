@@ -1,10 +1,9 @@
 """Crops: parts of prepared scans with random changes, and the position of each of their cells in the patient.
 
-A cell has 4 x 4 x 4 voxels.
-
-A scan is resampled through a smooth map in two passes: first each source slice in its plane, then along the slices
-(Catmull and Smith, SIGGRAPH 1980). Two passes read the memory in order and use vector instructions. On CPUs this is
-three times as fast as trilinear interpolation, which reads eight voxels from distant places for each new voxel.
+A cell of a crop has 4 x 4 x 4 voxels. A scan is resampled through a smooth map in two passes: first each source slice
+in its plane, then along the slices (Catmull and Smith, SIGGRAPH 1980). Two passes read the memory in order and use
+vector instructions. On CPUs this is three times as fast as trilinear interpolation, which reads eight voxels from
+distant places for each new voxel.
 """
 
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ _LEAST_ADVANCE = 0.2  # least step from node to node along the slices, as a shar
 
 @dataclass(frozen=True)
 class Warp:
-    """The map from the voxels (i, j, k) of a crop to continuous voxels of the scan.
+    """The map from the voxels (i, j, k) of a crop to voxels of the scan, which may be fractions.
 
     depth: (nk, nj, ni) k of the scan at the nodes of a lattice that spans the crop; linear between nodes.
     in_plane: (2, s, nj, ni) i and j of the scan where the columns of the lattice cross s slices of the scan.
@@ -158,7 +157,7 @@ def cell_positions(scan: PreparedScan, crop: Crop) -> tuple[torch.Tensor, torch.
 
 
 def body_coordinates(scan: PreparedScan, voxel_ijk: torch.Tensor) -> torch.Tensor:
-    """Return the first guess of the body coordinates, mm, at continuous voxels (k, j, i, 3) of the scan."""
+    """Return the first guess of the body coordinates, mm, at fractional voxels (k, j, i, 3) of the scan."""
     device = voxel_ijk.device
     if scan.body_field is not None:
         extent = torch.tensor(scan.body_field.shape[:0:-1], dtype=torch.float32, device=device) - 1
@@ -198,7 +197,7 @@ def _span(values: torch.Tensor, size: int) -> tuple[int, int]:
 
 
 _LOWEST_HU, _HIGHEST_HU = -1100, 1700
-# Soft-tissue densities move with contrast phase, kernel and dose; air and dense bone hardly do.
+# The HU of soft tissue depend on contrast phase, kernel and dose; those of air and dense bone hardly do.
 _REMAP_HU = np.array([-1100.0, -500, -120, 0, 40, 80, 150, 300, 700, 1700])
 _REMAP_LOW = np.array([-40.0, -80, -30, -25, -25, -30, -50, -100, -150, 0])
 _REMAP_HIGH = np.array([40.0, 80, 30, 25, 25, 50, 120, 200, 200, 0])
@@ -210,7 +209,7 @@ _CUT_SHARE = 0.4
 def augment(hu: torch.Tensor, spec: AugmentationSpec, network: NetworkSpec, rng: np.random.Generator) -> torch.Tensor:
     """Convert a crop from HU (k, j, i) to network input 0..1 (k, j, i), with the random changes of the recipe."""
     table = torch.from_numpy(_level_table(spec, network, rng)).to(hu.device)
-    level = (hu - (_LOWEST_HU - 0.5)).clamp_(0, len(table) - 1).to(torch.int32)  # to the nearest whole HU
+    level = (hu - (_LOWEST_HU - 0.5)).clamp_(0, len(table) - 1).to(torch.int32)  # to the nearest integer HU
     x = table.index_select(0, level.flatten()).view(hu.shape)
     if rng.random() < spec.filter_probability:
         smooth = _mean_of_27(x)

@@ -19,9 +19,7 @@ from ..scan.geometry import transform_points
 
 _BONE_HU = 250
 _MIDLINE_MM = 25.0
-_CROPPED_SHARE = (
-    0.2  # difference of the shares of body in the left and right border, above which the scan cuts off a part
-)
+_CROPPED_SHARE = 0.2  # if the shares of body at the left and right border differ by more, a part is cut off
 _SCALE_SD = 0.08  # standard deviation of the z scale between patients; it keeps the scale near 1 if readings are few
 _READING_SD_MM = 8.0
 _LINE_PRIOR = 1e4  # mm^2: keeps the scale near 1 where a scan is a few slices thin

@@ -1,6 +1,7 @@
 """Pairs of scans with points whose true matches are known.
 
-The pairs are labelled scans, scans and their copies bent by known transforms, and synthetic patients. Some targets are
+There are three kinds of pairs: two labelled scans, a scan and its copy bent by a known transform, and two synthetic
+patients. Some targets are
 cut, so that some points are absent from the target; the truth of such a point is NaN. Points of labelled scans within
 10 mm outside a cut are left out.
 """
@@ -30,7 +31,7 @@ _SCALE = 0.07
 _SHIFT_MM = 15.0
 _SPACING_MM = (2.0, 4.0)  # range of the slice spacing of the copy
 _NOISE_HU = 15.0
-_UPRIGHT = 0.999  # least cosine of the tilt
+_UPRIGHT = 0.999  # least cosine of the angle between slices and horizontal plane
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +42,7 @@ class WarpedScan:
     transform: sitk.Transform
 
     def to_original(self, points_ras: np.ndarray) -> np.ndarray:
-        """(N, 3) RAS mm of the copy -> (N, 3) RAS mm of the original."""
+        """Convert points (N, 3) from RAS mm of the copy to RAS mm of the original."""
         points_lps = transform_points(LPS_FROM_RAS, points_ras)
         moved = np.array([self.transform.TransformPoint(p) for p in points_lps.tolist()]).reshape(-1, 3)
         return transform_points(RAS_FROM_LPS, moved)
@@ -105,7 +106,7 @@ class Trial:
     groups: tuple[str, ...]
 
     def errors_mm(self, found: Matches) -> np.ndarray:
-        """Return (N,) mm: the distance of each answer from the truth; infinite if the point is absent."""
+        """Return the distance of each answer from its true place, (N,) mm; infinite if the point is absent."""
         errors = np.linalg.norm(found.points_ras - self.target_ras, axis=1)
         return np.where(np.isfinite(errors), errors, np.inf)
 
@@ -200,7 +201,7 @@ def bent_trials(volumes: Iterable[Volume], embed: Embed) -> Iterator[Trial]:
 
 
 def phantom_trials(seeds: Iterable[int], embed: Embed) -> Iterator[Trial]:
-    """Yield trials of each synthetic patient against every view of the next patient; after the last comes the first.
+    """Yield trials of each synthetic patient against every view of the next patient; the last against the first.
 
     The points are centres and extremes of structures, as for labelled scans.
     """

@@ -1,9 +1,9 @@
-"""Place label maps in the body frame, so that each organ lies at its mean place over many patients.
+"""Place label maps in the body frame, so that each organ lies at its mean place in many patients.
 
 First each label map gets a scale and a shift along each axis (generalised Procrustes analysis towards the mean shape).
 The organs of the mean shape are aligned to those of the phantoms' canonical body, so that the frame does not drift.
 Then a smooth field moves centres and extremes of the organs to their mean places. In a label map without bones the
-field is zero at the spine and the body wall, so that an organ that lies low does not move them.
+field is zero at the spine and the body wall, so that low organs do not move the spine and the wall.
 
 The canonical body was drawn by hand: relative to its organs, its spine is two centimetres from the right place.
 `Placement` has the maps between the canonical body and the mean of the patients.
@@ -75,8 +75,8 @@ class Placement:
     """Where label maps lie in the body frame.
 
     maps: body map of each label map, by name. mean: mean centre and extremes of each structure, (7, 3) body mm.
-    to_canonical: mean body mm -> canonical body mm. from_canonical: the opposite map. Each is a separate smooth fit, so
-    that a point mapped by both maps ends a few mm from its start.
+    to_canonical: maps mean body mm to canonical body mm. from_canonical: the opposite map. They are two separate fits,
+    so a point that is mapped there and back ends a few mm from its start.
     """
 
     maps: dict[str, BodyMap]

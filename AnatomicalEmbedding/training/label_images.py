@@ -76,7 +76,7 @@ class LabelledBody:
     """A label map without an image.
 
     labels: uint8 (k, j, i), index into `names`; 0: background. names: structures; names[0] is "".
-    points: centre and extremes of each whole structure, (7, 3) RAS mm.
+    points: centre and extremes of each complete structure, (7, 3) RAS mm.
     """
 
     name: str
@@ -126,7 +126,7 @@ def tissue_of(structure: str) -> tuple[str, str] | None:
 
 @dataclass(frozen=True, eq=False)
 class LabelImage:
-    """An image of a labelled body. phase: contrast phase. to_body: RAS mm (N, 3) -> mean body mm (N, 3)."""
+    """An image of a labelled body. phase: contrast phase. to_body: converts (N, 3) RAS mm to mean body mm."""
 
     volume: Volume
     phase: str
@@ -136,7 +136,7 @@ class LabelImage:
 def make_label_image(body: LabelledBody, placement: Placement, seed: int) -> LabelImage:
     """Make one image of a labelled body; equal seeds make equal images.
 
-    seed: decides contrast phase, HU of tissues, fat, contents of hollow organs, and noise.
+    seed: determines contrast phase, HU of tissues, fat, contents of hollow organs, and noise.
 
     Raises KeyError if `placement` has no entry for this body.
     """

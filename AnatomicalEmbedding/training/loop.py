@@ -236,7 +236,10 @@ class TrainingLoop:
 
 
 class StepLog:
-    """Writes loss.csv and validation.csv in `folder`; a context manager. Rows after step `steps_kept` are dropped."""
+    """Writes loss.csv and validation.csv in `folder`. Use it as a context manager.
+
+    steps_kept: rows of later steps, from a run that was stopped, are removed.
+    """
 
     def __init__(self, folder: Path, steps_kept: int):
         self._folder = folder

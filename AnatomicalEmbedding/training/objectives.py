@@ -22,7 +22,7 @@ _NEAR_CELLS, _FAR_CELLS = (3, 3, 3), (10, 10, 8)  # local cells (i, j, k): reach
 def info_nce(anchor: torch.Tensor, positive: torch.Tensor, negatives: torch.Tensor, temperature: float) -> torch.Tensor:
     """Equation 1 of Yan 2022: -mean_i log( e^(f_i.f_i' / t) / (e^(f_i.f_i' / t) + sum_j e^(f_i.h_ij / t)) ).
 
-    anchor, positive: (p, d) unit vectors f_i, f_i'. negatives: (p, n) similarities f_i.h_ij; -inf excludes an entry.
+    anchor, positive: (p, d) f_i, f_i' of length 1. negatives: (p, n) similarities f_i.h_ij; -inf excludes an entry.
     """
     own = (anchor * positive).sum(1, keepdim=True)
     return -F.log_softmax(torch.cat([own, negatives], dim=1) / temperature, dim=1)[:, 0].mean()
@@ -73,7 +73,7 @@ def _similar_nearby(
 
 
 def read_cells(grid: torch.Tensor, cells: torch.Tensor, unit: bool = True) -> torch.Tensor:
-    """Read a grid (d, k, j, i) at continuous cells (p, 3), order i, j, k: (p, d), scaled to unit length if `unit`."""
+    """Read a grid (d, k, j, i) at fractional cells (p, 3), order i, j, k: (p, d), scaled to length 1 if `unit`."""
     read = read_linear(grid[None], cells[None])[0]
     return F.normalize(read, dim=1) if unit else read
 

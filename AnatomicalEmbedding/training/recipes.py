@@ -54,7 +54,7 @@ class AugmentationSpec:
 
 @dataclass(frozen=True)
 class LossSpec:
-    """Settings of the losses. `temperature` to `candidates` belong to the contrast of descriptors (Yan 2022)."""
+    """Settings of the losses. `temperature` to `candidates` are for the contrastive loss of descriptors (Yan 2022)."""
 
     beta_mm: float = 20.0
     frame_prior: float = 0.0
@@ -87,7 +87,7 @@ _SECTIONS = {
     "optimiser": OptimiserSpec,
 }  # fmt: skip
 
-# Conditions for recipes: name -> test of the recipe, and the error message after the name of the objective.
+# Conditions for recipes. Each has a test of the recipe, and the end of the error message if the test fails.
 _CONDITIONS: dict[str, tuple[Callable[[Recipe], bool], str]] = {
     "coordinates": (lambda recipe: recipe.network.coordinates, "needs network.coordinates"),
     "metric": (lambda recipe: recipe.network.unit_mm is not None, "needs network.unit_mm"),

@@ -33,9 +33,10 @@ _FEWEST = 16  # a pair with fewer shared points is replaced by another pair of v
 
 @dataclass
 class CoordinateBatch:
-    """b crops. image: (b, 1, k, j, i). body_mm: (b, 3, k/4, j/4, i/4). scan: (b,) index.
+    """b crops.
 
-    inside: bool (b, k/4, j/4, i/4), whether a cell is a body cell.
+    image: (b, 1, k, j, i) network input. body_mm: (b, 3, k/4, j/4, i/4) body coordinates of the cells. inside: bool
+    (b, k/4, j/4, i/4), whether a cell lies in the body. scan: (b,) index of the scan.
     """
 
     image: torch.Tensor
@@ -125,14 +126,14 @@ def coordinate_row(
     size_ijk: tuple[int, int, int],
     rng: np.random.Generator,
 ) -> tuple[torch.Tensor, ...]:
-    """Make one crop for a CoordinateBatch: the values of its fields, in the order of the fields."""
+    """Make one crop. Returns its part of each field of a CoordinateBatch, in the order of the fields."""
     crop = cut_crop(scan, centre_ijk, lattice_mm, size_ijk)
     body_mm, inside = cell_positions(scan, crop)
     return augment(crop.hu, recipe.augmentation, recipe.network, rng)[None], body_mm, inside, torch.tensor(index)
 
 
 def move_inside(centre_ijk: np.ndarray, lattice_mm: np.ndarray, scan: PreparedScan) -> np.ndarray:
-    """Move a crop's centre (i, j, k) so that the crop lies in the scan; to the middle on axes where it is longer."""
+    """Move a crop's centre (i, j, k) so that the crop lies in the scan. If the crop is longer, it is centred."""
     half = np.abs(lattice_mm).max((1, 2, 3)) / np.diag(scan.grid_to_ras)[:3]
     last = np.array(scan.hu.shape[::-1], dtype=float) - 1
     return np.where(last > 2 * half, np.clip(centre_ijk, half, np.maximum(last - half, half)), last / 2)
@@ -146,7 +147,7 @@ class ViewBatch:
     position_mm: (2n, 3, k/2, j/2, i/2) position of each local cell: RAS mm, or body mm if the views show two patients.
     labels: uint8 (2n, k/2, j/2, i/2), 1 + index of the recipe's organ, 0 elsewhere. known: bool (2n, organs), whether
     the scan's labels include the organ. first_cells, second_cells: (n, p, 3) local cells (i, j, k) of the p points that
-    both views show; whole numbers in the first view, fractions in the second view.
+    both views show; integers in the first view, fractions in the second view.
     """
 
     image: torch.Tensor
@@ -279,7 +280,7 @@ def matching_cells(
     """Choose random tissue cells of the first crop and find the same positions in the second crop.
 
     hu: (k, j, i) of the first crop. first, second: (k/2, j/2, i/2, 3) mm, positions of the local cells of each crop.
-    Returns (p, 3) whole local cells (i, j, k) of the first crop and (p, 3) continuous local cells of the second crop.
+    Returns (p, 3) integer local cells (i, j, k) of the first crop and (p, 3) fractional local cells of the second crop.
 
     An affine fit to the cells of the second crop gives a guess. The nearest cell around the guess is found; the slope
     of the fit gives the rest. This is exact for affine crops; for elastic crops the error is some hundredths of a cell.

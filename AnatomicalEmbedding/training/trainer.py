@@ -125,7 +125,7 @@ def train(
     try:
         loop.run(loss_of, folder, minutes=minutes, progress=progress, cancelled=cancelled, after_step=judge)
     finally:
-        batches = iter(())  # else a traceback keeps the workers alive, and the process waits for them
+        batches = iter(())  # otherwise a traceback keeps the workers alive, and the process waits for them
     chosen = _on_cpu(loop.averaged)
     if "best" in loop.extra:
         chosen.load_state_dict(loop.extra["best"])
