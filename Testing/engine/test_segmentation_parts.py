@@ -70,7 +70,7 @@ def test_cleaning_keeps_both_of_a_pair_and_drops_crumbs_and_what_lies_elsewhere(
     away = Group(("lungs",), 3.0, np.full((1, 3), 400.0), np.full((1, 3), 480.0))
     object.__setattr__(crop, "coordinate", crop.coordinate - torch.tensor(4.4)[None, None, None])
     _, remark = clean(torch.from_numpy(crumb).float(), crop, away, 0)
-    assert "elsewhere" in remark
+    assert "other parts of the body" in remark
 
 
 def test_doubt_rises_with_uncertainty_and_with_unsteadiness():
@@ -128,7 +128,7 @@ def test_slicer_file_has_names_colours_and_extents_and_is_read_back(tmp_path):
 def test_a_segmentation_without_segments_is_refused_by_name(tmp_path):
     path = tmp_path / "plain.seg.nrrd"
     sitk.WriteImage(to_image(np.zeros((4, 4, 4), np.uint8), np.eye(4)), str(path))
-    with pytest.raises(PointsError, match=r"plain.seg.nrrd: names no segment"):
+    with pytest.raises(PointsError, match=r"plain.seg.nrrd: contains no segment"):
         read_segments(path)
     path.write_bytes(b"no image")
     with pytest.raises(VolumeError, match=r"plain.seg.nrrd: cannot be read"):
