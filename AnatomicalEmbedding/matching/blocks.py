@@ -142,7 +142,7 @@ def _in_parts(
 ) -> BlockAnswers:
     """Search around places `about` (n, 3) for all points. All places are in local cells, also in the result."""
     if blocks.seen.shape[1] != len(layout.nodes):
-        raise MapError("the maps have cells of different sizes; embed both scans again with the same weights.")
+        raise MapError("the two maps have cells of different sizes; embed both scans again with the same weights.")
     every = (blocks.descriptors, blocks.seen, about, first)
     parts = [
         _match(Blocks(d, s), part, a, f, layout)

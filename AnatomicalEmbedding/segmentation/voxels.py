@@ -328,7 +328,7 @@ def _draw_rows(
     rows, labels, known = [], [], []
     for _ in range(patches):
         if cancelled():
-            raise CancelledError("stopped before the first step; run the same command to continue.")
+            raise CancelledError("training stopped before the first step; run the same command to start again.")
         patch = sampler.draw()
         where = _choose_voxels(patch, rng)
         blocks = block_means(patch.x, patch.labels.shape[1])

@@ -127,7 +127,7 @@ def collect(
     scans = find_scans(folders, skipped.append)
     files = [Path(source.path) for source in scans.values() if not source.series]
     if len(scans) == len(files) and not any(path.is_file() for path in files):
-        raise PointsError(f"{folders[0]}: holds no scan; give folders of CTs.")
+        raise PointsError(f"{folders[0]}: contains no scan; give folders of CT scans.")
     cases = [case for case in map(load_case, filter(Path.is_file, files)) if case is not None]
     refuse_twins([case.id for case in cases])
 

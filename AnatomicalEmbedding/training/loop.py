@@ -220,7 +220,9 @@ class TrainingLoop:
             state = torch.load(path, map_location="cpu", weights_only=True)
             identity = dict(state)["identity"]
         except (RuntimeError, EOFError, pickle.UnpicklingError, LookupError, TypeError):
-            raise AnatomicalEmbeddingError(f"{path}: is damaged; delete it to start this run over.") from None
+            raise AnatomicalEmbeddingError(
+                f"{path}: is damaged; delete it to start this run from the beginning."
+            ) from None
         if identity != self.identity:
             raise AnatomicalEmbeddingError(
                 f"{path}: belongs to a run with another recipe, data, seed or length; choose another output folder."
@@ -232,7 +234,9 @@ class TrainingLoop:
             self.extra = state["extra"]
             torch.set_rng_state(state["random"])
         except (RuntimeError, LookupError, TypeError, ValueError):
-            raise AnatomicalEmbeddingError(f"{path}: is damaged; delete it to start this run over.") from None
+            raise AnatomicalEmbeddingError(
+                f"{path}: is damaged; delete it to start this run from the beginning."
+            ) from None
 
 
 class StepLog:

@@ -168,7 +168,7 @@ def recipe_from_dict(values: dict, source: str, objectives: Mapping[str, Rules] 
             raise AnatomicalEmbeddingError(f"{source}: section [{section}]: {error}; correct that entry.") from None
     name, objective = values.get("name", Path(source).stem), values.get("objective", "")
     if not isinstance(name, str) or not isinstance(objective, str):
-        raise AnatomicalEmbeddingError(f"{source}: name and objective must be words in quotes.")
+        raise AnatomicalEmbeddingError(f"{source}: name and objective must be texts in quotes; correct them.")
     recipe = Recipe(name, objective, **sections)
     conditions = [_CONDITIONS[condition] for condition in objectives.get(objective, ())]
     rules = [
