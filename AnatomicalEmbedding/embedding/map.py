@@ -198,9 +198,7 @@ class EmbeddingMap:
         """
         points = self._inside(points_ras)
         if self.local is None:
-            raise MapError(
-                f"{self.provenance.scan or 'map'}: its weights compute no descriptors; choose other weights."
-            )
+            raise MapError(f"{self.provenance.scan or 'map'}: its weights have no descriptors; choose other weights.")
         place = torch.from_numpy(transform_points(self.ras_to_cell, points))
         return F.normalize(read_rows(self.local_rows, self.local.shape[1:], (place + 0.5) * 2 - 0.5), dim=1)
 

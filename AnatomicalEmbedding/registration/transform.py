@@ -103,9 +103,7 @@ class Registration:
         """
         path = Path(path)
         if path.suffix.lower() not in TRANSFORM_SUFFIXES:
-            raise VolumeError(
-                f"{path}: is not a file name of a transform; let it end in {', '.join(TRANSFORM_SUFFIXES)}."
-            )
+            raise VolumeError(f"{path}: is not a file name of a transform; end it in {', '.join(TRANSFORM_SUFFIXES)}.")
         try:
             with atomic_path(path) as temporary:
                 sitk.WriteTransform(self.to_sitk(), str(temporary))
