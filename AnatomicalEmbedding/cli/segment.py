@@ -29,18 +29,12 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "train",
         help="train a segmenter on a folder of outlined scans",
         description="EXAMPLES contains scans NAME.nii.gz, each with NAME.seg.nii.gz and NAME.labels.json, or with "
-        "NAME.seg.nrrd as 3D Slicer writes it. One scan is enough, five are better. To continue an interrupted run, "
-        "give the same command again.",
+        "NAME.seg.nrrd as 3D Slicer writes it. One scan is enough, five are better.",
     )
     add = train.add_argument
     add("examples", type=Path, metavar="EXAMPLES", help="folder of outlined scans")
     add("--structures", metavar="A,B,...", help="structures to learn (default: all outlined structures)")
-    add(
-        "--minutes",
-        type=console.not_negative,
-        metavar="N",
-        help="time limit of training (default: from the examples)",
-    )
+    add("--steps", type=console.at_least(1), default=600, metavar="N", help="training steps (default: 600)")
     add("--seed", type=console.at_least(0), default=0, help="random seed (default: 0)")
     console.complete(train, run_train, "output")
 
@@ -50,8 +44,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         description="Writes NAME.seg.nrrd for every SCAN (opens in 3D Slicer with names and colours), volumes.csv with "
         "the volume of each structure, and a page of pictures. In the table and on the page, outlines that most need "
         "a check come first. A structure that a scan does not show is reported as absent. A scan that cannot be used "
-        "is "
-        "reported and skipped. To continue an interrupted run, give the same command again.",
+        "is reported and skipped. To continue an interrupted run, give the same command again.",
     )
     add = run.add_argument
     add("scans", nargs="+", metavar="SCAN", help=console.SCANS_HELP)
@@ -67,7 +60,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 def run_train(options: argparse.Namespace) -> None:
     from ..segmentation.examples import read_examples
-    from ..segmentation.runs import Plan, train_segmenter
+    from ..segmentation.segmenter import train_segmenter
 
     console.check_folder(options.output)
     names = console.names_in(options.structures) or None
@@ -76,21 +69,13 @@ def run_train(options: argparse.Namespace) -> None:
     console.make_folder(options.output)
     held = sorted({name for example in examples for name in example.outlined})
     console.say(f"{len(examples)} examples, {len(held)} structures: {', '.join(held)}", options.json)
-    said: list[int] = []
-
     weights = str(Path(options.model).resolve()) if Path(options.model).is_file() else ""
     with console.progress_lines("training", options.json) as step:
-
-        def planned(plan: Plan) -> None:
-            said.append(plan.steps)
-            console.say(f"training: {plan.text}", options.json)
-
         segmenter = train_segmenter(
-            examples, model, options.output, seed=options.seed, minutes=options.minutes, weights=weights,
-            planned=planned, step=step, cancelled=console.stop_on_signals(),
-        )  # fmt: skip
+            examples, model, options.output, options.seed, options.steps, weights, step, console.stop_on_signals()
+        )
     if options.json:
-        console.print_json({"model": str(options.output), "structures": list(segmenter.names), "steps": sum(said)})
+        console.print_json({"model": str(options.output), "structures": list(segmenter.names)})
     else:
         console.say(f"wrote {options.output}; run: anatemb segment run SCAN... --model {options.output} -o OUT")
 
@@ -161,11 +146,11 @@ def _found_before(
     """Return the outlines of an earlier run. None if they are missing, or older than the scan or the segmenter."""
     from ..segmentation.files import read_segments
     from ..segmentation.outlining import Outlines
-    from ..segmentation.segmenter import segmenter_file
+    from ..segmentation.segmenter import FILE_NAME
 
     if tuple(one.name for one in outlines) != segmenter.names or not all(path.is_file() for path in results):
         return None
-    changed_ns = max(scan.changed_ns, segmenter_file(run).stat().st_mtime_ns)
+    changed_ns = max(scan.changed_ns, (run / FILE_NAME).stat().st_mtime_ns)
     if min(path.stat().st_mtime_ns for path in results) < changed_ns:
         return None
     try:

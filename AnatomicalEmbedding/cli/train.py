@@ -81,8 +81,7 @@ def train_recipe(options: argparse.Namespace, recipe: Recipe, objective: Objecti
     from ..embedding.models.registry import find_weights, write_weights
     from ..errors import AnatomicalEmbeddingError
     from ..training.loop import Progress
-    from ..training.trainer import train
-    from ..training.validation import Validation
+    from ..training.trainer import Validation, train
 
     if options.threads:
         torch.set_num_threads(options.threads)

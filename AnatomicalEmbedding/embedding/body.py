@@ -15,7 +15,7 @@ from .working_grid import AIR_HU, WorkingGrid, crop, resample
 _MASK_MM = 3.0  # the mask is computed on in-plane voxels of at least this size, to average out noise
 _TISSUE_HU = -350.0  # between lung and fat
 _LUNG_HU = -970.0  # mean density above which a region is lung, not outside air
-_CUT_SHARE = 0.25  # share of body voxels in the scan's side faces, from which the scan's sides cut through the patient
+_CUT_SHARE = 0.25  # if more voxels of the scan's side faces show body, the sides cut through the patient
 _OPENING_MM = 8.0  # thinner sheets (table tops, blankets) are removed
 _SMALL_PART = 0.03  # least size of a separate part, as a share of the largest; keeps arms and legs, removes cushions
 
@@ -29,9 +29,10 @@ def patient_on_grid(
 ) -> tuple[WorkingGrid, np.ndarray]:
     """Make the network's input from a scan.
 
-    Returns the working grid, cut to the body's box and set to air outside the body, and the body mask (k, j, i).
+    Returns the working grid and the body mask (k, j, i). Both are cut to the body's box; outside the body, the grid
+    is air.
     lattice, size_step: as in `working_grid.resample`. step: called with (share done, text of the step).
-    Raises VolumeError when no patient is found.
+    Raises VolumeError if no patient is found.
     """
     step(0.0, "resampling")
     grid = resample(volume, spacing_mm, lattice, size_step)
@@ -45,14 +46,14 @@ def patient_on_grid(
 
 def no_patient(volume: Volume) -> VolumeError:
     """Make the error for a scan that shows no patient."""
-    return VolumeError(f"{volume.path or volume.name or 'volume'}: no patient is seen in it; check the file.")
+    return VolumeError(f"{volume.path or volume.name or 'volume'}: no patient was found in this scan; check the file.")
 
 
 def body_mask(hu: np.ndarray, spacing_mm: tuple[float, float, float]) -> np.ndarray:
     """Find the mask (k, j, i) of the patient. It contains lungs and bowel gas, but not the table.
 
     hu: float or int array (k, j, i) with axial slices along k and voxels of 3 to 6 mm, so that noise is averaged out.
-    If the sides of the scan cut through a lung, that lung is recognised by its density and also kept.
+    If the sides of the scan cut through a lung, that lung is recognised by its density, and the mask contains it.
     """
     tissue = hu > _TISSUE_HU
     reach = max(1, round(_OPENING_MM / 2 / min(spacing_mm[:2])))

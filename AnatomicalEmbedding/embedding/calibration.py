@@ -44,7 +44,7 @@ class Forest:
 
     @cached_property
     def _tables(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Feature of each node; its two children (of a leaf: the leaf itself, twice); its row in `outcomes`."""
+        """For each node: its feature, its two children, its row in `outcomes`. Both children of a leaf are the leaf."""
         leaf, node = self.feature < 0, np.arange(len(self.feature))
         children = np.stack([np.where(leaf, node, node + 1), np.where(leaf, node, self.otherwise)], axis=1)
         return np.maximum(self.feature, 0).astype(np.int64), children.ravel(), np.cumsum(leaf) - 1
@@ -72,21 +72,16 @@ class Forest:
     def predict(self, evidence: np.ndarray) -> np.ndarray:
         """Predict outcomes (n, len(OUTCOMES)) for rows of evidence (n, f): the mean over all trees."""
         evidence = np.asarray(evidence, dtype=np.float32)
-        return np.concatenate(
-            [self._predict(part) for part in np.split(evidence, range(_CHUNK, len(evidence), _CHUNK))]
-        )
-
-    def _predict(self, evidence: np.ndarray) -> np.ndarray:
-        width = evidence.shape[1]
-        flat, row = evidence.ravel(), np.arange(len(evidence))[:, None] * width
         feature, children, leaf = self._tables
-        node = np.repeat(self.roots[None], len(evidence), axis=0)
-        while True:
-            beyond = flat[row + feature[node]] > self.threshold[node]
-            following = children[2 * node + beyond]
-            if np.array_equal(following, node):
-                return self.outcomes[leaf[node]].mean(axis=1, dtype=np.float64)
-            node = following
+        found = []
+        for part in np.split(evidence, range(_CHUNK, len(evidence), _CHUNK)):
+            flat, row = part.ravel(), np.arange(len(part))[:, None] * part.shape[1]
+            node, following = None, np.repeat(self.roots[None], len(part), axis=0)
+            while not np.array_equal(following, node):
+                node = following
+                following = children[2 * node + (flat[row + feature[node]] > self.threshold[node])]
+            found.append(self.outcomes[leaf[node]].mean(axis=1, dtype=np.float64))
+        return np.concatenate(found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +132,7 @@ class Calibration:
             return cls(weights_hash, evidence, forests, about)
         except DAMAGED:
             raise WeightsError(
-                f"{path}: not a calibration of this program, or damaged; fetch it again or delete it."
+                f"{path}: not a calibration of this program, or damaged; download it again, or delete it."
             ) from None
 
 

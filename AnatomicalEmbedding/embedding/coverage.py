@@ -1,10 +1,10 @@
-"""Finds which part of the body a scan shows, and fits an affine function from the scan to the body frame."""
+"""Finds which part of the body a scan shows, and fits an affine function from RAS to body coordinates."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import AnatomicalEmbeddingError, MapError
+from ..errors import MapError
 from ..scan.geometry import transform_points
 from .map import EmbeddingMap
 
@@ -14,10 +14,10 @@ _ROUNDS = 5
 def body_points(embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
     """Return the centres of a map's body cells, (n, 3) RAS mm, and their body coordinates, (n, 3) mm.
 
-    Raises AnatomicalEmbeddingError for a map whose coordinates are not mm of the common body frame.
+    Raises MapError if the coordinates of the map are not mm in the common body frame.
     """
     if not embedding.provenance.metric:
-        raise AnatomicalEmbeddingError(f"{embedding.provenance.model}: has no common body frame in mm; choose others.")
+        raise MapError(f"{embedding.provenance.model}: has no common body frame in mm; choose other weights.")
     cells, coordinate = embedding.body_cells
     return transform_points(embedding.cell_to_ras, cells.numpy()), coordinate.double().numpy()
 
@@ -42,7 +42,7 @@ def apply_affine(affine: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class BodyFit:
-    """How well an affine function of the position fits the coordinates of a map. It fits badly if no body is shown.
+    """How well an affine function of the position fits the coordinates of a map; badly if no body is shown.
 
     Args:
         misfit_mm: median distance between coordinates and function, in mm of the body frame.
@@ -58,7 +58,7 @@ class BodyFit:
 
 
 def fit_body(embedding: EmbeddingMap) -> BodyFit:
-    """Fit an affine function to the coordinates of a map. Raises AnatomicalEmbeddingError if they are not in mm."""
+    """Fit an affine function to the coordinates of a map. Raises MapError if they are not in mm."""
     ras, body = body_points(embedding)
     affine, _ = robust_affine(ras, body)
     misfit = float(np.median(np.linalg.norm(body - apply_affine(affine, ras), axis=1)))
@@ -67,7 +67,7 @@ def fit_body(embedding: EmbeddingMap) -> BodyFit:
     return BodyFit(misfit, radius, (right, front, up), float(np.ptp(ras[:, 2])))
 
 
-_LARGEST_FALL_MM = 80.0  # decrease of body height on the way up; 0 in training scans, above 180 in two joined scans
+_LARGEST_FALL_MM = 80.0  # largest decrease of body height upwards; 0 in training scans, above 180 in two joined scans
 _FEWEST_IN_LAYER = 10
 
 
@@ -95,11 +95,10 @@ _FEWEST_CELLS = 20
 
 @dataclass(frozen=True)
 class Coverage:
-    """The part of the body in a scan: body heights of its lower and upper end, and the LEVELS_MM between the ends."""
+    """The part of the body in a scan: body heights of its lower and upper end, mm."""
 
     low_mm: float
     high_mm: float
-    levels: tuple[str, ...]
 
     @property
     def text(self) -> str:
@@ -110,22 +109,17 @@ class Coverage:
 def find_coverage(embedding: EmbeddingMap) -> Coverage:
     """Find the part of the body in a scan, from its map.
 
-    Raises MapError for a map without body or without coordinates in mm of the common frame.
+    Raises MapError if the map has no body cells, or if its coordinates are not mm in the common body frame.
     """
-    name = embedding.provenance.scan or "the scan"
-    if not embedding.provenance.metric:
-        raise MapError(f"{name}: these weights have no common body frame in mm; choose others to see what it holds.")
-    if not len(embedding.body_index):
-        raise MapError(f"{name}: holds no body, so no part of it can be named.")
+    embedding.check_body()
     height, body = (points[:, 2] for points in body_points(embedding))
     half_cell = embedding.cell_mm[2] / 2
-    low = _height_at(height.min() - half_cell, height, body)
-    high = _height_at(height.max() + half_cell, height, body)
-    low, high = min(low, high), max(low, high)
-    return Coverage(low, high, tuple(level for level, at in LEVELS_MM.items() if low <= at <= high))
+    low = height_at(height.min() - half_cell, height, body)
+    high = height_at(height.max() + half_cell, height, body)
+    return Coverage(min(low, high), max(low, high))
 
 
-def _height_at(end: float, z: np.ndarray, body: np.ndarray) -> float:
+def height_at(end: float, z: np.ndarray, body: np.ndarray) -> float:
     """Estimate the body height, mm, at the world height `end`: the median of the estimates from the cells near `end`.
 
     Body height changes by about 1 mm per mm of the scan. So each cell's estimate is its own body height plus its

@@ -14,7 +14,7 @@ _ASSUMED_FREE_BYTES = 4 * 2**30
 def choose_device(name: str = "auto") -> torch.device:
     """Choose a device by name: auto (cuda, then mps, then cpu), cpu, cuda, cuda:1, mps.
 
-    Raises AnatomicalEmbeddingError when the device is not available.
+    Raises AnatomicalEmbeddingError if the device is not available.
     """
     has_mps = torch.backends.mps.is_available()
     if name == "auto":

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 
 def read_linear(grids: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
-    """Read grids (b, c, k, j, i) at continuous cells (b, n, 3): (b, n, c) values. Keeps gradients, for training."""
+    """Read grids (b, c, k, j, i) at fractional cells (b, n, 3): (b, n, c) values. Gradients are kept, for training."""
     at = (cells + 0.5) * (2 / torch.tensor(grids.shape[:1:-1], device=cells.device)) - 1
     read = F.grid_sample(grids, at[:, :, None, None], padding_mode="border", align_corners=False)
     return read[..., 0, 0].transpose(1, 2)
@@ -32,7 +32,7 @@ def smoothed(grids: torch.Tensor, sigma_cells: Sequence[float]) -> torch.Tensor:
 
 
 def read_rows(rows: torch.Tensor, shape: torch.Size, cells: torch.Tensor) -> torch.Tensor:
-    """Read a grid at continuous cells (..., 3): (..., c) float values. rows: (k * j * i, c), one row for each cell.
+    """Read a grid at fractional cells (..., 3): (..., c) float values. rows: (k * j * i, c), one row for each cell.
 
     Only the rows next to the given cells are read. This is fast for a few places in a large float16 grid.
     """
@@ -50,7 +50,7 @@ def read_rows(rows: torch.Tensor, shape: torch.Size, cells: torch.Tensor) -> tor
 
 
 def flat_index(cells: torch.Tensor, shape: torch.Size) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the row index (...) of whole cells (..., 3) in a grid of shape (k, j, i), and whether each is on the grid.
+    """Return the row index (...) of cells (..., 3), integers, in a grid of shape (k, j, i), and whether each is on it.
 
     A cell outside the grid gets the row of the nearest border cell.
     """
@@ -76,12 +76,12 @@ def in_rows(grid: torch.Tensor) -> torch.Tensor:
 
 
 def reach_of(radius_mm: float, cell_mm: np.ndarray) -> np.ndarray:
-    """Return (3,) how many cells lie within a radius along i, j, k; at least one."""
+    """Return how many cells a radius spans along i, j, k, at least one: (3,)."""
     return np.maximum(radius_mm // cell_mm, 1).astype(int)
 
 
 def box_offsets(reach: np.ndarray) -> torch.Tensor:
-    """Return the offsets (m, 3) i, j, k, k fastest, of all cells in a box that extends `reach` cells to each side."""
+    """Return the offsets i, j, k, (m, 3), of all cells in a box that extends `reach` cells to each side; k fastest."""
     return _box(tuple(int(r) for r in reach))
 
 

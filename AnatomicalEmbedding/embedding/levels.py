@@ -1,4 +1,4 @@
-"""Decides where the level of the spine (the number of the vertebra) is certain.
+"""Decides at which places the level of the spine (the number of the vertebra) is certain.
 
 Neighbouring vertebrae look alike, and organs lie up to one level higher or lower in one patient than in another. So an
 answer by coordinate or appearance may be one level off. A level counts as certain if the scan shows the sacrum, the
@@ -14,6 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..scan.geometry import bounds_of
+from .coverage import height_at
 from .map import EmbeddingMap
 
 # Usual middle of each vertebral body in the body frame: A and S, mm. Measured in the label maps of the atlas.
@@ -32,9 +33,8 @@ NEXT_TO = {"sacrum": "L5", "lung apices": "T1", "skull base": "C2"}  # the verte
 _LUNGS, _BRAIN = ("lung_left", "lung_right"), ("brain", "brainstem")
 _LEAST_SACRUM_MM = 35.0  # least height of the sacrum; the organ head may mistake the last lumbar vertebra for less
 _WITHIN_MM = 5.0  # an organ that ends closer to the scan's border than this may be cut
-_BELOW_BRAIN_MM = 30.0  # the scan must show this much below the brain
+_BELOW_BRAIN_MM = 30.0  # least height of the part below the brain that the scan must show
 _APICES_FROM_MM = 530.0  # least body height of the scan's top
-_TOP_MM = 80.0  # the body height of the scan's top is estimated from the cells within this distance
 _BEHIND_MM = 45.0  # from the middle of a vertebral body back to its spinous process
 _NEAR_MM = 60.0  # from the line of vertebral bodies and spinous processes: about 4 cm from bone
 _FARTHEST_MM = 100.0  # largest distance from an end: the height of three vertebrae
@@ -66,12 +66,9 @@ def spine_ends(embedding: EmbeddingMap) -> dict[str, float]:
 
 def _height_of_top(embedding: EmbeddingMap, high: float) -> float:
     """Estimate the body height, mm, of the upper end of a scan. high: world height of the upper end, S mm."""
-    k = embedding.body_index[:, 2].numpy()
-    heights = embedding.cell_to_ras[2, 3] + embedding.cell_mm[2] * k
-    near = heights > high - _TOP_MM
-    if not near.any():
-        return -np.inf
-    return float(np.median(embedding.body_cells[1][near, 2].numpy() + high - heights[near]))
+    index, body = embedding.body_cells
+    heights = embedding.cell_to_ras[2, 3] + embedding.cell_mm[2] * index[:, 2].numpy()
+    return height_at(high, heights, body[:, 2].numpy())
 
 
 def near_spine(coordinates: np.ndarray) -> np.ndarray:
@@ -122,7 +119,7 @@ def level_of(structure: str) -> str | None:
 
 
 def is_counted(level: str, height: float, ends: Mapping[str, float]) -> bool:
-    """Whether a vertebra lies at its usual distance from a near end. height: world height of its middle, mm."""
+    """Whether a vertebra lies at its usual distance from an end near it. height: world height of its middle, mm."""
     usual = np.array([[_COURSE_MM[level][1] - at for at in ENDS_MM.values()]])
     return bool(counted_alike(usual, above_ends(np.array([height]), ends))[0])
 
@@ -130,10 +127,11 @@ def is_counted(level: str, height: float, ends: Mapping[str, float]) -> bool:
 def doubtful_level(structure: str, level: str, body_height: float) -> str:
     """Name the two possible levels of a numbered structure whose level is not certain.
 
-    The second level is above or below `level`, depending on the body height, mm, of the found place.
+    body_height: height of the found place in the body frame, mm. It decides whether the second level is the one above
+    `level` or the one below.
 
     Returns:
-        "L3 or L4"; for ribs "rib 11 or 12". Below the last rib lie the processes of L1.
+        "L3 or L4"; for ribs "rib 11 or 12". For rib 12, the second answer may be a process of L1, which lies below it.
     """
     n = _NAMES.index(level)
     other = _NAMES[min(max(n + (1 if body_height < _COURSE_MM[level][1] else -1), 0), len(_NAMES) - 1)]

@@ -63,17 +63,17 @@ class EmbeddingMap:
 
     @cached_property
     def ras_to_cell(self) -> np.ndarray:
-        """(4, 4) matrix from RAS mm to continuous cells i, j, k."""
+        """(4, 4) matrix from RAS mm to cell indices i, j, k, which may be fractions."""
         return np.linalg.inv(self.cell_to_ras)
 
     @cached_property
     def cell_to_scan(self) -> np.ndarray:
-        """(4, 4) matrix from continuous cells to continuous voxels of the scan."""
+        """(4, 4) matrix from cell indices to voxel indices of the scan; both may be fractions."""
         return np.linalg.inv(self.scan_to_ras) @ self.cell_to_ras
 
     @cached_property
     def scan_to_cell(self) -> np.ndarray:
-        """(4, 4) matrix from continuous voxels of the scan to continuous cells."""
+        """(4, 4) matrix from voxel indices of the scan to cell indices; both may be fractions."""
         return np.linalg.inv(self.cell_to_scan)
 
     @cached_property
@@ -133,6 +133,11 @@ class EmbeddingMap:
         ijk = transform_points(np.linalg.inv(self.scan_to_ras), as_points(points_ras))
         return in_grid(ijk, self.scan_shape)
 
+    def check_body(self) -> None:
+        """Raise MapError if the map has no body cells, so that no point can be found or matched."""
+        if not len(self.body_index):
+            raise MapError(f"{self.provenance.scan or 'the scan'}: holds no body, so nothing can be found in it.")
+
     def precompute(self) -> None:
         """Compute all cached properties that matching reads, so that the first match is as fast as later matches."""
         _ = self.centred_cells, self.coordinate_rows
@@ -167,9 +172,8 @@ class EmbeddingMap:
         result = mixed[:, :3] / mixed[:, 3:].clamp_min(1e-6)
         bare = mixed[:, 3] < 1e-3
         if bare.any():
+            self.check_body()
             index, coordinate = self.body_cells
-            if not len(index):
-                raise MapError(f"{self.provenance.scan or 'scan'}: holds no body, so no point of it can be matched.")
             scale = torch.from_numpy(self.cell_mm.copy()).float()
             nearest = [torch.cdist(part * scale, index * scale).argmin(1) for part in cells[bare].split(_CHUNK_POINTS)]
             result[bare] = coordinate[torch.cat(nearest)]
@@ -194,7 +198,7 @@ class EmbeddingMap:
         """
         points = self._inside(points_ras)
         if self.local is None:
-            raise MapError(f"{self.provenance.scan or 'map'}: was made by weights without descriptors.")
+            raise MapError(f"{self.provenance.scan or 'map'}: its weights have no descriptors; choose other weights.")
         place = torch.from_numpy(transform_points(self.ras_to_cell, points))
         return F.normalize(read_rows(self.local_rows, self.local.shape[1:], (place + 0.5) * 2 - 0.5), dim=1)
 

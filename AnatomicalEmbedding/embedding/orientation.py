@@ -1,8 +1,9 @@
 """Finds scans whose header contradicts their anatomy: mirrored scans, two joined scans, or a wrong voxel size.
 
 A small network compares the scan, in cells of 12 mm, with its three mirror images, in which liver, heart, spine and
-head look different. The network is trained separately and is used with all weights. It is reliable in trunks and often
-wrong in pelves and thighs. So a scan is only reported if its mirror image also fits the body frame better.
+head look different. The network is trained separately and is used with all weights. Its output is reliable in trunks
+and often wrong in pelves and thighs. So a fault is only reported if the mirror image of the scan also fits the body
+frame better.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,14 +27,14 @@ from .working_grid import WorkingGrid
 METADATA_KEY = "anatomical_orientation"
 FORMAT_VERSION = 1
 FAULTS = ("left and right are swapped", "front and back are swapped", "head and feet are swapped")
-JOINED = "body heights fall on the way up, as if two scans were joined or head and feet swapped"
-UNLIKE = "it fits no known part of a body, as noise or another order of axes would"
+JOINED = "body heights decrease upwards, as if two scans were joined, or head and feet were swapped"
+UNLIKE = "the scan looks like no part of a body; it may be noise, or have its axes in another order"
 UNUSUAL_SIZE = "the body has an unusual size, as if the voxel size were wrong"
 _CELL_MM = (12.0, 12.0, 16.0)  # along R, A, S
 _HU, _LEVELS = (-1000.0, -150.0, 250.0, 1300.0), (0.0, 0.25, 0.85, 1.0)
-_SHIFTS = ((0, 0, 0), (1, 1, 1))  # paddings on both sides, so that a scan and its mirror image are treated alike
-_SURE = 3.0  # log odds from which left and right count as swapped, unless the mirror image fits a body much worse
-_DOUBTFUL = 0.7  # log odds of a swapped axis from which the mirror image is embedded; see RESULTS.md
+_SHIFTS = ((0, 0, 0), (1, 1, 1))  # two paddings, so that a scan and its mirror image give the same result
+_SURE = 3.0  # above these log odds left and right count as swapped, unless the mirror image fits a body much worse
+_DOUBTFUL = 0.7  # above these log odds of a swapped axis, the mirror image is embedded; see RESULTS.md
 _MISFIT_MM = 18.0  # misfit above which front-back and head-feet mirror images are embedded; correct scans have less
 _BETTER = 1.03  # factor by which a left-right mirror image must fit better; small, as both body sides look alike
 _MUCH = 1.2  # the same for front-back and head-feet mirror images
@@ -48,7 +49,7 @@ _SIZES = 0.6, 1.45
 
 @torch.no_grad()
 def orientation_of(grid: WorkingGrid, body: np.ndarray) -> tuple[float, float, float]:
-    """Estimate the log odds that a scan is stored correctly along R, A and S; 0 where the scan does not show it.
+    """Estimate the log odds that a scan is stored correctly along R, A and S; 0 if the scan does not show this.
 
     Args:
         grid: working grid with air outside the body.
@@ -128,7 +129,7 @@ def in_cells(grid: WorkingGrid, body: np.ndarray) -> torch.Tensor:
 def _padded(cells: torch.Tensor, shift: tuple[int, int, int]) -> torch.Tensor:
     """Pad cells (3, k, j, i) with air on all sides, to sizes that are multiples of STRIDE.
 
-    shift: (k, j, i) of 0 or 1; 1 puts the surplus cell of an odd padding on the low side.
+    shift: (k, j, i) of 0 or 1; 1 puts the surplus cell of an odd padding before the scan, 0 behind it.
     """
     sides = []
     for n, rounded in zip(cells.shape[:0:-1], shift[::-1], strict=True):

@@ -1,4 +1,4 @@
-"""Reads and writes safetensors files, and writes checkpoints. Files are checked when they are read."""
+"""Reads and writes safetensors files. Files are checked when they are read."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def about_in(file: Any, key: str, newest: int | None = None) -> dict[str, Any]:
 def check_fields(kind: type, values: Mapping[str, Any]) -> None:
     """Raise ValueError for the first value that does not have the type of its dataclass field, or is not finite.
 
-    kind: the dataclass. Whole numbers are accepted for floats, and lists for tuples. Field names are not checked.
+    kind: the dataclass. Integers are accepted for floats, and lists for tuples. Field names are not checked.
     """
     hints = get_type_hints(kind)
     for name, value in values.items():
@@ -124,13 +124,4 @@ def write_tensor_file(
         with atomic_path(path) as temporary:
             save_file({name: values.contiguous() for name, values in tensors.items()}, str(temporary), metadata)
     except (SafetensorError, OSError):
-        raise error(f"{path}: cannot be written; check that the folder is writable and not full.") from None
-
-
-def write_checkpoint(path: Path, state: Mapping[str, Any]) -> None:
-    """Write the state of a training run, complete or not at all. Raises AnatomicalEmbeddingError on a full disk."""
-    try:
-        with atomic_path(path) as temporary:
-            torch.save(state, temporary)
-    except RuntimeError as error:  # torch raises this on a full disk
-        raise AnatomicalEmbeddingError(f"{path}: could not be written whole; is the disk full?") from error
+        raise error(f"{path}: cannot be written; check that the folder is writable and the disk not full.") from None

@@ -7,6 +7,7 @@ order, flips, oblique axes).
 """
 
 from dataclasses import dataclass
+from itertools import permutations
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ AIR_HU = -1000.0
 # CT numbers and their levels (0 to 255), linear in between
 _KNOTS_HU = (-1000, -800, -400, -100, 100, 400, 1300)
 _KNOTS = (0.0, 25.5, 127.5, 158.1, 183.6, 204.0, 255.0)
-_ALIGNED_VOXELS = 0.05  # scans whose axes deviate by less over the whole grid count as axis-aligned
+_ALIGNED_VOXELS = 0.05  # a scan is axis-aligned if its axes deviate by less over the whole grid
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class WorkingGrid:
 
 
 def levels_of(hu: torch.Tensor) -> torch.Tensor:
-    """Convert CT numbers to uint8 levels. Matching compares the voxels of two images by these levels."""
+    """Convert CT numbers to uint8 levels, which matching compares between two images."""
     whole = hu.round().clamp(_KNOTS_HU[0], _KNOTS_HU[-1]).long() - _KNOTS_HU[0]
     table = np.interp(np.arange(_KNOTS_HU[0], _KNOTS_HU[-1] + 1), _KNOTS_HU, _KNOTS)
     return torch.from_numpy(np.rint(table).astype(np.uint8))[whole]
@@ -57,7 +58,8 @@ def canonical_axes(volume: Volume) -> tuple[np.ndarray, np.ndarray]:
     Returns a view of the voxels and its ijk_to_ras.
     """
     direction = volume.ijk_to_ras[:3, :3] / np.asarray(volume.spacing)
-    axis_of_world = _assign_axes(np.abs(direction))
+    strength = np.abs(direction)
+    axis_of_world = max(permutations(range(3)), key=lambda axes: strength[range(3), axes].sum())
     flips = [direction[world, axis] < 0 for world, axis in enumerate(axis_of_world)]
     # voxel axis "i" is array axis 2; the result's array axes are (z, y, x)
     voxels = volume.voxels.transpose([2 - axis_of_world[world] for world in (2, 1, 0)])
@@ -76,9 +78,9 @@ def canonical_axes(volume: Volume) -> tuple[np.ndarray, np.ndarray]:
 def resample(volume: Volume, spacing_mm: tuple[float, float, float], lattice: int, step: int) -> WorkingGrid:
     """Resample a scan to a working grid.
 
-    If voxels are smaller than the grid's, bins of whole voxels are averaged first, which avoids aliasing. Then values
-    are interpolated linearly. The grid covers the scan. It starts at a multiple of `lattice` grid voxels in the world,
-    and its size along each axis is a multiple of `step` voxels.
+    If the scan's voxels are smaller than the grid's, groups of voxels (bins) are averaged first, which avoids aliasing.
+    Then values are interpolated linearly. The grid covers the scan. It starts at a multiple of `lattice` grid voxels in
+    the world, and its size along each axis is a multiple of `step` voxels.
     """
     array, ijk_to_ras = canonical_axes(volume)
     spacing = np.asarray(spacing_mm)
@@ -114,18 +116,6 @@ def crop(grid: WorkingGrid, inside: np.ndarray, lattice: int, step: int) -> tupl
     origin = grid.origin_ras + start_ijk * np.asarray(grid.spacing_mm)
     cut = np.ascontiguousarray(inside[tuple(slices)])
     return WorkingGrid(grid.hu[tuple(slices)].contiguous(), origin, grid.spacing_mm), cut
-
-
-def _assign_axes(strength: np.ndarray) -> list[int]:
-    """For each world axis, choose the most nearly parallel voxel axis. Each voxel axis is chosen once."""
-    axis_of_world = [-1, -1, -1]
-    strength = strength.copy()
-    for _ in range(3):
-        world, axis = np.unravel_index(np.argmax(strength), (3, 3))
-        axis_of_world[world] = int(axis)
-        strength[world, :] = -1
-        strength[:, axis] = -1
-    return axis_of_world
 
 
 def _sample_aligned(
@@ -172,28 +162,18 @@ def axis_matrix(size: int, position: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(matrix).float()
 
 
-def _sample_oblique(
-    array: np.ndarray, bins: np.ndarray, grid_to_ijk: np.ndarray, size_ijk: np.ndarray, slab: int = 32
-) -> torch.Tensor:
-    """Average and interpolate a scan whose axes are oblique, point by point. Works slab by slab along k."""
+def _sample_oblique(array: np.ndarray, bins: np.ndarray, grid_to_ijk: np.ndarray, size_ijk: np.ndarray) -> torch.Tensor:
+    """Average and interpolate a scan whose axes are oblique, point by point."""
     bi, bj, bk = (int(b) for b in bins)
     source = torch.from_numpy(_sum_of_bins(array, (bk, bj, bi))).float().div_(bi * bj * bk).sub_(AIR_HU)
-    ni, nj, nk = (int(n) for n in size_ijk)
-    shape_ijk = np.array(source.shape[::-1], dtype=float)
-    # grid index -> grid_sample's normalised coordinate of the source (align_corners=False)
-    normalise = np.diag([*(2 / shape_ijk), 1.0])
-    normalise[:3, 3] = 1 / shape_ijk - 1
-    theta = torch.from_numpy(normalise @ grid_to_ijk)
-    out = torch.empty(nk, nj, ni)
-    i = torch.arange(ni, dtype=torch.float64)
-    j = torch.arange(nj, dtype=torch.float64)
-    for k0 in range(0, nk, slab):
-        k = torch.arange(k0, min(k0 + slab, nk), dtype=torch.float64)
-        points = (
-            i[None, None, :, None] * theta[:3, 0]
-            + j[None, :, None, None] * theta[:3, 1]
-            + k[:, None, None, None] * theta[:3, 2]
-            + theta[:3, 3]
-        ).float()
-        out[k0 : k0 + len(k)] = F.grid_sample(source[None, None], points[None], align_corners=False)[0, 0]
-    return out.add_(AIR_HU)
+    theta = _normalising(np.array(source.shape[::-1])) @ grid_to_ijk @ np.linalg.inv(_normalising(size_ijk))
+    size = [1, 1, *(int(n) for n in size_ijk[::-1])]
+    points = F.affine_grid(torch.from_numpy(theta[None, :3]).float(), size, align_corners=False)
+    return F.grid_sample(source[None, None], points, align_corners=False)[0, 0].add_(AIR_HU)
+
+
+def _normalising(size_ijk: np.ndarray) -> np.ndarray:
+    """Make the (4, 4) matrix from indices i, j, k to torch's normalised coordinates, -1..1 between the outer edges."""
+    matrix = np.diag([*(2 / size_ijk), 1.0])
+    matrix[:3, 3] = 1 / size_ijk - 1
+    return matrix

@@ -33,7 +33,7 @@ _UNSEEN = 0.2  # how strongly a displacement that moves a part of the block out 
 _FIT_SIGMA_MM = 20.0
 _FIT_ROUNDS = 6
 _FIT_KNEE_MM = 4.0  # residual at which a node's weight has halved
-_SLOPE_PRIOR = 300.0  # mm^2: keeps the displacement uniform where few nodes answer
+_SLOPE_PRIOR = 300.0  # mm^2: keeps the displacement uniform if few nodes choose one
 _DITHER = torch.tensor([0.8191725134, 0.6710436067, 0.5497004779])  # evenly spread in 3-D (Roberts 2018)
 _GROUPS = 2  # number of groups of nodes; more groups need less computation but more matrix products
 _CHUNK_POINTS = 128
@@ -114,7 +114,7 @@ class _Layout:
 
 
 def describe_blocks(template: EmbeddingMap, cells: torch.Tensor) -> Blocks:
-    """Read the descriptors of the nodes around template points. cells: (n, 3) continuous cells i, j, k."""
+    """Read the descriptors of the nodes around template points. cells: (n, 3) fractional cells i, j, k."""
     layout = _Layout(_local_mm(template))
     place = (cells.double() + 0.5) * 2 - 0.5  # in local cells
     around = place[:, None] + layout.nodes + layout.dither
@@ -124,7 +124,7 @@ def describe_blocks(template: EmbeddingMap, cells: torch.Tensor) -> Blocks:
 
 
 def match_blocks(blocks: Blocks, rows: TargetRows, first_cells: torch.Tensor) -> BlockAnswers:
-    """Find points in their targets by their blocks. first_cells: (n, 3) first answers, in continuous target cells."""
+    """Find points in their targets by their blocks. first_cells: (n, 3) first answers, fractional target cells."""
     layout = _Layout(_local_mm(rows.maps[0]))
     first = (first_cells.double() + 0.5) * 2 - 0.5
     found = _in_parts(blocks, rows, first, first, layout)
@@ -142,7 +142,7 @@ def _in_parts(
 ) -> BlockAnswers:
     """Search around places `about` (n, 3) for all points. All places are in local cells, also in the result."""
     if blocks.seen.shape[1] != len(layout.nodes):
-        raise MapError("the maps have cells of different sizes; embed both scans again with the same weights.")
+        raise MapError("the two maps have cells of different sizes; embed both scans again with the same weights.")
     every = (blocks.descriptors, blocks.seen, about, first)
     parts = [
         _match(Blocks(d, s), part, a, f, layout)

@@ -1,4 +1,4 @@
-"""Estimates how reliable a match is: collects its evidence, and looks up the outcomes of matches with like evidence.
+"""Estimates how reliable a match is: collects its evidence, and reads the outcomes of matches with similar evidence.
 
 If the target does not show a point, the coordinate at the answer differs from the coordinate of the point, or the
 answer lies at the edge of the scan. The error of an answer depends on the similarity of the two places, the agreement
@@ -20,7 +20,7 @@ EVIDENCE = (
     "residual", "gap", "moved", "edge", "end", "template size", "target size", "r", "a", "s", "similarity", "spread",
     "cycle",
 )  # fmt: skip
-_HIGHEST = 0.99  # highest probability that is reported: about a thousand similar matches do not prove a higher one
+_HIGHEST = 0.99  # highest probability that is stated: a thousand similar matches cannot prove a higher one
 PLACE = [EVIDENCE.index(axis) for axis in "ras"]  # columns of the point's body coordinate
 _FAR_MM = 60.0  # an edge that is farther away has no influence
 
@@ -40,7 +40,7 @@ class Evidence:
         self.similarity = self.spread_mm = self.cycle_mm = torch.zeros(len(query))
 
     def table(self, cells: torch.Tensor, rows: TargetRows) -> np.ndarray:
-        """Make the table of evidence, (n, len(EVIDENCE)), for answers at target cells (n, 3). In mm or map units."""
+        """Make the table of evidence, (n, len(EVIDENCE)), for answers at target cells (n, 3), in mm or map units."""
         found = rows.read(_coordinate_and_edges, cells)
         cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())
         moved = ((cells - self.first.cells) * cell_mm).norm(dim=1)

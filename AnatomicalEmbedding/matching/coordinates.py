@@ -35,7 +35,7 @@ class LocalAffine:
 
 
 def fit_around(rows: TargetRows, cells: torch.Tensor) -> LocalAffine:
-    """Fit an affine function to the coordinates of the body cells around each continuous cell (n, 3) i, j, k."""
+    """Fit an affine function to the coordinates of the body cells around each fractional cell (n, 3) i, j, k."""
     cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())
     cells = cells.double()
     around = cells.round().long()[:, None] + box_offsets(reach_of(_RADIUS_MM, rows.maps[0].cell_mm))
@@ -50,7 +50,7 @@ def fit_around(rows: TargetRows, cells: torch.Tensor) -> LocalAffine:
 
 
 def _coordinates_and_body(embedding: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor:
-    """Read whole cells (n, m, 3). Returns (n, m, 4): coordinate, and 1 for a body cell; zeros for other cells."""
+    """Read cells (n, m, 3), integers. Returns (n, m, 4): coordinate, and 1 for a body cell; zeros for other cells."""
     index, inside = flat_index(cells, embedding.body.shape)
     return embedding.coordinate_rows[index] * inside[..., None]
 
@@ -80,7 +80,7 @@ class CoordinateAnswers:
 def read_coordinates(template: EmbeddingMap, points_ras: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
     """Read the coordinates (n, 3), float64, of template points, and the determinants (n,) of the map's slope there.
 
-    Coordinates come from the affine fit, or from the map itself where few body cells are near.
+    They come from the affine fit; if few body cells are near a point, they come from the map itself.
     """
     sampled = torch.from_numpy(template.sample(points_ras))
     cells = torch.from_numpy(transform_points(template.ras_to_cell, points_ras))
@@ -89,7 +89,7 @@ def read_coordinates(template: EmbeddingMap, points_ras: np.ndarray) -> tuple[to
 
 
 def find_coordinates(coordinates: torch.Tensor, rows: TargetRows) -> CoordinateAnswers:
-    """Find the places with coordinates (n, 3), in the unit of the maps. Each map must hold body; n is at least 1."""
+    """Find the places with coordinates (n, 3), in the unit of the maps. Each map must have body cells; n >= 1."""
     query = coordinates.double()
     cells = rows.read(_nearest_cell, query.float()).double()
     residual = size = torch.empty(0)

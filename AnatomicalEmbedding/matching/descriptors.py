@@ -20,7 +20,7 @@ _CHUNK_SIMILARITIES = 4_000_000
 def refine(query: torch.Tensor, rows: TargetRows, cells: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Find places with similar descriptors near first answers.
 
-    query: (n, l) local descriptors of the template's points. cells: (n, 3) first answers, continuous target cells
+    query: (n, l) local descriptors of the template's points. cells: (n, 3) first answers, fractional target cells
     (i, j, k). Returns the better places (n, 3), in cells, and their similarities (n,), -1..1.
     """
     local_mm = rows.maps[0].cell_mm / 2

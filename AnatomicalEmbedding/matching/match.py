@@ -117,18 +117,12 @@ def match_all(
 
     Raises:
         PointsError: a point lies outside the template.
-        MapError: the maps were made with different weights, or a target holds no body.
+        MapError: the maps were made with different weights, or a target has no body cells.
         AnatomicalEmbeddingError: the effort is unknown.
     """
     if effort not in EFFORTS:
         raise AnatomicalEmbeddingError(f"effort {effort!r}: choose one of {', '.join(EFFORTS)}.")
-    for target in targets:
-        if template.provenance.weights_hash != target.provenance.weights_hash:
-            raise MapError(
-                f"maps of {template.provenance.scan!r} and {target.provenance.scan!r} were made by different weights "
-                f"({template.provenance.model}, {target.provenance.model}); embed both with the same model."
-            )
-        check_target(target)
+    _check_targets(targets, template.provenance.weights_hash)
     points_ras = as_points(points_ras)
     size = max(1, min(len(points_ras), _BATCH_POINTS))
     together = max(1, _BATCH_POINTS // size)
@@ -145,7 +139,7 @@ def match_all(
 def _match(
     template: EmbeddingMap, points_ras: np.ndarray, targets: Sequence[EmbeddingMap], effort: str, by_image: bool = True
 ) -> list[Matches]:
-    """Match one batch. by_image: whether to run `image_step`, in efforts that include it."""
+    """Match one batch. by_image: if False, `image_step` is left out."""
     if not len(points_ras):
         return [Matches(np.empty((0, 3)), np.empty(0)) for _ in targets]
     if template.local is None or any(target.local is None for target in targets):
@@ -168,22 +162,16 @@ def match_query(query: Query, targets: Sequence[EmbeddingMap], effort: str = "st
     """Find the points of a query as `match_all` does. The template itself is not needed.
 
     Args:
-        effort: any effort except "thorough", which needs the template. A query that was read for a lower effort is
-            matched with that lower effort.
+        effort: any effort except "thorough", which needs the template. If the query was made for a lower effort than
+            this one, the lower effort is used.
 
     Raises:
-        MapError: a target was embedded with other weights, or holds no body.
+        MapError: a target was embedded with other weights, or has no body cells.
         AnatomicalEmbeddingError: the effort is unknown, or "thorough".
     """
     if effort not in EFFORTS[:-1]:
         raise AnatomicalEmbeddingError(f"effort {effort!r}: choose one of {', '.join(EFFORTS[:-1])}.")
-    for target in targets:
-        if target.provenance.weights_hash != query.weights_hash:
-            raise MapError(
-                f"the map of {target.provenance.scan!r} was made by other weights ({target.provenance.model}) than the "
-                "examples; embed it with the same."
-            )
-        check_target(target)
+    _check_targets(targets, query.weights_hash)
     if not targets or not len(query.coordinates):
         return [Matches(np.empty((0, 3)), np.empty(0)) for _ in targets]
     if any(target.local is None for target in targets):
@@ -261,10 +249,16 @@ def _doubtful_levels(
     return levels
 
 
-def check_target(target: EmbeddingMap) -> None:
-    """Raise MapError for a map without body cells, in which no point can be found."""
-    if not len(target.body_index):
-        raise MapError(f"{target.provenance.scan or 'target'}: holds no body, so nothing can be found in it.")
+def _check_targets(targets: Sequence[EmbeddingMap], weights_hash: str) -> None:
+    """Raise MapError if a target was made by other weights than the wanted points, or holds no body."""
+    for target in targets:
+        made = target.provenance
+        if made.weights_hash != weights_hash:
+            raise MapError(
+                f"{made.scan or 'target'}: its map was made by other weights ({made.model}) than the map of the points;"
+                " embed both scans with the same weights."
+            )
+        target.check_body()
 
 
 def _matched_back(template: EmbeddingMap, cells: torch.Tensor, rows: TargetRows) -> np.ndarray:

@@ -38,7 +38,7 @@ class Query:
 
 
 def read_query(template: EmbeddingMap, points_ras: np.ndarray, effort: str = "standard") -> Query:
-    """Read the values that an effort needs from a template, at points (n, 3) RAS mm. Skips values the map lacks.
+    """Read the values that an effort of matching needs from a template, at points (n, 3) RAS mm.
 
     Raises:
         PointsError: a point lies outside the template.
@@ -55,11 +55,13 @@ def read_query(template: EmbeddingMap, points_ras: np.ndarray, effort: str = "st
 
 
 def join_queries(parts: list[Query]) -> Query:
-    """Join several queries. Raises PointsError if they were read with different weights or for different efforts."""
+    """Join several queries. Raises PointsError if they were made with different weights or for different efforts."""
     if len({part.weights_hash for part in parts}) > 1:
-        raise PointsError("these examples were read with different weights; read them again with the same.")
+        raise PointsError(
+            "these examples were made with different weights; make them again, all with the same weights."
+        )
     if len({tuple(value is None for value in vars(part).values()) for part in parts}) > 1:
-        raise PointsError("some of these points were read with descriptors and some without; read them again.")
+        raise PointsError("only some of these examples have descriptors; make them again, all with the same effort.")
     first = parts[0]
     blocks = None
     if first.blocks is not None:

@@ -16,7 +16,7 @@ from ..training.recipes import Recipe, Rules, load_recipe
 class PaperRecipe:
     """A recipe of a paper.
 
-    path: file of the recipe. name: name of its objective in this file. rules: conditions for the recipe.
+    path: file of the recipe. name: name of its objective in this file. rules: names of conditions of `recipes`.
     is_validated: whether training validates the weights. Validation is possible only if the weights can match points.
     """
 

@@ -10,8 +10,7 @@ from .frame import HIGH, LOW
 from .head import draw_head
 from .skeleton import draw_skeleton
 from .solids import Canvas
-from .thorax import draw_thorax
-from .vessels import draw_vessels
+from .thorax import draw_thorax, draw_vessels
 from .walls import draw_walls
 
 STEP_MM = 2.0

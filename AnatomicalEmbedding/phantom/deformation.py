@@ -65,7 +65,7 @@ class Waves:
 
 @dataclass(frozen=True)
 class Bumps:
-    """Displacements shift * (1 - |p - centre|^2 / reach^2)^3 inside the reach, 0 outside."""
+    """A sum of n displacements: each is shift * (1 - |p - centre|^2 / reach^2)^3 inside its reach, and 0 outside."""
 
     center: np.ndarray  # (n, 3)
     reach_mm: np.ndarray  # (n,)
@@ -73,7 +73,7 @@ class Bumps:
 
     @classmethod
     def random(cls, rng: np.random.Generator, scattered: int = 14) -> Self:
-        """Draw one bump per organ, and `scattered` bumps anywhere in the trunk; scale all to keep the slope bound."""
+        """Make random bumps: one for each organ, and `scattered` bumps in the trunk. They keep the slope bound."""
         organs = [(np.asarray(c, float), float(r), float(s)) for c, r, s in _ORGAN_SHIFTS]
         center = np.array([c for c, _, _ in organs]) + rng.normal(0, 8, (len(organs), 3))
         reach = np.array([r for _, r, _ in organs])
@@ -125,7 +125,7 @@ class FatLayer:
     """Changes the thickness of the fat outside the muscle wall.
 
     A radius r in the patient (1 = muscle wall) becomes r - change * softplus(r - 1) in the canonical body. `change` is
-    below 1. If it is positive, the patient has more fat than the canonical body. It fades out towards the neck.
+    below 1. If it is positive, the patient has more fat than the canonical body. The change fades out towards the neck.
     """
 
     change: float
@@ -192,7 +192,7 @@ class Deformation:
 
     @classmethod
     def random(cls, rng: np.random.Generator) -> Self:
-        """Draw a random patient."""
+        """Make the map of a random patient."""
         angles = np.deg2rad(rng.normal(0, 1, 3) * (3.0, 2.0, 3.0)).clip(-0.12, 0.12)
         size = rng.uniform(0.91, 1.11)
         return cls(
@@ -211,7 +211,7 @@ class Deformation:
         )
 
     def to_body(self, points_ras: np.ndarray) -> np.ndarray:
-        """Patient RAS (N, 3) -> canonical body frame (N, 3), mm."""
+        """Convert points (N, 3) from patient RAS mm to the canonical body frame, mm."""
         p = (np.atleast_2d(points_ras) - self.position_ras) @ self.rotation.T
         z = self.height_scale * p[:, 2] + self.heights(p[:, 2])
         across = (p[:, 0] - self.lateral(z)) * self.width_scale * np.exp(self.widths(z))
@@ -220,7 +220,7 @@ class Deformation:
         return wall + self.bumps(wall)
 
     def from_body(self, points_body: np.ndarray) -> np.ndarray:
-        """Canonical body frame (N, 3) -> patient RAS (N, 3), mm; inverse of `to_body`."""
+        """Convert points (N, 3) from the canonical body frame, mm, to patient RAS mm; inverse of `to_body`."""
         body = np.atleast_2d(np.asarray(points_body, np.float64))
         p = self.fat.invert(solve_displacement(body, self.bumps))
         z = p[:, 2]

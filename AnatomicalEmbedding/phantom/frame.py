@@ -2,7 +2,7 @@
 
 Axes in mm: +x to the patient's right, +y anterior, +z superior. x = 0 is the mid-sagittal plane. y = 0 is near the
 middle of the vertebral bodies. z = 0 is at the centres of the femoral heads. The heights are those of an average adult:
-means over many scans, after a scale and a shift per scan.
+means over many scans, each of which was scaled and shifted to fit the others.
 """
 
 from types import MappingProxyType

@@ -16,7 +16,7 @@ _LATTICE_MM = 8.0  # the map is exact at nodes of this distance and linear betwe
 _SLAB = 24  # slices processed together; limits the memory
 TEXTURE_SIZE = 96
 
-ToBody = Callable[[np.ndarray], np.ndarray]  # patient RAS (N, 3) -> canonical body frame (N, 3), mm
+ToBody = Callable[[np.ndarray], np.ndarray]  # points (N, 3): patient RAS mm to canonical body mm
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Grid:
 def render(
     to_body: ToBody, grid: Grid, hu: np.ndarray, noise_hu: float, table: bool, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw one scan: voxels int16 (k, j, i) in HU and labels uint8 (k, j, i).
+    """Make the voxels of one scan, int16 (k, j, i) HU, and its labels, uint8 (k, j, i).
 
     hu: CT number of each tissue. noise_hu: standard deviation of the noise. table: whether to draw the couch.
     rng: random numbers for the texture and the noise.
@@ -63,7 +63,7 @@ def render(
 
 
 class BodyIndex:
-    """Computes, for the voxels of a grid, continuous indices into the canonical volume, from a coarse lattice."""
+    """Computes where the voxels of a grid lie in the canonical volume: exactly on a coarse lattice, linear between."""
 
     def __init__(self, to_body: ToBody, grid: Grid, anatomy: Anatomy) -> None:
         self._lattice = [
@@ -94,7 +94,10 @@ def _hat_weights(at: np.ndarray, knots: np.ndarray) -> np.ndarray:
 def _hounsfield(
     anatomy: Anatomy, hu: np.ndarray, heights: np.ndarray, rng: np.random.Generator
 ) -> tuple[torch.Tensor, int]:
-    """Compute blurred CT numbers minus that of air of the canonical slices near `heights`, and their first index."""
+    """Compute blurred CT numbers, minus that of air, of the canonical slices near `heights`.
+
+    Also returns the index of the first of these slices.
+    """
     first = int(np.clip(np.floor(heights.min()) - 2, 0, anatomy.tissue.shape[0] - 2))
     last = int(np.clip(np.ceil(heights.max()) + 3, first + 2, anatomy.tissue.shape[0]))
     tissue = anatomy.tissue[first:last]

@@ -56,7 +56,7 @@ LABEL_ID = MappingProxyType({name: index for index, name in enumerate(_LABELS)})
 
 
 def hu_table(phase: str, rng: np.random.Generator) -> np.ndarray:
-    """Draw the HU of every tissue in one patient: float32, indexed by `TISSUE_ID`. phase: one of `PHASES`."""
+    """Choose the random HU of every tissue in one patient: float32, indexed by `TISSUE_ID`. phase: one of `PHASES`."""
     column = PHASES.index(phase)
     deviation = rng.standard_normal(len(_TISSUES))
     usual = [hu[column] if isinstance(hu, tuple) else hu for hu, _, _ in _TISSUES.values()]

@@ -10,11 +10,11 @@ import numpy as np
 import SimpleITK as sitk
 
 from ..embedding.map import EmbeddingMap
-from ..errors import AnatomicalEmbeddingError, MapError
+from ..errors import AnatomicalEmbeddingError
 from ..matching.match import Matches, match
 from ..scan.geometry import transform_points
 from . import AFFINE, RIGID
-from .lattice import Lattice
+from .spline import Lattice
 
 _STEPS_MM = (24.0, 16.0, 12.0)  # spacings of the grid; the first one that gives enough points is used
 _ENOUGH = 300
@@ -52,8 +52,7 @@ class GridMatches:
 
 def match_grid(fixed: EmbeddingMap, moving: EmbeddingMap) -> GridMatches:
     """Match a grid of points in the fixed scan's body with the moving scan. Raises MapError if the maps do not fit."""
-    if not len(fixed.body_index):
-        raise MapError(f"{fixed.provenance.scan or 'the fixed scan'}: holds no body to register to.")
+    fixed.check_body()
     depth = _depth_mm(fixed)
     for step in _STEPS_MM:
         lattice, index, points, below = _grid(fixed, depth, step)
@@ -82,8 +81,8 @@ def fit_affine(matches: GridMatches, kind: str = AFFINE) -> np.ndarray:
     """
     if len(matches.fixed_ras) < _FEWEST[kind]:
         raise AnatomicalEmbeddingError(
-            f"only {len(matches.fixed_ras)} of {matches.tried} places of the fixed scan were found in the moving one; "
-            "they share too little: choose scans that overlap more."
+            f"only {len(matches.fixed_ras)} of {matches.tried} points of the fixed scan were found in the moving scan; "
+            "choose two scans that have more of the body in common."
         )
     weight = matches.depth_mm
     fit = _rigid(matches.fixed_ras, matches.moving_ras, weight)

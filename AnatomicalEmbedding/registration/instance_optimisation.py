@@ -17,10 +17,8 @@ import torch.nn.functional as F
 
 from ..embedding.map import EmbeddingMap
 from ..embedding.working_grid import crop, resample
-from ..scan.geometry import transform_points
 from ..scan.volume import Volume
-from .lattice import Lattice
-from .spline import ROUGHNESS_DIAGONAL, SplineField, conjugate_gradients, roughness
+from .spline import ROUGHNESS_DIAGONAL, Lattice, SplineField, conjugate_gradients, roughness
 
 _HU = (-1000.0, 400.0)  # values outside are clipped, so metal and dense bone look like other bone
 _REACH = 2  # a window extends by this many voxels on each side
@@ -46,7 +44,9 @@ def image_features(volume: Volume, embedding: EmbeddingMap, spacing_mm: float) -
     This removes the effects of contrast medium and dose, and of breathing on the density of the lung.
     """
     grid = resample(volume, (spacing_mm,) * 3, lattice=1, step=1)
-    grid, body = crop(grid, _in_body(embedding, Lattice.of(grid)).numpy(), lattice=1, step=1)
+    lattice = Lattice.of(grid)
+    body = embedding.in_body(lattice.points_ras()).reshape(lattice.shape)
+    grid, body = crop(grid, body, lattice=1, step=1)
     hu = grid.hu.clamp(*_HU)[None, None]
     mean = _windowed(hu)
     variance = (_windowed(hu * hu) - mean * mean).clamp_min(0)
@@ -73,21 +73,6 @@ def _windowed(values: torch.Tensor) -> torch.Tensor:
         size[axis], pad[axis] = 2 * _REACH + 1, _REACH
         values = F.avg_pool3d(values, size, 1, pad, count_include_pad=False)
     return values
-
-
-def _in_body(embedding: EmbeddingMap, lattice: Lattice) -> torch.Tensor:
-    """For each point of a lattice: does it lie in a body cell? (k, j, i) bool."""
-    along = []
-    for axis in range(3):
-        ends = np.zeros((lattice.size[axis], 3))
-        ends[:, axis] = lattice.axis(axis).numpy()
-        cell = transform_points(embedding.ras_to_cell, ends)[:, axis].round()
-        along.append(torch.from_numpy(cell).long())
-    count = embedding.body.shape[::-1]
-    i, j, k = (n.clamp(0, size - 1) for n, size in zip(along, count, strict=True))
-    inside = [((n >= 0) & (n < size)) for n, size in zip(along, count, strict=True)]
-    held = embedding.body[k][:, j][:, :, i]
-    return held & inside[2][:, None, None] & inside[1][None, :, None] & inside[0][None, None, :]
 
 
 _LEVELS = ((6.0, 24.0), (3.0, 12.0))  # spacing of the compared points, and of the knots, mm

@@ -1,6 +1,7 @@
-"""Smooth displacement fields: cubic B-splines on a grid of knots along R, A, S (Rueckert 1999), and fitting them.
+"""Lattices of points, and smooth displacement fields on them.
 
-On a lattice along R, A, S, a spline is computed by three small matrices, one for each axis.
+A field is a cubic B-spline on a grid of knots along R, A, S (Rueckert 1999). A lattice is a regular grid of points
+along the same axes. On a lattice, a spline is computed by three small matrices, one for each axis.
 """
 
 from __future__ import annotations
@@ -12,7 +13,62 @@ from itertools import product
 import numpy as np
 import torch
 
-from .lattice import Lattice
+from ..embedding.working_grid import WorkingGrid
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """A regular grid of points: RAS mm of the first point; spacing and number of points along R, A, S."""
+
+    origin_ras: tuple[float, float, float]
+    spacing_mm: tuple[float, float, float]
+    size: tuple[int, int, int]
+
+    @classmethod
+    def of(cls, grid: WorkingGrid) -> Lattice:
+        """Make the lattice of the voxel centres of a working grid."""
+        k, j, i = grid.hu.shape
+        x, y, z = (float(each) for each in grid.origin_ras)
+        return cls((x, y, z), grid.spacing_mm, (i, j, k))
+
+    @classmethod
+    def within(cls, low: np.ndarray, high: np.ndarray, spacing_mm: float) -> Lattice:
+        """Make the lattice of points that fit into a box, centred in it; at least one point along each axis."""
+        size = np.maximum(np.floor((high - low) / spacing_mm), 1).astype(int)
+        first = (low + high - (size - 1) * spacing_mm) / 2
+        return cls(tuple(first.tolist()), (spacing_mm,) * 3, tuple(size.tolist()))
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Number of points (k, j, i)."""
+        return self.size[::-1]
+
+    def axis(self, number: int) -> torch.Tensor:
+        """Return the positions of the points along one axis, (n,) float64 mm."""
+        return self.origin_ras[number] + self.spacing_mm[number] * torch.arange(self.size[number], dtype=torch.float64)
+
+    def points_ras(self) -> np.ndarray:
+        """Return all points, (n, 3) RAS mm, i fastest."""
+        k, j, i = np.meshgrid(*(self.axis(a).numpy() for a in (2, 1, 0)), indexing="ij")
+        return np.column_stack([i.ravel(), j.ravel(), k.ravel()])
+
+    def through(self, affine: np.ndarray) -> torch.Tensor:
+        """Transform each point by a (4, 4) matrix of RAS mm. Returns (3, k, j, i) float32."""
+        x, y, z = (self.axis(a) for a in range(3))
+        return torch.stack(
+            [
+                (z * row[2] + row[3])[:, None, None] + (y * row[1])[None, :, None] + (x * row[0])[None, None, :]
+                for row in np.asarray(affine, dtype=float)[:3]
+            ]
+        ).float()
+
+    def pooled(self, factor: int = 2) -> Lattice:
+        """Make the lattice of the middles of blocks with `factor` points a side. Incomplete blocks are included."""
+        x, y, z = (o + s * (factor - 1) / 2 for o, s in zip(self.origin_ras, self.spacing_mm, strict=True))
+        dx, dy, dz = (s * factor for s in self.spacing_mm)
+        i, j, k = (-(-n // factor) for n in self.size)
+        return Lattice((x, y, z), (dx, dy, dz), (i, j, k))
+
 
 DEGREE = 3
 _SAMPLES_A_KNOT = 4
@@ -112,13 +168,16 @@ class SplineField:
         return replace(fine, coefficients=moved.float())
 
     def _weights(self, places: torch.Tensor, axis: int, derivative: bool = False) -> torch.Tensor:
-        """Compute weights (n, knots), float64, along one axis. Places outside the box are moved to its ends."""
+        """Return the weight of each knot at `places` along one axis, float64 (n, knots).
+
+        A place outside the spline's box has the weights of the nearest place in the box.
+        """
         first, weights = self._four(places, axis, derivative)
         table = torch.zeros(len(places), self.coefficients.shape[3 - axis], dtype=torch.float64)
         return table.scatter_(1, first[:, None] + torch.arange(4), weights)
 
     def _four(self, places: torch.Tensor, axis: int, derivative: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-        """For each place, find the four knots with a weight. Returns the first knot (n,) and the weights (n, 4)."""
+        """Find the four knots with weights at each place. Returns the first knot (n,) and the weights (n, 4)."""
         intervals = self.intervals[axis]
         at = ((places - self.low[axis]) / self.knot_mm).clamp(0, intervals)
         first = at.floor().clamp(max=intervals - 1)

@@ -13,8 +13,7 @@ from ..files import atomic_path
 from ..scan.geometry import LPS_FROM_RAS, OUTSIDE_HU, transform_points
 from ..scan.image_files import write_image
 from ..scan.volume import Volume
-from .lattice import Lattice
-from .spline import DEGREE, SplineField
+from .spline import DEGREE, Lattice, SplineField
 
 TRANSFORM_SUFFIXES = (".h5", ".hdf5", ".tfm", ".txt")
 _JACOBIAN_MM = 4.0
@@ -41,8 +40,8 @@ class Folding:
         """A sentence why the user should check the result, or "" if there is no reason."""
         if self.share > _FOLDED_LIMIT or self.low < _CHANGED_LIMIT or self.high > 1 / _CHANGED_LIMIT:
             return (
-                "Tissue is stretched or compressed more than in real bodies, as happens where two scans share little: "
-                "check the result before you rely on it, or choose a kind that bends less."
+                "Tissue is stretched or compressed more than in real bodies. This happens if two scans have little of "
+                "the body in common. Check the result before you use it, or choose a more rigid kind of registration."
             )
         return ""
 
@@ -104,7 +103,7 @@ class Registration:
         """
         path = Path(path)
         if path.suffix.lower() not in TRANSFORM_SUFFIXES:
-            raise VolumeError(f"{path}: is not a file name of a transform; use one of {', '.join(TRANSFORM_SUFFIXES)}.")
+            raise VolumeError(f"{path}: is not a file name of a transform; end it in {', '.join(TRANSFORM_SUFFIXES)}.")
         try:
             with atomic_path(path) as temporary:
                 sitk.WriteTransform(self.to_sitk(), str(temporary))

@@ -1,4 +1,4 @@
-"""Carry labels over from examples to a scan, by registration of the maps. This needs no training."""
+"""Carry labels over from examples to a scan, with a registration of their maps. This needs no training."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError
 from ..registration import AFFINE
 from ..registration.affine import fit_affine, match_grid
-from ..registration.lattice import Lattice
 from ..registration.register import fit_field
+from ..registration.spline import Lattice
 from ..scan.geometry import bounds_of
 from .grids import Crop
 
 CARRIED = 3  # examples that labels are carried from
-_UNSHOWN, _SHARES = 0.7, (0.0, 0.6)  # for the weight of carried labels, see `guess_share`
+_UNSHOWN, _SHARES = 0.7, (0.0, 0.6)  # the weight of carried labels is 0.7 minus the contrast, limited to this range
 _AROUND_MM = 9.0
 _GREY_HU, _BINS = (-200.0, 300.0), 25
 
@@ -39,8 +39,8 @@ class Outlined:
 def carry(target: EmbeddingMap, crop: Crop, examples: Sequence[Outlined]) -> torch.Tensor:
     """Carry the labels of n examples to the grid of a crop: (n, s, k, j, i).
 
-    The result is NaN if the example does not outline the structure, outside the example's scan, and for an example
-    whose scan shows too little of the same part of the body.
+    Values are NaN in three cases: the example does not outline the structure; the voxel lies outside the example's
+    scan; the two scans have too little of the body in common.
     """
     k, j, i = crop.shape
     x, y, z = (float(each) for each in crop.origin_ras)

@@ -1,4 +1,4 @@
-"""Examples (outlined scans): read them from a folder, group their structures and cut the scans to each group."""
+"""Examples (outlined scans): read them from a folder, group their structures, and crop the scans to each group."""
 
 import glob
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from ..structures.labelled_scans import LabelMap, list_scans, load_case, patient
 from .carrying import CARRIED, Outlined, carry, contrast_of, mean_guess
 from .files import read_segments
 from .grids import Group, group_structures, make_crop, occupancy, region, spacing_for
-from .patches import TrainingCrop
+from .voxels import TrainingCrop
 
 _NOT_STRUCTURES = {"background", ""}
 _SHARE = 0.002  # share of a structure's voxels outside its range of body coordinates, at each end of an axis
@@ -97,7 +97,7 @@ class PreparedExample:
     contrast: dict[str, float]
 
     def outlined(self, group: int) -> Outlined:
-        """Return the labels of a group, in the form that `carry` needs."""
+        """Return the example's labels of a group, in the form that `carry` needs."""
         of = self.crops[group]
         return Outlined(self.embedding, of.labels, of.crop.to_ras, of.known)
 
@@ -107,7 +107,7 @@ def prepare(
     model: Model,
     step: Callable[[float, str], None] = lambda share, text: None,
 ) -> tuple[list[Group], list[PreparedExample]]:
-    """Group structures and cut the examples to each group. Raises PointsError if an outline lies outside its scan."""
+    """Group structures, and crop the examples to each group. Raises PointsError if an outline lies outside its scan."""
     maps: dict[str, EmbeddingMap] = {}
     spacings: dict[str, list[float]] = {}
     ranges: dict[str, list[np.ndarray]] = {}
@@ -123,7 +123,7 @@ def prepare(
             points = transform_points(labels.ijk_to_ras, ijk[:: max(1, len(ijk) // _POINTS)])
             points = points[embedding.contains(points)]  # the grid of the outlines may be larger than the scan
             if not len(points):
-                raise PointsError(f"{example.path}: {name} is outlined outside this scan; outline it there.")
+                raise PointsError(f"{example.path}: the outline of {name} lies outside this scan; draw it inside.")
             body = embedding.sample(points)
             ranges.setdefault(name, []).append(np.quantile(body, [_SHARE, 1 - _SHARE], axis=0))
     extent = {name: (np.min(of, axis=0)[0], np.max(of, axis=0)[1]) for name, of in ranges.items()}

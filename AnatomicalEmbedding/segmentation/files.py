@@ -57,11 +57,11 @@ def write_segments(path: Path, labels: np.ndarray, ijk_to_ras: np.ndarray, names
 
 
 def read_segments(path: Path) -> LabelMap:
-    """Read a .seg.nrrd of 3D Slicer as label map. Where segments overlap, the later segment is kept.
+    """Read a .seg.nrrd of 3D Slicer as a label map. If segments overlap, the label map shows the later segment.
 
     Raises VolumeError if the file cannot be read, PointsError if it has no segments.
     """
-    damaged = f"{path}: cannot be read; the file is damaged or of another kind, save it again."
+    damaged = f"{path}: cannot be read; it is damaged or no segmentation of 3D Slicer. Save it again."
     check_text_header(path)
     reader = sitk.ImageFileReader()
     reader.SetFileName(str(path))
@@ -75,7 +75,7 @@ def read_segments(path: Path) -> LabelMap:
 
 
 def _label_map(image: sitk.Image, path: Path) -> LabelMap:
-    """Convert an image of segments. Raises ValueError, TypeError or IndexError if Slicer would not write it so."""
+    """Convert an image of segments. Raises ValueError, TypeError or IndexError if the image is damaged."""
     voxels = sitk.GetArrayFromImage(image)
     layers = voxels[None] if voxels.ndim == 3 else np.moveaxis(voxels, -1 if image.GetDimension() == 3 else 0, 0)
     about = {key: image.GetMetaData(key) for key in image.GetMetaDataKeys()}
@@ -92,7 +92,7 @@ def _label_map(image: sitk.Image, path: Path) -> LabelMap:
         result[layer == int(about[f"Segment{number}_LabelValue"])] = number + 1
         number += 1
     if not values:
-        raise PointsError(f"{path}: names no segment; save the segmentation from 3D Slicer as .seg.nrrd.")
+        raise PointsError(f"{path}: contains no segment; save the segmentation from 3D Slicer as .seg.nrrd.")
     return LabelMap(result, image_affine(image), values)
 
 

@@ -1,8 +1,8 @@
 """Find the part of a scan that may hold a group of structures, and resample it to the grid of the network.
 
 A group is a set of structures that share a voxel size and a network. Its part of a scan is found by body coordinates:
-it consists of the cells whose coordinate lies in the range of the group's structures in the examples. A margin allows
-for the error of the coordinates.
+it consists of the cells whose coordinates lie in the range that the group's structures have in the examples. A margin
+allows for the error of the coordinates.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ from ..scan.volume import Volume
 
 MARGIN_MM = 28.0  # margin around a structure's body coordinates; 99 % of their errors are smaller
 _EDGE_MM = 12.0
-_AFFINE_MM = 70.0  # a cell whose coordinate differs more from the affine map of the scan is an error
+_AFFINE_MM = 70.0  # if a cell's coordinate differs more from the affine fit of the scan, the coordinate is wrong
 _FINEST_MM, _COARSEST_MM = 2.5, 4.0
 _TALL_MM = 420.0  # largest height of a group in the body; a taller group would need most of each scan
 _ACROSS = 7.0  # voxels across the mean thickness of a structure
@@ -85,7 +85,7 @@ class Crop:
 
     @property
     def to_ras(self) -> np.ndarray:
-        """The (4, 4) matrix voxel (i, j, k) -> RAS mm."""
+        """(4, 4) matrix from voxels (i, j, k) to RAS mm."""
         matrix = np.diag([*[self.spacing_mm] * 3, 1.0])
         matrix[:3, 3] = self.origin_ras
         return matrix
@@ -97,7 +97,7 @@ class Crop:
 
 
 def spacing_for(mask: np.ndarray, size_mm: np.ndarray) -> float:
-    """Choose the voxel size in mm for a structure: small for a thin structure, but not below the example's voxel size.
+    """Choose the voxel size in mm for a structure: small for a thin structure, but not much below the example's voxels.
 
     mask: (k, j, i) bool. size_mm: (3,) of the mask's voxels along i, j, k. Three times volume over surface stands for
     the structure's radius; for a ball, this is exact.
@@ -166,7 +166,7 @@ def occupancy(mask: np.ndarray, ijk_to_ras: np.ndarray, crop: Crop) -> torch.Ten
 
 
 def _coordinates(embedding: EmbeddingMap, to_ras: np.ndarray, shape: torch.Size, points: np.ndarray) -> np.ndarray:
-    """Return (n, 3) body coordinates of a crop's voxels: interpolated between body cells, else by the affine map."""
+    """Return (n, 3) body coordinates of a crop's voxels: interpolated between body cells, or from the affine fit."""
     affine, _ = robust_affine(*body_points(embedding))
     result = apply_affine(affine, points)
     cells = torch.from_numpy(transform_points(embedding.ras_to_cell, points)).float()

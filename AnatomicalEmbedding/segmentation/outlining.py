@@ -1,4 +1,4 @@
-"""Outline the structures of one scan by network and carried labels; estimate the doubt; write and read the table."""
+"""Outline the structures of one scan, estimate how doubtful each outline is, and make and read the table of volumes."""
 
 import csv
 from collections.abc import Callable, Sequence
@@ -19,12 +19,13 @@ from .segmenter import Segmenter
 from .voxels import predict
 
 ABSENT, CUT, WHOLE = "absent", "cut", "whole"
+_NOT_FOUND = "it was not found where it is expected"
 _LEAST_SHARE = 0.15  # components smaller than this share of the largest component are removed
-_LEAST_KEPT = 0.4  # share of the carried volume; with less, the network has failed (0.6 or more in 300 outlines)
+_LEAST_KEPT = 0.4  # share of the carried volume; with less, the network has failed (it is 0.6 or more in 300 outlines)
 _LEAST_VOLUME = 0.03  # share of the median volume in the examples; with less, the structure is absent
 # Weight of each of `signs` in the logit of the Dice, fitted to 324 outlines of development scans, see RESULTS.md.
 _WEIGHTS = np.array([2.10, 11.84, 1.74, 0.23, -0.57])
-_LEAST_STEADY = 0.85  # lowest value in the outlines of the fit
+_LEAST_STEADY = 0.85  # lowest second sign in the outlines of the fit
 COLUMNS = ("scan", "structure", "status", "volume_ml", "look", "doubt", "remark")
 TABLE_NAME = "volumes.csv"
 
@@ -46,7 +47,7 @@ class Outline:
 
 @dataclass(frozen=True, eq=False)
 class Outlines:
-    """All structures of one scan. labels: (k, j, i) uint8 on the scan's grid: 0, or 1 + index into `outlines`."""
+    """All structures of one scan. labels: (k, j, i) uint8 on the scan's grid; 0, or 1 + the index into `outlines`."""
 
     labels: np.ndarray
     outlines: tuple[Outline, ...]
@@ -58,24 +59,25 @@ def outline(
     segmenter: Segmenter,
     step: Callable[[float, str], None] = lambda share, what: None,
 ) -> Outlines:
-    """Outline every structure of a segmenter in a scan. embedding: the scan's map, made by the segmenter's weights."""
+    """Outline every structure of a segmenter in a scan. embedding: its map, made with the segmenter's weights."""
     labels = np.zeros(volume.shape, np.uint8)
     strength = np.full(volume.shape, 0.5, np.float32)
     outlines: list[Outline] = []
     for number, group in enumerate(segmenter.groups):
         box = region(group, group.names, embedding)
         if box is None:
-            outlines += [Outline(name, ABSENT, 0.0, None, "the scan does not show its place") for name in group.names]
+            outlines += [
+                Outline(name, ABSENT, 0.0, None, "the scan does not show this part of the body") for name in group.names
+            ]
             continue
         box = np.stack([np.maximum(box[0], volume.bounds_ras[0]), np.minimum(box[1], volume.bounds_ras[1])])
         crop = make_crop(volume, embedding, group, box)
 
-        def shown(share: float, done: int = number) -> None:
-            step((done + share) / len(segmenter.groups), "outlining")
-
+        step(number / len(segmenter.groups), "outlining")
         carried = carry(embedding, crop, segmenter.outlined[number])
         guess = mean_guess(carried)
-        tried = predict(segmenter.networks[number], crop, guess, lambda share, shown=shown: shown(0.2 + 0.8 * share))
+        step((number + 0.2) / len(segmenter.groups), "outlining")
+        tried = predict(segmenter.networks[number], crop, guess)
         shares = torch.tensor([segmenter.guess_shares[name] for name in group.names])
         joined = blend(tried.mean(0), carried, shares)
         for row, name in enumerate(group.names):
@@ -83,7 +85,7 @@ def outline(
             kept, why = choose_answer(joined[row], guess[row], crop, group, row)
             millilitres = float((kept > 0.5).sum()) * crop.spacing_mm**3 / 1000
             if millilitres < _LEAST_VOLUME * float(np.median(examples)):
-                outlines.append(Outline(name, ABSENT, 0.0, None, why or "it was not found at its place"))
+                outlines.append(Outline(name, ABSENT, 0.0, None, why or _NOT_FOUND))
                 continue
             paint(kept, crop, volume, len(outlines) + 1, labels, strength)
             sign = doubt(signs(guess[row], tried[:, row], kept, crop.spacing_mm, len(examples)))
@@ -103,7 +105,7 @@ def choose_answer(
     kept = kept if not why else torch.zeros_like(kept)
     carried, elsewhere = clean(guess, crop, group, row)
     if not elsewhere and (kept > 0.5).sum() < _LEAST_KEPT * (carried > 0.5).sum():
-        return carried, "by registration alone: it looks other than in the examples, or is absent"
+        return carried, "outlined by registration alone: it looks different from the examples, or is absent"
     return kept, why
 
 
@@ -115,7 +117,7 @@ def clean(probability: torch.Tensor, crop: Crop, group: Group, row: int) -> tupl
     """
     mask = (probability > 0.5) & crop.inside
     if not mask.any():
-        return probability, "it was not found at its place"
+        return probability, _NOT_FOUND
     components = sitk.ConnectedComponent(sitk.GetImageFromArray(mask.numpy().astype(np.uint8)), True)
     number = torch.from_numpy(sitk.GetArrayFromImage(components).astype(np.int64))
     sizes = torch.bincount(number.ravel())
@@ -128,7 +130,7 @@ def clean(probability: torch.Tensor, crop: Crop, group: Group, row: int) -> tupl
         low, high = group.low[row] - MARGIN_MM, group.high[row] + MARGIN_MM
         keep[one] = bool(((middle >= low) & (middle <= high)).all())
     if not keep.any():
-        return probability, "it was found elsewhere in the body only"
+        return probability, "it was found only in other parts of the body"
     near = torch.nn.functional.max_pool3d(keep[number].float()[None, None], 3, 1, 1)[0, 0]
     return probability * near, ""
 
@@ -136,7 +138,10 @@ def clean(probability: torch.Tensor, crop: Crop, group: Group, row: int) -> tupl
 def paint(
     probability: torch.Tensor, crop: Crop, volume: Volume, value: int, labels: np.ndarray, strength: np.ndarray
 ) -> None:
-    """Write `value` into `labels` where the probability is above `strength`: the probability painted before, or 0.5."""
+    """Write `value` into `labels` where the probability is higher than `strength`, and write it into `strength`.
+
+    strength: 0.5, or the probability of the structure that was painted before.
+    """
     held = torch.nonzero(probability > 0.25)
     low, high = held.min(0).values.numpy()[::-1] - 1, held.max(0).values.numpy()[::-1] + 1
     box = transform_points(crop.to_ras, np.stack([low, high]))
@@ -158,7 +163,7 @@ def _measured(number: int, found: Outline, labels: np.ndarray, volume: Volume) -
     mask = labels == number + 1
     voxels = int(mask.sum())
     if not voxels:
-        return Outline(found.name, ABSENT, 0.0, None, "it was not found at its place")
+        return Outline(found.name, ABSENT, 0.0, None, _NOT_FOUND)
     cut = any(mask.take(end, axis).any() for axis in range(3) for end in (0, -1))
     millilitres = voxels * abs(np.linalg.det(volume.ijk_to_ras[:3, :3])) / 1000
     return Outline(found.name, CUT if cut else WHOLE, float(millilitres), found.doubt, found.remark)
@@ -167,9 +172,11 @@ def _measured(number: int, found: Outline, labels: np.ndarray, volume: Volume) -
 def signs(guess: torch.Tensor, tried: torch.Tensor, kept: torch.Tensor, spacing_mm: float, examples: int) -> np.ndarray:
     """Compute five signs of the quality of an outline, (5,).
 
-    They are: the Dice expected if the probability is right; the mean Dice with the outlines of changed inputs; the Dice
-    expected of the carried labels, which is low if the examples disagree; the logarithm of the thickness in mm; and 1
-    if there is only one example, else 0.
+    1. the expected Dice of the outline with the truth, if the probability is right;
+    2. the mean Dice of the outline with the outlines of changed inputs;
+    3. the expected Dice of the carried labels, which is low if the examples disagree;
+    4. the logarithm of the thickness in mm;
+    5. 1 if there is only one example, else 0.
 
     guess: (k, j, i) mean of the carried labels. tried: (changes, k, j, i) probabilities for changed inputs.
     kept: (k, j, i) probability from which the outline is made. examples: number of examples.

@@ -1,6 +1,7 @@
-"""A trained segmenter in one folder: networks, groups, and the examples from which labels are carried over."""
+"""Train a segmenter, and write and read it: networks, groups, and the examples from which labels are carried over."""
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 from safetensors import safe_open
 
+from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap
 from ..embedding.tensor_files import (
     DAMAGED,
@@ -19,13 +21,16 @@ from ..embedding.tensor_files import (
     write_tensor_file,
 )
 from ..errors import AnatomicalEmbeddingError, MapError, WeightsError
-from .carrying import CARRIED, Outlined
-from .examples import PreparedExample
+from ..files import parse_json, write_text
+from ..training.loop import Progress, TrainingLoop
+from .carrying import CARRIED, Outlined, guess_share
+from .examples import Example, PreparedExample, prepare
 from .grids import Group
-from .voxels import VoxelNet
+from .voxels import OPTIMISER, VoxelNet, voxel_losses
 
 FORMAT_VERSION = 1
-_FILE = "segmenter.safetensors"
+FILE_NAME = "segmenter.safetensors"  # written last: a folder with this file is complete
+_RECORD = "run.json"
 _EXAMPLES = "examples"
 _METADATA_KEY = "anatomical_segmenter"
 
@@ -58,11 +63,83 @@ class Segmenter:
     def check(self, weights_hash: str, path: Path) -> None:
         """Raise WeightsError unless the segmenter was trained with these weights of the embedding."""
         if weights_hash != self.weights_hash:
-            raise WeightsError(f"{path}: was trained with the embedding {self.weights}, which is not this one.")
+            raise WeightsError(
+                f"{path}: was trained with other weights ({self.weights}) than the loaded ones; train again."
+            )
+
+
+def train_segmenter(
+    examples: Sequence[Example],
+    model: Model,
+    folder: Path,
+    seed: int = 0,
+    steps: int = 600,
+    weights: str = "",
+    step: Callable[[float, str], None] = lambda share, text: None,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Segmenter:
+    """Train a segmenter on outlined scans and save it in a folder. If the folder has its result already, read it.
+
+    steps: training steps of each network. weights: file from which the embedding's weights are loaded later; "": they
+    are loaded by the model's name.
+
+    Raises:
+        CancelledError: `cancelled` returned True.
+        AnatomicalEmbeddingError: the folder holds another run.
+        WeightsError: the model has no body frame in mm.
+    """
+    if not model.network.metric:
+        raise WeightsError(f"{model.name}: has no common body frame in mm; choose other weights.")
+    files = {of.id: [[p.name, p.stat().st_size, p.stat().st_mtime_ns] for p in of.files] for of in examples}
+    structures = sorted({name for example in examples for name in example.outlined})
+    identity = {"files": files, "structures": structures, "weights": model.weights_hash, "seed": seed}
+    if (folder / _RECORD).exists():
+        _check_record(folder, identity, steps)
+        if (folder / FILE_NAME).is_file():
+            return load_segmenter(folder, model.device)
+    groups, prepared = prepare(examples, model, lambda share, text: step(0.0, f"preparing {text}"))
+    write_text(folder / _RECORD, json.dumps({"identity": identity, "steps": steps}, indent=1))
+    local, networks = prepared[0].embedding.local, []
+    for n, group in enumerate(groups):
+
+        def shown(progress: Progress, before: int = n * steps) -> None:
+            at, total = before + progress.step, steps * len(groups)
+            to_go = progress.seconds_per_step * (total - at) / 60
+            step(at / total, f"step {at}, loss {progress.loss:.3f}, {to_go:.0f} min to go")
+
+        torch.manual_seed(seed)
+        network = VoxelNet(len(group.names), 0 if local is None else len(local)).to(model.device).train()
+        crops = [example.crops[n] for example in prepared if n in example.crops]
+        loop = TrainingLoop(network, OPTIMISER, steps)
+        loop.run(voxel_losses(network, crops, steps, seed, cancelled), progress=shown, cancelled=cancelled)
+        networks.append(loop.averaged.eval())
+    names = [name for group in groups for name in group.names]
+    volumes = {name: tuple(round(p.volumes_ml[name], 3) for p in prepared if name in p.volumes_ml) for name in names}
+    contrast = {name: [p.contrast[name] for p in prepared if name in p.contrast] for name in names}
+    shares = {name: round(guess_share(float(np.median(of))), 3) for name, of in contrast.items()}
+    segmenter = Segmenter(
+        weights or model.name, model.weights_hash, tuple(groups), tuple(networks), volumes, shares, ()
+    )
+    save_segmenter(folder, segmenter, prepared)
+    return load_segmenter(folder, model.device)
+
+
+def _check_record(folder: Path, identity: dict[str, object], steps: int) -> None:
+    """Raise AnatomicalEmbeddingError if the folder holds a run with other examples or options."""
+    path = folder / _RECORD
+    try:
+        record = parse_json(path.read_text(encoding="utf-8"))
+        known = {key: record["identity"][key] for key in identity}, record["steps"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise AnatomicalEmbeddingError(f"{path}: is damaged; give another output folder.") from error
+    if known != (json.loads(json.dumps(identity)), steps):
+        raise AnatomicalEmbeddingError(
+            f"{folder}: holds a run on other examples or with other options; give another output folder."
+        )
 
 
 def save_segmenter(folder: Path, segmenter: Segmenter, prepared: list[PreparedExample]) -> Path:
-    """Write a segmenter into a folder. segmenter.safetensors is written last: with it, the folder is complete."""
+    """Write a segmenter into a folder. Returns the path of FILE_NAME, which is written last."""
     kept = _choose_examples(segmenter.groups, prepared)
     for example in kept:
         example.embedding.save(folder / _EXAMPLES / f"{example.id}.map.safetensors")
@@ -88,18 +165,13 @@ def save_segmenter(folder: Path, segmenter: Segmenter, prepared: list[PreparedEx
         f"{n}.{key}": tensor for n, network in enumerate(segmenter.networks)
         for key, tensor in network.state_dict().items()
     }  # fmt: skip
-    write_tensor_file(folder / _FILE, weights, {_METADATA_KEY: json.dumps(about)}, AnatomicalEmbeddingError)
-    return folder / _FILE
-
-
-def segmenter_file(folder: Path) -> Path:
-    """Return the path of segmenter.safetensors, which is written last."""
-    return folder / _FILE
+    write_tensor_file(folder / FILE_NAME, weights, {_METADATA_KEY: json.dumps(about)}, AnatomicalEmbeddingError)
+    return folder / FILE_NAME
 
 
 def load_segmenter(folder: Path, device: torch.device) -> Segmenter:
     """Read a segmenter. Raises WeightsError if it is missing, damaged, or written by a newer version."""
-    path = folder / _FILE
+    path = folder / FILE_NAME
     if not path.is_file():
         raise WeightsError(f"{folder}: holds no trained segmenter; make one with `anatemb segment train`.")
     try:
@@ -124,7 +196,7 @@ def load_segmenter(folder: Path, device: torch.device) -> Segmenter:
 
 
 def _choose_examples(groups: tuple[Group, ...], prepared: list[PreparedExample]) -> list[PreparedExample]:
-    """Choose few examples that together outline all structures. Examples with structures that few show come first."""
+    """Choose few examples that together outline all structures. Examples with rare structures come first."""
     count = dict.fromkeys([name for group in groups for name in group.names], 0)
 
     def gain(example: PreparedExample) -> float:

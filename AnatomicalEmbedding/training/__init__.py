@@ -1,1 +1,1 @@
-"""Training: prepared scans, their common body frame, crops and augmentation, losses, the loop."""
+"""Training: preparing scans, placing them in the common body frame, crops, losses, the loop, calibration."""

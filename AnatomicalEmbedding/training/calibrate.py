@@ -1,4 +1,7 @@
-"""Learn a calibration: for each effort, a forest that reads the evidence of matches whose true error is known."""
+"""Learn a calibration: for each effort of matching, a random forest predicts the error of a match from its evidence.
+
+The forests are fitted to matches whose true error is known.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +36,7 @@ _FEWEST = 200
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """n matches: evidence (n, len(EVIDENCE)) and errors_mm (n,), infinite where the point was absent."""
+    """n matches: evidence (n, len(EVIDENCE)) and errors_mm (n,), infinite if the point is absent."""
 
     evidence: np.ndarray
     errors_mm: np.ndarray
@@ -47,28 +50,28 @@ class Outcomes:
 
 
 def try_matching(trial: Trial, effort: str) -> Outcomes:
-    """Match the points of a trial; return the evidence and the errors."""
+    """Match the points of a trial. Returns the evidence and the errors of the matches."""
     if not len(trial.template_ras):
         return Outcomes.joined([])
     found = match(trial.template, trial.template_ras, trial.target, effort)
     if found.evidence is None:
         raise AnatomicalEmbeddingError(
-            f"{trial.template.provenance.model}: has no body coordinates, which calibration needs."
+            f"{trial.template.provenance.model}: calibration needs weights with body coordinates; choose other weights."
         )
     return Outcomes(found.evidence, trial.errors_mm(found))
 
 
 def grow_forest(sources: Mapping[str, Outcomes], weights: Mapping[str, float], seed: int = 0) -> Forest:
-    """Learn a forest from all sources.
+    """Fit a forest to the matches of all sources.
 
-    weights: total weight of each source; it does not depend on the number of matches of the source.
+    weights: total weight of each source, however many matches the source has.
     Raises AnatomicalEmbeddingError if there are too few matches, or if scikit-learn is not installed.
     """
     used = {name: found for name, found in sources.items() if len(found.errors_mm) and weights.get(name, 0.0) > 0}
     every = Outcomes.joined(used.values())
     if len(every.errors_mm) < _FEWEST:
         raise AnatomicalEmbeddingError(
-            f"{len(every.errors_mm)} matches with known truth are too few to calibrate by ({_FEWEST} at least);"
+            f"calibration needs at least {_FEWEST} matches with known truth, but there are {len(every.errors_mm)};"
             " add scans."
         )
     share = np.concatenate([np.full(len(f.errors_mm), weights[n] / len(f.errors_mm)) for n, f in used.items()])
@@ -124,7 +127,7 @@ def collect(
     scans = find_scans(folders, skipped.append)
     files = [Path(source.path) for source in scans.values() if not source.series]
     if len(scans) == len(files) and not any(path.is_file() for path in files):
-        raise PointsError(f"{folders[0]}: holds no scan; give folders of CTs.")
+        raise PointsError(f"{folders[0]}: contains no scan; give folders of CT scans.")
     cases = [case for case in map(load_case, filter(Path.is_file, files)) if case is not None]
     refuse_twins([case.id for case in cases])
 

@@ -1,8 +1,9 @@
-"""Crops: an augmented part of a prepared scan, and the position in the patient of each cell (4 x 4 x 4 voxels).
+"""Crops: parts of prepared scans with random changes, and the position of each of their cells in the patient.
 
-A scan is resampled through a smooth map in two passes: first each source slice in its plane, then along the slices
-(Catmull and Smith, SIGGRAPH 1980). Two passes read the memory in order and use vector instructions. On CPUs this is
-three times as fast as trilinear interpolation, which reads eight voxels from distant places for each new voxel.
+A cell of a crop has 4 x 4 x 4 voxels. A scan is resampled through a smooth map in two passes: first each source slice
+in its plane, then along the slices (Catmull and Smith, SIGGRAPH 1980). Two passes read the memory in order and use
+vector instructions. On CPUs this is three times as fast as trilinear interpolation, which reads eight voxels from
+distant places for each new voxel.
 """
 
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..embedding.models.network import STRIDE
+from ..embedding.models.network import STRIDE, NetworkSpec
 from ..scan.geometry import rotations
 from .recipes import AugmentationSpec
 from .scans import FIELD_STEP, PreparedScan
@@ -23,7 +24,7 @@ _LEAST_ADVANCE = 0.2  # least step from node to node along the slices, as a shar
 
 @dataclass(frozen=True)
 class Warp:
-    """The map from the voxels (i, j, k) of a crop to continuous voxels of the scan.
+    """The map from the voxels (i, j, k) of a crop to voxels of the scan, which may be fractions.
 
     depth: (nk, nj, ni) k of the scan at the nodes of a lattice that spans the crop; linear between nodes.
     in_plane: (2, s, nj, ni) i and j of the scan where the columns of the lattice cross s slices of the scan.
@@ -51,7 +52,7 @@ class Warp:
         return cls(depth_, in_plane_, first, shape)
 
     def sample(self, hu: torch.Tensor) -> torch.Tensor:
-        """Resample int16 HU (k, j, i) of a scan: float HU (k, j, i) of the crop, air outside the scan."""
+        """Resample a scan, int16 HU (k, j, i). Returns the crop, float HU (k, j, i); air outside the scan."""
         low = max(self.first_slice, 0)
         high = min(self.first_slice + self.in_plane.shape[1], hu.shape[0])
         if low >= high:
@@ -78,7 +79,7 @@ class Warp:
         return torch.lerp(before, after, between).add_(AIR_HU).view(self.shape)
 
     def voxel_ijk(self, pool: int = 1) -> torch.Tensor:
-        """Return (k, j, i, 3): the scan voxel (i, j, k) of each crop voxel, or of each cell of `pool` voxels."""
+        """Return (k, j, i, 3): scan voxel (i, j, k) of each crop voxel, or of each cell of `pool` voxels a side."""
         depth = self._depth(pool)
         _, along_j, along_i = self._weights(pool)
         columns = torch.einsum("csab,ya,xb->csyx", self.in_plane, along_j, along_i)
@@ -94,7 +95,7 @@ class Warp:
         return (along_k @ plane.flatten(1)).view(len(along_k), *plane.shape[1:])
 
     def _weights(self, pool: int) -> list[torch.Tensor]:
-        """Return the weights of linear interpolation along k, j and i: three of (voxels / pool, nodes)."""
+        """Return three matrices for linear interpolation along k, j and i, each of shape (voxels / pool, nodes)."""
         return [_hats(n, nodes, pool, self.depth.device) for n, nodes in zip(self.shape, self.depth.shape, strict=True)]
 
 
@@ -109,9 +110,9 @@ class Crop:
 def draw_geometry(
     spec: AugmentationSpec, size_ijk: tuple[int, int, int], spacing_mm: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Draw the geometry of a crop: (3, k, j, i) mm from the crop's centre to each node of the lattice.
+    """Choose a random geometry of a crop: (3, k, j, i) mm from the crop's centre to each node of the lattice.
 
-    The spacing, the scale of each axis, the rotation and the elastic part (mean zero) are random, as the recipe sets.
+    The recipe sets the ranges of spacing, scale of each axis, rotation and elastic displacement (mean zero).
     """
     if spec.spacing_mm_low is not None:
         step = rng.uniform(spec.spacing_mm_low, spec.spacing_mm_high)
@@ -142,7 +143,11 @@ def cut_crop(
 
 
 def cell_positions(scan: PreparedScan, crop: Crop) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the first guess of each cell's body coordinate, (3, k/4, j/4, i/4) mm, and whether it is a body cell."""
+    """Find where the cells of a crop lie in the body.
+
+    Returns the first guess of each cell's body coordinate, (3, k/4, j/4, i/4) mm, and a mask of the cells inside the
+    body, bool (k/4, j/4, i/4).
+    """
     voxel = crop.warp.voxel_ijk(STRIDE)
     nearest = voxel.round().long()
     shape_ijk = torch.tensor(scan.hu.shape[::-1], device=voxel.device)
@@ -152,7 +157,7 @@ def cell_positions(scan: PreparedScan, crop: Crop) -> tuple[torch.Tensor, torch.
 
 
 def body_coordinates(scan: PreparedScan, voxel_ijk: torch.Tensor) -> torch.Tensor:
-    """Return the first guess of the body coordinates, mm, at continuous voxels (k, j, i, 3) of the scan."""
+    """Return the first guess of the body coordinates, mm, at fractional voxels (k, j, i, 3) of the scan."""
     device = voxel_ijk.device
     if scan.body_field is not None:
         extent = torch.tensor(scan.body_field.shape[:0:-1], dtype=torch.float32, device=device) - 1
@@ -186,6 +191,72 @@ def _line(at: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _span(values: torch.Tensor, size: int) -> tuple[int, int]:
-    """Return the first voxel, and the last voxel + 1, that `values` reach on an axis of `size`; at least one voxel."""
+    """Return the first voxel and the last voxel + 1 that `values` reach on an axis of `size` voxels; at least one."""
     low = min(max(int(values.amin().floor()), 0), size - 1)
     return low, max(min(int(values.amax().ceil()) + 1, size), low + 1)
+
+
+_LOWEST_HU, _HIGHEST_HU = -1100, 1700
+# The HU of soft tissue depend on contrast phase, kernel and dose; those of air and dense bone hardly do.
+_REMAP_HU = np.array([-1100.0, -500, -120, 0, 40, 80, 150, 300, 700, 1700])
+_REMAP_LOW = np.array([-40.0, -80, -30, -25, -25, -30, -50, -100, -150, 0])
+_REMAP_HIGH = np.array([40.0, 80, 30, 25, 25, 50, 120, 200, 200, 0])
+_BLOCKS = 6
+_BLOCK_SIZE = (8, 36)
+_CUT_SHARE = 0.4
+
+
+def augment(hu: torch.Tensor, spec: AugmentationSpec, network: NetworkSpec, rng: np.random.Generator) -> torch.Tensor:
+    """Convert a crop from HU (k, j, i) to network input 0..1 (k, j, i), with the random changes of the recipe."""
+    table = torch.from_numpy(_level_table(spec, network, rng)).to(hu.device)
+    level = (hu - (_LOWEST_HU - 0.5)).clamp_(0, len(table) - 1).to(torch.int32)  # to the nearest integer HU
+    x = table.index_select(0, level.flatten()).view(hu.shape)
+    if rng.random() < spec.filter_probability:
+        smooth = _mean_of_27(x)
+        x = smooth if rng.random() < 0.5 else x + (x - smooth) * rng.uniform(0, 1.5)
+    if rng.random() < spec.noise_probability:
+        generator = torch.Generator(x.device).manual_seed(int(rng.integers(2**62)))
+        noise = torch.randn(x.shape, generator=generator, device=x.device)
+        x = noise.mul_(rng.uniform(0, spec.noise_level)).add_(x)
+    if rng.random() < spec.block_probability:
+        for _ in range(rng.integers(1, _BLOCKS + 1)):
+            block = rng.integers(*_BLOCK_SIZE, size=3)
+            start = [int(rng.integers(0, max(n - 8, 1))) for n in x.shape]
+            x[tuple(slice(a, a + int(n)) for a, n in zip(start, block, strict=True))] = float(rng.random())
+    if rng.random() < spec.cut_probability:
+        # replace the first or last slices, or one side, by air
+        axis = int(rng.choice(3, p=[0.6, 0.2, 0.2]))
+        depth = int(rng.integers(0, max(int(x.shape[axis] * _CUT_SHARE), 1)))
+        x.narrow(axis, 0 if rng.random() < 0.5 else x.shape[axis] - depth, depth).zero_()
+    return x
+
+
+def _mean_of_27(x: torch.Tensor) -> torch.Tensor:
+    """Compute the mean over 3 x 3 x 3 voxels, axis by axis, which is faster than pooling; edge layers are repeated."""
+    for axis in range(3):
+        line = x.narrow(axis, 1, x.shape[axis] - 2)
+        inner = line + x.narrow(axis, 0, x.shape[axis] - 2) + x.narrow(axis, 2, x.shape[axis] - 2)
+        ends = [x.narrow(axis, at, 1) * 2 + x.narrow(axis, near, 1) for at, near in ((0, 1), (-1, -2))]
+        x = torch.cat([ends[0], inner, ends[1]], axis).div_(3)
+    return x
+
+
+def _level_table(spec: AugmentationSpec, network: NetworkSpec, rng: np.random.Generator) -> np.ndarray:
+    """Return a lookup table: the network input of each integer HU from _LOWEST_HU to _HIGHEST_HU.
+
+    The remapping of HU, the window and the gamma are random.
+    """
+    hu = np.arange(_LOWEST_HU, _HIGHEST_HU + 1, dtype=np.float64)
+    if rng.random() < spec.hu_remap_probability:
+        hu = np.interp(hu, _REMAP_HU, _REMAP_HU + rng.uniform(_REMAP_LOW, _REMAP_HIGH))
+    if rng.random() < spec.window_probability:
+        low, high = (rng.uniform(ends[0], ends[1]) for ends in (spec.window_low, spec.window_high))
+        if network.normalise_output:  # the paper stretches the random window over the whole input range
+            level = (hu.clip(low, high) - low) / (high - low)
+        else:
+            level = np.interp(hu.clip(low, high), network.hu_knots, network.level_knots)
+    else:
+        level = np.interp(hu, network.hu_knots, network.level_knots)
+    if rng.random() < spec.gamma_probability:
+        level = level ** rng.uniform(spec.gamma[0], spec.gamma[1])
+    return level.astype(np.float32)

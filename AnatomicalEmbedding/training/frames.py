@@ -1,8 +1,9 @@
 """The common body frame, which relates scans of different patients.
 
 Body coordinates are mm along the patient's axes (R, A, S): x = 0 in the mid-sagittal plane, y = 0 about the spine,
-z = 0 at the femoral heads' centres. Body heights come from a scale and a shift, fitted to a few level readings per
-scan. x and y are first guessed from the skeleton. Training corrects all three axes; a `FrameGuess` states how far.
+z = 0 at the femoral heads' centres. A level reading is the world z of a known level in a scan, such as the carina. A
+scale and a shift, fitted to a few level readings of a scan, give the body heights. x and y are first guessed from the
+skeleton. Training corrects all three axes; the standard deviations of a `FrameGuess` limit these corrections.
 """
 
 from dataclasses import dataclass
@@ -18,8 +19,8 @@ from ..scan.geometry import transform_points
 
 _BONE_HU = 250
 _MIDLINE_MM = 25.0
-_CROPPED_SHARE = 0.2  # a scan is a crop of the cross-section if its two sides differ more in their share of body
-_SCALE_SD = 0.08  # standard deviation of the z scale between patients; it draws fits of few readings towards 1
+_CROPPED_SHARE = 0.2  # if the shares of body at the left and right border differ by more, a part is cut off
+_SCALE_SD = 0.08  # standard deviation of the z scale between patients; it keeps the scale near 1 if readings are few
 _READING_SD_MM = 8.0
 _LINE_PRIOR = 1e4  # mm^2: keeps the scale near 1 where a scan is a few slices thin
 
@@ -39,7 +40,7 @@ class LevelTable:
             return cls(dict(values["body_height_mm"]), {k: dict(v) for k, v in values["scans"].items()})
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise AnatomicalEmbeddingError(
-                f"{path}: not a table of level readings ({error}); it needs body_height_mm and scans."
+                f"{path}: not a table of level readings ({error}); write the entries body_height_mm and scans."
             ) from None
 
     def of(self, scan: str) -> dict[float, float]:
@@ -52,7 +53,10 @@ class LevelTable:
 
 @dataclass(frozen=True)
 class FrameGuess:
-    """First guess of the map RAS -> body: body = scale * ras + shift on each axis, with their standard deviations."""
+    """First guess of the map from RAS to the body frame: body = scale * ras + shift on each axis.
+
+    scale_sd, shift_sd_mm: standard deviations of the errors of scale and shift.
+    """
 
     scale: np.ndarray  # (3,)
     shift_mm: np.ndarray  # (3,)
@@ -60,7 +64,7 @@ class FrameGuess:
     shift_sd_mm: np.ndarray  # (3,)
 
     def apply(self, points_ras: np.ndarray) -> np.ndarray:
-        """(N, 3) RAS mm -> (N, 3) body mm."""
+        """Convert points (N, 3) from RAS mm to body mm."""
         return points_ras * self.scale + self.shift_mm
 
 
@@ -69,7 +73,7 @@ STILL = FrameGuess(np.ones(3), np.zeros(3), np.zeros(3), np.zeros(3))  # for sca
 
 
 def guess_frame(hu: np.ndarray, body: np.ndarray, grid_to_ras: np.ndarray, readings: dict[float, float]) -> FrameGuess:
-    """Guess a scan's body frame.
+    """Guess a scan's body frame from level readings and from the skeleton.
 
     hu, body: (k, j, i) on an axis-aligned RAS grid. readings: {body height mm: world z mm}, at least one.
     """
@@ -105,7 +109,7 @@ def _robust_line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
 
 
 def fit_heights(readings: dict[float, float]) -> tuple[float, float]:
-    """Fit body height = scale * z + shift to readings {body height: world z}; the scale is drawn towards 1."""
+    """Fit body height = scale * z + shift to readings {body height: world z}; few readings keep it near 1."""
     height = np.array(list(readings))
     z = np.array(list(readings.values()))
     spread = z - z.mean()
@@ -115,7 +119,10 @@ def fit_heights(readings: dict[float, float]) -> tuple[float, float]:
 
 
 def _skeleton_axes(hu: np.ndarray, body: np.ndarray, grid_to_ras: np.ndarray) -> tuple[float, float, bool]:
-    """Estimate world x of the mid-sagittal plane and world y of the spine; also return whether the scan is a crop."""
+    """Estimate world x of the mid-sagittal plane and world y of the spine, mm.
+
+    Also returns True if they cannot be estimated: the scan cuts off a part of the body, or shows little bone.
+    """
     cropped = abs(body[:, :, 0].mean() - body[:, :, -1].mean()) > _CROPPED_SHARE
     bone_kji = np.argwhere((hu > _BONE_HU) & body)
     if cropped or len(bone_kji) < 500:

@@ -1,24 +1,23 @@
 """Pairs of scans with points whose true matches are known.
 
-The pairs are labelled scans, scans and their copies bent by known transforms, and synthetic patients. Some targets are
+There are three kinds of pairs: two labelled scans, a scan and its copy bent by a known transform, and two synthetic
+patients. Some targets are
 cut, so that some points are absent from the target; the truth of such a point is NaN. Points of labelled scans within
 10 mm outside a cut are left out.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import permutations
 from pathlib import Path
 
 import numpy as np
 import SimpleITK as sitk
 
-from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap
-from ..errors import VolumeError
-from ..matching.match import Matches, match
+from ..matching.match import Matches
 from ..phantom import Phantom
-from ..phantom.patient import VIEWS, phantom_views
+from ..phantom.patient import phantom_views
+from ..scan.cropping import crop_voxels
 from ..scan.geometry import LPS_FROM_RAS, RAS_FROM_LPS, transform_points
 from ..scan.volume import OUTSIDE_HU, Volume
 from ..structures.examples import structure_names
@@ -32,7 +31,7 @@ _SCALE = 0.07
 _SHIFT_MM = 15.0
 _SPACING_MM = (2.0, 4.0)  # range of the slice spacing of the copy
 _NOISE_HU = 15.0
-_UPRIGHT = 0.999  # least cosine of the tilt
+_UPRIGHT = 0.999  # least cosine of the angle between slices and horizontal plane
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +42,7 @@ class WarpedScan:
     transform: sitk.Transform
 
     def to_original(self, points_ras: np.ndarray) -> np.ndarray:
-        """(N, 3) RAS mm of the copy -> (N, 3) RAS mm of the original."""
+        """Convert points (N, 3) from RAS mm of the copy to RAS mm of the original."""
         points_lps = transform_points(LPS_FROM_RAS, points_ras)
         moved = np.array([self.transform.TransformPoint(p) for p in points_lps.tolist()]).reshape(-1, 3)
         return transform_points(RAS_FROM_LPS, moved)
@@ -107,27 +106,16 @@ class Trial:
     groups: tuple[str, ...]
 
     def errors_mm(self, found: Matches) -> np.ndarray:
-        """Return (N,) mm: the distance of each answer from the truth; infinite if the point is absent."""
+        """Return the distance of each answer from its true place, (N,) mm; infinite if the point is absent."""
         errors = np.linalg.norm(found.points_ras - self.target_ras, axis=1)
         return np.where(np.isfinite(errors), errors, np.inf)
 
 
 def cut_scan(volume: Volume, low_mm: float, high_mm: float) -> Volume:
     """Keep the slices between two heights (S, mm). Raises VolumeError if there is no such slice."""
-    slices = int(np.abs(volume.ijk_to_ras[2, :3]).argmax())
-    count = volume.shape[2 - slices]
-    middle = (np.array(volume.shape[::-1]) - 1) / 2
-    places = np.repeat(middle[None], count, axis=0)
-    places[:, slices] = np.arange(count)
-    heights = transform_points(volume.ijk_to_ras, places)[:, 2]
-    kept = np.flatnonzero((heights >= low_mm) & (heights <= high_mm))
-    if not len(kept):
-        raise VolumeError(f"{volume.name}: has no slice between {low_mm:.0f} and {high_mm:.0f} mm.")
-    part: list[slice] = [slice(None)] * 3
-    part[2 - slices] = slice(kept[0], kept[-1] + 1)
-    ijk_to_ras = volume.ijk_to_ras.copy()
-    ijk_to_ras[:3, 3] += ijk_to_ras[:3, slices] * kept[0]
-    return Volume(np.ascontiguousarray(volume.voxels[tuple(part)]), ijk_to_ras, name=volume.name)
+    box_ras = volume.bounds_ras.copy()
+    box_ras[:, 2] = low_mm, high_mm
+    return crop_voxels(volume, box_ras)
 
 
 def labelled_trials(cases: Sequence[Case], embed: Embed) -> Iterator[Trial]:
@@ -213,7 +201,7 @@ def bent_trials(volumes: Iterable[Volume], embed: Embed) -> Iterator[Trial]:
 
 
 def phantom_trials(seeds: Iterable[int], embed: Embed) -> Iterator[Trial]:
-    """Yield trials of each synthetic patient against every view of the next patient; after the last comes the first.
+    """Yield trials of each synthetic patient against every view of the next patient; the last against the first.
 
     The points are centres and extremes of structures, as for labelled scans.
     """
@@ -231,36 +219,6 @@ def phantom_trials(seeds: Iterable[int], embed: Embed) -> Iterator[Trial]:
             groups = tuple(groups[n] for n in some)
             yield Trial(template_map, points[some], embed(phantom.volume), truth[some], view == "whole", groups)
         one = other
-
-
-def named_point_errors(
-    model: Model,
-    seeds: Iterable[int],
-    make: Callable[[int], dict[str, Phantom]] = phantom_views,
-    effort: str = "standard",
-    progress: Callable[[float, str], None] = lambda share, what: None,
-) -> dict[str, np.ndarray]:
-    """Match the named points of each whole synthetic patient in every view of every other patient.
-
-    make: returns the views of a patient, by its seed. effort: see `match_all`. Returns errors in mm, by name of a view.
-    """
-    seeds = list(seeds)
-    scans: dict[tuple[int, str], tuple[Phantom, EmbeddingMap]] = {}
-    for number, seed in enumerate(seeds):
-        progress(number / len(seeds), f"patient {seed}")
-        for view, phantom in make(seed).items():
-            scans[seed, view] = phantom, model.embed(phantom.volume)
-    errors: dict[str, list[float]] = {view: [] for view in VIEWS}
-    for a, b in permutations(seeds, 2):
-        template, template_map = scans[a, "whole"]
-        for view in VIEWS:
-            target, target_map = scans[b, view]
-            names = sorted(template.points_ras.keys() & target.points_ras.keys())
-            points = np.array([template.points_ras[name] for name in names])
-            truth = np.array([target.points_ras[name] for name in names])
-            found = match(template_map, points, target_map, effort).points_ras
-            errors[view] += np.linalg.norm(found - truth, axis=1).tolist()
-    return {view: np.array(values) for view, values in errors.items()}
 
 
 def _phantom_case(phantom: Phantom) -> Case:

@@ -1,9 +1,9 @@
-"""Place label maps in the body frame, so that each organ lies at its mean place over many patients.
+"""Place label maps in the body frame, so that each organ lies at its mean place in many patients.
 
 First each label map gets a scale and a shift along each axis (generalised Procrustes analysis towards the mean shape).
 The organs of the mean shape are aligned to those of the phantoms' canonical body, so that the frame does not drift.
 Then a smooth field moves centres and extremes of the organs to their mean places. In a label map without bones the
-field is zero at the spine and the body wall, so that an organ that lies low does not move them.
+field is zero at the spine and the body wall, so that low organs do not move the spine and the wall.
 
 The canonical body was drawn by hand: relative to its organs, its spine is two centimetres from the right place.
 `Placement` has the maps between the canonical body and the mean of the patients.
@@ -40,21 +40,24 @@ Points = dict[str, np.ndarray]  # structure -> (7, 3) RAS mm: centre, then six e
 
 @dataclass(frozen=True)
 class BodyMap:
-    """Map RAS mm -> body mm: scale and shift per axis, plus Gaussians at `centres_ras` times `weights`, both (n, 3)."""
+    """A map from RAS mm to body mm: a scale and a shift on each axis, plus Gaussians.
+
+    centres_ras, weights: (n, 3) centres of the Gaussians, and their displacements in mm.
+    """
 
     frame: FrameGuess
     centres_ras: np.ndarray
     weights: np.ndarray
 
     def to_body(self, points_ras: np.ndarray) -> np.ndarray:
-        """(N, 3) RAS mm -> (N, 3) body mm."""
+        """Convert points (N, 3) from RAS mm to body mm."""
         points = np.atleast_2d(np.asarray(points_ras, np.float64))
         return self.frame.apply(points) + _gaussian(points, self.centres_ras) @ self.weights
 
 
 @lru_cache(maxsize=1)
 def canonical_structures() -> Points:
-    """Return centre and extremes (7, 3), body mm, of each structure that the canonical body holds whole."""
+    """Return centre and extremes (7, 3), body mm, of each structure that is complete in the canonical body."""
     anatomy = canonical_anatomy()
     to_body = np.diag([anatomy.step] * 3 + [1.0])
     to_body[:3, 3] = anatomy.low
@@ -72,8 +75,8 @@ class Placement:
     """Where label maps lie in the body frame.
 
     maps: body map of each label map, by name. mean: mean centre and extremes of each structure, (7, 3) body mm.
-    to_canonical: mean body mm -> canonical body mm. from_canonical: the opposite map. Each is a separate smooth fit, so
-    that a point mapped by both maps ends a few mm from its start.
+    to_canonical: maps mean body mm to canonical body mm. from_canonical: the opposite map. They are two separate fits,
+    so a point that is mapped there and back ends a few mm from its start.
     """
 
     maps: dict[str, BodyMap]
@@ -104,7 +107,7 @@ def place(structures: Mapping[str, Points]) -> Placement:
         points = held(known & mean.keys())
         if not points:
             raise AnatomicalEmbeddingError(
-                f"label maps: no map holds {FEWEST_STRUCTURES} whole structures of the body; give others."
+                f"label maps: no map shows {FEWEST_STRUCTURES} complete structures; give other label maps."
             )
         frames = {m: fit_frame(of, mean) for m, of in points.items()}
         placed = {m: {n: p for n, p in structures[m].items() if n in known} for m in points}
@@ -121,7 +124,7 @@ def place(structures: Mapping[str, Points]) -> Placement:
 
 
 def fit_frame(points: Points, mean: Points) -> FrameGuess:
-    """Fit the shift and the scale per axis that bring a map's points onto the mean shape, scales shrunk towards 1."""
+    """Fit the shift and the scale per axis that bring a map's points onto the mean shape, scales kept near 1."""
     names = list(points)
     weight = np.tile([1.0] + [_EXTREME_WEIGHT] * 6, len(names))
     weight = weight[:, None] / weight.sum()

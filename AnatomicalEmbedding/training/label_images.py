@@ -76,7 +76,7 @@ class LabelledBody:
     """A label map without an image.
 
     labels: uint8 (k, j, i), index into `names`; 0: background. names: structures; names[0] is "".
-    points: centre and extremes of each whole structure, (7, 3) RAS mm.
+    points: centre and extremes of each complete structure, (7, 3) RAS mm.
     """
 
     name: str
@@ -96,7 +96,9 @@ class LabelledBody:
             image = sitk.DICOMOrient(sitk.ReadImage(str(path)), "LPS")
             names = {int(value): str(name) for value, name in parse_json(names_path.read_text()).items()}
         except (OSError, RuntimeError, ValueError, AttributeError) as error:
-            raise VolumeError(f"{path}: cannot be read with {names_path.name}; repair or remove both.") from error
+            raise VolumeError(
+                f"{path}: cannot be read together with {names_path.name}; write both files again, or remove both."
+            ) from error
         voxels = sitk.GetArrayFromImage(image)
         known: list[str] = [""]
         number = np.zeros(int(max(voxels.max(), *names)) + 1, np.uint8)
@@ -124,7 +126,7 @@ def tissue_of(structure: str) -> tuple[str, str] | None:
 
 @dataclass(frozen=True, eq=False)
 class LabelImage:
-    """An image of a labelled body. phase: contrast phase. to_body: RAS mm (N, 3) -> mean body mm (N, 3)."""
+    """An image of a labelled body. phase: contrast phase. to_body: converts (N, 3) RAS mm to mean body mm."""
 
     volume: Volume
     phase: str
@@ -134,9 +136,9 @@ class LabelImage:
 def make_label_image(body: LabelledBody, placement: Placement, seed: int) -> LabelImage:
     """Make one image of a labelled body; equal seeds make equal images.
 
-    seed: decides contrast phase, HU of tissues, fat, contents of hollow organs, and noise.
+    seed: determines contrast phase, HU of tissues, fat, contents of hollow organs, and noise.
 
-    Raises KeyError if `placement` does not hold the body.
+    Raises KeyError if `placement` has no entry for this body.
     """
     rng = np.random.default_rng([seed, crc32(body.name.encode())])
     own = placement.maps[body.name]
@@ -180,10 +182,11 @@ def _number_canonical_labels(names: Sequence[str]) -> np.ndarray:
 def _draw_tissue(body: LabelledBody, tissue: np.ndarray, theirs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draw the labelled structures over the tissue (k, j, i) of the canonical body; returns the new tissue.
 
-    theirs: (k, j, i) structure of the canonical body at each voxel, as an index into names of `body`; 0: another one.
+    theirs: (k, j, i) structure of the canonical body at each voxel, an index into the names of `body`; 0: no name.
     """
     labels = body.labels
-    shell = _outer_layer(labels)
+    # voxels of a structure that share a face with another label
+    shell = sitk.GetArrayFromImage(sitk.LabelContour(sitk.GetImageFromArray(labels))) > 0
     inside, outside, emptied = (np.zeros(len(body.names), np.uint8) for _ in range(3))
     for number, name in enumerate(body.names[1:], 1):
         within, around = tissue_of(name)
@@ -204,18 +207,6 @@ def _draw_tissue(body: LabelledBody, tissue: np.ndarray, theirs: np.ndarray, rng
     return drawn
 
 
-def _outer_layer(labels: np.ndarray) -> np.ndarray:
-    """Return the mask of the voxels of a structure that share a face with another label."""
-    outer = np.zeros(labels.shape, bool)
-    for axis in range(3):
-        differ = np.diff(labels, axis=axis) != 0
-        low, high = [slice(None)] * 3, [slice(None)] * 3
-        low[axis], high[axis] = slice(None, -1), slice(1, None)
-        outer[tuple(low)] |= differ
-        outer[tuple(high)] |= differ
-    return outer & (labels > 0)
-
-
 def prepare_label_images(
     folder: Path, each: int, spacing_mm: Spacing, destination: Path, report: Callable[[str], None]
 ) -> tuple[list[Path], Placement]:
@@ -229,7 +220,7 @@ def prepare_label_images(
     paths = []
     for body in bodies:
         if body.name not in placement.maps:
-            report(f"left out: {body.name} holds too few whole structures")
+            report(f"left out: {body.name} shows too few complete structures")
             continue
         for seed in range(each):
             path = destination / f"labels_{body.name}_{seed}.safetensors"

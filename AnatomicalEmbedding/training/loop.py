@@ -21,8 +21,8 @@ from typing import Any, Self
 import torch
 from torch import nn
 
-from ..embedding.tensor_files import write_checkpoint
 from ..errors import AnatomicalEmbeddingError, CancelledError
+from ..files import atomic_path
 
 CHECKPOINT = "checkpoint.pt"
 _CHECKPOINT_MINUTES = 5.0
@@ -41,10 +41,12 @@ class OptimiserSpec:
     Args:
         learning_rate: the highest learning rate, reached at the end of the warm-up.
         warm_up: share of the steps in which the learning rate rises linearly.
-        final: learning rate at the last step, as a share of the highest. It falls along half a cosine; 1: it stays.
+        final: learning rate at the last step, as a share of the highest. It falls along half a cosine. If final is 1,
+            it stays constant.
         weight_decay: weight decay of the network.
         gradient_clip: largest norm of the gradient; a longer gradient is shortened to it.
-        ema: largest decay, 0 to 1, of the exponential mean of the weights over steps; 0: no mean, the last weights.
+        ema: largest decay, 0 to 1, of the exponential mean of the weights over steps. 0: the run returns the
+            weights of the last step.
         epsilon: epsilon of the optimiser.
         algorithm: "adamw" or "radam".
         frame_learning_rate: learning rate of the corrections of the scans' body frames.
@@ -68,7 +70,7 @@ class OptimiserSpec:
 
 @dataclass(frozen=True)
 class Progress:
-    """State after a step. step: number of the step. steps: of the run. loss: running mean over about 50 steps."""
+    """State after a step: its number, the number of steps of the run, and the mean loss of about 50 steps."""
 
     step: int
     steps: int
@@ -135,7 +137,7 @@ class TrainingLoop:
         if not math.isfinite(total):
             raise AnatomicalEmbeddingError(
                 f"training: the loss of step {self.step + 1} is not a number; the last checkpoint is kept. "
-                "Lower optimiser.learning_rate in the recipe, or look at the scans."
+                "Lower optimiser.learning_rate in the recipe, or check the scans."
             )
         nn.utils.clip_grad_norm_(self.network.parameters(), self.spec.gradient_clip)
         self.optimiser.step()
@@ -201,7 +203,11 @@ class TrainingLoop:
         state |= {"averaged": self.averaged.state_dict(), "optimiser": self.optimiser.state_dict()}
         state |= {"step": self.step, "minutes": self.minutes, "mean_loss": self.mean_loss, "identity": self.identity}
         state |= {"extra": self.extra, "random": torch.get_rng_state()}
-        write_checkpoint(path, state)
+        try:
+            with atomic_path(path) as temporary:
+                torch.save(state, temporary)
+        except RuntimeError as error:  # torch raises this on a full disk
+            raise AnatomicalEmbeddingError(f"{path}: could not be written whole; is the disk full?") from error
 
     def resume(self, path: Path) -> None:
         """Read the state of a checkpoint, if the file exists.
@@ -214,7 +220,9 @@ class TrainingLoop:
             state = torch.load(path, map_location="cpu", weights_only=True)
             identity = dict(state)["identity"]
         except (RuntimeError, EOFError, pickle.UnpicklingError, LookupError, TypeError):
-            raise AnatomicalEmbeddingError(f"{path}: is damaged; delete it to start this run over.") from None
+            raise AnatomicalEmbeddingError(
+                f"{path}: is damaged; delete it to start this run from the beginning."
+            ) from None
         if identity != self.identity:
             raise AnatomicalEmbeddingError(
                 f"{path}: belongs to a run with another recipe, data, seed or length; choose another output folder."
@@ -226,11 +234,16 @@ class TrainingLoop:
             self.extra = state["extra"]
             torch.set_rng_state(state["random"])
         except (RuntimeError, LookupError, TypeError, ValueError):
-            raise AnatomicalEmbeddingError(f"{path}: is damaged; delete it to start this run over.") from None
+            raise AnatomicalEmbeddingError(
+                f"{path}: is damaged; delete it to start this run from the beginning."
+            ) from None
 
 
 class StepLog:
-    """Writes loss.csv and validation.csv in `folder`; a context manager. Rows after step `steps_kept` are dropped."""
+    """Writes loss.csv and validation.csv in `folder`. Use it as a context manager.
+
+    steps_kept: rows of later steps, from a run that was stopped, are removed.
+    """
 
     def __init__(self, folder: Path, steps_kept: int):
         self._folder = folder
@@ -240,27 +253,16 @@ class StepLog:
         self._table = csv.DictWriter(self.file, _COLUMNS)
         self._table.writeheader()
         self._table.writerows(rows)
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
-            self._board = None
-        else:
-            self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=steps_kept + 1)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.file.close()
-        if self._board is not None:
-            self._board.close()
 
     def write(self, step: int, loss: float, learning_rate: float, minutes: float) -> None:
         values = (step, f"{loss:.5f}", f"{learning_rate:.2e}", f"{minutes:.2f}")
         self._table.writerow(dict(zip(_COLUMNS, values, strict=True)))
-        if self._board is not None:
-            self._board.add_scalar("loss", loss, step)
-            self._board.add_scalar("learning rate", learning_rate, step)
 
     def validation(self, step: int, errors_mm: dict[str, float]) -> None:
         """Append a row to `folder`/validation.csv."""
@@ -270,8 +272,6 @@ class StepLog:
             table = csv.DictWriter(file, ("step", *errors_mm))
             table.writeheader()
             table.writerows([*rows, {"step": step} | {kind: f"{value:.2f}" for kind, value in errors_mm.items()}])
-        if self._board is not None:
-            self._board.add_scalars("median error in mm", errors_mm, step)
 
 
 def _rows_until(path: Path, step: int) -> list[dict[str, str]]:

@@ -13,9 +13,8 @@ from ..embedding.grid_reading import flat_index, read_linear, rows_of
 from ..embedding.models.network import LOCAL_STRIDE, STRIDE, EmbeddingNetwork, Features
 from .organs import organ_loss, share_of_cells
 from .recipes import LossSpec, Recipe
-from .sampler import BatchSampler, CoordinateBatch, CoordinateSampler
+from .sampler import BatchSampler, CoordinateBatch, CoordinateSampler, ViewBatch, ViewSampler
 from .scans import PreparedScan
-from .views import ViewBatch, ViewSampler
 
 _NEAR_CELLS, _FAR_CELLS = (3, 3, 3), (10, 10, 8)  # local cells (i, j, k): reach of each half of the negatives
 
@@ -23,16 +22,17 @@ _NEAR_CELLS, _FAR_CELLS = (3, 3, 3), (10, 10, 8)  # local cells (i, j, k): reach
 def info_nce(anchor: torch.Tensor, positive: torch.Tensor, negatives: torch.Tensor, temperature: float) -> torch.Tensor:
     """Equation 1 of Yan 2022: -mean_i log( e^(f_i.f_i' / t) / (e^(f_i.f_i' / t) + sum_j e^(f_i.h_ij / t)) ).
 
-    anchor, positive: (p, d) unit vectors f_i, f_i'. negatives: (p, n) similarities f_i.h_ij; -inf excludes an entry.
+    anchor, positive: (p, d) f_i, f_i' of length 1. negatives: (p, n) similarities f_i.h_ij; -inf excludes an entry.
     """
     own = (anchor * positive).sum(1, keepdim=True)
     return -F.log_softmax(torch.cat([own, negatives], dim=1) / temperature, dim=1)[:, 0].mean()
 
 
 def near_loss(found: Features, batch: ViewBatch, spec: LossSpec, generator: torch.Generator) -> torch.Tensor:
-    """Contrast of local descriptors with negatives within some 10 cm of the anchor, where the coordinate is uncertain.
+    """Compute the contrastive loss of local descriptors, with negatives within about 10 cm of the anchor.
 
-    There is no global descriptor: the coordinate replaces it. Each of the two views has half of the negatives.
+    Places farther apart differ in their coordinates, so no global descriptor is needed. Half of the negatives are from
+    the first view, half from the second view.
     """
     pairs = len(batch.first_cells)
     views = found.local.unbind()  # once, because the gradient of each indexing is as large as all views together
@@ -73,15 +73,16 @@ def _similar_nearby(
 
 
 def read_cells(grid: torch.Tensor, cells: torch.Tensor, unit: bool = True) -> torch.Tensor:
-    """Read a grid (d, k, j, i) at continuous cells (p, 3), order i, j, k: (p, d), scaled to unit length if `unit`."""
+    """Read a grid (d, k, j, i) at fractional cells (p, 3), order i, j, k: (p, d), scaled to length 1 if `unit`."""
     read = read_linear(grid[None], cells[None])[0]
     return F.normalize(read, dim=1) if unit else read
 
 
 def coordinate_loss(predicted: torch.Tensor, target: torch.Tensor, inside: torch.Tensor, beta: float) -> torch.Tensor:
-    """Smooth L1 between coordinates (b, 3, ...) at the cells where `inside` (b, ...) is 1; all crops weigh the same.
+    """Compute the smooth L1 loss of coordinates (b, 3, ...) at the cells where `inside` (b, ...) is 1.
 
-    A crop without any cell inside has loss 0. Then the mean over the parts of a batch equals the loss of the batch.
+    All crops have the same weight, and a crop without any cell inside has loss 0. So the mean over the parts of a
+    batch equals the loss of the batch.
     """
     error = F.smooth_l1_loss(predicted, target, beta=beta, reduction="none").sum(1)
     weight = inside.to(error.dtype)
@@ -92,9 +93,10 @@ def coordinate_loss(predicted: torch.Tensor, target: torch.Tensor, inside: torch
 class FrameCorrections(nn.Module):
     """The learned correction of each scan's body frame: a shift, and a scale about the scan's middle.
 
-    The first guess of the frame (from levels and skeleton) has an error of a few centimetres. Training corrects it to
-    agree with the network. A Gaussian prior limits the correction; its deviations are those of the first guess.
-    Phantoms have an exact frame: their deviation is zero, so they are not corrected.
+    The first guess of the frame (from level readings and skeleton) has an error of a few centimetres. Training
+    corrects the frame so that it agrees with the network. A Gaussian prior limits the correction; its standard
+    deviations are those of the first guess. Phantoms have an exact frame: their deviation is zero, so they are not
+    corrected.
     """
 
     def __init__(self, scans: list[PreparedScan], unit_mm: float):
@@ -132,7 +134,10 @@ def _middle(scan: PreparedScan) -> np.ndarray:
 
 @dataclass(frozen=True)
 class LossContext:
-    """Arguments of a loss besides the batch. precision: context for running the network. generator: for negatives."""
+    """Arguments of a loss besides network and batch.
+
+    precision: context in which the network runs. generator: random numbers for the choice of negatives.
+    """
 
     recipe: Recipe
     frames: FrameCorrections
@@ -142,11 +147,10 @@ class LossContext:
 
 @dataclass(frozen=True)
 class Objective:
-    """The task of a recipe: class of the batches, their loss, and whether training corrects body frames (in_frame)."""
+    """What a recipe trains. sampler: the class that makes its batches. loss: computes the loss of a batch."""
 
     sampler: type[BatchSampler]
     loss: Callable[[EmbeddingNetwork, Any, LossContext], torch.Tensor]
-    in_frame: bool = False
 
 
 def _coordinates(network: EmbeddingNetwork, batch: CoordinateBatch, context: LossContext) -> torch.Tensor:
@@ -192,6 +196,6 @@ def _of_organs(logits: torch.Tensor, batch: ViewBatch) -> torch.Tensor:
 
 
 OBJECTIVES = {
-    "coordinates": Objective(CoordinateSampler, _coordinates, in_frame=True),
-    "hybrid": Objective(ViewSampler, _hybrid, in_frame=True),
+    "coordinates": Objective(CoordinateSampler, _coordinates),
+    "hybrid": Objective(ViewSampler, _hybrid),
 }

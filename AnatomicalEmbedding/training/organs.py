@@ -1,6 +1,8 @@
 """Organs in training: the loss of the organ head, and the usual places and codes of organs.
 
-`with_organ_knowledge` computes the usual places and codes from labelled scans and stores them in the network.
+The usual place of an organ is the median of its coordinates, their spread and its volume over many patients. The code
+of an organ is a vector that tells the organ from its neighbours. `with_organ_knowledge` computes both from labelled
+scans and stores them in the network.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,12 +15,12 @@ from ..embedding.models.network import STRIDE, EmbeddingNetwork
 from .scans import PreparedScan
 
 _PRESENT_CELLS = 0.5  # an organ with fewer cells in a crop adds no overlap to the loss
-_FEWEST_PATIENTS = 5  # scans that hold an organ whole; with fewer scans it has no usual place
+_FEWEST_PATIENTS = 5  # scans that show an organ completely; with fewer scans it has no usual place
 _MOST_SPREAD = 0.2  # units of the network; an organ whose mean coordinate varies more has no usual place
 _NORMAL = 1.48  # standard deviation of a normal distribution, divided by its median absolute deviation
-_HELD_CELLS = 1  # least distance, in cells, of a whole organ from the ends of the scan
+_HELD_CELLS = 1  # least distance, in cells, of a complete organ from the ends of the scan
 _NEAR_CELLS = 2
-_OPPOSED = 0.3  # training draws the cosine between the codes of neighbours to minus this value
+_OPPOSED = 0.3  # the cosine between the codes of neighbours is moved towards minus this value
 _LEAST_WEIGHT = 0.02  # weight of two organs that never lie near each other: thorough matching searches far
 _ELSEWHERE_WEIGHT = 0.3  # least weight of "everything else", which is next to every organ
 _STEPS, _RATE = 500, 0.05
@@ -37,8 +39,8 @@ def organ_loss(logits: torch.Tensor, share: torch.Tensor, body: torch.Tensor, kn
     """Compute cross entropy plus one minus soft Dice; the Dice is a mean over the organs that the crop shows.
 
     logits, share: (1 + n, k, j, i) of n organs; class 0 is "everything else". share: true share of each class in each
-    cell. body: (k, j, i) 0 or 1. known: classes that the scan labels; the probabilities of all other classes are added
-    to class 0.
+    cell. body: (k, j, i) 0 or 1. known: classes that the labels of the scan contain; the probabilities of all other
+    classes are added to class 0.
     """
     log_probability = F.log_softmax(logits, 0)
     labelled = list(known)
@@ -81,11 +83,9 @@ def read_cells_of(network: EmbeddingNetwork, scans: Sequence[PreparedScan]) -> I
             continue
         pad = [n for size in reversed(scan.hu.shape) for n in (0, -size % network.lattice)]
         x = network.prepare(F.pad(scan.hu.float(), pad, value=-1000.0))[None]
-        fine = network.fine(x)
-        up = network.finish_body(network.coarse(network.pool(fine)), fine)
         table = scan.numbers_among(organs)
         yield LabelledCells(
-            network.coordinate(up)[0],
+            network(x, descriptors=False).coordinate[0],
             share_of_cells(F.pad(table[scan.labels.long()], pad), 1 + len(organs), STRIDE),
             F.max_pool3d(F.pad(scan.body.float(), pad)[None], STRIDE)[0] > 0,
             known,
@@ -112,7 +112,7 @@ def with_organ_knowledge(network: EmbeddingNetwork, scans: Sequence[PreparedScan
 
 
 def _place(cells: LabelledCells, number: int) -> torch.Tensor | None:
-    """Return (7,): mean and deviation of an organ's coordinates, and its ml; None if the organ is not whole."""
+    """Return (7,): mean and deviation of an organ's coordinates, and its ml; None if the organ is not complete."""
     weight = cells.share[number]
     layers = torch.nonzero(weight.flatten(1).any(1)).flatten()
     body = torch.nonzero(cells.body.flatten(1).any(1)).flatten()
@@ -125,11 +125,11 @@ def _place(cells: LabelledCells, number: int) -> torch.Tensor | None:
 
 
 def usual_places(rows: Sequence[Sequence[torch.Tensor]], organs: Sequence[str]) -> torch.Tensor:
-    """Return the usual place of each organ, (n, 7) as in `OrganHead.places`.
+    """Compute the usual place of each organ, (n, 7) as in `OrganHead.places`.
 
-    rows: for each organ, one (7,) of `_place` per scan that holds it whole. The usual place is the median of its rows.
-    It is zero if fewer than five scans hold the organ, if its place varies much, or if the organ of the other side has
-    no usual place.
+    rows: for each organ, one (7,) of `_place` for each scan that shows it completely. The usual place is the median of
+    its rows. It is zero if fewer than five scans show the organ, if its place varies much, or if the organ of the other
+    side has no usual place.
     """
     places = torch.zeros(len(organs), 7)
     for number, found in enumerate(rows):
@@ -153,10 +153,10 @@ def _other_side(name: str) -> str:
 
 
 def _neighbours(cells: LabelledCells) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return two (1 + n, 1 + n) arrays: how near structures lie to each other, and which pairs the scan holds.
+    """Return two (1 + n, 1 + n) arrays: how near structures lie to each other, and which pairs the scan shows.
 
     First array: share of the second structure's cells that lie within two cells of the first structure.
-    Second array: 1 if the scan holds both structures, else 0.
+    Second array: 1 if the scan shows both structures, else 0.
     """
     share = cells.share.clone()
     share[0] *= cells.body

@@ -1,20 +1,16 @@
-"""Prepare folders of scans for training. Each CT is used once. If asked, it is aligned by the map of a model."""
+"""Prepare the CTs of folders for training, without duplicates. On request, a model aligns them with the body frame."""
 
 import csv
-import multiprocessing
-import os
-import signal
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch.utils.data import DataLoader
 
 from ..embedding.coverage import apply_affine, body_points, robust_affine
 from ..embedding.inference import Model, load_model
@@ -24,6 +20,7 @@ from ..files import TEMPORARY, atomic_path
 from ..scan.sources import Source, find_scans
 from ..structures.labelled_scans import load_case
 from .frames import SETTLED_SCALE_SD, SETTLED_SHIFT_SD_MM, FrameGuess, LevelTable, frame_from_map
+from .sampler import start_worker
 from .scans import PreparedScan, Spacing, as_field, prepare_volume, with_labels
 
 REPORT = "report.csv"
@@ -126,7 +123,7 @@ def prepare_set(
     prepared = [outcome.prepared for outcome in outcomes if outcome.prepared is not None]
     if not prepared:
         where = ", ".join(map(str, folders))
-        raise AnatomicalEmbeddingError(f"{where}: no scan can be trained on; see the lines above for the reasons.")
+        raise AnatomicalEmbeddingError(f"{where}: no scan can be used for training; the lines above name the reasons.")
     return prepared
 
 
@@ -138,36 +135,21 @@ def _same_scan(one: Outcome, other: Outcome) -> bool:
 
 
 def _in_processes(work: Callable[[_Scan], Outcome], scans: list[_Scan], jobs: int) -> Iterator[Outcome]:
-    if jobs <= 1 or len(scans) <= 1:
-        yield from map(work, scans)
-        return
+    workers = min(jobs, len(scans)) if jobs > 1 and len(scans) > 1 else 0
     # a forked process may hang because of torch's threads; a spawned process does not
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(scans)), context, _start_process) as pool:
-        try:
-            outcomes = [pool.submit(work, scan) for scan in scans]
-            for outcome in outcomes:
-                yield outcome.result()
-        except BrokenProcessPool:
-            raise AnatomicalEmbeddingError(
-                "a process that prepared scans was ended from outside, as systems do when memory runs out;"
-                " run the same command again with fewer jobs (what is prepared is kept)."
-            ) from None
-        except BaseException:  # after an interruption, do not wait for the scans in progress
-            for process in multiprocessing.active_children():
-                process.kill()
+    context = "spawn" if workers else None
+    try:
+        yield from DataLoader(
+            cast(Any, scans), batch_size=None, collate_fn=work, num_workers=workers, multiprocessing_context=context,
+            worker_init_fn=start_worker,
+        )  # fmt: skip
+    except RuntimeError as error:
+        if not str(error).startswith("DataLoader worker"):
             raise
-
-
-def _start_process() -> None:
-    torch.set_num_threads(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is sent to parent and workers; the parent ends this process
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    multiprocessing.parent_process().join()
-    os._exit(1)
+        raise AnatomicalEmbeddingError(
+            "preparing scans: a process was ended from outside, as happens when memory runs out; run the same command"
+            " with a smaller --jobs. Scans that are prepared already are kept."
+        ) from None
 
 
 def _prepare(
@@ -186,7 +168,9 @@ def _prepare(
         else:
             readings = {} if levels is None else levels.of(name)
             if not readings and model is None:
-                raise VolumeError(f"{source.label}: has no level reading; add one for it to the level table.")
+                raise VolumeError(
+                    f"{source.label}: has no level reading; add one to the level table, or use --place-with."
+                )
             volume = source.read()
             seen_by = cache(lambda name: _model(name).embed(volume))  # `model` and `align` are often the same weights
             scan = replace(prepare_volume(volume, readings or frame_from_map(seen_by(model)), spacing_mm), name=name)

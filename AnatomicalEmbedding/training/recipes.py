@@ -1,9 +1,8 @@
 """Recipes: all settings of a training run. A recipe is read from a TOML file and stored with the weights."""
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +54,7 @@ class AugmentationSpec:
 
 @dataclass(frozen=True)
 class LossSpec:
-    """Settings of the losses. `temperature` to `candidates` belong to the contrast of descriptors (Yan 2022)."""
+    """Settings of the losses. `temperature` to `candidates` are for the contrastive loss of descriptors (Yan 2022)."""
 
     beta_mm: float = 20.0
     frame_prior: float = 0.0
@@ -88,42 +87,27 @@ _SECTIONS = {
     "optimiser": OptimiserSpec,
 }  # fmt: skip
 
-Rules = Callable[[Recipe], list[tuple[bool, str]]]
-
-
-def frame_rules(recipe: Recipe, frame: str) -> list[tuple[bool, str]]:
-    """Return conditions for a recipe that learns coordinates, each with its error message. frame: see `NetworkSpec`."""
-    name, network = recipe.objective, recipe.network
-    return [
-        (network.coordinates, f'objective "{name}" needs network.coordinates'),
-        (network.unit_mm is not None, f'objective "{name}" needs network.unit_mm'),
-        (network.frame == frame, f'objective "{name}" needs network.frame = "{frame}"'),
-    ]
-
-
-def pair_rules(recipe: Recipe) -> list[tuple[bool, str]]:
-    """Return conditions for a recipe that learns from points shown by two crops, each with its error message."""
-    paired = recipe.batch.pairs > 0 and recipe.batch.points_per_pair > 0
-    return [(paired, f'objective "{recipe.objective}" needs batch.pairs and batch.points_per_pair')]
-
-
-def upright_rules(recipe: Recipe) -> list[tuple[bool, str]]:
-    """Return conditions for a recipe whose crops are not rotated or bent, each with its error message."""
-    upright = recipe.augmentation.rotation_rad == 0 and recipe.augmentation.elastic_probability == 0
-    return [(upright, f'objective "{recipe.objective}" cannot rotate or warp crops; leave those entries out')]
-
-
-def descriptor_rules(recipe: Recipe) -> list[tuple[bool, str]]:
-    """Return conditions for a recipe that learns local descriptors from pairs of crops, each with its error message."""
-    described = recipe.network.local_channels > 0
-    return [(described, f'objective "{recipe.objective}" needs network.local_channels'), *pair_rules(recipe)]
-
-
-def _of_hybrid(recipe: Recipe) -> list[tuple[bool, str]]:
-    return frame_rules(recipe, "body") + descriptor_rules(recipe)
-
-
-OBJECTIVES: Mapping[str, Rules] = {"coordinates": partial(frame_rules, frame="body"), "hybrid": _of_hybrid}
+# Conditions for recipes. Each has a test of the recipe, and the end of the error message if the test fails.
+_CONDITIONS: dict[str, tuple[Callable[[Recipe], bool], str]] = {
+    "coordinates": (lambda recipe: recipe.network.coordinates, "needs network.coordinates"),
+    "metric": (lambda recipe: recipe.network.unit_mm is not None, "needs network.unit_mm"),
+    "body": (lambda recipe: recipe.network.frame == "body", 'needs network.frame = "body"'),
+    "scan": (lambda recipe: recipe.network.frame == "scan", 'needs network.frame = "scan"'),
+    "described": (lambda recipe: recipe.network.local_channels > 0, "needs network.local_channels"),
+    "paired": (
+        lambda recipe: recipe.batch.pairs > 0 and recipe.batch.points_per_pair > 0,
+        "needs batch.pairs and batch.points_per_pair",
+    ),
+    "upright": (
+        lambda recipe: recipe.augmentation.rotation_rad == 0 and recipe.augmentation.elastic_probability == 0,
+        "cannot rotate or warp crops; leave those entries out",
+    ),
+}
+Rules = Sequence[str]  # names of the conditions that a recipe must meet
+OBJECTIVES: Mapping[str, Rules] = {
+    "coordinates": ("coordinates", "metric", "body"),
+    "hybrid": ("coordinates", "metric", "body", "described", "paired"),
+}
 
 
 def load_recipe(
@@ -133,7 +117,7 @@ def load_recipe(
 ) -> Recipe:
     """Read a recipe by name (a file of Resources/Recipes) or by path; `overrides` maps "section.key" to a value.
 
-    objectives: name -> conditions of each objective that the recipe may have.
+    objectives: name of each objective that the recipe may have -> names of its conditions.
 
     Raises AnatomicalEmbeddingError, with the file and the first unknown or missing entry in its message.
     """
@@ -177,17 +161,20 @@ def recipe_from_dict(values: dict, source: str, objectives: Mapping[str, Rules] 
                 check_fields(kind, entries)
                 sections[section] = kind(**entries)
         except TypeError as error:
-            raise AnatomicalEmbeddingError(f"{source}: section [{section}] is incomplete ({error}).") from None
+            raise AnatomicalEmbeddingError(
+                f"{source}: section [{section}] is incomplete ({error}); add the missing entry."
+            ) from None
         except ValueError as error:
             raise AnatomicalEmbeddingError(f"{source}: section [{section}]: {error}; correct that entry.") from None
     name, objective = values.get("name", Path(source).stem), values.get("objective", "")
     if not isinstance(name, str) or not isinstance(objective, str):
-        raise AnatomicalEmbeddingError(f"{source}: name and objective must be words in quotes.")
+        raise AnatomicalEmbeddingError(f"{source}: name and objective must be texts in quotes; correct them.")
     recipe = Recipe(name, objective, **sections)
+    conditions = [_CONDITIONS[condition] for condition in objectives.get(objective, ())]
     rules = [
         (objective in objectives, "objective must be one of " + ", ".join(f'"{each}"' for each in objectives)),
         (recipe.optimiser.algorithm in ALGORITHMS, 'optimiser.algorithm must be "adamw" or "radam"'),
-        *(objectives[objective](recipe) if objective in objectives else []),
+        *((test(recipe), f'objective "{objective}" {message}') for test, message in conditions),
     ]
     for fits, rule in rules:
         if not fits:

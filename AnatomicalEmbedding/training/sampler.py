@@ -1,28 +1,42 @@
 """Samplers choose the scan, the place and the size of each crop of a batch.
 
 Batch number `step` depends on (seed, step) alone, so that a stopped run can continue.
+
+Descriptors are learnt from pairs of views, and points that both views of a pair show (Yan 2022, Algorithm 1, lines
+1-5). A view is a crop. The two views of a pair mostly show one scan. They may differ in scale, rotation, elastic
+deformation and intensity. The positions of the cells tell where a point of the first view lies in the second view.
 """
 
+import signal
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch.utils.data import Dataset
 
+from ..embedding.models.network import LOCAL_STRIDE
 from ..errors import AnatomicalEmbeddingError
-from .augmentation import augment
-from .crops import cell_positions, cut_crop, draw_geometry
+from .crops import Crop, augment, body_coordinates, cell_positions, cut_crop, draw_geometry
 from .recipes import Recipe
 from .scans import ORIGINS, PreparedScan
 
-KEEP_INSIDE = 0.7  # share of crops that are moved to lie inside the scan, along the axes where they fit
+_KEEP_INSIDE = 0.7  # share of crops that are moved to lie inside the scan, along the axes where they fit
+_SEARCH = 4  # local cells around the guess that are searched for the same point in the second view
+_CANDIDATES = 4  # cells tried per wanted point: some lie outside the second view or the body
+_TRIES = 10
+_TISSUE_HU = -900.0  # higher HU counts as tissue, lung included; the outside of the body is air
+_ROUNDS = 12
+_SAME_PLACE_MM = 4.0
+_FEWEST = 16  # a pair with fewer shared points is replaced by another pair of views
 
 
 @dataclass
 class CoordinateBatch:
-    """b crops. image: (b, 1, k, j, i). body_mm: (b, 3, k/4, j/4, i/4). scan: (b,) index.
+    """b crops.
 
-    inside: bool (b, k/4, j/4, i/4), whether a cell is a body cell.
+    image: (b, 1, k, j, i) network input. body_mm: (b, 3, k/4, j/4, i/4) body coordinates of the cells. inside: bool
+    (b, k/4, j/4, i/4), whether a cell lies in the body. scan: (b,) index of the scan.
     """
 
     image: torch.Tensor
@@ -50,8 +64,8 @@ class BatchSampler(Dataset):
         for origin in set(self.origin):
             if not reached[self.origin == origin].any():
                 raise AnatomicalEmbeddingError(
-                    f"training {ORIGINS[origin]}s: no scan reaches a height band of recipe {recipe.name}; "
-                    "check the level readings, or change batch.height_bands."
+                    f"recipe {recipe.name}: no {ORIGINS[origin]} shows a body height of batch.height_bands; "
+                    "check the level readings of the scans, or change these bands."
                 )
 
     def rng(self, step: int, part: int = 0) -> np.random.Generator:
@@ -65,7 +79,7 @@ class BatchSampler(Dataset):
         return i, j, k
 
     def aim(self, rng: np.random.Generator) -> tuple[int, np.ndarray]:
-        """Choose a random body height, then a scan that shows it and a body voxel (i, j, k) at this height."""
+        """Choose a random body height, a scan that shows it, and a voxel (i, j, k) of the body near this height."""
         bands = np.array(self.recipe.batch.height_bands)
         origin = int(rng.choice(len(ORIGINS), p=self.shares))
         while True:
@@ -97,7 +111,7 @@ class CoordinateSampler(BatchSampler):
             index, centre = self.aim(rng)
             scan = self.scans[index]
             lattice = draw_geometry(self.recipe.augmentation, size, self.spacing, rng)
-            if rng.random() < KEEP_INSIDE:
+            if rng.random() < _KEEP_INSIDE:
                 centre = move_inside(centre, lattice, scan)
             rows.append(coordinate_row(self.recipe, scan, index, centre, lattice, size, rng))
         return CoordinateBatch(*map(torch.stack, zip(*rows, strict=True)))
@@ -112,14 +126,213 @@ def coordinate_row(
     size_ijk: tuple[int, int, int],
     rng: np.random.Generator,
 ) -> tuple[torch.Tensor, ...]:
-    """Make one crop for a CoordinateBatch: the values of its fields, in the order of the fields."""
+    """Make one crop. Returns its part of each field of a CoordinateBatch, in the order of the fields."""
     crop = cut_crop(scan, centre_ijk, lattice_mm, size_ijk)
     body_mm, inside = cell_positions(scan, crop)
     return augment(crop.hu, recipe.augmentation, recipe.network, rng)[None], body_mm, inside, torch.tensor(index)
 
 
 def move_inside(centre_ijk: np.ndarray, lattice_mm: np.ndarray, scan: PreparedScan) -> np.ndarray:
-    """Move a crop's centre (i, j, k) so that the crop lies in the scan; to the middle on axes where it is longer."""
+    """Move a crop's centre (i, j, k) so that the crop lies in the scan. If the crop is longer, it is centred."""
     half = np.abs(lattice_mm).max((1, 2, 3)) / np.diag(scan.grid_to_ras)[:3]
     last = np.array(scan.hu.shape[::-1], dtype=float) - 1
     return np.where(last > 2 * half, np.clip(centre_ijk, half, np.maximum(last - half, half)), last / 2)
+
+
+@dataclass
+class ViewBatch:
+    """n pairs of views: first the n first views, then the n second views.
+
+    image: (2n, 1, k, j, i). body_mm, inside, scan: as in `CoordinateBatch`.
+    position_mm: (2n, 3, k/2, j/2, i/2) position of each local cell: RAS mm, or body mm if the views show two patients.
+    labels: uint8 (2n, k/2, j/2, i/2), 1 + index of the recipe's organ, 0 elsewhere. known: bool (2n, organs), whether
+    the scan's labels include the organ. first_cells, second_cells: (n, p, 3) local cells (i, j, k) of the p points that
+    both views show; integers in the first view, fractions in the second view.
+    """
+
+    image: torch.Tensor
+    body_mm: torch.Tensor
+    inside: torch.Tensor
+    scan: torch.Tensor
+    position_mm: torch.Tensor
+    labels: torch.Tensor
+    known: torch.Tensor
+    first_cells: torch.Tensor
+    second_cells: torch.Tensor
+
+
+class ViewSampler(BatchSampler):
+    """Batches for the objectives "descriptors" and "hybrid"."""
+
+    def __getitem__(self, step: int) -> ViewBatch:
+        batch = self.recipe.batch
+        size = self.crop_size(step)
+        views, points = zip(*(self._pair(size, self.rng(step, 1 + n)) for n in range(batch.pairs)), strict=True)
+        ordered = [pair[0] for pair in views] + [pair[1] for pair in views]
+        stacked = {name: torch.stack([view[name] for view in ordered]) for name in ordered[0]}
+        first, second = (torch.stack(cells) for cells in zip(*points, strict=True))
+        return ViewBatch(**stacked, first_cells=first, second_cells=second)
+
+    def _pair(
+        self, size: tuple[int, int, int], rng: np.random.Generator
+    ) -> tuple[list[dict[str, torch.Tensor]], tuple[torch.Tensor, torch.Tensor]]:
+        count = self.recipe.batch.points_per_pair
+        while True:
+            first = self.aim(rng)
+            aims = first, self._partner(*first, rng)
+            for _ in range(_TRIES):
+                crops = self._crops(aims, size, rng)
+                one, other = positions = [
+                    _positions(self.scans[index], crop, in_body=aims[0][0] != aims[1][0])
+                    for (index, _), crop in zip(aims, crops, strict=True)
+                ]
+                found = matching_cells(crops[0].hu, one, other, count * _CANDIDATES, rng)
+                if len(found[0]) >= _FEWEST:
+                    chosen = torch.arange(count) % len(found[0])
+                    views = [
+                        self._view(index, crop, position, rng)
+                        for (index, _), crop, position in zip(aims, crops, positions, strict=True)
+                    ]
+                    return views, (found[0][chosen], found[1][chosen])
+
+    def _partner(self, index: int, voxel: np.ndarray, rng: np.random.Generator) -> tuple[int, np.ndarray]:
+        """Choose scan and voxel of the second view: those of the first view, or the same place in another phantom."""
+        phantom = self.origin == ORIGINS.index("phantom")
+        others = np.flatnonzero(phantom & (np.arange(len(self.scans)) != index))
+        if phantom[index] and len(others) and rng.random() < self.recipe.batch.cross_share:
+            other = int(rng.choice(others))
+            if (place := counterpart(self.scans[index], voxel, self.scans[other])) is not None:
+                return other, place
+        return index, voxel
+
+    def _crops(
+        self,
+        aims: tuple[tuple[int, np.ndarray], tuple[int, np.ndarray]],
+        size: tuple[int, int, int],
+        rng: np.random.Generator,
+    ) -> list[Crop]:
+        """Cut two crops near the aimed voxels. They overlap by a random share of their side, in the recipe's range."""
+        crops = []
+        low, high = self.recipe.batch.overlap
+        side = np.where(rng.random(3) < 0.5, -1, 1)
+        shift = side * (1 - rng.uniform(low, high))
+        for part, (index, voxel) in zip((-0.5, 0.5), aims, strict=True):
+            scan = self.scans[index]
+            lattice = draw_geometry(self.recipe.augmentation, size, self.spacing, rng)
+            length = lattice.max((1, 2, 3)) * 2 / np.diag(scan.grid_to_ras)[:3]
+            centre = voxel + part * shift * length
+            if rng.random() < _KEEP_INSIDE:
+                centre = move_inside(centre, lattice, scan)
+            crops.append(cut_crop(scan, centre, lattice, size))
+        return crops
+
+    def _view(
+        self, index: int, crop: Crop, position: torch.Tensor, rng: np.random.Generator
+    ) -> dict[str, torch.Tensor]:
+        body_mm, inside = cell_positions(self.scans[index], crop)
+        labels, known = self._labels(self.scans[index], crop)
+        return {
+            "image": augment(crop.hu, self.recipe.augmentation, self.recipe.network, rng)[None],
+            "body_mm": body_mm,
+            "inside": inside,
+            "scan": torch.tensor(index),
+            "position_mm": position.movedim(-1, 0).contiguous(),
+            "labels": labels,
+            "known": known,
+        }
+
+    def _labels(self, scan: PreparedScan, crop: Crop) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the recipe's organ at each local cell of the crop, and which organs the scan's labels include."""
+        organs = self.recipe.network.organs
+        known = torch.tensor([name in scan.label_names for name in organs], dtype=torch.bool)
+        if scan.labels is None or not known.any():
+            return torch.zeros([n // LOCAL_STRIDE for n in crop.hu.shape], dtype=torch.uint8), known & False
+        voxel = crop.warp.voxel_ijk(LOCAL_STRIDE).round().long()
+        shape = torch.tensor(scan.labels.shape[::-1], device=voxel.device)
+        inside = ((voxel >= 0) & (voxel < shape)).all(-1)
+        i, j, k = torch.minimum(voxel.clamp(min=0), shape - 1).unbind(-1)
+        return scan.numbers_among(organs).to(voxel.device)[scan.labels[k, j, i].long()] * inside, known.to(voxel.device)
+
+
+def counterpart(scan: PreparedScan, voxel_ijk: np.ndarray, other: PreparedScan) -> np.ndarray | None:
+    """Find the voxel (i, j, k) of another scan with the same body coordinates; None if the other scan lacks it.
+
+    Each round reduces the error, because body coordinates differ from RAS mm only by smooth displacements.
+    """
+
+    def body_at(of: PreparedScan, voxel: np.ndarray) -> np.ndarray:
+        at = torch.from_numpy(voxel.astype(np.float32)).to(of.hu.device)
+        return body_coordinates(of, at.view(1, 1, 1, 3)).view(3).double().cpu().numpy()
+
+    wanted, spacing = body_at(scan, voxel_ijk), np.diag(other.grid_to_ras)[:3]
+    found = np.array(other.hu.shape[::-1]) / 2
+    for _ in range(_ROUNDS):
+        found = found + (wanted - body_at(other, found)) / (spacing * other.frame.scale)
+        found = np.clip(found, 0, np.array(other.hu.shape[::-1]) - 1)
+    i, j, k = found.round().astype(int)
+    held = np.linalg.norm(body_at(other, found) - wanted) < _SAME_PLACE_MM and bool(other.body[k, j, i])
+    return found if held else None
+
+
+def matching_cells(
+    hu: torch.Tensor, first: torch.Tensor, second: torch.Tensor, candidates: int, rng: np.random.Generator
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Choose random tissue cells of the first crop and find the same positions in the second crop.
+
+    hu: (k, j, i) of the first crop. first, second: (k/2, j/2, i/2, 3) mm, positions of the local cells of each crop.
+    Returns (p, 3) integer local cells (i, j, k) of the first crop and (p, 3) fractional local cells of the second crop.
+
+    An affine fit to the cells of the second crop gives a guess. The nearest cell around the guess is found; the slope
+    of the fit gives the rest. This is exact for affine crops; for elastic crops the error is some hundredths of a cell.
+    """
+    device = hu.device
+    shape = torch.tensor(second.shape[2::-1], device=device)
+    tissue = torch.nonzero(F.avg_pool3d(hu[None, None], LOCAL_STRIDE)[0, 0] > _TISSUE_HU)
+    if not len(tissue):
+        return torch.zeros(0, 3, device=device), torch.zeros(0, 3, device=device)
+    kji = tissue[torch.from_numpy(rng.integers(len(tissue), size=candidates)).to(device)]
+    wanted = first[kji.unbind(1)]
+    inverse, level = _inverse_affine(second)
+    guess = ((wanted - level)[:, None] * inverse).sum(-1).round().long()
+    axis = torch.arange(-_SEARCH, _SEARCH + 1, device=device)
+    around = guess[:, None] + torch.cartesian_prod(axis, axis, axis)
+    clamped = torch.minimum(around.clamp(min=0), shape - 1)
+    there = second[clamped[..., 2], clamped[..., 1], clamped[..., 0]]
+    nearest = (there - wanted[:, None]).square().sum(-1).argmin(1)
+    row = torch.arange(len(wanted), device=device)
+    cell = clamped[row, nearest].float()
+    found = cell + ((wanted - there[row, nearest])[:, None] * inverse).sum(-1)
+    # if the point lies outside the second crop, the nearest cell is a border cell and the point is far from it
+    kept = ((found - cell).abs() <= 1.0).all(1) & (found >= 0).all(1) & (found <= shape - 1).all(1)
+    return kji.flip(1).float()[kept], found[kept]
+
+
+def _positions(scan: PreparedScan, crop: Crop, in_body: bool) -> torch.Tensor:
+    """Return the positions (k/2, j/2, i/2, 3) mm of a crop's local cells: RAS, or body coordinates if `in_body`."""
+    voxel = crop.warp.voxel_ijk(LOCAL_STRIDE)
+    if in_body:
+        return body_coordinates(scan, voxel)
+    matrix = torch.from_numpy(scan.grid_to_ras).float().to(voxel.device)
+    return voxel * torch.diagonal(matrix)[:3] + matrix[:3, 3]
+
+
+def _inverse_affine(positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Fit position = slope @ cell (i, j, k) + level by least squares; returns inverse slope (3, 3) and level (3,).
+
+    NumPy is used in double precision, because torch's solver on the CPU is not bitwise reproducible.
+    """
+    some = [np.arange(0, n, max(n // 6, 1)) for n in positions.shape[:3]]
+    k, j, i = np.meshgrid(*some, indexing="ij")
+    design = np.stack([i, j, k, np.ones_like(i)], axis=-1).reshape(-1, 4).astype(np.float64)
+    read = positions.cpu().numpy()[k, j, i].reshape(-1, 3).astype(np.float64)
+    solution = np.linalg.lstsq(design, read, rcond=None)[0]
+    inverse = torch.from_numpy(np.linalg.inv(solution[:3].T)).float()
+    return inverse.to(positions.device), torch.from_numpy(solution[3]).float().to(positions.device)
+
+
+def start_worker(_: int) -> None:
+    """Set up a process that makes batches or prepares scans."""
+    torch.set_num_threads(1)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # ignored, because the parent process ends its workers
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)

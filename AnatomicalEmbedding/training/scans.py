@@ -25,7 +25,7 @@ _EVEN = 2  # sizes of prepared scans are multiples of this number, which the bod
 Spacing = tuple[float, float, float]
 PHANTOM_SEED = 1000
 ORIGINS = ("scan", "label map", "phantom")  # scan of a patient; label image; synthetic patient
-FIELD_STEP = 8  # voxels between the nodes of a phantom's body-coordinate field
+FIELD_STEP = 8  # voxels between the nodes of a body field
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class PreparedScan:
         hu: int16 (k, j, i), air outside the body.
         body: bool (k, j, i).
         grid_to_ras: (4, 4), axis-aligned.
-        frame: first guess of the map RAS -> body.
+        frame: first guess of the map from RAS to the body frame.
         body_field: float32 (3, k, j, i) body mm at every FIELD_STEP-th voxel, more exact than `frame`; None: not known.
         origin: one of ORIGINS.
         labels: uint8 (k, j, i), 1 + index into `label_names`; 0 outside these structures.
-        label_names: structures that the labels mark completely. A structure that the scan does not show counts too.
+        label_names: structures that were looked for in the whole scan, even if the scan does not show them.
     """
 
     name: str
@@ -99,7 +99,7 @@ class PreparedScan:
                 metadata = file.metadata()
             origin, label_names = metadata["origin"], tuple(map(structure_name, json.loads(metadata["label_names"])))
         except (SafetensorError, OSError, KeyError, TypeError):
-            message = f"{path}: not a prepared scan, of an older version, or damaged; delete it and run again."
+            message = f"{path}: not a prepared scan, or of an older version, or damaged; delete it and run again."
             raise AnatomicalEmbeddingError(message) from None
         frame = FrameGuess(**{k: np.array(v) for k, v in json.loads(metadata["frame"]).items()})
         return cls(
@@ -143,7 +143,7 @@ def with_labels(scan: PreparedScan, label_map: LabelMap) -> PreparedScan:
 
 
 def with_exact_body(scan: PreparedScan, to_body: Callable[[np.ndarray], np.ndarray]) -> PreparedScan:
-    """Give a label image or a phantom its exact body coordinates. to_body: RAS mm (N, 3) -> body mm."""
+    """Give a label image or a phantom its exact body coordinates. to_body: converts (N, 3) RAS mm to body mm."""
     nodes = scan.field_nodes_ras()
     exact = to_body(nodes.reshape(-1, 3))
     shift = exact.mean(axis=0) - nodes.reshape(-1, 3).mean(axis=0)

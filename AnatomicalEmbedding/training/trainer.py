@@ -1,32 +1,46 @@
-"""Train the embedding network on prepared scans, with the batches and the loss of the recipe's objective."""
+"""Train the embedding network on prepared scans, with the batches and the loss of the recipe's objective.
+
+`Validation` selects the weights by the landmark error on patients that are not trained on.
+"""
 
 import copy
 import json
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
-from ..embedding.device import fast_dtype, memory_budget
+from ..embedding.device import choose_device, fast_dtype, memory_budget
+from ..embedding.inference import Model
 from ..embedding.models.network import DESCRIPTOR_HEADS, OPTIONAL_HEADS, EmbeddingNetwork
 from ..errors import AnatomicalEmbeddingError
+from ..matching.match import match
+from ..phantom.patient import phantom_views
+from ..structures.label_names import group_of
+from ..structures.labelled_scans import find_pairs, load_cases, patient_of
 from .loop import CHECKPOINT, Progress, StepLog, TrainingLoop
 from .objectives import OBJECTIVES, FrameCorrections, LossContext, Objective
 from .recipes import Recipe
+from .sampler import start_worker
 from .scans import PreparedScan
-from .validation import score
 
 _RESIDENT_SHARE = 0.4  # scans are kept on the GPU if they need less than this share of its free memory
+_PHANTOM_SEEDS = (700, 701)  # training phantoms have seeds from scans.PHANTOM_SEED
 
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """Result of a run. network: on the CPU, with the weights of the best validation, else the averaged weights."""
+    """Result of a run.
+
+    network: on the CPU, with the weights of the best validation; without validation, the averaged weights.
+    """
 
     network: EmbeddingNetwork
     steps: int
@@ -44,7 +58,6 @@ def train(
     device: str = "cpu",
     workers: int = 1,
     start_from: EmbeddingNetwork | None = None,
-    dtype: torch.dtype | None = None,
     minutes: float | None = None,
     validate: Callable[[EmbeddingNetwork], dict[str, float]] | None = None,
     validate_every: int = 500,
@@ -58,7 +71,6 @@ def train(
         workers: number of processes that prepare batches; 0: the training process prepares them. If the scans fit into
             the memory of the GPU, batches are made on the GPU and no process is started.
         start_from: weights to fine-tune.
-        dtype: number type of the network's arithmetic; weights and loss stay float32. None: the fastest of the device.
         minutes: the run ends after this time; the minutes before a resume count too.
         validate: returns errors in mm of a network, by kind. It is called every `validate_every` steps and at the end;
             the weights with the least mean error are returned. None: the weights of the last step are returned.
@@ -72,8 +84,7 @@ def train(
     network = _network(recipe, start_from).to(place)
     frames = FrameCorrections(scans, recipe.network.unit_mm or 1.0).to(place)
     objective = objective or OBJECTIVES[recipe.objective]
-    frames.requires_grad_(objective.in_frame and not recipe.optimiser.descriptors_only)
-    dtype = dtype or fast_dtype(place)
+    dtype = fast_dtype(place)
     loop = TrainingLoop(
         network,
         recipe.optimiser,
@@ -90,7 +101,7 @@ def train(
         sampler=range(loop.step, steps),
         num_workers=workers,
         prefetch_factor=3 if workers else None,
-        worker_init_fn=_start_worker,
+        worker_init_fn=start_worker,
     )
     batches: Iterator[Any] = iter(loader)
 
@@ -114,7 +125,7 @@ def train(
     try:
         loop.run(loss_of, folder, minutes=minutes, progress=progress, cancelled=cancelled, after_step=judge)
     finally:
-        batches = iter(())  # else a traceback keeps the workers alive, and the process waits for them
+        batches = iter(())  # otherwise a traceback keeps the workers alive, and the process waits for them
     chosen = _on_cpu(loop.averaged)
     if "best" in loop.extra:
         chosen.load_state_dict(loop.extra["best"])
@@ -148,7 +159,7 @@ def _on_cpu(network: EmbeddingNetwork) -> EmbeddingNetwork:
 
 def _copy_weights(source: nn.Module, target: EmbeddingNetwork) -> None:
     """Copy the weights that both networks have. Heads that only `target` has keep their random weights."""
-    fault = "--start-from: the weights belong to another network than the recipe's; choose a recipe with their widths."
+    fault = "--start-from: these weights do not fit the network of the recipe; choose a recipe with the same widths."
     try:
         unlike = target.load_state_dict(source.state_dict(), strict=False)
     except RuntimeError:
@@ -157,8 +168,51 @@ def _copy_weights(source: nn.Module, target: EmbeddingNetwork) -> None:
         raise AnatomicalEmbeddingError(fault)
 
 
-def _start_worker(_: int) -> None:
-    torch.set_num_threads(1)
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # workers ignore them: the loop saves, then ends the workers
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
+@dataclass
+class Validation:
+    """Measures the landmark error of a network on synthetic patients and, if given, on labelled scans.
+
+    labelled: folder of labelled scans, see `load_cases`. device: device for the networks, as for `load_model`.
+    """
+
+    labelled: Path | None = None
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        self._cases = load_cases(self.labelled) if self.labelled is not None else []
+        self._phantoms = cache(phantom_views)  # cached from the first call
+
+    def keep_apart(self, scans: Sequence[PreparedScan]) -> list[PreparedScan]:
+        """Return the scans of patients that are not used for validation."""
+        held = {case.patient for case in self._cases}
+        return [scan for scan in scans if patient_of(scan.name) not in held]
+
+    def __call__(self, network: EmbeddingNetwork) -> dict[str, float]:
+        """Return median errors in mm by kind: "phantom"; for labelled scans "centre", "extreme" and "landmark"."""
+        model = Model(network, "validated", "0" * 64, choose_device(self.device))
+        found: dict[str, list[float]] = {"phantom": self._phantom_errors(model)}
+        maps = {case.id: model.embed(case.volume) for case in self._cases}
+        for pair in find_pairs(self._cases):
+            answers = match(maps[pair.template.id], pair.template_ras, maps[pair.target.id]).points_ras
+            for kind, error in zip(pair.kinds, np.linalg.norm(answers - pair.target_ras, axis=1), strict=True):
+                found.setdefault(group_of(kind), []).append(float(error))
+        return {kind: float(np.nanmedian(errors)) for kind, errors in found.items()}
+
+    def _phantom_errors(self, model: Model) -> list[float]:
+        """Match the named points of each whole synthetic patient in every view of the other patients; errors in mm."""
+        views = {seed: self._phantoms(seed) for seed in _PHANTOM_SEEDS}
+        maps = {(seed, view): model.embed(p.volume) for seed, of in views.items() for view, p in of.items()}
+        errors: list[float] = []
+        for a, b in permutations(views, 2):
+            for view, phantom in views[b].items():
+                known = views[a]["whole"].points_ras
+                names = sorted(known.keys() & phantom.points_ras.keys())
+                points, truth = (np.array([of[name] for name in names]) for of in (known, phantom.points_ras))
+                found = match(maps[a, "whole"], points, maps[b, view]).points_ras
+                errors += np.linalg.norm(found - truth, axis=1).tolist()
+        return errors
+
+
+def score(errors: dict[str, float]) -> float:
+    """Return the mean error over kinds, mm, by which weights are selected; each kind has the same weight."""
+    return float(np.mean(list(errors.values())))

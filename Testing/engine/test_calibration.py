@@ -67,7 +67,7 @@ def test_a_damaged_file_is_refused(calibration, tmp_path):
 
 
 def test_too_few_matches_are_refused():
-    with pytest.raises(AnatomicalEmbeddingError, match="20 matches with known truth are too few"):
+    with pytest.raises(AnatomicalEmbeddingError, match="at least 200 matches with known truth, but there are 20"):
         grow_forest({"known": outcomes(20, 0)}, {"known": 1.0})
 
 

@@ -213,7 +213,7 @@ class TestRefused:
         empty = Volume(np.full((20, 24, 28), hu, np.int16), affine, path=str(tmp_path / "empty.nii.gz"))
         with pytest.raises(VolumeError) as refusal:
             model().embed(empty)
-        assert str(refusal.value).startswith(f"{empty.path}: no patient is seen")
+        assert str(refusal.value).startswith(f"{empty.path}: no patient was found")
 
 
 class TestDevice:

@@ -74,7 +74,7 @@ def test_organ_centres_land_where_organs_are_on_average(bodies, placement):
 
 
 def test_labels_that_make_no_body_are_refused():
-    with pytest.raises(AnatomicalEmbeddingError, match="whole structures"):
+    with pytest.raises(AnatomicalEmbeddingError, match="complete structures"):
         place({"one": {"liver": np.zeros((7, 3))}})
 
 

@@ -60,7 +60,7 @@ class TestOneExample:
         other = analytic_map(itself, weights_hash="cd" * 32)
         with pytest.raises(MapError, match="made by other weights"):
             locate({"liver": [make_example(analytic_map(itself), BOX)]}, other)
-        with pytest.raises(PointsError, match="read with different weights"):
+        with pytest.raises(PointsError, match="made with different weights"):
             locate({"liver": [make_example(analytic_map(itself), BOX), make_example(other, BOX)]}, other)
 
     def test_what_cannot_be_an_example_is_refused(self):

@@ -75,7 +75,7 @@ def test_air_around_the_content_costs_nothing_and_changes_nothing():
         found = network(x)
         fine = network.fine(x)
         coarse = network.coarse(network.pool(fine))
-        up = network.finish_body(coarse, fine)
+        up = network.decoder[-1](torch.cat([network.up[-1](coarse), fine], dim=1))
         local = network.local(x, up)
         organs = network.organs(x, found.coordinate, up, coarse, local)
     where = (slice(None), slice(None), slice(12, 18), slice(4, 15), slice(16, 25))

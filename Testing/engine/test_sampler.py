@@ -63,7 +63,7 @@ def test_crops_are_aimed_by_body_height_not_by_scan():
 
 def test_scans_outside_every_height_band_are_refused_rather_than_waited_for():
     recipe = tiny_recipe(batch={"height_bands": [[2000, 3000, 1.0]]})
-    with pytest.raises(AnatomicalEmbeddingError, match="height band of recipe tiny"):
+    with pytest.raises(AnatomicalEmbeddingError, match="recipe tiny: no scan shows a body height"):
         make_sampler([linear_scan()], recipe, 0)
 
 

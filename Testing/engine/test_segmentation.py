@@ -68,14 +68,14 @@ def kept_maps(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def trained(work: Path, anatemb, kept_maps) -> Path:
     run = work / "run"
-    outcome = anatemb("segment", "train", work / "examples", "-o", run, "--minutes", "0", "--device", "cpu")
+    outcome = anatemb("segment", "train", work / "examples", "-o", run, "--steps", "20", "--device", "cpu")
     assert outcome.code == 0, outcome.err
     return run
 
 
 def test_evaluation_learns_from_some_patients_and_tests_others(work):
     examples, model = read_examples(work / "examples"), load_model("auto", "cpu", MapCache(work / "cache"))
-    result = evaluate_segmentation(examples, model, shots=(1, 2), tests=1, minutes=0.01)
+    result = evaluate_segmentation(examples, model, shots=(1, 2), tests=1, steps=20)
     assert {m.shots for m in result.measured} == {1}  # one patient is left to learn from
     assert len({m.patient for m in result.measured}) == 1
     for method in (OURS, CARRIED):
@@ -84,7 +84,7 @@ def test_evaluation_learns_from_some_patients_and_tests_others(work):
         assert 0.6 < found["liver"] < 1
     for tests in (2, 3):
         with pytest.raises(PointsError, match="patients are too few"):
-            evaluate_segmentation(examples, model, tests=tests, minutes=0.01)
+            evaluate_segmentation(examples, model, tests=tests, steps=20)
 
 
 def rows_of(path: Path) -> dict[tuple[str, str], dict[str, str]]:
@@ -136,10 +136,12 @@ def test_the_rest_is_outlined_absent_organs_are_not_and_bad_scans_are_named(work
 
 def test_the_same_command_finds_its_work_done_and_another_one_is_refused(work, trained, anatemb):
     before = (trained / "segmenter.safetensors").stat().st_mtime_ns
-    again = anatemb("segment", "train", work / "examples", "-o", trained, "--minutes", "0", "--device", "cpu")
+    again = anatemb("segment", "train", work / "examples", "-o", trained, "--steps", "20", "--device", "cpu")
     assert again.code == 0
     assert (trained / "segmenter.safetensors").stat().st_mtime_ns == before
-    other = anatemb("segment", "train", work / "examples", "-o", trained, "--seed", "5", "--device", "cpu")
+    other = anatemb(
+        "segment", "train", work / "examples", "-o", trained, "--steps", "20", "--seed", "5", "--device", "cpu"
+    )
     assert other.code == 2
     assert "another output folder" in other.err
 
@@ -178,7 +180,7 @@ def test_outlines_may_reach_beyond_their_scan_but_not_miss_it(work, tmp_path):
             (example,) = prepare(read_examples(tmp_path), model)[1]
             assert example.volumes_ml["liver"] > 0
         else:
-            with pytest.raises(PointsError, match="liver is outlined outside this scan"):
+            with pytest.raises(PointsError, match="the outline of liver lies outside this scan"):
                 prepare(read_examples(tmp_path), model)
 
 

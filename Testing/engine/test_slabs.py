@@ -8,8 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from small_models import small_network
 
-from AnatomicalEmbedding.embedding.inference import Model
-from AnatomicalEmbedding.embedding.slabs import run_in_slabs
+from AnatomicalEmbedding.embedding.inference import Model, run_in_slabs
 from AnatomicalEmbedding.errors import MemoryLimitError
 
 CPU = torch.device("cpu")

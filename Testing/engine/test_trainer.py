@@ -14,8 +14,7 @@ from training_scans import LEARNT, frame, linear_scan, tiny_recipe
 
 from AnatomicalEmbedding.embedding.models.network import EmbeddingNetwork
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, CancelledError
-from AnatomicalEmbedding.training.trainer import CHECKPOINT, train
-from AnatomicalEmbedding.training.validation import Validation
+from AnatomicalEmbedding.training.trainer import CHECKPOINT, Validation, train
 
 STEPS = 6
 
@@ -190,7 +189,7 @@ def test_fine_tuning_starts_from_the_given_weights(scans, tmp_path):
 
 def test_fine_tuning_another_network_is_refused(scans, tmp_path):
     other = EmbeddingNetwork(replace(tiny_recipe().network, widths=(4, 8)))
-    with pytest.raises(AnatomicalEmbeddingError, match="belong to another network"):
+    with pytest.raises(AnatomicalEmbeddingError, match="do not fit the network"):
         train(scans, tiny_recipe(), tmp_path, 1, workers=0, start_from=other)
 
 

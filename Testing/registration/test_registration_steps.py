@@ -6,8 +6,8 @@ import pytest
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, CancelledError
 from AnatomicalEmbedding.phantom import map_points
 from AnatomicalEmbedding.registration.affine import AFFINE, RIGID, GridMatches, fit_affine
-from AnatomicalEmbedding.registration.lattice import Lattice
 from AnatomicalEmbedding.registration.register import KINDS, fit_field, register
+from AnatomicalEmbedding.registration.spline import Lattice
 from AnatomicalEmbedding.scan.geometry import transform_points
 from AnatomicalEmbedding.scan.volume import Volume
 

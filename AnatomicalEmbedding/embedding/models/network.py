@@ -34,7 +34,7 @@ OPTIONAL_HEADS = (*DESCRIPTOR_HEADS, "organs")
 
 
 class Features(NamedTuple):
-    """The network's output for a volume; None for a head that the network does not have. Descriptors have length 1.
+    """The network's output for a volume. If the network lacks a head, its output is None. Descriptors have length 1.
 
     coordinate: (b, 3, k/4, j/4, i/4), channels along R, A, S in units of `unit_mm`. global_: (b, g, k/8, j/8, i/8),
     sizes rounded up. local: (b, l, k/2, j/2, i/2), float16 at inference. organs: (b, n, k/4, j/4, i/4) share of each
@@ -60,7 +60,7 @@ class NetworkSpec:
         normalise_output: whether the coordinate passes a batch normalisation without affine parameters (as the paper).
         scales: inference magnifies the scan by each of these factors and averages the coordinates.
         coordinates: whether the network has a coordinate head.
-        global_channels, local_channels: number of channels of the descriptors; 0 for no such head.
+        global_channels, local_channels: number of channels of the descriptors; 0: the network lacks this head.
         organs: names of the organs of the organ head; empty for no organ head. This head needs coordinates and local
             descriptors.
         organ_channels: number of channels, added to the local descriptor, that encode the organs at a place; may be 0.
@@ -184,11 +184,11 @@ class EmbeddingNetwork(nn.Module):
         return found._replace(global_=self.describe(coarse)) if descriptors else found
 
     def fine(self, x: torch.Tensor) -> torch.Tensor:
-        """Compute the features of the finest level on the way down (encoder)."""
+        """Run the first encoder level, which has the finest cells. Returns (b, c, k/4, j/4, i/4)."""
         return self.encoder[0](self.stem(x))
 
     def coarse(self, pooled: torch.Tensor) -> torch.Tensor:
-        """Compute all coarser levels, down and up again. Returns (b, c, ...) at twice the stride."""
+        """Run all coarser levels, encoder and decoder. Returns (b, c, ...) at twice the stride of the finest level."""
         x, skips = pooled, []
         for level, block in enumerate(self.encoder[1:]):
             x = block(x if level == 0 else self.pool(x))
@@ -204,13 +204,12 @@ class EmbeddingNetwork(nn.Module):
             return None
         return _UnitLength.apply(_in_safe_precision(self.global_, coarse).float())
 
-    def finish_body(self, coarse: torch.Tensor, fine: torch.Tensor) -> torch.Tensor:
-        """Compute the features of the finest level on the way up (decoder)."""
-        return self.decoder[-1](_join(self.up[-1](coarse), fine))
-
     def finish(self, coarse: torch.Tensor, fine: torch.Tensor, x: torch.Tensor, descriptors: bool = True) -> Features:
-        """Compute the finest level on the way up, then coordinate, local descriptor and organs."""
-        up = self.finish_body(coarse, fine)
+        """Run the last decoder level, then compute coordinate, local descriptor and organs.
+
+        coarse: output of `coarse`. fine: output of `fine`. x: network input. descriptors: False: coordinates only.
+        """
+        up = self.decoder[-1](_join(self.up[-1](coarse), fine))
         coordinate = None
         if self.spec.coordinates:
             with _full_precision(x):  # float16 would round a coordinate of 800 mm to half a mm

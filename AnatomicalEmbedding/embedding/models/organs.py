@@ -52,7 +52,8 @@ class OrganHead(nn.Module):
         local: torch.Tensor,
         cells: Sequence[slice] = (),
     ) -> torch.Tensor:
-        """Compute probabilities (b, n, k/4, j/4, i/4) of n organs. What is missing to a sum of 1 is "no organ".
+        """Compute probabilities (b, n, k/4, j/4, i/4) of n organs. The rest, up to a sum of 1, is the
+        probability of "no organ".
 
         x: (b, 1, k, j, i) network input. coordinate, fine: stride 4. coarse: stride 8. local: stride 2. cells: slices
         k, j, i, in cells of stride 4, of the part of `coarse` that the other inputs show; default: from cell 0 on.

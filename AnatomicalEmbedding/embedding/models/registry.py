@@ -56,24 +56,26 @@ def read_weights(path: Path) -> Weights:
     sha256 = file_sha256(path)
     card_path = path.with_suffix(".json")
     if card_path.exists() and _stated_sha256(card_path) not in (None, sha256):
-        raise WeightsError(f"{path}: is not the file that its card {card_path.name} describes; fetch it again.")
+        raise WeightsError(f"{path}: is not the file that its card {card_path.name} describes; download it again.")
     try:
         about, state = read_tensor_file(path, _METADATA_KEY)
         name, spec = str(about["name"]), NetworkSpec.from_dict(about["network"])
     except DAMAGED:
         raise WeightsError(
-            f"{path}: not weights of this program, damaged, or of a newer version; fetch the file again."
+            f"{path}: not weights of this program, damaged, or of a newer version; download the file again."
         ) from None
     try:
         network = made_for(lambda: EmbeddingNetwork(spec), state)
         network.load_state_dict({n: t.float() if t.is_floating_point() else t for n, t in state.items()})
     except DAMAGED:
-        raise WeightsError(f"{path}: its tensors do not fit the network it describes; fetch the file again.") from None
+        raise WeightsError(
+            f"{path}: its tensors do not fit the network that the file describes; download the file again."
+        ) from None
     return Weights(network.eval(), name, sha256, about, _calibration(path, sha256))
 
 
 def _calibration(weights: Path, sha256: str) -> Calibration | None:
-    """Read the calibration next to a weights file if it belongs to the weights, else the shipped calibration."""
+    """Read the calibration next to a weights file, or the shipped one if it is missing or belongs to other weights."""
     path = calibration_file(weights)
     found = Calibration.load(path) if path.exists() else None
     return found if found is not None and found.weights_hash == sha256 else find_calibration(sha256)
@@ -97,4 +99,6 @@ def _stated_sha256(card: Path) -> str | None:
     try:
         return parse_json(card.read_text(encoding="utf-8")).get("sha256")
     except (OSError, AttributeError, ValueError):
-        raise WeightsError(f"{card}: is not a model card (JSON), or damaged; fetch it again or delete it.") from None
+        raise WeightsError(
+            f"{card}: is not a model card (JSON), or damaged; download it again, or delete it."
+        ) from None

@@ -5,9 +5,11 @@ from functools import partial
 from pathlib import Path
 
 from ..command import PaperRecipe, run_paper
-from .distances import DISTANCES, rules
+from .distances import DISTANCES
 
-RECIPES = {"ape-paper": PaperRecipe(Path(__file__).with_name("recipe.toml"), "distances", rules, DISTANCES)}
+RECIPES = {
+    "ape-paper": PaperRecipe(Path(__file__).with_name("recipe.toml"), "distances", ("paired", "upright"), DISTANCES)
+}
 
 main = partial(run_paper, "ape", "Train the recipe of Goncharov 2024.", RECIPES)
 

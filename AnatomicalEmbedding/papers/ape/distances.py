@@ -7,10 +7,8 @@ import torch
 
 from ...embedding.grid_reading import read_linear
 from ...embedding.models.network import STRIDE, EmbeddingNetwork
-from ...training.augmentation import augment
-from ...training.crops import cut_crop, draw_geometry
+from ...training.crops import augment, cut_crop, draw_geometry
 from ...training.objectives import LossContext, Objective
-from ...training.recipes import Recipe, pair_rules, upright_rules
 from ...training.sampler import BatchSampler
 
 _FEWEST_POINTS = 32  # if fewer body voxels are drawn from the overlap of a pair, the pair is drawn again
@@ -76,11 +74,6 @@ class PairSampler(BatchSampler):
 def in_cells(voxel_ijk: torch.Tensor) -> torch.Tensor:
     """Convert continuous input voxels to continuous cells of 4 x 4 x 4 voxels."""
     return (voxel_ijk + 0.5) / STRIDE - 0.5
-
-
-def rules(recipe: Recipe) -> list[tuple[bool, str]]:
-    """Return conditions for a recipe of this objective, each with its error message."""
-    return pair_rules(recipe) + upright_rules(recipe)
 
 
 def distance_loss(

@@ -11,7 +11,6 @@ from ...embedding.models.network import EmbeddingNetwork
 from ...training.crops import draw_geometry
 from ...training.frames import STILL
 from ...training.objectives import LossContext, Objective
-from ...training.recipes import Recipe, frame_rules, upright_rules
 from ...training.sampler import BatchSampler, CoordinateBatch, coordinate_row
 
 SLICES_PER_SCAN = 4
@@ -60,11 +59,6 @@ def level_loss(score: torch.Tensor, height: torch.Tensor, seen: torch.Tensor) ->
     triples = seen[:, 2:] & seen[:, 1:-1] & seen[:, :-2]
     steps = F.smooth_l1_loss(bend, torch.zeros_like(bend), reduction="none") * triples
     return order.sum() / pairs.sum().clamp_min(1) + steps.sum() / triples.sum().clamp_min(1)
-
-
-def rules(recipe: Recipe) -> list[tuple[bool, str]]:
-    """Return conditions for a recipe of this objective, each with its error message."""
-    return frame_rules(recipe, "scan") + upright_rules(recipe)
 
 
 def _loss(network: EmbeddingNetwork, batch: CoordinateBatch, context: LossContext) -> torch.Tensor:

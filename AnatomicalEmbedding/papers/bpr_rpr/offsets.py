@@ -5,8 +5,6 @@ import torch.nn.functional as F
 
 from ...embedding.models.network import EmbeddingNetwork
 from ...training.objectives import LossContext, Objective
-from ...training.recipes import Recipe, frame_rules
-from ..ape import distances
 from ..ape.distances import PairBatch, PairSampler, read_pairs
 
 
@@ -18,11 +16,6 @@ def offset_loss(first: torch.Tensor, second: torch.Tensor, position: torch.Tenso
     """
     stated = reach_mm * torch.tanh(second[None] - first[:, None])
     return F.mse_loss(stated, position[None] - position[:, None])
-
-
-def rules(recipe: Recipe) -> list[tuple[bool, str]]:
-    """Return conditions for a recipe of this objective, each with its error message."""
-    return frame_rules(recipe, "scan") + distances.rules(recipe)
 
 
 def _loss(network: EmbeddingNetwork, batch: PairBatch, context: LossContext) -> torch.Tensor:

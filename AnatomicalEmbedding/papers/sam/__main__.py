@@ -7,13 +7,12 @@ from pathlib import Path
 
 from ...cli.console import complete
 from ...cli.main import run_command
-from ...training.recipes import descriptor_rules
 from ..command import PaperRecipe, run_paper
 from .descriptors import DESCRIPTORS
 
 RECIPES = {
     "sam-paper": PaperRecipe(
-        Path(__file__).with_name("recipe.toml"), "descriptors", descriptor_rules, DESCRIPTORS, False
+        Path(__file__).with_name("recipe.toml"), "descriptors", ("described", "paired"), DESCRIPTORS, False
     ),
 }
 

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from ...embedding.models.network import GLOBAL_STRIDE, LOCAL_STRIDE, EmbeddingNetwork, Features
 from ...training.objectives import LossContext, Objective, info_nce, read_cells
 from ...training.recipes import LossSpec
-from ...training.views import ViewBatch, ViewSampler
+from ...training.sampler import ViewBatch, ViewSampler
 
 _PER_GLOBAL = GLOBAL_STRIDE // LOCAL_STRIDE
 _MOST_LOOKED_AT = 8192  # cells of two views that are searched for hard negatives

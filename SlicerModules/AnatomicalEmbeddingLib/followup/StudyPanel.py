@@ -9,7 +9,7 @@ from slicer.i18n import tr as _
 from ..shared.Colours import DOUBTFUL
 from ..shared.panels.CellTable import putCell, setColumns
 from ..shared.panels.Widgets import WARNING, coloured, fillComboBox
-from ..shared.Signal import Signal
+from ..shared.Signal import Flag, Signal
 from .StudyOrder import Patient, Study, patients, setDate
 
 _DATE, _SCAN = range(2)

@@ -6,13 +6,16 @@ The true places are known exactly. The scans show only parts of the body.
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import permutations
 
 import numpy as np
 
 from AnatomicalEmbedding.embedding.inference import Model
+from AnatomicalEmbedding.embedding.map import EmbeddingMap
 from AnatomicalEmbedding.evaluation.results import Section, Tables, summarise
-from AnatomicalEmbedding.phantom.patient import phantom_views
-from AnatomicalEmbedding.training.known_matches import named_point_errors
+from AnatomicalEmbedding.matching.match import match
+from AnatomicalEmbedding.phantom import Phantom
+from AnatomicalEmbedding.phantom.patient import VIEWS, phantom_views
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,35 @@ def evaluate_phantoms(
 
     effort: see `matching.match_all`.
     """
-    errors = named_point_errors(model, seeds, phantom_views, effort, progress)
+    errors = named_point_errors(model, seeds, effort, progress)
     progress(1.0, "done")
     return PhantomResult(f"{model.name}, {effort}", errors)
+
+
+def named_point_errors(
+    model: Model,
+    seeds: Iterable[int],
+    effort: str,
+    progress: Callable[[float, str], None],
+) -> dict[str, np.ndarray]:
+    """Match the named points of each whole synthetic patient in every view of every other patient.
+
+    effort: see `match_all`. Returns errors in mm, by name of a view.
+    """
+    seeds = list(seeds)
+    scans: dict[tuple[int, str], tuple[Phantom, EmbeddingMap]] = {}
+    for number, seed in enumerate(seeds):
+        progress(number / len(seeds), f"patient {seed}")
+        for view, phantom in phantom_views(seed).items():
+            scans[seed, view] = phantom, model.embed(phantom.volume)
+    errors: dict[str, list[float]] = {view: [] for view in VIEWS}
+    for a, b in permutations(seeds, 2):
+        template, template_map = scans[a, "whole"]
+        for view in VIEWS:
+            target, target_map = scans[b, view]
+            names = sorted(template.points_ras.keys() & target.points_ras.keys())
+            points = np.array([template.points_ras[name] for name in names])
+            truth = np.array([target.points_ras[name] for name in names])
+            found = match(template_map, points, target_map, effort).points_ras
+            errors[view] += np.linalg.norm(found - truth, axis=1).tolist()
+    return {view: np.array(values) for view, values in errors.items()}

@@ -18,8 +18,8 @@ from AnatomicalEmbedding.embedding.working_grid import resample
 from AnatomicalEmbedding.errors import PointsError
 from AnatomicalEmbedding.evaluation.protocol import EmbeddingMatcher, Matcher
 from AnatomicalEmbedding.evaluation.results import Section, Tables
-from AnatomicalEmbedding.registration.lattice import Lattice
 from AnatomicalEmbedding.registration.register import register
+from AnatomicalEmbedding.registration.spline import Lattice
 from AnatomicalEmbedding.structures.labelled_scans import Case, refuse_twins
 
 LATTICE_MM = 3.0

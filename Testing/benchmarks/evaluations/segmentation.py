@@ -22,8 +22,7 @@ from AnatomicalEmbedding.evaluation.results import Section, Tables
 from AnatomicalEmbedding.scan.volume import Volume
 from AnatomicalEmbedding.segmentation.examples import Example
 from AnatomicalEmbedding.segmentation.outlining import outline
-from AnatomicalEmbedding.segmentation.runs import train_segmenter
-from AnatomicalEmbedding.segmentation.segmenter import Segmenter
+from AnatomicalEmbedding.segmentation.segmenter import Segmenter, train_segmenter
 from AnatomicalEmbedding.segmentation.voxels import VoxelNet
 
 SHOTS = (1, 2, 5, 10)
@@ -110,12 +109,12 @@ def evaluate_segmentation(
     seed: int = 0,
     shots: Sequence[int] = SHOTS,
     tests: int | None = None,
-    minutes: float | None = None,
+    steps: int = 600,
     progress: Callable[[float, str], None] = lambda share, what: None,
 ) -> SegmentationResult:
     """Train with M of `shots` patients, as far as there are so many, and outline `tests` others (None: half of all).
 
-    minutes: as `train_segmenter` has it. Raises PointsError where no patient is left to learn from or to test.
+    steps: as `train_segmenter` has it. Raises PointsError where no patient is left to learn from or to test.
     """
     patients = sorted({example.patient for example in examples})
     order = np.random.default_rng(seed).permutation(patients).tolist()
@@ -136,7 +135,7 @@ def evaluate_segmentation(
 
         chosen = [example for example in examples if example.patient in pool[:m]]
         with tempfile.TemporaryDirectory() as folder:
-            segmenter = train_segmenter(chosen, model, Path(folder), seed, minutes, step=step)
+            segmenter = train_segmenter(chosen, model, Path(folder), seed, steps, step=step)
             untrained = replace(
                 segmenter, networks=tuple(VoxelNet(n.structures, n.descriptors).eval() for n in segmenter.networks)
             )

@@ -17,7 +17,7 @@ def run(user):
     ui.outlineExamplesSelector.setCheckState(example, 2)
     user.wait(lambda: ui.outlineButton.enabled, 5, "one scan can be outlined")
     start = panel.outlines.process.start
-    brief = ("--minutes", "0.01")  # the organ of a synthetic patient is learned at once
+    brief = ("--steps", "20")  # the organ of a synthetic patient is learned at once
     panel.outlines.process.start = lambda words, *rest: start([*words, *(brief if words[0] == "train" else ())], *rest)
 
     # stopped, and gone on with

@@ -8,7 +8,7 @@ from scans import add_patient
 
 from AnatomicalEmbeddingLib.outlines.OutlineLogic import OutlineLogic
 
-_BRIEFLY = ("--minutes", "0.01")
+_BRIEFLY = ("--steps", "20")
 SEGMENTS = {"liver": "Liver", "kidney_left": "Left kidney"}
 
 

@@ -89,7 +89,6 @@ class Engine:
         import torch
 
         from AnatomicalEmbedding.embedding.device import choose_device
-        from AnatomicalEmbedding.matching.match import check_target
 
         try:
             found = model.embed(volume, progress, cancelled)
@@ -98,10 +97,8 @@ class Engine:
                 raise
             onCpu = replace(model, network=deepcopy(model.network), device=choose_device("cpu"))
             found = onCpu.embed(volume, progress, cancelled)
-            found = replace(
-                found, notes=(*found.notes, f"too large for the memory of {model.device}, embedded on the CPU")
-            )
-        check_target(found)
+            found = replace(found, notes=(*found.notes, f"too large for the memory of {model.device}, done on the CPU"))
+        found.check_body()
         found.precompute()
         return found
 

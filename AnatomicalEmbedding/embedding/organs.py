@@ -1,0 +1,110 @@
+"""Finds the boxes of organs, and corrects the body coordinates of organs that lie higher or lower than usual.
+
+Both read the output of the organ head. The network's coordinate follows the body as a whole, but organs lie at
+different places in different patients. A large liver may push a kidney down by 10 to 20 cm. If a scan shows an organ
+completely, the coordinates of the organ's cells are shifted and scaled so that their mean and spread equal those of
+this organ in many patients. Outside the organ, the shift becomes smaller with the distance, down to zero. A given place
+in an organ then has the same coordinates in all patients.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import SimpleITK as sitk
+import torch
+
+from .grid_reading import smoothed
+
+_INSIDE = 0.5  # a face of an organ lies where the largest share in a layer of cells passes this value
+_CONNECTED = 0.35  # least share of a cell that belongs to a connected part
+_THINNEST = 0.1  # cells; a thinner box is a single cell whose share is close to _INSIDE
+
+
+def organ_boxes(organs: torch.Tensor, names: Sequence[str], cell_to_ras: np.ndarray) -> dict[str, np.ndarray]:
+    """Find the box, (2, 3) RAS mm, around the largest connected part of each organ that the scan shows.
+
+    organs: (n, k, j, i) share of each cell that each of `names` fills. cell_to_ras: (4, 4), without rotation.
+    """
+    boxes: dict[str, np.ndarray] = {}
+    seen = torch.nonzero(organs.amax((1, 2, 3)) > _INSIDE).flatten()
+    if not len(seen):
+        return boxes
+    shares = organs[seen].numpy()
+    for number, share, parts in zip(seen.tolist(), shares, _connected_parts(shares > _CONNECTED), strict=True):
+        cells = _box_in_cells(share, parts)
+        if cells is not None:
+            boxes[names[number]] = np.round(cells * np.diag(cell_to_ras)[:3] + cell_to_ras[:3, 3], 2)
+    return boxes
+
+
+def _connected_parts(masks: np.ndarray) -> np.ndarray:
+    """Number the connected parts in masks (n, k, j, i). Returns the number of each cell's part; 0 outside the masks."""
+    # The masks are stacked along k with empty layers between them: one call of SimpleITK is faster than n calls.
+    picture = np.pad(masks, ((0, 0), (0, 1), (0, 0), (0, 0))).astype(np.uint8)
+    found = sitk.ConnectedComponent(sitk.GetImageFromArray(picture.reshape(-1, *picture.shape[2:])), True)
+    return sitk.GetArrayFromImage(found).reshape(picture.shape)[:, :-1]
+
+
+def _box_in_cells(share: np.ndarray, parts: np.ndarray) -> np.ndarray | None:
+    """Find the box of the largest part: (2, 3) lowest and highest fractional i, j, k. None if it is faint or thin."""
+    weight = np.bincount(parts.ravel(), weights=share.ravel())
+    weight[0] = 0
+    largest = sitk.GetImageFromArray((parts == weight.argmax()).astype(np.uint8))
+    share = share * sitk.GetArrayFromImage(sitk.BinaryDilate(largest, (1, 1, 1), sitk.sitkCross))
+    if share.max() <= _INSIDE:
+        return None
+    faces = []
+    for axis in (2, 1, 0):
+        across = share.max(axis=tuple(other for other in range(3) if other != axis))
+        first, last = np.flatnonzero(across > _INSIDE)[[0, -1]]
+        low, high = first - 0.5, last + 0.5
+        if first > 0:
+            low = first - 1 + (_INSIDE - across[first - 1]) / (across[first] - across[first - 1])
+        if last < len(across) - 1:
+            high = last + (across[last] - _INSIDE) / (across[last] - across[last + 1])
+        if high - low < _THINNEST:
+            return None
+        faces.append((low, high))
+    return np.array(faces).T
+
+
+_LEAST_PROBABILITY = 0.3
+_LEAST_VOLUME = 0.3  # share of the organ's usual volume
+_CUT_SHARE = 0.02  # share of an organ's cells in the scan's first and last layer, above which the organ counts as cut
+_FARTHEST = 0.6  # largest shift of an organ, in units of the network; an aorta found at a wrong place would need 1.4
+_SCALES = (0.6, 1.6)
+_LEAST_SPREAD = 0.03  # least spread of an organ's coordinates that determines a scale
+_SCALED_ML = 20.0  # organs with a smaller usual volume are shifted but not scaled
+_FADE_MM = (14.0, 14.0, 19.0)
+_ELSEWHERE = 0.05  # weight of "no shift" in the average of shifts at each cell
+
+
+def anchored(
+    coordinate: torch.Tensor, organs: torch.Tensor, places: torch.Tensor, body: torch.Tensor, cell_mm: np.ndarray
+) -> torch.Tensor:
+    """Shift and scale the coordinates of organs that the scan shows completely. Returns new coordinates (3, k, j, i).
+
+    organs: (n, k, j, i) fraction of each cell that each organ fills. places: (n, 7), see OrganHead.
+    body: bool (k, j, i). cell_mm: (3,) size of a cell along R, A, S.
+    """
+    weight = organs * (organs > _LEAST_PROBABILITY)
+    share = weight / weight.sum((1, 2, 3), keepdim=True).clamp_min(1e-9)
+    mean = torch.einsum("nkji,ckji->nc", share, coordinate)
+    square = torch.einsum("nkji,ckji->nc", share, coordinate.square())
+    spread = (square - mean.square()).clamp_min(0).sqrt()
+    usual, usual_spread, usual_ml = places[:, :3], places[:, 3:6], places[:, 6]
+    scale = (usual_spread / spread.clamp_min(_LEAST_SPREAD)).clamp(*_SCALES)
+    scale = torch.where((usual_ml > _SCALED_ML)[:, None], scale, 1.0)
+    layers = torch.nonzero(body.flatten(1).any(1)).flatten()
+    at_ends = share[:, layers[0]].sum((1, 2)) + share[:, layers[-1]].sum((1, 2))
+    millilitres = weight.sum((1, 2, 3)) * float(np.prod(cell_mm)) / 1000
+    sure = (millilitres >= _LEAST_VOLUME * usual_ml) & (usual_ml > 0) & (at_ends <= _CUT_SHARE)
+    sure &= (usual - mean).norm(dim=1) <= _FARTHEST
+    if not sure.any():
+        return coordinate
+    weight, mean, usual, scale = weight[sure], mean[sure], usual[sure], scale[sure]
+    # shift = usual - mean + (scale - 1) (coordinate - mean), an affine function of the coordinate in each organ
+    shift = torch.einsum("nkji,nc->ckji", weight, usual - scale * mean)
+    shift += torch.einsum("nkji,nc->ckji", weight, scale - 1) * coordinate
+    smooth = smoothed(torch.cat([shift, weight.sum(0, keepdim=True)]), np.asarray(_FADE_MM) / cell_mm)
+    return coordinate + smooth[:3] / (smooth[3:] + _ELSEWHERE)
