@@ -21,7 +21,7 @@ from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.report_page import write_page
 from AnatomicalEmbedding.phantom.followup import VISIBLE, LesionHistory, PhantomFollowUp, make_follow_up
 from AnatomicalEmbedding.registration.register import register
-from AnatomicalEmbedding.reports.registration import write_registration_report
+from AnatomicalEmbedding.reports.scan_pages import write_registration_report
 
 SEED = 120_004  # of a patient whose lesions grow, shrink and vanish
 DATES = (date(2023, 3, 1), date(2023, 9, 4), date(2024, 2, 26))
