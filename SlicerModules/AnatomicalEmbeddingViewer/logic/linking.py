@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -87,7 +86,7 @@ class Crosshair(AnatomicalCrosshair):
 
     def __init__(self, session: Session, views: Views) -> None:
         super().__init__(session.scene, session.store)
-        self._session, self._views, self._source = session, views, None
+        self._session, self._views = session, views
         views.painter.idle.connect(self.poll)
         session.scans_changed.connect(self._follow_scans)
         session.on_close(self.close)
@@ -106,10 +105,5 @@ class Crosshair(AnatomicalCrosshair):
         state.crosshair = self.enabled
 
     def follow(self, volumeNode, pointWorld, sliceNode=None) -> None:
-        # When the marker moves in another scan, every view requests a new picture. The view under the mouse does not
-        # need a new picture, unless the mouse has come from another scan.
-        unchanged = sliceNode is not None and volumeNode is self._source
-        self._source = volumeNode
-        with self._views.picture(sliceNode).paused() if unchanged else nullcontext():
-            SliceViews.jump(self.scene, volumeNode, pointWorld, centre=False, without=sliceNode)
-            super().follow(volumeNode, pointWorld, sliceNode)
+        SliceViews.jump(self.scene, volumeNode, pointWorld, centre=False, without=sliceNode)
+        super().follow(volumeNode, pointWorld, sliceNode)

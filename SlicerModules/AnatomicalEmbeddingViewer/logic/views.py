@@ -20,7 +20,7 @@ from AnatomicalEmbeddingLib.shared.Signal import Signal
 from AnatomicalEmbeddingLib.shared.Views import FIRST_VIEW_GROUP, ORIENTATIONS, OwnViews
 from AnatomicalEmbeddingLib.shared.VolumeNodes import huAt
 
-from .pictures import Painter, Picture, PictureFactory
+from .pictures import Painter, PictureFactory
 
 if TYPE_CHECKING:
     from .session import Session
@@ -58,8 +58,7 @@ class Views:
         self._own_views = OwnViews(session.scene)
         self._windows = CtWindows(lambda scans: [list(scans)])
         self._cursor = session.scene.GetFirstNodeByClass("vtkMRMLCrosshairNode")
-        self._pictures = PictureFactory(server, self.painter, self.scrolled.emit)
-        session.app.view_manager.register_factory(self._pictures)
+        session.app.view_manager.register_factory(PictureFactory(server, self.painter, self.scrolled.emit))
         session.on_close(self.painter.close)
         session.scans_changed.connect(self._follow_scans)
 
@@ -173,10 +172,6 @@ class Views:
                 if view.get_singleton_tag() == tag:
                     return row.scan, view, [(each.scan, each.views[orientation]) for each in rows if each is not row]
         return None, None, []
-
-    def picture(self, slice_node) -> Picture:
-        """Return the picture of the view of a slice node."""
-        return self._pictures.picture(slice_node.GetSingletonTag())
 
     # -- for the page ------------------------------------------------------------------------------------------------
 
