@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+import shutil
+import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -12,14 +14,14 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from AnatomicalEmbedding.errors import PointsError
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
 from AnatomicalEmbedding.matching.status import ABSENT
 from AnatomicalEmbeddingLib.landmarks.AnswerList import REMOVED
 from AnatomicalEmbeddingLib.landmarks.ControlPoints import fromNode, worldOf
 from AnatomicalEmbeddingLib.landmarks.ResultsTable import COLUMNS, rowOf
+from AnatomicalEmbeddingLib.shared.SceneNodes import nodesOf
 from AnatomicalEmbeddingLib.shared.VolumeNodes import snapshot
 
-from . import bundle
 from .session import file_content, file_name
 
 if TYPE_CHECKING:
@@ -44,15 +46,13 @@ class Exports:
     def points(self) -> bytes:
         """Return a zip with a .mrk.json for each scan: the points of the template, the answers of every other scan."""
         self._check_points()
-        packed, names = io.BytesIO(), set()
+        packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
             for number, scan in enumerate(self._session.scans, 1):
                 content = self._markups(scan)
                 if content is not None:
                     name = f"{file_name(scan.GetName())}.mrk.json"
-                    name = name if name not in names else f"{number}-{name}"
-                    names.add(name)
-                    archive.writestr(name, content)
+                    archive.writestr(name if name not in archive.namelist() else f"{number}-{name}", content)
         return packed.getvalue()
 
     def _markups(self, scan) -> bytes | None:
@@ -127,17 +127,37 @@ class Exports:
         return partial(file_content, self._session.folder, "report.html", write)
 
     def scene(self) -> Callable[[], BinaryIO]:
-        """Return a function that makes the scene as a bundle (.mrb) for 3D Slicer; see `bundle`."""
-        finish = bundle.begin(self._session.scene, self._session.folder)
+        """Write the scene into a folder. Returns a function that packs the folder as a bundle (.mrb) for 3D Slicer.
+
+        Packing takes nearly all of the time. The packed bundle is a temporary file, which is deleted when it is closed.
+        """
+        refused = AnatomicalEmbeddingError("The scene could not be written; check the space on the disk.")
+        work = Path(tempfile.mkdtemp(prefix="bundle-", dir=self._session.folder))
+        (work / "scene").mkdir()
+        for node in nodesOf(self._session.scene, "vtkMRMLVolumeNode"):
+            node.AddDefaultStorageNode()
+            node.GetStorageNode().SetUseCompression(False)  # the bundle is compressed
+        if not self._session.scene.SaveSceneToSlicerDataBundleDirectory(str(work / "scene")):
+            shutil.rmtree(work)
+            raise refused
         self._exporting = True
 
-        def write() -> BinaryIO:
+        def pack() -> BinaryIO:
+            packed = tempfile.TemporaryFile(dir=self._session.folder)  # noqa: SIM115, the caller closes it
             try:
-                return finish()
+                with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+                    for path in sorted(work.rglob("*")):
+                        archive.write(path, path.relative_to(work))
+            except OSError as error:
+                packed.close()
+                raise refused from error
             finally:
                 self._exporting = False
+                shutil.rmtree(work)
+            packed.seek(0)
+            return packed
 
-        return write
+        return pack
 
     def volume(self, node) -> Callable[[], bytes]:
         """Return a function that makes the .nii.gz of a volume node."""
