@@ -85,11 +85,6 @@ def check(options: argparse.Namespace) -> None:
     for path in (*options.scans, options.cohort):
         if path is not None and not path.exists():
             raise AnatomicalEmbeddingError(f"{path}: no such file or folder; check the path.")
-    if Path(options.model).is_dir():
-        raise AnatomicalEmbeddingError(
-            f"{options.model}: is a folder, not weights; outlines are made by `anatemb segment run` or in 3D Slicer "
-            "(Anatomical ROI), not in the viewer."
-        )
     if not weights_file(options.model).is_file():
         raise AnatomicalEmbeddingError(
             f"{options.model}: no such weights; give a file, or one of: {', '.join(list_weights())}."

@@ -7,7 +7,6 @@ the next scan.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from time import monotonic
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
 _ROW_LIMIT = 4  # with more scans, the grid is used by default
 _POSITIVE, _NEGATIVE = "RAS", "LPI"  # letters of the positive and negative direction of each axis
-_POINTER_S = 0.1  # time between two updates of the HU value under the mouse
 
 
 @dataclass(eq=False)
@@ -52,7 +50,6 @@ class Views:
         self._rows: list[_Row] = []
         self._mode, self._orientation, self._window = "auto", "Axial", "Soft tissue"
         self._enlarged: str | None = None
-        self._pointer_sent = 0.0
         self.painter = Painter()
         self.scrolled = Signal()
         self._own_views = OwnViews(session.scene)
@@ -198,10 +195,7 @@ class Views:
         state.window_values = f"W {values[0]:.0f}  L {values[1]:.0f}"
         tags = [cell["tag"] for row in rows for cell in row["cells"]]
         state.slices = {tag: _slice_of(views[tag]) for tag in tags}
-        now = monotonic()
-        if now - self._pointer_sent >= _POINTER_S:
-            self._pointer_sent = now
-            state.pointer = self._pointer(tags)
+        state.pointer = self._pointer(tags)
 
     def _pointer(self, tags: list[str]) -> dict:
         """Tag of the view and HU under the mouse; {} if the mouse is not over a voxel."""

@@ -22,30 +22,25 @@ class Words:
         self._session = session
         self._logic = WordSearch(session.scene, session.store)
         self._offers: list[str] = []
-        self._changed = True
         self._reported: list[str] = []  # messages about the latest search
         self._logic.reported.connect(self._on_reported)
-        for signal in (self._logic.changed, self._logic.reportRead):
-            signal.connect(self._on_changed)
         crosshair.moved.connect(self._logic.nameAt)
         session.scans_changed.connect(self._follow_scans)
         session.on_close(self._logic.close)
 
     def _follow_scans(self) -> None:
         self._logic.volumes = list(self._session.scans)
-        self._changed = True
 
     # -- actions of the page -----------------------------------------------------------------------------------------
 
     def complete(self, text: object) -> None:
         """Compute completions of the typed text."""
         self._offers = self._logic.offers(str(text))
-        self._changed = True
 
     def find(self, text: object) -> None:
         """Find the place that `text` describes in all scans. A second call with the same text shows the next place."""
         text = str(text).strip()
-        self._offers, self._changed = [], True
+        self._offers = []
         while self._reported:
             self._session.withdraw(self._reported.pop())
         if text and text == self._logic.text and self._logic.steps:
@@ -72,9 +67,6 @@ class Words:
 
     def publish(self, state) -> None:
         state.named = self._logic.name or ("\u2026" if self._logic.naming else "no certain name")
-        if not self._changed:
-            return
-        self._changed = False
         state.offers = self._offers
         state.words = {
             "text": self._logic.text,
@@ -90,9 +82,6 @@ class Words:
     def _on_reported(self, sentence: str) -> None:
         self._reported.append(sentence)
         self._session.report(sentence)
-
-    def _on_changed(self) -> None:
-        self._changed = True
 
 
 def _on_one_line(text: str) -> str:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import re
 import shutil
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -22,11 +20,11 @@ if TYPE_CHECKING:
     from AnatomicalEmbedding.scan.volume import Volume
 
 _SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".mha")  # file formats that store a whole scan in one file
-_FILES_LIMIT, _BYTES_LIMIT = 6000, 2 * 2**30  # limits of one upload, packed and unpacked
+_BYTES_LIMIT = 2 * 2**30  # limit of one upload, packed and unpacked
 _CHUNK_BYTES = 1 << 20
 _HEADER_BYTES = 1 << 16
 _NAME_LIMIT = 120  # largest number of characters in a name
-_DISK_FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
+_NO_ROOM = "could not be stored; make room on the viewer's disk and send them again."
 
 
 async def receive(request: web.Request, folder: Path) -> tuple[Path, list[str]]:
@@ -36,42 +34,30 @@ async def receive(request: web.Request, folder: Path) -> tuple[Path, list[str]]:
         The new folder, and the names of the sent files, made safe for display.
 
     Raises:
-        VolumeError: no files, too many or too large files, or a full disk. All files are deleted.
+        VolumeError: no files, too large files, or a full disk. All files are deleted.
     """
     if request.content_type != "multipart/form-data":
         raise VolumeError("Nothing was sent; choose one or more files.")
-    with _disk_full_reported():
-        target = Path(tempfile.mkdtemp(prefix="upload-", dir=folder))
+    target = Path(tempfile.mkdtemp(prefix="upload-", dir=folder))
     names, total = [], 0
     try:
         async for part in await request.multipart():
             if part.filename is None:
                 continue
-            if len(names) >= _FILES_LIMIT:
-                raise VolumeError(f"More than {_FILES_LIMIT} files were sent; send them as one zip, or fewer.")
             names.append(readable_name(part.filename))
-            with _disk_full_reported(), (target / numbered_name(len(names), names[-1])).open("wb") as file:
+            with (target / numbered_name(len(names), names[-1])).open("wb") as file:
                 while chunk := await part.read_chunk(_CHUNK_BYTES):
                     total += len(chunk)
                     _check_size(total, _BYTES_LIMIT)
                     file.write(chunk)
         if not names:
             raise VolumeError("Nothing was sent; choose one or more files.")
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(target, ignore_errors=True)
+        if isinstance(error, OSError) and not isinstance(error, ConnectionError):
+            raise VolumeError(f"The files {_NO_ROOM}") from error
         raise
     return target, names
-
-
-@contextmanager
-def _disk_full_reported() -> Iterator[None]:
-    """Turn the OSError of a full disk into a VolumeError."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in _DISK_FULL:
-            raise
-        raise VolumeError("There is no room for these files on the viewer's disk; make room and send again.") from error
 
 
 def _check_size(total: int, limit: int) -> None:
@@ -117,22 +103,22 @@ def numbered_name(number: int, name: str) -> str:
     return f"{number:05d}{suffix}"
 
 
-def unzip(archive: Path, target: Path, files_limit: int = _FILES_LIMIT, bytes_limit: int = _BYTES_LIMIT) -> None:
+def unzip(archive: Path, target: Path, bytes_limit: int = _BYTES_LIMIT) -> None:
     """Unpack a zip into a folder, with numbers as file names. Raises VolumeError for a damaged or too large zip."""
     total = 0
     try:
-        with _disk_full_reported(), zipfile.ZipFile(archive) as packed:
+        with zipfile.ZipFile(archive) as packed:
             entries = [entry for entry in packed.infolist() if entry.filename and not entry.is_dir()]
             entries = [entry for entry in entries if not PurePosixPath(entry.filename).name.startswith(".")]
-            if len(entries) > files_limit:
-                raise VolumeError(f"The zip holds {len(entries)} files, more than {files_limit}; send a smaller one.")
             for number, entry in enumerate(entries, 1):
                 with packed.open(entry) as source, (target / numbered_name(number, entry.filename)).open("wb") as file:
                     while chunk := source.read(_CHUNK_BYTES):  # count real bytes: sizes stated in a zip may be wrong
                         total += len(chunk)
                         _check_size(total, bytes_limit)
                         file.write(chunk)
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError) as error:
+    except OSError as error:
+        raise VolumeError(f"The files of the zip {_NO_ROOM}") from error
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
         raise VolumeError(
             "The zip is damaged, encrypted or of an unknown kind; pack the scan's folder again."
         ) from error
