@@ -149,7 +149,6 @@ class Exports:
                     for path in sorted(work.rglob("*")):
                         archive.write(path, path.relative_to(work))
             except OSError as error:
-                packed.close()
                 raise refused from error
             finally:
                 self._exporting = False
