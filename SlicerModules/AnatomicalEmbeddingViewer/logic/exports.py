@@ -122,7 +122,7 @@ class Exports:
         template, model = _volume(logic.template), self._session.store.engine.weightsPath().stem
 
         def write(path: Path) -> None:
-            write_report(path, template, points, targets, f"Points of {template.name}", None, model)
+            write_report(path, template, points, targets, f"Points of {template.name}", model)
 
         return partial(file_content, self._session.folder, "report.html", write)
 
