@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ..reports import pictures
-from ..reports.page import check_packages, fill_page, package_versions
+from ..reports.page import check_packages, fill_page
 from ..reports.pictures import AXIAL, SOFT_TISSUE, Window
 from ..scan.volume import Volume
 from .lesions import MERGED, NOT_VISIBLE, OUTSIDE, Lesion, Point
@@ -88,7 +88,6 @@ def write_page(
         studies=list(zip(record.studies, responses(record), strict=True)),
         strips=strips,
         unreviewed=len(record.unreviewed()),
-        versions=package_versions(),
     )
 
 

@@ -13,7 +13,7 @@ from ..embedding.levels import level_sentence
 from ..scan.points import PointList
 from ..scan.volume import Volume
 from . import pictures
-from .page import fill_page, package_versions
+from .page import fill_page
 from .pictures import CROP_MM, PLANES, Window
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def write_report(
     return fill_page(
         path, "reports/matches.html.j2", title=title, model=model,
         created=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
-        versions=package_versions(), scans=scans, rows=rows, known=known, crop_mm=CROP_MM,
+        scans=scans, rows=rows, known=known, crop_mm=CROP_MM,
         pixels=pictures.pixels_across(), half=pictures.pixels_across() * pictures.PIXEL_MM / 2,
         scale_bar_mm=_SCALE_BAR_MM,
     )  # fmt: skip

@@ -14,7 +14,7 @@ from ..scan.volume import Volume
 from ..segmentation.files import colour
 from ..words.dictionary import not_understood
 from . import pictures
-from .page import fill_page, package_versions
+from .page import fill_page
 from .pictures import OUTSIDE_HU, PLANES, SOFT_TISSUE, Plane
 
 if TYPE_CHECKING:
@@ -172,8 +172,7 @@ def write_registration_report(
             red = window.to_grey(moving.sample(places, outside=OUTSIDE_HU)).reshape(cyan.shape)
             pair[when] = pictures.data_uri(np.stack([red, cyan, cyan], axis=-1))
         pairs.append(pair)
-    values = {"found": found, "facts": facts, "pairs": pairs, "window": window.name, "versions": package_versions()}
-    return fill_page(path, "reports/registration.html.j2", **values)
+    return fill_page(path, "reports/registration.html.j2", found=found, facts=facts, pairs=pairs, window=window.name)
 
 
 def _size(volume: Volume) -> str:

@@ -109,18 +109,12 @@ class Gallery:
         return {"id": row.id, "scan": row.scan, "name": self._search.names[row.id], **about}
 
     def _answers(self, found: list) -> list[dict]:
-        return [
-            self._card(each.row)
-            | {
-                "status": each.status,
-                "text": each.text,
-                "probability": each.probability,
-                "similarity": each.similarity,
-                "error_mm": each.expected_error_mm,
-                "place": None if each.point_ras is None else _rounded(each.point_ras),
-            }
-            for each in found
-        ]
+        cards = []
+        for each in found:
+            place = None if each.point_ras is None else _rounded(each.point_ras)
+            values = {name: getattr(each, name) for name in ("status", "text", "probability", "similarity")}
+            cards.append(self._card(each.row) | values | {"place": place})
+        return cards
 
 
 def _rounded(point_ras: np.ndarray) -> list[float]:
