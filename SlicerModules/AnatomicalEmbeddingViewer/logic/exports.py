@@ -45,32 +45,24 @@ class Exports:
 
     def points(self) -> bytes:
         """Return a zip with a .mrk.json for each scan: the points of the template, the answers of every other scan."""
-        self._check_points()
-        packed = io.BytesIO()
-        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-            for number, scan in enumerate(self._session.scans, 1):
-                content = self._markups(scan)
-                if content is not None:
-                    name = f"{file_name(scan.GetName())}.mrk.json"
-                    archive.writestr(name if name not in archive.namelist() else f"{number}-{name}", content)
-        return packed.getvalue()
-
-    def _markups(self, scan) -> bytes | None:
-        """Return the .mrk.json of one scan; None if the scan has no point or answer yet."""
         from AnatomicalEmbedding.scan.points import PointList, write_markups
 
-        found = [each for each in self._places() if each[1] is scan]
-        if not found:
-            return None
-        labels = tuple(label for label, *_ in found)
-        texts = tuple("" if answer is None else answer.text for *_, answer in found)
-        missing = [place is None for _, _, place, _ in found]
-        points_ras = np.array([np.zeros(3) if place is None else place for _, _, place, _ in found])
-
-        def write(path: Path) -> None:
-            write_markups(path, PointList(labels, points_ras, texts), scan.GetName(), missing)
-
-        return file_content(self._session.folder, "points.mrk.json", write)
+        self._check_points()
+        packed, folder = io.BytesIO(), self._session.folder
+        with tempfile.TemporaryDirectory(dir=folder) as work, zipfile.ZipFile(packed, "w") as archive:
+            for number, scan in enumerate(self._session.scans, 1):
+                found = [each for each in self._places() if each[1] is scan]
+                if not found:
+                    continue
+                name = f"{file_name(scan.GetName())}.mrk.json"
+                path = Path(work, name if name not in archive.namelist() else f"{number}-{name}")
+                labels = tuple(label for label, *_ in found)
+                texts = tuple("" if answer is None else answer.text for *_, answer in found)
+                missing = [place is None for _, _, place, _ in found]
+                points_ras = np.array([np.zeros(3) if place is None else place for _, _, place, _ in found])
+                write_markups(path, PointList(labels, points_ras, texts), scan.GetName(), missing)
+                archive.write(path, path.name)
+        return packed.getvalue()
 
     def table(self) -> bytes:
         """Return a CSV with a row for each point and scan, in world RAS mm. The columns are the same as in Slicer."""
