@@ -15,8 +15,8 @@ VIEWER = Path(__file__).resolve().parents[2] / "SlicerModules" / "AnatomicalEmbe
     ("words", "remedy"),
     [
         (["--host", "0.0.0.0"], "--token"),
-        (["--host", "0.0.0.0", "--token", "short"], "use 16 or more"),
-        (["--host", "0.0.0.0", "--token", "with spaces in it, long"], "use 16 or more"),
+        (["--host", "0.0.0.0", "--token", "short"], "use at least 16"),
+        (["--host", "0.0.0.0", "--token", "with spaces in it, long"], "use at least 16"),
         (["nowhere.nii.gz"], "nowhere.nii.gz: no such file or folder; check the path."),
         (["--model", "nowhere"], "nowhere: no such weights; give a file"),
         (["--model", "/"], "/: no such weights; give a file"),

@@ -119,5 +119,5 @@ def _shown(cell: Cell | None, scan) -> dict:
         return {**about, "status": "", "text": "–", "tip": "Not searched in this scan."}
     (text, colour), tip = _SHOWN.get(cell.found.status, _FOUND), cell.found.text
     if cell.edited:
-        return {**about, "status": "moved", "text": f"{text}, edited", "tip": f"{tip}; changed by hand"}
+        return {**about, "status": "moved", "text": f"{text}, edited", "tip": f"{tip}; the user has changed this box"}
     return {**about, "status": colour, "text": text, "tip": tip}

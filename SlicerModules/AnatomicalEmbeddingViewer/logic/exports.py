@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 
 class Exports:
-    """Makes each file when it is requested. Publishes `exporting`: True while a scene is written.
+    """Makes each file when the page requests it. Publishes `exporting`: True while a scene is written.
 
-    Each method reads the scene. It returns the file's content, or a function that returns the content and may run in
-    another thread. Errors are AnatomicalEmbeddingError: there is no point yet, or a file could not be written.
+    Each method returns the content of a file, or a function that returns the content. This function may run in another
+    thread. If there is no point yet, or a file cannot be written, AnatomicalEmbeddingError is raised.
     """
 
     def __init__(self, session: Session, landmarks: Landmarks) -> None:
@@ -44,7 +44,7 @@ class Exports:
         state.exporting = self._exporting
 
     def points(self) -> bytes:
-        """Return a zip with a .mrk.json for each scan: the points of the template, the answers of every other scan."""
+        """Return a zip with one .mrk.json file for each scan: the template's points, or the answers in another scan."""
         from AnatomicalEmbedding.scan.points import PointList, write_markups
 
         self._check_points()
@@ -65,7 +65,7 @@ class Exports:
         return packed.getvalue()
 
     def table(self) -> bytes:
-        """Return a CSV with a row for each point and scan, in world RAS mm. The columns are the same as in Slicer."""
+        """Return a CSV with a row for each point and scan, in world RAS mm. The table in Slicer has the same columns."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(COLUMNS)
@@ -75,7 +75,7 @@ class Exports:
     def _places(self) -> Iterator[tuple]:
         """Yield (label, scan, place, answer) for each point of the template and for each answer to the point.
 
-        place: (3,) world RAS mm; None for an answer without a place. answer: None for a point of the template.
+        place: (3,) world RAS mm; None if the answer has no place. answer: None if this is the template's own point.
         """
         logic = self._logic
         for row in logic.rows():
@@ -123,7 +123,7 @@ class Exports:
 
         Packing takes nearly all of the time. The packed bundle is a temporary file, which is deleted when it is closed.
         """
-        refused = AnatomicalEmbeddingError("The scene could not be written; check the space on the disk.")
+        refused = AnatomicalEmbeddingError("The scene could not be written; free some space on the viewer's disk.")
         work = Path(tempfile.mkdtemp(prefix="bundle-", dir=self._session.folder))
         (work / "scene").mkdir()
         for node in nodesOf(self._session.scene, "vtkMRMLVolumeNode"):
@@ -156,18 +156,18 @@ class Exports:
 
     def _check_points(self) -> None:
         if not any(row.inside for row in self._logic.rows()):
-            raise PointsError("There is no point to export yet; place one first.")
+            raise PointsError("There is no point to export yet; place a point first.")
 
 
 def _reported_place(found, answer) -> np.ndarray:
-    """Return the place of an answer, (3,) RAS mm, also if its status is absent; NaN for an answer without a place."""
+    """Return the place of an answer, (3,) RAS mm, also if the answer is "absent". Without a place: NaN."""
     if answer is None or answer.status == REMOVED or not found.hasPoint(answer):
         return np.full(3, np.nan)
     return fromNode(found.node, answer.pointId) if answer.status == ABSENT else found.worldOf(answer)
 
 
 def _volume(node):
-    """Return a copy of a node's scan for another thread. The size is not checked, because crops may be very small."""
+    """Copy the scan of a node, for use in another thread. The size is not checked, because crops may be very small."""
     from AnatomicalEmbedding.scan.volume import Volume
 
     copied = snapshot(node)

@@ -95,7 +95,7 @@ class Gallery:
 
     def _row(self, row_id: int) -> Row:
         if row_id not in self._rows:
-            raise AnatomicalEmbeddingError("This scan has left the cohort; load the page again.")
+            raise AnatomicalEmbeddingError("This scan is no longer in the cohort; load the page again.")
         return self._rows[row_id][0]
 
     def _middle(self, row: Row) -> list[float]:

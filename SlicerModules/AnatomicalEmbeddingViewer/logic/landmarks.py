@@ -94,7 +94,7 @@ class Landmarks:
         if mode == "place" and points is not None:
             markups.place_node(points, persistent=True)
         elif mode == "place":
-            self._session.report("There is no scan yet: add one, then place points in it.")
+            self._session.report("There is no scan yet; add a scan, then place points in it.")
         elif mode == "window":
             self._mouse.SetCurrentInteractionMode(self._mouse.AdjustWindowLevel)
         else:
@@ -178,12 +178,12 @@ class Landmarks:
         if answer is None:
             states = [self._session.store.state(node).status for node in (scan, self.logic.template)]
             text = "cannot be used" if FAILED in states else "…" if states == [READY, READY] else "preparing"
-            return {**about, "status": "pending", "text": text, "tip": "The answer comes when both scans are ready."}
+            return {**about, "status": "pending", "text": text, "tip": "The answer appears when both scans are ready."}
         has_error = answer.errorMm is not None and not answer.byHand and answer.status != ABSENT
         return {
             **about,
             "status": answer.status,
-            "text": STATUS_WORDS[answer.status] + (" (before a move)" if answer.outdated else ""),
+            "text": STATUS_WORDS[answer.status] + (" (before the move)" if answer.outdated else ""),
             "error": f"± {answer.errorMm:.0f} mm" if has_error else "",
             "by_hand": answer.byHand,
             "tip": answer.text,

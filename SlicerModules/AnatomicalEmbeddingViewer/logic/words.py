@@ -48,7 +48,7 @@ class Words:
         elif self._session.scans or not text:
             self._logic.find(text)
         else:
-            self._session.report("There is no scan yet: add one, then find places in it.")
+            self._session.report("There is no scan yet; add a scan, then find places in it.")
 
     def read_report(self, text: object) -> None:
         """Read a report, and find the names of places in its sentences."""

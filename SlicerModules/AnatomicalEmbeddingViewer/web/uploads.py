@@ -1,4 +1,4 @@
-"""Uploads: files that the page sends. Size and number are limited. A file is stored under a number, not its name."""
+"""Uploads: files that the page sends. Their total size is limited. Each file is stored under a number, not its name."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _BYTES_LIMIT = 2 * 2**30  # limit of one upload, packed and unpacked
 _CHUNK_BYTES = 1 << 20
 _HEADER_BYTES = 1 << 16
 _NAME_LIMIT = 120  # largest number of characters in a name
-_NO_ROOM = "could not be stored; make room on the viewer's disk and send them again."
+_NO_ROOM = "could not be stored; free some space on the viewer's disk, then send them again."
 
 
 async def receive(request: web.Request, folder: Path) -> tuple[Path, list[str]]:
-    """Write the files of a request into a new folder below `folder`. File names are numbers; see `numbered_name`.
+    """Write the files of a request into a new folder below `folder`, under the names that `numbered_name` returns.
 
     Returns:
-        The new folder, and the names of the sent files, made safe for display.
+        The new folder, and for each file the name that the page shows, see `readable_name`.
 
     Raises:
-        VolumeError: no files, too large files, or a full disk. All files are deleted.
+        VolumeError: no files were sent, the files are too large, or the disk is full. No file is left on the disk.
     """
     if request.content_type != "multipart/form-data":
         raise VolumeError("Nothing was sent; choose one or more files.")
@@ -63,11 +63,11 @@ async def receive(request: web.Request, folder: Path) -> tuple[Path, list[str]]:
 def _check_size(total: int, limit: int) -> None:
     if total > limit:
         size = f"{limit / 2**30:.1f} GB"
-        raise VolumeError(f"The files are larger than {size} together; give their paths to `anatemb view`.")
+        raise VolumeError(f"The files are larger than {size} in total; give their paths to `anatemb view`.")
 
 
 def read_files(folder: Path, names: list[str], cancelled: Callable[[], bool]) -> list[Volume]:
-    """Read the files that `receive` has written. Each image file is one scan. All other files are read as DICOM."""
+    """Read the files that `receive` has written. Each image file is one scan; all other files are read as DICOM."""
     images, dicom = [], folder / "dicom"
     dicom.mkdir()
     for number, name in enumerate(names, 1):
@@ -92,7 +92,7 @@ def read_files(folder: Path, names: list[str], cancelled: Callable[[], bool]) ->
 
 
 def readable_name(name: str) -> str:
-    """Return the last part of a sent file name. Characters other than letters, digits and a few signs become "_"."""
+    """Return the last part of a sent path. Characters other than letters, digits and a few signs become "_"."""
     last = PurePosixPath(name.replace("\\", "/")).name
     return re.sub(r"[^\w.()+ -]", "_", last).strip(" .")[:_NAME_LIMIT] or "file"
 
@@ -104,7 +104,7 @@ def numbered_name(number: int, name: str) -> str:
 
 
 def unzip(archive: Path, target: Path, bytes_limit: int = _BYTES_LIMIT) -> None:
-    """Unpack a zip into a folder, with numbers as file names. Raises VolumeError for a damaged or too large zip."""
+    """Unpack a zip into a folder, with numbers as file names. Raises VolumeError if the zip is damaged or too large."""
     total = 0
     try:
         with zipfile.ZipFile(archive) as packed:
@@ -112,7 +112,7 @@ def unzip(archive: Path, target: Path, bytes_limit: int = _BYTES_LIMIT) -> None:
             entries = [entry for entry in entries if not PurePosixPath(entry.filename).name.startswith(".")]
             for number, entry in enumerate(entries, 1):
                 with packed.open(entry) as source, (target / numbered_name(number, entry.filename)).open("wb") as file:
-                    while chunk := source.read(_CHUNK_BYTES):  # count real bytes: sizes stated in a zip may be wrong
+                    while chunk := source.read(_CHUNK_BYTES):  # the zip may state wrong sizes
                         total += len(chunk)
                         _check_size(total, bytes_limit)
                         file.write(chunk)
@@ -120,12 +120,12 @@ def unzip(archive: Path, target: Path, bytes_limit: int = _BYTES_LIMIT) -> None:
         raise VolumeError(f"The files of the zip {_NO_ROOM}") from error
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
         raise VolumeError(
-            "The zip is damaged, encrypted or of an unknown kind; pack the scan's folder again."
+            "The zip is damaged, encrypted or of an unknown kind; make a new zip of the scan's folder."
         ) from error
 
 
 def check_self_contained(path: Path, name: str) -> None:
-    """Raise VolumeError if an image's header refers to another file, because that could be any file of this computer.
+    """Raise VolumeError if the header of an image refers to another file, which could be any file of this computer.
 
     name: name of the image in the error message.
     """
@@ -139,7 +139,7 @@ def check_self_contained(path: Path, name: str) -> None:
         data = re.search(rb"ElementDataFile\s*=\s*([^\r\n]*)", head, re.IGNORECASE)
         named = data is None or data.group(1).strip() != b"LOCAL"
     if named:
-        raise VolumeError(f"{name}: its voxels are in another file; save header and voxels as one file.")
+        raise VolumeError(f"{name}: the voxels are in another file; save the header and the voxels in one file.")
 
 
 def _read_image(path: Path, name: str) -> Volume:
@@ -155,7 +155,7 @@ def _read_image(path: Path, name: str) -> Volume:
 
 
 def _read_dicom(folder: Path, names: list[str]) -> list[Volume]:
-    """Read every CT series of a folder. If there is no CT series, the error states the fault of the first series."""
+    """Read every CT series of a folder. If there is none, the error says why the first series cannot be used."""
     from AnatomicalEmbedding.scan.checks import MIN_SLICES
     from AnatomicalEmbedding.scan.dicom import list_series
     from AnatomicalEmbedding.scan.volume import Volume
@@ -174,4 +174,4 @@ def _read_dicom(folder: Path, names: list[str]) -> list[Volume]:
 
 def _no_scan(names: list[str]) -> str:
     sent = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
-    return f"{sent}: not a scan, or not all of it; send NIfTI, NRRD, MHA or DICOM files, or a zip of them."
+    return f"{sent}: this is not a complete scan; send NIfTI, NRRD, MHA or DICOM files, or a zip of such files."
