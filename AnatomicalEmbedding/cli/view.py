@@ -1,4 +1,4 @@
-"""anatemb view: show scans next to each other in a browser. After a click in one scan, all scans show the same place."""
+"""anatemb view: show scans next to each other in a browser. After a click in one scan, all show the same place."""
 
 import argparse
 import atexit
@@ -34,12 +34,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )
     add = parser.add_argument
     add("scans", nargs="*", type=Path, metavar="SCAN", help=SCANS_HELP)
-    add(
-        "--cohort",
-        type=Path,
-        metavar="STORE",
-        help="open the gallery of this cohort: the same place in all its scans",
-    )
+    add("--cohort", type=Path, metavar="STORE", help="open the gallery of this cohort: the same place in all its scans")
     add("--demo", action="store_true", help="show two synthetic patients; you need no scans of your own")
     add("--port", type=_port, default=0, metavar="N", help="port of the page (default: a free port)")
     host = (

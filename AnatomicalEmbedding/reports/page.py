@@ -1,4 +1,4 @@
-"""Functions for all report pages: load and fill HTML templates, check for required packages."""
+"""Functions for all report pages: load and fill HTML templates, and check that the required packages are installed."""
 
 from __future__ import annotations
 

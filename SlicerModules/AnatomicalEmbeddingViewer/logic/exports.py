@@ -65,7 +65,7 @@ class Exports:
         return packed.getvalue()
 
     def table(self) -> bytes:
-        """Return a CSV with a row for each point and scan, in world RAS mm. The table in Slicer has the same columns."""
+        """Return a CSV with a row for each point and scan, in world RAS mm. Slicer's table has the same columns."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(COLUMNS)

@@ -1,7 +1,7 @@
-"""Pictures of the slice views. They are drawn in rounds. A picture is sent to the page only if it has changed.
+"""Pictures of the slice views. All requested pictures are drawn in one round, and only changed pictures are sent.
 
-This replaces the factory of trame-slicer, which draws each view in a separate task and sends a picture at each request.
-A marker that moves requests pictures of all views, so many unchanged pictures would be sent.
+This replaces the view factory of trame-slicer, which sends a picture after each request. A marker that moves requests
+pictures of all views, so that many unchanged pictures would be sent.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ _TOLERANCE = 1e-6  # steps of fewer voxels count as zero
 _JPEG_QUALITY = 90
 _PERIOD_S = 1 / 30  # shortest time between the starts of two rounds
 _EVENT_PERIOD_MS = 10  # shortest time between two mouse events
-_LOOP_TURNS = 6  # turns of the event loop between two pictures: enough to read and answer a message of the page
+_LOOP_TURNS = 6  # turns of the event loop between two pictures; the page's messages are answered in these turns
 _FILL = "position: relative; width: 100%; height: 100%; overflow: hidden"
-_FIT = "{width: '100%', height: '100%', objectFit: 'contain'}"  # undistorted in windows of another shape
+_FIT = "{width: '100%', height: '100%', objectFit: 'contain'}"  # keeps the picture's proportions
 
 
 class ScanView(SliceView):
     """A slice view that draws the scan with numpy, and markups over the scan with VTK.
 
-    Without a GPU, this takes a third of the time of Slicer's filters and textures. Only the background volume is shown,
-    in the grey values of its CT window.
+    Without a GPU, this is twice as fast as Slicer's filters and textures. The view shows only the background volume, in
+    the grey values of its CT window.
     """
 
     def _update_image_data_connection(self) -> None:
-        """Request a picture when the scan changes. VTK does not draw the scan, so VTK makes no request."""
+        """Request a picture after the scan has changed. VTK does not request it, because VTK does not draw the scan."""
         self.schedule_render()
 
     def pixels(self) -> np.ndarray:
@@ -115,7 +115,7 @@ def cut_upright(voxels: np.ndarray, xy_to_ijk: np.ndarray, rows: int, columns: i
 class Painter:
     """Draws the requested pictures in rounds. Between two pictures, messages of the page are answered.
 
-    Signal idle(): all requested pictures are drawn and sent.
+    Signal idle(): emitted when all requested pictures are drawn and sent.
     """
 
     def __init__(self) -> None:
@@ -143,7 +143,7 @@ class Painter:
             start, requested, self._requested = monotonic(), self._requested, {}
             drawn = []
             for picture in requested:
-                self._requested.pop(picture, None)  # drawing now also fulfils a newer request
+                self._requested.pop(picture, None)  # a request that came after the start of the round is fulfilled too
                 drawn.append(_run_logged(picture.draw))
                 for _turn in range(_LOOP_TURNS):
                     await asyncio.sleep(0)
@@ -156,7 +156,7 @@ class Painter:
 
 
 class Picture(ScheduledRenderStrategy):
-    """The picture of one view. It is trame-slicer's strategy for the view and trame's scheduler for the view's area."""
+    """The picture of one view. The view and its area on the page call `schedule_render` to request the picture."""
 
     target_fps = 1 / _PERIOD_S
 
@@ -168,7 +168,7 @@ class Picture(ScheduledRenderStrategy):
         self._push: Callable[[bytes, dict], None] = lambda _content, _meta: None
 
     def draw(self) -> Callable[[], None] | None:
-        """Draw and encode the view. Returns the function that sends the picture, or None if the view is unchanged."""
+        """Draw and encode the view. Return a function that sends the picture, or None if the picture is unchanged."""
         pixels = self._view.pixels()
         if self._last is not None and np.array_equal(pixels, self._last):
             return None
@@ -178,11 +178,11 @@ class Picture(ScheduledRenderStrategy):
         return partial(self._push, content, meta)
 
     def schedule_render(self) -> None:
-        """Request that the view is drawn again, because it may have changed."""
+        """Request a new picture, because the view may have changed."""
         self._painter.request(self)
 
     def reset(self) -> None:
-        """Send the picture even if it is unchanged, because a page was opened or the view's size has changed."""
+        """Send the next picture even if it equals the last one. Called after the view has changed its size."""
         self._last = None
         self._painter.request(self)
 
@@ -194,7 +194,7 @@ class Picture(ScheduledRenderStrategy):
 
 
 class PictureFactory(IViewFactory):
-    """Makes slice views. For each view it also makes the picture, and the area on the page as a trame template."""
+    """Makes slice views. For each view, it also makes the picture and the area that shows the picture on the page."""
 
     def __init__(self, server, painter: Painter, scrolled: Callable[[str], object]) -> None:
         super().__init__()
@@ -251,14 +251,14 @@ class _Area(RcaViewAdapter):
         self._usual_scale = self._node.GetScreenScaleFactor()
 
     def update_size(self, origin: str, size: dict) -> None:
-        """Give the view the area's size. Scale markers and labels to the screen's pixel size."""
+        """Give the view the size of its area, and scale markers and labels with the pixel density of the screen."""
         self._node.SetScreenScaleFactor(self._usual_scale * size.get("p", 1))
         super().update_size(origin, size)
         self._scheduler.reset()
 
     def on_interaction(self, origin: str, event: dict) -> None:
         size = int(event.get("w", 0)), int(event.get("h", 0))
-        if all(size) and self._current_size is not None and size != self._current_size[:2]:  # another browser window
+        if all(size) and self._current_size is not None and size != self._current_size[:2]:  # another window
             self.update_size(origin, {"w": size[0], "h": size[1], "p": self._current_size[2]})
         before = self._node.GetSliceOffset()
         super().on_interaction(origin, event)
@@ -267,7 +267,7 @@ class _Area(RcaViewAdapter):
 
 
 def _run_logged(action: Callable):
-    """Run an action and return its result. An error is logged, so that other pictures are still drawn."""
+    """Run an action and return its result. If it fails, log the error, so that other pictures are still drawn."""
     try:
         return action()
     except Exception:

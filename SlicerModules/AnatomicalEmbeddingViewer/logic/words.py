@@ -1,4 +1,4 @@
-"""Find places that words or the sentences of a report describe, and name the place at the crosshair."""
+"""Finds places that are described by words or by the sentences of a report, and names the place at the crosshair."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _SENTENCE_LIMIT = 300  # largest number of sentences of a report that the page s
 
 
 class Words:
-    """Finds places by words. Publishes `offers` (completions of the typed text), `words` (the answers), `named` (name
-    of the place at the crosshair) and `report` (sentences of the report).
+    """Finds places by words. Sets values of the page: `offers` (completions of the typed text), `words` (the answers),
+    `named` (name of the place at the crosshair) and `report` (sentences of the report).
     """
 
     def __init__(self, session: Session, crosshair: Crosshair) -> None:
@@ -34,11 +34,11 @@ class Words:
     # -- actions of the page -----------------------------------------------------------------------------------------
 
     def complete(self, text: object) -> None:
-        """Compute completions of the typed text."""
+        """Find completions of the typed text, which the page offers to the user."""
         self._offers = self._logic.offers(str(text))
 
     def find(self, text: object) -> None:
-        """Find the place that `text` describes in all scans. A second call with the same text shows the next place."""
+        """Find the places that `text` describes in all scans. A call with the same text again shows the next place."""
         text = str(text).strip()
         self._offers = []
         while self._reported:
@@ -51,11 +51,11 @@ class Words:
             self._session.report("There is no scan yet; add a scan, then find places in it.")
 
     def read_report(self, text: object) -> None:
-        """Read a report, and find the names of places in its sentences."""
+        """Read a report, and find out which of its sentences name places."""
         self._logic.readReport(str(text))
 
     def find_sentence(self, number: object) -> None:
-        """Find in all scans the places that a sentence of the report names. number: index of the sentence."""
+        """Find the places that sentence `number` of the report names, in all scans. The first sentence has number 0."""
         sentences = self._logic.sentences
         if isinstance(number, int) and 0 <= number < len(sentences) and sentences[number].mentions:
             self._logic.findMentions(_on_one_line(sentences[number].text), sentences[number].mentions)
