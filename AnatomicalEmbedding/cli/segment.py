@@ -84,7 +84,7 @@ def run_run(options: argparse.Namespace) -> None:
     import torch
 
     from ..embedding.device import choose_device
-    from ..reports.outlines import make_card, write_page
+    from ..reports.scan_pages import outline_card, write_outline_report
     from ..segmentation.outlining import COLUMNS, TABLE_NAME, outline, read_table, table_rows
     from ..segmentation.segmenter import load_segmenter
 
@@ -115,7 +115,7 @@ def run_run(options: argparse.Namespace) -> None:
                 _write(options, segmenter, name, volume, found)
             written += results
             if not options.no_report:
-                pictures.append(make_card(volume, name, found))
+                pictures.append(outline_card(volume, name, found))
             done[path] = found.outlines
             # written after every scan, so that an interrupted run can continue; `earlier` has rows of scans that follow
             rows = table_rows(list((earlier | done).items()))
@@ -125,7 +125,7 @@ def run_run(options: argparse.Namespace) -> None:
         written.append(options.output / TABLE_NAME)
         console.write_table(written[-1], COLUMNS, rows)
     if pictures:
-        written.append(write_page(options.output / PAGE_NAME, pictures))
+        written.append(write_outline_report(options.output / PAGE_NAME, pictures))
     shown = [[scans.names[str(row[0])], *row[1:5]] for row in rows]
     scans.finish({"outlines": console.as_records(COLUMNS, rows)}, (COLUMNS[:5], shown), written)
 

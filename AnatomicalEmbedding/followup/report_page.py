@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..reports import pictures
-from ..reports.page import check_packages, fill_page, package_versions
+from ..reports.page import check_packages, fill_page
 from ..reports.pictures import AXIAL, SOFT_TISSUE, Window
 from ..scan.volume import Volume
 from .lesions import MERGED, NOT_VISIBLE, OUTSIDE, Point
@@ -46,7 +46,6 @@ def write_page(path: str | Path, record: FollowUp, volumes: Mapping[str, Volume]
         studies=list(zip(record.studies, responses(record), strict=True)),
         strips=[_strip(record, cells[n : n + count], volumes or {}) for n in range(0, len(cells), max(count, 1))],
         unreviewed=len(record.unreviewed()),
-        versions=package_versions(),
     )
 
 
