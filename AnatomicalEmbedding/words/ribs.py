@@ -3,7 +3,7 @@
 At the chest wall, a body coordinate may be wrong by the distance of two ribs. Next to the spine the levels are known:
 bone there is numbered by the vertebrae, all ribs in one ordered sequence. Then each number spreads through connected
 bone. Pieces that reach no vertebra, for example because the scan begins below the heads of the ribs, are numbered by
-the ribs above and below them and by their coordinates.
+their body coordinates, corrected by the mean error of the coordinates of the numbered ribs.
 """
 
 from __future__ import annotations
@@ -18,9 +18,14 @@ from ..anatomy.names import SIDES
 from .atlas import LOW_MM, SHAPE, STEP_MM, Atlas
 from .grid_weights import Field, Grid
 from .occupancy import faded
-from .rib_pieces import FEWEST, ONE_RIB_MM, RIBS, SECTORS, BoneOfHalf, number_pieces
 from .spine import Spine
 
+RIBS = 12
+SECTORS = 36  # angles that divide a half of the body, from the back to the front
+_FEWEST = 6  # cells; smaller pieces of bone get no number
+_ONE_RIB_MM = 9.0  # at its beginning, the bone of one rib differs less in height
+_AMONG_SHARE = 0.5  # share of a piece that lies where the atlas has ribs; shoulder blades have less
+_HALF_CORRECTED = 20  # with so many numbered cells, half of the patient's mean coordinate error is corrected
 _BONE_HU = 130.0  # least mean of a cell of bone
 _REACH = 3  # atlas cells around the ribs in which bone may be rib too
 _VERTEBRA_MM = (30.0, 45.0)  # bone that is nearer to the spine's middle, sideways and to the front, is vertebra
@@ -36,6 +41,8 @@ _SKIPPED = 4.0  # cost of bone that is no rib, and of a rib without bone
 _PROFILE_MM, _VALLEY = 2.5, 0.7  # blur of the amount of bone over height; depth of a valley between ribs
 _DRIFT_MM, _DRIFT_SHARE = 11.0, 0.08  # largest change of the coordinate error along a rib, and its learning rate
 _FARTHEST_MM = 40.0  # a rib whose coordinates differ more from the usual ones gets no number
+_FARTHEST_PIECE_MM = 30.0  # the same for a piece that reaches no vertebra
+_NOT_THERE_MM = 50.0  # counted for each cell of a piece where a rib never is, and at most for any cell
 _TOUCHING = np.concatenate([np.eye(3, dtype=int), -np.eye(3, dtype=int)])  # cells that share a face
 _OFFSETS = np.stack(np.meshgrid(*[(-1, 0, 1)] * 3), axis=-1).reshape(-1, 3)
 _NEXT_CELLS = 1.2  # cells nearer than this, in units of the largest cell side, are next to bone
@@ -55,7 +62,7 @@ class Ribs:
         """Return chances for `rib_SIDE_NUMBER`: large in its bone, larger where `usual` is large. None: no bone."""
         _, side, number = name.split("_")
         own = (self.side == SIDES.index(side)) & (self.number == int(number))
-        if own.sum() < FEWEST:
+        if own.sum() < _FEWEST:
             return None
         low, high = self.index[own].min(axis=0) - 2, self.index[own].max(axis=0) + 2
         box = grid.around(grid.origin + grid.step * low, grid.origin + grid.step * high)
@@ -88,7 +95,7 @@ def find_ribs(grid: Grid, atlas: Atlas, spine: Spine | None) -> Ribs | None:
     )
     kept = (np.abs(aside) > _VERTEBRA_MM[0]) | (ahead > _VERTEBRA_MM[1])
     index, body, place, aside, ahead, among = (of[kept] for of in (index, body, place, aside, ahead, among))
-    if len(index) < FEWEST:
+    if len(index) < _FEWEST:
         return None
     side = (aside > 0).astype(int)
     begins = (np.abs(aside) > _BEGIN_MM[0]) & (np.abs(aside) < _BEGIN_MM[1]) & (ahead < _BEGIN_AHEAD_MM)
@@ -98,9 +105,40 @@ def find_ribs(grid: Grid, atlas: Atlas, spine: Spine | None) -> Ribs | None:
         of = np.flatnonzero(side == half)
         height, error = place[of, 2], body[of, 2, None] - _heights_at(usual.heights[half], body[of])
         found = _followed(index[of], _begun(height, begins[of], spine), error, grid.shape)
-        bone = BoneOfHalf(index[of], height, _sectors(body[of]), error + shift[of], among[of])
-        number[of] = _plausible(number_pieces(bone, found, grid.shape), bone.error)
+        error = error + shift[of]
+        number[of] = _plausible(number_pieces(index[of], found, error, among[of], grid.shape), error)
     return Ribs(index, side, number)
+
+
+def number_pieces(
+    index: np.ndarray, number: np.ndarray, error: np.ndarray, among: np.ndarray, shape: tuple[int, int, int]
+) -> np.ndarray:
+    """Number the bone cells of one half of the body whose rib number (n,) is -1; 0 means no rib.
+
+    Args:
+        index: (n, 3) i, j, k of the cells.
+        error: (n, 13) mm, body height of each cell, corrected by the spine, minus the usual height of each rib there;
+            NaN where the rib does not reach.
+        among: (n,) bool, whether the atlas has ribs at the cell.
+        shape: (k, j, i) of the grid.
+    """
+    free, known = np.flatnonzero(number < 0), np.flatnonzero(number > 0)
+    if not len(free):
+        return number
+    common = np.nan_to_num(error[known, number[known]]).sum() / (len(known) + _HALF_CORRECTED)
+    off = np.nan_to_num(np.abs(error[free] - common), nan=_NOT_THERE_MM).clip(max=_NOT_THERE_MM)
+    mask = np.zeros(shape, dtype=np.uint8)
+    mask[tuple(index[free, ::-1].T)] = 1
+    pieces = sitk.GetArrayFromImage(sitk.ConnectedComponent(sitk.GetImageFromArray(mask), True))
+    piece = pieces[tuple(index[free, ::-1].T)] - 1
+    size = np.bincount(piece)
+    cost = np.stack([np.bincount(piece, each) for each in off.T], axis=1) / size[:, None]
+    cost[:, 0] = _FARTHEST_PIECE_MM
+    best = cost.argmin(axis=1)
+    best[(size < _FEWEST) | (np.bincount(piece, among[free]) <= _AMONG_SHARE * size)] = 0
+    result = number.copy()
+    result[free] = best[piece]
+    return result
 
 
 def _plausible(number: np.ndarray, error: np.ndarray) -> np.ndarray:
@@ -206,9 +244,9 @@ def _groups(height: np.ndarray) -> list[np.ndarray]:
     kept: list[int] = []
     for peak in peaks[np.argsort(-amount[peaks])]:
         apart = all(amount[min(peak, p) : max(peak, p)].min() < _VALLEY * amount[peak] for p in kept)
-        if apart and (np.abs(height - at[peak]) < ONE_RIB_MM / 2).sum() >= _FEWEST_BEGIN:
+        if apart and (np.abs(height - at[peak]) < _ONE_RIB_MM / 2).sum() >= _FEWEST_BEGIN:
             kept.append(int(peak))
-    return [np.flatnonzero(np.abs(height - at[peak]) < ONE_RIB_MM / 2) for peak in sorted(kept, reverse=True)]
+    return [np.flatnonzero(np.abs(height - at[peak]) < _ONE_RIB_MM / 2) for peak in sorted(kept, reverse=True)]
 
 
 def _levels(heights: np.ndarray, spine: Spine) -> list[int]:
