@@ -2,46 +2,23 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 import numpy as np
 
 from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap
 from ..errors import PointsError
-from .examples import SYNTHETIC, BoxCase, KnownStructure
-from .labelled_scans import patient_of, refuse_twins
+from .examples import BoxCase
+from .labelled_scans import refuse_twins
 from .library import StructureLibrary
-from .locating import Example, Located, locate, make_example
-from .margins import KnownBox, Margins, learn_margins
+from .locating import Example, make_example
+from .margins import KnownBox, known_boxes, learn_margins
 
 # Function of (structure -> examples, target, scan -> map). Returns structure -> method -> box (2, 3) by other methods.
 PeerBoxes = Callable[
     [Mapping[str, list[BoxCase]], BoxCase, Mapping[str, EmbeddingMap]], dict[str, dict[str, np.ndarray]]
 ]
-
-
-@dataclass(frozen=True, eq=False)
-class FoundBox:
-    """One structure in one target: the located box, the boxes found by other methods (`peers`), and the truth."""
-
-    target: str
-    name: str
-    located: Located
-    truth: KnownStructure
-    scan_box: np.ndarray
-    shots: int
-    peers: dict[str, np.ndarray] = field(default_factory=dict)
-
-    def recall(self, box: np.ndarray) -> float:
-        """Return the share of the structure's voxels inside a box."""
-        return float(((self.truth.voxels_ras >= box[0]) & (self.truth.voxels_ras <= box[1])).all(axis=1).mean())
-
-    def volume_ratio(self, box: np.ndarray) -> float:
-        """Return the scan's volume divided by the volume of the box inside the scan; infinite for a box outside."""
-        low, high = np.maximum(box[0], self.scan_box[0]), np.minimum(box[1], self.scan_box[1])
-        size = np.clip(high - low, 0, None).prod()
-        return float((self.scan_box[1] - self.scan_box[0]).prod() / size) if size > 0 else float("inf")
 
 
 def find_boxes(
@@ -51,7 +28,7 @@ def find_boxes(
     templates: Sequence[BoxCase] = (),
     peers: PeerBoxes | None = None,
     progress: Callable[[float, str], None] = lambda share, what: None,
-) -> tuple[list[FoundBox], float]:
+) -> tuple[list[KnownBox], float]:
     """Locate every structure of every case from examples in up to `shots` scans of other patients.
 
     Args:
@@ -68,7 +45,8 @@ def find_boxes(
     every = [*cases, *templates]
     refuse_twins([case.id for case in every])
     maps = {case.id: model.embed(case.volume) for case in every}
-    found, seconds = [], []
+    found: list[KnownBox] = []
+    seconds = []
     for number, target in enumerate(cases):
         progress(number / len(cases), target.id)
         chosen = {name: _examples_of(name, target, every, shots, number) for name in target.structures}
@@ -80,12 +58,10 @@ def find_boxes(
             for name, sources in chosen.items()
         }
         start = time.perf_counter()
-        boxes = locate(examples, maps[target.id])
+        boxes = known_boxes(target, maps[target.id], examples)
         seconds.append(time.perf_counter() - start)
         other = peers(chosen, target, maps) if peers else {}
-        for name, sources in chosen.items():
-            known, scan = target.structures[name], target.volume.bounds_ras
-            found.append(FoundBox(target.id, name, boxes[name], known, scan, len(sources), other.get(name, {})))
+        found += [replace(box, peers=other.get(box.located.name, {})) for box in boxes]
     if not found:
         raise PointsError("no structure is whole in scans of two patients; add labelled scans of the same body part.")
     return found, float(np.mean(seconds))
@@ -96,17 +72,6 @@ def _examples_of(name: str, target: BoxCase, every: Sequence[BoxCase], shots: in
     others = [case for case in every if case.patient != target.patient and name in case.structures]
     start = turn % max(len(others), 1)
     return [*others[start:], *others[:start]][:shots]
-
-
-def margins_of(found: Sequence[FoundBox], by_structure: bool = False) -> Margins:
-    """Learn margins from located structures with known truth."""
-    known = [
-        KnownBox(
-            b.located, b.truth.box_ras, b.truth.voxels_ras, patient_of(b.target), not b.target.startswith(SYNTHETIC)
-        )
-        for b in found
-    ]
-    return learn_margins(known, by_structure)
 
 
 _EFFORT = "fast"
@@ -144,7 +109,7 @@ def build_library(
     }
     if not examples:
         raise PointsError(f"no structure is whole in scans of {_FEWEST_EXAMPLES} patients; add labelled scans.")
-    found = []
+    found: list[KnownBox] = []
     for number, target in enumerate(known.values()):
         progress(0.5 + 0.5 * number / len(known), f"margins from {target.id}")
         others = {
@@ -152,10 +117,8 @@ def build_library(
             for name, of in examples.items()
             if name in target.structures
         }
-        for name, located in locate(others, maps[target.id], _EFFORT).items():
-            scan = target.volume.bounds_ras
-            found.append(FoundBox(target.id, name, located, target.structures[name], scan, len(others[name])))
+        found += known_boxes(target, maps[target.id], others, _EFFORT)
     few, _ = find_boxes(list(known.values()), model, _OWN_EXAMPLES)
-    own = margins_of(few)
     kept = {name: list(of.values())[:_MOST_EXAMPLES] for name, of in examples.items()}
-    return StructureLibrary(model.weights_hash, kept, _EFFORT, margins_of(found, by_structure=True), own, about)
+    margins, own = learn_margins(found, by_structure=True), learn_margins(few, by_structure=False)
+    return StructureLibrary(model.weights_hash, kept, _EFFORT, margins, own, about)

@@ -16,6 +16,8 @@ from ..anatomy.names import canonical_name
 from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError, WeightsError
 from ..scan.boxes import OUTWARD, grown
+from .examples import SYNTHETIC, BoxCase
+from .labelled_scans import patient_of
 from .locating import Example, Located, locate
 
 TIMES = np.round(np.arange(0.0, 30.01, 0.1), 1)
@@ -28,17 +30,35 @@ class KnownBox:
     """A located structure whose true box is known.
 
     Args:
+        target: name of the scan.
         truth_ras: (2, 3) RAS mm, true box of the structure.
         points_ras: (n, 3) RAS mm, some points of the structure.
-        patient: patient of the target.
-        real: whether the target is a real scan, not a synthetic one.
+        peers: boxes (2, 3) RAS mm that other methods found, by name of the method.
     """
 
+    target: str
     located: Located
     truth_ras: np.ndarray
     points_ras: np.ndarray
-    patient: str
-    real: bool = True
+    peers: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    def recall(self, box: np.ndarray) -> float:
+        """Return the share of the structure's points inside a box."""
+        return float(((self.points_ras >= box[0]) & (self.points_ras <= box[1])).all(axis=1).mean())
+
+    def volume_ratio(self, box: np.ndarray) -> float:
+        """Return the scan's volume divided by the volume of the box inside the scan; infinite for a box outside."""
+        scan, inside = (np.diff(each, axis=0).prod() for each in (self.located.scan_ras, self.located.in_scan(box)))
+        return float(scan / inside) if inside > 0 else float("inf")
+
+
+def known_boxes(
+    target: BoxCase, embedding: EmbeddingMap, examples: Mapping[str, Sequence[Example]], effort: str = "standard"
+) -> list[KnownBox]:
+    """Locate structures in a scan that shows them whole. examples: name of structure -> examples of other patients."""
+    found = locate(examples, embedding, effort)
+    truth = target.structures
+    return [KnownBox(target.id, each, truth[name].box_ras, truth[name].voxels_ras) for name, each in found.items()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,9 +137,10 @@ def learn_margins(known: Sequence[KnownBox], by_structure: bool) -> Margins:
     if not known:
         raise AnatomicalEmbeddingError("no box with known truth was given; margins cannot be learned.")
     off = _errors(known)
-    is_real = np.array([box.real for box in known])
+    is_real = np.array([not box.target.startswith(SYNTHETIC) for box in known])
     real = is_real if is_real.any() else ~is_real
-    names, patients = (np.array([of(box) for box in known]) for of in (lambda b: b.located.name, lambda b: b.patient))
+    names = np.array([box.located.name for box in known])
+    patients = np.array([patient_of(box.target) for box in known])
     recalls = np.empty((len(known), len(TIMES)))
     for patient in np.unique(patients):
         others = patients != patient if by_structure and len(np.unique(patients)) > 1 else np.ones(len(known), bool)
@@ -140,7 +161,7 @@ def located_by_others(marked: Mapping[str, Sequence[tuple[Example, EmbeddingMap]
         for n, (example, embedding) in enumerate(of if len(of) > 2 else ()):
             others = [other for m, (other, _) in enumerate(of) if m != n]
             located = locate({name: others}, embedding)[name]
-            known.append(KnownBox(located, example.box_ras, example.points_ras, example.scan))
+            known.append(KnownBox(example.scan, located, example.box_ras, example.points_ras))
     return known
 
 
