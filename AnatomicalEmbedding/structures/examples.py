@@ -93,7 +93,7 @@ def _known(labels: np.ndarray, ijk_to_ras: np.ndarray, names: dict[int, str]) ->
             continue
         voxels = np.argwhere(labels == value)[:, ::-1]
         ras = transform_points(ijk_to_ras, voxels)
-        extremes = structures[name].points_ras[[2, 4, 6, 1, 3, 5]]  # reorder from KINDS to SIDES
+        extremes = structures[name][[2, 4, 6, 1, 3, 5]]  # reorder from KINDS to SIDES
         box = np.stack([ras.min(axis=0) - half_voxel, ras.max(axis=0) + half_voxel])
         known[name] = KnownStructure(box, extremes, ras[:: max(1, len(ras) // _VOXELS)])
     return known

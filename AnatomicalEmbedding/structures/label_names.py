@@ -4,7 +4,6 @@ The APE protocol (Goncharov et al., MICCAI 2024, section 3) measures errors at t
 """
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -41,15 +40,6 @@ KINDS = ("centre", "right", "left", "anterior", "posterior", "superior", "inferi
 _DIRECTIONS = np.array([(1, 0, 0), (-1, 0, 0), (0, 1, 0), (0, -1, 0), (0, 0, 1), (0, 0, -1)], dtype=np.float64)
 
 
-@dataclass(frozen=True)
-class Structure:
-    """The points of one structure in one scan. points_ras: (7, 3) RAS mm, in the order of KINDS."""
-
-    name: str
-    points_ras: np.ndarray
-    voxels: int
-
-
 def group_of(kind: str) -> str:
     """Return the group, a key of GROUPS, of a kind of point."""
     return kind if kind in GROUPS else "extreme"
@@ -79,13 +69,13 @@ def reason_left_out(name: str) -> str | None:
 
 def find_structures(
     labels: np.ndarray, ijk_to_ras: np.ndarray, names: dict[int, str]
-) -> tuple[dict[str, Structure], dict[str, str]]:
+) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Measure every usable structure of a label map.
 
     labels: (k, j, i) integers, 0 = background. ijk_to_ras: (4, 4). names: label value -> name, each name once.
-    Returns name -> structure, and name -> reason for each structure that was left out. Reasons: the name is in
-    LEFT_OUT_WORDS or LEFT_OUT_NAMES, the structure has fewer than MIN_VOXELS voxels, or the border of the scan cuts the
-    structure, so that the centre and extremes are not those of the whole organ.
+    Returns name -> points (7, 3) RAS mm in the order of KINDS, and name -> reason for each structure that was left out.
+    Reasons: the name is in LEFT_OUT_WORDS or LEFT_OUT_NAMES, the structure has fewer than MIN_VOXELS voxels, or the
+    border of the scan cuts the structure, so that the centre and extremes are not those of the whole organ.
     """
     found, left_out = {}, {}
     voxels_of = voxels_by_label(labels)
@@ -98,7 +88,7 @@ def find_structures(
         if reason is None and bool(((ijk == 0) | (ijk == last)).any()):
             reason = "cut by the border of the scan"
         if reason is None:
-            found[name] = Structure(name, _measure(ijk, ijk_to_ras), len(ijk))
+            found[name] = _measure(ijk, ijk_to_ras)
         else:
             left_out[name] = reason
     return found, left_out

@@ -26,7 +26,7 @@ from ..scan.geometry import LPS_FROM_RAS, image_affine, transform_points
 from ..scan.image_files import IMAGE_SUFFIXES, display_name, image_suffix, is_label_map, read_image
 from ..scan.text_headers import check_text_header
 from ..scan.volume import Volume
-from .label_names import KINDS, LANDMARK, Structure, find_structures
+from .label_names import KINDS, LANDMARK, find_structures
 
 _TIME_POINT = re.compile(r"[_-](t\d+|tp\d+|time\d+|visit\d+|baseline|follow-?up\d*|pre|post)$", re.IGNORECASE)
 _GRIDS_AGREE_MM = 0.5
@@ -61,7 +61,7 @@ class Case:
     """One scan with its labels.
 
     Args:
-        structures: name -> structure.
+        structures: name -> points (7, 3) RAS mm, in the order of label_names.KINDS.
         landmarks: name -> point (3,) RAS mm.
         left_out: name of a structure that is not measured -> reason.
         labels: file of the label map, or None.
@@ -69,7 +69,7 @@ class Case:
 
     id: str
     path: Path
-    structures: dict[str, Structure] = field(default_factory=dict)
+    structures: dict[str, np.ndarray] = field(default_factory=dict)
     landmarks: dict[str, np.ndarray] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     labels: Path | None = None
@@ -254,4 +254,4 @@ def _points(case: Case, as_landmarks: bool) -> dict[tuple[str, str], np.ndarray]
     if as_landmarks:
         return {(name, LANDMARK): point for name, point in sorted(case.landmarks.items())}
     structures = sorted(case.structures.items())
-    return {(name, kind): point for name, of in structures for kind, point in zip(KINDS, of.points_ras, strict=True)}
+    return {(name, kind): point for name, of in structures for kind, point in zip(KINDS, of, strict=True)}
