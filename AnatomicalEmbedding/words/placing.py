@@ -32,7 +32,6 @@ _CHANCE, _RIGHT = (0.0, 0.4, 0.7, 0.9, 1.0), (0.25, 0.4, 0.8, 0.89, 0.98)
 _NAMED = 0.05  # least chance of a place that `name_at` returns
 _DISC_MM = 7.0
 _CELL_MM, _FIRMER_HU = 4.0, 5.0  # how far a point moves to denser bone, and the HU gain that each square mm needs
-_BODY_MM = 8.0  # from the spine's middle to the middle of a vertebra's body
 _AORTA = "aorta"  # all arteries have the CT numbers of the aorta
 _PEAK = 0.6  # largest value of a blob after sampling in cells and averaging
 _PROSTATE, _UTERUS = "prostate", "uterus"  # the largest organ that only men or only women have
@@ -155,8 +154,6 @@ class PlaceFinder:
             share = level.share
             if level.point_ras is not None:
                 point, chance = level.point_ras, level.chance
-                if term.tissue == "bone":
-                    point = self._bone_near(field, point)
         status = OUTSIDE if point is None else decide_place(share, largest, level is not None)
         region = self._blurred(field)
         if status == OUTSIDE:
@@ -269,7 +266,7 @@ class PlaceFinder:
         prior = read_occupancy(self.grid, occupancy, self._shift(name), name.startswith("rib_"))
         if name.startswith("rib_"):
             followed = None if self._ribs is None else self._ribs.prior(self.grid, name, prior)
-            prior = self._apart(name, prior) if followed is None else followed
+            prior = prior if followed is None else followed
         if name.startswith("vertebrae_") and self._spine is not None:
             prior = between_bounds(self.grid, prior, self._spine, name[10:])
         if self._atlas.weights_hash == self.embedding.provenance.weights_hash:
@@ -289,22 +286,6 @@ class PlaceFinder:
         if name.startswith("vertebrae_"):
             return self._spine.shift_of(name[10:])
         return self._spine.shift_of(f"T{name.rsplit('_', 1)[1]}") if name.startswith("rib_") else 0.0
-
-    def _apart(self, name: str, prior: Field) -> Field:
-        """Lower a rib's chances where a neighbouring rib is as likely."""
-        stem, number = name.rsplit("_", 1)
-        total = prior.values + 0.03
-        for other in (f"{stem}_{int(number) - 1}", f"{stem}_{int(number) + 1}"):
-            if other in self._atlas.occupancies:
-                field = read_occupancy(self.grid, self._atlas.occupancies[other], self._shift(other), True)
-                total = total + self.grid.values_over(field, prior)
-        return self.grid.with_values(prior, prior.values * prior.values / total)
-
-    def _bone_near(self, field: Field, point: np.ndarray) -> np.ndarray:
-        """Return the most likely point (3,) RAS mm of a vertebra near `point`, which may lie beside its body."""
-        away = sum(np.square(self.grid.position(field, axis) - point[axis]) for axis in range(3))
-        found, _ = self._best_point(self.grid.with_values(field, field.values * np.exp(-away / (2 * _BODY_MM**2))))
-        return point if found is None else found
 
     def _firmest(self, point: np.ndarray) -> np.ndarray:
         """Move a point (3,) RAS mm to the densest bone within 4 mm, because a thin bone does not fill its cell."""

@@ -21,7 +21,6 @@ from .grid_weights import Field, Grid
 
 _STEP_MM = 1.5  # step along the spine
 _NEAR_MM = 8.0  # a cell's weight as spine falls with its distance from the usual course (standard deviation)
-_MOVE_MM, _BONE_HU = 12.0, 250.0  # the course is moved up to so far, to denser bone; HU above which bone counts alike
 _RADIUS_MM = 9.0  # CT numbers of a disc are read within this radius
 _END_PLATE_MM = (4.5, 6.0)  # from the middle of a disc to its end plates
 _BLUR_MM = 1.5
@@ -175,24 +174,7 @@ def _course(grid: Grid, frame: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.n
     middle = np.stack([(weight * right).sum(axis=(1, 2)), (weight * ahead[:, None]).sum(axis=(1, 2))], axis=1)
     middle /= total[:, None]
     body_z = (weight * z[held]).sum(axis=(1, 2)) / total
-    if grid.hu is not None:
-        middle = _to_bone(grid, held, middle)
     return up[held].astype(np.float64), _smoothed(middle, 14.0 / grid.step[2]), _smoothed(body_z[:, None], 3.0)[:, 0]
-
-
-def _to_bone(grid: Grid, held: np.ndarray, middle: np.ndarray) -> np.ndarray:
-    """Move the course (m, 2) to denser bone; neighbouring slices move alike. held: (m,) numbers of the slices."""
-    whole = Field((0, 0, int(held[0])), grid.hu[held[0] : held[-1] + 1].clip(-100, _BONE_HU))
-    bone = grid.blurred(whole, 7.0)
-    steps = np.arange(-_MOVE_MM, _MOVE_MM + 1, 3.0)
-    moves = np.stack(np.meshgrid(steps, steps, indexing="ij"), axis=-1).reshape(-1, 2)
-    wanted = middle[:, None] + moves
-    index = np.rint((wanted - grid.origin[:2]) / grid.step[:2]).astype(int)
-    i = index[..., 0].clip(0, grid.shape[2] - 1)
-    j = index[..., 1].clip(0, grid.shape[1] - 1)
-    score = bone[np.arange(len(held))[:, None], j, i] - 0.25 * np.square(moves).sum(axis=1)
-    score = _smoothed(score, 24.0 / grid.step[2])
-    return middle + moves[score.argmax(axis=1)]
 
 
 def _smoothed(values: np.ndarray, sigma: float) -> np.ndarray:
@@ -274,17 +256,9 @@ def _fitted(
         np.stack([lower, upper], axis=1),
         whole,
         np.array([_chance(marginal, chosen, n + 1) for n in shown]),
-        _steadied(shift, whole),
+        shift,
         np.column_stack([path, heights]),
     )
-
-
-def _steadied(shift: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """Return the shifts (n,) of the vertebrae; a cut vertebra gets the shift of the nearest whole vertebra."""
-    held = np.flatnonzero(whole)
-    if not len(held):
-        return shift
-    return np.array([shift[held[np.abs(held - n).argmin()]] for n in range(len(shift))])
 
 
 def _best_paths(unary: np.ndarray, usual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
