@@ -54,7 +54,7 @@ def _drawn(volume: Volume, place: Place, plane: Plane) -> str:
     colours = np.repeat(grey[..., None].astype(np.float32), 3, axis=2)
     points = pictures.slice_points(place.point_ras, plane, _AROUND_MM, _PIXEL_MM)
     for share, colour, opaque in _COLOURS:
-        inside = _read(place, place.mask(share).values, points).reshape(grey.shape)
+        inside = _read(place, place.region.values >= place.least_chance(share), points).reshape(grey.shape)
         colours[inside] = (1 - opaque) * colours[inside] + opaque * np.array(colour)
     middle = len(grey) // 2
     arms = np.concatenate([-_CROSS_PIXELS, _CROSS_PIXELS])

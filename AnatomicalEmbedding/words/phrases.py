@@ -229,10 +229,8 @@ def _owner(words: Sequence[str], at: int, names: Sequence[Name]) -> Name | None:
         before = each if each.last < at else before
         after = each if each.first > at and after is None else after
     following = [] if after is None else words[at + 1 : after.first]
-    if after is not None and len(following) <= _SIDE_REACH and _BREAKS.isdisjoint(following):
-        led = before is not None and not {"on", "to", "in"}.isdisjoint(words[max(at - 2, 0) : at])
-        if _AFTER_A_SIDE.isdisjoint(following) and not (led and len(following) > 1):
-            return after
+    if after is not None and len(following) <= _SIDE_REACH and (_BREAKS | _AFTER_A_SIDE).isdisjoint(following):
+        return after
     return before if before is not None and at - before.last <= 2 * _SIDE_REACH else after
 
 

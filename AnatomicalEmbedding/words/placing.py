@@ -71,10 +71,6 @@ class Place:
         """A sentence that the level is uncertain, or ""."""
         return level_sentence(self.levels) if self.levels else ""
 
-    def mask(self, share: float) -> Field:
-        """Return 1 in the smallest region that holds `share` (such as 0.9) of the place's total chance, else 0."""
-        return Field(self.region.first, (self.region.values >= self.least_chance(share)).astype(np.float32))
-
     def least_chance(self, share: float) -> float:
         """Return the lowest chance of a cell in the smallest region that holds `share` of the place's total chance."""
         values = np.sort(self.region.values.ravel())[::-1].astype(np.float64)
