@@ -23,12 +23,11 @@ _LIKELY = 0.5  # lowest probability of a name that is shown
 
 @dataclass(frozen=True)
 class Step:
-    """One place that the words name. name: name of the term. words: the text of the user. negated: True if the words
-    say that a finding, or the place itself, is absent. remark: a further statement to show to the user, or "".
+    """One place that the words name. name: name of the term. negated: True if the words say that a finding, or the
+    place itself, is absent. remark: a further statement to show to the user, or "".
     """
 
     name: str
-    words: str
     qualifier: Qualifier | None
     negated: bool
     remark: str = ""
@@ -76,9 +75,7 @@ def _ended(text: str) -> str:
 
 def steps(mentions: Sequence[Mention]) -> list[Step]:
     """Return the places of the mentions, each place once."""
-    found = [
-        Step(name, each.text, each.qualifier, each.negated, each.remark) for each in mentions for name in each.places
-    ]
+    found = [Step(name, each.qualifier, each.negated, each.remark) for each in mentions for name in each.places]
     return list(dict.fromkeys(found))[:_MOST_STEPS]
 
 
