@@ -103,7 +103,7 @@ def find_ribs(grid: Grid, atlas: Atlas, spine: Spine | None) -> Ribs | None:
     number = np.full(len(index), -1)
     for half in (0, 1):
         of = np.flatnonzero(side == half)
-        height, error = place[of, 2], body[of, 2, None] - _heights_at(usual.heights[half], body[of])
+        height, error = place[of, 2], body[of, 2, None] - usual.heights[half][:, _sectors(body[of])].T
         found = _followed(index[of], _begun(height, begins[of], spine), error, grid.shape)
         error = error + shift[of]
         number[of] = _plausible(number_pieces(index[of], found, error, among[of], grid.shape), error)
@@ -205,23 +205,10 @@ def _bone_of_ribs(grid: Grid, usual: _Usual) -> tuple[np.ndarray, np.ndarray, np
     return np.stack([i, j, k], axis=1)[kept], body[kept], usual.places[at[:, 2], at[:, 1], at[:, 0]]
 
 
-def _angles(body: np.ndarray) -> np.ndarray:
-    """Return the angle (n,) of each place of the body frame, from the back (0) to the front (SECTORS)."""
-    return np.arctan2(np.abs(body[:, 0]), -body[:, 1]) / np.pi * SECTORS
-
-
 def _sectors(body: np.ndarray) -> np.ndarray:
-    return _angles(body).astype(int).clip(0, SECTORS - 1)
-
-
-def _heights_at(usual: np.ndarray, body: np.ndarray) -> np.ndarray:
-    """Interpolate `usual` (13, SECTORS) at places (n, 3): (n, 13) body height of each rib; NaN beyond the rib."""
-    at = (_angles(body) - 0.5).clip(0, SECTORS - 1.001)
-    low = at.astype(int)
-    part = at - low
-    before, after = usual[:, low], usual[:, low + 1]
-    before, after = np.where(np.isnan(before), after, before), np.where(np.isnan(after), before, after)
-    return ((1 - part) * before + part * after).T
+    """Return the sector (n,) of each place (n, 3) of the body frame, from the back (0) to the front."""
+    angle = np.arctan2(np.abs(body[:, 0]), -body[:, 1]) / np.pi
+    return (angle * SECTORS).astype(int).clip(0, SECTORS - 1)
 
 
 def _begun(height: np.ndarray, begins: np.ndarray, spine: Spine) -> np.ndarray:

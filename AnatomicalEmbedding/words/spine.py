@@ -250,6 +250,8 @@ def _fitted(
     middle = (upper + lower) / 2
     within, whole = np.clip(middle, low, high), (middle >= low) & (middle <= high)
     shift = frame[shown + 1, 2] - np.interp(within, heights, body_z)
+    if whole.any():  # the middle of a cut vertebra lies outside the scan: the nearest whole vertebra has the same shift
+        shift = np.interp(np.arange(len(shift)), np.flatnonzero(whole), shift[whole])
     return Spine(
         tuple(names[n + 1] for n in shown),
         np.column_stack([*(np.interp(within, heights, side) for side in path.T), within]),
