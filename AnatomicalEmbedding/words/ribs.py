@@ -40,8 +40,7 @@ _ERROR_MM, _COMMON_MM = 5.0, 5.0  # standard error of this height: of one rib, a
 _SKIPPED = 4.0  # cost of bone that is no rib, and of a rib without bone
 _PROFILE_MM, _VALLEY = 2.5, 0.7  # blur of the amount of bone over height; depth of a valley between ribs
 _DRIFT_MM, _DRIFT_SHARE = 11.0, 0.08  # largest change of the coordinate error along a rib, and its learning rate
-_FARTHEST_MM = 40.0  # a rib whose coordinates differ more from the usual ones gets no number
-_FARTHEST_PIECE_MM = 30.0  # the same for a piece that reaches no vertebra
+_FARTHEST_PIECE_MM = 30.0  # a piece whose coordinates differ more from those of every rib gets no number
 _NOT_THERE_MM = 50.0  # counted for each cell of a piece where a rib never is, and at most for any cell
 _TOUCHING = np.concatenate([np.eye(3, dtype=int), -np.eye(3, dtype=int)])  # cells that share a face
 _OFFSETS = np.stack(np.meshgrid(*[(-1, 0, 1)] * 3), axis=-1).reshape(-1, 3)
@@ -105,8 +104,7 @@ def find_ribs(grid: Grid, atlas: Atlas, spine: Spine | None) -> Ribs | None:
         of = np.flatnonzero(side == half)
         height, error = place[of, 2], body[of, 2, None] - usual.heights[half][:, _sectors(body[of])].T
         found = _followed(index[of], _begun(height, begins[of], spine), error, grid.shape)
-        error = error + shift[of]
-        number[of] = _plausible(number_pieces(index[of], found, error, among[of], grid.shape), error)
+        number[of] = number_pieces(index[of], found, error + shift[of], among[of], grid.shape)
     return Ribs(index, side, number)
 
 
@@ -139,16 +137,6 @@ def number_pieces(
     result = number.copy()
     result[free] = best[piece]
     return result
-
-
-def _plausible(number: np.ndarray, error: np.ndarray) -> np.ndarray:
-    """Set to 0 the numbers (n,) of ribs whose coordinates are far from the usual ones. error: (n, 13) mm."""
-    number = number.copy()
-    for each in range(1, RIBS + 1):
-        of = number == each
-        if not abs(_known_median(error[of, each])) < _FARTHEST_MM:
-            number[of] = 0
-    return number
 
 
 def _known_median(values: np.ndarray) -> float:
