@@ -58,7 +58,7 @@ class Terms:
             return self.by_name[name]
         except KeyError:
             hint = did_you_mean(name, self.by_name)
-            raise AnatomicalEmbeddingError(f"{name}: no such place{hint}; see Resources/Terms.") from None
+            raise AnatomicalEmbeddingError(f"{name}: no place has this name{hint}; see Resources/Terms.") from None
 
     def ancestors(self, name: str) -> set[str]:
         """Return all structures that contain a place. For a parent that is given without side, both sides are added."""

@@ -46,7 +46,7 @@ class BoxFinder:
         examples: name of structure -> examples of the structure.
         margins: margins for boxes that are found from these examples.
         effort: effort of matching.
-        recall: share of each structure that its box is expected to hold, between 0 and 1.
+        recall: expected share of a structure inside its box, between 0 and 1.
 
     Raises:
         AnatomicalEmbeddingError: the recall cannot be guaranteed.
@@ -59,7 +59,7 @@ class BoxFinder:
 
     def __post_init__(self) -> None:
         if self.margins is None:
-            raise WeightsError("there are no margins for these weights; build a structure library with them.")
+            raise WeightsError("no margins are known for these weights; build a structure library with these weights.")
         self.margins.times_for(self.recall)
 
     @classmethod
@@ -117,7 +117,7 @@ def open_library(weights_hash: str, model: str, path: str | Path | None = None) 
     if path is not None:
         library = StructureLibrary.load(path)
         if library.weights_hash != weights_hash:
-            raise WeightsError(f"{path}: was built with other weights; load those with --model, or build it again.")
+            raise WeightsError(f"{path}: was built with other weights; load them with --model, or build a new library.")
         return library
     shipped = shipped_library(weights_hash)
     if shipped is None:

@@ -63,7 +63,9 @@ def find_boxes(
         other = peers(chosen, target, maps) if peers else {}
         found += [replace(box, peers=other.get(box.located.name, {})) for box in boxes]
     if not found:
-        raise PointsError("no structure is whole in scans of two patients; add labelled scans of the same body part.")
+        raise PointsError(
+            "no structure is completely inside scans of two patients; add labelled scans of the same part."
+        )
     return found, float(np.mean(seconds))
 
 
@@ -108,7 +110,9 @@ def build_library(
         name: of for name, of in sorted(examples.items()) if len({known[c].patient for c in of}) >= _FEWEST_EXAMPLES
     }
     if not examples:
-        raise PointsError(f"no structure is whole in scans of {_FEWEST_EXAMPLES} patients; add labelled scans.")
+        raise PointsError(
+            f"no structure is completely inside scans of {_FEWEST_EXAMPLES} patients; add labelled scans."
+        )
     found: list[KnownBox] = []
     for number, target in enumerate(known.values()):
         progress(0.5 + 0.5 * number / len(known), f"margins from {target.id}")

@@ -128,8 +128,8 @@ def read_examples(
                 examples.setdefault(name, []).append((make_example(embedding, box, extremes), embedding))
     if not examples:
         raise AnatomicalEmbeddingError(
-            f"{folder}: holds no example; put NAME.seg.nii.gz + NAME.labels.json or NAME.STRUCTURE{_ROI_SUFFIX} next "
-            "to a scan NAME."
+            f"{folder}: holds no example; next to a scan NAME, put NAME.seg.nii.gz and NAME.labels.json, or "
+            f"NAME.STRUCTURE{_ROI_SUFFIX}."
         )
     return examples
 

@@ -105,7 +105,7 @@ def make_example(
     box_ras = np.asarray(box_ras, dtype=np.float64)
     name = embedding.provenance.scan or "the scan"
     if box_ras.shape != (2, 3) or not (box_ras[1] - box_ras[0] > 0).all():
-        raise PointsError(f"{name}: a box needs a lowest and a highest corner in RAS mm, with volume between them.")
+        raise PointsError(f"{name}: the box has no volume; give its lowest and its highest corner in RAS mm.")
     middle, half = box_ras.mean(axis=0), (box_ras[1] - box_ras[0]) / 2
     if extremes_ras is None:
         extremes_ras = middle + np.concatenate([-np.eye(3), np.eye(3)]) * half
@@ -113,7 +113,7 @@ def make_example(
     points = np.concatenate([as_points(extremes_ras), middle[None], middle + _INNER_SHARE * signs * half])
     inside = embedding.contains(points)
     if inside[6:].sum() < _FEWEST_POINTS:
-        raise PointsError(f"{name}: the box lies mostly outside this scan; check that it was drawn in it.")
+        raise PointsError(f"{name}: most of the box lies outside this scan; use the scan in which the box was drawn.")
     held = held_in(embedding, points)
     return Example(
         name, box_ras, held, read_query(embedding, held, effort), near_organs(box_ras, embedding.organ_boxes)
@@ -135,7 +135,7 @@ def locate(
     """
     for name, examples in structures.items():
         if not examples:
-            raise PointsError(f"{name}: has no example; give at least one scan in which it is marked.")
+            raise PointsError(f"{name}: has no example; mark the structure in at least one scan.")
     every = [example for examples in structures.values() for example in examples]
     if not every:
         return {}

@@ -87,7 +87,7 @@ class Margins:
         enough = np.flatnonzero(lost <= 1 - recall)
         if not len(enough):
             raise AnatomicalEmbeddingError(
-                f"recall {recall}: cannot be guaranteed from {self.boxes} boxes with known truth; choose a smaller one."
+                f"recall {recall}: cannot be guaranteed from {self.boxes} boxes with known truth; lower the recall."
             )
         return float(TIMES[enough[0]])
 
@@ -135,7 +135,7 @@ def learn_margins(known: Sequence[KnownBox], by_structure: bool) -> Margins:
     scales for each structure; the recall of a patient's boxes is then measured with the scales of the other patients.
     """
     if not known:
-        raise AnatomicalEmbeddingError("no box with known truth was given; margins cannot be learned.")
+        raise AnatomicalEmbeddingError("margins need a box with known truth, and no box was given; add labelled scans.")
     off = _errors(known)
     is_real = np.array([not box.target.startswith(SYNTHETIC) for box in known])
     real = is_real if is_real.any() else ~is_real

@@ -1,9 +1,9 @@
-"""Number the ribs: each rib is followed through bone from the vertebra at which it begins.
+"""Number the ribs: each rib is followed through bone from the vertebra at which the rib begins.
 
 At the chest wall, a body coordinate may be wrong by the distance of two ribs. Next to the spine the levels are known:
-bone there is numbered by the vertebrae, all ribs in one ordered sequence. Then each number spreads through connected
-bone. Pieces that reach no vertebra, for example because the scan begins below the heads of the ribs, are numbered by
-their body coordinates, corrected by the mean error of the coordinates of the numbered ribs.
+there, the bone gets the numbers of the vertebrae, all ribs in one ordered sequence. Then each number spreads through
+connected bone. Pieces that reach no vertebra, for example because the scan begins below the heads of the ribs, are
+numbered by their body coordinates, corrected by the mean error of the coordinates of the numbered ribs.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _AMONG_SHARE = 0.5  # share of a piece that lies where the atlas has ribs; shoul
 _HALF_CORRECTED = 20  # with so many numbered cells, half of the patient's mean coordinate error is corrected
 _BONE_HU = 130.0  # least mean of a cell of bone
 _REACH = 3  # atlas cells around the ribs in which bone may be rib too
-_VERTEBRA_MM = (30.0, 45.0)  # bone that is nearer to the spine's middle, sideways and to the front, is vertebra
-_BEGIN_MM = (34.0, 46.0)  # sideways from the spine's middle: ribs are counted here
+_VERTEBRA_MM = (30.0, 45.0)  # bone closer to the spine's middle, sideways and to the front, belongs to a vertebra
+_BEGIN_MM = (34.0, 46.0)  # distance sideways from the spine's middle at which ribs are counted
 _BEGIN_AHEAD_MM = 15.0
 _FEWEST_BEGIN = 3  # cells
 # Height of a rib at its beginning above the middle of its vertebra, mm: medians over label maps, rounded. Lumbar
 # vertebrae have processes at this place, which are no ribs.
 _ABOVE_MM = {f"T{n + 1}": mm for n, mm in enumerate((3, 12, 11, 10, 10, 10, 9, 8, 6, 4, -4, -14))}
 _ABOVE_MM |= {f"L{n}": 0 for n in range(1, 5)}
-_ERROR_MM, _COMMON_MM = 5.0, 5.0  # standard error of this height: of one rib, and common to all ribs of a patient
+_ERROR_MM, _COMMON_MM = 5.0, 5.0  # standard errors of this height: of one rib, and of all ribs of a patient together
 _SKIPPED = 4.0  # cost of bone that is no rib, and of a rib without bone
 _PROFILE_MM, _VALLEY = 2.5, 0.7  # blur of the amount of bone over height; depth of a valley between ribs
 _DRIFT_MM, _DRIFT_SHARE = 11.0, 0.08  # largest change of the coordinate error along a rib, and its learning rate
@@ -51,14 +51,14 @@ _SURE, _NEXT_TO, _ELSEWHERE = 0.95, 0.4, 0.4
 
 @dataclass(frozen=True, eq=False)
 class Ribs:
-    """Numbered bone cells. index: (n, 3) i, j, k. side: (n,) index into SIDES. number: (n,) 1 to 12; 0: no rib."""
+    """Numbered bone cells. index: (n, 3) i, j, k. side: (n,) index in SIDES. number: (n,) 1 to 12, or 0 for no rib."""
 
     index: np.ndarray
     side: np.ndarray
     number: np.ndarray
 
     def prior(self, grid: Grid, name: str, usual: Field) -> Field | None:
-        """Return chances for `rib_SIDE_NUMBER`: large in its bone, larger where `usual` is large. None: no bone."""
+        """Return the chances of rib `name`: large in its bone, and larger where `usual` is large; None without bone."""
         _, side, number = name.split("_")
         own = (self.side == SIDES.index(side)) & (self.number == int(number))
         if own.sum() < _FEWEST:
@@ -147,9 +147,12 @@ def _known_median(values: np.ndarray) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Usual:
-    """Ribs in the atlas. places: bool (k, j, i), frame cells that are in ribs more often than in other bones. near: the
-    cells of ribs and cells around them. heights: (2, 13, SECTORS) mm, body height of each rib by side, number and
-    sector; NaN where the rib does not reach.
+    """Ribs in the atlas.
+
+    Args:
+        places: bool (k, j, i), cells of the body frame that belong to ribs more often than to other bones.
+        near: bool (k, j, i), the cells of ribs and the cells around them.
+        heights: (2, 13, SECTORS) mm, body height of each rib by side, number and sector; NaN without rib.
     """
 
     places: np.ndarray
@@ -210,7 +213,7 @@ def _begun(height: np.ndarray, begins: np.ndarray, spine: Spine) -> np.ndarray:
 
 
 def _groups(height: np.ndarray) -> list[np.ndarray]:
-    """Group cells by rib: each lies around a peak of the amount of bone over height (n,) mm; highest rib first."""
+    """Group cells by rib, highest rib first. A rib is a peak of the amount of bone at the heights (n,) mm."""
     if len(height) < _FEWEST_BEGIN:
         return []
     at = np.arange(height.min() - 5, height.max() + 6)
@@ -225,7 +228,7 @@ def _groups(height: np.ndarray) -> list[np.ndarray]:
 
 
 def _levels(heights: np.ndarray, spine: Spine) -> list[int]:
-    """Return the number of the rib that begins at each height (mm, falling); 0: no rib, -1: level not known."""
+    """Return the number of the rib that begins at each height, mm, highest first; 0: no rib, -1: level not known."""
     names = [name for name in spine.names if name in _ABOVE_MM]
     usual = np.array([spine.bounds_s[spine.names.index(name)].mean() + _ABOVE_MM[name] for name in names])
     if not names or not len(heights):
@@ -241,7 +244,7 @@ def _levels(heights: np.ndarray, spine: Spine) -> list[int]:
 
 
 def _aligned(price: np.ndarray) -> tuple[float, list[tuple[int, int]]]:
-    """Pair two ordered sequences at the least cost. price: (a, b), of each pair. Returns the cost and the pairs."""
+    """Pair two ordered sequences at the least cost. price: (a, b) of each pair. Returns total cost and pairs."""
     rows, columns = price.shape
     cost = np.zeros((rows + 1, columns + 1))
     cost[:, 0], cost[0] = _SKIPPED * np.arange(rows + 1), _SKIPPED * np.arange(columns + 1)
@@ -263,8 +266,8 @@ def _aligned(price: np.ndarray) -> tuple[float, list[tuple[int, int]]]:
 def _followed(index: np.ndarray, number: np.ndarray, error: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
     """Spread rib numbers, cell by cell, to connected cells without a number (-1).
 
-    error: (n, 13) mm, body height of each cell minus the usual height of each rib there. The error changes slowly along
-    a rib and jumps where ribs touch; a number does not spread across a jump.
+    error: (n, 13) mm, body height of each cell minus the usual height of each rib at the cell. Along a rib the error
+    changes slowly, and where two ribs touch it jumps. A number does not spread across a jump.
     """
     row = np.full(tuple(n + 2 for n in shape), -1, dtype=np.int32)
     at = index[:, ::-1] + 1

@@ -181,7 +181,8 @@ class TestCommand:
         assert_refused(text2atlas("train", "-o", run, "--steps", 3), run, "another recipe")
 
     @pytest.mark.parametrize(
-        ("text", "says"), [("All is well.\n", "no place is named"), ("Cyst of the liver. " * 2000, "at most 30,000")]
+        ("text", "says"),
+        [("All is well.\n", "no known place is named"), ("Cyst of the liver. " * 2000, "at most 30,000")],
     )
     def test_reports_that_teach_nothing_are_refused_by_name(self, text, says, text2atlas, tmp_path):
         (tmp_path / "report.txt").write_text(text)

@@ -54,7 +54,7 @@ def load_text(folder: Path) -> TextNetwork:
     """Read the network of a run. Raises WeightsError if it is missing, damaged, or trained for other places."""
     path = folder / FILE
     if not path.is_file():
-        raise WeightsError(f"{folder}: holds no trained text network; make one with `train`.")
+        raise WeightsError(f"{folder}: the folder holds no trained text network; make a network with `train`.")
     try:
         about, weights = read_tensor_file(path, _KEY, _VERSION)
         names = tuple(about["organs"])
@@ -63,9 +63,9 @@ def load_text(folder: Path) -> TextNetwork:
     except NewerFormatError:
         raise WeightsError(f"{path}: written by a newer version of this program; update it.") from None
     except DAMAGED as error:
-        raise WeightsError(f"{path}: is damaged or incomplete; train again into another folder.") from error
+        raise WeightsError(f"{path}: the file is damaged; train again in another folder.") from error
     if names != shipped_organs().names:
-        raise WeightsError(f"{path}: was trained for another list of places; train again.")
+        raise WeightsError(f"{path}: the network was trained for another list of places; train again.")
     return network.eval()
 
 

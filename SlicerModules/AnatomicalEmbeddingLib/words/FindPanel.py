@@ -54,7 +54,7 @@ class FindPanel(Listener):
         ui.findEdit.enabled = ui.reportButton.enabled = ui.reportFileButton.enabled = ready
         lines = [coloured(self._sentence, WARNING)] if self._sentence else []
         if search.title:
-            onward = _(" \u2013 Enter: the next") if len(search.steps) > 1 else ""
+            onward = _(" \u2013 press Enter for the next place") if len(search.steps) > 1 else ""
             lines = [f"<b>{escape(search.title)}</b>{escape(onward)}"]
             lines += [escape(f"{name}: {text}") for name, text in search.answers()]
         showText(ui.findLabel, "<br>".join(lines))

@@ -195,7 +195,7 @@ class WordSearch(Listener):
             return found.text
         if node.GetID() in query.failed or state.status == FAILED:
             return query.failed.get(node.GetID()) or state.sentence
-        return "looking" if state.embedding is not None else f"being prepared, {percent(state.share)}"
+        return "being searched" if state.embedding is not None else f"being prepared, {percent(state.share)}"
 
     # -- work --------------------------------------------------------------------------------------------------------
 

@@ -46,10 +46,10 @@ class FoundPlace:
         """A sentence for the user."""
         place = self.place
         if self.world is None:
-            return f"not in this scan{f'; it lies {place.side} to it' if place.side else ''}"
+            return f"not in this scan{f' (beyond its {place.side} border)' if place.side else ''}"
         if place.status == "uncertain" and place.remark:
             return f"not certain ({percent(place.probability)}): {place.remark}"
-        found = f"partly in this scan; the rest lies {place.side} to it" if place.side else "found"
+        found = f"partly in this scan; the rest is beyond its {place.side} border" if place.side else "found"
         return f"{found}{f'; {place.doubt}' if place.doubt else ''} ({percent(place.probability)})"
 
 
