@@ -15,7 +15,8 @@ from .library import StructureLibrary
 from .locating import Example, make_example
 from .margins import KnownBox, known_boxes, learn_margins
 
-# Function of (structure -> examples, target, scan -> map). Returns structure -> method -> box (2, 3) by other methods.
+# A function that finds boxes (2, 3) by other methods: (structure -> examples, target, scan -> map) returns
+# structure -> method -> box.
 PeerBoxes = Callable[
     [Mapping[str, list[BoxCase]], BoxCase, Mapping[str, EmbeddingMap]], dict[str, dict[str, np.ndarray]]
 ]
@@ -29,15 +30,15 @@ def find_boxes(
     peers: PeerBoxes | None = None,
     progress: Callable[[float, str], None] = lambda share, what: None,
 ) -> tuple[list[KnownBox], float]:
-    """Locate every structure of every case from examples in up to `shots` scans of other patients.
+    """Locate every structure of every case from examples in at most `shots` scans of other patients.
 
     Args:
         templates: additional scans, used as examples only.
-        peers: finds the boxes of other methods for comparison.
+        peers: function that finds boxes by other methods, for comparison.
         progress: called with (share done, text of the step).
 
     Returns:
-        The boxes, and the mean time for a scan, s.
+        The boxes, and the mean time to locate the structures of a scan, s.
 
     Raises:
         PointsError: no two patients share a structure.
@@ -70,16 +71,16 @@ def find_boxes(
 
 
 def _examples_of(name: str, target: BoxCase, every: Sequence[BoxCase], shots: int, turn: int) -> list[BoxCase]:
-    """Choose up to `shots` scans of other patients that show the structure. turn: number of the target; varies them."""
+    """Choose at most `shots` scans of other patients that show the structure. turn: where the choice begins."""
     others = [case for case in every if case.patient != target.patient and name in case.structures]
     start = turn % max(len(others), 1)
     return [*others[start:], *others[:start]][:shots]
 
 
 _EFFORT = "fast"
-_MOST_EXAMPLES = 12  # for each structure; more examples improve little
+_MOST_EXAMPLES = 12  # for each structure; more examples hardly improve the boxes
 _FEWEST_EXAMPLES = 3
-_OWN_EXAMPLES = 3  # margins for a user's own examples are learned with this number of examples
+_OWN_EXAMPLES = 3  # margins for a user's own examples are learned from this number of examples
 
 
 def build_library(
@@ -90,8 +91,8 @@ def build_library(
 ) -> StructureLibrary:
     """Build a library of all structures that scans of at least three patients show whole.
 
-    The structures of each scan are also located from the examples of the other patients. Margins learned from these
-    boxes are valid for scans outside the library. Raises PointsError if no structure has enough examples.
+    Margins are learned from boxes that were located with examples of other patients. So they hold for scans that are
+    not in the library. Raises PointsError if no structure has enough examples.
     """
     maps: dict[str, EmbeddingMap] = {}
     known: dict[str, BoxCase] = {}

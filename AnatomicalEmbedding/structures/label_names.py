@@ -41,7 +41,7 @@ _DIRECTIONS = np.array([(1, 0, 0), (-1, 0, 0), (0, 1, 0), (0, -1, 0), (0, 0, 1),
 
 
 def group_of(kind: str) -> str:
-    """Return the group, a key of GROUPS, of a kind of point."""
+    """Return the group to which a kind of point belongs, a key of GROUPS."""
     return kind if kind in GROUPS else "extreme"
 
 
@@ -58,7 +58,7 @@ def structure_name(name: str) -> str:
 
 
 def reason_left_out(name: str) -> str | None:
-    """Return the reason why the protocol leaves out a structure with this name; None if the structure is measured."""
+    """Return the reason why a structure with this name is left out; None if the structure is measured."""
     name = spelling_key(name)
     for reason, words in LEFT_OUT_WORDS.items():
         # Only whole words match, not `systolic` for `cyst`. Plural and numbered forms match, too.
@@ -95,7 +95,7 @@ def find_structures(
 
 
 def voxels_by_label(labels: np.ndarray) -> dict[int, np.ndarray]:
-    """Find the voxels of all labels in one pass over the volume: label value -> (n, 3) voxel indices i, j, k."""
+    """Find the voxels of all labels in one pass: label value -> (n, 3) voxel indices i, j, k."""
     flat = np.ascontiguousarray(labels).reshape(-1)
     where = np.flatnonzero(flat)
     values = flat[where]
@@ -109,7 +109,7 @@ def voxels_by_label(labels: np.ndarray) -> dict[int, np.ndarray]:
 
 
 def _measure(ijk: np.ndarray, ijk_to_ras: np.ndarray) -> np.ndarray:
-    """Measure (7, 3) RAS mm: centre of mass, then the centroid of the outermost layer of voxels in six directions."""
+    """Return (7, 3) RAS mm: the centre of mass, and the mean of the outermost layer of voxels in six directions."""
     ras = transform_points(ijk_to_ras, ijk)
     points = [ras.mean(axis=0)]
     for direction in _DIRECTIONS:

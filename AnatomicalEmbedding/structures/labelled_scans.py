@@ -34,7 +34,7 @@ _GRIDS_AGREE_MM = 0.5
 
 @dataclass(frozen=True, eq=False)
 class LabelMap:
-    """The label map of a scan.
+    """A label map: for each voxel of a scan, the label of the structure that contains the voxel.
 
     Args:
         voxels: (k, j, i) whole numbers.
@@ -76,7 +76,7 @@ class Case:
 
     @property
     def label_map(self) -> LabelMap:
-        """The label map, kept in memory for the last two cases. Raises PointsError for a case without label map."""
+        """The label map; the last two stay in memory. Raises PointsError for a case without label map."""
         if self.labels is None:
             raise PointsError(f"{self.id}: the scan has no label map; put {self.id}.seg.nii.gz next to the scan.")
         return _read_label_map(self.labels, self.path.with_name(f"{self.id}.labels.json"))
@@ -88,7 +88,7 @@ class Case:
 
     @property
     def volume(self) -> Volume:
-        """The scan. It is read at first use; the last few scans that were read stay in memory."""
+        """The scan, read at its first use; the last six scans stay in memory."""
         return _read_volume(self.path)
 
 
@@ -103,7 +103,7 @@ def _read_volume(path: Path) -> Volume:
 
 
 def load_cases(folder: str | Path) -> list[Case]:
-    """Read the labels and landmarks of all labelled scans in a folder, sorted by id. The voxels are read later.
+    """Read the labels and landmarks of all labelled scans in a folder, sorted by id. Volumes are read later.
 
     Raises PointsError for a folder without labelled scans or a damaged .json, VolumeError for a label map that is
     damaged or does not have the grid of its scan.
@@ -121,7 +121,7 @@ def load_cases(folder: str | Path) -> list[Case]:
 
 
 def refuse_twins(names: Sequence[str]) -> None:
-    """Raise PointsError if two scans have the same name. This may happen if scans come from several folders."""
+    """Raise PointsError if two scans have the same name. Scans from different folders may have the same name."""
     for name in names:
         if names.count(name) > 1:
             raise PointsError(f"two scans have the name {name}; rename one scan, or give only one of the folders.")
@@ -235,9 +235,10 @@ class Pair:
 
 
 def find_pairs(cases: Iterable[Case], templates: Iterable[Case] = ()) -> list[Pair]:
-    """Find all ordered pairs of cases that share points. Two cases of different patients share points of structures.
+    """Find all ordered pairs of cases that share points.
 
-    Two cases of one patient share landmarks. templates: additional cases, used as templates only.
+    Two cases of one patient share landmarks; cases of different patients share the centre and extremes of structures.
+    templates: additional cases, used as templates only.
     """
     cases, templates = list(cases), list(templates)
     refuse_twins([case.id for case in (*cases, *templates)])

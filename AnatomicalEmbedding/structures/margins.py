@@ -1,8 +1,8 @@
-"""Margins: how far the sides of a box are moved outward, so that the box holds a given share of its structure.
+"""Margins: how far the sides of a box are moved outward so that the box contains a given share of its structure.
 
 Margins are learned from boxes with known truth, by conformal risk control (Angelopoulos 2022, theorem 1). The margin of
 a side is a multiple of the side's likely error. The likely error is the expected error of matching, multiplied by the
-ratio of true to expected error. This ratio is learned for all structures together and, where possible, for each.
+ratio of true to expected error. This ratio is learned for all structures together and, if possible, for each structure.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .labelled_scans import patient_of
 from .locating import Example, Located, locate
 
 TIMES = np.round(np.arange(0.0, 30.01, 0.1), 1)
-_DOUBT = 4.0  # the ratio of all structures counts like this many boxes of one structure
+_DOUBT = 4.0  # for a single structure, the ratio of all structures has the weight of so many boxes
 _COMMON = ""
 
 
@@ -55,7 +55,7 @@ class KnownBox:
 def known_boxes(
     target: BoxCase, embedding: EmbeddingMap, examples: Mapping[str, Sequence[Example]], effort: str = "standard"
 ) -> list[KnownBox]:
-    """Locate structures in a scan that shows them whole. examples: name of structure -> examples of other patients."""
+    """Locate structures that lie completely in a scan. examples: name of structure -> examples of other patients."""
     found = locate(examples, embedding, effort)
     truth = target.structures
     return [KnownBox(target.id, each, truth[name].box_ras, truth[name].voxels_ras) for name, each in found.items()]
@@ -66,8 +66,8 @@ class Margins:
     """How far to move the sides of boxes outward for a stated recall.
 
     Args:
-        recall: (len(TIMES),) mean share of a structure in its box, if the sides are moved by TIMES the likely error. It
-            is computed for real and for synthetic scans, and the smaller share is used.
+        recall: (len(TIMES),) mean share of a structure in its box if the sides are moved by TIMES the likely error; the
+            smaller one of the shares for real and for synthetic scans.
         boxes: number of boxes with known truth.
         scales: name of structure -> (6,) ratio of true to expected error of each side; "" for all other structures.
     """
@@ -100,7 +100,7 @@ class Margins:
         return located.in_scan(grown(located.box_ras, self.margins_mm(located, recall)))
 
     def adapted(self, known: Sequence[KnownBox]) -> Margins:
-        """Learn scales from a user's examples, each located from the other examples. Returns new margins."""
+        """Return new margins with scales learned from a user's examples. known: boxes found from the other examples."""
         if not known:
             return self
         off, names = _errors(known), np.array([box.located.name for box in known])

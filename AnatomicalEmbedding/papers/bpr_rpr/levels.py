@@ -20,7 +20,7 @@ _SLICE_STEP_MM = (5.0, 100.0)  # the range of bpreg
 class LevelSampler(BatchSampler):
     """Batches for the objective "levels": SLICES_PER_SCAN crops of each chosen scan, at equal steps upwards.
 
-    A crop stands for its middle slice; only this slice gets a score. In these batches body_mm holds RAS mm.
+    The score of a crop is the score of its middle slice. In these batches body_mm holds RAS mm.
     """
 
     def __getitem__(self, step: int) -> CoordinateBatch:

@@ -1,4 +1,4 @@
-"""python -m AnatomicalEmbedding.papers.pcl ACDC: Dice with and without pre-training by the position of slices."""
+"""python -m AnatomicalEmbedding.papers.pcl ACDC: measures Dice with and without pre-training by slice positions."""
 
 import argparse
 from collections.abc import Sequence
@@ -65,7 +65,7 @@ def _block(inputs: int, width: int) -> nn.Sequential:
 
 
 def read_scan(path: Path) -> torch.Tensor:
-    """Read the middle of an ACDC scan (.npz): (z, 1 + 4, 80, 80), the image, 0..1, then the share of each class."""
+    """Read the middle of an ACDC scan (.npz): (z, 1 + 4, 80, 80), the image, 0 to 1, then the share of each class."""
     with np.load(path, allow_pickle=False) as file:
         image, label = (torch.from_numpy(file[key].astype(np.int64)) for key in ("image", "label"))
     low, high = np.percentile(image.numpy(), (1, 99))

@@ -37,14 +37,17 @@ _SIDE_SAID = 0.75  # probability that the side of a place is named, if it has on
 
 @dataclass(frozen=True)
 class Example:
-    """A sentence. organs: the places that it names. spans: (start, end) of their names in `text`, in characters."""
+    """A sentence. organs: places that are named in it. spans: (start, end) of their names in `text`, in characters."""
 
     text: str
     organs: tuple[str, ...]
     spans: tuple[tuple[int, int], ...]
 
     def masked(self, share: float, rng: np.random.Generator) -> str:
-        """Replace this share of the names of places by a mask (Grujicic 2020, section 6.1.4); returns the text."""
+        """Return the text with a mask in place of some names of places. share: fraction of names masked, 0 to 1.
+
+        See Grujicic 2020, section 6.1.4.
+        """
         text = self.text
         for start, end in sorted(self.spans, reverse=True):
             if rng.random() < share:
@@ -55,7 +58,7 @@ class Example:
 class SentenceMaker:
     """Makes sentences from templates, with random places and words. All places are equally likely.
 
-    around: up to so many common words of reports are put before half of the sentences, and after half of them.
+    around: largest number of common words of reports before a sentence, and after it; half of the sentences have none.
     """
 
     def __init__(self, organs: Organs, families: dict[str, tuple[str, ...]] = FAMILIES, around: int = 4) -> None:
@@ -90,7 +93,7 @@ class SentenceMaker:
         return Example(lead + text + template[after:] + tail, tuple(organs), moved)
 
     def _common(self, rng: np.random.Generator) -> str:
-        """Draw a few common words; a space follows each word."""
+        """Return a few random common words; a space follows each word."""
         count = max(0, int(rng.integers(-self._around, self._around + 1)))
         return "".join(f"{word} " for word in self._plain[rng.integers(len(self._plain), size=count)])
 
@@ -109,7 +112,7 @@ _read = lru_cache(maxsize=20_000)(parse)  # the places that the words mean
 
 
 def sentences_of(reports: Iterable[str], organs: Organs) -> list[Example]:
-    """Collect the sentences of reports that name places. The dictionary of `words` finds the places.
+    """Return the sentences of reports that name places. The dictionary of `words` finds the places.
 
     Raises AnatomicalEmbeddingError if a report has more than 30,000 characters.
     """
@@ -124,7 +127,7 @@ def sentences_of(reports: Iterable[str], organs: Organs) -> list[Example]:
 
 
 def _apart(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Join spans that overlap, as in "ribs 3 to 5"; returns the spans in order."""
+    """Join overlapping spans, as in "ribs 3 to 5". Returns the spans in the order of the text."""
     joined: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if joined and start < joined[-1][1]:

@@ -1,4 +1,4 @@
-"""The section "Find by words": the user types words or chooses a sentence of a report, and all scans show the place."""
+"""The section "Find by words". The user types words or chooses a sentence of a report; all scans show the place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Converts words to steps. A step is one place. Also the answer to a step in one scan, and the name of a point."""
+"""Converts words to steps: a step is one place to find. Also the answer to a step in one scan, and names of points."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def stepsOf(text: str) -> tuple[list[Step], list[str]]:
 
 
 def _ended(text: str) -> str:
-    """Complete the beginning of a place name. If no unique completion is found, return the text unchanged.
-    A completion is unique if it is the only one, or the only one that completes just the last word.
+    """Complete the beginning of a place name, if only one completion is possible, or only one that completes just the
+    last word. Otherwise, return the text unchanged.
     """
     from AnatomicalEmbedding.words import completions, parse
 
