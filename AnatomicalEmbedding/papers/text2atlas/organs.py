@@ -18,8 +18,8 @@ class Organs:
 
     Args:
         names: name of each place.
-        cells: for each place, the centres of its cells, (n, 3) mm. Each of these cells lies in the place in at least half
-            as many bodies as the best cell.
+        cells: for each place, the centres of its cells, (n, 3) mm. Each cell lies in the place in at least half as many
+            bodies as the best cell.
         best: (k, 3) mm, for each place the cell that lies in it most often.
     """
 
