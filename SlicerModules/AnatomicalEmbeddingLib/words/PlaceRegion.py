@@ -1,4 +1,4 @@
-"""The region of a place, drawn as a segmentation over the scan. It is temporary: not saved, and in no list of nodes."""
+"""Draws the region of a place as a segmentation over the scan. The segmentation is not saved and is in no node list."""
 
 from __future__ import annotations
 
