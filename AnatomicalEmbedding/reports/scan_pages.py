@@ -144,7 +144,7 @@ def _shaded(volume: Volume, place: Place, point_ras: np.ndarray, plane: Plane) -
     points = pictures.slice_points(point_ras, plane, _PLACE_MM, _PLACE_PIXEL_MM)
     cells = (points - place.grid.origin) / place.grid.step - place.region.first
     for share, rgb, opacity in _REGIONS:
-        inside = _nearest(place.mask(share).values, cells).reshape(grey.shape) > 0
+        inside = _nearest(place.region.values >= place.least_chance(share), cells).reshape(grey.shape)
         picture[inside] = (1 - opacity) * picture[inside] + opacity * np.array(rgb)
     middle = len(grey) // 2
     arms = middle + np.concatenate([-_CROSS_PIXELS, _CROSS_PIXELS])
