@@ -62,9 +62,7 @@ def _read_source(study: Study, files: str | Path | Iterable[str | Path]) -> list
     uid = study.series_uid or (next(iter(placed)) if len(placed) == 1 else "")
     if uid not in placed:
         problem = f"are not of the series {uid}" if uid else f"are of {len(placed)} series"
-        raise AnatomicalEmbeddingError(
-            f"{study.label}: the given DICOM files {problem}; give the slices of this study."
-        )
+        raise AnatomicalEmbeddingError(f"{study.label}: the DICOM files {problem}; give the slices of this study.")
     slices = placed[uid]
     if "FrameOfReferenceUID" not in slices[0]:
         raise AnatomicalEmbeddingError(
@@ -103,17 +101,12 @@ def write_sr(
     groups = []
     for lesion in record.lesions:
         found = lesion.findings.get(study_key)
-        if found is None:
-            report.left_out.append(f"{lesion.id}: is not assessed in {study.label}, so the report leaves it out.")
-        elif not found.reviewed:
-            why = f"its place in {study.label} is not confirmed"
-            report.left_out.append(f"{lesion.id}: {why}, so the report leaves it out.")
-        else:
+        if found is not None and found.reviewed:
             groups.append(report.group(lesion, found))
+        else:
+            report.left_out.append(f"{lesion.id}: was not reviewed in {study.label}, so the report leaves it out.")
     if not groups:
-        raise AnatomicalEmbeddingError(
-            f"{study.label}: no lesion was marked or confirmed in this study; mark or confirm a lesion, then export."
-        )
+        raise AnatomicalEmbeddingError(f"{study.label}: no lesion was reviewed in this study; mark or confirm one.")
     try:
         document = report.document(groups, is_complete=len(groups) == len(record.lesions))
         with atomic_path(path) as temporary:

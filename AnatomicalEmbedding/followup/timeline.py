@@ -14,15 +14,15 @@ from ..matching.status import ABSENT
 from .lesions import LEAST_AXIS_MM, LONG, MERGED, NOT_VISIBLE, OUTSIDE, PROPOSED, SHORT, Finding, Lesion, Study
 from .record import FollowUp
 
-NORMAL_NODE_MM = 10.0  # a lymph node is normal if its short axis is shorter
+NORMAL_NODE_MM = 10.0  # a lymph node with a shorter short axis is normal
 
 
 @dataclass(frozen=True)
 class News:
     """New lesions of a visit.
 
-    new: their ids. unclear: lesions that may be new: (id, sentence that asks a person for the missing entry). notes:
-    (id, remark).
+    new: their ids. unclear: (id, sentence that asks a person for the missing entry) for each lesion that may be new.
+    notes: (id, remark).
     """
 
     new: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class News:
 
 @dataclass(frozen=True)
 class Measured:
-    """Diameters in a visit. lesions: (lesion, diameter, mm). missing: (id, why the diameter is unknown)."""
+    """The diameters in a visit. lesions: pairs (lesion, mm). missing: pairs (id, why its diameter is unknown)."""
 
     lesions: tuple[tuple[Lesion, float], ...]
     missing: tuple[tuple[str, str], ...]
@@ -85,20 +85,15 @@ class Timeline:
 
     @property
     def first(self) -> Study:
-        """The visit `start`. It must not be None."""
+        """The first visit in which a person saw a lesion. `start` must not be None."""
         return self.record.studies[self.start]
 
     @property
     def clean(self) -> tuple[Study, ...]:
         """The visits before the start in which a person looked for a lesion, but saw no lesion."""
-        return tuple(
-            study
-            for study in self.record.studies[: self.start]
-            if any(
-                study.key in each.findings and each.findings[study.key].state == NOT_VISIBLE
-                for each in self.record.lesions
-            )
-        )
+        findings = (each for lesion in self.record.lesions for each in lesion.findings.items())
+        gone = {key for key, found in findings if found.state == NOT_VISIBLE}
+        return tuple(study for study in self.record.studies[: self.start] if study.key in gone)
 
     def counting(self, number: int) -> list[Lesion]:
         """Return the target lesions seen at the start, and the lesions that split from them up to visit `number`."""
