@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable
-from importlib import metadata
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import __version__
 from ..errors import AnatomicalEmbeddingError, require
 from ..files import atomic_path
 from ..scan.dicom import group_series, is_dicom_file
@@ -210,7 +210,7 @@ class _Report:
         document = sr.Comprehensive3DSR(
             evidence=list(self.images.values()), content=report[0], series_instance_uid=uid(),
             series_number=_SERIES_NUMBER, sop_instance_uid=uid(), instance_number=1, manufacturer=_PRODUCT,
-            manufacturer_model_name=_PRODUCT, software_versions=_version(), device_serial_number="1",
+            manufacturer_model_name=_PRODUCT, software_versions=__version__, device_serial_number="1",
             series_description="Lesion follow-up", coding_schemes=[scheme], is_complete=is_complete,
         )  # fmt: skip
         document.SpecificCharacterSet = "ISO_IR 192"  # UTF-8: names of lesions may be in any language
@@ -220,10 +220,3 @@ class _Report:
 def _lps(ras: Iterable) -> np.ndarray:
     """Convert one point or several points from RAS mm to LPS mm."""
     return np.array(list(ras), dtype=np.float64) * (-1, -1, 1)
-
-
-def _version() -> str:
-    try:
-        return metadata.version(_PRODUCT)
-    except metadata.PackageNotFoundError:  # not installed as a package, as inside a Slicer extension
-        return "unknown"

@@ -147,7 +147,7 @@ def _study(document: Dataset) -> Study:
 
 
 def _lesion(group: Dataset, study_key: str) -> Lesion | None:
-    """Read the lesion of a measurement group. None if it has no Tracking Unique Identifier or lacks its place."""
+    """Read the lesion of a measurement group. None if it has no Tracking Unique Identifier or no place."""
     items = list(_children(group))
     uid = _uid(items, _TRACKING_UID)
     state = _STATES.get(_answer(items, codes.STATE))
@@ -167,7 +167,7 @@ def _lesion(group: Dataset, study_key: str) -> Lesion | None:
 
 
 def _size(items: list[Dataset]) -> Measurement:
-    """Read the sizes of a group: the volume, and the axes with coordinates in the patient. NO_SIZE without any."""
+    """Read the volume of a group, and its axes with coordinates in the patient. NO_SIZE if it has no size."""
     long_axis, short_axis = (_axis(items, code) for code in codes.AXES.values())
     volume_ml = None
     for item in _named(items, codes.VOLUME):

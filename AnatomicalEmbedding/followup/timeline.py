@@ -128,7 +128,7 @@ class Timeline:
         return Measured(tuple(sizes), tuple(missing))
 
     def news(self, number: int) -> News:
-        """Return the lesions that are seen in visit `number`, but not at the start."""
+        """Return the new lesions of visit `number`: lesions that are seen in it, but were not seen at the start."""
         first, study = self.first, self.record.studies[number]
         new, unclear, notes = [], [], []
         for lesion in self.record.lesions:
@@ -164,7 +164,7 @@ class Timeline:
                 yield shown.id, why_unknown(shown, found, study)
 
     def _shown(self, lesion: Lesion, number: int) -> Lesion | None:
-        """Return the lesion that a person saw in visit `number` as `lesion`; None if no person saw it.
+        """Return the lesion that shows `lesion` in visit `number`; None if no person saw it in this visit.
 
         This is `lesion` itself; or, if `lesion` was seen separately before, the lesion that it has merged into.
         """
@@ -237,7 +237,7 @@ def why_unknown(lesion: Lesion, found: Finding | None, study: Study) -> str:
 
 
 def sentences(why: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """Return one sentence for each reason; it names all lesions with this reason. why: pairs (lesion id, reason)."""
+    """Return one sentence for each reason, with the ids of all lesions that have it. why: pairs (lesion id, reason)."""
     of_reason: dict[str, dict[str, None]] = {}
     for lesion_id, reason in why:
         of_reason.setdefault(reason, {})[lesion_id] = None
@@ -283,7 +283,7 @@ def _rank(lesion: Lesion, found: Finding | None) -> tuple[int, float]:
 
 
 def _wholes(record: FollowUp, lesion: Lesion) -> list[Lesion]:
-    """Return the lesion, the lesion that it split from, and so on. If one was seen before, the lesion is not new."""
+    """Return the lesion, the lesion that it split from, and so on. A lesion is new only if all of them are new."""
     wholes = [lesion]
     while wholes[-1].split_from and (whole := record.lesion(wholes[-1].split_from)) not in wholes:
         wholes.append(whole)
