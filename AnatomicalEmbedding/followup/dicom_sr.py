@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable
-from importlib import metadata
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import __version__
 from ..errors import AnatomicalEmbeddingError, require
 from ..files import atomic_path
 from ..scan.dicom import group_series, is_dicom_file
@@ -62,9 +62,7 @@ def _read_source(study: Study, files: str | Path | Iterable[str | Path]) -> list
     uid = study.series_uid or (next(iter(placed)) if len(placed) == 1 else "")
     if uid not in placed:
         problem = f"are not of the series {uid}" if uid else f"are of {len(placed)} series"
-        raise AnatomicalEmbeddingError(
-            f"{study.label}: the given DICOM files {problem}; give the slices of this study."
-        )
+        raise AnatomicalEmbeddingError(f"{study.label}: the DICOM files {problem}; give the slices of this study.")
     slices = placed[uid]
     if "FrameOfReferenceUID" not in slices[0]:
         raise AnatomicalEmbeddingError(
@@ -103,17 +101,12 @@ def write_sr(
     groups = []
     for lesion in record.lesions:
         found = lesion.findings.get(study_key)
-        if found is None:
-            report.left_out.append(f"{lesion.id}: is not assessed in {study.label}, so the report leaves it out.")
-        elif not found.reviewed:
-            why = f"its place in {study.label} is not confirmed"
-            report.left_out.append(f"{lesion.id}: {why}, so the report leaves it out.")
-        else:
+        if found is not None and found.reviewed:
             groups.append(report.group(lesion, found))
+        else:
+            report.left_out.append(f"{lesion.id}: was not reviewed in {study.label}, so the report leaves it out.")
     if not groups:
-        raise AnatomicalEmbeddingError(
-            f"{study.label}: no lesion was marked or confirmed in this study; mark or confirm a lesion, then export."
-        )
+        raise AnatomicalEmbeddingError(f"{study.label}: no lesion was reviewed in this study; mark or confirm one.")
     try:
         document = report.document(groups, is_complete=len(groups) == len(record.lesions))
         with atomic_path(path) as temporary:
@@ -217,7 +210,7 @@ class _Report:
         document = sr.Comprehensive3DSR(
             evidence=list(self.images.values()), content=report[0], series_instance_uid=uid(),
             series_number=_SERIES_NUMBER, sop_instance_uid=uid(), instance_number=1, manufacturer=_PRODUCT,
-            manufacturer_model_name=_PRODUCT, software_versions=_version(), device_serial_number="1",
+            manufacturer_model_name=_PRODUCT, software_versions=__version__, device_serial_number="1",
             series_description="Lesion follow-up", coding_schemes=[scheme], is_complete=is_complete,
         )  # fmt: skip
         document.SpecificCharacterSet = "ISO_IR 192"  # UTF-8: names of lesions may be in any language
@@ -227,10 +220,3 @@ class _Report:
 def _lps(ras: Iterable) -> np.ndarray:
     """Convert one point or several points from RAS mm to LPS mm."""
     return np.array(list(ras), dtype=np.float64) * (-1, -1, 1)
-
-
-def _version() -> str:
-    try:
-        return metadata.version(_PRODUCT)
-    except metadata.PackageNotFoundError:  # not installed as a package, as inside a Slicer extension
-        return "unknown"

@@ -17,7 +17,7 @@ def add_record(here: FollowUp, other: FollowUp) -> tuple[FollowUp, tuple[str, ..
     """Add to `here` the studies, dates, lesions, findings, sizes, names and sites that only `other` contains.
 
     Entries of a person in `here` are not changed. If both records contain a lesion or a study, it keeps the id or key
-    that it has in `here`. A finding "merged" is left out if the other lesion is not visible, or outside, in `here`.
+    that it has in `here`. A merger into a lesion is left out if this lesion is not visible, or outside, in `here`.
 
     Returns:
         The record; and the entries that were not changed, although `other` has other values: "L1 in 2024-01-15" stands
@@ -61,7 +61,7 @@ def _ids(here: FollowUp, other: FollowUp) -> dict[str, str]:
 
 
 def renamed(lesion: Lesion, keys: Mapping[str, str], ids: Mapping[str, str]) -> Lesion:
-    """Return a lesion in which study keys and lesion ids are replaced by `keys` and `ids` (old -> new); others stay."""
+    """Replace study keys and lesion ids in a lesion. keys, ids: old -> new; a key or id that is not in them stays."""
     findings = {}
     for key, found in lesion.findings.items():
         guess = found.guess and replace(found.guess, source=keys.get(found.guess.source, found.guess.source))
@@ -96,7 +96,7 @@ def _is_refused(mine: Finding | None, found: Finding, study: str, known: Mapping
 
 
 def _agree(one: Finding, other: Finding) -> bool:
-    """Return whether two reviewed findings agree. A size that is in only one of them is no difference."""
+    """Return whether two reviewed findings agree. If only one has a size, the sizes agree."""
     if not (one.visible and other.visible):
         return (one.state, one.into) == (other.state, other.into)
     pairs = [(one.point_ras, other.point_ras)]
@@ -107,7 +107,7 @@ def _agree(one: Finding, other: Finding) -> bool:
 
 
 def _differs_in_kind(mine: Lesion, other: Lesion) -> bool:
-    """Return whether two descriptions of a lesion disagree. A word that is in only one of them is no difference."""
+    """Return whether two descriptions of a lesion disagree. A name or site that only one has is no disagreement."""
     words = [(each.name, each.split_from, organ_of(each.site)) for each in (mine, other)]
     differ = any(one and another and one != another for one, another in zip(*words, strict=True))
     return differ or (mine.target, mine.nodal) != (other.target, other.nodal)

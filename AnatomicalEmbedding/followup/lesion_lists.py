@@ -97,6 +97,7 @@ def is_automatic(name: str) -> bool:
 
 
 def _seen_at(record: FollowUp, study: str, point_ras: Point) -> str | None:
+    """Return the id of the lesion that is seen at this place in the study, or None."""
     for each in record.lesions:
         found = each.findings.get(study)
         if found is not None and found.visible and math.dist(found.point_ras, point_ras) < _SAME_MM:
@@ -105,9 +106,9 @@ def _seen_at(record: FollowUp, study: str, point_ras: Point) -> str | None:
 
 
 def _seen_as(record: FollowUp, study: str, marked: MarkedLesion, claimed: Container[str | None]) -> str | None:
-    """Return the id of the nearest lesion with this name that is seen in the study and is not in `claimed`, or None.
+    """Return the id of the nearest lesion with this name that is seen in the study, or None.
 
-    claimed: ids of lesions that belong to another entry of the list.
+    claimed: ids of lesions that belong to other entries of the list; they are not returned.
     """
     places = {}
     for each in record.lesions:

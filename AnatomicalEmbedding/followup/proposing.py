@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from ..embedding.map import EmbeddingMap
     from ..matching.match import Matches
 
-_NEAR_BODY_MM = 12.0  # a lesion of the skin may lie up to this far outside the body cells
+_NEAR_BODY_MM = 12.0  # a lesion of the skin may lie outside the body cells, but not farther than this
 
 
 def find_places(
     record: FollowUp, studies: Iterable[str], maps: Mapping[str, EmbeddingMap], effort: str = "standard"
 ) -> tuple[FollowUp, dict[str, dict[str, str]]]:
-    """Propose a place for each lesion in each of the given studies in which no person has reviewed the lesion.
+    """Propose the place of each lesion in the given studies, except where a person has reviewed the lesion.
 
-    The lesion is matched from the study nearest in time in which a person saw the lesion and which has a map. Its axes
-    in that study are copied to the new place.
+    The place is matched from another study: from all studies that have a map and in which a person saw the lesion, the
+    nearest in time is used. The axes in that study are copied to the new place.
 
     Args:
         studies: keys of the studies to search.
@@ -49,9 +49,7 @@ def find_places(
                 continue
             source = _nearest_source(record, lesion.findings, key, maps)
             if source is None:
-                reasons[key][lesion.id] = (
-                    f"{lesion.id}: is not seen in any other prepared study; mark the lesion in one."
-                )
+                reasons[key][lesion.id] = f"{lesion.id}: was not seen in any other prepared study; mark it in one."
             else:
                 wanted[source].append((key, lesion.id))
     for source, pairs in wanted.items():
@@ -78,7 +76,7 @@ def carry_points(
 
     Returns:
         A list with the matches in each target; and (n,) bool: whether each point lies on the body in the source. Only
-        these points are matched.
+        points on the body are matched.
     """
     from ..matching.match import match_all
 

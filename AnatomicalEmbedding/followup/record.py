@@ -46,14 +46,14 @@ class FollowUp:
         for lesion in self.lesions:
             if lesion.id == lesion_id:
                 return lesion
-        raise AnatomicalEmbeddingError(f"lesion {lesion_id!r}: is not in this follow-up; choose one of its lesions.")
+        raise AnatomicalEmbeddingError(f"lesion {lesion_id!r}: is not in this follow-up; choose another lesion.")
 
     def study(self, key: str) -> Study:
         """Return the study with this key. Raises AnatomicalEmbeddingError if the record has no such study."""
         for study in self.studies:
             if study.key == key:
                 return study
-        raise AnatomicalEmbeddingError(f"study {key!r}: is not in this follow-up; load it first.")
+        raise AnatomicalEmbeddingError(f"study {key!r}: is not in this follow-up; load this study first.")
 
     def finding(self, lesion_id: str, study: str) -> Finding | None:
         """Return the finding of a lesion in a study. None if the lesion was not marked, proposed or reviewed there."""
@@ -61,7 +61,7 @@ class FollowUp:
         return self.lesion(lesion_id).findings.get(study)
 
     def stands_for(self, lesion_id: str, study: str) -> str:
-        """Return `lesion_id`, or the id of the lesion that it merged into in this study, whose size counts instead."""
+        """Return the id of the lesion whose size counts: `lesion_id`, or the lesion that it has merged into."""
         seen = {lesion_id}
         while (found := self.finding(lesion_id, study)) is not None and found.state == MERGED:
             lesion_id = found.into
@@ -82,10 +82,10 @@ class FollowUp:
     # -- studies and lesions -----------------------------------------------------------------------------------------
 
     def with_studies(self, studies: Iterable[Study]) -> FollowUp:
-        """Return the record with these studies, in this order. Findings in studies that are left out are kept."""
+        """Return the record with these studies, in this order. Lesions keep their findings in all other studies."""
         studies = tuple(studies)
         if len({study.key for study in studies}) < len(studies):
-            raise AnatomicalEmbeddingError("two studies have the same key; give each scan its own.")
+            raise AnatomicalEmbeddingError("two studies have the same key; give each study a different key.")
         return replace(self, studies=studies)
 
     def mark(self, study: str, point_ras: Point, lesion_id: str | None = None) -> FollowUp:

@@ -1,5 +1,6 @@
-"""Read and write follow-up records as .followup.json files. Positions are RAS mm. The classes of `lesions` explain the
-entries: state, target, nodal, into, guess (the result of matching), size. The format:
+"""Read and write follow-up records as .followup.json files. Positions are RAS mm.
+
+The classes in `lesions` explain the entries, such as target, into, and guess (the result of matching). The format:
 
 {"format": "anatomical-embedding follow-up", "version": 1,
  "studies": [{"key", "name", "date", "study_uid", "series_uid"}],
@@ -44,9 +45,7 @@ def read_record(path: str | Path) -> FollowUp:
     except FileNotFoundError as error:
         raise AnatomicalEmbeddingError(f"{path}: no such file; check the path.") from error
     except (OSError, ValueError) as error:
-        raise AnatomicalEmbeddingError(
-            f"{path}: is not JSON; give a {SUFFIX} file, or restore it from a backup."
-        ) from error
+        raise AnatomicalEmbeddingError(f"{path}: is not JSON; give a {SUFFIX} file, or restore a backup.") from error
     except AnatomicalEmbeddingError as error:
         raise AnatomicalEmbeddingError(f"{path}: {error}") from error
 

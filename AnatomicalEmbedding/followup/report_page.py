@@ -91,7 +91,8 @@ def _picture(row: Row, volume: Volume | None, side_mm: float, window: Window, re
     if found is None:
         return {"why": "not assessed: nothing is marked or proposed here"}
     if found.state == MERGED:
-        return {"why": f"merged with {record.lesion(found.into).label}, which is measured instead"}
+        into = record.lesion(found.into).label
+        return {"why": f"merged into {into}; only {into} is measured"}
     if found.point_ras is None:
         return {"why": _WHY_NO_PICTURE[found.state]}
     if volume is None:

@@ -1,6 +1,6 @@
 """Response by RECIST 1.1 (Eisenhauer et al., Eur J Cancer 45:228, 2009). Only confirmed measurements are used.
 
-Target lesions and new lesions decide the response. Non-target lesions can only prevent a complete response: whether
+Target lesions and new lesions decide the response. Non-target lesions can only prevent a complete response. Whether
 they have unequivocally grown must be decided by the radiologist.
 """
 
@@ -22,7 +22,7 @@ _MOST_TARGETS, _MOST_OF_A_SITE = 5, 2  # largest number of targets in all, and i
 _GROWN, _GROWN_MM = 1.2, 5.0  # progression: the sum has grown by this factor and by this many mm since the nadir
 _SHRUNK = 0.7  # the response is partial if the sum is at most this fraction of the sum at baseline
 _ROUNDING_MM = 1e-6  # tolerance, because lengths are computed from the ends of axes
-_NO_TARGET = "no target lesion is marked and measured; mark one, and draw its axis."
+_NO_TARGET = "no target lesion is marked and measured; mark a target lesion, and draw its axis."
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def _not_judged(timeline: Timeline, number: int) -> Response:
 
 
 def _lacking(timeline: Timeline, number: int) -> tuple[str, ...]:
-    """Return sentences about the entries that are missing before visit `number`, or the start, can be the baseline."""
+    """Return sentences about missing entries, without which neither visit `number` nor the start is the baseline."""
     if not timeline.counting(timeline.start) and number > timeline.start:
         label = timeline.first.label
         return (f"no target lesion is marked in {label}, the first study with a lesion; mark a target there.",)
@@ -100,12 +100,8 @@ def _baseline(timeline: Timeline) -> Response:
     study, sizes = timeline.record.studies[timeline.baseline], timeline.sizes(timeline.baseline)
     notes = tuple(_choice_notes(sizes, timeline.counting(timeline.baseline)))
     if timeline.baseline > timeline.start:
-        lacking = sentences(timeline.sizes(timeline.start).missing)
-        notes = (
-            f"this is the baseline, because not all targets were measured in {timeline.first.label}.",
-            *lacking,
-            *notes,
-        )
+        reason = f"this is the baseline, because not all targets were measured in {timeline.first.label}."
+        notes = (reason, *sentences(timeline.sizes(timeline.start).missing), *notes)
     if timeline.clean:
         clean = " and ".join(each.label for each in timeline.clean)
         notes = (f"no lesion was seen in {clean}, so the baseline is later.", *notes)
@@ -124,7 +120,7 @@ def _judged(timeline: Timeline, number: int, before: list[Response]) -> Response
     if news.new or has_grown or back:
         category = PROGRESSIVE
         if sizes.missing and has_grown:
-            notes += ("the measured targets alone have grown enough for progression.",)
+            notes += ("the sum of the measured targets alone has grown enough for progression.",)
         if back:
             notes += (f"{', '.join(back)}: seen again after a complete response.",)
     elif missing:

@@ -42,8 +42,8 @@ _ID_AND_NAME = re.compile(r"(?:([A-Za-z]{1,2}\d+)(?:\s+|$))?(.*)", re.DOTALL)
 def read_srs(paths: Iterable[str | Path]) -> FollowUp:
     """Read the studies and lesions of the reports of one patient. Returns a record; its places and axes are RAS mm.
 
-    If two reports differ, the later report is used. Measurements are confirmed. The key of a study is the UID of the
-    image series that the report refers to.
+    If two reports differ, the later report is used. All measurements are entered as confirmed. The key of a study is
+    the UID of the image series that the report refers to.
 
     Raises:
         AnatomicalEmbeddingError: a file is missing, damaged or not a structured report; a report contains no lesion
@@ -58,9 +58,7 @@ def read_srs(paths: Iterable[str | Path]) -> FollowUp:
     patients.pop("", None)
     if len(patients) > 1:
         names = " and ".join(str(path) for path in list(patients.values())[:2])
-        raise AnatomicalEmbeddingError(
-            f"{names}: are reports of different patients; give the reports of one patient only."
-        )
+        raise AnatomicalEmbeddingError(f"{names}: are of different patients; give the reports of one patient.")
     records = [record for _, record in sorted(reports, key=lambda report: report[0])]
     together = reduce(lambda later, earlier: add_record(later, earlier)[0], reversed(records), FollowUp())
     first = dict.fromkeys(lesion.id for record in records for lesion in record.lesions)
@@ -68,7 +66,7 @@ def read_srs(paths: Iterable[str | Path]) -> FollowUp:
 
 
 def _with_short_ids(record: FollowUp) -> FollowUp:
-    """Make ids and names of lesions from identifiers such as "L1 dome". Links to unknown lesions are removed."""
+    """Split identifiers such as "L1 dome" into the ids and names of lesions. Links to unknown lesions are removed."""
     parts = [_ID_AND_NAME.fullmatch(lesion.name).groups(default="") for lesion in record.lesions]
     ids: dict[str, str] = {}
     for number, (lesion, (short, _)) in enumerate(zip(record.lesions, parts, strict=True), start=1):
@@ -92,14 +90,10 @@ def _open(path: Path) -> Dataset:
             pass
     except FileNotFoundError as error:
         raise AnatomicalEmbeddingError(f"{path}: no such file; check the path.") from error
-    except Exception as error:  # pydicom raises many kinds for damaged files
-        raise AnatomicalEmbeddingError(
-            f"{path}: is not DICOM, or is truncated; give a structured report, or copy the file again."
-        ) from error
+    except Exception as error:  # pydicom raises exceptions of many classes for damaged files
+        raise AnatomicalEmbeddingError(f"{path}: is not DICOM or is truncated; give a structured report.") from error
     if document.get("Modality") != "SR" or "ContentSequence" not in document:
-        raise AnatomicalEmbeddingError(
-            f"{path}: is DICOM, but not a structured report; give a file with the modality SR."
-        )
+        raise AnatomicalEmbeddingError(f"{path}: is DICOM, but not a structured report; give a file of modality SR.")
     return document
 
 
@@ -153,7 +147,7 @@ def _study(document: Dataset) -> Study:
 
 
 def _lesion(group: Dataset, study_key: str) -> Lesion | None:
-    """Read the lesion of a measurement group. None if it has no Tracking Unique Identifier or lacks its place."""
+    """Read the lesion of a measurement group. None if it has no Tracking Unique Identifier or no place."""
     items = list(_children(group))
     uid = _uid(items, _TRACKING_UID)
     state = _STATES.get(_answer(items, codes.STATE))
@@ -173,7 +167,7 @@ def _lesion(group: Dataset, study_key: str) -> Lesion | None:
 
 
 def _size(items: list[Dataset]) -> Measurement:
-    """Read the sizes of a group: the volume, and the axes with coordinates in the patient. NO_SIZE without any."""
+    """Read the volume of a group, and its axes with coordinates in the patient. NO_SIZE if it has no size."""
     long_axis, short_axis = (_axis(items, code) for code in codes.AXES.values())
     volume_ml = None
     for item in _named(items, codes.VOLUME):

@@ -16,7 +16,7 @@ def same_studies(here: Sequence[Study], others: Sequence[Study]) -> dict[str, st
     """Find the studies of `others` that are also in `here`. Returns a dictionary: key in `others` -> key in `here`.
 
     Two studies are the same if they have the same key or the same DICOM series. Two studies without a series are also
-    the same if only these two have this name, and their dates, DICOM studies and contents do not contradict.
+    the same if only these two have this name, and their dates, DICOM studies and contents do not differ.
     """
     known = {study.key for study in here}
     keys = {study.key: study.key for study in others if study.key in known}
@@ -62,13 +62,11 @@ def recognize(
     notes = []
     for file, name, scan in zip(files, distinct_names(files), scans, strict=True):
         if scan.key in studies:
-            raise AnatomicalEmbeddingError(
-                f"{file}: was given twice, or has the same content as another scan; give each scan once."
-            )
+            raise AnatomicalEmbeddingError(f"{file}: was given twice, perhaps under two names; give each scan once.")
         if alike := unclear.get(scan.key):
             raise AnatomicalEmbeddingError(
-                f"{file}: may be {' or '.join(map(_shown, alike))} of the record, which contains only the names of"
-                " these scans; give the dates with --date, and in the record (table of studies in 3D Slicer)."
+                f"{file}: may be {' or '.join(map(_shown, alike))} of the record, which contains only names of"
+                " scans; give the dates with --date, and enter missing dates of the record in 3D Slicer."
             )
         if scan.key not in keys:
             new = scan.name if scan.series_uid else free_name(name, taken)

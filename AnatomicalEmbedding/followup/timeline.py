@@ -14,15 +14,15 @@ from ..matching.status import ABSENT
 from .lesions import LEAST_AXIS_MM, LONG, MERGED, NOT_VISIBLE, OUTSIDE, PROPOSED, SHORT, Finding, Lesion, Study
 from .record import FollowUp
 
-NORMAL_NODE_MM = 10.0  # a lymph node is normal if its short axis is shorter
+NORMAL_NODE_MM = 10.0  # a lymph node with a shorter short axis is normal
 
 
 @dataclass(frozen=True)
 class News:
     """New lesions of a visit.
 
-    new: their ids. unclear: lesions that may be new: (id, sentence that asks a person for the missing entry). notes:
-    (id, remark).
+    new: their ids. unclear: (id, sentence that asks a person for the missing entry) for each lesion that may be new.
+    notes: (id, remark).
     """
 
     new: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class News:
 
 @dataclass(frozen=True)
 class Measured:
-    """Diameters in a visit. lesions: (lesion, diameter, mm). missing: (id, why the diameter is unknown)."""
+    """The diameters in a visit. lesions: pairs (lesion, mm). missing: pairs (id, why its diameter is unknown)."""
 
     lesions: tuple[tuple[Lesion, float], ...]
     missing: tuple[tuple[str, str], ...]
@@ -85,20 +85,15 @@ class Timeline:
 
     @property
     def first(self) -> Study:
-        """The visit `start`. It must not be None."""
+        """The first visit in which a person saw a lesion. `start` must not be None."""
         return self.record.studies[self.start]
 
     @property
     def clean(self) -> tuple[Study, ...]:
         """The visits before the start in which a person looked for a lesion, but saw no lesion."""
-        return tuple(
-            study
-            for study in self.record.studies[: self.start]
-            if any(
-                study.key in each.findings and each.findings[study.key].state == NOT_VISIBLE
-                for each in self.record.lesions
-            )
-        )
+        findings = (each for lesion in self.record.lesions for each in lesion.findings.items())
+        gone = {key for key, found in findings if found.state == NOT_VISIBLE}
+        return tuple(study for study in self.record.studies[: self.start] if study.key in gone)
 
     def counting(self, number: int) -> list[Lesion]:
         """Return the target lesions seen at the start, and the lesions that split from them up to visit `number`."""
@@ -133,7 +128,7 @@ class Timeline:
         return Measured(tuple(sizes), tuple(missing))
 
     def news(self, number: int) -> News:
-        """Return the lesions that are seen in visit `number`, but not at the start."""
+        """Return the new lesions of visit `number`: lesions that are seen in it, but were not seen at the start."""
         first, study = self.first, self.record.studies[number]
         new, unclear, notes = [], [], []
         for lesion in self.record.lesions:
@@ -169,7 +164,7 @@ class Timeline:
                 yield shown.id, why_unknown(shown, found, study)
 
     def _shown(self, lesion: Lesion, number: int) -> Lesion | None:
-        """Return the lesion that a person saw in visit `number` as `lesion`; None if no person saw it.
+        """Return the lesion that shows `lesion` in visit `number`; None if no person saw it in this visit.
 
         This is `lesion` itself; or, if `lesion` was seen separately before, the lesion that it has merged into.
         """
@@ -242,7 +237,7 @@ def why_unknown(lesion: Lesion, found: Finding | None, study: Study) -> str:
 
 
 def sentences(why: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """Return one sentence for each reason; it names all lesions with this reason. why: pairs (lesion id, reason)."""
+    """Return one sentence for each reason, with the ids of all lesions that have it. why: pairs (lesion id, reason)."""
     of_reason: dict[str, dict[str, None]] = {}
     for lesion_id, reason in why:
         of_reason.setdefault(reason, {})[lesion_id] = None
@@ -288,7 +283,7 @@ def _rank(lesion: Lesion, found: Finding | None) -> tuple[int, float]:
 
 
 def _wholes(record: FollowUp, lesion: Lesion) -> list[Lesion]:
-    """Return the lesion, the lesion that it split from, and so on. If one was seen before, the lesion is not new."""
+    """Return the lesion, the lesion that it split from, and so on. A lesion is new only if all of them are new."""
     wholes = [lesion]
     while wholes[-1].split_from and (whole := record.lesion(wholes[-1].split_from)) not in wholes:
         wholes.append(whole)
