@@ -110,7 +110,7 @@ def crop(
     scan: Scan, structures: Sequence[str], *, recall: float = RECALL, margin_mm: float = 0.0,
     spacing_mm: tuple[float, float, float] | None = None, model: Model | None = None,
 ) -> Volume:  # fmt: skip
-    """Cut a scan down to the box around structures, as `anatemb crop` does.
+    """Crop a scan to the box around structures, as `anatemb crop` does.
 
     Args:
         scan: the scan.

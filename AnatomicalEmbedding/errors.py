@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from types import ModuleType
 
-_LONGEST = 3000  # characters; longer messages lose their middle
+_LONGEST = 3000  # characters; the middle of a longer message is left out
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")  # line breaks and control codes of a terminal
 
 
@@ -52,7 +52,7 @@ def require(module: str, package: str, purpose: str, extra: str = "") -> ModuleT
     """Import a module of a package that may be missing.
 
     extra: the optional dependency group of AnatomicalEmbedding that installs the package; "" if no group does.
-    Raises AnatomicalEmbeddingError if the package is missing: "{purpose} {package}, which is not installed; run: ...".
+    If the package is missing, raises AnatomicalEmbeddingError "{purpose} {package}, which is not installed; run: ...".
     """
     wanted = f'"AnatomicalEmbedding[{extra}]"' if extra else package
     try:

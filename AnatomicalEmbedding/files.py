@@ -42,8 +42,7 @@ def write_text(path: str | Path, text: str, error: type[AnatomicalEmbeddingError
         with atomic_path(path) as temporary:
             temporary.write_bytes(text.encode("utf-8"))
     except OSError as fault:
-        advice = "check that the folder is writable and not full, and that no other program holds the file"
-        raise error(f"{path}: cannot be written; {advice}.") from fault
+        raise error(f"{path}: cannot be written; check that the folder is writable and not full.") from fault
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -68,9 +67,9 @@ def file_sha256(path: str | Path) -> str:
 
 
 def once_a_change(read: Callable[[Path], _T]) -> Callable[[str | Path], _T]:
-    """Decorate a function of a path: cache its result until the size or the modification time of the file changes.
+    """Decorate a function that reads a file: its result is cached until size or modification time of the file change.
 
-    Do not use it where someone may have changed a file on purpose. Raises OSError if the file is missing.
+    A change of the content that keeps both values is not noticed. Raises OSError if the file is missing.
     """
 
     @lru_cache(maxsize=32)
@@ -87,7 +86,7 @@ def once_a_change(read: Callable[[Path], _T]) -> Callable[[str | Path], _T]:
 
 
 def free_name(name: str, taken: Container[str]) -> str:
-    """Return `name`, or the first of NAME_2, NAME_3 ... not in `taken`, ignoring case. taken: casefolded names."""
+    """Return the first of NAME, NAME_2, NAME_3 ... that is not in `taken`; case is ignored. taken: casefolded names."""
     numbered = chain([name], (f"{name}_{number}" for number in count(2)))
     return next(each for each in numbered if each.casefold() not in taken)
 

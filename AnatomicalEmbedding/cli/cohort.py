@@ -3,61 +3,106 @@
 from __future__ import annotations
 
 import argparse
+import time
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..errors import AnatomicalEmbeddingError
-from . import cohort_results
-from .cohort_results import add_step
+from ..scan.points import parse_point
+from . import console
 from .console import WEIGHTS_HELP, at_least, megabytes, print_json, progress_lines, say, warn
+from .locate import open_finder
 
 if TYPE_CHECKING:
-    from ..cohort.engine import Progress
+    from ..cohort.search import Found, Search
+    from ..cohort.store import Store
+    from ..embedding.inference import Model
+    from ..embedding.map import EmbeddingMap
 
-_SHOWN = 20  # most scans that are listed with the reason of their failure; --json lists all
+COLUMNS = ("scan", "status", "probability", "expected_error_mm", "r", "a", "s")
+_SCAN_COLUMNS = (
+    "scan", "state", "reason", "holds", "low_mm", "high_mm", "voxels_i", "voxels_j", "voxels_k", "spacing_i",
+    "spacing_j", "spacing_k", "misfit_mm", "odd",
+)  # fmt: skip
+_SHOWN_SCANS = 20  # most scans that are listed with the reason of their failure; --json lists all
+_SHOWN_PLACES = 10  # most places that are listed; places.csv has all
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "cohort",
         help="embed many scans once, then search and export them together",
-        description="A cohort is one folder STORE with the map of each scan. `run` adds and embeds scans; `find` and "
-        "`export` read their maps. A run that was interrupted or killed continues by the same command.",
+        description="A cohort is a folder STORE with the maps of many scans. `run` adds scans and embeds them; `find` "
+        "and `export` use the maps. To continue a run that was interrupted or killed, give the same command again.",
     )
     steps = parser.add_subparsers(title="steps", metavar="STEP", required=True)
-    for add in (_add_run, cohort_results.add_to, _add_others):
+    for add in (_add_run, _add_results, _add_others):
         add(steps)
 
 
 def _add_run(steps: argparse._SubParsersAction) -> None:
     add = add_step(
-        steps, "run", _run_run,
-        "Adds the scans of folders to a cohort, and embeds all that wait. Without DIR, embeds those that wait. Image "
-        "files and DICOM series are found in DIR and all folders below it. Nothing is copied; STORE is made if it does "
-        "not exist. A scan that cannot be used is recorded with the reason.",
+        steps, "run", run_run,
+        "Adds the scans in DIR to a cohort, and embeds all scans of the cohort that have no map yet. Without DIR, no "
+        "scans are added. Image files and DICOM series are found in DIR and its subfolders. Scans are not copied. "
+        "STORE is created if it does not exist. If a scan cannot be used, the reason is recorded.",
     )  # fmt: skip
-    add("folders", nargs="*", type=Path, metavar="DIR", help="folders, or single files, to add")
-    add("--workers", type=at_least(1), default=0, metavar="N", help="processes (default: by cores and free memory)")
-    add("--memory-mb", type=megabytes, default=0, metavar="MB", help="most memory of a worker (default: its share)")
-    add("--scheduler", default="", metavar="ADDRESS", help="of a running Dask, such as tcp://host:8786")
-    add("--no-descriptors", action="store_true", help="keep coordinates only: 0.1 MB a scan, answers less exact")
+    add("folders", nargs="*", type=Path, metavar="DIR", help="folders or files to add")
+    add("--workers", type=at_least(1), default=0, metavar="N", help="processes (default: from cores and free memory)")
+    add("--memory-mb", type=megabytes, default=0, metavar="MB", help="memory of a worker (default: equal shares)")
+    add("--scheduler", default="", metavar="ADDRESS", help="address of a Dask scheduler, such as tcp://host:8786")
+    add("--no-descriptors", action="store_true", help="smaller maps (0.1 MB), less exact answers")
     add("--model", default="auto", metavar="NAME|FILE", help=WEIGHTS_HELP)
     add("--device", default="auto", help="auto, cpu or cuda (default: auto)")
 
 
 def _add_others(steps: argparse._SubParsersAction) -> None:
-    add = add_step(steps, "status", _run_status, "Counts the embedded scans, and says why the others cannot be used.")
-    add("--verify", action="store_true", help="compare every map with its checksum")
-    add("--repair", action="store_true", help="the same, and let the scans of damaged maps be embedded by the next run")
-    about = "Removes scans from the store. The scans themselves stay where they are."
-    add_step(steps, "remove", _run_remove, about)(
-        "scans", nargs="+", metavar="SCAN", help="scan, or a folder: all scans below it"
-    )
+    add = add_step(steps, "status", run_status, "Counts the scans of a cohort, and shows why some are not embedded.")
+    add("--verify", action="store_true", help="compare every map file with its checksum")
+    add("--repair", action="store_true", help="also delete damaged maps; the next run embeds their scans again")
+    about = "Removes scans from a cohort. The image files are not deleted."
+    add_step(steps, "remove", run_remove, about)("scans", nargs="+", metavar="SCAN", help="scan, or folder of scans")
 
 
-def _run_run(options: argparse.Namespace) -> None:
-    from ..cohort.engine import Plan, run
+def _add_results(steps: argparse._SubParsersAction) -> None:
+    find = add_step(
+        steps, "find", run_find,
+        "Finds one place in all scans. Give the place in words, or as a point or box in an example scan. Writes "
+        "places.csv; scans with the highest probability come first. Points are in RAS mm of their scan.", "output",
+    )  # fmt: skip
+    export = add_step(
+        steps, "export", run_export,
+        "Writes tables of a cohort: scans.csv; boxes.csv if --structures is given; places.csv and gallery.html (a page "
+        "with pictures) if a place is given.",
+        "output",
+    )  # fmt: skip
+    for add in (find, export):
+        add("words", nargs="?", metavar="WORDS", help='name of one place, such as "left adrenal"')
+        add("--like", metavar="SCAN", help="example scan: a scan of the cohort, or any other CT")
+        add("--point", metavar="R,A,S", help="the place in the example scan, RAS mm")
+        add("--box", metavar="R,A,S,R,A,S", help="two corners of a box in the example scan, RAS mm")
+        add("--refine", type=at_least(0), default=50, metavar="N", help="best answers to refine (default: 50)")
+    export("--structures", metavar="A,B,...", help='structures for boxes.csv (see `anatemb structures`), or "all"')
+
+
+def add_step(
+    steps: argparse._SubParsersAction, name: str, run: Callable[[argparse.Namespace], None], about: str, *shared: str
+) -> Callable[..., argparse.Action]:
+    """Add a subcommand of `anatemb cohort` that uses a store. Returns `add_argument` of the subcommand's parser."""
+    parser = steps.add_parser(name, help=about[0].lower() + about[1:].partition(".")[0], description=about)
+    parser.add_argument("store", type=Path, metavar="STORE", help="folder of the cohort")
+    console.complete(parser, run, *shared, model=False)
+    return parser.add_argument
+
+
+def run_run(options: argparse.Namespace) -> None:
+    from ..cohort.engine import run
     from ..cohort.store import Store
+    from ..cohort.work import Plan
 
     plan = Plan(
         options.model, options.device, options.workers, options.memory_mb, options.scheduler, not options.no_descriptors
@@ -71,9 +116,14 @@ def _run_run(options: argparse.Namespace) -> None:
         for line in refused:
             warn(line)
         if added:
-            say(f"{added['new']} new scans, {added['changed']} changed, {added['known']} known before", options.json)
+            say(f"{added['new']} new scans, {added['changed']} changed, {added['known']} unchanged", options.json)
+        start = time.monotonic()
         with progress_lines("cohort", options.json) as show:
-            ended = run(store, plan, lambda state: show(sum(state.counts.values()) / state.total, _in_rates(state)))
+
+            def report(counts: Counter[str], total: int) -> None:
+                show(counts.total() / total, _in_rates(counts, total, time.monotonic() - start))
+
+            ended = run(store, plan, report)
         counts = store.manifest.counts()
         if any(ended.values()):
             from ..cohort.index import refresh
@@ -84,10 +134,10 @@ def _run_run(options: argparse.Namespace) -> None:
     else:
         say(f"{options.store}: {_in_words(counts)}")
         if counts["unusable"] or counts["failed"]:
-            say(f"reasons: `anatemb cohort status {options.store}`")
+            say(f"`anatemb cohort status {options.store}` shows the reasons.")
 
 
-def _run_status(options: argparse.Namespace) -> None:
+def run_status(options: argparse.Namespace) -> None:
     from ..cohort.manifest import EMBEDDED, WAITING
     from ..cohort.store import Store
 
@@ -107,14 +157,16 @@ def _run_status(options: argparse.Namespace) -> None:
         if maps:
             say(f"{len(maps)} maps, {size / 2**20:.1f} MB ({size / len(maps) / 2**20:.2f} MB each), {about['model']}")
         reasons = [row for row in rows if row.state not in (EMBEDDED, WAITING)]
-        for row in reasons[:_SHOWN]:
+        for row in reasons[:_SHOWN_SCANS]:
             say(f"{row.state}: {row.reason if row.scan in row.reason else f'{row.scan}: {row.reason}'}")
-        if len(reasons) > _SHOWN:
-            say(f"... and {len(reasons) - _SHOWN} more; --json lists all")
+        if len(reasons) > _SHOWN_SCANS:
+            say(f"... and {len(reasons) - _SHOWN_SCANS} more; --json lists all")
         for fault in faults:
-            say(f"{fault.problem}{f': {fault.repaired}' if fault.repaired else ''}")
+            say(f"{fault.problem}{'; the next run embeds the scan again' if options.repair else ''}")
     if faults and not options.repair:
-        raise AnatomicalEmbeddingError(f"{options.store}: {len(faults)} faults; add --repair, then run.")
+        raise AnatomicalEmbeddingError(
+            f"{options.store}: {len(faults)} maps are missing or damaged; add --repair, then run `anatemb cohort run`."
+        )
 
 
 def _listed(row: Any, facts: dict[str, Any] | None) -> dict[str, Any]:
@@ -122,7 +174,7 @@ def _listed(row: Any, facts: dict[str, Any] | None) -> dict[str, Any]:
     return {"scan": row.scan, "state": row.state, "reason": row.reason or None, "scan_hash": row.scan_hash, **known}
 
 
-def _run_remove(options: argparse.Namespace) -> None:
+def run_remove(options: argparse.Namespace) -> None:
     from ..cohort.store import Store
 
     with Store(options.store) as store:
@@ -134,12 +186,155 @@ def _run_remove(options: argparse.Namespace) -> None:
     say(f"{len(removed)} scans removed; {options.store}: {_in_words(counts)}")
 
 
-def _in_rates(state: Progress) -> str:
-    bad = "".join(f", {count} {name}" for name, count in state.counts.items() if name != "embedded")
-    done = sum(state.counts.values())
-    left = f", {(state.total - done) * state.seconds / done / 60:.0f} min left" if done else ""
-    return f"{done} of {state.total} scans, {60 * done / max(state.seconds, 1e-3):.1f} a minute{left}{bad}"
+def _in_rates(counts: Counter[str], total: int, seconds: float) -> str:
+    bad = "".join(f", {count} {name}" for name, count in counts.items() if name != "embedded")
+    done = counts.total()
+    left = f", {(total - done) * seconds / done / 60:.0f} min left" if done else ""
+    return f"{done} of {total} scans, {60 * done / max(seconds, 1e-3):.1f} a minute{left}{bad}"
 
 
 def _in_words(counts: dict[str, int]) -> str:
     return ", ".join(f"{count} {state}" for state, count in counts.items() if count) or "no scans"
+
+
+def run_find(options: argparse.Namespace) -> None:
+    from ..cohort.search import Search
+    from ..cohort.store import Store
+
+    console.check_folder(options.output)
+    with Store(options.store) as store:
+        found = find(Search(store), options)
+        console.make_folder(options.output)
+        written = [options.output / "places.csv"]
+        console.write_table(written[0], COLUMNS, [_row(each, "") for each in found])
+    if options.json:
+        print_json({"places": [dict(zip(COLUMNS, _row(each, None), strict=True)) for each in found]})
+        return
+    shown = [each for each in found if each.point_ras is not None]
+    for each in shown[:_SHOWN_PLACES]:
+        r, a, s = each.point_ras
+        say(f"{each.row.scan}: {each.text}, at {r:.1f}, {a:.1f}, {s:.1f}")
+    more = f"; {len(shown) - _SHOWN_PLACES} more in places.csv" if len(shown) > _SHOWN_PLACES else ""
+    say(f"in {len(shown)} of {len(found)} scans{more}")
+    console.say_written(written)
+
+
+def find(search: Search, options: argparse.Namespace) -> list[Found]:
+    """Search all scans of a store for the place given in the options: words, or a point or box in an example scan."""
+    from ..cohort.search import one_mention
+    from ..structures.locating import make_example
+
+    by_example = [name for name in ("point", "box") if getattr(options, name)]
+    if bool(options.words) == bool(options.like) or (options.like and len(by_example) != 1):
+        raise AnatomicalEmbeddingError(
+            'no place, or more than one, is given; give words such as "left adrenal", or --like SCAN --point R,A,S.'
+        )
+    if options.words and by_example:
+        raise AnatomicalEmbeddingError(
+            f"--{by_example[0]} is a place in an example scan and cannot be used with words; leave one of the two out."
+        )
+    mention = one_mention(options.words) if options.words else None
+    with console.progress_bar("searching", options.json) as progress:
+
+        def step(share: float) -> None:
+            progress(share, "")
+
+        if mention is not None:
+            return search.words(mention, options.refine, step)
+        template = _template(search, options)
+        if options.box:
+            corners = parse_point(options.box, 6).reshape(2, 3)
+            return search.box(make_example(template, np.sort(corners, axis=0)), options.refine, step)
+        from ..matching.query import read_query
+
+        point = parse_point(options.point)
+        return search.point(read_query(template, point[None]), options.refine, step)
+
+
+def _template(search: Search, options: argparse.Namespace) -> EmbeddingMap:
+    """Return the map of the example scan (--like). A scan that is not in the cohort is embedded now."""
+    try:
+        rows = search.store.manifest.find(options.like)
+    except AnatomicalEmbeddingError:
+        rows = []
+    if len(rows) > 1:
+        names = ", ".join(row.scan for row in rows[:4])
+        raise AnatomicalEmbeddingError(f"{options.like}: contains {len(rows)} scans ({names}); choose one.")
+    if rows and rows[0].scan_hash in search.index.scans:
+        embedded = search.index.scans[rows[0].scan_hash][0]  # duplicate scans share one map
+        return search.map_of(embedded)
+    if not Path(options.like).exists():
+        raise AnatomicalEmbeddingError(f"{options.like}: is neither a scan of this cohort nor a file; check the path.")
+    return _open_model(search.store).embed(options.like)
+
+
+def _row(found: Found, empty: Any) -> list[Any]:
+    point = [empty] * 3 if found.point_ras is None else [round(float(x), 2) for x in found.point_ras]
+    chance = empty if found.probability is None else round(found.probability, 3)
+    error = empty if found.expected_error_mm is None else round(found.expected_error_mm, 1)
+    return [found.row.scan, found.status, chance, error, *point]
+
+
+def run_export(options: argparse.Namespace) -> None:
+    from ..cohort.gallery import write_gallery
+    from ..cohort.search import Search
+    from ..cohort.store import Store
+
+    console.check_folder(options.output)
+    with Store(options.store) as store:
+        search = Search(store)
+        found = find(search, options) if options.words or options.like else None
+        console.make_folder(options.output)
+        written = [_write_scans(store, options.output)]
+        if options.structures:
+            written.append(_write_boxes(store, search, options))
+        if found is not None:
+            written.append(options.output / "places.csv")
+            console.write_table(written[-1], COLUMNS, [_row(each, "") for each in found])
+            facts = {row.id: facts for row, facts in search.index.scans.values()}
+            with console.progress_bar("pictures", options.json) as progress:
+                title = options.words or f"like {options.like}"
+                gallery = options.output / "gallery.html"
+                written.append(write_gallery(gallery, title, found, facts, lambda share: progress(share, "")))
+    if options.json:
+        print_json({"files": list(map(str, written))})
+    console.say_written(written, options.json)
+
+
+def _write_scans(store: Store, folder: Path) -> Path:
+    facts = {row.id: facts for row, facts in store.manifest.embedded()}
+    rows = []
+    for row in store.manifest.rows():
+        cells = [""] * 11
+        if known := facts.get(row.id):
+            sizes = [*known["voxels"], *known["spacing_mm"]]
+            heights = [known["held"], known["low_mm"], known["high_mm"]]
+            cells = [*heights, *sizes, known["misfit_mm"], "; ".join(known["faults"])]
+        rows.append([row.scan, row.state, row.reason, *cells])
+    console.write_table(folder / "scans.csv", _SCAN_COLUMNS, rows)
+    return folder / "scans.csv"
+
+
+def _write_boxes(store: Store, search: Search, options: argparse.Namespace) -> Path:
+    from ..scan.boxes import SIDES
+    from ..structures.box_finder import RECALL
+
+    names = None if options.structures == "all" else options.structures
+    finder = open_finder(_open_model(store), RECALL, names)
+    rows = []
+    with console.progress_bar("boxes", options.json) as progress:
+        for number, (row, _) in enumerate(search.index.scans.values()):
+            for name, each in finder.find(search.map_of(row)).items():
+                if each.box_ras is not None:
+                    rows.append([row.scan, name, each.status, *each.box_ras.ravel().round(2).tolist()])
+            progress((number + 1) / len(search.index.scans), "")
+    console.write_table(options.output / "boxes.csv", ["scan", "structure", "status", *SIDES], rows)
+    return options.output / "boxes.csv"
+
+
+def _open_model(store: Store) -> Model:
+    """Load the weights with which the store was made."""
+    model = store.manifest.about.get("model", "auto")
+    return console.open_model(
+        argparse.Namespace(model=model, device="auto", threads=None, memory_mb=None, no_cache=False)
+    )

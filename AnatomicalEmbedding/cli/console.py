@@ -28,13 +28,14 @@ if TYPE_CHECKING:
 
 _N = TypeVar("_N", int, float)
 _LINE_SECONDS = 2.0  # least time between two lines of progress
-SCANS_HELP = "CT files, DICOM folders, or folders of scans, with all folders below"
-SERIES_HELP = "series to read of a DICOM folder that holds several CTs; may be repeated, once for each folder"
-WEIGHTS_HELP = "weights by name or file (default: auto)"
+SCANS_HELP = "CT files, DICOM folders, or folders that contain scans, also in their subfolders"
+SERIES_HELP = "UID of the series to read from a DICOM folder with several CTs; repeat it for several folders"
+EFFORT_HELP = "more effort: slightly more exact answers, but slower (default: standard)"
+WEIGHTS_HELP = "name or file of the weights (default: auto, the best shipped weights)"
 _SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
-    "output": (("-o", "--output"), {"type": Path, "required": True, "metavar": "DIR", "help": "results folder"}),
-    "report": (("--no-report",), {"action": "store_true", "help": "leave the pages with pictures out"}),
-    "effort": (("--effort",), {"choices": EFFORTS, "default": "standard", "help": "thorough takes twice the time"}),
+    "output": (("-o", "--output"), {"type": Path, "required": True, "metavar": "DIR", "help": "folder for results"}),
+    "report": (("--no-report",), {"action": "store_true", "help": "do not write pages with pictures"}),
+    "effort": (("--effort",), {"choices": EFFORTS, "default": "standard", "help": EFFORT_HELP}),
     "series": (("--series",), {"action": "append", "default": [], "metavar": "UID", "help": SERIES_HELP}),
     "json": (("--json",), {"action": "store_true", "help": "print the result as JSON, for other programs"}),
 }  # fmt: skip
@@ -70,19 +71,19 @@ def add_computing(parser: argparse._ActionsContainer) -> None:
     add = parser.add_argument
     add("--device", default="auto", help="auto, cpu, cuda, cuda:1 or mps (default: auto)")
     add("--threads", type=at_least(1), metavar="N", help="CPU threads (default: all cores)")
-    add("--memory-mb", type=megabytes, metavar="MB", help="most memory for one embedding (default: 60 %% of free)")
-    add("--no-cache", action="store_true", help="neither read nor write embedding maps on disk")
+    add("--memory-mb", type=megabytes, metavar="MB", help="memory limit for one embedding (default: 60 %% of free)")
+    add("--no-cache", action="store_true", help="do not read or write maps in the cache on disk")
 
 
 def read_scan(path: str | Path, series: Sequence[str]) -> Volume:
-    """Read a scan, and print the reader's notes on stderr. In a DICOM folder, the first of `series` found is read."""
+    """Read a scan, and print its notes on stderr. series: UIDs; the first that a DICOM folder contains is read."""
     from ..scan.volume import Volume
 
     return noted(Volume.read(path, chosen_series(path, series)), str(path))
 
 
 def chosen_series(path: str | Path, series: Sequence[str]) -> str | None:
-    """Return the first of these series UIDs that a DICOM folder holds; None for a file, or if it holds none of them."""
+    """Return the first of the UIDs `series` that a DICOM folder contains. None for a file, or if there is none."""
     held = held_series(path) if series else set()
     return next((uid for uid in series if uid in held), None)
 
@@ -95,7 +96,7 @@ def held_series(path: str | Path) -> set[str]:
 
 
 def noted(volume: Volume, path: str) -> Volume:
-    """Print the reader's notes on stderr; return the scan."""
+    """Print the notes of a scan (changes made during reading) on stderr. Returns the scan."""
     for note in volume.notes:
         warn(f"{path}: {note}.")
     return volume
@@ -113,7 +114,7 @@ def ending_signals() -> list[signal.Signals]:
 
 
 def stop_on_signals() -> Callable[[], bool]:
-    """Catch the signals that end a program. Returns a function that is True after a signal; a run can then be saved."""
+    """Catch the signals that end a program. Returns a function that returns True after a signal, to save a run."""
     received: list[bool] = []
     try:
         for number in (signal.SIGINT, *ending_signals()):
@@ -124,20 +125,20 @@ def stop_on_signals() -> Callable[[], bool]:
 
 
 def check_folder(path: Path) -> None:
-    """Raise AnatomicalEmbeddingError if a folder for results cannot be made. Does not make the folder."""
+    """Raise AnatomicalEmbeddingError if a folder for results cannot be created. Does not create the folder."""
     nearest = next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
     if not nearest.is_dir():
-        problem = "is a file" if path.exists() else "cannot be made"
+        problem = "is a file" if path.exists() else "cannot be created"
         raise AnatomicalEmbeddingError(f"{path}: {problem}; choose another output folder.")
 
 
 def make_folder(path: Path) -> None:
-    """Make the folder for results. Raises AnatomicalEmbeddingError if the folder cannot be made."""
+    """Create the folder for results. Raises AnatomicalEmbeddingError if this is not possible."""
     check_folder(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise AnatomicalEmbeddingError(f"{path}: cannot be made; choose another output folder.") from error
+        raise AnatomicalEmbeddingError(f"{path}: cannot be created; choose another output folder.") from error
 
 
 def check_kept(inputs: Iterable[Path | None], results: Iterable[Path]) -> None:
@@ -145,11 +146,11 @@ def check_kept(inputs: Iterable[Path | None], results: Iterable[Path]) -> None:
     existing = [path for path in results if path.exists()]
     for path in inputs:
         if path is not None and any(path.exists() and path.samefile(result) for result in existing):
-            raise AnatomicalEmbeddingError(f"{path}: would be overwritten by the results; give another output folder.")
+            raise AnatomicalEmbeddingError(f"{path}: would be overwritten by results; choose another output folder.")
 
 
 def check_report(options: argparse.Namespace) -> None:
-    """Raise AnatomicalEmbeddingError if a report is wanted but its packages are missing. Call it before long work."""
+    """Raise AnatomicalEmbeddingError if packages for the report are missing. Call this before long work."""
     if not options.no_report:
         from ..reports.page import check_packages
 
@@ -163,13 +164,13 @@ def check_inside(volume: Volume, path: Path, labels: Sequence[str], points_ras: 
         n = inside.tolist().index(False)
         place = ", ".join(f"{x:.1f}" for x in points_ras[n])
         raise PointsError(
-            f"{path}: {labels[n]} at ({place}) RAS mm lies outside this scan; "
-            "check that the points belong to it and are RAS, not LPS."
+            f"{path}: the point {labels[n]!r} at ({place}) RAS mm lies outside this scan; "
+            "check that the points belong to this scan and are in RAS, not in LPS."
         )
 
 
 def open_model(options: argparse.Namespace, name: str | None = None) -> Model:
-    """Load the weights `name`; default: the weights of the option --model."""
+    """Load the weights called `name`, or, if `name` is None, the weights given with --model."""
     import torch  # imported late: `anatemb --help` must not wait for it
 
     from ..embedding.cache import MapCache, default_folder
@@ -195,7 +196,7 @@ def embed(model: Model, volume: Volume, options: argparse.Namespace) -> Embeddin
 def report_faults(volume: Volume, embedding: EmbeddingMap) -> None:
     """Print on stderr each fault in the orientation of a scan, for example a flipped axis."""
     for fault in embedding.faults:
-        warn(f"{volume.path or volume.name}: {fault}, by its anatomy; check the scan.")
+        warn(f"{volume.path or volume.name}: {fault}, as its anatomy shows; check the scan.")
 
 
 def names_in(text: str | None) -> list[str]:
@@ -206,7 +207,7 @@ def names_in(text: str | None) -> list[str]:
 def number(convert: Callable[[str], _N], fits: Callable[[_N], bool], kind: str) -> Callable[[str], _N]:
     """Return an argparse type that converts a text to a number.
 
-    If the text cannot be converted, or `fits(number)` is False, the error message is "not {kind}".
+    If the text cannot be converted, or `fits(number)` is False, the error message is "TEXT is not {kind}".
     """
 
     def read(text: str) -> _N:
@@ -229,7 +230,7 @@ megabytes = number(lambda text: int(float(text) * 2**20), lambda n: n >= 0, "a n
 
 @contextmanager
 def progress_bar(label: str, quiet: bool = False) -> Iterator[ProgressCallback]:
-    """Yield a progress callback (fraction done, name of the step). It draws a bar if stderr is a terminal."""
+    """Yield a progress callback (fraction done, name of the step). The callback draws a bar if stderr is a terminal."""
     if quiet or not sys.stderr.isatty() or find_spec("tqdm") is None:
         yield lambda share, step: None
         return
@@ -248,7 +249,7 @@ def progress_bar(label: str, quiet: bool = False) -> Iterator[ProgressCallback]:
 def progress_lines(name: str, quiet: bool, before: int = 0, of: int = 1) -> Iterator[ProgressCallback]:
     """Yield a progress callback for one of `of` scans; `before` scans are done already.
 
-    On a terminal it draws a bar. Otherwise, and also with --json, it prints a line every few seconds:
+    On a terminal, the callback draws a bar. Otherwise it prints a line every few seconds, also with --json:
     `anatemb: PERCENT % NAME: STEP`. PERCENT refers to all scans together.
     """
     last = float("-inf")
@@ -284,12 +285,6 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None
     """Print a table. The first column is aligned left, the other columns right."""
     for line in aligned([list(map(str, row)) for row in (header, *rows)]):
         say(line)
-
-
-def check_suffix(path: Path, suffix: str) -> None:
-    """Raise AnatomicalEmbeddingError unless the name of a file ends in `suffix`."""
-    if not path.name.endswith(suffix):
-        raise AnatomicalEmbeddingError(f"{path}: must be named NAME{suffix}.")
 
 
 def as_records(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[dict[str, object]]:

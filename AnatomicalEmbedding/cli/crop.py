@@ -1,4 +1,4 @@
-"""anatemb crop: cut scans down to structures before a segmentation; the user chooses the recall."""
+"""anatemb crop: crop scans to structures, for example before a segmentation; the user chooses the recall."""
 
 import argparse
 from collections.abc import Iterable
@@ -22,19 +22,20 @@ COLUMNS = ("scan", "crop", "structures", "voxels_i", "voxels_j", "voxels_k", "vo
 def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "crop",
-        help="cut scans down to organs, with a stated recall",
-        description="Cuts every SCAN down to the boxes of the chosen structures, grown for the chosen recall, "
-        "and writes NIfTI files. Voxels are kept as they are unless --spacing is given; boxes are clipped to the scan. "
-        "A scan that cannot be read, or shows no structure of the list, is reported and skipped.",
+        help="crop scans to organs, with a recall that you choose",
+        description="Crops every SCAN to the boxes of the chosen structures and writes NIfTI files. Boxes are enlarged "
+        "until they are expected to hold the fraction of the structure given with --recall. They end at the border of "
+        "the scan. The voxels are not changed unless --spacing is given. A scan that cannot be read, or shows none of "
+        "the chosen structures, is reported and skipped.",
     )
     add_box_options(parser)
     add = parser.add_argument
-    add("--separate", action="store_true", help="one file for each structure, not one around all")
-    add("--margin-mm", type=console.not_negative, default=0.0, metavar="MM", help="further mm on every side")
-    add("--spacing", type=_spacing, metavar="X,Y,Z", help="size of resampled voxels in mm; -1000 HU beyond the scan")
+    add("--separate", action="store_true", help="write one crop for each structure, not one crop around all structures")
+    add("--margin-mm", type=console.not_negative, default=0.0, metavar="MM", help="mm to add on every side of a box")
+    add("--spacing", type=_spacing, metavar="X,Y,Z", help="resample to this voxel size, mm; -1000 HU outside the scan")
     result = (
-        "the other way: label maps that another program made of crops (a file, or a folder of files that begin "
-        "with the names of the scans) on the voxels of their whole SCAN"
+        "do the reverse: take the label maps that another program made from crops, and write them on the voxels of the "
+        "whole SCAN. RESULT is one label map, or a folder of label maps whose names start with the name of their scan"
     )
     add("--paste-back", type=Path, metavar="RESULT", help=result)
     console.complete(parser, run, "output", series=True)
@@ -58,7 +59,7 @@ def run(options: argparse.Namespace) -> None:
             found = finder.find(embedding)
             boxes = {n: each.box_ras for n, each in found.items() if each.box_ras is not None}
             if not boxes:
-                raise AnatomicalEmbeddingError(f"{path}: shows no chosen structure; nothing was cropped.")
+                raise AnatomicalEmbeddingError(f"{path}: shows none of the chosen structures; choose others.")
             missing = " ".join(n for n in found if n not in boxes)
             together = {f"{name}_crop": list(boxes)}
             for crop_name, members in ({f"{name}_{n}": [n] for n in boxes} if options.separate else together).items():
@@ -82,7 +83,7 @@ def _paste(options: argparse.Namespace) -> None:
 
     source = options.paste_back
     if not source.exists():
-        raise AnatomicalEmbeddingError(f"{source}: no such file or folder; give the label maps of the crops.")
+        raise AnatomicalEmbeddingError(f"{source}: no such file or folder; check the path after --paste-back.")
     results = [p for p in sorted(source.iterdir()) if image_suffix(p)] if source.is_dir() else [source]
     console.check_folder(options.output)
     scans, written = Scans(options), []
@@ -93,7 +94,7 @@ def _paste(options: argparse.Namespace) -> None:
             own = [r for r in results if is_one or _scan_of(display_name(r), scans.sources) == name]
             if not own:
                 raise AnatomicalEmbeddingError(
-                    f"{path}: {source} holds no result for it; its name must begin with {name}_, as its crop's does."
+                    f"{path}: {source} has no label map of this scan; its name must start with {name}_."
                 )
             for result in own:
                 output = options.output / f"{display_name(result)}.nii.gz"
@@ -104,7 +105,7 @@ def _paste(options: argparse.Namespace) -> None:
 
 
 def _scan_of(result: str, names: Iterable[str]) -> str | None:
-    """Return the name of the scan to which the file name `result` belongs: the longest of `names` that starts it."""
+    """Return the name of the scan to which the file name `result` belongs: the longest of `names` at its start."""
     return max((n for n in names if f"{_file_name(result)}_".startswith(f"{_file_name(n)}_")), key=len, default=None)
 
 
@@ -116,7 +117,10 @@ def _file_name(name: str) -> str:
 def _write_crop(
     volume: Volume, box: np.ndarray, spacing: tuple[float, float, float] | None, output: Path
 ) -> list[float]:
-    """Write one crop. Returns its numbers of voxels along i, j, k, and the volume of the scan over that of the crop."""
+    """Write one crop.
+
+    Returns the numbers of voxels of the crop along i, j and k, and the volume of the scan divided by that of the crop.
+    """
     from ..scan.cropping import crop_resampled, crop_voxels
 
     clipped = np.clip(box, *volume.bounds_ras)
@@ -133,5 +137,5 @@ def _spacing(text: str) -> tuple[float, float, float]:
         if all(MIN_SPACING_MM <= size <= MAX_SPACING_MM for size in (x, y, z)):
             return x, y, z
     raise argparse.ArgumentTypeError(
-        f"{text!r}: give three sizes of {MIN_SPACING_MM:g} to {MAX_SPACING_MM:g} mm, such as 1,1,2"
+        f"{text!r} is not a voxel size; give three sizes of {MIN_SPACING_MM:g} to {MAX_SPACING_MM:g} mm, such as 1,1,2"
     )

@@ -24,11 +24,12 @@ SHOWN = (
 def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "demo",
-        help="match named points between two synthetic patients and show the errors",
-        description="Needs no data: makes two synthetic patients, finds points of the first in the second, and "
-        "compares with the truth, which is known exactly.",
+        help="match named points between two synthetic patients, and show the errors",
+        description="Makes two synthetic patients, finds points of the first patient in the second, and compares the "
+        "answers with the true points, which are known exactly. No data are needed.",
     )
-    parser.add_argument("-o", "--output", type=Path, default=Path("demo-output"), metavar="DIR", help="results folder")
+    about = "folder for results (default: demo-output)"
+    parser.add_argument("-o", "--output", type=Path, default=Path("demo-output"), metavar="DIR", help=about)
     complete(parser, run)
 
 
@@ -73,7 +74,10 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _check_own(folder: Path) -> None:
-    """Make the folder. Raise AnatomicalEmbeddingError if it has files of the demo's names that no demo has written."""
+    """Make the output folder.
+
+    Raises AnatomicalEmbeddingError if the demo would overwrite a file in this folder that was not written by a demo.
+    """
     from ..scan.points import read_points
 
     make_folder(folder)
@@ -85,5 +89,5 @@ def _check_own(folder: Path) -> None:
     existing = [name for name in (_POINTS, *_OTHERS) if (folder / name).exists()]
     if existing and not own:
         raise AnatomicalEmbeddingError(
-            f"{folder / existing[0]}: was not written by a demo, and would be overwritten; give another output folder."
+            f"{folder / existing[0]}: would be overwritten by results; choose another output folder."
         )

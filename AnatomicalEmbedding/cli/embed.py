@@ -10,7 +10,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "embed",
         help="write the embedding map of each scan",
-        description="Embed scans; each map becomes one .map.safetensors file for EmbeddingMap.load and `anatemb info`.",
+        description="Embeds scans. Each map is written to one .map.safetensors file, which EmbeddingMap.load and "
+        "`anatemb info` can read.",
     )
     parser.add_argument("scans", nargs="+", metavar="SCAN", help=console.SCANS_HELP)
     console.complete(parser, run, "output", series=True)
@@ -28,4 +29,4 @@ def run(options: argparse.Namespace) -> None:
         console.say(f"{target}: {int(embedding.body.sum())} body cells", options.json)
     if options.json:
         console.print_json(written)
-    scans.check(written)
+    scans.check()

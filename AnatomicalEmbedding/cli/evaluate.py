@@ -20,33 +20,30 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "evaluate",
         help="measure accuracy on labelled scans",
-        description="DIR holds scans NAME.nii.gz with NAME.seg.nii.gz + NAME.labels.json (organs), or with "
+        description="DIR contains scans NAME.nii.gz. Each scan has NAME.seg.nii.gz and NAME.labels.json (organs), or "
         "NAME.landmarks.json (points).",
     )
     kinds = parser.add_subparsers(title="kinds of accuracy", metavar="KIND", required=True)
     landmarks = _add_kind(
         kinds, "landmarks", run_landmarks, "effort",
-        about="Organ centres, extreme points and landmarks: every template x target pair is measured.",
+        about="Errors of organ centres, extreme points and landmarks: the points of every template are found in every "
+        "target and compared with the true points.",
     )  # fmt: skip
-    landmarks.add_argument("--templates", type=Path, metavar="DIR", help="further labelled scans, as templates alone")
+    landmarks.add_argument("--templates", type=Path, metavar="DIR", help="more labelled scans, used only as templates")
     _add_kind(
         kinds, "confidence", run_confidence, "effort",
-        about="Whether stated errors and probabilities are true: every template is matched with every target, whole "
-        "and cut, so that some points are absent.",
+        about="Whether expected errors and probabilities are right: every template is matched with every target, and "
+        "with cropped copies of the target, in which some points are absent.",
     )  # fmt: skip
     boxes = _add_kind(
         kinds, "boxes", run_boxes,
-        about="Boxes from a few examples: every whole structure is located by examples of other patients. Overlap "
-        "(IoU), recall with stated margins, and how many times smaller the crop is (VR).",
+        about="Accuracy of boxes: every structure that lies completely in a scan is located with examples from other "
+        "patients. Measures the overlap with the true box (IoU), the recall, and the volume of the scan divided by the "
+        "volume of the box (VR).",
     )  # fmt: skip
-    boxes.add_argument("--templates", type=Path, metavar="DIR", help="further labelled scans, as examples alone")
-    boxes.add_argument("--shots", type=at_least(1), default=5, metavar="N", help="examples a structure (default: 5)")
-    boxes.add_argument("--library", action="store_true", help="by the shipped library instead of examples")
-    _add_kind(
-        kinds, "points", run_points,
-        about="Points derived from outlines, such as the carina, poles, tips and femoral heads: by matching from each "
-        "other patient, and by words.",
-    )  # fmt: skip
+    boxes.add_argument("--templates", type=Path, metavar="DIR", help="more labelled scans, used for examples only")
+    boxes.add_argument("--shots", type=at_least(1), default=5, metavar="N", help="examples per structure (default: 5)")
+    boxes.add_argument("--library", action="store_true", help="use the shipped library instead of examples")
 
 
 def _add_kind(
@@ -54,7 +51,7 @@ def _add_kind(
 ) -> argparse.ArgumentParser:
     parser = kinds.add_parser(name, help=about[0].lower() + about[1:].partition(":")[0], description=about)
     parser.add_argument("folder", type=Path, metavar="DIR", help="labelled scans")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the result as .json or .md too")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="also write the result as .json or .md")
     complete(parser, run, *shared)
     return parser
 
@@ -62,7 +59,7 @@ def _add_kind(
 def run_landmarks(
     options: argparse.Namespace, peers: Mapping[str, Matcher] | None = None, notes: Sequence[str] = ()
 ) -> None:
-    """Measure landmarks. peers: name -> other method to measure as well. notes: sentences to print with the result."""
+    """Measure landmarks. peers: other methods to measure, by name. notes: sentences to print with the result."""
     from ..evaluation.protocol import EmbeddingMatcher, evaluate_landmarks
     from ..structures.labelled_scans import load_cases
 
@@ -88,7 +85,7 @@ def run_confidence(options: argparse.Namespace) -> None:
 
 
 def run_boxes(options: argparse.Namespace, peers: PeerBoxes | None = None) -> None:
-    """Measure boxes. peers: boxes found by other methods, which are measured as well."""
+    """Measure boxes. peers: function that finds boxes with other methods, which are measured too."""
     from ..evaluation.boxes import BoxResult, find_by_library
     from ..structures.box_finder import open_library
     from ..structures.cross_validation import find_boxes
@@ -96,7 +93,7 @@ def run_boxes(options: argparse.Namespace, peers: PeerBoxes | None = None) -> No
     from ..structures.labelled_scans import load_cases
 
     if options.library and (peers or options.templates):
-        raise AnatomicalEmbeddingError("--library brings its own examples; leave --templates out.")
+        raise AnatomicalEmbeddingError("--library and --templates cannot be used together; leave one out.")
     model = open_model(options)
     library = open_library(model.weights_hash, model.name)
     cases = list(labelled_boxes(load_cases(options.folder)))
@@ -108,16 +105,6 @@ def run_boxes(options: argparse.Namespace, peers: PeerBoxes | None = None) -> No
             found, seconds = find_boxes(cases, model, options.shots, templates, peers, progress)
     margins = library.margins if options.library else library.example_margins
     finish(BoxResult(model.name, tuple(found), margins, seconds), options)
-
-
-def run_points(options: argparse.Namespace) -> None:
-    from ..evaluation.points import evaluate_points
-    from ..structures.labelled_scans import load_cases
-
-    model = open_model(options)
-    with progress_bar("points", options.json) as progress:
-        result = evaluate_points(load_cases(options.folder), model, progress)
-    finish(result, options)
 
 
 def finish(result: Any, options: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""anatemb find: find the places that words describe in scans. anatemb name: name the anatomy at a point."""
+"""anatemb find: find the places that words describe in scans. anatemb name: name the structures at a point."""
 
 from __future__ import annotations
 
@@ -26,23 +26,27 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 def _add_find(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "find",
-        help="places by words, or by the sentences of a report",
+        help="find places that words, or the sentences of a report, name",
         description='Finds the places that WORDS name ("mass in the left adrenal", "12th rib on the right") in every '
         "SCAN. Writes places.csv, and for each scan NAME.places.mrk.json (points, opens in Slicer) and "
-        "NAME.places.html (the region shaded). A place that the scan does not show is said to be outside.",
+        "NAME.places.html (a page on which the region of each place is shaded). If a scan does not show a place, the "
+        "status of this place is outside.",
     )
-    parser.add_argument("words", metavar="WORDS", nargs="?", help="left out with --report")
+    parser.add_argument("words", metavar="WORDS", nargs="?", help="name of a place; leave it out with --report")
     parser.add_argument("scans", nargs="*", metavar="SCAN", help=console.SCANS_HELP)
-    parser.add_argument("--report", type=Path, metavar="FILE", help="every sentence of a report: text, or DICOM SR")
+    about = "find the places that the sentences of this report name; a text file or DICOM SR"
+    parser.add_argument("--report", type=Path, metavar="FILE", help=about)
     console.complete(parser, run_find, "output", "report", series=True)
 
 
 def _add_name(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
-        "name", help="names of a point of a scan", description="Names the structures at a point, the likeliest first."
+        "name",
+        help="name the structures at a point of a scan",
+        description="Names the structures at a point. The structure with the highest probability comes first.",
     )
     parser.add_argument("scan", metavar="SCAN", help="CT file or DICOM folder")
-    parser.add_argument("--point", required=True, metavar="R,A,S", help="RAS mm")
+    parser.add_argument("--point", required=True, metavar="R,A,S", help="the point in RAS mm")
     console.complete(parser, run_name, series=True)
 
 
@@ -74,9 +78,9 @@ def run_find(options: argparse.Namespace) -> None:
 
 
 def _mentions(options: argparse.Namespace) -> tuple[list[tuple[str, Mention]], list[str]]:
-    """Return (words, place mentioned in the words) for each place, and the parts of the words without a known place.
+    """Return the places that the words name, each as (words, place), and the parts of the words without a known place.
 
-    For a report, parts without a known place are not returned. Raises AnatomicalEmbeddingError if there is no place.
+    For a report, the second list is empty. Raises AnatomicalEmbeddingError if there is no place.
     """
     from ..words import not_understood, parse_query, parse_report
     from ..words.report_text import read_report
@@ -88,7 +92,7 @@ def _mentions(options: argparse.Namespace) -> tuple[list[tuple[str, Mention]], l
         sentences = parse_report(read_report(options.report))
         wanted = [(" ".join(each.text.split()), mention) for each in sentences for mention in each.mentions]
         if not wanted:
-            raise AnatomicalEmbeddingError(f"{options.report}: names no place that is known.")
+            raise AnatomicalEmbeddingError(f"{options.report}: names no place that is known; give an English report.")
     else:
         parts = parse_query(options.words or "")
         wanted = [(options.words, mention) for part in parts for mention in part.mentions]
@@ -96,7 +100,7 @@ def _mentions(options: argparse.Namespace) -> tuple[list[tuple[str, Mention]], l
         if not wanted:
             raise AnatomicalEmbeddingError(not_understood(options.words or ""))
     if not options.scans:
-        raise AnatomicalEmbeddingError("no scan was given; give the words first, then CT files or DICOM folders.")
+        raise AnatomicalEmbeddingError("no scan was given; write the words in quotes, then the scans.")
     return wanted, missed
 
 
@@ -140,4 +144,4 @@ def run_name(options: argparse.Namespace) -> None:
         rows = ((each.title, each.name, f"{each.probability:.0%}") for each in found)
         console.print_table(["place", "name", "probability"], rows)
     else:
-        console.say("no named structure lies here: the point is outside the body, or in tissue between organs.")
+        console.say("No named structure lies at this point. It is outside the body, or in the tissue between organs.")

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "info",
-        help="show facts about scans, DICOM folders and embedding maps, or (without a path) the installation",
-        description="Show facts about each file or folder. Without a path: version, devices, weights, cache.",
+        help="show facts about scans, DICOM folders and embedding maps; without a path, about the installation",
+        description="Shows facts about each file or folder. Without a path, shows version, devices, weights and cache.",
     )
     add = parser.add_argument
     add("paths", nargs="*", type=Path, metavar="PATH", help=f"{console.SCANS_HELP}; or maps (.safetensors)")
-    check = "embed each scan too: which part of the body it holds, and whether it is mirrored or upside down"
+    check = "also embed each scan; show which part of the body it contains, and whether it seems mirrored or flipped"
     add("--check", action="store_true", help=check)
-    add("--clear-cache", action="store_true", help="remove every map that is kept on disk")
+    add("--clear-cache", action="store_true", help="delete all maps in the cache on disk")
     console.complete(parser, run, series=True)
 
 
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> None:
         for name, value in facts.items():
             console.say(f"{name.replace('_', ' '):<{width}}  {_text(value)}")
     if scans is not None:
-        scans.check(found)
+        scans.check()
 
 
 def _describe_scan(source: Source, options: argparse.Namespace) -> dict[str, object]:
@@ -105,7 +105,7 @@ def _describe_map(path: Path) -> dict[str, object]:
 
 
 def _held(embedding: EmbeddingMap) -> dict[str, object]:
-    """Return the part of the body that a map shows; {} if the weights have no body coordinates in mm."""
+    """Return which part of the body a map shows; {} if the body coordinates of the weights are not in mm."""
     from ..embedding.coverage import find_coverage
 
     if not embedding.provenance.metric or not len(embedding.body_index):
@@ -130,7 +130,7 @@ def _installation() -> dict[str, object]:
 
 
 def _accelerators(torch_version: str) -> list[str]:
-    """Return the GPUs that PyTorch can use. For a CPU build, torch is not imported, which saves a second."""
+    """Return the names of the GPUs that PyTorch can use. A CPU build of torch is not imported, which saves a second."""
     if torch_version.endswith("+cpu"):
         return []
     import torch
@@ -140,7 +140,7 @@ def _accelerators(torch_version: str) -> list[str]:
 
 
 def _axes(ijk_to_ras: np.ndarray) -> str:
-    """Return the directions of increasing indices i, j, k, such as "LPS"; for an oblique scan with its angle."""
+    """Return the directions in which i, j, k increase, such as "LPS"; for an oblique scan, the angle is added."""
     direction = ijk_to_ras[:3, :3] / np.linalg.norm(ijk_to_ras[:3, :3], axis=0)
     letters = ""
     for axis in range(3):

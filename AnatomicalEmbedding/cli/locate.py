@@ -23,10 +23,11 @@ COLUMNS = (
 def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "locate",
-        help="boxes of organs and other structures in scans",
-        description="Finds structures in every SCAN, by the shipped library or by examples of yours. Writes "
-        "NAME.boxes.mrk.json (opens in Slicer as boxes) and NAME.html for each scan, and boxes.csv. "
-        "Boxes are RAS mm, grown for the chosen recall; an absent structure has no box.",
+        help="find boxes of organs and other structures in scans",
+        description="Finds structures in every SCAN, with the shipped library or with your own examples. Writes "
+        "NAME.boxes.mrk.json (opens in Slicer as boxes) and NAME.html for each scan, and boxes.csv for all scans. "
+        "Boxes are in RAS mm. They are enlarged until they are expected to hold the fraction of the structure given "
+        "with --recall. An absent structure has no box.",
     )
     add_box_options(parser)
     console.complete(parser, run, "output", "report", series=True)
@@ -39,11 +40,11 @@ def add_box_options(parser: argparse.ArgumentParser) -> None:
     add("--structures", metavar="A,B,...", help="names of structures (see `anatemb structures`); default: all")
     add("--library", type=Path, metavar="FILE", help="structure library (default: the shipped one)")
     examples = (
-        "your own examples, in place of the library's: scans NAME.nii.gz with NAME.seg.nii.gz + NAME.labels.json, "
-        "or with boxes drawn in Slicer, each saved as NAME.STRUCTURE.roi.mrk.json"
+        "folder of your own examples, used instead of the library: scans NAME.nii.gz, each with NAME.seg.nii.gz and "
+        "NAME.labels.json, or with boxes drawn in Slicer and saved as NAME.STRUCTURE.roi.mrk.json"
     )
     add("--examples", type=Path, metavar="DIR", help=examples)
-    about = "grow boxes until they are expected to hold this share of the structure (default: 0.95)"
+    about = "fraction of a structure that its box is expected to hold, 0 to 1 (default: 0.95)"
     add("--recall", type=float, default=0.95, metavar="R", help=about)
 
 
@@ -55,7 +56,9 @@ def open_finder(
 
     names = console.names_in(structures) or None
     if structures and not names:
-        raise AnatomicalEmbeddingError("--structures: names no structure; write --structures liver,spleen.")
+        raise AnatomicalEmbeddingError(
+            f"--structures {structures}: contains no name; write names with commas, such as --structures liver,spleen."
+        )
     own = open_library(model.weights_hash, model.name, library)
     if examples is None:
         return BoxFinder.by_library(own, names, recall)

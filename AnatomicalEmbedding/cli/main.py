@@ -23,11 +23,11 @@ _COMMANDS = (
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Make the parser of the whole command line. The module of each command adds the parser of the command."""
+    """Make the parser of the whole command line. The module of each command adds its own parser."""
     parser = argparse.ArgumentParser(
         prog="anatemb",
         description="Find the same anatomical points in other CT scans, in world millimetres (RAS).",
-        epilog="Run 'anatemb COMMAND --help' for the options of a command.",
+        epilog="'anatemb COMMAND --help' shows the options of a command.",
     )
     parser.add_argument("--version", action="version", version=f"anatemb {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -54,7 +54,7 @@ def run_command(options: argparse.Namespace) -> int:
     except OSError as error:
         if error.errno in _DISK_FULL:
             where = f"{error.filename}: " if error.filename else ""
-            print(f"anatemb: {where}the disk is full; make room and run the same command again.", file=sys.stderr)
+            print(f"anatemb: {where}the disk is full; delete files, then run the same command again.", file=sys.stderr)
             return EXIT_USER_ERROR
         if error.filename is None:
             raise
@@ -62,13 +62,13 @@ def run_command(options: argparse.Namespace) -> int:
         print(f"anatemb: {error.filename}: {reason}; check the path, its permissions and the disk.", file=sys.stderr)
         return EXIT_USER_ERROR
     except KeyboardInterrupt:
-        print("anatemb: interrupted; nothing was left half-written.", file=sys.stderr)
+        print("anatemb: interrupted; no file was left incomplete.", file=sys.stderr)
         return EXIT_INTERRUPTED
     return 0
 
 
 def terminated(number: int, _frame: object) -> None:
-    """Handle a signal: exit through SystemExit, so that unfinished files are deleted and child processes ended."""
+    """Handle a signal: raise SystemExit, so that unfinished files are deleted and child processes end."""
     raise SystemExit(128 + number)
 
 
@@ -93,8 +93,8 @@ def _cleaning_up_when_terminated() -> Iterator[None]:
 def _with_points_joined(arguments: Sequence[str]) -> list[str]:
     """Join `--point X,Y,Z` to one word `--point=X,Y,Z`, and move it right after the command; the same for `--box`.
 
-    Without this, argparse takes a negative X for an option, and --point divides the list of files into two lists. The
-    command may be two words, such as `cohort find`.
+    Otherwise argparse would read a negative X as an option, and a --point between files would end the list of files.
+    The command may be two words, such as `cohort find`.
     """
     joined: list[str] = []
     command = 2 if list(arguments[:1]) == ["cohort"] else 1

@@ -43,8 +43,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "reported and skipped.",
     )
     add = parser.add_argument
-    add("template", type=Path, metavar="TEMPLATE", help="CT file or DICOM folder the points are in")
-    files = "points file (.mrk.json, or .csv with label,r,a,s) unless --point is given, then targets: scans or folders"
+    add("template", type=Path, metavar="TEMPLATE", help="CT file or DICOM folder in which the points lie")
+    files = "points file (.mrk.json, or .csv with label,r,a,s), then the target scans; with --point, only targets"
     add("files", nargs="+", metavar="POINTS TARGET", help=files)
     add("--point", action="append", default=[], metavar="X,Y,Z", help="a point in RAS mm; may be repeated")
     console.complete(parser, run, "output", "report", "effort", series=True)
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
     results = [f"{name}.mrk.json" for name in scans.sources]
     console.check_kept(inputs, [options.output / name for name in (*results, _TABLE_NAME)])
     template = console.read_scan(options.template, options.series)
-    console.check_inside(template, options.template, [f"point {label!r}" for label in points.labels], points.points_ras)
+    console.check_inside(template, options.template, points.labels, points.points_ras)
     console.check_report(options)
     console.check_folder(options.output)
     model = console.open_model(options)
@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> None:
             shown = not options.no_report and len(answers) < _REPORT_TARGETS
             answers.append(Answer(path, name, matches, _noted(volume, target_map) if shown else None))
     if not answers:
-        scans.check(answers)
+        scans.check()
     written = write_answers(
         options.output, _noted(template, template_map), points, answers, model.name, report=not options.no_report
     )
@@ -118,7 +118,7 @@ def descriptions(matches: Matches) -> tuple[str, ...]:
             return "absent: not in this scan"
         doubt = f"; {level_sentence(row['levels'])}" if row["levels"] else ""
         error, share = row["expected_error_mm"], row["probability"]
-        return f"{row['status']}: {error:.0f} mm expected, {share:.0%} within 10 mm{doubt}"
+        return f"{row['status']}: expected error {error:.0f} mm, {100 * share:.0f} % within 10 mm{doubt}"
 
     return tuple(described(row) for row in matches.table())
 
@@ -138,18 +138,18 @@ def csv_rows(points: PointList, answers: list[Answer]) -> list[list[Any]]:
 
 
 def _noted(volume: Volume, embedding: EmbeddingMap) -> Volume:
-    """Return a scan for the report: faults in its orientation are added to its notes."""
+    """Return a copy of a scan whose notes include the faults in its orientation. The report prints the notes."""
     return replace(volume, notes=(*volume.notes, *embedding.faults))
 
 
 def _points_and_targets(options: argparse.Namespace) -> tuple[PointList, list[str]]:
-    """Return the points and the paths of the targets from the command line."""
+    """Return the points and the paths of the targets that the command line gives."""
     if options.point:
         if Path(options.files[0]).suffix.lower() in (".json", ".csv"):
-            raise PointsError(f"{options.files[0]}: is a list of points, and --point is given too; leave one out.")
+            raise PointsError(f"{options.files[0]}: points are given both in this file and with --point; give one.")
         points = np.array([parse_point(text) for text in options.point])
         return PointList(tuple(f"P-{n + 1}" for n in range(len(points))), points), options.files
     points_file, targets = options.files[0], options.files[1:]
     if not targets:
-        raise PointsError(f"{points_file}: give the points file and then at least one target scan (or use --point).")
+        raise PointsError(f"{points_file}: no target scan is given; write TEMPLATE, the points file, then the targets.")
     return read_points(points_file), targets

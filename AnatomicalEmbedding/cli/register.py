@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import PointsError, VolumeError
+from ..errors import VolumeError
 from ..files import write_text
 from ..registration import DEFORMABLE, KINDS
 from ..scan.points import PointList, read_points, write_markups
@@ -30,18 +30,18 @@ _LABELS, _POINTS = "labels_on_fixed.nii.gz", "points_in_moving.mrk.json"
 def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "register",
-        help="lay one scan on another: rigid, affine or deformable",
-        description="Finds where every point of FIXED lies in MOVING; the two may show different parts of the body. "
-        "Writes transform.h5 (opens in Slicer: apply it to MOVING; ANTs can start from it), MOVING on the "
-        "voxels of FIXED, registration.json and report.html to the output folder.",
+        help="align one scan to another: rigid, affine or deformable",
+        description="Finds where every point of FIXED lies in MOVING. The two scans may show different parts of the "
+        "body. Writes to the output folder: transform.h5 (open it in Slicer and apply it to MOVING; ANTs can use it as "
+        "initial transform), MOVING resampled to the voxels of FIXED, registration.json and report.html.",
     )
     add = parser.add_argument
-    add("fixed", type=Path, metavar="FIXED", help="CT file or DICOM folder that stays where it is")
-    add("moving", type=Path, metavar="MOVING", help="CT file or DICOM folder that is laid on it")
-    kind = "rigid; affine; coarse, smooth through matches; deformable, refined by the images (default)"
+    add("fixed", type=Path, metavar="FIXED", help="CT file or DICOM folder of the scan that is not moved")
+    add("moving", type=Path, metavar="MOVING", help="CT file or DICOM folder of the scan that is aligned to FIXED")
+    kind = "rigid; affine; coarse (smooth, from matches); deformable (refined with the voxels; default)"
     add("--kind", choices=KINDS, default=DEFORMABLE, help=kind)
-    add("--labels", type=Path, metavar="FILE", help="label map of MOVING, to be laid on FIXED too")
-    add("--points", type=Path, metavar="FILE", help="points of FIXED (.mrk.json or .csv), to be found in MOVING")
+    add("--labels", type=Path, metavar="FILE", help="label map of MOVING; it is resampled to FIXED too")
+    add("--points", type=Path, metavar="FILE", help="points of FIXED (.mrk.json or .csv); they are found in MOVING")
     add("--field", action="store_true", help="also write the displacement of every voxel of FIXED")
     console.complete(parser, run, "output", "report", series=True)
 
@@ -58,8 +58,8 @@ def run(options: argparse.Namespace) -> None:
         for path, name in zip(scans, distinct_names(scans), strict=True)
     )
     labels = _labels(options.labels, moving) if options.labels else None
-    if points is not None and not fixed.contains(points.points_ras).all():
-        raise PointsError(f"{options.points}: holds points outside {options.fixed}; give points of the fixed scan.")
+    if points is not None:
+        console.check_inside(fixed, options.fixed, points.labels, points.points_ras)
     console.check_report(options)
     console.make_folder(options.output)
     model = console.open_model(options)
@@ -99,7 +99,7 @@ def run(options: argparse.Namespace) -> None:
         return
     console.print_table(["registration", ""], _in_words(facts).items())
     if outside := facts.get("points_outside_moving"):
-        console.say(f"not in {moving.name}, and marked as missing: {', '.join(outside)}")
+        console.say(f"points outside {moving.name}, marked as missing: {', '.join(outside)}")
     console.say("written: " + ", ".join(path.name for path in written) + f" in {options.output}")
 
 
@@ -113,7 +113,7 @@ def _labels(path: Path, moving: Volume) -> sitk.Image:
     image, _ = read_image(path)
     same = image.GetSize() == moving.shape[::-1] and np.allclose(image_affine(image), moving.ijk_to_ras, atol=0.01)
     if not same:
-        raise VolumeError(f"{path}: is not on the voxels of the moving scan; resample the label map to it.")
+        raise VolumeError(f"{path}: has other voxels than the moving scan; resample the label map to the moving scan.")
     return image
 
 
@@ -138,9 +138,9 @@ def _in_words(facts: dict[str, Any]) -> dict[str, str]:
     low, high = facts["jacobian_percentiles_1_99"]
     return {
         "kind": str(facts["kind"]),
-        "matches": f"{facts['matches_used']} of {facts['matches_asked']} places of the fixed scan found in the moving",
-        "volume change": f"{low:.2f} to {high:.2f} times (98 % of the body)",
+        "matches": f"{facts['matches_used']} of {facts['matches_asked']} points of the fixed scan found in moving",
+        "volume change": f"by a factor of {low:.2f} to {high:.2f} (98 % of the body)",
         "turned inside out": f"{100 * facts['folded_share']:.2f} % of the body",
-        "time": f"{facts['seconds']:.1f} s, without embedding",
+        "time": f"{facts['seconds']:.1f} s, embedding not included",
         **({"doubt": facts["doubt"]} if facts["doubt"] else {}),
     }

@@ -43,7 +43,7 @@ class Scans:
         return [Path(source.path) for source in self.sources.values()]
 
     def read(self) -> Iterator[tuple[str, str, Volume]]:
-        """Yield path (as written in tables), name and volume of each scan that can be read."""
+        """Yield the path (as in tables), the name and the volume of each scan that can be read."""
         for name, source in self.sources.items():
             with self.skipping():
                 volume = console.noted(replace(source.read(), name=name), source.label)
@@ -61,7 +61,7 @@ class Scans:
             console.warn(f"skipped: {error}")
 
     def embedded(self, model: Model) -> Iterator[tuple[str, str, Volume, EmbeddingMap]]:
-        """Yield path, name, volume and map of each scan that can be read and embedded."""
+        """Yield the path, the name, the volume and the map of each scan that can be read and embedded."""
         for path, name, volume in self.read():
             with self.skipping():
                 yield path, name, volume, console.embed(model, volume, self._options)
@@ -90,10 +90,11 @@ class Scans:
             if table is not None:
                 console.print_table(*table)
             console.say_written(written)
-        self.check(written)
+        self.check()
 
-    def check(self, done: Sequence[object]) -> None:
-        """Raise AnatomicalEmbeddingError if a scan was skipped. done: the results; empty if all scans were skipped."""
+    def check(self) -> None:
+        """Raise AnatomicalEmbeddingError if a scan was skipped."""
         if self.failed:
-            count = "no scan" if not done else f"all but {len(self.failed)} of the scans"
-            raise AnatomicalEmbeddingError(f"{count} could be used; see the lines above.")
+            raise AnatomicalEmbeddingError(
+                f"{len(self.failed)} of {len(self.sources)} scans were skipped; the lines above give the reasons."
+            )

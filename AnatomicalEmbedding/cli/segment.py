@@ -22,34 +22,39 @@ _SECONDS = 12  # for one scan on two CPU cores
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser("segment", help="outline organs in many scans, learned from a few outlined ones")
+    parser = commands.add_parser("segment", help="outline organs in many scans, after training on a few outlined scans")
     parts = parser.add_subparsers(title="steps", metavar="STEP", required=True)
 
     train = parts.add_parser(
         "train",
-        help="learn from a folder of outlined scans",
-        description="EXAMPLES holds scans NAME.nii.gz with NAME.seg.nii.gz + NAME.labels.json, or with NAME.seg.nrrd "
-        "as 3D Slicer writes it; one scan is enough, five are better.",
+        help="train a segmenter on a folder of outlined scans",
+        description="EXAMPLES contains scans NAME.nii.gz, each with NAME.seg.nii.gz and NAME.labels.json, or with "
+        "NAME.seg.nrrd as 3D Slicer writes it. One scan is enough, five are better.",
     )
     add = train.add_argument
     add("examples", type=Path, metavar="EXAMPLES", help="folder of outlined scans")
-    add("--structures", metavar="A,B,...", help="structures to learn (default: all that the examples outline)")
+    add("--structures", metavar="A,B,...", help="structures to learn (default: all outlined structures)")
     add("--steps", type=console.at_least(1), default=600, metavar="N", help="training steps (default: 600)")
-    add("--seed", type=console.at_least(0), default=0, help="of the first weights and of the batches (default: 0)")
+    add("--seed", type=console.at_least(0), default=0, help="random seed (default: 0)")
     console.complete(train, run_train, "output")
 
     run = parts.add_parser(
         "run",
         help="outline the structures in scans",
-        description="Writes NAME.seg.nrrd for every SCAN, which opens in 3D Slicer with names and colours, "
-        "volumes.csv with the volume of each structure and the order in which to look at them, and a page of pictures "
-        "in that order. A structure that a scan does not show is reported as absent. A scan that cannot be used is "
-        "reported and skipped. An interrupted run continues by the same command.",
+        description="Writes NAME.seg.nrrd for every SCAN (opens in 3D Slicer with names and colours), volumes.csv with "
+        "the volume of each structure, and a page of pictures. In the table and on the page, outlines that most need "
+        "a check come first. A structure that a scan does not show is reported as absent. A scan that cannot be used "
+        "is "
+        "reported and skipped. To continue an interrupted run, give the same command again.",
     )
     add = run.add_argument
     add("scans", nargs="+", metavar="SCAN", help=console.SCANS_HELP)
     add("--model", type=Path, required=True, metavar="RUN", help="folder that `anatemb segment train` wrote")
-    add("--nifti", action="store_true", help="also NAME.seg.nii.gz with NAME.labels.json, on the scan's own voxels")
+    add(
+        "--nifti",
+        action="store_true",
+        help="also write NAME.seg.nii.gz and NAME.labels.json, on the voxels of the scan",
+    )
     console.complete(run, run_run, "output", "report", series=True, model=False)
     console.add_computing(run)
 
@@ -113,7 +118,7 @@ def run_run(options: argparse.Namespace) -> None:
             if not options.no_report:
                 pictures.append(make_card(volume, name, found))
             done[path] = found.outlines
-            # written after every scan, so that an interrupted run can continue; `earlier` has the rows of later scans
+            # written after every scan, so that an interrupted run can continue; `earlier` has rows of scans that follow
             rows = table_rows(list((earlier | done).items()))
             console.write_table(options.output / TABLE_NAME, COLUMNS, rows)
     rows = table_rows(list(done.items()))
@@ -139,7 +144,7 @@ def _results(options: argparse.Namespace, name: str, inputs: Sequence[Path]) -> 
 def _found_before(
     outlines: Sequence[Outline], results: list[Path], scan: Source, run: Path, segmenter: Segmenter
 ) -> Outlines | None:
-    """Return the outlines of an earlier run; None if they are missing, or older than the scan or the segmenter."""
+    """Return the outlines of an earlier run. None if they are missing, or older than the scan or the segmenter."""
     from ..segmentation.files import read_segments
     from ..segmentation.outlining import Outlines
     from ..segmentation.segmenter import FILE_NAME

@@ -13,17 +13,18 @@ _ATLAS_PHANTOMS = 18
 def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "structures",
-        help="structures that can be located; with DATA, build a library or an atlas of your own",
-        description="Without DATA: lists the structures of a library. With DATA, folders of scans NAME.nii.gz with "
-        "NAME.seg.nii.gz + NAME.labels.json: writes a library for `locate` and `crop` (-o "
-        "NAME.structures.safetensors; every structure that three scans hold whole), or an atlas for `find` (-o "
-        "NAME.atlas.npz; the scans may be missing). Both work for the weights of --model alone.",
+        help="list the structures that can be located; with DATA, build your own library or atlas",
+        description="Without DATA, lists the structures of a library. DATA are folders of scans NAME.nii.gz, each with "
+        "NAME.seg.nii.gz and NAME.labels.json. From DATA, the command builds a library for `locate` and `crop` (-o "
+        "NAME.structures.safetensors), with every structure that lies completely inside at least three scans; or an "
+        "atlas for `find` (-o NAME.atlas.npz), for which label maps without scans are enough. Both can be used with "
+        "the weights given with --model only.",
     )
     add = parser.add_argument
-    add("data", type=Path, nargs="*", metavar="DATA")
+    add("data", type=Path, nargs="*", metavar="DATA", help="folders of labelled scans")
     add("-o", "--output", type=Path, metavar="FILE", help="library or atlas to write")
     add("--library", type=Path, metavar="FILE", help="library to list (default: the shipped one)")
-    add("--phantoms", type=at_least(0), metavar="N", help="synthetic patients to add (default: 8; atlas: 18)")
+    add("--phantoms", type=at_least(0), metavar="N", help="synthetic patients to add (default: 8, for an atlas 18)")
     complete(parser, run)
 
 
@@ -36,7 +37,9 @@ def run(options: argparse.Namespace) -> None:
 
     if options.output is None or not options.output.name.endswith((SUFFIX, ATLAS_SUFFIX)):
         where = options.output or "-o"
-        raise AnatomicalEmbeddingError(f"{where}: give a file NAME{SUFFIX} for boxes, or NAME{ATLAS_SUFFIX} for words.")
+        raise AnatomicalEmbeddingError(
+            f"{where}: is not a name for a library or atlas; give -o NAME{SUFFIX} or -o NAME{ATLAS_SUFFIX}."
+        )
     options.output.parent.mkdir(parents=True, exist_ok=True)
     count = (_build_library if options.output.name.endswith(SUFFIX) else _build_atlas)(options)
     if options.json:

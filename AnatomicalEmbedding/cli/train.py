@@ -24,10 +24,11 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "train",
         help="train weights on a folder of CTs",
-        description="Train on the CTs of DATA and on synthetic patients. An interrupted run continues by the same "
-        "command. Writes weights.safetensors, loss.csv and a checkpoint to the output folder. `anatemb train prepare "
-        "DATA... -o SET` stops after preparing the scans; SET can be the DATA of any run with the same grid. Scans "
-        "that cannot be used and duplicates are named and left out.",
+        description="Trains on the CTs of DATA and on synthetic patients. To continue an interrupted run, give the "
+        "same command again. Writes weights.safetensors, loss.csv and a checkpoint to the output folder. `anatemb "
+        "train prepare DATA... -o SET` only prepares the scans; SET can be the DATA of all runs with the same voxel "
+        "size. "
+        "Duplicates and scans that cannot be used are reported and left out.",
     )
     add_options(parser)
     parser.add_argument("--recipe", default="ape", metavar="NAME|FILE", help="ape, hybrid, joint or a .toml file")
@@ -35,26 +36,32 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add all options except --recipe. The commands that train recipes of papers have the same options."""
+    """Add all options except --recipe. Commands of papers have these options too."""
     add = parser.add_argument
-    add("data", type=Path, nargs="+", metavar="DATA", help="folders of CTs, with all below, or a prepared set")
-    add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder of the run or set")
-    add("--levels", type=Path, metavar="FILE", help="level readings (default: DATA/../train_levels.json)")
-    add("--place-with", default="auto", metavar="NAME|FILE", help="weights that place scans without level readings")
-    add("--align-with", metavar="NAME|FILE", help="weights whose smoothed map of a scan becomes its body coordinates")
+    add("data", type=Path, nargs="+", metavar="DATA", help="folders with CTs, also in subfolders; or a prepared set")
+    add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder of the run, or of the prepared set")
+    add("--levels", type=Path, metavar="FILE", help="body levels that you read (default: DATA/../train_levels.json)")
+    add("--place-with", default="auto", metavar="NAME|FILE", help="weights that place scans without such levels")
+    add("--align-with", metavar="NAME|FILE", help="weights whose maps, smoothed, become the body coordinates")
     add("--jobs", type=at_least(1), default=min(os.cpu_count() or 1, 8), metavar="N", help="scans prepared at a time")
-    add("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="change a recipe entry")
+    add("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="change an entry of the recipe")
     add("--steps", type=at_least(1), default=3000, metavar="N", help="optimiser steps (default: 3000)")
-    add("--minutes", type=not_negative, metavar="N", help="end after this time with the weights so far")
-    add("--validate", type=Path, metavar="DIR", help="labelled scans of other patients that choose the best weights")
-    add("--validate-every", type=at_least(0), default=500, metavar="N", help="steps; 0: never (default: 500)")
+    add("--minutes", type=not_negative, metavar="N", help="time limit; the run then ends with the weights so far")
+    add("--validate", type=Path, metavar="DIR", help="labelled scans of other patients, to choose the best weights")
+    add(
+        "--validate-every",
+        type=at_least(0),
+        default=500,
+        metavar="N",
+        help="steps per validation; 0: none (default: 500)",
+    )
     add("--phantoms", type=at_least(0), default=12, metavar="N", help="synthetic patients to add (default: 12)")
-    add("--label-maps", type=Path, metavar="DIR", help="label maps of patients without images, which are drawn")
+    add("--label-maps", type=Path, metavar="DIR", help="label maps without images; synthetic images are made from them")
     add("--label-images", type=at_least(1), default=1, metavar="N", help="images of each label map (default: 1)")
-    add("--exclude", action="append", default=[], metavar="PATTERN", help="leave scans out by name, such as 'ricord*'")
-    add("--name", metavar="NAME", help="name of the weights (default: the recipe's)")
-    add("--start-from", metavar="NAME|FILE", help="weights to fine-tune")
-    add("--seed", type=at_least(0), default=0, help="of the batches and the first weights (default: 0)")
+    add("--exclude", action="append", default=[], metavar="PATTERN", help="leave out scans by name, such as 'ricord*'")
+    add("--name", metavar="NAME", help="name of the weights (default: name of the recipe)")
+    add("--start-from", metavar="NAME|FILE", help="weights with which training starts")
+    add("--seed", type=at_least(0), default=0, help="random seed (default: 0)")
     add("--device", default="auto", help="auto, cpu, cuda or mps (default: auto)")
     add("--threads", type=at_least(1), metavar="N", help="CPU threads of the network (default: all cores)")
     add("--workers", type=at_least(0), default=1, metavar="N", help="processes that prepare batches (default: 1)")
@@ -93,9 +100,9 @@ def train_recipe(options: argparse.Namespace, recipe: Recipe, objective: Objecti
     if validation is not None:
         apart = validation.keep_apart(scans)
         for name in sorted({s.name for s in scans} - {s.name for s in apart}):
-            _report(f"left out: {name} is of a patient of {options.validate}, which validates the run")
+            _report(f"left out: {name} is a scan of a patient in {options.validate}, which is used for validation")
         if not apart:
-            raise AnatomicalEmbeddingError(f"{options.validate}: holds every training patient; validate on others.")
+            raise AnatomicalEmbeddingError(f"{options.validate}: contains all training patients; choose others.")
         scans = apart
     stop = stop_on_signals()
 
@@ -139,7 +146,9 @@ def _training_scans(options: argparse.Namespace, recipe: Recipe) -> list[Prepare
     sets = [folder for folder in options.data if (folder / REPORT).is_file()]
     folders = [folder for folder in options.data if folder not in sets]
     if options.levels is not None and not folders:
-        raise AnatomicalEmbeddingError(f"--levels {options.levels}: scans of prepared sets are placed; leave it out.")
+        raise AnatomicalEmbeddingError(
+            f"--levels {options.levels}: the body heights of scans in prepared sets are known; leave --levels out."
+        )
     paths = [path for folder in sets for path in sorted(folder.glob("*.safetensors"))]
     paths += _prepared_scans(options, folders, recipe, prepared) if folders else []
     phantoms: list[Path] = []

@@ -1,1 +1,1 @@
-"""Cohorts: many scans embedded once into one folder, then searched, cropped and described together."""
+"""Cohorts: many scans are embedded once into one folder, and are then searched and exported together."""

@@ -1,7 +1,7 @@
-"""The run of a cohort: Dask workers, on this machine or on a cluster, embed the scans.
+"""Run a cohort: Dask workers on this machine or on a cluster embed the scans.
 
-Only the parent process writes the manifest; workers write maps. If a worker, the scheduler or the parent ends early,
-the same command continues the run.
+Only the parent process writes the manifest. The workers write maps. If a worker, the scheduler or the parent process
+ends too early, the same command continues the run.
 """
 
 from __future__ import annotations
@@ -13,62 +13,34 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..errors import AnatomicalEmbeddingError, require
 from .manifest import FAILED, Row
 from .store import Store
-from .work import Task, embed_scan
+from .work import Plan, embed_scan
 
-GPU = "GPU"  # label of workers with a GPU, as given by `dask worker --resources GPU=1`
+GPU = "GPU"  # Dask resource of workers with a GPU: `dask worker --resources GPU=1`
 _WORKER_BYTES = 4 * 2**30  # a worker's default memory on this machine
 _LEAST_WORKER_BYTES = 2 * 2**30
 _FREE_SHARE = 0.9  # share of the free memory that all workers may use together
 _TASKS_AHEAD = 4  # tasks sent to the scheduler for each worker
 _RETRIES = 4  # a scan fails after it has crashed more workers than this
-_PATIENCE_S = 120.0  # how long a run waits without any worker or scheduler
+_PATIENCE_S = 120.0  # how long a run waits if there is no worker or no scheduler
 _RESULT_S = 10.0
 _CONNECT_S = 10.0
 
 
-@dataclass(frozen=True)
-class Plan:
-    """The settings of a run.
-
-    Args:
-        model: name or file of the weights. device: where the network runs.
-        workers: processes on this machine; 0: chosen by cores and memory.
-        memory_bytes: limit of each worker; 0: an equal share of the free memory.
-        scheduler: "" (workers on this machine) or an address such as tcp://host:8786.
-        descriptors: whether the maps keep descriptors, which make answers more exact.
-    """
-
-    model: str = "auto"
-    device: str = "auto"
-    workers: int = 0
-    memory_bytes: int = 0
-    scheduler: str = ""
-    descriptors: bool = True
-
-
-@dataclass(frozen=True)
-class Progress:
-    """The progress of a run. total: scans to embed. seconds: since the start. counts: ended scans by state."""
-
-    total: int
-    seconds: float
-    counts: dict[str, int]
-
-
-def run(store: Store, plan: Plan, progress: Callable[[Progress], None] = lambda state: None) -> dict[str, int]:
+def run(store: Store, plan: Plan, progress: Callable[[Counter[str], int], None]) -> dict[str, int]:
     """Embed all waiting and failed scans of a store. Returns how many scans ended in each state.
 
-    Raises AnatomicalEmbeddingError if Dask is missing, another run works on the store, the store has other weights,
-    the scheduler does not answer, or no worker is left. Scans that are already embedded are kept.
+    progress: called at least every second with the number of scans that ended in each state, and the number of scans to
+    embed. Raises AnatomicalEmbeddingError if Dask is missing, if another run uses the store, if the store was embedded
+    with other weights, if the scheduler does not answer, or if no worker is left. Finished scans are kept.
     """
-    require("distributed", "Dask distributed", "cohorts are embedded by", "cohort")
+    require("distributed", "Dask distributed", "cohorts are embedded with", "cohort")
     with store.locked():
         store.clean()
         due = store.manifest.due()
@@ -81,10 +53,10 @@ def run(store: Store, plan: Plan, progress: Callable[[Progress], None] = lambda 
 
 
 def choose_weights(store: Store, model: str, descriptors: bool) -> tuple[str, str, bool]:
-    """Return name or file of the weights of a run, the SHA-256 of the weights, and whether descriptors are kept.
+    """Return the name or file of the weights of a run, their SHA-256, and whether the maps keep descriptors.
 
-    The first run of a store decides for all later runs. Raises AnatomicalEmbeddingError for weights that differ from
-    the weights of the store, or that have no body frame in mm.
+    The values of the first run hold for all later runs of a store. Raises AnatomicalEmbeddingError if the store was
+    embedded with other weights, or if the coordinates of the weights are not in mm of the common body frame.
     """
     from ..embedding.models.registry import find_weights
 
@@ -93,10 +65,12 @@ def choose_weights(store: Store, model: str, descriptors: bool) -> tuple[str, st
     found = find_weights(name)
     if about.get("weights_hash", found.sha256) != found.sha256:
         raise AnatomicalEmbeddingError(
-            f"{store.folder}: was embedded by other weights ({about['model']}); use these, or make a new cohort."
+            f"{store.folder}: was embedded with the weights {about['model']}, not {found.name}; leave --model out, or "
+            "make "
+            "a new cohort."
         )
     if not found.network.metric:
-        raise AnatomicalEmbeddingError(f"{found.name}: has no common body frame in mm, which cohorts need.")
+        raise AnatomicalEmbeddingError(f"{found.name}: has no common body frame in mm; use other weights.")
     name = str(Path(name).absolute()) if Path(name).is_file() else found.name
     kept = about.get("descriptors", "yes" if descriptors else "no")
     store.manifest.set_about({"model": name, "weights_hash": found.sha256, "descriptors": kept})
@@ -106,13 +80,13 @@ def choose_weights(store: Store, model: str, descriptors: bool) -> tuple[str, st
 class _Run:
     def __init__(
         self, store: Store, plan: Plan, weights_hash: str, client: Any, due: list[Row],
-        progress: Callable[[Progress], None],
+        progress: Callable[[Counter[str], int], None],
     ) -> None:  # fmt: skip
         self._store, self._plan, self._client, self._progress = store, plan, client, progress
         self._weights_hash = weights_hash
         self._due, self._total, self._counts = due[::-1], len(due), Counter[str]()  # reversed: pop() takes the end
         self._rows: dict[Any, Row] = {}  # rows by the future of their task
-        self._start = self._last_worker = time.monotonic()
+        self._last_worker = time.monotonic()
 
     def embed_all(self) -> dict[str, int]:
         """Send all tasks and record each result. Returns how many scans ended in each state."""
@@ -133,11 +107,11 @@ class _Run:
                 ended = {future for future in self._rows if future.status in ("cancelled", "lost")}
             for future in ended:
                 self._record(future)
-            self._progress(Progress(self._total, time.monotonic() - self._start, dict(self._counts)))
+            self._progress(self._counts, self._total)
         return dict(self._counts)
 
     def _workers(self) -> dict[str, Any]:
-        """Return the workers that the scheduler lists. Raises AnatomicalEmbeddingError after 2 minutes without any."""
+        """Return the workers of the scheduler. Raises AnatomicalEmbeddingError after 2 minutes without a worker."""
         info = self._client.scheduler_info(n_workers=-1) if self._client.status == "running" else {}
         workers = info.get("workers", {})
         now = time.monotonic()
@@ -146,23 +120,21 @@ class _Run:
         is_late = now - self._last_worker > _PATIENCE_S
         if not workers and (self._client.status in ("closed", "closing") or is_late):
             raise AnatomicalEmbeddingError(
-                f"{self._plan.scheduler or 'the scheduler'}: has ended, or has no workers; start it, then run the same "
-                f"command again. {self._counts.total()} scans of this run are kept."
+                f"{self._plan.scheduler or 'the scheduler'}: has ended, or has no workers; start scheduler and "
+                "workers, "
+                f"then give the same command again. {self._counts.total()} finished scans of this run are kept."
             )
         return workers
 
     def _submit(self, row: Row, workers: dict[str, Any]) -> None:
-        plan = self._plan
         limits = [worker.get("memory_limit") or 0 for worker in workers.values()]
-        task = Task(
-            str(self._store.folder), row.path, row.series, row.files, plan.model, self._weights_hash,
-            plan.device, plan.descriptors, plan.memory_bytes or min(limits, default=0),
-        )  # fmt: skip
+        plan = replace(self._plan, memory_bytes=self._plan.memory_bytes or min(limits, default=0))
         labelled = any(worker.get("resources", {}).get(GPU) for worker in workers.values())
         # without priorities, Dask may run later tasks first
         future = self._client.submit(
-            embed_scan, task, pure=False, retries=0, priority=-row.id, resources={GPU: 1} if labelled else None
-        )
+            embed_scan, str(self._store.folder), row, plan, self._weights_hash,
+            pure=False, retries=0, priority=-row.id, resources={GPU: 1} if labelled else None,
+        )  # fmt: skip
         self._rows[future] = row
 
     def _record(self, future: Any) -> None:
@@ -176,7 +148,7 @@ class _Run:
         except TimeoutError:
             return  # the worker ended before it sent the result; Dask runs the task again
         except (KilledWorker, MemoryError):
-            reason = f"{row.path}: ended {_RETRIES} workers, perhaps by its size; give more memory by --memory-mb."
+            reason = f"{row.path}: {_RETRIES} workers crashed, perhaps from lack of memory; give more with --memory-mb."
             found = {"state": FAILED, "reason": reason}
         except (CancelledError, OSError):
             self._due.append(self._rows.pop(future))
@@ -191,7 +163,7 @@ class _Run:
 
 @contextmanager
 def _open_client(plan: Plan, total: int) -> Iterator[Any]:
-    """Connect to the scheduler of the plan, or start workers on this machine, which end with the client."""
+    """Connect to the scheduler of the plan, or start workers on this machine. These workers end with the client."""
     import dask
     from distributed import Client, LocalCluster
 
@@ -201,7 +173,7 @@ def _open_client(plan: Plan, total: int) -> Iterator[Any]:
             client = Client(plan.scheduler, timeout=_CONNECT_S)
         except (OSError, ValueError) as error:
             raise AnatomicalEmbeddingError(
-                f"{plan.scheduler}: no scheduler answers; start one with `dask scheduler`, workers with `dask worker`."
+                f"{plan.scheduler}: no scheduler answers; start `dask scheduler` and `dask worker`."
             ) from error
         with client:
             yield client
@@ -235,7 +207,7 @@ def _check_listening(address: str) -> None:
 
 
 def _plan_local(plan: Plan, total: int) -> tuple[int, int, int]:
-    """Return the number of workers on this machine, bytes of memory of each, and 1 if they use the GPU, else 0.
+    """Return the number of workers on this machine, the memory of each in bytes, and 1 if they use the GPU, else 0.
 
     To use several GPUs, start one worker for each: `CUDA_VISIBLE_DEVICES=1 dask worker ... --resources GPU=1`.
     """

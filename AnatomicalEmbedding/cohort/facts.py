@@ -1,4 +1,4 @@
-"""Facts of a scan for the manifest: made from the map of the scan, and checked when the manifest is read."""
+"""Facts about a scan in the manifest. They are made from the map of the scan, and checked when they are read."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ _HASH = re.compile(r"[0-9A-Za-z]{1,128}")
 
 
 def make_facts(embedding: EmbeddingMap) -> dict[str, Any]:
-    """Describe a scan by its map, as JSON values.
+    """Return facts about a scan as JSON values, computed from the map of the scan.
 
-    held: the part of the body in words. low_mm, high_mm: body heights of its ends. frame: (4, 3), affine fit body =
-    [ras, 1] @ frame. misfit_mm: median error of this fit. body_shape: cells k, j, i. Other entries: see `EmbeddingMap`.
-    Raises MapError for a map without coordinates in mm of the common body frame.
+    held: which part of the body the scan shows, in words. low_mm, high_mm: body heights of the ends of this part.
+    frame: (4, 3) matrix of the affine fit body = [ras, 1] @ frame. misfit_mm: median error of this fit. body_shape:
+    number of cells k, j, i. Other entries: see `EmbeddingMap`. Raises MapError if the coordinates of the map are not
+    in mm of the common body frame.
     """
     made_by = embedding.provenance
     if not made_by.metric:
-        raise MapError(f"{made_by.model}: has no common body frame in mm, which cohorts need.")
+        raise MapError(f"{made_by.model}: has no common body frame in mm; use other weights.")
     coverage = find_coverage(embedding)
     ras, body = body_points(embedding)
     affine, _ = robust_affine(ras, body)
@@ -67,7 +68,7 @@ def check_facts(facts: dict[str, Any]) -> None:
 
 
 def check_hash(scan_hash: str) -> str:
-    """Return `scan_hash`. Raises ValueError if the text is no hash, because it becomes part of a path."""
+    """Return `scan_hash`, which becomes part of a path. Raises ValueError if the text is not a hash."""
     if not _HASH.fullmatch(scan_hash):
         raise ValueError("not a hash")
     return scan_hash

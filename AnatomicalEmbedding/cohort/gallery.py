@@ -1,4 +1,4 @@
-"""A page with pictures of one place in many scans, all cut along the axes of the body frame and at the same scale."""
+"""A page with pictures of one place in many scans. All have the same orientation and scale relative to the body."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from ..reports.pictures import AXIAL, CORONAL, OUTSIDE_HU, SAGITTAL, Plane, choo
 from ..scan.sources import distinct_names
 from ..scan.volume import Volume
 from .search import Found
-from .work import read_source
 
 PLANES = {plane.name: plane for plane in (AXIAL, CORONAL, SAGITTAL)}
 _ACROSS_MM = 160.0
@@ -25,7 +24,10 @@ _MOST_PICTURES = 300
 
 
 def thumbnail(volume: Volume, point_ras: np.ndarray, facts: dict[str, Any], plane: Plane = AXIAL) -> np.ndarray:
-    """Cut a picture (129, 129) uint8 around a point (3,) RAS mm, along the body frame's axes. facts: of the scan."""
+    """Return a picture (129, 129) uint8 around a point (3,) RAS mm, along the axes of the body frame.
+
+    facts: facts of the scan, see `facts.make_facts`.
+    """
     to_ras = np.linalg.pinv(np.asarray(facts["frame"])[:3])
     steps = np.linspace(-_ACROSS_MM / 2, _ACROSS_MM / 2, _PIXELS)
     body = steps[None, :, None] * np.array(plane.right) + steps[:, None, None] * np.array(plane.down)
@@ -40,7 +42,7 @@ def thumbnail(volume: Volume, point_ras: np.ndarray, facts: dict[str, Any], plan
 def write_gallery(
     path: Path, title: str, found: Sequence[Found], facts: dict[int, dict[str, Any]], progress: Callable[[float], None]
 ) -> Path:
-    """Write one HTML page of the places in `found`, in this order; the first 300 have a picture.
+    """Write one HTML page with the places in `found`, in this order. The first 300 places have a picture.
 
     facts: facts of each scan, by row id. A scan that can no longer be read is shown without a picture.
     Raises AnatomicalEmbeddingError when pillow or jinja2 is not installed, or the page cannot be written.
@@ -63,11 +65,11 @@ def write_gallery(
 
 def _picture(found: Found, facts: dict[int, dict[str, Any]], number: int) -> str:
     if number >= _MOST_PICTURES:
-        return '<div class="none">see places.csv</div>'
+        return '<div class="none">no picture; see places.csv</div>'
     try:
-        volume = read_source(found.row.path, found.row.series, found.row.files)
+        volume = found.row.source.read()
     except AnatomicalEmbeddingError:
-        return '<div class="none">cannot be read any more</div>'
+        return '<div class="none">the scan cannot be read any more</div>'
     return f'<img src="{data_uri(thumbnail(volume, found.point_ras, facts[found.row.id]))}" alt="">'
 
 
@@ -76,6 +78,7 @@ _PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{ti
 .all figure {{ background: var(--panel); }} .all img {{ width: 100%; display: block; }}
 .all p {{ margin: 4px 8px 8px; font-size: .78rem; overflow-wrap: anywhere; }}
 .uncertain {{ outline: 1px solid var(--warn); }}
-</style></head><body><header><h1>{title}</h1><p class="quiet">Axial, along the body's axes; the cross is the place. The
-place is in none of {absent} further scans.</p></header><main><div class="all">{cards}</div></main></body></html>
+</style></head><body><header><h1>{title}</h1><p class="quiet">Axial pictures, in the same orientation and
+scale relative to the body. The cross marks the place. {absent} other scans do not show the place.</p></header>
+<main><div class="all">{cards}</div></main></body></html>
 """

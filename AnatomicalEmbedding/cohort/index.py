@@ -1,6 +1,7 @@
-"""The index: the body coordinates of all maps of a store in a few files, to search all scans for a place quickly.
+"""The index: the body coordinates of all maps of a store in a few files, to search all scans quickly for a place.
 
-The index is made from the maps. Each part (file) holds up to 1,000 scans. A missing or damaged part is made again.
+The index is made from the maps. Each file, called a part, has up to 1,000 scans. A missing or damaged part is made
+again.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ import numpy as np
 import torch
 from safetensors import safe_open
 
+from ..embedding.calibration import find_calibration
 from ..embedding.map import EmbeddingMap
-from ..embedding.map_file import check_matrices
+from ..embedding.map_file import Provenance, check_matrices, read_descriptors
 from ..embedding.tensor_files import DAMAGED, check_size, write_tensor_file
 from ..errors import MapError
 from ..files import parse_json
+from ..scan.boxes import boxes_from_json
 from .facts import check_hash
 from .manifest import Row
-from .partial_maps import BodyCells
 from .store import Store
 
 _STEP_MM = 0.05  # unit of the stored coordinates
@@ -34,8 +36,56 @@ _KEY = "scan_hashes"
 
 
 @dataclass(frozen=True, eq=False)
+class BodyCells:
+    """The body cells of one scan.
+
+    Args:
+        index: (n, 3) i, j, k, sorted by k.
+        coordinate: (n, 3) float32, mm in the body frame.
+        cell_to_ras, scan_to_ras: (4, 4).
+        facts: facts of the scan, see `facts.make_facts`.
+    """
+
+    index: np.ndarray
+    coordinate: np.ndarray
+    cell_to_ras: np.ndarray
+    scan_to_ras: np.ndarray
+    facts: dict[str, Any]
+
+    def map_near(self, cell: np.ndarray, reach_mm: float, file: Path | None = None) -> EmbeddingMap:
+        """Make a map of the body cells within `reach_mm` of `cell` (i, j, k) along each axis.
+
+        Matching reads only cells near its first answer, so this map gives the same answers as the whole map.
+
+        Args:
+            file: the scan's map file, to read local descriptors; None: the map has coordinates only.
+
+        Raises:
+            MapError: the file is missing or damaged.
+        """
+        body = torch.zeros(tuple(self.facts["body_shape"]), dtype=torch.bool)
+        body[tuple(torch.from_numpy(self.index.T[::-1].astype(np.int64)))] = True
+        reach = np.ceil(reach_mm / np.diag(self.cell_to_ras)[:3]).astype(int)
+        low, high = np.maximum(cell - reach, 0), np.minimum(cell + reach + 1, body.shape[::-1])
+        k, j, i = (slice(int(a), int(b)) for a, b in zip(low[::-1], high[::-1], strict=True))
+        inside = ((self.index >= low) & (self.index < high)).all(axis=1)
+        coordinate = torch.zeros(3, *body[k, j, i].shape)
+        coordinate[:, body[k, j, i]] = torch.from_numpy(self.coordinate[inside].T)
+        cell_to_ras = self.cell_to_ras.copy()
+        cell_to_ras[:3, 3] += cell_to_ras[:3, :3] @ low
+        facts = self.facts
+        return EmbeddingMap(
+            coordinate, body[k, j, i], cell_to_ras, self.scan_to_ras, tuple(facts["scan_shape"]),
+            Provenance(facts["model"], facts["weights_hash"], "", facts["scan_hash"]), tuple(facts["notes"]),
+            local=None if file is None else read_descriptors(file, body, (k, j, i)),
+            calibration=find_calibration(facts["weights_hash"]), organ_boxes=boxes_from_json(facts["organ_boxes"]),
+            faults=tuple(facts["faults"]),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
 class Hit:
-    """The cell of a scan that is nearest to a place in the body frame. cell: (3,) i, j, k. distance_mm: to it."""
+    """The cell of a scan that is nearest to a place. cell: (3,) i, j, k. distance_mm: distance from the place."""
 
     row: Row
     facts: dict[str, Any]
@@ -50,7 +100,7 @@ class Hit:
 
 
 class Index:
-    """All maps of a store. Raises MapError if a map file is missing or damaged.
+    """The index of all maps of a store. Raises MapError if a map file is missing or damaged.
 
     scans: embedded scans and their facts, by content hash.
     """
@@ -78,7 +128,7 @@ class Index:
         for part in self._parts:
             if row.scan_hash in part.numbers and row.scan_hash in self.scans:
                 return part.body_cells(row.scan_hash, self.scans[row.scan_hash][1])
-        raise MapError(f"{row.scan}: is {row.state}, not embedded; run `anatemb cohort run` first.")
+        raise MapError(f"{row.scan}: is not embedded ({row.state}); run `anatemb cohort run` first.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,12 +211,12 @@ def _unravel(flat: torch.Tensor, facts: dict[str, Any]) -> np.ndarray:
     try:
         k, j, i = np.unravel_index(flat.numpy(), tuple(facts["body_shape"]))
     except ValueError:
-        raise MapError("the index of this cohort is damaged; delete its folder `index`, which is made again.") from None
+        raise MapError("the index of this cohort is damaged; delete its folder `index`, then try again.") from None
     return np.stack([i, j, k], axis=1).astype(np.int32)
 
 
 def _read(path: Path) -> _Part:
-    """Read one part of the index. Raises one of DAMAGED if the file is missing or not an index."""
+    """Read one part of the index. Raises an error of DAMAGED if the file is missing or is not an index."""
     with safe_open(str(path), "pt") as file:
         hashes = parse_json(file.metadata()[_KEY])
         names = ("coordinate", "cell", "first", "matrices")

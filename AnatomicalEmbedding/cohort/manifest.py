@@ -1,4 +1,4 @@
-"""The manifest: one SQLite file with the scans of a cohort and their states. It survives any interruption."""
+"""The manifest: one SQLite file with the scans of a cohort and their states. An interruption does not damage it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from .facts import check_facts, check_hash
 WAITING = "waiting"  # not embedded yet
 EMBEDDED = "embedded"
 DUPLICATE = "duplicate"  # has the same content as an embedded scan
-UNUSABLE = "unusable"  # no CT, damaged or too large; embedded only after the file has changed
-FAILED = "failed"  # crashed its worker, or an unexpected error; the next run tries again
+UNUSABLE = "unusable"  # not a CT, damaged or too large; embedded only after the file has changed
+FAILED = "failed"  # the worker crashed, or an unexpected error; the next run tries again
 STATES = (WAITING, EMBEDDED, DUPLICATE, UNUSABLE, FAILED)
 _FORMAT = 2  # stores of format 1 have maps in an older format
 _BATCH_SCANS = 100  # scans added in one transaction
@@ -41,7 +41,7 @@ _TABLES = (
 
 @dataclass(frozen=True)
 class Row:
-    """One scan. scan: its name, path or path#series. path, series, files: see `scan.sources`. reason: for `state`."""
+    """One scan. scan: its label, path or path#series. reason: why it has this `state`. Other fields: see `Source`."""
 
     id: int
     scan: str
@@ -49,9 +49,15 @@ class Row:
     series: str
     files: tuple[str, ...]
     size: int
+    changed_ns: int
     state: str
     reason: str
     scan_hash: str | None
+
+    @property
+    def source(self) -> Source:
+        """The files of the scan, to read it."""
+        return Source(self.path, self.series, self.files, self.scan == self.path, self.size, self.changed_ns)
 
     @classmethod
     def of(cls, row: sqlite3.Row) -> Row:
@@ -61,7 +67,8 @@ class Row:
         texts = [*(values[name] for name in ("scan", "path", "series", "reason")), *files]
         if not all(isinstance(text, str) and "\0" not in text for text in texts) or not isinstance(files, list):
             raise ValueError("not a scan")
-        if type(row["id"]) is not int or type(row["size"]) is not int or row["state"] not in STATES:
+        numbers = [values[name] for name in ("id", "size", "changed_ns")]
+        if not all(type(number) is int for number in numbers) or row["state"] not in STATES:
             raise ValueError("not a scan")
         if row["scan_hash"] is not None:
             check_hash(row["scan_hash"])
@@ -93,7 +100,7 @@ class Manifest:
 
     @property
     def about(self) -> dict[str, str]:
-        """Facts of the cohort: format, model, weights_hash, descriptors."""
+        """Facts about the cohort: format, model, weights_hash, descriptors."""
         return {str(row["key"]): str(row["value"]) for row in self._execute("SELECT key, value FROM about")}
 
     @property
@@ -104,7 +111,7 @@ class Manifest:
         raise self._damaged("no weights")
 
     def set_about(self, values: dict[str, str]) -> None:
-        """Record facts of the cohort, which hold for all later runs."""
+        """Record facts about the cohort. They hold for all later runs."""
         for pair in values.items():
             self._execute("INSERT OR REPLACE INTO about VALUES (?, ?)", pair)
 
@@ -139,7 +146,7 @@ class Manifest:
     def finish(self, row_id: int, state: str, reason: str = "", **values: Any) -> None:
         """Record the result of one scan. values: scan_hash; if embedded, also sha256, size and facts of its map.
 
-        If several scans have the same content, the scan added first is embedded; the others are its duplicates.
+        If several scans have the same content, the first of them is embedded. The others become its duplicates.
         """
         with self._transaction():
             finished = datetime.now(UTC).isoformat(timespec="seconds")
@@ -195,7 +202,7 @@ class Manifest:
             return {check_hash(row["scan_hash"]): (str(row["sha256"]), int(row["size"])) for row in found}
 
     def find(self, scan: str) -> list[Row]:
-        """Return the scans with this name or path, or in this folder. AnatomicalEmbeddingError if there is none."""
+        """Return the scans with this label or path, or in this folder. AnatomicalEmbeddingError if there is none."""
         found = self._execute(
             "SELECT * FROM scans WHERE scan IN (?1, ?2) OR path IN (?1, ?2)"
             " OR substr(path, 1, length(?2) + 1) IN (?2 || '/', ?2 || '\\') ORDER BY id",
@@ -206,7 +213,7 @@ class Manifest:
         return self._rows(found)
 
     def remove(self, rows: Iterable[Row]) -> None:
-        """Remove scans from the manifest. If a removed scan has duplicates, the first of them becomes embedded."""
+        """Remove scans from the manifest. If a removed scan has duplicates, the first duplicate becomes embedded."""
         with self._transaction():
             for row in rows:
                 self._execute("DELETE FROM scans WHERE id = ?", (row.id,))
@@ -222,7 +229,7 @@ class Manifest:
             )
 
     def drop_unused(self) -> list[str]:
-        """Remove map files that no scan uses from the manifest. Returns their content hashes."""
+        """Remove the entries of map files that no scan uses. Returns the content hashes of these scans."""
         unused = "scan_hash NOT IN (SELECT scan_hash FROM scans WHERE scan_hash IS NOT NULL)"
         with self._transaction():
             found = self._execute(f"SELECT scan_hash FROM maps WHERE {unused}")
@@ -234,7 +241,7 @@ class Manifest:
         with self._naming_file():
             known = int(self.about.get("format", 0))
         if known > _FORMAT:
-            raise AnatomicalEmbeddingError(f"{self.path}: written by a newer version of this program; update it.")
+            raise AnatomicalEmbeddingError(f"{self.path}: was written by a newer version; update this program.")
         if known < _FORMAT:
             with self._transaction():
                 self._execute(
@@ -261,18 +268,13 @@ class Manifest:
 
     def _damaged(self, error: object) -> AnatomicalEmbeddingError:
         return AnatomicalEmbeddingError(
-            f"{self.path}: is damaged or cannot be used ({error}); check permissions and disk, or make a new cohort "
-            "elsewhere."
+            f"{self.path}: is damaged or cannot be used ({error}); check its permissions and the disk, or make a new "
+            "cohort in another folder."
         )
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """Apply all changes of the `with` block, or none if it raises."""
-        self._execute("BEGIN IMMEDIATE")
-        try:
+        """Apply all changes of the `with` block, or no change if the block raises an error."""
+        with self._naming_file(), self._db:
+            self._db.execute("BEGIN IMMEDIATE")
             yield
-        except BaseException:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise
-        self._execute("COMMIT")

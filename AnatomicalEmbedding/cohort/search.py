@@ -1,8 +1,8 @@
 """Find one place in all scans of a cohort: by a point or a box in one scan, or by words.
 
-First, the body coordinates of the place are compared with those of all maps. If no cell of a scan is near the place,
-the place is absent there. The other scans are matched by coordinates alone; the best answers are then refined, that is,
-matched again with descriptors.
+First, the body coordinates of the place are compared with the body coordinates of all maps. If no cell of a scan is
+near the place, the place is absent in this scan. The other scans are matched with coordinates alone. The best answers
+are then refined, that is, matched again with descriptors.
 """
 
 from __future__ import annotations
@@ -28,14 +28,13 @@ from ..words.presence import frame_fields
 from .index import Hit, Index
 from .manifest import Row
 from .store import Store
-from .work import read_source
 
 _REFINED = 50  # default number of refined answers: matched with descriptors, or found by words in the scan
 _FAR_MM = 60.0  # in the body frame: if the nearest cell of a scan is farther, the place is absent
-_NEAR_MM = 30.0  # this limit for answers that are not refined
-_NEAR_WORDS_MM = 25.0  # this limit for answers by words that are not refined
-_FIT_REACH_MM = 84.0  # matching by coordinates reads cells up to this far from its first cell: two moves and a fit
-_BLOCK_REACH_MM = 132.0  # matching by descriptors reads cells up to this far: two searches, and the blocks around them
+_NEAR_MM = 30.0  # the same limit for answers that are not refined
+_NEAR_WORDS_MM = 25.0  # the same limit for answers by words that are not refined
+_FIT_REACH_MM = 84.0  # matching with coordinates reads cells up to this distance from its first cell
+_BLOCK_REACH_MM = 132.0  # matching with descriptors reads cells up to this distance from its first cell
 _BATCH_SCANS = 100  # scans matched at a time
 _ABSENT_PROBABILITY = 0.01
 _INSIDE_SHARE = 0.3  # a point lies in the place if the atlas field exceeds this share of its largest value
@@ -52,7 +51,7 @@ class Found:
     Args:
         status: "matched", "uncertain" or "absent".
         probability: for a point: that the scan shows it and the answer is within 10 mm. For words: that `point_ras` is
-            in the place. For a box: share of its points that the scan shows. None without a calibration.
+            in the place. For a box: fraction of its points that the scan shows. None without a calibration.
         expected_error_mm, point_ras: mm, and (3,) RAS mm; None if the place is absent.
         similarity: 0 to 1, for a point only.
     """
@@ -66,7 +65,7 @@ class Found:
 
     @property
     def text(self) -> str:
-        """Status and probability in words."""
+        """Status and probability as a text."""
         if self.probability is None or self.status == ABSENT:
             return self.status
         return f"{self.status}, {self.probability:.0%}{'' if self.similarity is None else ' within 10 mm'}"
@@ -79,7 +78,7 @@ class Search:
         self.store = store
         self.index = Index(store)
         if not self.index.scans:
-            raise AnatomicalEmbeddingError(f"{store.folder}: holds no embedded scan yet; run `anatemb cohort run`.")
+            raise AnatomicalEmbeddingError(f"{store.folder}: has no embedded scan yet; run `anatemb cohort run` first.")
 
     @cached_property
     def names(self) -> dict[int, str]:
@@ -88,20 +87,18 @@ class Search:
         return dict(zip((row.id for row in rows), distinct_names([row.scan for row in rows]), strict=True))
 
     def map_of(self, row: Row) -> EmbeddingMap:
-        """Load the whole map of a scan. Raises MapError if the scan is not embedded or its map is damaged."""
-        if row.scan_hash not in self.index.scans:
-            raise MapError(f"{row.scan}: is {row.state}, not embedded; run `anatemb cohort run` first.")
+        """Load the whole map of an embedded scan. Raises MapError if the map file is missing or damaged."""
         found = EmbeddingMap.load(self.store.map_path(row.scan_hash))
         return replace(found, provenance=replace(found.provenance, scan=row.scan))
 
     def point(self, query: Query, refined: int = _REFINED, step: Step = lambda share: None) -> list[Found]:
         """Search every scan for the point of a query. Scans with the highest probability come first.
 
-        refined: how many answers to match with descriptors. All others are matched by coordinates and have no
-        probability. step: called with the share done, 0 to 1. Raises MapError if other weights made the query.
+        refined: how many answers to match with descriptors. All others are matched with coordinates and have no
+        probability. step: called with the fraction done, 0 to 1. Raises MapError if the query is of other weights.
         """
         if query.weights_hash != self.store.manifest.weights_hash:
-            raise MapError("the point's map was made by other weights than this cohort; embed its scan with the same.")
+            raise MapError("the map of the point was made with other weights than this cohort; use the same weights.")
         hits = list(self.index.nearest(query.coordinates.numpy()))
         near = [hit for hit in hits if hit.distance_mm <= _FAR_MM]
         found = [_absent(hit.row) for hit in hits if hit.distance_mm > _FAR_MM]
@@ -128,7 +125,10 @@ class Search:
         return hit.cells.map_near(hit.cell, _BLOCK_REACH_MM, self.store.map_path(hit.facts["scan_hash"]))
 
     def box(self, example: Example, refined: int = _REFINED, step: Step = lambda share: None) -> list[Found]:
-        """Search every scan for the box of an example, the most probable scans first. Other arguments: see `point`."""
+        """Search every scan for the box of an example. Scans with the highest probability come first.
+
+        refined, step: see `point`.
+        """
         query = example.query
         centre = Query(query.weights_hash, query.coordinates[6:].mean(0, keepdim=True), query.sizes[6:7])
         found = self.point(centre, 0)
@@ -180,7 +180,7 @@ class Search:
     def _read_volume(self, row: Row) -> Volume | None:
         """Read the scan of a row. None if its file is missing or has changed since it was embedded."""
         try:
-            volume = read_source(row.path, row.series, row.files)
+            volume = row.source.read()
         except AnatomicalEmbeddingError:
             return None
         return volume if volume_hash(volume) == row.scan_hash else None
@@ -195,7 +195,7 @@ def one_mention(words: str) -> Mention:
     mentions = [mention for part in parts for mention in part.mentions]
     titles = [load_terms()[name].title for mention in mentions for name in mention.places]
     if len(titles) > 1:
-        raise AnatomicalEmbeddingError(f"{words!r}: names {len(titles)} places ({', '.join(titles[:6])}); give one.")
+        raise AnatomicalEmbeddingError(f"{words!r}: names {len(titles)} places ({', '.join(titles[:6])}); name one.")
     return mentions[0]
 
 
@@ -207,7 +207,9 @@ def _points_in_frame(name: str, mention: Mention, atlas: object) -> tuple[np.nda
         field = qualify(frame.grid, field, mention.qualifier, load_terms()[name].side)
     k, j, i = np.nonzero(field.values > _INSIDE_SHARE * max(float(field.values.max()), 1e-6))
     if not len(k):
-        raise AnatomicalEmbeddingError(f"{load_terms()[name].title}: its place is not known; use --like.")
+        raise AnatomicalEmbeddingError(
+            f"{load_terms()[name].title}: the atlas has no place of this name; give an example scan with --like."
+        )
     points = frame.grid.origin + frame.grid.step * (np.stack([i, j, k], axis=1) + field.first)
     middle = points[np.linalg.norm(points - frame.grid.mean(field), axis=1).argmin()]
     return np.concatenate([points[:: -(-len(points) // _FRAME_POINTS)], middle[None]]), middle

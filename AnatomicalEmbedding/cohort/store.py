@@ -30,17 +30,17 @@ def map_path(folder: Path, scan_hash: str) -> Path:
 
 @dataclass(frozen=True)
 class Fault:
-    """A missing or damaged map file. scan_hash: of its scan. problem: a sentence. repaired: what was done, or ""."""
+    """A missing or damaged map file. scan_hash: hash of the scan's voxels. problem: a sentence."""
 
     scan_hash: str
     problem: str
-    repaired: str = ""
 
 
 class Store:
     """A cohort on disk.
 
-    Raises AnatomicalEmbeddingError if the folder is not a cohort; with `create`, only if it holds other files.
+    create: make a new cohort if the folder is empty or missing. Raises AnatomicalEmbeddingError if the folder is not a
+    cohort and cannot become one.
     """
 
     def __init__(self, folder: str | Path, create: bool = False) -> None:
@@ -48,7 +48,7 @@ class Store:
         if create:
             has_other_files = not (self.folder / MANIFEST_NAME).exists() and self.folder.exists()
             if has_other_files and (not self.folder.is_dir() or any(self.folder.iterdir())):
-                raise AnatomicalEmbeddingError(f"{folder}: is not a cohort and not empty; choose another folder.")
+                raise AnatomicalEmbeddingError(f"{folder}: is not a cohort, and not empty; choose a new folder.")
             self.folder.mkdir(parents=True, exist_ok=True)
         self.manifest = Manifest(self.folder / MANIFEST_NAME, create)
 
@@ -74,7 +74,7 @@ class Store:
     def locked(self) -> Iterator[None]:
         """Lock the store against other runs. If the process is killed, the operating system releases the lock.
 
-        Raises AnatomicalEmbeddingError if another run works on this store.
+        Raises AnatomicalEmbeddingError if another run uses this store.
         """
         lock = sqlite3.connect(self.folder / _LOCK_NAME, timeout=0, isolation_level=None)
         try:
@@ -82,7 +82,7 @@ class Store:
         except sqlite3.OperationalError as error:
             lock.close()
             raise AnatomicalEmbeddingError(
-                f"{self.folder}: another run works on this cohort; wait for it, or end it first."
+                f"{self.folder}: another run uses this cohort; wait until that run has ended, or end it."
             ) from error
         try:
             yield
@@ -90,7 +90,7 @@ class Store:
             lock.close()
 
     def clean(self) -> None:
-        """Delete half-written files of killed runs, maps of older versions, and maps that no scan uses."""
+        """Delete incomplete files of killed runs, maps of older versions, and maps that no scan uses."""
         shutil.rmtree(self.folder / _OLD_MAPS, ignore_errors=True)
         for path in (self.folder / _MAPS).glob("*/" + TEMPORARY.format(name="*" + SUFFIX)):
             path.unlink(missing_ok=True)
@@ -98,7 +98,7 @@ class Store:
             self.map_path(scan_hash).unlink(missing_ok=True)
 
     def remove(self, scans: Sequence[str]) -> list[Row]:
-        """Remove scans, by name or folder, and delete maps that no other scan uses. The CT files stay."""
+        """Remove scans, given by name or folder, and delete maps that no other scan uses. CT files are not deleted."""
         with self.locked():
             rows = {row.id: row for scan in scans for row in self.manifest.find(scan)}
             self.manifest.remove(rows.values())
@@ -108,22 +108,22 @@ class Store:
     def verify(self, repair: bool = False) -> list[Fault]:
         """Compare every map file with its checksum. repair: delete damaged maps and set their scans to waiting."""
         if not repair:
-            return self._faults("")
+            return self._faults()
         with self.locked():
             self.clean()
-            faults = self._faults("embedded again by the next run")
+            faults = self._faults()
             for fault in faults:
                 self.map_path(fault.scan_hash).unlink(missing_ok=True)
                 self.manifest.embed_again(fault.scan_hash)
         return faults
 
-    def _faults(self, repaired: str) -> list[Fault]:
+    def _faults(self) -> list[Fault]:
         names = {row.scan_hash: row.scan for row in self.manifest.rows(EMBEDDED)}
         faults = []
         for scan_hash, (sha256, _) in self.manifest.map_files().items():
             path = self.map_path(scan_hash)
             if problem := _problem(path, sha256):
-                faults.append(Fault(scan_hash, f"{names.get(scan_hash, 'unused')}: {problem} ({path})", repaired))
+                faults.append(Fault(scan_hash, f"{names.get(scan_hash, 'unused')}: {problem} ({path})"))
         return faults
 
 

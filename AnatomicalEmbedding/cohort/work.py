@@ -15,48 +15,53 @@ from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError, MapError, VolumeError
 from ..files import file_sha256
 from .facts import make_facts
-from .manifest import EMBEDDED, FAILED, UNUSABLE
+from .manifest import EMBEDDED, FAILED, UNUSABLE, Row
 from .store import map_path
 
 if TYPE_CHECKING:
     from ..embedding.inference import Model
-    from ..scan.volume import Volume
 
 _READING_BYTES = 10  # for each voxel while a scan is read: as stored, as an array, as HU
 _KEPT_BYTES = 700 * 2**20  # of a worker's memory, kept for Python, torch and the weights
 
 
 @dataclass(frozen=True)
-class Task:
-    """One scan to embed, as plain values that can be sent to another machine with the same file system.
+class Plan:
+    """The settings of a run.
 
-    path, series, files: see `scan.sources`. memory_bytes: limit of the worker; 0: a share of the free memory.
+    Args:
+        model: name or file of the weights. device: device on which the network runs.
+        workers: processes on this machine; 0: chosen by cores and memory.
+        memory_bytes: limit of each worker; 0: an equal share of the free memory.
+        scheduler: "" (workers on this machine) or an address such as tcp://host:8786.
+        descriptors: whether the maps keep descriptors, which make answers more exact.
     """
 
-    store: str
-    path: str
-    series: str
-    files: tuple[str, ...]
-    model: str
-    weights_hash: str
-    device: str
-    descriptors: bool
-    memory_bytes: int
+    model: str = "auto"
+    device: str = "auto"
+    workers: int = 0
+    memory_bytes: int = 0
+    scheduler: str = ""
+    descriptors: bool = True
 
 
-def embed_scan(task: Task) -> dict[str, Any]:
-    """Embed the scan of a task. Returns the values for `Manifest.finish`; an error gives "state" and "reason"."""
+def embed_scan(store: str, row: Row, plan: Plan, weights_hash: str) -> dict[str, Any]:
+    """Embed one scan and write its map into the folder of the store.
+
+    All arguments can be sent to another machine with the same file system. plan.memory_bytes: limit of the worker; 0: a
+    share of the free memory. Returns the values for `Manifest.finish`; after an error, only "state" and "reason".
+    """
     try:
-        return _embed(task)
-    except VolumeError as error:
-        return {"state": UNUSABLE, "reason": _reason(error, task)}
-    except AnatomicalEmbeddingError as error:  # a problem of the machine, not of the scan: another run may succeed
-        return {"state": FAILED, "reason": _reason(error, task)}
+        return _embed(Path(store), row, plan, weights_hash)
+    except AnatomicalEmbeddingError as error:
+        # other errors come from the machine, not from the scan: another run may succeed
+        state = UNUSABLE if isinstance(error, VolumeError) else FAILED
+        return {"state": state, "reason": str(error) if row.path in str(error) else f"{row.path}: {error}"}
     except Exception as error:  # torch raises RuntimeError if no memory is left
-        return {"state": FAILED, "reason": f"{task.path}: {type(error).__name__}: {error}"[:600]}
+        return {"state": FAILED, "reason": f"{row.path}: {type(error).__name__}: {error}"[:600]}
 
 
-def _embed(task: Task) -> dict[str, Any]:
+def _embed(store: Path, row: Row, plan: Plan, weights_hash: str) -> dict[str, Any]:
     import torch
 
     from ..embedding.device import memory_budget
@@ -65,21 +70,23 @@ def _embed(task: Task) -> dict[str, Any]:
     torch.set_num_threads(1)  # one worker for each core; with one thread, all machines round alike
     sitk.ProcessObject.SetGlobalWarningDisplay(False)
     sitk.ProcessObject.SetGlobalDefaultNumberOfThreads(1)
-    memory_bytes = task.memory_bytes or memory_budget(torch.device("cpu"))
-    volume = read_source(task.path, task.series, task.files, memory_bytes)
+    _check_readable(row, plan.memory_bytes or memory_budget(torch.device("cpu")))
+    volume = row.source.read()
     scan_hash = volume_hash(volume)
-    path = map_path(Path(task.store), scan_hash)
-    facts = _read_facts(path, task)
+    path = map_path(store, scan_hash)
+    facts = _read_facts(path, weights_hash)
     if facts is None:
-        model = _model(task.model, task.device)
-        if model.weights_hash != task.weights_hash:
-            raise AnatomicalEmbeddingError(f"{task.model}: this worker has other weights of this name; install alike.")
-        if task.memory_bytes:
-            model.budget_bytes = max(task.memory_bytes - _KEPT_BYTES - volume.voxels.nbytes * 3, 64 * 2**20)
+        model = _model(plan.model, plan.device)
+        if model.weights_hash != weights_hash:
+            raise AnatomicalEmbeddingError(
+                f"{plan.model}: this worker has other weights of this name; install the same on all machines."
+            )
+        if plan.memory_bytes:
+            model.budget_bytes = max(plan.memory_bytes - _KEPT_BYTES - volume.voxels.nbytes * 3, 64 * 2**20)
         found = model.embed(volume)
         # without the name, equal scans give equal files; cohorts do not use the image
         found = replace(found, provenance=replace(found.provenance, scan=""), image=None)
-        if not task.descriptors:
+        if not plan.descriptors:
             found = replace(found, local=None)
         found.save(path)
         facts = make_facts(EmbeddingMap.load(path))
@@ -87,41 +94,23 @@ def _embed(task: Task) -> dict[str, Any]:
     return {"state": EMBEDDED, "scan_hash": scan_hash, "sha256": sha256, "size": size, "facts": facts}
 
 
-def _read_facts(path: Path, task: Task) -> dict[str, Any] | None:
-    """Make facts from an existing map file, of a duplicate or of a killed run. None if it is missing or unusable."""
+def _read_facts(path: Path, weights_hash: str) -> dict[str, Any] | None:
+    """Make facts from the map file of a duplicate or of a killed run. None if the file is missing or unusable."""
     if not path.is_file():
         return None
     try:
         found = EmbeddingMap.load(path)
     except MapError:
         return None
-    return make_facts(found) if found.provenance.weights_hash == task.weights_hash else None
+    return make_facts(found) if found.provenance.weights_hash == weights_hash else None
 
 
-def read_source(path: str, series: str, files: tuple[str, ...], memory_bytes: int | None = None) -> Volume:
-    """Read a scan of a cohort.
-
-    memory_bytes: a scan that needs more is refused before it is read; None: no limit. Raises the VolumeError of
-    `Volume.read`, and AnatomicalEmbeddingError if the file is missing or the scan is too large.
-    """
-    from ..scan.volume import Volume
-
-    where = Path(path)
-    if not where.exists():
-        raise AnatomicalEmbeddingError(f"{path}: no such file or folder; check whether it was moved.")
-    slices = [where / name for name in files] or [where]
-    for file in slices:
+def _check_readable(row: Row, memory_bytes: int) -> None:
+    """Raise AnatomicalEmbeddingError if a file of a scan is missing, or if the scan needs more than `memory_bytes`."""
+    files = [Path(row.path, name) for name in row.files] or [Path(row.path)]
+    for file in files:
         if not os.access(file, os.R_OK):
             raise AnatomicalEmbeddingError(f"{file}: cannot be read; check whether it was moved, and its permissions.")
-    if where.is_file() and where.stat().st_size == 0:
-        raise VolumeError(f"{path}: is empty; copy the scan again.")
-    if memory_bytes is not None:
-        _check_size(slices, path, memory_bytes)
-    return Volume.read_slices(slices, path) if series else Volume.read(path)
-
-
-def _check_size(files: list[Path], path: str, memory_bytes: int) -> None:
-    """Raise AnatomicalEmbeddingError if, by its headers, a scan needs more memory than `memory_bytes`."""
     reader = sitk.ImageFileReader()
     reader.SetFileName(str(files[0]))
     try:
@@ -132,8 +121,8 @@ def _check_size(files: list[Path], path: str, memory_bytes: int) -> None:
     need = voxels * _READING_BYTES
     if need > memory_bytes:
         raise AnatomicalEmbeddingError(
-            f"{path}: has {voxels / 1e6:.0f} million voxels, which need about {need / 2**30:.1f} GB to read, more than "
-            f"the {memory_bytes / 2**30:.1f} GB of a worker; give more by --memory-mb, or cut the scan."
+            f"{row.path}: has {voxels / 1e6:.0f} million voxels, which need about {need / 2**30:.1f} GB to read, more "
+            f"than the {memory_bytes / 2**30:.1f} GB of a worker; raise --memory-mb, or crop the scan."
         )
 
 
@@ -143,7 +132,3 @@ def _model(name: str, device: str) -> Model:
     from ..embedding.inference import load_model
 
     return load_model(name, device)
-
-
-def _reason(error: AnatomicalEmbeddingError, task: Task) -> str:
-    return str(error) if task.path in str(error) else f"{task.path}: {error}"

@@ -1,7 +1,7 @@
-"""Measure boxes that were found with few examples: overlap (IoU), recall, and volume ratio (VR), by cross-validation.
+"""Measure boxes that were found with few examples: overlap (IoU), recall, and volume ratio (VR), in cross-validation.
 
 VR is the volume of the scan divided by the volume of the box. Protocol: Goncharov et al., MICCAI 2024, section 2.3
-(IoU, VR@99). In addition, recall and VR with margins that were learned on other scans.
+(IoU, VR@99). In addition, recall and VR are measured with margins that were learned on other scans.
 """
 
 import json
@@ -49,13 +49,13 @@ def find_by_library(
             shots = len(examples[name])
             found.append(FoundBox(case.id, name, located, case.structures[name], case.volume.bounds_ras, shots))
     if not found:
-        raise PointsError("no scan holds a structure of the library whole; add labelled scans.")
+        raise PointsError("no structure of the library lies completely inside a labelled scan; add labelled scans.")
     return found, float(np.mean(seconds))
 
 
 @dataclass(frozen=True, eq=False)
 class BoxResult(Tables):
-    """Found boxes, each with its true box. margins: learned on other scans. seconds: mean time for one scan."""
+    """Found boxes, each with the true box. margins: learned on other scans. seconds: mean time for one scan."""
 
     model: str
     found: tuple[FoundBox, ...]
@@ -89,7 +89,7 @@ class BoxResult(Tables):
         return row
 
     def sections(self) -> list[Section]:
-        note = f"{self.seconds:.3f} s a scan to locate its structures, embedding not counted"
+        note = f"{self.seconds:.3f} s to locate the structures of one scan, embedding not included"
         rows = (tuple(self._columns()), *(self._cells(row) for row in self.rows()))
         return [Section(f"Boxes, {self.model}", rows, (note,))]
 
@@ -110,7 +110,7 @@ class BoxResult(Tables):
 
 
 def _papers_volume_ratio(boxes: list[FoundBox]) -> float:
-    """Return VR@99 of the paper: the same boxes decide the smallest enlargement that gives a mean recall of 0.99."""
+    """Return VR@99 of the paper: all boxes are enlarged by the smallest factor that gives a mean recall of 0.99."""
     for alpha in _ALPHAS:
         enlarged = [
             grown(b.located.box_ras, np.tile((alpha - 1) / 2 * (b.located.box_ras[1] - b.located.box_ras[0]), 2))

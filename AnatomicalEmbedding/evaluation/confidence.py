@@ -1,4 +1,4 @@
-"""Measure confidence: does doubt rank errors, are probabilities calibrated, are absent points recognized?"""
+"""Measure confidence: do uncertain answers have larger errors, are probabilities right, are absent points found?"""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _BINS = 10
 class Judged:
     """n answers with their reported confidence; all arrays are (n,).
 
-    errors_mm: true error; infinite where the point is absent. groups: kind of the point, one of GROUPS. whole: True if
-    the target was not cut for the test. probability, probability_20: chance of an error below 10 mm, below 20 mm.
+    errors_mm: true error; infinite where the point is absent. groups: group of the point, a key of GROUPS. whole: True
+    if the target was not cut for the test. probability, probability_20: chance of an error below 10 mm, below 20 mm.
     """
 
     errors_mm: np.ndarray
@@ -81,7 +81,10 @@ class ConfidenceResult(Tables):
         heads = tuple(head for head, _ in _COLUMNS.values())
         return [
             Section(f"Confidence, {self.model}", (heads, *map(_cells, self.rows))),
-            Section("Answers to present points, the surest first", (("answered", "median mm", "90 % mm"), *risk)),
+            Section(
+                "Answers for present points, smallest expected error first",
+                (("answered", "median mm", "90 % mm"), *risk),
+            ),
         ]
 
     def to_json(self) -> str:
@@ -113,14 +116,14 @@ def judge_trials(trials: Iterable[Trial], effort: str = "standard") -> Judged:
         found = match(trial.template, trial.template_ras, trial.target, effort)
         if found.status is None:
             raise AnatomicalEmbeddingError(
-                f"{trial.template.provenance.model}: carries no calibration; make one with `anatemb calibrate`."
+                f"{trial.template.provenance.model}: has no calibration; make it with `anatemb calibrate`."
             )
         errors = trial.errors_mm(found)
         whole = np.full(len(errors), trial.whole)
         reported = (found.status, found.expected_error_mm, found.probability, found.probability_20)
         parts.append((errors, np.array(trial.groups), whole, *reported))
     if not parts:
-        raise AnatomicalEmbeddingError("no two scans share anything to measure confidence by; add labelled scans.")
+        raise AnatomicalEmbeddingError("no two labelled scans have points in common; add labelled scans.")
     return Judged(*(np.concatenate(values) for values in zip(*parts, strict=True)))
 
 
@@ -165,7 +168,7 @@ def _risk(judged: Judged) -> list[tuple[float, float, float]]:
 
 
 def auroc(doubt: np.ndarray, wrong: np.ndarray) -> float | None:
-    """Return the area under the ROC curve: the probability that a wrong answer has more doubt than a right answer.
+    """Return the area under the ROC curve: the probability that a wrong answer has a higher doubt than a right answer.
 
     doubt: (n,). wrong: (n,) bool. Equal doubt counts half. Returns None if all answers are right or all are wrong.
     """

@@ -1,7 +1,7 @@
 """The landmark protocol: match all shared points of all pairs of scans, with one or more methods.
 
-Pairs of different patients: the centre and six extreme points of every structure that is whole in both scans (Goncharov
-et al., MICCAI 2024, section 3). Pairs of two scans of the same patient: the named landmarks that both scans have.
+In scans of different patients, these are the centre and six extreme points of every structure that lies completely
+inside both scans (Goncharov et al., MICCAI 2024, section 3). In scans of one patient, these are the named landmarks.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from .results import Measured, Result
 Matcher = Callable[[Case, np.ndarray, Case], np.ndarray]
 """Carries points of a template, (N, 3) RAS mm, to a target: (N, 3) RAS mm, NaN without an answer.
 
-A matcher may also have `prepare(case) -> float`: the work that is done once for a scan. It returns the seconds it took,
-reading the file not counted, and 0 when there was nothing left to do.
+A matcher may also have `prepare(case) -> float`, for the work that is done once for a scan. `prepare` returns the
+seconds of this work, without reading the file, and 0 if the work was done before.
 """
 
 
 class EmbeddingMatcher:
     """A Matcher that uses embedding maps. Each scan is embedded once, and its map is kept.
 
-    effort: how far matching goes, one of `matching.match.EFFORTS`.
+    effort: effort of matching, one of `matching.EFFORTS`.
     """
 
     def __init__(self, model: Model, effort: str = "standard") -> None:
@@ -71,8 +71,9 @@ def evaluate_landmarks(
     pairs = find_pairs(cases, templates)
     if not pairs:
         raise PointsError(
-            f"no scan of {len(cases)} shares a whole structure with another patient's, or landmarks with another scan "
-            "of the same patient; add scans of the same body part."
+            f"no two of the {len(cases)} labelled scans have points in common: structures that lie completely inside "
+            "scans "
+            "of two patients, or landmarks in two scans of one patient; add scans of the same body part."
         )
     measured: list[Measured] = []
     scan_seconds: dict[str, float] = {}
@@ -96,6 +97,6 @@ def _measure(name: str, matcher: Matcher, pair: Pair) -> Measured:
     answers = np.asarray(matcher(pair.template, pair.template_ras.copy(), pair.target), dtype=np.float64)
     seconds = time.perf_counter() - start
     if answers.shape != pair.target_ras.shape:
-        raise PointsError(f"{name}: answered {answers.shape} for {len(pair.names)} points; a row of 3 for each is due.")
+        raise PointsError(f"{name}: returned an array {answers.shape} for {len(pair.names)} points; return (N, 3).")
     errors_mm = np.linalg.norm(answers - pair.target_ras, axis=1)
     return Measured(name, pair.template.id, pair.target.id, pair.names, pair.kinds, errors_mm, seconds)

@@ -1,4 +1,4 @@
-"""Results of an evaluation: summaries, and tables as terminal text and as Markdown."""
+"""Results of an evaluation: summaries, and tables as text for a terminal and as Markdown."""
 
 import json
 from dataclasses import dataclass, field
@@ -68,7 +68,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Summary:
-    """Figures in mm over the errors of n answered points; None when n is 0. missing: number of unanswered points."""
+    """Figures in mm for the errors of n points with an answer; None if n is 0. missing: points without answer."""
 
     n: int
     missing: int
@@ -90,7 +90,7 @@ def summarise(errors_mm: np.ndarray) -> Summary:
 
 @dataclass(frozen=True, eq=False)
 class Result(Tables):
-    """All measured errors. scan_seconds: matcher -> mean seconds of the work that is done once for each scan."""
+    """All measured errors. scan_seconds: for each matcher, mean seconds of the work that is done once for each scan."""
 
     matchers: tuple[str, ...]
     measured: tuple[Measured, ...]
@@ -99,7 +99,7 @@ class Result(Tables):
     notes: tuple[str, ...] = ()
 
     def errors(self, matcher: str, group: str | None = None, name: str | None = None) -> np.ndarray:
-        """Return all errors of a matcher in mm; only of a group (a key of GROUPS) and of a structure, if given."""
+        """Return the errors of a matcher, mm. group, name: only errors of this key of GROUPS, of this structure."""
         chosen = [
             error
             for measured in self.measured
@@ -114,7 +114,7 @@ class Result(Tables):
         return summarise(self.errors(matcher, group, name))
 
     def pair_seconds(self, matcher: str) -> float:
-        """Return the mean seconds to match all points of one pair, without the work that is done once for each scan."""
+        """Return the mean seconds to match all points of one pair. Work done once for each scan is not included."""
         return float(np.mean([measured.seconds for measured in self.measured if measured.matcher == matcher]))
 
     def pairs(self, group: str) -> int:

@@ -1,4 +1,4 @@
-"""Boxes parallel to the RAS axes, as (2, 3) lowest and highest corner in RAS mm, and files of boxes for Slicer."""
+"""Boxes with sides parallel to the RAS axes, (2, 3) lowest and highest corner in RAS mm; and their files for Slicer."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +23,7 @@ def intersection_over_union(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def grown(box: np.ndarray, margins_mm: np.ndarray) -> np.ndarray:
-    """Return the box (2, 3) with its sides moved outward. margins_mm: (6,) in the order of SIDES."""
+    """Move the sides of a box (2, 3) outward and return the new box. margins_mm: (6,) mm in the order of SIDES."""
     return box + (OUTWARD * margins_mm).reshape(2, 3)
 
 
@@ -77,8 +77,8 @@ def _roi(name: str, box: np.ndarray, description: str) -> dict:
 def read_rois(path: str | Path, unnamed: str = "box") -> dict[str, np.ndarray]:
     """Read boxes (2, 3) RAS mm by name from a Slicer ROI markups file. A rotated ROI gives the box that encloses it.
 
-    unnamed: name for an ROI that has no name in the file; Slicer writes ROIs without a name. Raises PointsError when
-    the file is missing or damaged, holds no ROI or two ROIs with the same name, or is not in LPS or RAS mm.
+    unnamed: name for an ROI that has no name in the file; Slicer writes ROIs without a name. Raises PointsError if
+    the file is missing or damaged, contains no ROI or two ROIs with the same name, or is not in LPS or RAS mm.
     """
     path = Path(path)
     boxes: dict[str, np.ndarray] = {}
@@ -87,12 +87,12 @@ def read_rois(path: str | Path, unnamed: str = "box") -> dict[str, np.ndarray]:
             if entry.get("type") == "ROI":
                 name = str(entry.get("name") or unnamed)
                 if name in boxes:
-                    raise PointsError(f"{path}: holds two boxes named {name}; save each to a file of its own.")
+                    raise PointsError(f"{path}: contains two boxes named {name}; give them different names.")
                 boxes[name] = _box(entry, path)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
-        raise PointsError(f"{path}: holds an ROI without centre and size; save it again from Slicer.") from None
+        raise PointsError(f"{path}: contains an ROI without centre or size; save the ROI again from Slicer.") from None
     if not boxes:
-        raise PointsError(f"{path}: holds no ROI; draw a box (Markups, ROI) in Slicer and save it.")
+        raise PointsError(f"{path}: contains no ROI; draw a box (Markups, ROI) in Slicer and save it.")
     return boxes
 
 

@@ -1,4 +1,4 @@
-"""Checks that voxels and their geometry are a CT that can be embedded.
+"""Checks that voxels and their geometry belong to a CT that can be embedded.
 
 `where`, an argument of each function, is the file or name with which the error message starts.
 """
@@ -14,7 +14,7 @@ MIN_SLICES = 16
 MIN_EXTENT_MM = 60.0
 MIN_SPACING_MM = 0.1
 MAX_SPACING_MM = 12.0
-# A cosine between two voxel axes up to this limit is taken as rounding in the header: 0.05 mm over 500 mm.
+# A cosine between two voxel axes up to this limit counts as a rounding error of the header: 0.05 mm over 500 mm.
 MAX_SHEAR = 1e-4
 # Scanners and resampling programs store -2000, -3024 or -32768 outside the field of view. Noise in air is above -1500.
 PADDING_BELOW_HU = -1500
@@ -38,7 +38,7 @@ def check_claimed(shape: Sequence[int], bytes_a_voxel: int, file_bytes: int | No
     voxels = math.prod(shape)
     if voxels > _MOST_VOXELS or (file_bytes is not None and voxels * bytes_a_voxel > file_bytes * _MOST_PACKED + 4096):
         seen = " x ".join(str(n) for n in shape)
-        raise VolumeError(f"{where}: its header claims {seen} voxels, which it cannot hold; export the scan again.")
+        raise VolumeError(f"{where}: the header states {seen} voxels, too many for this file; export the scan again.")
 
 
 def as_hu_array(voxels: np.ndarray, where: str) -> np.ndarray:
@@ -48,11 +48,11 @@ def as_hu_array(voxels: np.ndarray, where: str) -> np.ndarray:
     """
     voxels = np.asarray(voxels)
     if voxels.ndim != 3:
-        raise VolumeError(f"{where}: holds a {voxels.ndim}-D array of shape {voxels.shape}; give one 3-D CT volume.")
+        raise VolumeError(f"{where}: is a {voxels.ndim}-D array of shape {voxels.shape}; give one 3-D CT volume.")
     if voxels.size == 0:
-        raise VolumeError(f"{where}: holds no voxels (shape {voxels.shape}); give one 3-D CT volume.")
+        raise VolumeError(f"{where}: has no voxels (shape {voxels.shape}); give one 3-D CT volume.")
     if voxels.dtype.kind not in "iuf":
-        raise VolumeError(f"{where}: voxels are of type {voxels.dtype}; give integers or floats in Hounsfield units.")
+        raise VolumeError(f"{where}: has voxels of type {voxels.dtype}; give integers or floats in Hounsfield units.")
     if voxels.dtype.kind == "f":
         bad = voxels.size - int(np.count_nonzero(np.isfinite(voxels)))
         if bad:
@@ -74,7 +74,7 @@ def as_affine(ijk_to_ras: np.ndarray, where: str) -> np.ndarray:
     if affine.shape != (4, 4) or not np.allclose(affine[3], (0, 0, 0, 1)):
         raise VolumeError(f"{where}: ijk_to_ras has shape {affine.shape}; give a 4x4 affine with last row 0 0 0 1.")
     if not np.isfinite(affine).all():
-        raise VolumeError(f"{where}: the header's position or orientation is not a number; repair the header.")
+        raise VolumeError(f"{where}: the position or orientation in the header is not a number; export the scan again.")
     check_spacing(np.linalg.norm(affine[:3, :3], axis=0), where)
     cosine, first, second = worst_shear(affine)
     if cosine > MAX_SHEAR:
@@ -93,7 +93,7 @@ def check_spacing(spacing: np.ndarray, where: str) -> None:
         seen = " x ".join(f"{s:.4g}" for s in spacing)
         raise VolumeError(
             f"{where}: the voxel spacing is {seen} mm, outside {MIN_SPACING_MM:g} to {MAX_SPACING_MM:g} mm;"
-            " repair the header or export the scan again."
+            " export the scan again with the right spacing."
         )
 
 
@@ -112,13 +112,14 @@ def check_extent(shape: tuple[int, int, int], affine: np.ndarray, where: str) ->
     spacing = np.linalg.norm(affine[:3, :3], axis=0)
     slices = counts[np.argmax(np.abs(affine[2, :3]) / spacing)]
     if slices < MIN_SLICES:
-        raise VolumeError(f"{where}: has {slices} axial slices; at least {MIN_SLICES} are needed, give a volume scan.")
+        raise VolumeError(f"{where}: has {slices} axial slices; give a CT with at least {MIN_SLICES} slices.")
     extent = counts * spacing
     if extent.min() < MIN_EXTENT_MM:
         seen = " x ".join(f"{e:.0f}" for e in extent)
         raise VolumeError(
-            f"{where}: covers only {seen} mm; at least {MIN_EXTENT_MM:.0f} mm are needed along each axis,"
-            " give a larger part of the scan."
+            f"{where}: covers only {seen} mm; give a larger part of the scan, at least {MIN_EXTENT_MM:.0f} mm along "
+            "each"
+            " axis."
         )
 
 
@@ -134,13 +135,14 @@ def check_axis_order(voxels: np.ndarray, ijk_to_ras: np.ndarray, where: str) -> 
     )
     if sides > _LEAST_CUT and sides > _TIMES_CUT * ends:
         raise VolumeError(
-            f"{where}: the body ends in air above and below and is cut at its sides, as if voxels were in the order "
-            "i, j, k of nibabel; give them as k, j, i: array.transpose()."
+            f"{where}: the first and last slices show air, and the body touches the sides, as if the voxels were in "
+            "the "
+            "order i, j, k of nibabel; give the voxels in the order k, j, i: array.transpose()."
         )
 
 
 def check_hounsfield(voxels: np.ndarray, where: str) -> None:
-    """Raise VolumeError, which lists the values found, unless the voxels look like CT in Hounsfield units.
+    """Raise VolumeError unless the voxels look like CT in Hounsfield units. The message lists the values found.
 
     A scan is accepted if it holds fat (below -30 HU) and soft tissue (-150 to 250 HU), and its values span 150 HU or
     more. A crop that shows almost only brain or liver (10 to 90 HU, with noise or fat below 0) is accepted too. So are
@@ -151,18 +153,19 @@ def check_hounsfield(voxels: np.ndarray, where: str) -> None:
     sample = voxels.reshape(-1)[:: stride | 1]
     inside = sample[sample > PADDING_BELOW_HU]
     if inside.size == 0 or inside.min() == inside.max():
-        raise VolumeError(f"{where}: all voxels are {sample[0]:g}; the image is empty, export the scan again.")
+        raise VolumeError(f"{where}: all voxels are {sample[0]:g}, so the image is empty; export the scan again.")
     p1, p50, p99 = np.percentile(inside, (1, 50, 99))
     low, high = float(inside.min()), float(inside.max())
     seen = f"values {low:g} to {high:g}, percentiles 1/50/99 = {p1:.4g}/{p50:.4g}/{p99:.4g}"
     integral = inside.dtype.kind == "i" or bool(np.all(inside == np.rint(inside)))
     if integral and low >= 0 and high <= 255 and np.unique(inside).size <= _MAX_LABELS:
-        raise VolumeError(f"{where}: looks like a label map, not a CT ({seen}); give the CT it belongs to.")
-    # Stored without rescale intercept, fat to contrast-filled vessels have 850 to 1300: nearly all that is not lung.
+        raise VolumeError(f"{where}: looks like a label map, not a CT ({seen}); give the CT that belongs to it.")
+    # Without the rescale intercept, all tissue but lung, from fat to vessels with contrast, has values of 850 to 1300.
     dense, shifted = np.count_nonzero(inside > 500), np.count_nonzero((inside > 850) & (inside < 1300))
     if low >= 0 and p1 < 300 and shifted > max(0.6 * dense, 0.005 * inside.size):
         raise VolumeError(
-            f"{where}: looks like a CT stored without its rescale intercept ({seen}); subtract 1024 or export it again."
+            f"{where}: looks like a CT without its rescale intercept ({seen}); subtract 1024 from the voxels, or "
+            "export it again."
         )
     has_fat = np.mean(inside < -30) >= 0.005
     tissue = np.count_nonzero((inside >= -150) & (inside <= 250))
@@ -172,4 +175,4 @@ def check_hounsfield(voxels: np.ndarray, where: str) -> None:
     is_organ = low < -5 and p10 > -30 and 10 <= p50 <= 90 and p90 < 150
     is_body = has_fat and has_tissue and p99 - p1 >= 150
     if not (is_body or is_organ):
-        raise VolumeError(f"{where}: not a CT in Hounsfield units ({seen}); give a CT, not MR, PET or a picture.")
+        raise VolumeError(f"{where}: is not a CT in Hounsfield units ({seen}); give a CT, not MR, PET or a picture.")

@@ -1,4 +1,4 @@
-"""Cut boxes out of scans, with the original voxels or resampled; and put label maps of crops back on the whole scan."""
+"""Crop scans to boxes, with the original voxels or resampled; and put label maps of crops back on the whole scan."""
 
 import math
 from itertools import product
@@ -27,7 +27,7 @@ def voxel_block(
     first = np.maximum(np.ceil(ijk.min(axis=0) - 0.5 + 1e-6), 0).astype(int)
     last = np.minimum(np.floor(ijk.max(axis=0) + 0.5 - 1e-6), np.array(shape[::-1]) - 1).astype(int)
     if (last < first).any():
-        raise VolumeError(f"{name or 'the scan'}: the box lies outside this scan; nothing can be cropped.")
+        raise VolumeError(f"{name or 'the scan'}: the box lies outside this scan; choose another box or scan.")
     i, j, k = (slice(int(a), int(b) + 1) for a, b in zip(first, last, strict=True))
     return k, j, i
 
@@ -53,16 +53,16 @@ def crop_resampled(volume: Volume, box_ras: np.ndarray, spacing_mm: tuple[float,
     """
     spacing = np.asarray(spacing_mm, dtype=np.float64)
     if spacing.shape != (3,) or not (spacing > 0).all():
-        raise VolumeError(f"spacing {spacing_mm}: give three sizes of a voxel in mm, such as 1,1,2.")
+        raise VolumeError(f"spacing {spacing_mm}: is not a voxel size; give three sizes in mm, such as 1,1,2.")
     size = np.floor((box_ras[1] - box_ras[0]) / spacing + 1e-6)
     where, voxels = volume.name or "the scan", math.prod(size.tolist())
     if voxels > _MOST_VOXELS:
         raise VolumeError(
-            f"{where}: the box has {voxels:.2g} voxels of {spacing_mm} mm, more than {_MOST_VOXELS:.0e}; "
-            "give larger ones."
+            f"{where}: the crop would have {voxels:.2g} voxels of {spacing_mm} mm, more than {_MOST_VOXELS:.0e}; "
+            "give larger voxels."
         )
     if (size < 1).any():
-        raise VolumeError(f"{where}: the box is smaller than a voxel of {spacing_mm} mm; give smaller ones.")
+        raise VolumeError(f"{where}: the box is smaller than a voxel of {spacing_mm} mm; give smaller voxels.")
     ijk_to_ras = np.diag([*spacing, 1.0])
     ijk_to_ras[:3, 3] = box_ras[0] + spacing / 2
     voxels = resample(volume.voxels, volume.ijk_to_ras, ijk_to_ras, size.astype(int))
@@ -72,14 +72,12 @@ def crop_resampled(volume: Volume, box_ras: np.ndarray, spacing_mm: tuple[float,
 def paste_back(labels: sitk.Image, volume: Volume, path: str | Path = "the label map") -> sitk.Image:
     """Put the label map of a crop on the voxels of the whole scan; voxels outside the crop become 0.
 
-    Exact if the crop was not resampled; otherwise each voxel gets the nearest label. Raises VolumeError, with `path`,
-    if crop and scan do not overlap.
+    The result is exact if the crop was not resampled. Otherwise each voxel gets the nearest label. Raises VolumeError,
+    with `path`, if crop and scan do not overlap.
     """
     own, other = bounds_of(image_affine(labels), labels.GetSize()[::-1]), volume.bounds_ras
     apart = (np.minimum(own[1], other[1]) <= np.maximum(own[0], other[0])).any()
     if apart or labels.GetNumberOfComponentsPerPixel() != 1:
-        raise VolumeError(
-            f"{path}: is not a label map of a part of {volume.name or 'the scan'}; check which scan it is of."
-        )
+        raise VolumeError(f"{path}: is not a label map of a part of {volume.name or 'the scan'}; choose another.")
     nearest = sitk.sitkNearestNeighbor
     return sitk.Resample(labels, volume.to_sitk(), sitk.Transform(), nearest, 0.0, labels.GetPixelID())

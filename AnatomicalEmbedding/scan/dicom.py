@@ -5,7 +5,7 @@ Orientation (Patient), DICOM PS3.3 C.7.6.2.1.1, never from file names or instanc
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,9 +27,9 @@ _TAGS = {
 
 @dataclass(frozen=True)
 class SeriesInfo:
-    """One series of a folder. slices: images with a position, without localizers. spacing: (i,j,k) mm or None.
+    """One series of a folder. slices: number of images with a position, no localizers. spacing: (i,j,k) mm or None.
 
-    study_uid, date (YYYYMMDD): UID and date of the study. patient: the Patient ID. "" if the files do not state it.
+    study_uid, date: UID and date (YYYYMMDD) of the study. patient: the Patient ID. A value that the files lack is "".
     """
 
     uid: str
@@ -68,7 +68,7 @@ class _Slice:
 
 
 def is_dicom_file(path: Path) -> bool:
-    """Return True if the file has the DICOM mark "DICM" at byte 128, or the suffix .dcm or .ima."""
+    """Return True if a file has the suffix .dcm or .ima, or the letters "DICM" at byte 128."""
     if path.suffix.lower() in (".dcm", ".ima"):
         return True
     with path.open("rb") as stream:
@@ -87,14 +87,15 @@ def list_series(folder: str | Path) -> list[SeriesInfo]:
     return sorted(infos, key=lambda info: -info.slices)
 
 
-def read_series(path: Path, series: str | None = None) -> DicomSeries:
+def read_series(path: Path, series: str | None = None, files: Sequence[Path] = ()) -> DicomSeries:
     """Read one CT series. path: a folder, or one file of the series.
 
     series: SeriesInstanceUID; needed when the folder holds more than one CT series of 16 slices or more.
+    files: the slices to read, if they are known; `path` is then used in messages only.
     Raises VolumeError when `series` is needed but not given, or is not in the folder; when the series is not CT; and
     when slices are damaged, when neighbouring slices are missing, or when the slices do not form one stack.
     """
-    return _read_stack(_chosen_slices(path, series), path)
+    return _read_stack(_chosen_slices(path, series, files), path)
 
 
 def group_series(files: Iterable[Path]) -> tuple[dict[str, tuple[list[Path], str]], list[Path]]:
@@ -108,18 +109,8 @@ def group_series(files: Iterable[Path]) -> tuple[dict[str, tuple[list[Path], str
     return {uid: ([item.path for item in group], _unfit(group)) for uid, group in groups.items()}, damaged
 
 
-def read_files(files: Iterable[Path], path: Path) -> DicomSeries:
-    """Read one CT series from the list of its files. path: for messages. Raises the same errors as `read_series`."""
-    slices, damaged = _read_headers(files)
-    if damaged:
-        raise VolumeError(_damaged(damaged[0]))
-    if not slices:
-        raise VolumeError(f"{path}: holds no image that can be read; give a CT series.")
-    return _read_stack(_choose(_by_series(slices), path, slices[0].series), path)
-
-
 def _damaged(path: Path) -> str:
-    return f"{path}: is a damaged or truncated CT slice; copy the series again or remove it."
+    return f"{path}: is a damaged or truncated CT slice; copy the series again, or delete this file."
 
 
 def _read_stack(chosen: list[_Slice], path: Path) -> DicomSeries:
@@ -133,7 +124,7 @@ def _read_stack(chosen: list[_Slice], path: Path) -> DicomSeries:
     )
     voxels = _read_pixels([unique[n].path for n in stack.order])
     copies = len(chosen) - len(unique)
-    notes = (f"{copies} copies of slices left out",) if copies else ()
+    notes = (f"{copies} duplicate slices were left out",) if copies else ()
     return fill_gaps(voxels, stack), stack.ijk_to_ras, notes + stack.notes
 
 
@@ -143,14 +134,15 @@ def describe_series(path: Path, series: str | None = None) -> SeriesInfo:
     return _info(chosen[0].series, chosen)
 
 
-def _chosen_slices(path: Path, series: str | None) -> list[_Slice]:
-    slices, damaged = _scan(path if path.is_dir() else path.parent, recursive=path.is_dir())
+def _chosen_slices(path: Path, series: str | None, files: Sequence[Path] = ()) -> list[_Slice]:
+    is_folder = path.is_dir()
+    slices, damaged = _read_headers(files) if files else _scan(path if is_folder else path.parent, recursive=is_folder)
     if damaged:
         raise VolumeError(_damaged(damaged[0]))
-    if path.is_file() and series is None:
-        series = next((s.series for s in slices if s.path == path), None)
+    if series is None and (files or not is_folder):
+        series = next((s.series for s in slices if files or s.path == path), None)
         if series is None:
-            raise VolumeError(f"{path}: holds no image that can be read; give a CT series.")
+            raise VolumeError(f"{path}: contains no readable image; give a CT series.")
     return _choose(_by_series(slices), path, series)
 
 
@@ -160,8 +152,8 @@ def _scan(folder: Path, recursive: bool = True) -> tuple[list[_Slice], list[Path
     slices, damaged = _read_headers(filter(is_dicom_file, files))
     if not slices and not damaged:
         raise VolumeError(
-            f"{folder}: holds no DICOM image ({len(files)} file{'' if len(files) == 1 else 's'} seen);"
-            " give a folder with a CT series, or name an image file in it."
+            f"{folder}: contains no DICOM image ({len(files)} file{'' if len(files) == 1 else 's'} found);"
+            " give a folder with a CT series, or an image file."
         )
     return slices, damaged
 
@@ -207,7 +199,7 @@ def _numbers(text: str, count: int) -> np.ndarray | None:
 def _is_ct_storage(path: Path) -> bool:
     """Return True if the SOP class of a file is CT Image Storage. Reads bytes, because GDCM refuses some damaged files.
 
-    A DICOM file without SOP class, or cut off before it, counts as CT: the CT series might be incomplete without it.
+    A DICOM file without SOP class, or truncated before it, counts as CT, because the slice may belong to the CT series.
     """
     with path.open("rb") as stream:
         head = stream.read(1024)
@@ -228,7 +220,7 @@ def _by_series(slices: Iterable[_Slice]) -> dict[str, list[_Slice]]:
 
 
 def _placed(group: Iterable[_Slice]) -> list[_Slice]:
-    """Return the images of a series that can be part of a volume: images with a position that are not localizers."""
+    """Return the images of a series that can be part of a volume: they have a position and are not localizers."""
     return [
         s
         for s in group
@@ -240,9 +232,9 @@ def _placed(group: Iterable[_Slice]) -> list[_Slice]:
 def _unfit(group: list[_Slice]) -> str:
     """Return the reason why a series is not a CT volume, or "" if it may be a CT volume."""
     if group[0].modality != "CT":
-        return f"{len(group)} {group[0].modality} images, no CT"
+        return f"{len(group)} {group[0].modality} images, not a CT"
     placed = len(_placed(group))
-    return "" if placed >= MIN_SLICES else f"{placed} slices of a volume, fewer than {MIN_SLICES}"
+    return "" if placed >= MIN_SLICES else f"{placed} slices with a position, fewer than {MIN_SLICES}"
 
 
 def _info(uid: str, group: list[_Slice]) -> SeriesInfo:
@@ -265,7 +257,7 @@ def _choose(groups: dict[str, list[_Slice]], path: Path, series: str | None) -> 
     volumes = [uid for uid, group in groups.items() if not _unfit(group)]
     if series is None and len(volumes) > 1:
         raise VolumeError(
-            f"{path}: holds {len(volumes)} CT series; choose one by --series UID: {_describe(groups, volumes)}."
+            f"{path}: contains {len(volumes)} CT series; choose one with --series UID: {_describe(groups, volumes)}."
         )
     # without a CT volume, the error message describes the largest CT series, or the largest series if none is CT
     largest = max(groups, key=lambda uid: (groups[uid][0].modality == "CT", len(groups[uid])))
@@ -274,14 +266,14 @@ def _choose(groups: dict[str, list[_Slice]], path: Path, series: str | None) -> 
     if group[0].modality != "CT":
         kinds = Counter(s.modality for g in ([group] if series else groups.values()) for s in g)
         seen = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
-        raise VolumeError(f"{path}: holds no CT series but {seen} images; give a CT.")
+        raise VolumeError(f"{path}: contains {seen} images, but no CT series; give a CT.")
     if any(s.frames > 1 for s in group):
-        raise VolumeError(f"{path}: is a multi-frame (enhanced) DICOM file; convert it to NIfTI, as with dcm2niix.")
+        raise VolumeError(f"{path}: is a multi-frame (enhanced) DICOM file; convert it to NIfTI, e.g. with dcm2niix.")
     placed = _placed(group)
     if len(placed) < MIN_SLICES:
         raise VolumeError(
-            f"{path}: the CT series has {len(placed)} slices with a position in the patient,"
-            f" at least {MIN_SLICES} are needed; give a volume scan."
+            f"{path}: the CT series has only {len(placed)} slices with a position in the patient;"
+            f" give a CT with at least {MIN_SLICES} slices."
         )
     return placed
 
@@ -302,7 +294,7 @@ def _read_pixels(paths: list[Path]) -> np.ndarray:
             plane = sitk.GetArrayFromImage(reader.Execute())
         except RuntimeError as error:
             raise VolumeError(
-                f"{path}: the pixels of this slice cannot be read; the file is damaged or truncated, copy it again."
+                f"{path}: the pixels of this slice cannot be read; the file is damaged or truncated, so copy it again."
             ) from error
         plane = plane.reshape(plane.shape[-2:])
         planes.append(plane.astype(np.float32) if plane.dtype.kind == "f" else plane)

@@ -53,7 +53,7 @@ def arrange_slices(
     common = Counter(keys).most_common(1)[0][0]
     order = np.array([n for n, key in enumerate(keys) if key == common])
     others = len(keys) - len(order)
-    notes = [f"{others} slices of another size or orientation left out"] if others else []
+    notes = [f"{others} slices of another size or orientation were left out"] if others else []
 
     row, column, normal = _axes(orientations_lps[order[0]], where)
     order = order[np.argsort(positions_lps[order] @ normal, kind="stable")]
@@ -62,16 +62,14 @@ def arrange_slices(
     duplicates = int(np.count_nonzero(~first_of_position))
     if duplicates > _MAX_DUPLICATES * len(order):
         raise VolumeError(
-            f"{where}: {duplicates} of {len(order)} slices share their position with another;"
-            " the series mixes several phases or reconstructions, export one of them."
+            f"{where}: {duplicates} of {len(order)} slices have the same position as another slice, so the series mixes"
+            " phases or reconstructions; export only one of them."
         )
     if duplicates:
-        notes.append(f"{duplicates} slices at the position of another left out")
+        notes.append(f"{duplicates} slices at the position of another slice were left out")
     order, distance = order[first_of_position], distance[first_of_position]
     if len(order) < MIN_SLICES:
-        raise VolumeError(
-            f"{where}: only {len(order)} slices form a stack, at least {MIN_SLICES} are needed; give a volume scan."
-        )
+        raise VolumeError(f"{where}: only {len(order)} slices form a stack; give a CT of at least {MIN_SLICES} slices.")
 
     placed = positions_lps[order]
     slices, uneven = _grid_length(placed, distance, normal, where)
@@ -86,7 +84,7 @@ def arrange_slices(
 
 
 def fill_gaps(voxels: np.ndarray, stack: SliceStack) -> np.ndarray:
-    """Interpolate slices (k,j,i), given at stack.positions, linearly to the even grid of the stack."""
+    """Interpolate slices (k,j,i) linearly from stack.positions to the even grid of the stack."""
     if len(voxels) == stack.slices and _is_even(stack.positions):
         return voxels
     grid = np.arange(stack.slices)
@@ -103,11 +101,11 @@ def fill_gaps(voxels: np.ndarray, stack: SliceStack) -> np.ndarray:
 
 
 def _axes(orientation_lps: np.ndarray, where: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return row direction, column direction and normal as perpendicular unit vectors; header values are rounded."""
+    """Return row direction, column direction and normal as perpendicular unit vectors, from rounded header values."""
     row, column = orientation_lps[:3], orientation_lps[3:]
     lengths = np.linalg.norm(row), np.linalg.norm(column)
     if min(lengths) < 0.9 or max(lengths) > 1.1 or abs(row @ column) > 0.01:
-        raise VolumeError(f"{where}: Image Orientation (Patient) is not two perpendicular axes; repair the header.")
+        raise VolumeError(f"{where}: Image Orientation (Patient) is not two perpendicular axes; export it again.")
     row = row / lengths[0]
     column = column - (column @ row) * row
     column /= np.linalg.norm(column)
@@ -124,7 +122,7 @@ def _line(
     worst = np.linalg.norm(off_line, axis=1).max()
     if worst > _MAX_OFF_LINE_MM:
         raise VolumeError(
-            f"{where}: slices lie up to {worst:.1f} mm off a straight line; the series mixes several scans, export one."
+            f"{where}: slices lie up to {worst:.1f} mm off a straight line, so the series mixes scans; export only one."
         )
     if np.linalg.norm(along - normal) * np.ptp(distance) < half_pixel:
         along = normal
@@ -144,7 +142,7 @@ def _grid_length(positions: np.ndarray, distance: np.ndarray, normal: np.ndarray
     gap = f"{'xyz'[axis]} = {min(ends):.1f} and {max(ends):.1f} mm"
     if steps[widest] > _MAX_STEP * median or (steps[widest] > _GAP * median and steps[widest] > _MAX_STEP_MM):
         raise VolumeError(
-            f"{where}: a block of slices is missing between {gap} (the usual step is {median:.2f} mm);"
+            f"{where}: slices are missing between {gap} (the usual step is {median:.2f} mm);"
             " export the whole series again."
         )
     if missing > _MAX_MISSING * slices:
@@ -153,10 +151,12 @@ def _grid_length(positions: np.ndarray, distance: np.ndarray, normal: np.ndarray
             f" (widest gap between {gap}); export the series with even steps."
         )
     if missing:
-        return slices, [f"{missing} missing slice{'s' if missing > 1 else ''} interpolated (widest gap between {gap})"]
+        return slices, [
+            f"{missing} missing slice{'s were' if missing > 1 else ' was'} interpolated (widest gap between {gap})"
+        ]
     if _is_even(_in_steps(distance, slices)):
         return slices, []
-    return slices, [f"uneven slice steps of {steps.min():.2f} to {steps.max():.2f} mm interpolated"]
+    return slices, [f"slices at uneven steps of {steps.min():.2f} to {steps.max():.2f} mm were interpolated"]
 
 
 def _in_steps(distance: np.ndarray, slices: int) -> np.ndarray:

@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import tempfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import product
@@ -26,7 +25,7 @@ _HEADERS = (".nhdr", ".mhd")  # headers whose voxels are in a second file
 _READERS = {".nii.gz": "Nifti", ".nii": "Nifti", ".nrrd": "Nrrd", ".nhdr": "Nrrd", ".mha": "Meta", ".mhd": "Meta"}
 IMAGE_SUFFIXES = tuple(_READERS)
 WRITABLE_SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".mha")
-# If qform and sform differ by more than this at a corner of the volume, a note says so.
+# If qform and sform differ by more than this at a corner of the volume, the reader adds a note.
 _FORMS_AGREE_MM = 0.5
 
 
@@ -55,7 +54,7 @@ def read_image(path: Path) -> tuple[sitk.Image, tuple[str, ...]]:
     suffix = image_suffix(path)
     if not suffix:
         raise VolumeError(
-            f"{path}: is neither DICOM nor one of {', '.join(IMAGE_SUFFIXES)}; convert it, or correct its suffix."
+            f"{path}: is neither DICOM nor one of {', '.join(IMAGE_SUFFIXES)}; convert the file, or correct its suffix."
         )
     geometry = check_nifti(path) if suffix.startswith(".nii") else None
     check_text_header(path)
@@ -70,9 +69,7 @@ def read_image(path: Path) -> tuple[sitk.Image, tuple[str, ...]]:
                 _check_meta_data(reader, path)
             image = reader.Execute()
     except (RuntimeError, ValueError) as error:
-        raise VolumeError(
-            f"{path}: cannot be read as {suffix}; the file is damaged, truncated or of another kind, copy it again."
-        ) from error
+        raise VolumeError(f"{path}: is damaged, truncated, or not a {suffix} file; copy or export it again.") from error
     return image, _nifti_notes(geometry, image) if geometry else ()
 
 
@@ -100,9 +97,9 @@ def _select_volume(reader: sitk.ImageFileReader, path: Path) -> None:
             " give a CT with one value per voxel."
         )
     if len(size) < 3 or size[2] == 1:
-        raise VolumeError(f"{path}: is a single 2-D picture ({shape}); give the 3-D scan it was taken from.")
+        raise VolumeError(f"{path}: is a single 2-D picture ({shape}); give the 3-D scan that it was taken from.")
     if any(n > 1 for n in size[3:]):
-        raise VolumeError(f"{path}: has {len(size)} dimensions ({shape}); extract one 3-D volume and give that.")
+        raise VolumeError(f"{path}: has {len(size)} dimensions ({shape}); extract one 3-D volume and give this volume.")
     bytes_a_voxel = sitk.Image([1, 1, 1], reader.GetPixelID()).GetSizeOfPixelComponent()
     check_claimed(size, bytes_a_voxel, None if path.suffix in _HEADERS else path.stat().st_size, str(path))
     check_spacing(np.array(reader.GetSpacing()[:3]), str(path))
@@ -111,7 +108,7 @@ def _select_volume(reader: sitk.ImageFileReader, path: Path) -> None:
 
 
 def _check_meta_data(reader: sitk.ImageFileReader, path: Path) -> None:
-    """Raise VolumeError if the data of a MetaImage are missing or too short. SimpleITK would print extra lines."""
+    """Raise VolumeError if the data of a MetaImage are missing or too short. Otherwise SimpleITK prints extra lines."""
     with path.open("rb") as stream:
         head = stream.read(1 << 16)
     start = head.find(b"ElementDataFile")
@@ -123,7 +120,7 @@ def _check_meta_data(reader: sitk.ImageFileReader, path: Path) -> None:
     elif name.startswith("LIST") or "%" in name:
         return
     elif not (path.parent / name).is_file():
-        raise VolumeError(f"{path}: its data file {name} is not next to it; copy both files.")
+        raise VolumeError(f"{path}: the data file {name} is not in the same folder; copy both files.")
     else:
         present = (path.parent / name).stat().st_size
     if keys.get(b"CompressedData", b"").lower() == b"true":
@@ -138,55 +135,32 @@ def _check_meta_data(reader: sitk.ImageFileReader, path: Path) -> None:
 def _nifti_notes(geometry: NiftiGeometry, image: sitk.Image) -> tuple[str, ...]:
     sform, is_oriented = geometry
     if not is_oriented:
-        return ("the header gives no position or orientation (neither qform nor sform); right and left are assumed",)
+        return ("the header gives no position or orientation (no qform, no sform); right and left are a guess",)
     if sform is None:
         return ()
     corners = np.array(list(product(*((0, n - 1) for n in image.GetSize()))))
     apart = transform_points(image_affine(image), corners) - transform_points(sform, corners)
     distance = np.linalg.norm(apart, axis=1).max()
-    return (f"qform used; the sform lies up to {distance:.1f} mm away",) if distance > _FORMS_AGREE_MM else ()
-
-
-_CHUNK = 1 << 20
-_NIFTI_HEADER = 352
-_HEADER_ENDS = {".nrrd": b"\n\n", ".mha": b"ElementDataFile = LOCAL\n"}  # end of the header, before the compressed data
+    return (f"the qform is used; the sform differs by up to {distance:.1f} mm",) if distance > _FORMS_AGREE_MM else ()
 
 
 def write_image(image: sitk.Image, path: str | Path) -> None:
     """Write .nii, .nii.gz, .nrrd or .mha, compressed if the format allows it.
 
-    An existing file is replaced only after the new file was checked to be complete. Raises VolumeError for another
-    suffix, or when the file cannot be written.
+    The new file is read back and compared before it replaces an existing file, because SimpleITK does not notice a full
+    disk. Raises VolumeError for another suffix, or when the file cannot be written.
     """
     path = Path(path)
     if not path.name.endswith(WRITABLE_SUFFIXES):  # SimpleITK writes lower-case suffixes only
         raise VolumeError(f"{path}: cannot write this kind of file; use one of {', '.join(WRITABLE_SUFFIXES)}.")
-    needed = image.GetNumberOfPixels() * image.GetNumberOfComponentsPerPixel() * image.GetSizeOfPixelComponent()
     try:
         with atomic_path(path) as temporary:
             sitk.WriteImage(image, str(temporary), useCompression=True)
-            if _voxel_bytes(temporary) < needed:
-                raise VolumeError(f"{path}: could not be written whole; is the disk full?")
+            with temporary.open("r+b") as file:
+                os.fsync(file.fileno())
+            written = sitk.ReadImage(str(temporary))
+            voxels, again = sitk.GetArrayViewFromImage(image), sitk.GetArrayViewFromImage(written)
+            if not np.array_equal(voxels, again, equal_nan=True):
+                raise OSError("the file is not complete")
     except (RuntimeError, OSError) as error:
         raise VolumeError(f"{path}: cannot be written; check that the folder is writable and not full.") from error
-
-
-def _voxel_bytes(path: Path) -> int:
-    """Return the bytes of voxels in a file, uncompressed (for .nii.gz with its header); 0 if the end is missing."""
-    suffix = image_suffix(path)
-    with path.open("r+b") as file:
-        os.fsync(file.fileno())
-        if suffix == ".nii":
-            return path.stat().st_size - _NIFTI_HEADER
-        if suffix in _HEADER_ENDS:
-            start = file.read(_CHUNK).find(_HEADER_ENDS[suffix])
-            if start < 0:
-                return 0
-            file.seek(start + len(_HEADER_ENDS[suffix]))
-        stream, count = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32), 0  # zlib or gzip; checksums are verified
-        try:
-            while not stream.eof and (packed := file.read(_CHUNK)):
-                count += len(stream.decompress(packed))
-        except zlib.error:
-            return 0
-    return count if stream.eof else 0

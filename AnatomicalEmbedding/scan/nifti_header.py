@@ -50,7 +50,7 @@ def check_nifti(path: Path) -> NiftiGeometry:
             geometry = _geometry(fields, path)
             _check_data(stream, fields, path)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise VolumeError(f"{path}: is truncated or damaged (compressed data ends early); copy it again.") from error
+        raise VolumeError(f"{path}: is truncated or damaged (compressed data end too early); copy it again.") from error
     return geometry
 
 
@@ -60,10 +60,10 @@ def _read_fields(stream: BufferedIOBase, path: Path) -> dict[str, tuple]:
     for order in "<>" if len(header) == _HEADER_BYTES else "":
         length = struct.unpack_from(order + "i", header)[0]
         if length == _NIFTI2_HEADER_BYTES:
-            raise VolumeError(f"{path}: is a NIfTI-2 file, which SimpleITK cannot read; convert it to NIfTI-1 or NRRD.")
+            raise VolumeError(f"{path}: is a NIfTI-2 file, which cannot be read; convert it to NIfTI-1 or NRRD.")
         fields = {name: struct.unpack_from(order + code, header, at) for name, (at, code) in _LAYOUT.items()}
         dim, offset = fields["dim"], fields["vox_offset"][0]
-        # The magic "n+1" means that header and voxels are in one file; other values are refused.
+        # "n+1" means that header and voxels are in one file; other values are refused.
         known = length == _HEADER_BYTES and fields["magic"][0] == b"n+1"
         if known and 1 <= dim[0] <= 7 and min(dim[1 : dim[0] + 1]) > 0 and 0 <= offset < 1e9:
             return fields | {"order": (order,)}
@@ -100,13 +100,13 @@ def _geometry(fields: dict[str, tuple], path: Path) -> NiftiGeometry:
     sform = np.vstack((np.reshape(fields["srow"], (3, 4)), (0, 0, 0, 1)))
     columns = np.linalg.norm(sform[:3, :3], axis=0)
     if not np.isfinite(sform).all() or columns.min() == 0:
-        raise VolumeError(f"{path}: the sform in the header is empty or not a number; repair the header.")
+        raise VolumeError(f"{path}: the sform in the header is zero or not a number; export the scan again.")
     if worst_shear(sform)[0] > (_MAX_SHEAR_WITH_QFORM if qform_code > 0 else MAX_SHEAR):
         raise VolumeError(f"{path}: the sform in the header is sheared; resample the scan to perpendicular axes first.")
     if not np.allclose(columns, spacing, rtol=1e-2):
         raise VolumeError(
-            f"{path}: the header gives two spacings ({_mm(spacing)} in pixdim, {_mm(columns)} in the sform);"
-            " repair the header."
+            f"{path}: the header gives two different spacings ({_mm(spacing)} in pixdim, {_mm(columns)} in the sform);"
+            " export the scan again."
         )
     return sform, True
 

@@ -1,8 +1,7 @@
-"""Lists of points: read and write Slicer markups (.mrk.json, LPS) and CSV (label,r,a,s); parse `x,y,z` of a command."""
+"""Lists of points: read and write Slicer markups (.mrk.json, LPS) and CSV (label,r,a,s); parse a text `x,y,z`."""
 
 import csv
 import io
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,13 +34,13 @@ class PointList:
         object.__setattr__(self, "points_ras", points.reshape(-1, 3) if points.size == 0 else points)
         object.__setattr__(self, "descriptions", tuple(self.descriptions))
         if self.points_ras.shape != (len(self.labels), 3):
-            raise PointsError(
-                f"{len(self.labels)} labels but points of shape {points.shape}; give one x, y, z in RAS mm per label."
-            )
+            raise PointsError(f"{len(self.labels)} labels for points of shape {points.shape}; give one for each.")
         if self.descriptions and len(self.descriptions) != len(self.labels):
-            raise PointsError(f"{len(self.descriptions)} descriptions of {len(self.labels)} points; give one each.")
+            raise PointsError(
+                f"{len(self.descriptions)} descriptions for {len(self.labels)} points; give one for each."
+            )
         if not np.isfinite(self.points_ras).all():
-            raise PointsError("A point has a coordinate that is NaN or infinite; give x, y, z in RAS mm.")
+            raise PointsError("a point has a coordinate that is NaN or infinite; give x, y, z in RAS mm.")
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -67,7 +66,7 @@ def points_in_ras(points: np.ndarray | PointList, frame: str = "RAS") -> np.ndar
         raise PointsError(f"points of type {type(points).__name__}; give an array (N, 3) of x, y, z in mm.") from None
     given = given.reshape(-1, 3) if given.size == 0 else np.atleast_2d(given)
     if given.ndim != 2 or given.shape[1] != 3:
-        raise PointsError(f"points of shape {given.shape} were given; give (N, 3): x, y, z in mm for each point.")
+        raise PointsError(f"points of shape {given.shape}; give an array (N, 3) of x, y, z in mm.")
     return transform_points(_TO_RAS[frame], given)
 
 
@@ -111,7 +110,7 @@ def read_points(path: str | Path) -> PointList:
     else:
         rows = _read_csv(path)
     if not rows:
-        raise PointsError(f"{path}: holds no point with a position; place at least one point.")
+        raise PointsError(f"{path}: contains no point with a position; place at least one point.")
     labels, points, descriptions = zip(*rows, strict=True)
     return PointList(labels, np.array(points), descriptions if any(descriptions) else ())
 
@@ -123,7 +122,7 @@ def parse_point(text: str, count: int = 3) -> np.ndarray:
     except ValueError:
         values = np.empty(0)
     if values.shape != (count,) or not np.isfinite(values).all():
-        kind = "a point; give three" if count == 3 else f"a place; give {count}"
+        kind = "a point; give three" if count == 3 else f"a box; give {count}"
         raise PointsError(f"{text!r} is not {kind} numbers in RAS mm, such as 12.5,-40,310, without spaces.")
     return values
 
@@ -155,19 +154,25 @@ def _control_points(markup: dict[str, Any], path: Path) -> list[_Row]:
     rows = []
     control_points = markup.get("controlPoints") or ()
     if not isinstance(control_points, list | tuple):
-        raise PointsError(f"{path}: its control points are no list; save the points again.")
+        raise PointsError(f"{path}: the control points are not a list; save the points again.")
     for number, point in enumerate(control_points, start=1):
-        try:
-            if point.get("positionStatus", "defined") != "defined":
-                continue
-            position = np.array(point["position"], dtype=np.float64).reshape(1, 3)
-        except (AttributeError, KeyError, TypeError, ValueError):
-            position = np.full((1, 3), math.nan)
-        if not np.isfinite(position).all():
-            raise PointsError(f"{path}: control point {number} has no position of three numbers; save it again.")
-        label = str(point.get("label") or number)
-        rows.append((label, transform_points(to_ras, position)[0], str(point.get("description") or "")))
+        point = point if isinstance(point, dict) else {}
+        if point.get("positionStatus", "defined") == "defined":
+            position = _position(point.get("position"))
+            if position is None:
+                raise PointsError(f"{path}: control point {number} has no valid position; save the points again.")
+            label = str(point.get("label") or number)
+            rows.append((label, transform_points(to_ras, position)[0], str(point.get("description") or "")))
     return rows
+
+
+def _position(values: Any) -> np.ndarray | None:
+    """Return the position (1, 3) if `values` are three finite numbers, otherwise None."""
+    try:
+        position = np.array(values, dtype=np.float64).reshape(1, 3)
+    except (TypeError, ValueError):
+        return None
+    return position if np.isfinite(position).all() else None
 
 
 def _read_csv(path: Path) -> list[_Row]:
@@ -179,26 +184,19 @@ def _read_csv(path: Path) -> list[_Row]:
         system = "LPS" if {"l", "p"} <= set(names) else "RAS"
         missing = [column for column in ("label", *system.lower()) if column not in names]
         if missing and ";" in "".join(names):
-            raise PointsError(
-                f"{path}: is separated by ';'; save it again with commas as separators and decimal points."
-            )
+            raise PointsError(f"{path}: columns are separated by ';'; save it with commas and decimal points.")
         if missing:
-            raise PointsError(f"{path}: no column {', '.join(missing)}; the first line must be label,r,a,s (RAS mm).")
+            raise PointsError(f"{path}: has no column {', '.join(missing)}; the first line must be label,r,a,s.")
         for row in reader:
             if (row.get("defined") or "1").strip() == "0":
                 continue
-            try:
-                position = np.array([[float(row[column]) for column in system.lower()]])
-            except (TypeError, ValueError):
-                position = np.full((1, 3), math.nan)
-            if not np.isfinite(position).all():
+            position = _position([row[column] for column in system.lower()])
+            if position is None:
                 numbers = ", ".join(system.lower())
-                raise PointsError(
-                    f"{path}: line {reader.line_num} has no three numbers in {numbers}; correct that line."
-                )
+                raise PointsError(f"{path}: line {reader.line_num} needs numbers in {numbers}; correct this line.")
             label = (row["label"] or "").strip() or str(len(rows) + 1)
             description = (row.get("description") or "").strip()
             rows.append((label, transform_points(_TO_RAS[system], position)[0], description))
     except csv.Error as error:
-        raise PointsError(f"{path}: is no table ({error}); save it again with the columns label,r,a,s.") from error
+        raise PointsError(f"{path}: is not a table ({error}); save it again with the columns label,r,a,s.") from error
     return rows

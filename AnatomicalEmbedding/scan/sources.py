@@ -1,4 +1,4 @@
-"""Find the scans in folders without reading voxels: image files, and DICOM series of many patients and studies.
+"""Find the scans in folders: image files, and DICOM series of many patients and studies. Voxels are not read.
 
 Each scan also gets a short name that no other scan has.
 """
@@ -46,9 +46,7 @@ class Source:
 
     def read(self) -> Volume:
         """Read the scan. Raises VolumeError for the same reasons as `Volume.read`."""
-        if self.series:
-            return Volume.read_slices([Path(self.path, name) for name in self.files], self.label)
-        return Volume.read(self.path)
+        return Volume.read(self.label, files=[Path(self.path, name) for name in self.files])
 
 
 def list_sources(roots: Sequence[Path], unreadable: Callable[[str], None]) -> Iterator[Source]:
@@ -72,7 +70,7 @@ def list_sources(roots: Sequence[Path], unreadable: Callable[[str], None]) -> It
 def find_scans(
     given: Sequence[str | Path], report: Callable[[str], None], series: Sequence[str] = (), output: Path | None = None
 ) -> dict[str, Source]:
-    """Find the scans of files, and of folders with all subfolders. Returns each scan once, by a unique short name.
+    """Find the scans in files, folders and their subfolders. Returns each scan once, under a unique short name.
 
     A DICOM series that is not a CT volume is left out if other series under the same path are CT volumes. A path
     without a scan also becomes a source; reading this source raises the error that explains it.
@@ -96,7 +94,9 @@ def find_scans(
         for each in usable or [Source(str(scan), "", (), True, 0, 0)]:
             found.setdefault(Path(each.label).resolve(), each)
     if unknown := set(series) - {each.series for each in found.values()}:
-        raise AnatomicalEmbeddingError(f"--series {min(unknown)}: is in no folder given; see `anatemb info DIR`.")
+        raise AnatomicalEmbeddingError(
+            f"--series {min(unknown)}: none of the folders contains this series; `anatemb info DIR` lists the series."
+        )
     return dict(zip(distinct_names([each.label for each in found.values()]), found.values(), strict=True))
 
 
@@ -135,7 +135,7 @@ def _parts(scan: str) -> tuple[list[str], str, list[str]]:
 
 
 def _telling(rows: list[list[str]], known: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Choose columns of `rows`, from left to right, until they tell apart all rows that differ.
+    """Choose columns of `rows`, from left to right, until all rows that differ also differ in the chosen columns.
 
     known: columns chosen before. A column is chosen only if it separates rows that earlier columns do not separate.
     """
@@ -157,7 +157,7 @@ def read_scan(scan: str) -> Volume:
         for source in list_sources([Path(path)], lambda line: None):
             if source.label == scan:
                 return source.read()
-    raise AnatomicalEmbeddingError(f"{scan}: is not there any more; check whether it was moved, or add it again.")
+    raise AnatomicalEmbeddingError(f"{scan}: does not exist any more; check whether it was moved.")
 
 
 def _exists(name: str) -> bool:

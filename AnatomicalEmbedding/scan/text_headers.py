@@ -39,9 +39,7 @@ def check_text_header(path: Path) -> None:
         harmless = bool(stated) and all(value.strip() in axes for value in stated)
     places = b" ".join(_GEOMETRY.findall(head))
     if not harmless or any(abs(float(number)) > _LARGEST_POSITION_MM for number in _NUMBER.findall(places)):
-        raise VolumeError(
-            f"{path}: cannot be read as {suffix}; its header is damaged or of another kind, export the scan again."
-        )
+        raise VolumeError(f"{path}: is damaged, truncated, or not a {suffix} file; copy or export it again.")
 
 
 def _is_free(line: bytes) -> bool:

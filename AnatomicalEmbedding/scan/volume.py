@@ -5,7 +5,7 @@ Reads NIfTI, NRRD, MetaImage and DICOM; writes NIfTI, NRRD and .mha.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -50,7 +50,7 @@ class Volume:
 
     voxels: (k,j,i) array, int16 or float32.
     ijk_to_ras: (4,4) float64, maps the voxel centre (i,j,k,1) to RAS mm. Any axis order, flip or rotation; no shear.
-    name: display name in messages and reports. path: file or folder of the scan. notes: changes that the reader made.
+    name: display name in messages and reports. path: file or folder of the scan. notes: changes made during reading.
 
     Raises VolumeError when voxels are not 3-D or not finite, or when the geometry is not usable. `read`, `from_array`
     and embedding also check that the voxels look like CT; the constructor does not.
@@ -108,14 +108,14 @@ class Volume:
         voxels = voxels.detach().cpu() if hasattr(voxels, "detach") else voxels
         if not hasattr(voxels, "__array__"):
             kinds = "a path, a Volume, an array with affine or spacing, or an image of SimpleITK or nibabel"
-            raise TypeError(f"{type(source).__name__} is no scan; give {kinds}.")
+            raise TypeError(f"{type(source).__name__} is not a scan; give {kinds}.")
         voxels = np.asarray(voxels)
         if voxels.ndim == 4 and 1 in (voxels.shape[0], voxels.shape[-1]):
             voxels = voxels[0] if voxels.shape[0] == 1 else voxels[..., 0]
         if own is not None:
             return cls.from_array(voxels.T, np.asarray(own), name)
         if affine is None and spacing is None:
-            raise TypeError("an array needs affine=(4, 4), voxel (i, j, k) to mm, or spacing=(i, j, k) in mm.")
+            raise TypeError("an array needs a geometry; give affine=(4, 4), voxel to mm, or spacing=(i, j, k) in mm.")
         if frame not in ("RAS", "LPS"):
             raise TypeError(f'frame {frame!r}: choose "RAS" or "LPS".')
         is_lps = affine is None or frame == "LPS"
@@ -123,36 +123,24 @@ class Volume:
         return cls.from_array(voxels, RAS_FROM_LPS @ matrix if is_lps else matrix, name)
 
     @classmethod
-    def read(cls, path: str | Path, series: str | None = None) -> Volume:
+    def read(cls, path: str | Path, series: str | None = None, files: Sequence[Path] = ()) -> Volume:
         """Read a CT: .nii, .nii.gz, .nrrd, .nhdr, .mha, .mhd, a DICOM folder, or the series of one DICOM file.
 
         series: DICOM SeriesInstanceUID, needed when a folder holds several CT volumes (see `dicom.list_series`).
+        files: the DICOM slices to read, if they are known; `path` is then used in messages only.
         Raises VolumeError when the file is missing, damaged or not a CT volume in Hounsfield units.
         """
         path = Path(path)
         try:
-            if not path.exists():
+            if not files and not path.exists():
                 raise VolumeError(f"{path}: no such file or folder; check the path.")
-            if path.is_dir() or dicom.is_dicom_file(path):
-                volume = _from_arrays(display_name(path), path, *dicom.read_series(path, series))
+            if files or path.is_dir() or dicom.is_dicom_file(path):
+                volume = _from_arrays(display_name(path), path, *dicom.read_series(path, series, files))
             elif series is not None:
-                raise VolumeError(f"{path}: series can be chosen in a DICOM folder only; leave series out.")
+                raise VolumeError(f"{path}: is not DICOM, so it has no series to choose; leave `series` out.")
             else:
                 image, notes = read_image(path)
                 volume = cls.from_sitk(image, display_name(path), path, notes)
-        except OSError as error:
-            raise VolumeError(f"{path}: cannot be read ({error.strerror}); check its permissions.") from error
-        check_ct(volume)
-        return volume
-
-    @classmethod
-    def read_slices(cls, files: Iterable[Path], path: str | Path) -> Volume:
-        """Read a DICOM series from the list of its files. path: the folder of the series, for messages.
-
-        Raises VolumeError for the same reasons as `read`.
-        """
-        try:
-            volume = _from_arrays(display_name(Path(path)), path, *dicom.read_files(files, Path(path)))
         except OSError as error:
             raise VolumeError(f"{path}: cannot be read ({error.strerror}); check its permissions.") from error
         check_ct(volume)
@@ -182,7 +170,7 @@ class Volume:
         where = str(path) or name or "image"
         if image.GetDimension() != 3 or image.GetNumberOfComponentsPerPixel() != 1:
             kind = f"{image.GetDimension()}-D, {image.GetPixelIDTypeAsString()}"
-            raise VolumeError(f"{where}: is not one scalar 3-D image but {kind}; give a CT volume.")
+            raise VolumeError(f"{where}: is not a scalar 3-D image ({kind}); give a CT volume.")
         return _from_arrays(name, path, sitk.GetArrayFromImage(image), image_affine(image), notes)
 
     def to_sitk(self) -> sitk.Image:
@@ -207,7 +195,7 @@ class Volume:
 
     @cached_property
     def bounds_ras(self) -> np.ndarray:
-        """(2,3) lowest and highest RAS mm of the scan, including the outer half voxels."""
+        """(2,3) lowest and highest corner of the scan, RAS mm, including the outer half voxels."""
         return bounds_of(self.ijk_to_ras, self.shape)
 
     def contains(self, points_ras: np.ndarray) -> np.ndarray:
@@ -263,13 +251,13 @@ def _from_arrays(
         whole = voxels.astype(np.int16)
         voxels = whole if np.array_equal(whole, voxels) else voxels
     if voxels.min() < PADDING_BELOW_HU:
-        notes = (*notes, f"padding of {voxels.min():g} HU set to {PADDING_HU}")
+        notes = (*notes, f"padding of {voxels.min():g} HU was set to {PADDING_HU} HU")
         voxels = np.where(voxels < PADDING_BELOW_HU, voxels.dtype.type(PADDING_HU), voxels)
     check_spacing(np.linalg.norm(ijk_to_ras[:3, :3], axis=0), where)
     tilt = np.degrees(np.arcsin(min(worst_shear(ijk_to_ras)[0], 1.0)))
     if tilt > _MAX_TILT_DEG:
-        raise VolumeError(f"{where}: the voxel axes are {tilt:.0f} degrees from perpendicular; repair the header.")
+        raise VolumeError(f"{where}: the voxel axes are {tilt:.0f} degrees from perpendicular; export the scan again.")
     if worst_shear(ijk_to_ras)[0] > MAX_SHEAR:
         voxels, ijk_to_ras = resample_upright(voxels, ijk_to_ras)
-        notes = (*notes, f"gantry tilt {tilt:.1f} deg resampled upright")
+        notes = (*notes, f"gantry tilt of {tilt:.1f} degrees; resampled to perpendicular axes")
     return Volume(voxels, ijk_to_ras, name, str(path), notes)

@@ -1,9 +1,11 @@
-"""Measure the accuracy for lesions, synthetic patients and outlines. Users have no command for these measurements.
+"""Measure the accuracy for lesions, synthetic patients, outlines, and points derived from outlines.
+
+Users have no command for these measurements.
 
     python Testing/benchmarks/evaluate.py lesions | phantoms [--count N] [--seed N]
-    python Testing/benchmarks/evaluate.py segmentation LABELLED
+    python Testing/benchmarks/evaluate.py segmentation | points LABELLED
 
-`anatemb evaluate` measures landmarks, confidence, boxes and points. `compare.py` measures registration.
+`anatemb evaluate` measures landmarks, confidence and boxes. `compare.py` measures registration.
 """
 
 import argparse
@@ -15,10 +17,12 @@ from AnatomicalEmbedding.cli.console import at_least, complete, open_model, prog
 from AnatomicalEmbedding.cli.evaluate import finish
 from AnatomicalEmbedding.cli.main import run_command
 from AnatomicalEmbedding.segmentation.examples import read_examples
+from AnatomicalEmbedding.structures.labelled_scans import load_cases
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from evaluations.lesions import evaluate_follow_ups
 from evaluations.phantoms import evaluate_phantoms
+from evaluations.points import evaluate_points
 from evaluations.segmentation import evaluate_segmentation
 
 SEEDS = {"phantoms": 50_000, "lesions": 120_000}
@@ -28,15 +32,15 @@ COUNTS = {"phantoms": 6, "lesions": 20}
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one evaluation; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kind", choices=("lesions", "phantoms", "segmentation"))
+    parser.add_argument("kind", choices=("lesions", "phantoms", "segmentation", "points"))
     parser.add_argument("folder", type=Path, nargs="?", metavar="LABELLED", help="labelled scans")
     parser.add_argument("--count", type=at_least(2), metavar="N", help="synthetic patients")
     parser.add_argument("--seed", type=at_least(0), metavar="N", help="of the first patient, or of the split")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the result as .json or .md too")
     complete(parser, _run, "effort")
     options = parser.parse_args(arguments)
-    if (options.folder is None) == (options.kind == "segmentation"):
-        parser.error("give a folder of labelled scans for segmentation, and no folder otherwise")
+    if (options.folder is None) == (options.kind not in SEEDS):
+        parser.error("give a folder of labelled scans for segmentation and points, and no folder otherwise")
     return run_command(options)
 
 
@@ -48,6 +52,8 @@ def _run(options: argparse.Namespace) -> None:
             seeds = range(first, first + (options.count or COUNTS[options.kind]))
             measure = evaluate_phantoms if options.kind == "phantoms" else evaluate_follow_ups
             result = measure(model, seeds, effort=options.effort, progress=progress)
+        elif options.kind == "points":
+            result = evaluate_points(load_cases(options.folder), model, progress)
         else:
             result = evaluate_segmentation(read_examples(options.folder), model, options.seed or 0, progress=progress)
     finish(result, options)

@@ -24,7 +24,6 @@ from browsing import Running, open_browser  # noqa: E402
 
 from AnatomicalEmbedding.cohort.manifest import EMBEDDED  # noqa: E402
 from AnatomicalEmbedding.cohort.store import Store  # noqa: E402
-from AnatomicalEmbedding.scan.sources import Source  # noqa: E402
 
 _WORDS = "left kidney"
 _WATCH = """
@@ -79,7 +78,7 @@ def _taken(store: Path, target: Path, count: int) -> int:
         facts = {row.id: facts for row, facts in known.manifest.embedded()}
         files = known.manifest.map_files()
         made.manifest.set_about(known.manifest.about)
-        made.manifest.add(Source(row.path, row.series, row.files, not row.series, row.size, 0) for row in rows)
+        made.manifest.add(row.source for row in rows)
         for new, row in zip(list(made.manifest.due()), rows, strict=True):
             sha256, size = files[row.scan_hash]
             made.map_path(row.scan_hash).parent.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from AnatomicalEmbedding.cohort.engine import choose_weights
 from AnatomicalEmbedding.cohort.store import Store
-from AnatomicalEmbedding.cohort.work import Task, embed_scan
+from AnatomicalEmbedding.cohort.work import Plan, embed_scan
 from AnatomicalEmbedding.phantom import Phantom, make_phantom
 
 TORSO_MM = (190.0, 330.0)
@@ -46,9 +46,8 @@ def embed_waiting(store: Store, weights: str | Path, memory_bytes: int = 0, desc
     """What a run does, in this process."""
     name, weights_hash, kept = choose_weights(store, str(weights), descriptors)
     for row in list(store.manifest.due()):
-        where = (row.path, row.series, row.files)
-        task = Task(str(store.folder), *where, name, weights_hash, "cpu", kept, memory_bytes)
-        found = embed_scan(task)
+        plan = Plan(name, "cpu", memory_bytes=memory_bytes, descriptors=kept)
+        found = embed_scan(str(store.folder), row, plan, weights_hash)
         store.manifest.finish(row.id, found.pop("state"), found.pop("reason", ""), **found)
 
 

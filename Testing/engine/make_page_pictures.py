@@ -82,8 +82,8 @@ def main() -> None:
         found = register((maps[0], maps[1]), (first, second))
         folding = found.folding(maps[0])
         facts = {
-            "matches": f"{found.used} of {found.tried} places of the fixed scan found in the moving",
-            "volume change": f"{folding.low:.2f} to {folding.high:.2f} times (98 % of the body)",
+            "matches": f"{found.used} of {found.tried} points of the fixed scan found in moving",
+            "volume change": f"by a factor of {folding.low:.2f} to {folding.high:.2f} (98 % of the body)",
             "turned inside out": f"{100 * folding.share:.2f} % of the body",
         }
         page = write_registration_report(Path(folder) / "registration.html", first, second, found, facts)

@@ -49,7 +49,7 @@ def test_a_turned_box_is_enclosed(tmp_path):
         ("{", "line 1 is not JSON"),
         ("[]", "no list 'markups'"),
         ('{"markups": [{"type": "Fiducial"}]}', "draw a box"),
-        ('{"markups": [{"type": "ROI", "center": [1, 2]}]}', "without centre and size"),
+        ('{"markups": [{"type": "ROI", "center": [1, 2]}]}', "without centre or size"),
         ('{"markups": [{"type": "ROI", "coordinateSystem": "IJK", "center": [1, 2, 3], "size": [1, 1, 1]}]}', "'IJK'"),
         (
             '{"markups": [{"type": "ROI", "center": [1, 2, 3], "size": [1, 1, 1]},'

@@ -26,7 +26,7 @@ def test_weights_get_their_calibration_and_use_it(anatemb, labelled, place, tmp_
     weights = tmp_path / "described.safetensors"
     write_weights(small_network(local_channels=8, spacing_mm=(3.0, 3.0, 4.0)), weights, "described", {"recipe": "none"})
     refused = anatemb("evaluate", "confidence", labelled, "--model", weights, "--no-cache")
-    assert_refused(refused, "described: carries no calibration", "anatemb calibrate")
+    assert_refused(refused, "described: has no calibration", "anatemb calibrate")
     made = anatemb("calibrate", labelled, "--phantoms", 0, "--model", weights, "--no-cache")
     assert made.code == 0
     assert f"wrote {tmp_path / 'described.calibration.safetensors'}" in made.out
@@ -52,9 +52,9 @@ def test_weights_get_their_calibration_and_use_it(anatemb, labelled, place, tmp_
 
 
 def test_wrong_data_and_names_are_refused(anatemb, labelled, tmp_path):
-    assert_refused(anatemb("calibrate", labelled), "auto: shipped weights stay as they are")
+    assert_refused(anatemb("calibrate", labelled), "auto: the calibration of shipped weights is not replaced")
     assert_refused(anatemb("calibrate", labelled, "-o", tmp_path / "x.json"), "must be named NAME.calibration")
     output = tmp_path / "x.calibration.safetensors"
     assert_refused(anatemb("calibrate", tmp_path / "none", "-o", output), "none: no such folder")
-    assert_refused(anatemb("calibrate", labelled, "-o", output, "--phantoms", 1), "--phantoms must be 0 or")
+    assert_refused(anatemb("calibrate", labelled, "-o", output, "--phantoms", 1), "compared in pairs; give 0, or")
     assert not output.exists()

@@ -24,16 +24,16 @@ class TestInputsStay:
     def test_by_register(self, anatemb, place, tmp_path):
         moving = given(place.target, tmp_path / "moving_on_fixed.nii.gz")
         words = ("register", place.template, moving, "-o", tmp_path, *place.model)
-        assert_refused(anatemb(*words), moving, "would be overwritten by the results")
+        assert_refused(anatemb(*words), moving, "would be overwritten by results")
         points = given(place.points, tmp_path / "points_in_moving.mrk.json")
         words = ("register", place.template, place.target, "--points", points, "-o", tmp_path / ".." / tmp_path.name)
-        assert_refused(anatemb(*words), points, "would be overwritten by the results")
+        assert_refused(anatemb(*words), points, "would be overwritten by results")
         assert moving.read_bytes() == place.target.read_bytes()
 
     @pytest.mark.parametrize("name", ["template.nii.gz", "template.mrk.json"])
     def test_by_the_demo(self, anatemb, tmp_path, name):
         (tmp_path / name).write_text("mine")
-        assert_refused(anatemb("demo", "-o", tmp_path), tmp_path / name, "was not written by a demo")
+        assert_refused(anatemb("demo", "-o", tmp_path), tmp_path / name, "would be overwritten by results")
         assert (tmp_path / name).read_text() == "mine"
 
 
@@ -53,12 +53,12 @@ class TestFullDisk:
             raise OSError(number, os.strerror(number))
 
         monkeypatch.setattr("AnatomicalEmbedding.cli.info.run", full)
-        assert_refused(anatemb("info"), "the disk is full; make room and run the same command again")
+        assert_refused(anatemb("info"), "the disk is full; delete files, then run the same command again")
 
 
 def test_points_are_given_once(anatemb, place, tmp_path):
     words = ("match", place.template, place.points, "--point", "0,0,0", place.target, "-o", tmp_path / "out")
-    assert_refused(anatemb(*words), place.points, "--point is given too; leave one out")
+    assert_refused(anatemb(*words), place.points, "points are given both in this file and with --point")
 
 
 class TestBeingEnded:
@@ -98,4 +98,4 @@ def test_an_output_folder_that_is_a_file_is_refused_before_any_work(command, ana
     }
     words = (command, *given[command], "-o")
     assert_refused(anatemb(*words, tmp_path / "file"), "file: is a file; choose another output folder")
-    assert_refused(anatemb(*words, tmp_path / "file" / "out"), "cannot be made; choose another output folder")
+    assert_refused(anatemb(*words, tmp_path / "file" / "out"), "cannot be created; choose another output folder")

@@ -140,8 +140,8 @@ def test_like_a_scan_that_is_not_in_the_cohort(anatemb, torsos, folder, tmp_path
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ([], "give a place by words"),
-        (["left adrenal", "--point", "1,2,3"], "name the scan by --like"),
+        ([], "no place, or more than one"),
+        (["left adrenal", "--point", "1,2,3"], "cannot be used with words"),
         (["--like", "nowhere.nii", "--point", "1,2,3"], "neither a scan of this cohort nor a file"),
         (["--like", _HEAD, "--point", "1,2"], "neither"),
         (["zzz"], "names no place that is known"),

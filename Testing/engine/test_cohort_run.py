@@ -98,7 +98,7 @@ def test_interrupted_by_the_user(folder, weights, expected):
     first.send_signal(signal.SIGINT)
     _, said = first.communicate(timeout=60)
     assert first.returncode == 130
-    assert said.splitlines()[-1] == "anatemb: interrupted; nothing was left half-written."
+    assert said.splitlines()[-1] == "anatemb: interrupted; no file was left incomplete."
     assert "Traceback" not in said
     with Store(folder) as store:
         embed_waiting(store, weights)

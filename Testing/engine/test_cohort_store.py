@@ -128,7 +128,7 @@ class TestKeeping:
         store.add([tmp_path / "in"])
         embed_waiting(store, weights)
         other = write_small_weights(tmp_path, "other", seed=1)
-        with pytest.raises(AnatomicalEmbeddingError, match="other weights"):
+        with pytest.raises(AnatomicalEmbeddingError, match="was embedded with the weights"):
             embed_waiting(store, other)
 
     def test_only_one_run_at_a_time(self, store):

@@ -66,7 +66,7 @@ def test_gantry_tilt_is_resampled_upright(tmp_path, tilt):
     c, s = np.cos(np.radians(tilt)), np.sin(np.radians(tilt))
     write_linear_series(tmp_path, stack_positions(ORIGIN, STEP, range(30)), (1, 0, 0, 0, c, s))
     volume = Volume.read(tmp_path)
-    assert volume.notes == (f"gantry tilt {abs(tilt):.1f} deg resampled upright",)
+    assert volume.notes == (f"gantry tilt of {abs(tilt):.1f} degrees; resampled to perpendicular axes",)
     unit = volume.ijk_to_ras[:3, :3] / volume.spacing
     np.testing.assert_allclose(np.abs(unit), np.eye(3), atol=1e-6)
     # World positions of voxels inside the tilted stack, away from its faces.
@@ -94,7 +94,7 @@ def test_missing_slices_are_interpolated_and_noted(tmp_path, gone):
 @pytest.mark.parametrize(
     ("numbers", "message"),
     [
-        ([*range(15), *range(22, 40)], "block of slices is missing between z = -7.0 and 9.0 mm"),
+        ([*range(15), *range(22, 40)], "slices are missing between z = -7.0 and 9.0 mm"),
         ([n for n in range(60) if n % 5], "apart and 11 of 59 are missing"),
         ([*range(20), *range(20, 60, 2)], "apart and 19 of 59 are missing"),
     ],
@@ -145,7 +145,7 @@ def test_a_localizer_or_reformat_inside_the_series_is_left_out(tmp_path):
     write_linear_series(tmp_path, POSITIONS[:1], SeriesInstanceUID="1.2.3.4", ImageType=["LOCALIZER"])
     write_linear_series(tmp_path, POSITIONS[:2], (1, 0, 0, 0, 0, -1), SeriesInstanceUID="1.2.3.4")
     volume = Volume.read(tmp_path)
-    assert volume.notes == ("2 slices of another size or orientation left out",)
+    assert volume.notes == ("2 slices of another size or orientation were left out",)
     assert_true_everywhere(volume)
 
 
@@ -153,13 +153,13 @@ def test_doubles_are_noted_and_mixed_phases_refused(tmp_path):
     files = write_linear_series(tmp_path / "a", POSITIONS, SeriesInstanceUID="1.2.3.4")
     for file in files:
         file.with_suffix(".copy.dcm").write_bytes(file.read_bytes())
-    assert Volume.read(tmp_path / "a").notes == ("20 copies of slices left out",)
+    assert Volume.read(tmp_path / "a").notes == ("20 duplicate slices were left out",)
     write_linear_series(tmp_path / "a", POSITIONS[6:7], SeriesInstanceUID="1.2.3.4")
     volume = Volume.read(tmp_path / "a")
-    assert "1 slices at the position of another left out" in volume.notes
+    assert "1 slices at the position of another slice were left out" in volume.notes
     assert_true_everywhere(volume)
     write_linear_series(tmp_path / "a", POSITIONS, SeriesInstanceUID="1.2.3.4")
-    with pytest.raises(VolumeError, match="several phases"):
+    with pytest.raises(VolumeError, match="mixes phases"):
         Volume.read(tmp_path / "a")
 
 
@@ -167,8 +167,8 @@ def test_doubles_are_noted_and_mixed_phases_refused(tmp_path):
     ("positions", "tags", "message"),
     [
         (POSITIONS[:1], {"NumberOfFrames": 20, "PixelData": bytes(20 * 26 * 28 * 2)}, "multi-frame"),
-        (POSITIONS[:9], {}, "has 9 slices"),
-        (POSITIONS, {"ImageType": ["ORIGINAL", "PRIMARY", "LOCALIZER"]}, "has 0 slices"),
+        (POSITIONS[:9], {}, "has only 9 slices"),
+        (POSITIONS, {"ImageType": ["ORIGINAL", "PRIMARY", "LOCALIZER"]}, "has only 0 slices"),
         (POSITIONS + np.arange(20)[:, None] ** 2 * (0.1, 0, 0), {}, "off a straight line"),
         (POSITIONS, {"ImageOrientationPatient": [1, 0, 0, 1, 0, 0]}, "perpendicular axes"),
     ],

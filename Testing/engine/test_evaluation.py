@@ -126,7 +126,7 @@ def test_bad_folders_and_files_are_named(tmp_path):
 
 
 def test_nothing_shared_and_wrong_answers(cases):
-    with pytest.raises(PointsError, match="shares"):
+    with pytest.raises(PointsError, match="points in common"):
         evaluate_landmarks(cases[:1], {"perfect": perfect})
     with pytest.raises(PointsError, match="short"):
         evaluate_landmarks(cases, {"short": lambda template, points_ras, target: points_ras[:1]})

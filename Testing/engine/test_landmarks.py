@@ -8,11 +8,11 @@ from itertools import product
 import numpy as np
 import pytest
 import SimpleITK as sitk
+from evaluations.outline_points import derive_landmarks
 
 from AnatomicalEmbedding.anatomy.names import canonical_name
 from AnatomicalEmbedding.scan.geometry import image_affine, transform_points
 from AnatomicalEmbedding.structures.labelled_scans import LabelMap, read_names
-from AnatomicalEmbedding.structures.landmarks import derive_landmarks
 
 SIZE, STEP = np.array([60, 60, 80]), 2.0  # i, j, k
 # axes as RAS; as LPS, head first; and as NIfTI files lie that were written feet first

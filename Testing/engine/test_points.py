@@ -104,16 +104,16 @@ def test_csv(tmp_path, text, expected):
         ("missing.csv", None, "no such file"),
         ("a.txt", "1 2 3", "not a list of points"),
         ("a.csv", "", "no column label, r, a, s"),
-        ("a.csv", "label,r,a,s\n", "holds no point"),
-        ("a.csv", "label,r,a,s\nA,1,2,3\nB,1,two,3\n", "line 3 has no three numbers"),
+        ("a.csv", "label,r,a,s\n", "contains no point"),
+        ("a.csv", "label,r,a,s\nA,1,2,3\nB,1,two,3\n", "line 3 needs numbers in r"),
         ("a.csv", b"label,r,a,s\n\xff\xfe", "is not UTF-8 text; save it again, as comma-separated UTF-8"),
-        ("a.csv", "label;r;a;s\nA;1,5;2;3\n", "is separated by ';'; save it again with commas"),
+        ("a.csv", "label;r;a;s\nA;1,5;2;3\n", "columns are separated by ';'"),
         ("a.mrk.json", "{", "line 1 is not JSON"),
         ("a.mrk.json", "[1]", "no list 'markups'"),
         ("a.mrk.json", markups(coordinateSystem="IJK"), "unknown coordinate system 'IJK'"),
-        ("a.mrk.json", markups(coordinateUnits="um"), "coordinates are in 'um'"),
-        ("a.mrk.json", markups(controlPoints=[]), "holds no point"),
-        ("a.mrk.json", markups(controlPoints=[{"position": [1, 2]}]), "control point 1 has no position"),
+        ("a.mrk.json", markups(coordinateUnits="um"), "has coordinates in 'um'"),
+        ("a.mrk.json", markups(controlPoints=[]), "contains no point"),
+        ("a.mrk.json", markups(controlPoints=[{"position": [1, 2]}]), "control point 1 has no valid position"),
     ],
 )
 def test_bad_lists_are_refused_in_one_line(tmp_path, name, content, message):
@@ -135,7 +135,7 @@ def test_parse_point():
 
 
 def test_write_refuses_a_name_slicer_would_not_open(tmp_path):
-    with pytest.raises(PointsError, match="must be named"):
+    with pytest.raises(PointsError, match="opens only names that end in"):
         write_markups(tmp_path / "a.csv", POINTS)
     (tmp_path / "file").touch()
     with pytest.raises(PointsError, match="cannot be written"):

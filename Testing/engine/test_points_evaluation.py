@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import evaluate
 import pytest
 import SimpleITK as sitk
-
-from AnatomicalEmbedding.evaluation.points import PointResult, PointResults
+from evaluations.points import PointResult, PointResults
 
 
 def test_every_row_counts_its_own_results() -> None:
@@ -28,24 +28,23 @@ def test_every_row_counts_its_own_results() -> None:
 
 
 @pytest.mark.long
-def test_kidney_poles_of_synthetic_patients_are_found(anatemb, phantom_pair, tmp_path: Path) -> None:
+def test_kidney_poles_of_synthetic_patients_are_found(capsys, phantom_pair, tmp_path: Path) -> None:
     for number, phantom in enumerate(phantom_pair):
         phantom.volume.write(tmp_path / f"p{number}.nii.gz")
         labels = sitk.GetImageFromArray(phantom.labels)
         labels.CopyInformation(sitk.ReadImage(str(tmp_path / f"p{number}.nii.gz")))
         sitk.WriteImage(labels, str(tmp_path / f"p{number}.seg.nii.gz"))
         (tmp_path / f"p{number}.labels.json").write_text(json.dumps(dict(phantom.label_names)))
-    outcome = anatemb("evaluate", "points", tmp_path, "--json", "--no-cache")
-    found = [r for r in json.loads(outcome.out)["results"] if r["way"] == "match" and "pole" in r["name"]]
+    assert evaluate.main(["points", str(tmp_path), "--json", "--no-cache"]) == 0
+    found = [r for r in json.loads(capsys.readouterr().out)["results"] if r["way"] == "match" and "pole" in r["name"]]
     assert {r["target"] for r in found} == {"p0", "p1"}
     assert sum(r["error_mm"] < 15 for r in found) >= 0.7 * len(found)
 
 
-def test_a_folder_whose_labels_show_no_point_is_refused(anatemb, tmp_path: Path) -> None:
+def test_a_folder_whose_labels_show_no_point_is_refused(capsys, tmp_path: Path) -> None:
     image = sitk.Image(4, 4, 4, sitk.sitkInt16)
     sitk.WriteImage(image, str(tmp_path / "a.nii.gz"))
     sitk.WriteImage(sitk.Cast(image, sitk.sitkUInt8), str(tmp_path / "a.seg.nii.gz"))
     (tmp_path / "a.labels.json").write_text('{"1": "liver"}')
-    outcome = anatemb("evaluate", "points", tmp_path)
-    assert outcome.code == 2
-    assert "no point that can be derived" in outcome.err
+    assert evaluate.main(["points", str(tmp_path)]) == 2
+    assert "no point that can be derived" in capsys.readouterr().err

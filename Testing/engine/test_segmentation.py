@@ -143,7 +143,7 @@ def test_the_same_command_finds_its_work_done_and_another_one_is_refused(work, t
         "segment", "train", work / "examples", "-o", trained, "--steps", "20", "--seed", "5", "--device", "cpu"
     )
     assert other.code == 2
-    assert "give another output folder" in other.err
+    assert "another output folder" in other.err
 
 
 def test_bad_input_is_named(work, tmp_path, anatemb, kept_maps):

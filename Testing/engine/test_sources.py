@@ -61,8 +61,8 @@ def test_every_scan_of_a_tree_is_found_and_read(tree):
     scans = find_scans([tree], said.append)
     assert list(scans) == ["anna_ct", "bert Müller_ct", "carl_0", "carl_1"]
     assert said == [
-        f"left out: {tree}/carl#1.2.2: 2 slices of a volume, fewer than 16.",
-        f"left out: {tree}/carl#1.2.3: 20 MR images, no CT.",
+        f"left out: {tree}/carl#1.2.2: 2 slices with a position, fewer than 16.",
+        f"left out: {tree}/carl#1.2.3: 20 MR images, not a CT.",
     ]
     assert [source.read().shape[0] for source in scans.values()] == [torso(0).volume.shape[0]] * 2 + [20] * 2
 
@@ -93,7 +93,7 @@ def test_labels_of_crops_go_back_to_scans_whose_names_have_spaces(tree, anatemb)
 def test_a_series_is_chosen_in_the_folders_that_hold_it(tree, anatemb):
     assert list(find_scans([tree], print, ["1.2.1"])) == ["anna_ct", "bert Müller_ct", "carl"]
     outcome = anatemb("embed", tree / "anna", "--series", "9.9", "-o", tree / "maps")
-    assert_refused(outcome, "--series 9.9: is in no folder given")
+    assert_refused(outcome, "--series 9.9: none of the folders contains")
 
 
 def test_a_scan_given_twice_is_one(tree, monkeypatch):
@@ -106,4 +106,4 @@ def test_a_study_without_a_ct_says_why(tree):
     for file in (tree / "carl").glob("[012]_*"):
         file.unlink()
     ((name, source),) = find_scans([tree / "carl"], pytest.fail).items()
-    assert (name, source.unfit) == ("carl", "20 MR images, no CT")
+    assert (name, source.unfit) == ("carl", "20 MR images, not a CT")

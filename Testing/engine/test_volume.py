@@ -141,8 +141,8 @@ def test_nifti_header_is_not_guessed_in_silence(tmp_path):
     only_sform, both, neither = ((252, "2h", codes) for codes in ((0, 1), (1, 2), (0, 0)))
     for name, fields, message in (
         ("shear.nii", {"codes": only_sform, "srow": sheared}, "sform in the header is sheared"),
-        ("scaled.nii", {"codes": both, "srow": scaled}, "two spacings"),
-        ("empty_sform.nii", {"codes": only_sform, "srow": (280, "12f", (0,) * 12)}, "sform in the header is empty"),
+        ("scaled.nii", {"codes": both, "srow": scaled}, "two different spacings"),
+        ("empty_sform.nii", {"codes": only_sform, "srow": (280, "12f", (0,) * 12)}, "sform in the header is zero"),
         ("nifti2.nii", {"length": (0, "i", (540,))}, "is a NIfTI-2 file"),
         ("pair.nii", {"magic": (344, "3s", (b"ni1",))}, "not a NIfTI file"),
     ):
@@ -150,7 +150,7 @@ def test_nifti_header_is_not_guessed_in_silence(tmp_path):
             Volume.read(changed(name, **fields))
     assert "no position or orientation" in Volume.read(changed("none.nii", codes=neither)).notes[0]
     noted = Volume.read(changed("both.nii", codes=both, srow=moved))
-    assert "qform used" in noted.notes[0]
+    assert "qform is used" in noted.notes[0]
     np.testing.assert_allclose(noted.ijk_to_ras, volume.ijk_to_ras, atol=1e-4)
 
 

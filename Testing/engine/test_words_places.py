@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import SimpleITK as sitk
 import torch
+from evaluations.outline_points import derive_landmarks
 from exact_patients import exact_map, labelled, patient
 
 from AnatomicalEmbedding.anatomy.names import VERTEBRAE, whole_name
@@ -16,7 +17,6 @@ from AnatomicalEmbedding.errors import MapError, PointsError, WeightsError
 from AnatomicalEmbedding.phantom.tissues import LABEL_ID
 from AnatomicalEmbedding.scan.volume import Volume, transform_points
 from AnatomicalEmbedding.structures.labelled_scans import load_case
-from AnatomicalEmbedding.structures.landmarks import derive_landmarks
 from AnatomicalEmbedding.words import (
     INSIDE,
     OUTSIDE,

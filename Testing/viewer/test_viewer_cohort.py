@@ -35,14 +35,14 @@ def torsos(tmp_path_factory):
 def store(torsos, tmp_path_factory):
     from AnatomicalEmbedding.cohort.engine import choose_weights
     from AnatomicalEmbedding.cohort.store import Store
-    from AnatomicalEmbedding.cohort.work import Task, embed_scan
+    from AnatomicalEmbedding.cohort.work import Plan, embed_scan
 
     folder = tmp_path_factory.mktemp("cohort") / "lungs"
     with Store(folder, create=True) as opened:
         opened.add([torsos[0]])
         weights = choose_weights(opened, "auto", True)
         for row in list(opened.manifest.due()):
-            found = embed_scan(Task(str(folder), row.path, "", (), weights[0], weights[1], "cpu", True, 0))
+            found = embed_scan(str(folder), row, Plan(weights[0], "cpu"), weights[1])
             opened.manifest.finish(row.id, found.pop("state"), found.pop("reason", ""), **found)
     return folder
 

@@ -38,4 +38,4 @@ def test_a_bad_table_is_a_sentence_and_the_next_one_is_taken(kit, tmp_path):
     (tmp_path / "patient_0.nii").unlink()
     panel.ui.cohortTable.cellDoubleClicked.emit(0, 0)
     kit.spin(lambda: panel.hits.loading is None, 30)
-    assert "patient_0.nii: is not there any more" in panel.ui.cohortLabel.text
+    assert "patient_0.nii: does not exist any more" in panel.ui.cohortLabel.text

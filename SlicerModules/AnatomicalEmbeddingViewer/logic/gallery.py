@@ -41,7 +41,7 @@ class Gallery:
         known = self._search.index.scans.values()
         self._rows = {row.id: (row, facts, "; ".join(facts["faults"])) for row, facts in known}
         self._searching, self._cutting = Lock(), Semaphore(_THREAD_LIMIT)
-        self._volume = lru_cache(_SCAN_LIMIT)(self._read)
+        self._volume = lru_cache(_SCAN_LIMIT)(lambda row: row.source.read())
 
     def scans(self) -> dict:
         """Describe the cohort and its embedded scans. `place` is the middle of the body in each scan, RAS mm."""
@@ -87,11 +87,6 @@ class Gallery:
                 SliceViews.jump(session.scene, session.scans[-1], point_ras, centre=False)
 
         self._scans.read(name, lambda _cancelled: [replace(self._volume(row), name=name)], jump)
-
-    def _read(self, row: Row):
-        from AnatomicalEmbedding.cohort.work import read_source
-
-        return read_source(row.path, row.series, row.files)
 
     def _row(self, row_id: int) -> Row:
         if row_id not in self._rows:

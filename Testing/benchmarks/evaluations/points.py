@@ -8,15 +8,15 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from ..anatomy.terms import load_terms
-from ..embedding.inference import Model
-from ..errors import PointsError
-from ..matching.match import match_all
-from ..matching.status import INSIDE, MATCHED, OUTSIDE, UNCERTAIN
-from ..structures.labelled_scans import Case, refuse_twins
-from ..structures.landmarks import derive_landmarks
-from ..words.placing import PlaceFinder
-from .results import Section, Tables, in_mm, summarise
+from AnatomicalEmbedding.anatomy.terms import load_terms
+from AnatomicalEmbedding.embedding.inference import Model
+from AnatomicalEmbedding.errors import PointsError
+from AnatomicalEmbedding.evaluation.results import Section, Tables, in_mm, summarise
+from AnatomicalEmbedding.matching.match import match_all
+from AnatomicalEmbedding.matching.status import INSIDE, MATCHED, OUTSIDE, UNCERTAIN
+from AnatomicalEmbedding.structures.labelled_scans import Case, refuse_twins
+from AnatomicalEmbedding.words.placing import PlaceFinder
+from evaluations.outline_points import derive_landmarks
 
 WAYS = {"match": "By matching, different patients", "words": "By words"}
 _RIGHT_MM = 10.0

@@ -11,10 +11,10 @@ from collections.abc import Callable
 import numpy as np
 import SimpleITK as sitk
 
-from ..anatomy.names import sums_of_parts
-from ..scan.geometry import transform_points
-from .label_names import voxels_by_label
-from .labelled_scans import LabelMap
+from AnatomicalEmbedding.anatomy.names import sums_of_parts
+from AnatomicalEmbedding.scan.geometry import transform_points
+from AnatomicalEmbedding.structures.label_names import voxels_by_label
+from AnatomicalEmbedding.structures.labelled_scans import LabelMap
 
 _END_MM = 4.0  # the end of a structure is its outermost layer of this thickness
 _CUT_MM = 3.0  # a structure that ends closer to the last slice counts as cut, because label maps were resampled
