@@ -2,7 +2,6 @@
 
 import qt
 import slicer
-import vtk
 from slicer import vtkMRMLMarkupsFiducialNode, vtkMRMLScalarVolumeNode
 from slicer.i18n import tr as _
 from slicer.i18n import translate
@@ -24,10 +23,9 @@ from AnatomicalEmbeddingLib.landmarks.LandmarkLogic import LandmarkLogic
 from AnatomicalEmbeddingLib.landmarks.MatchTable import MatchTable
 from AnatomicalEmbeddingLib.landmarks.ResultsTable import writeResults
 from AnatomicalEmbeddingLib.shared.panels.EnginePanel import EnginePanel
-from AnatomicalEmbeddingLib.shared.panels.PackageSetup import missingForEngine
 from AnatomicalEmbeddingLib.shared.panels.PreparationPanel import PreparationPanel
 from AnatomicalEmbeddingLib.shared.panels.ScanForm import ScanForm
-from AnatomicalEmbeddingLib.shared.panels.SelfTests import runSelfTests, startSelfTest
+from AnatomicalEmbeddingLib.shared.panels.SelfTests import SelfTest
 from AnatomicalEmbeddingLib.shared.panels.ViewPanel import ViewPanel, offerLayouts, writeInViews
 from AnatomicalEmbeddingLib.shared.SampleScans import registerSampleData
 from AnatomicalEmbeddingLib.shared.SideBySide import AXIAL, ROWS
@@ -46,10 +44,9 @@ class AnatomicalLandmarks(ScriptedLoadableModule):
         self.parent.dependencies = ["Markups"]
         self.parent.contributors = ["AnatomicalEmbedding developers"]
         self.parent.helpText = _(
-            "Click a point in one CT: the same anatomical point appears in all other CTs, with the error to expect, or "
-            "the answer that it is not in that scan. Needs Slicer 5.12 or newer. Research software, not a medical "
-            "device. "
-            'See the <a href="{url}">documentation</a>.'
+            "Click a point in one CT. The same anatomical point then appears in all other CTs, with its expected "
+            "error. If a CT does not show the point, the module says so. Needs Slicer 5.12 or newer. Research "
+            'software, not a medical device. See the <a href="{url}">documentation</a>.'
         ).format(url="https://github.com/AnatomicalEmbedding/SlicerAnatomicalEmbedding")
         self.parent.acknowledgementText = _(
             "After APE (Goncharov et al., MICCAI 2024) and SAM (Yan et al., IEEE Transactions on Medical Imaging 2022)."
@@ -60,19 +57,19 @@ class AnatomicalLandmarks(ScriptedLoadableModule):
 
 @parameterNodeWrapper
 class AnatomicalLandmarksParameterNode:
-    """template: scan in which the user places points. allTargets: find the points in all other scans. targets: scans
-    in which points are found if allTargets is False. points: the point list.
+    """The choices of the user.
 
-    live: match also while a point is dragged. jump: move all views to each placed point. thorough: slower, slightly
-    better matching. alignFixed, alignMoving: scans to align; None for the template and the first target. alignKind:
-    see `AlignmentLogic.align`. alignResample: also create a resampled volume. alignColours: show both in two colours.
+    template: scan in which the user places points. allTargets: True to find the points in all other scans. targets:
+    the scans in which points are found if allTargets is False. points: the point list. jump: True to move all views to
+    each placed point. thorough: True for slower, slightly better matching. alignFixed, alignMoving: scans to align;
+    None for the template and the first target. alignKind: see `AlignmentLogic.align`. alignResample: True to also
+    create a resampled volume. alignColours: True to show the two scans in two colours.
     """
 
     template: vtkMRMLScalarVolumeNode
     targets: list[vtkMRMLScalarVolumeNode]
     allTargets: bool = True
     points: vtkMRMLMarkupsFiducialNode
-    live: bool = False
     jump: bool = True
     thorough: bool = False
     alignFixed: vtkMRMLScalarVolumeNode
@@ -179,11 +176,13 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
     def onExport(self):
         node = writeResults(slicer.mrmlScene, self.logic)
         self.say(
-            _('Written to the table "{name}"; save it from the Tables or Data module.').format(name=node.GetName())
+            _('The matches are in the table "{name}". Save it with the module Tables or Data.').format(
+                name=node.GetName()
+            )
         )
 
     def _onNodes(self, caller=None, event=None):
-        # the logic removes a target whose answers were deleted
+        # the targets can differ because the logic removes a target whose list of answers was deleted
         if not self.scanChoice.isCurrent or self.logic.targets != self._targets:
             if not self._scans() and self.takesInput and not slicer.mrmlScene.IsBatchProcessing():
                 self._chooseTemplate()  # these are the first scans of the scene
@@ -219,9 +218,9 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
             self.say("")  # removes messages about the former list
             writeInViews(slicer.mrmlScene, {})
         if points is not None and isAnswers(points):
-            self.say(_("{name} holds answers; choose or create a list of your own.").format(name=points.GetName()))
+            self.say(_("{name}: contains answers; choose or create another point list.").format(name=points.GetName()))
             node.points = points = None
-        self.logic.live, self.logic.jumps = node.live, node.jump
+        self.logic.jumps = node.jump
         self.logic.effort = "thorough" if node.thorough else "standard"
         self._targets = self.scanChoice.show(node, without=template)
         self.logic.setScans(template, self._targets)
@@ -250,49 +249,11 @@ def _ifHere(node):
 
 
 class AnatomicalLandmarksLogic(ScriptedLoadableModuleLogic):
-    """Gives the parameter node. Scripts use `LandmarkLogic(slicer.mrmlScene, MapStore(slicer.mrmlScene))` instead."""
+    """Returns the parameter node. Scripts use `LandmarkLogic(slicer.mrmlScene, MapStore(slicer.mrmlScene))` instead."""
 
     def getParameterNode(self):
         return AnatomicalLandmarksParameterNode(super().getParameterNode())
 
 
-class AnatomicalLandmarksTest(ScriptedLoadableModuleTest):
-    """Self-test in Slicer (Reload and Test). It needs the packages of the set-up, but no data."""
-
-    def setUp(self):
-        startSelfTest(self, slicer.mrmlScene, missingForEngine())
-
-    def runTest(self):
-        runSelfTests(self, self.test_PointOfOneSyntheticPatientInAnother)
-
-    def test_PointOfOneSyntheticPatientInAnother(self):
-        import time
-
-        import numpy as np
-
-        from AnatomicalEmbedding.phantom import make_phantom
-        from AnatomicalEmbeddingLib.shared.maps.Engine import Choice, Engine
-        from AnatomicalEmbeddingLib.shared.maps.MapStore import MapStore
-
-        patients = [make_phantom(seed, spacing=(4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0)) for seed in (71, 72)]
-        volumes = [
-            slicer.util.addVolumeFromArray(patient.volume.voxels, patient.volume.ijk_to_ras, name=f"Patient {n}")
-            for n, patient in enumerate(patients, start=1)
-        ]
-        store = MapStore(slicer.mrmlScene, Engine(Choice(device="cpu", cacheFolder=None)))
-        landmarks = LandmarkLogic(slicer.mrmlScene, store)
-        try:
-            landmarks.setScans(volumes[0], volumes[1:])
-            landmarks.prepare()
-            while store.busy:
-                store.poll()
-                time.sleep(0.05)
-            points = slicer.mrmlScene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode", "Landmarks")
-            landmarks.setPoints(points)
-            points.AddControlPointWorld(vtk.vtkVector3d(*patients[0].points_ras["carina"]), "carina")
-            answers = landmarks.answersIn(volumes[1])
-            found = answers.worldOf(next(iter(answers.answers.values())))
-            self.assertLess(np.linalg.norm(found - patients[1].points_ras["carina"]), 10.0)
-        finally:
-            landmarks.close()
-            store.close()
+class AnatomicalLandmarksTest(SelfTest, ScriptedLoadableModuleTest):
+    """Self-test in Slicer (Reload and Test); see `SelfTest`."""

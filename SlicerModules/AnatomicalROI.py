@@ -20,17 +20,16 @@ from AnatomicalEmbeddingLib.boxes.BoxLogic import BoxLogic
 from AnatomicalEmbeddingLib.boxes.BoxTable import BoxTable
 from AnatomicalEmbeddingLib.boxes.CoverageLogic import CoverageLogic
 from AnatomicalEmbeddingLib.boxes.CoverageTable import CoverageTable
-from AnatomicalEmbeddingLib.boxes.Crops import crop, cropAll
+from AnatomicalEmbeddingLib.boxes.Crops import cropAll
 from AnatomicalEmbeddingLib.boxes.ExamplePanel import ExamplePanel
 from AnatomicalEmbeddingLib.boxes.StructurePanel import StructurePanel
 from AnatomicalEmbeddingLib.outlines.OutlineLogic import OutlineLogic
 from AnatomicalEmbeddingLib.outlines.OutlinePanel import OutlinePanel
 from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 from AnatomicalEmbeddingLib.shared.panels.EnginePanel import EnginePanel
-from AnatomicalEmbeddingLib.shared.panels.PackageSetup import missingForEngine
 from AnatomicalEmbeddingLib.shared.panels.PreparationPanel import PreparationPanel
 from AnatomicalEmbeddingLib.shared.panels.ScanForm import ScanForm
-from AnatomicalEmbeddingLib.shared.panels.SelfTests import runSelfTests, startSelfTest
+from AnatomicalEmbeddingLib.shared.panels.SelfTests import SelfTest
 from AnatomicalEmbeddingLib.shared.panels.ViewPanel import ViewPanel
 from AnatomicalEmbeddingLib.shared.panels.Widgets import StatusLines, connectPath, showProgress
 from AnatomicalEmbeddingLib.shared.processes.EngineProcess import pythonCommand
@@ -39,7 +38,7 @@ from AnatomicalEmbeddingLib.shared.SideBySide import AXIAL, ROWS
 from AnatomicalEmbeddingLib.shared.Views import show, viewsOf
 from AnatomicalEmbeddingLib.shared.VolumeNodes import SOURCE_ROLE
 
-_SMALL_WINDOW, _SPARE = 800, 150  # pixels: window height up to which tabs get no extra height; largest extra height
+_SMALL_WINDOW, _SPARE = 800, 150  # pixels: in windows up to this height tabs get no extra height; largest extra height
 
 
 class AnatomicalROI(ScriptedLoadableModule):
@@ -50,11 +49,11 @@ class AnatomicalROI(ScriptedLoadableModule):
         self.parent.dependencies = ["Markups", "Segmentations"]
         self.parent.contributors = ["AnatomicalEmbedding developers"]
         self.parent.helpText = _(
-            "Finds boxes of organs and other structures in CTs, by a library that needs no example, or by one to five "
-            "examples of yours. Boxes are grown until they are expected to hold the share of a structure that you ask "
-            "for. Crops scans to boxes and keeps their voxels exactly. Shows which part of the body a scan holds, and "
-            "whether it is mirrored or upside down. Needs Slicer 5.12 or newer. Research software, not a medical "
-            'device. See the <a href="{url}">documentation</a>.'
+            "Finds boxes of organs and other structures in CTs, with a library that needs no examples, or with one to "
+            "five examples of your own. Boxes are enlarged until they are expected to contain the fraction of a "
+            "structure that you choose. Crops scans to boxes without changing any voxel. Shows which part of the body "
+            "a scan contains, and if it is mirrored or upside down. Needs Slicer 5.12 or newer. Research software, not "
+            'a medical device. See the <a href="{url}">documentation</a>.'
         ).format(url="https://github.com/AnatomicalEmbedding/SlicerAnatomicalEmbedding")
         self.parent.acknowledgementText = _(
             "After APE (Goncharov et al., MICCAI 2024) and SAM (Yan et al., IEEE Transactions on Medical Imaging 2022)."
@@ -64,11 +63,13 @@ class AnatomicalROI(ScriptedLoadableModule):
 
 @parameterNodeWrapper
 class AnatomicalROIParameterNode:
-    """allTargets: use all scans. targets: scans to search and crop if allTargets is False. structures: structures that
-    are ticked in the library or the examples. recall: wanted fraction of a structure in its box. replaceEdited: also
-    replace boxes that the user changed. separately: make one crop for each structure. marginMm: margin around crops.
-    exampleVolume: scan of the next example. libraryFile: a structure library; "" for the shipped library.
-    outlineExamples: segmentations from which outlines are learnt.
+    """The choices of the user.
+
+    allTargets: True to use all scans. targets: the scans to search and crop if allTargets is False. structures: names
+    of the structures that are ticked in the library or the examples. recall: fraction of a structure that its box
+    should contain. replaceEdited: True to replace boxes that the user changed. separately: True to make one crop for
+    each structure. marginMm: margin around crops, mm. exampleVolume: scan of the next example. libraryFile: path of a
+    structure library; "" for the library that ships with the weights. outlineExamples: segmentations to learn from.
     """
 
     targets: list[vtkMRMLScalarVolumeNode]
@@ -163,7 +164,10 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.boxes.find(self._targets, self._ticked(), node.recall, node.replaceEdited)
 
     def onCrop(self):
-        """Crop the scans and show the first crop of each scan in the scan's views, or else one crop in all views."""
+        """Crop the scans. Show the first crop of each scan in the views of this scan.
+
+        If no view shows any of these scans, the first crop is shown in all views.
+        """
         self.status.clear()
         scene, node, firstOf = slicer.mrmlScene, self._parameterNode, {}
         for made in cropAll(self.boxes, self._targets, self._ticked(), node.separately, node.marginMm):
@@ -184,7 +188,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
             self._write("structures", [*others, *source.chosen])
 
     def _ticked(self):
-        """Return the ticked structures that the library or the examples contain now."""
+        """Return the names of the ticked structures that the library or the examples contain now."""
         return list(dict.fromkeys([*self.structurePanel.chosen, *self.examplePanel.chosen]))
 
     def _onTargets(self):
@@ -228,7 +232,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
     # -- showing
 
     def _fitTab(self, current=0):
-        """Fit the tabs' height to the shown page, so that the button Find boxes stays on the screen."""
+        """Fit the height of the tabs to the shown page, so that the button Find boxes stays on the screen."""
         tabs = self.ui.structureTabs
         for number in range(tabs.count):
             height = qt.QSizePolicy.Preferred if number == current else qt.QSizePolicy.Ignored
@@ -249,14 +253,14 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
             self.examplePanel.setChosen(structures)
         scans, missing = len(self._targets), ""
         if node is None or not scans:
-            missing = _("Load a CT, or tick the scans in which boxes are to be found.")
+            missing = _("Load a CT, or tick the scans to search.")
         elif not self._ticked():
             missing = _("Tick at least one structure, in the library or among your examples.")
-        find = _("Find boxes of the structures ticked above; scans are prepared first.")
+        find = _("Find boxes of the structures ticked above. The scans are prepared first.")
         ui.findButton.text = _("Cancel") if busy else _("Find boxes")
         ui.findButton.enabled = busy or not missing
-        ui.findButton.toolTip = _("Stop; finished boxes stay.") if busy else missing or find
-        crop = _("New volumes next to the scans with exactly their voxels, around the boxes as they are now.")
+        ui.findButton.toolTip = _("Stop the search. Boxes that were found stay.") if busy else missing or find
+        crop = _("Crop the scans to the boxes as they are now. Each crop is a new volume with unchanged voxels.")
         ui.cropButton.text = _("Crop 1 scan") if scans == 1 else _("Crop {count} scans").format(count=scans)
         ui.cropButton.enabled = not missing
         ui.cropButton.toolTip = missing or crop
@@ -272,43 +276,11 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
 
 
 class AnatomicalROILogic(ScriptedLoadableModuleLogic):
-    """Gives the parameter node. Scripts use `BoxLogic(scene, store)`, `crop` and `CoverageLogic(store)` instead."""
+    """Returns the parameter node. Scripts use `BoxLogic(scene, store)`, `crop` and `CoverageLogic(store)` instead."""
 
     def getParameterNode(self):
         return AnatomicalROIParameterNode(super().getParameterNode())
 
 
-class AnatomicalROITest(ScriptedLoadableModuleTest):
-    """Self-test in Slicer (Reload and Test). It needs the packages of the set-up, but no data."""
-
-    def setUp(self):
-        startSelfTest(self, slicer.mrmlScene, missingForEngine())
-
-    def runTest(self):
-        runSelfTests(self, self.test_LiverOfASyntheticPatient)
-
-    def test_LiverOfASyntheticPatient(self):
-        import time
-
-        from AnatomicalEmbedding.phantom import make_phantom
-        from AnatomicalEmbeddingLib.boxes.BoxNodes import boxesIn
-        from AnatomicalEmbeddingLib.shared.maps.Engine import Choice, Engine
-        from AnatomicalEmbeddingLib.shared.maps.MapStore import MapStore
-
-        patient = make_phantom(71, spacing=(4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0))
-        volume = slicer.util.addVolumeFromArray(patient.volume.voxels, patient.volume.ijk_to_ras, name="Patient")
-        store = MapStore(slicer.mrmlScene, Engine(Choice(device="cpu", cacheFolder=None)))
-        self.addCleanup(store.close)
-        boxes = BoxLogic(slicer.mrmlScene, store)
-        self.addCleanup(boxes.close)
-        self.assertTrue(boxes.find([volume], ["liver"], 0.99))
-        while boxes.busy:
-            store.poll()
-            boxes.poll()
-            time.sleep(0.05)
-        low, high = boxesIn(slicer.mrmlScene, volume)["liver"].box
-        dome = patient.points_ras["liver_dome"]
-        self.assertTrue(((dome >= low) & (dome <= high)).all())
-        (made,) = crop(boxes, volume, ["liver"])
-        self.assertEqual(made.GetName(), "Patient crop")
-        self.assertTrue(CoverageLogic(store).row(volume).holds.startswith("from "))
+class AnatomicalROITest(SelfTest, ScriptedLoadableModuleTest):
+    """Self-test in Slicer (Reload and Test); see `SelfTest`."""

@@ -1,6 +1,4 @@
-"""Module Lesion Follow-up: matching proposes a patient's lesions in all CTs; the user confirms and measures them."""
-
-import time
+"""Module Lesion Follow-up: proposes the places of lesions in all CTs of a patient, for the user to confirm."""
 
 import slicer
 from slicer import vtkMRMLScalarVolumeNode
@@ -24,19 +22,17 @@ from AnatomicalEmbeddingLib.followup.PairingPanel import PairingPanel
 from AnatomicalEmbeddingLib.followup.ResponsePanel import ResponsePanel
 from AnatomicalEmbeddingLib.followup.StudyOrder import patients
 from AnatomicalEmbeddingLib.followup.StudyPanel import StudyPanel
-from AnatomicalEmbeddingLib.followup.StudyTable import StudyTable
 from AnatomicalEmbeddingLib.shared.panels.EnginePanel import EnginePanel
-from AnatomicalEmbeddingLib.shared.panels.PackageSetup import missingForEngine
 from AnatomicalEmbeddingLib.shared.panels.PreparationPanel import PreparationPanel
-from AnatomicalEmbeddingLib.shared.panels.SelfTests import runSelfTests, startSelfTest
+from AnatomicalEmbeddingLib.shared.panels.SelfTests import SelfTest
 from AnatomicalEmbeddingLib.shared.panels.ViewPanel import ViewPanel, offerLayouts
 from AnatomicalEmbeddingLib.shared.panels.Widgets import letShrink
 from AnatomicalEmbeddingLib.shared.SampleScans import registerSampleData
 from AnatomicalEmbeddingLib.shared.SideBySide import ROWS
 from AnatomicalEmbeddingLib.shared.Views import showInstead
 
-_LEAST_WIDTH = 340  # pixels, smallest panel width; a wider panel leaves no room for views on a 1280 pixel screen
-_CHECK_TICKS = 5  # ticks between checks for changed studies; the events of the subject hierarchy are too many
+_LEAST_WIDTH = 340  # pixels; a wider panel would leave too little room for the views on a screen of 1280 pixels
+_CHECK_TICKS = 5  # every fifth tick, the studies are compared with the scene; events would be too many
 
 
 class LesionFollowUp(ScriptedLoadableModule):
@@ -47,13 +43,12 @@ class LesionFollowUp(ScriptedLoadableModule):
         self.parent.dependencies = ["Markups"]
         self.parent.contributors = ["AnatomicalEmbedding developers"]
         self.parent.helpText = _(
-            "Mark a lesion in one CT of a patient: its places in all other studies, earlier and later, are proposed "
-            "with the error to expect. You confirm, move or reject each proposal. Sums and response by RECIST 1.1 "
-            "count only confirmed sizes. Patients and dates come from DICOM; dates can also be typed. Keys: W new "
-            "lesion, C confirm, M move, N not visible, O outside, L and S long and short axis, A accept size, J and K "
-            "next and previous proposal. Pair lesions joins lesions marked separately in two studies; Import reads "
-            "point lists, DICOM structured reports and records of earlier sessions. "
-            "Needs Slicer 5.12 or newer. "
+            "Mark a lesion in one CT of a patient. The module proposes its places in all other studies, earlier and "
+            "later, with an expected error. You confirm, move or reject each proposal. The sums and the response of "
+            "RECIST 1.1 contain only sizes that you have confirmed. Patients and dates come from DICOM; you can also "
+            "enter dates. The button Pair lesions joins lesions that were marked separately in two studies. The button "
+            "Import reads point lists, DICOM structured reports and records of earlier sessions. Needs Slicer 5.12 or "
+            "newer. "
             'Research software, not a medical device. See the <a href="{url}">documentation</a>.'
         ).format(url="https://github.com/AnatomicalEmbedding/SlicerAnatomicalEmbedding")
         self.parent.acknowledgementText = _(
@@ -66,7 +61,7 @@ class LesionFollowUp(ScriptedLoadableModule):
 
 @parameterNodeWrapper
 class LesionFollowUpParameterNode:
-    """The module's parameters. prior, current: the studies that are shown side by side."""
+    """The parameters of the module. prior, current: volumes of the two studies to compare."""
 
     prior: vtkMRMLScalarVolumeNode
     current: vtkMRMLScalarVolumeNode
@@ -78,24 +73,23 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         EnginePanel.__init__(self)
         self.logic = None
         self._ticks = 0
-        self._shownPatients, self._isUndated = None, False
-        self._usual = None  # the pair of studies that the module, not the user, has chosen
+        self._shownPatients = None
+        self._usual = None  # (prior, current) if this default pair was chosen by the module and not by the user
 
     def setup(self):
         ScriptedLoadableModuleWidget.setup(self)
         uiWidget = self.openPanel(self.resourcePath("UI/LesionFollowUp.ui"))
         ui = self.ui
-        self.logic = logic = self.closing(LesionFollowUpLogic().followUp(slicer.mrmlScene, self.session.store))
+        self.logic = logic = self.closing(FollowUpLogic(slicer.mrmlScene, self.session.store))
         self.choice = self.closing(LesionActions(logic))
-        self.selectors = StudyPanel(ui, slicer.mrmlScene)
-        self.studyTable = self.closing(StudyTable(ui.studyArea.layout(), self.session))
+        self.studies = StudyPanel(ui, slicer.mrmlScene, self.say)
         self.preparation = self.closing(PreparationPanel(ui.preparationArea.layout(), self.session))
-        self.lesionTable = self.closing(LesionTable(ui.tableArea.layout(), self.choice))
+        self.lesionTable = self.closing(LesionTable(ui.lesionTable, self.choice))
         self.actions = self.closing(LesionActionsPanel(ui, self.choice, slicer.util.mainWindow() or uiWidget, self.say))
         self.pairing = self.closing(PairingPanel(ui, logic, self.say))
         self.importing = self.closing(ImportPanel(ui, self.choice, self.say))
         self.form = self.closing(LesionForm(ui, self.choice))
-        self.response = self.closing(ResponsePanel(ui.responseArea.layout(), self.choice))
+        self.response = self.closing(ResponsePanel(ui, self.choice))
         self.export = self.closing(ExportPanel(ui, logic))
 
         self.viewButtons = ViewPanel(ui.windowArea.layout(), slicer.mrmlScene, self._pair)
@@ -103,22 +97,17 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
 
         letShrink(uiWidget)
         for section in slicer.util.findChildren(uiWidget, className="ctkCollapsibleButton"):
-            section.setMinimumWidth(_LEAST_WIDTH)  # overrides the larger width of its contents
-        self._isFolded = False
+            section.setMinimumWidth(_LEAST_WIDTH)  # otherwise the contents of the section set a larger minimum
         self.say("")
-        self.studyTable.changed.connect(self._onParameters)
-        self.studyTable.reported.connect(self.say)
         logic.reported.connect(self.say)
         logic.changed.connect(self._showNextStep)
-        logic.changed.connect(self._fold)
         logic.placing.changed.connect(self._showNextStep)
         logic.proposed.connect(self._onProposed)
         self.choice.changed.connect(self._onChoice)
-        self.lesionTable.opened.connect(self._onOpened)
         self.listen(self.session.ticked, self._onTick)
-        self.selectors.chosen.connect(self._choose)
+        self.studies.chosen.connect(self._choose)
+        self.studies.dated.connect(self._onParameters)
         ui.showButton.connect("clicked(bool)", lambda: self.viewButtons.layOut(ROWS))
-        self._fold()
         self.followScene(slicer.mrmlScene, LesionFollowUpLogic().getParameterNode)
 
     def cleanup(self):
@@ -146,12 +135,12 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
             self._showStudies([], None)
 
     def _onLaidOut(self, sentence):
-        self.logic.showInOwnViews()
+        self.logic.mirror.restrict()
         self.say(sentence)
         self._jump()
 
     def _pair(self):
-        """Return [prior, current]; [] unless both studies are chosen."""
+        """Return [prior, current], the volumes of the two studies; [] if one of them is not chosen."""
         node = self._parameterNode
         pair = [] if node is None else [node.prior, node.current]
         return [] if None in pair else pair
@@ -159,7 +148,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
     # -- choices of the user -----------------------------------------------------------------------------------------
 
     def _choose(self, prior, current):
-        """Choose another pair of studies, and show the new pair in the views of the former pair."""
+        """Set the two studies to compare. Views that show the former two studies then show the new ones."""
         node = self._parameterNode
         before = node.prior, node.current
         with self.changingParameters:
@@ -168,22 +157,18 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self._onParameters()
         if None not in (*before, node.prior, node.current):
             showInstead(slicer.mrmlScene, zip(before, (node.prior, node.current), strict=True))
-            self.logic.showInOwnViews()
+            self.logic.mirror.restrict()
 
     def _onChoice(self):
-        """Show the lesion and the study that the user has chosen."""
+        """Show the study that the user has chosen, and move all views to the chosen lesion."""
         volume = self.logic.volumes.get(self.choice.study)
         node = self._parameterNode
         if node is not None and volume is not None and volume is not node.prior and volume is not node.current:
             self._choose(node.prior, volume)
         self._jump()
 
-    def _onOpened(self, lesion, study):
-        self.choice.choose(lesion, study)
-        self._jump()
-
     def _onProposed(self, lesions):
-        """Move the views of the other studies to a lesion that was just marked."""
+        """If places were proposed for the chosen lesion, move the views of all studies to it."""
         if self.choice.lesion in lesions:
             self._jump()
 
@@ -200,7 +185,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self._ticks += 1
         if self._ticks % _CHECK_TICKS == 0 and self._parameterNode is not None and self.parent.isEntered:
             self._showNextStep()
-            if self._shownPatients != _described(patients(slicer.mrmlScene)):
+            if self._shownPatients != patients(slicer.mrmlScene):
                 self._onParameters()
 
     def showParameters(self, node):
@@ -210,7 +195,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self._showStudies(found, self._patient(found))
 
     def _chooseStudies(self, node, found):
-        """Choose a default pair of studies if no study is chosen, or if a chosen study was removed."""
+        """Choose default studies if no study is chosen, or if a chosen study was removed from the scene."""
         patient = self._patient(found)
         if patient is None:
             patient = next((each for each in found if len(each.studies) > 1), found[0] if found else None)
@@ -218,107 +203,43 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
             self._usual = node.prior, node.current
         elif node.current not in [study.volume for study in patient.after(node.prior)]:
             node.current = patient.lastAfter(node.prior)
-        elif (node.prior, node.current) == self._usual and not patient.inOrder(*self._usual):  # dates are now known
+        elif (node.prior, node.current) == self._usual and not patient.inOrder(*self._usual):  # a new date
             node.prior, node.current = self._usual = patient.usualPair
 
     def _patient(self, found):
-        """Return the patient of the prior study, or None."""
+        """Return the patient of the prior study; None if no prior study is chosen."""
         return next((each for each in found if self._parameterNode.prior in each.volumes), None)
 
     def _showStudies(self, found, patient):
         node, logic = self._parameterNode, self.logic
         prior, current = (None, None) if patient is None else (node.prior, node.current)
-        self._shownPatients = _described(found)
+        self._shownPatients = found
         logic.setPatient(patient)
         logic.setShown([prior, current])
         self.choice.usual = logic.studyOf(current) or logic.studyOf(prior)
         self.lesionTable.setRoles(logic.studyOf(prior), logic.studyOf(current))
         self.pairing.setStudies(logic.studyOf(prior), logic.studyOf(current))
-        self.studyTable.show(patient, prior, current)
-        undated = patient is not None and any(study.note for study in patient.studies)
-        if undated and not self._isUndated:  # otherwise only the user opens and closes the section
-            self.ui.studyArea.collapsed = False
-        self._isUndated = undated
         self.preparation.setVolumes(patient.volumes if patient is not None else [])
-        self.selectors.show(found, patient, prior, current)
+        self.studies.show(found, patient, prior, current)
         for part in (self.actions, self.pairing, self.importing, self.viewButtons):
             part.update()
         self._showNextStep()
-
-    def _fold(self):
-        """Collapse the sections Response and Export until a lesion is measured in two studies."""
-        lesions = self.logic.record.lesions
-        fold = not any(sum(found.size.confirmed for found in each.findings.values()) > 1 for each in lesions)
-        if fold != self._isFolded:
-            self._isFolded = fold
-            self.ui.responseSection.collapsed = self.ui.exportSection.collapsed = fold
 
     def _showNextStep(self):
         self.ui.nextStepLabel.text = nextStep(self.logic)
 
 
 class LesionFollowUpLogic(ScriptedLoadableModuleLogic):
-    """Use from Python: `patients(slicer.mrmlScene)` of AnatomicalEmbeddingLib.followup.StudyOrder returns the patients
-    with their studies in order. `LesionFollowUpLogic().followUp(slicer.mrmlScene, MapStore(slicer.mrmlScene))` returns
-    an object that keeps a patient's record, proposes places of lesions and shows them in the scene.
+    """Gives the parameter node. To use the follow-up from Python, import two names of AnatomicalEmbeddingLib.followup.
+
+    `patients(slicer.mrmlScene)` of StudyOrder returns the patients with their studies in order.
+    `FollowUpLogic(slicer.mrmlScene, MapStore(slicer.mrmlScene))` of FollowUpLogic keeps the record of one patient,
+    proposes places of lesions and shows the lesions in the scene.
     """
 
     def getParameterNode(self):
         return LesionFollowUpParameterNode(super().getParameterNode())
 
-    def followUp(self, scene, store):
-        """Return the follow-up logic, which needs no panel. It handles one patient at a time."""
-        return FollowUpLogic(scene, store)
 
-
-def _described(found):
-    """Return the patients with the names of their volumes, for a comparison that detects changes."""
-    return [(each, [volume.GetName() for volume in each.volumes]) for each in found]
-
-
-class LesionFollowUpTest(ScriptedLoadableModuleTest):
-    """Self-test in Slicer (Reload and Test). It needs the packages of the set-up, but no data."""
-
-    def setUp(self):
-        """Load two studies of a synthetic patient, the later study first."""
-        startSelfTest(self, slicer.mrmlScene, missingForEngine())
-
-        from AnatomicalEmbedding.phantom import make_phantom
-        from AnatomicalEmbeddingLib.followup.StudyOrder import setDate
-        from AnatomicalEmbeddingLib.shared.maps.Engine import Choice, Engine
-        from AnatomicalEmbeddingLib.shared.maps.MapStore import MapStore
-
-        scans = [make_phantom(71, (4.0, 4.0, 4.0), (150.0, 480.0)), make_phantom(71, (3.0, 3.0, 5.0), (200.0, 480.0))]
-        for scan, day in zip(scans, ("2024-06-01", "2023-06-01"), strict=True):
-            volume = slicer.util.addVolumeFromArray(scan.volume.voxels, scan.volume.ijk_to_ras, name=day)
-            setDate(volume, day)
-        self.place = tuple(scans[1].points_ras["carina"])
-        store = MapStore(slicer.mrmlScene, Engine(Choice(device="cpu", cacheFolder=None)))
-        self.addCleanup(store.close)
-        self.followUp = LesionFollowUpLogic().followUp(slicer.mrmlScene, store)
-        self.addCleanup(self.followUp.close)
-        self.followUp.setPatient(patients(slicer.mrmlScene)[0])
-
-    def runTest(self):
-        runSelfTests(self, self.test_LesionOfOneStudyIsProposedInAnotherAndConfirmed)
-
-    def test_LesionOfOneStudyIsProposedInAnotherAndConfirmed(self):
-        import numpy as np
-
-        followUp = self.followUp
-        prior, current = followUp.volumes
-        self.assertEqual(followUp.volumes[prior].GetName(), "2023-06-01")
-        lesion = followUp.mark(prior, self.place)
-        self._finish()
-        self.assertEqual(followUp.openPlaces(), [(lesion, current)])
-        self.assertLess(np.linalg.norm(followUp.placeOf(lesion, current) - self.place), 10.0)
-        self.assertTrue(followUp.confirm(lesion, current))
-        self.assertEqual(followUp.openPlaces(), [])
-        followUp.undo()
-        self.assertEqual(followUp.openPlaces(), [(lesion, current)])
-
-    def _finish(self):
-        """Wait until all scans are prepared."""
-        while self.followUp.store.busy:
-            self.followUp.store.poll()
-            time.sleep(0.05)
+class LesionFollowUpTest(SelfTest, ScriptedLoadableModuleTest):
+    """Self-test in Slicer (Reload and Test); see `SelfTest`."""

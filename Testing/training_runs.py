@@ -50,7 +50,7 @@ class Watched:
         self.lines, self.progress, self.results = [], [], []
         self.process.logged.connect(self.lines.append)
         self.process.progressed.connect(self.progress.append)
-        self.process.finished.connect(self.results.append)
+        self.process.finished.connect(lambda outcome, sentence: self.results.append((outcome, sentence)))
 
     def until(self, condition: Callable[[], object], seconds: float = 60.0) -> None:
         """Poll until the condition holds; fails when it does not in time."""
@@ -61,8 +61,8 @@ class Watched:
             self.process.poll()
             time.sleep(0.01)
 
-    def result(self, seconds: float = 60.0):
-        """How the run ended."""
+    def result(self, seconds: float = 60.0) -> tuple[str, str]:
+        """How the run ended: the outcome, and the reason of a failure."""
         self.until(lambda: self.results, seconds)
         return self.results[-1]
 

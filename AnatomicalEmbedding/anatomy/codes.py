@@ -9,7 +9,7 @@ from .terms import load_terms, load_tissues
 
 Code = tuple[str, str, str]  # value, scheme, meaning: the order of DICOM
 
-_NODE = "lymph node"  # Resources/Terms has the word "node" for it
+_NODE = "lymph node"  # in Resources/Terms the word is "node"
 
 
 def code_of(name: str) -> Code | None:
@@ -22,7 +22,7 @@ def code_of(name: str) -> Code | None:
 
 
 def name_of_code(code: Code) -> str | None:
-    """Return words for a code, without a side ("kidney"); None if no structure has the code. Ignores code[2]."""
+    """Return words for a code, without a side ("kidney"); None if no structure has the code. code[2] is ignored."""
     return _names_by_code().get(code[:2])
 
 
@@ -35,7 +35,7 @@ def _key(name: str) -> str:
 def _codes_by_key() -> dict[str, Code]:
     found: dict[str, Code] = {}
     terms = [term for term in (*load_tissues(), *load_terms().by_name.values()) if term.code]
-    for label in ("name", "words", "labels"):  # names first: words of one structure may equal the name of another
+    for label in ("name", "words", "labels"):  # names first: the words of a structure may be the name of another one
         for term in terms:
             scheme, value = term.code.split(":")
             words = term.words[0].replace("node", _NODE)

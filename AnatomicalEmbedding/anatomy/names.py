@@ -21,8 +21,8 @@ VERTEBRAE = (
 _SIDE_WORDS = {"left": LEFT, "l": LEFT, "lt": LEFT, "right": RIGHT, "r": RIGHT, "rt": RIGHT}
 _SAME_WORDS = {"vertebra": "vertebrae"}
 _WORD = re.compile(r"[^\W_]+")
-_SHOWN = 4  # most names in an error message
-# text in a label that means a part or a layer of an organ
+_SHOWN = 4  # largest number of names in an error message
+# texts in a label that mean a part or a layer of an organ
 _LAYERS = re.compile(
     r",? (wall|contents|cortical|spongiosa|medullary cavity|adipose tissue|glandular tissue|blood|tissue)\b"
     r"|\((blood|inner part)\)|, (upper|lower) half|(?<=kidney, left), \w+|(?<=kidney, right), \w+"
@@ -74,7 +74,7 @@ def _names_by_key() -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def sums_of_parts() -> dict[str, tuple[str, ...]]:
-    """Return structure -> its parts, for each structure that consists of parts. Some data sets label only the parts."""
+    """Return structure -> parts, for each structure that consists of parts. Some data sets label only the parts."""
     return {term.name: term.parts for term in load_terms().by_name.values() if term.parts}
 
 
@@ -82,7 +82,7 @@ def choose_names(wanted: Sequence[str], known: Collection[str], holder: str) -> 
     """Return the wanted names, given in any spelling, as they are written in `known`; each name once.
 
     Args:
-        holder: what has the known names, for the error message ("the structure library").
+        holder: the thing that contains the known names, for the error message ("the structure library").
 
     Raises:
         AnatomicalEmbeddingError: a wanted name is not in `known`; the message suggests similar names.

@@ -16,10 +16,10 @@ _TISSUES = "tissues"  # group of the rows in tissues.csv
 class Term:
     """One structure or place.
 
-    words: names in English; the first is displayed. adjectives: forms used before a noun ("renal"). side: "left",
+    words: names in English; the first name is displayed. adjectives: forms before a noun ("renal"). side: "left",
     "right" or "". code: "SCT:...", "UBERON:..." or "". parent: the structure that contains this structure, or "".
-    recipe: rule to compute the place (see `words/derived_places.py`), or "" if the atlas has it. tissue: kind of
-    tissue. labels: spellings in label maps and libraries. parts: structures that it consists of. group: file name.
+    recipe: rule to compute the place (see `words/derived_places.py`), or "" for a place of the atlas. tissue: kind of
+    tissue. labels: spellings in label maps and libraries. parts: structures of which it is the sum. group: file name.
     """
 
     name: str
@@ -58,10 +58,10 @@ class Terms:
             return self.by_name[name]
         except KeyError:
             hint = did_you_mean(name, self.by_name)
-            raise AnatomicalEmbeddingError(f"{name}: no such place{hint}; see Resources/Terms.") from None
+            raise AnatomicalEmbeddingError(f"{name}: no place has this name{hint}; see Resources/Terms.") from None
 
     def ancestors(self, name: str) -> set[str]:
-        """Return all structures that contain a place. For a parent that is given without side, both sides are added."""
+        """Return all structures that contain a place. A parent without side means its left and right structure."""
         if name not in self._ancestors:
             parent = self.by_name[name].parent
             near = {parent, f"{parent}_left", f"{parent}_right"} & self.by_name.keys()
@@ -77,7 +77,7 @@ def load_terms() -> Terms:
 
 @lru_cache(maxsize=1)
 def load_tissues() -> tuple[Term, ...]:
-    """Return the kinds of tissue ("bone", "lymph node"), which have a code but no place. Raises as `load_terms`."""
+    """Return the kinds of tissue ("bone", "lymph node"). They have a code but no place. Raises as `load_terms`."""
     return tuple(term for term in _rows() if term.group == _TISSUES)
 
 
@@ -104,5 +104,5 @@ def _several(cell: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def plain_words() -> frozenset[str]:
-    """Return common words of reports that look like a misspelled word of anatomy; spelling correction skips them."""
+    """Return common words of reports that look like misspelled words of anatomy. Their spelling is not corrected."""
     return frozenset((resource("Terms") / "plain_words.txt").read_text(encoding="utf-8").split())

@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> None:
     template.volume.write(options.output / "template.nii.gz")
     target.volume.write(options.output / "target.nii.gz")
     answer = Answer(str(options.output / "target.nii.gz"), "target", matches, target.volume)
-    written = write_answers(options.output, template.volume, points, [answer], model.name, truth=[truth])
+    written = write_answers(options.output, template.volume, points, [answer], model.name)
     errors = np.linalg.norm(matches.points_ras - truth, axis=1)
     known = np.isfinite(errors)
     median = float(np.median(errors[known]))

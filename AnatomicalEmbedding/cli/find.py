@@ -55,7 +55,7 @@ def run_find(options: argparse.Namespace) -> None:
     console.check_report(options)
     console.check_folder(options.output)
     model = console.open_model(options)
-    from ..reports.places import write_places_report
+    from ..reports.scan_pages import write_places_report
     from ..words import PlaceFinder
 
     rows, answers, written = [], [], []

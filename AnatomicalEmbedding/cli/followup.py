@@ -1,4 +1,4 @@
-"""anatemb followup: propose where lesions are in the other scans of a patient; a user then confirms the record."""
+"""anatemb followup: propose the places of lesions in other scans of a patient. A person then confirms the places."""
 
 from __future__ import annotations
 
@@ -24,33 +24,31 @@ _NAME = "patient"
 def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "followup",
-        help="propose the places of a prior's lesions in a patient's other scans",
-        description="Proposes the place of each lesion of PRIOR in every CURRENT scan, and writes the record of the "
-        "follow-up, a table and a page. A proposal counts only after a person has confirmed it: open the record in "
-        "3D Slicer (Lesion Follow-up). All coordinates are RAS mm.",
+        help="propose where the lesions of one scan are in other scans of the same patient",
+        description="Proposes the place of each lesion of PRIOR in every CURRENT scan. Writes the record of the "
+        "follow-up, a table and a page. A proposal counts only after a person has confirmed it. To confirm proposals, "
+        "open the record in 3D Slicer (module Lesion Follow-up). All coordinates are RAS mm.",
     )
     add = parser.add_argument
-    add("prior", type=Path, metavar="PRIOR", help="CT file or DICOM folder that the lesions are in")
+    add("prior", type=Path, metavar="PRIOR", help="CT file or DICOM folder in which the lesions were marked")
     add(
         "lesions",
         type=Path,
         metavar="LESIONS",
-        help="lesions in PRIOR: .mrk.json with points, or with lines along their long axes; or .csv with label,r,a,s",
+        help="lesions in PRIOR: a .mrk.json file with points, or with lines along the long axes; or a .csv file with "
+        "the columns label,r,a,s",
     )
-    add("current", type=Path, nargs="+", metavar="CURRENT", help="the patient's other scans, earlier ones too")
-    add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder for the results")
-    add("--record", type=Path, metavar="FILE", help="patient.followup.json to continue; all entries of a person stay")
+    add("current", type=Path, nargs="+", metavar="CURRENT", help="other scans of the patient, earlier or later")
+    add("--record", type=Path, metavar="FILE", help="patient.followup.json to continue; entries of a person are kept")
     add(
         "--date",
         action="append",
         default=[],
         metavar="YYYY-MM-DD",
-        help="when PRIOR and each CURRENT were taken, in that order; read from DICOM where it is not given",
+        help="date of a scan; give one for PRIOR, then one for each CURRENT; by default, DICOM dates are used",
     )
-    add("--no-report", action="store_true", help="leave the page with pictures out")
-    add("--sr", action="store_true", help="also a DICOM structured report (TID 1500) of each study that is DICOM")
-    add("--effort", choices=("fast", "standard", "thorough"), default="standard", help="how far matching goes")
-    console.complete(parser, run, series=True)
+    add("--sr", action="store_true", help="also write a DICOM structured report (TID 1500) for each scan that is DICOM")
+    console.complete(parser, run, "output", "report", "effort", series=True)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -59,23 +57,24 @@ def run(options: argparse.Namespace) -> None:
     from ..followup.proposing import find_places
     from ..followup.record_file import SUFFIX, read_record, to_json
     from ..followup.study_inputs import in_order, recognize
+    from ..scan.volume import Volume
 
     paths = [options.prior, *options.current]
     dates = _dates(options.date, len(paths))
     console.check_kept([options.lesions], [options.output / f"{_NAME}.csv"])
     kept = options.output / f"{_NAME}{SUFFIX}"
-    is_continued = options.record is not None and options.record.exists() and kept.exists()
-    if kept.exists() and not (is_continued and kept.samefile(options.record)):
+    if kept.exists() and (options.record is None or options.record.resolve() != kept.resolve()):
         raise AnatomicalEmbeddingError(
-            f"{kept}: holds a follow-up and would be replaced; add --record {kept} to continue it, or choose another"
-            " output folder."
+            f"{kept}: is a follow-up that would be replaced; to continue the follow-up, add --record {kept}; to start a"
+            " new one, choose another output folder."
         )
     lesions = read_lesions(options.lesions)
     record = read_record(options.record) if options.record is not None else FollowUp()
     console.check_report(options)
-    scans = [console.read_scan(path, options.series) for path in paths]
-    described = [_study(*each, options.series) for each in zip(paths, scans, dates, strict=True)]
-    studies, notes = recognize(record.studies, [study for study, _ in described], list(map(str, paths)), dates)
+    chosen = [console.chosen_series(path, options.series) for path in paths]
+    scans = [console.noted(Volume.read(path, uid), str(path)) for path, uid in zip(paths, chosen, strict=True)]
+    given, patients = zip(*map(_describe, paths, chosen, scans, dates), strict=True)
+    studies, notes = recognize(record.studies, given, list(map(str, paths)), by_hand=bool(options.date))
     ordered, undated = in_order(record.studies, studies)
     prior, *others = (study.key for study in studies)
     volumes = dict(zip((prior, *others), scans, strict=True))
@@ -83,10 +82,10 @@ def run(options: argparse.Namespace) -> None:
     console.check_inside(volumes[prior], options.prior, names, np.array([each.point_ras for each in lesions]))
     marked, left_out = mark_lesions(record.with_studies(ordered), prior, lesions)
     console.make_folder(options.output)
-    patients = list(dict.fromkeys(patient for _, patient in described if patient))
-    if len(patients) > 1:  # only a warning: anonymising may have changed Patient IDs
-        given = ", ".join(patients)
-        notes = [f"WARNING: by their Patient IDs these are scans of {len(patients)} patients ({given}).", *notes]
+    patients = tuple(dict.fromkeys(filter(None, patients)))
+    if len(patients) > 1:  # only a warning, because anonymising may have changed the Patient IDs
+        ids = ", ".join(patients)
+        notes = [f"WARNING: the scans have {len(patients)} different Patient IDs ({ids}).", *notes]
     notes += [*undated, *left_out]
     for line in notes:
         console.say(line, options.json)
@@ -106,29 +105,31 @@ def run(options: argparse.Namespace) -> None:
     _print_cells(record)
     for line in (*reasons, *not_written):
         console.say(line)
-    console.say(f"{len(record.unreviewed())} places are proposals: a proposal counts only after a person confirms it.")
+    console.say(f"{len(record.unreviewed())} places are proposals. A proposal counts only after a person confirms it.")
     for path in written:
         console.say(f"wrote {path}")
 
 
 def _dates(given: Sequence[str], count: int) -> list[date | None]:
     if given and len(given) != count:
-        raise AnatomicalEmbeddingError(f"--date: {len(given)} dates for {count} scans; give one for each, PRIOR first.")
+        raise AnatomicalEmbeddingError(
+            f"--date: {len(given)} dates are given for {count} scans; give one date for each scan, PRIOR first."
+        )
     try:
         return [date.fromisoformat(text) for text in given] or [None] * count
     except ValueError as error:
         raise AnatomicalEmbeddingError(f"--date: {error}; write it as YYYY-MM-DD, such as 2024-03-01.") from error
 
 
-def _study(path: Path, volume: Volume, day: date | None, series: Sequence[str]) -> tuple[Study, str]:
-    """Return the study of a scan, whose key is the series UID or a hash of the voxels; and the Patient ID, or ""."""
+def _describe(path: Path, series: str | None, volume: Volume, day: date | None) -> tuple[Study, str]:
+    """Return the study of a scan and its Patient ID or "". The key of the study is a series UID or a content hash."""
     from ..embedding.inference import volume_hash
     from ..followup.study_inputs import date_of
     from ..scan.dicom import describe_series, is_dicom_file
 
     if not path.is_dir() and not is_dicom_file(path):
         return Study(volume_hash(volume), volume.name, day), ""
-    about = describe_series(path, console.chosen_series(path, series))
+    about = describe_series(path, series)
     day = day or date_of(about.date)
     name = about.description or volume.name
     return Study(about.uid or volume_hash(volume), name, day, about.study_uid, about.uid), about.patient

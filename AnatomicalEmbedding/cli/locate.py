@@ -66,7 +66,7 @@ def open_finder(
 
 
 def run(options: argparse.Namespace) -> None:
-    from ..reports.boxes import write_box_report
+    from ..reports.scan_pages import write_box_report
     from ..scan.boxes import write_rois
 
     console.check_report(options)
@@ -83,8 +83,7 @@ def run(options: argparse.Namespace) -> None:
             write_rois(written[-1], boxes, {n: _description(found[n], options.recall) for n in boxes})
         rows += [_row(path, each) for each in found.values()]
         if not options.no_report:
-            located = {n: each.located for n, each in found.items()}
-            pages.append(write_box_report(options.output / f"{name}.html", volume, name, located, boxes))
+            pages.append(write_box_report(options.output / f"{name}.html", volume, name, found))
     written += [*pages, *scans.write_table("boxes", COLUMNS, rows)]
     shown = [[scans.names[str(row[0])], *row[1:9]] for row in rows]
     scans.finish({"boxes": console.as_records(COLUMNS, rows)}, (COLUMNS[:9], shown), written)

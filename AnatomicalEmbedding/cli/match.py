@@ -84,12 +84,8 @@ def run(options: argparse.Namespace) -> None:
 
 def write_answers(
     folder: Path, template: Volume, points: PointList, answers: list[Answer], model_name: str, report: bool = True,
-    truth: list[np.ndarray] | None = None,
 ) -> list[Path]:  # fmt: skip
-    """Write a .mrk.json file for each target, matches.csv and report.html into `folder`. Returns the paths.
-
-    truth: for each target the true points, (N, 3) RAS mm with NaN where unknown; the report then shows errors.
-    """
+    """Write a .mrk.json file for each target, matches.csv and report.html into `folder`. Returns the paths."""
     folder.mkdir(parents=True, exist_ok=True)
     written = [folder / f"{answer.name}.mrk.json" for answer in answers]
     for path, (_, name, matches, _) in zip(written, answers, strict=True):
@@ -103,7 +99,7 @@ def write_answers(
         shown = [(a.name, a.volume, a.matches) for a in answers if a.volume is not None]
         title = f"Points of {template.name or 'the template'} in {len(shown)} scan{'s' if len(shown) > 1 else ''}"
         page = folder / "report.html"
-        written.append(write_report(page, template, points, shown, title=title, truth=truth, model=model_name))
+        written.append(write_report(page, template, points, shown, title, model_name))
     return written
 
 

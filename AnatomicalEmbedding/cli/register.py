@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> None:
         written.append(folder / _FIELD)
         found.write_field(written[-1], fixed)
     if not options.no_report:
-        from ..reports.registration import write_registration_report
+        from ..reports.scan_pages import write_registration_report
 
         written.append(write_registration_report(folder / _REPORT, fixed, moving, found, _in_words(facts)))
     if labels is not None:

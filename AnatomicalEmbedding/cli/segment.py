@@ -44,8 +44,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         description="Writes NAME.seg.nrrd for every SCAN (opens in 3D Slicer with names and colours), volumes.csv with "
         "the volume of each structure, and a page of pictures. In the table and on the page, outlines that most need "
         "a check come first. A structure that a scan does not show is reported as absent. A scan that cannot be used "
-        "is "
-        "reported and skipped. To continue an interrupted run, give the same command again.",
+        "is reported and skipped. To continue an interrupted run, give the same command again.",
     )
     add = run.add_argument
     add("scans", nargs="+", metavar="SCAN", help=console.SCANS_HELP)
@@ -85,7 +84,7 @@ def run_run(options: argparse.Namespace) -> None:
     import torch
 
     from ..embedding.device import choose_device
-    from ..reports.outlines import make_card, write_page
+    from ..reports.scan_pages import outline_card, write_outline_report
     from ..segmentation.outlining import COLUMNS, TABLE_NAME, outline, read_table, table_rows
     from ..segmentation.segmenter import load_segmenter
 
@@ -116,7 +115,7 @@ def run_run(options: argparse.Namespace) -> None:
                 _write(options, segmenter, name, volume, found)
             written += results
             if not options.no_report:
-                pictures.append(make_card(volume, name, found))
+                pictures.append(outline_card(volume, name, found))
             done[path] = found.outlines
             # written after every scan, so that an interrupted run can continue; `earlier` has rows of scans that follow
             rows = table_rows(list((earlier | done).items()))
@@ -126,7 +125,7 @@ def run_run(options: argparse.Namespace) -> None:
         written.append(options.output / TABLE_NAME)
         console.write_table(written[-1], COLUMNS, rows)
     if pictures:
-        written.append(write_page(options.output / PAGE_NAME, pictures))
+        written.append(write_outline_report(options.output / PAGE_NAME, pictures))
     shown = [[scans.names[str(row[0])], *row[1:5]] for row in rows]
     scans.finish({"outlines": console.as_records(COLUMNS, rows)}, (COLUMNS[:5], shown), written)
 

@@ -1,4 +1,4 @@
-"""anatemb view: show scans next to each other in a browser. A click in one scan shows the same place in the others."""
+"""anatemb view: show scans next to each other in a browser. After a click in one scan, all show the same place."""
 
 import argparse
 import atexit
@@ -15,32 +15,36 @@ from ..resources import list_weights, weights_file
 from .console import SCANS_HELP, WEIGHTS_HELP, complete, number, say
 
 _INSTALL = (
-    "in a checkout, `make view` sets it up; else, in an environment of its own: "
+    "in a checkout of the repository, run `make view`; otherwise, make a new Python environment and run there: "
     'pip install "AnatomicalEmbedding[viewer]"'
 )
 _VIEWER = "AnatomicalEmbeddingViewer"  # a separate Python package in the same distribution
 _LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
-_port = number(int, lambda n: 0 <= n < 65536, "a port; give a number from 0 (a free one) to 65535")
+_port = number(int, lambda n: 0 <= n < 65536, "a port; give a number from 1 to 65535, or 0 for a free port")
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "view",
-        help="scans next to each other in a browser: click in one scan, see the same place in all others",
-        description="Opens a page with linked slice views of every SCAN: points, boxes, places by words. Outlines and "
-        "lesion follow-up are in 3D Slicer, `anatemb segment` and `anatemb followup`. Nothing leaves this computer: "
-        "the page is served to it alone, by an address with a secret token. Ctrl-C ends it.",
+        help="show scans next to each other in a browser; after a click in one scan, all scans show the same place",
+        description="Opens a page in the browser with slice views of every SCAN. You can place points on the page, "
+        "and find boxes of structures and places by words. Outlines and lesion follow-up are not on the page; use 3D "
+        "Slicer, `anatemb segment` or `anatemb followup`. Only this computer can open the page, with an address that "
+        "contains a secret token. Press Ctrl-C to end the viewer.",
     )
     add = parser.add_argument
     add("scans", nargs="*", type=Path, metavar="SCAN", help=SCANS_HELP)
-    add("--cohort", type=Path, metavar="STORE", help="open the gallery of a cohort: one place in each of its scans")
-    add("--demo", action="store_true", help="show two synthetic patients; no data needed")
-    add("--port", type=_port, default=0, metavar="N", help="port of the page (default: a free one)")
-    host = "address to listen at (default: this computer alone); any other shows your scans to the network: set --token"
+    add("--cohort", type=Path, metavar="STORE", help="open the gallery of this cohort: the same place in all its scans")
+    add("--demo", action="store_true", help="show two synthetic patients; you need no scans of your own")
+    add("--port", type=_port, default=0, metavar="N", help="port of the page (default: a free port)")
+    host = (
+        "network address of the page (default: only this computer can open the page); with another address, other "
+        "computers can see your scans, and you must give a --token"
+    )
     add("--host", default="127.0.0.1", metavar="ADDRESS", help=host)
-    token = "secret in the page's address, 16 characters or more (default: random)"
+    token = "secret text in the page's address, at least 16 characters (default: a random text)"
     add("--token", default="", metavar="TEXT", help=token)
-    add("--no-browser", action="store_true", help="print the address only")
+    add("--no-browser", action="store_true", help="print the address of the page, but do not open a browser")
     add("--model", default="auto", metavar="NAME|FILE", help=WEIGHTS_HELP)
     add("--device", default="auto", help="auto, cpu, cuda, cuda:1 or mps (default: auto)")
     add("--no-cache", action="store_true", help="neither read nor write embedding maps on disk")
@@ -51,7 +55,7 @@ def run(options: argparse.Namespace) -> None:
     check(options)
     missing = [name for name in (_VIEWER, "trame_slicer", "vtkmodules") if find_spec(name) is None]
     if missing:
-        raise AnatomicalEmbeddingError(f"the viewer needs {', '.join(missing)}, not installed here: {_INSTALL}")
+        raise AnatomicalEmbeddingError(f"the viewer needs {', '.join(missing)}, which is not installed: {_INSTALL}")
     serve = import_module(f"{_VIEWER}.app").serve
     try:
         serve(options, say)
@@ -74,22 +78,20 @@ def _end(status: int) -> NoReturn:
 
 
 def check(options: argparse.Namespace) -> None:
-    """Raise AnatomicalEmbeddingError for unusable options. Called before weights and scans are loaded."""
+    """Raise AnatomicalEmbeddingError if an option cannot be used. Call it before weights and scans are loaded."""
     if options.host not in _LOCAL_HOSTS and not options.token:
         raise AnatomicalEmbeddingError(
-            f"--host {options.host}: the page would be open to the network, unencrypted, with your scans in it; give a "
-            "secret of your own with --token (16 characters or more), or leave --host out and use an SSH tunnel."
+            f"--host {options.host}: other computers could open the page and see your scans, and the connection is not "
+            "encrypted; add --token with a secret text of at least 16 characters, or leave out --host and use an SSH "
+            "tunnel."
         )
     if options.token and (len(options.token) < 16 or not options.token.replace("-", "").replace("_", "").isalnum()):
-        raise AnatomicalEmbeddingError("--token: use 16 or more letters, digits, - and _.")
+        raise AnatomicalEmbeddingError(
+            "--token: the text is too short or has other characters; use at least 16 letters, digits, - or _."
+        )
     for path in (*options.scans, options.cohort):
         if path is not None and not path.exists():
             raise AnatomicalEmbeddingError(f"{path}: no such file or folder; check the path.")
-    if Path(options.model).is_dir():
-        raise AnatomicalEmbeddingError(
-            f"{options.model}: is a folder, not weights; outlines are made by `anatemb segment run` or in 3D Slicer "
-            "(Anatomical ROI), not in the viewer."
-        )
     if not weights_file(options.model).is_file():
         raise AnatomicalEmbeddingError(
             f"{options.model}: no such weights; give a file, or one of: {', '.join(list_weights())}."

@@ -14,12 +14,10 @@ import numpy as np
 from ..embedding.inference import Model
 from ..errors import PointsError
 from ..scan.boxes import grown, intersection_over_union
-from ..structures.cross_validation import FoundBox
 from ..structures.examples import BoxCase
 from ..structures.labelled_scans import patient_of
 from ..structures.library import StructureLibrary
-from ..structures.locating import locate
-from ..structures.margins import Margins
+from ..structures.margins import KnownBox, Margins, known_boxes
 from .results import Section, Tables
 
 _RECALLS = (0.9, 0.99)
@@ -28,12 +26,13 @@ _ALPHAS = np.arange(1.0, 6.01, 0.05)
 
 def find_by_library(
     cases: Sequence[BoxCase], model: Model, library: StructureLibrary, progress: Callable[[float, str], None]
-) -> tuple[list[FoundBox], float]:
+) -> tuple[list[KnownBox], float]:
     """Locate the structures of each case with a library. Returns the boxes, and the mean seconds for one scan.
 
     Examples from the patient of the case are not used. Raises PointsError if no case has a structure of the library.
     """
-    found, seconds = [], []
+    found: list[KnownBox] = []
+    seconds = []
     for number, case in enumerate(cases):
         progress(number / len(cases), case.id)
         embedding = model.embed(case.volume)
@@ -43,11 +42,8 @@ def find_by_library(
             if (of := [e for e in library.examples.get(name, ()) if patient_of(e.scan) != case.patient])
         }
         start = time.perf_counter()
-        boxes = locate(examples, embedding, library.effort)
+        found += known_boxes(case, embedding, examples, library.effort)
         seconds.append(time.perf_counter() - start)
-        for name, located in boxes.items():
-            shots = len(examples[name])
-            found.append(FoundBox(case.id, name, located, case.structures[name], case.volume.bounds_ras, shots))
     if not found:
         raise PointsError("no structure of the library lies completely inside a labelled scan; add labelled scans.")
     return found, float(np.mean(seconds))
@@ -58,7 +54,7 @@ class BoxResult(Tables):
     """Found boxes, each with the true box. margins: learned on other scans. seconds: mean time for one scan."""
 
     model: str
-    found: tuple[FoundBox, ...]
+    found: tuple[KnownBox, ...]
     margins: Margins
     seconds: float
 
@@ -69,18 +65,18 @@ class BoxResult(Tables):
 
     def rows(self) -> list[dict[str, float | str | int]]:
         """Return a row for each structure, then the mean over structures. VR is a median, as a missed box has no VR."""
-        names = sorted({box.name for box in self.found})
-        rows = [self._row(name, [box for box in self.found if box.name == name]) for name in names]
+        names = sorted({box.located.name for box in self.found})
+        rows = [self._row(name, [box for box in self.found if box.located.name == name]) for name in names]
         mean: dict[str, float | str | int] = {"structure": "mean", "boxes": len(self.found)}
         for column in self._columns()[2:]:
             mean[column] = float(np.nanmean([float(row.get(column, np.nan)) for row in rows]))
         return [*rows, mean]
 
-    def _row(self, name: str, boxes: list[FoundBox]) -> dict[str, float | str | int]:
-        overlaps = [intersection_over_union(b.located.box_ras, b.truth.box_ras) for b in boxes]
+    def _row(self, name: str, boxes: list[KnownBox]) -> dict[str, float | str | int]:
+        overlaps = [intersection_over_union(b.located.box_ras, b.truth_ras) for b in boxes]
         row: dict[str, float | str | int] = {"structure": name, "boxes": len(boxes), "IoU": float(np.mean(overlaps))}
         for peer in sorted({peer for box in boxes for peer in box.peers}):
-            overlaps = [intersection_over_union(b.peers[peer], b.truth.box_ras) for b in boxes if peer in b.peers]
+            overlaps = [intersection_over_union(b.peers[peer], b.truth_ras) for b in boxes if peer in b.peers]
             row[f"IoU, {peer}"] = float(np.mean(overlaps))
         for recall in _RECALLS:
             grown_boxes = [self.margins.box(b.located, recall) for b in boxes]
@@ -109,7 +105,7 @@ class BoxResult(Tables):
         )
 
 
-def _papers_volume_ratio(boxes: list[FoundBox]) -> float:
+def _papers_volume_ratio(boxes: list[KnownBox]) -> float:
     """Return VR@99 of the paper: all boxes are enlarged by the smallest factor that gives a mean recall of 0.99."""
     for alpha in _ALPHAS:
         enlarged = [
@@ -122,7 +118,7 @@ def _papers_volume_ratio(boxes: list[FoundBox]) -> float:
     return 1.0
 
 
-def _recall_and_ratio(boxes: list[FoundBox], grown_boxes: list[np.ndarray]) -> tuple[float, float]:
+def _recall_and_ratio(boxes: list[KnownBox], grown_boxes: list[np.ndarray]) -> tuple[float, float]:
     """Return the mean recall and the median volume ratio. grown_boxes: the enlarged box (2, 3) of each of `boxes`."""
     pairs = list(zip(boxes, grown_boxes, strict=True))
     return float(np.mean([b.recall(g) for b, g in pairs])), float(np.median([b.volume_ratio(g) for b, g in pairs]))

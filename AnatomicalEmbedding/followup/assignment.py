@@ -1,43 +1,44 @@
-"""Assign lesions that were marked separately in two studies: the same, split, merged, new or disappeared lesions."""
+"""Compare the lesions of two studies that were marked separately: which are the same, split, merged, new or gone?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import AnatomicalEmbeddingError, require
 from ..matching.status import ABSENT
-from .lesions import MERGED, OUTSIDE, Lesion
-from .proposing import carry_points, check_prepared, outside_patient
+from .lesions import OUTSIDE, Lesion
+from .proposing import carry_points, outside_patient
 from .record import FollowUp
-from .status import DISAPPEARED, NEW, SPLIT
+from .status import DISAPPEARED, NEW
 
 if TYPE_CHECKING:
     from ..embedding.map import EmbeddingMap
 
-SAME = "same"
-
 _UNCALIBRATED_ERROR_MM = 6.0  # assumed matching error of weights without calibration
 _LEAST_ERROR_MM = 1.0
-_MIDDLE_ERROR = 0.6  # error of a marked middle, as a share of the lesion's radius
-_ALONE_PRICE = 2.0  # price of a lesion without partner; 1 is the price of the expected distance
-_ABSENT_PRICE = 1.0  # price of a pair whose place matching reports as absent
+_MIDDLE_ERROR = 0.6  # how far a mark may lie from the middle of the lesion, as a fraction of the lesion's radius
+_ALONE_PRICE = 2.0  # price of a lesion without partner; a pair at its expected distance costs 1
+_ABSENT_PRICE = 1.0  # added to the price of a pair if the match of a lesion has the status absent
 _FORBIDDEN_PRICE = 1e6
-_SIZE_PRICE = 0.25  # price of a radius that differs by a factor of e (2.7)
-_UNMEASURED_MM = 7.0  # radius of an unmeasured lesion
-_PART_REACH = 1.15  # parts of a lesion lie within the lesion's radius times this
+_SIZE_PRICE = 0.25  # added to the price of a pair if the radii differ by a factor of e (2.7)
+_UNMEASURED_MM = 7.0  # assumed radius of a lesion that was not measured
+_PART_REACH = 1.15  # the parts of a lesion lie within 1.15 times the lesion's radius
 
 
 @dataclass(frozen=True, eq=False)
 class Listed:
-    """n lesions of a study. points_ras: (n, 3) RAS mm. radius_mm: (n,). carried_ras: (n, 3) RAS mm, matches of
-    `points_ras` in the other study. error_mm: (n,) expected errors of the matches, NaN where unknown. absent: (n,)
-    bool, whether the status of the match is absent.
+    """The n lesions of one study.
+
+    ids: lesion ids. A lesion that is known in both studies has the same id in both. points_ras: (n, 3) RAS mm.
+    radius_mm: (n,). carried_ras: (n, 3) RAS mm, the matches of `points_ras` in the other study. error_mm: (n,) expected
+    errors of the matches, above 0. absent: (n,) bool, whether the match has the status absent.
     """
 
+    ids: list[str]
     points_ras: np.ndarray
     radius_mm: np.ndarray
     carried_ras: np.ndarray
@@ -47,128 +48,34 @@ class Listed:
 
 @dataclass(frozen=True)
 class Assignment:
-    """Which lesions of two lists, of an earlier and a later study, are the same.
+    """Relations between the lesions of an earlier and a later study.
 
-    links: (number in the earlier list, number in the later list) of the same lesion, or of a whole and its part.
-    pairs: the links that stand for the same lesion; of a split or a merger, only the closest link.
-    earlier: a word for each lesion: SAME, SPLIT (into several), MERGED (with others), DISAPPEARED, OUTSIDE (not in the
-        later scan).
-    later: a word for each lesion: SAME, SPLIT (part of an earlier lesion), MERGED (from several), NEW, OUTSIDE (not in
-        the earlier scan).
+    same: pairs of ids of the same lesion: (id in the earlier study, id in the later study).
+    split: pairs (id of a part, id of the lesion that it split from).
+    merged: pairs (id of a lesion, id of the lesion that it merged into). Apply `same` before `merged`.
+    earlier: the earlier lesions without a relation: id -> DISAPPEARED, or OUTSIDE (its place is not in the later scan).
+    later: the later lesions without a relation: id -> NEW, or OUTSIDE (its place is not in the earlier scan).
+    distances: for each pair: (distance after matching, mm; the distance to expect from the matching error and the
+        lesion sizes, mm).
+
+    The other fields are set by `assign_in_record`. apart: pairs that look like one lesion, but that a person reviewed
+    as two lesions in one study. unread: id -> the reason why the lesion could not be matched. earlier_study,
+    later_study: study keys.
     """
 
-    links: tuple[tuple[int, int], ...]
-    earlier: tuple[str, ...]
-    later: tuple[str, ...]
-    pairs: tuple[tuple[int, int], ...]
-
-
-def assign_lesions(earlier: Listed, later: Listed, known: Sequence[tuple[int, int]] = ()) -> Assignment:
-    """Pair two lists of lesions by their matches in both directions. known: pairs of numbers that are fixed.
-
-    The price of a pair is its distance, divided by the expected distance, plus a price for the change of size. A lesion
-    without partner has a price too. Linear assignment minimises the sum of all prices. Then each lesion without partner
-    is tested: it may be a part of a split lesion, or one of the lesions that merged.
-    """
-    pairs = _pairs(earlier, later, known)
-    turned = [(j, i) for i, j in pairs]
-    links = {*pairs, *_parts(earlier, later, pairs), *((i, j) for j, i in _parts(later, earlier, turned))}
-    return Assignment(
-        tuple(sorted(links)),
-        tuple(_word(links, n, 0, DISAPPEARED, earlier.absent) for n in range(len(earlier.points_ras))),
-        tuple(_word(links, n, 1, NEW, later.absent) for n in range(len(later.points_ras))),
-        tuple(pairs),
-    )
-
-
-def _pairs(earlier: Listed, later: Listed, known: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    optimize = require("scipy.optimize", "scipy", "pairing lesions needs", "followup")
-    count, others = len(earlier.points_ras), len(later.points_ras)
-    price = np.zeros((count + others, count + others))
-    distance, expected = _distances(earlier, later)
-    radii = [np.log(np.maximum(each.radius_mm, 1.0)) for each in (earlier, later)]
-    price[:count, :others] = distance / expected + _SIZE_PRICE * np.abs(radii[0][:, None] - radii[1][None])
-    price[:count, :others] += _ABSENT_PRICE * (earlier.absent[:, None] + later.absent[None].astype(float))
-    for i, j in known:
-        price[i, :others] = price[:count, j] = _FORBIDDEN_PRICE
-        price[i, j] = -_FORBIDDEN_PRICE
-    price[:count, others:] = price[count:, :others] = _ALONE_PRICE / 2
-    rows, columns = optimize.linear_sum_assignment(price)
-    return [(int(i), int(j)) for i, j in zip(rows, columns, strict=True) if i < count and j < others]
-
-
-def _distances(earlier: Listed, later: Listed) -> tuple[np.ndarray, np.ndarray]:
-    """Return (n, m) mm: distances between lesions, averaged over both directions; and (n, m) mm: expected distances."""
-    forth = np.linalg.norm(earlier.carried_ras[:, None] - later.points_ras[None], axis=2)
-    back = np.linalg.norm(later.carried_ras[None] - earlier.points_ras[:, None], axis=2)
-    one, other = _error(earlier)[:, None], _error(later)[None]
-    # the direction with the smaller error counts more
-    weight = other**2 / (one**2 + other**2)
-    distance = weight * forth + (1 - weight) * back
-    size = np.maximum(earlier.radius_mm[:, None], later.radius_mm[None])
-    return distance, np.hypot(np.minimum(one, other), _MIDDLE_ERROR * size)
-
-
-def _error(listed: Listed) -> np.ndarray:
-    known = np.where(np.isfinite(listed.error_mm), listed.error_mm, _UNCALIBRATED_ERROR_MM)
-    return np.maximum(known, _LEAST_ERROR_MM)
-
-
-def _parts(listed: Listed, others: Listed, pairs: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield each lesion without partner that, with a paired lesion, lies in one lesion of the other study."""
-    for n in sorted(set(range(len(listed.points_ras))) - {i for i, _ in pairs}):
-        found = []
-        for partner, j in pairs:
-            whole = others.radius_mm[j] * _PART_REACH
-            apart = np.linalg.norm(listed.points_ras[n] - listed.points_ras[partner])
-            forth = np.linalg.norm(listed.carried_ras[n] - others.points_ras[j])
-            back = np.linalg.norm(others.carried_ras[j] - listed.points_ras[n])
-            slack = 0.5 * min(_error(listed)[n], _error(others)[j])
-            smaller = max(listed.radius_mm[n], listed.radius_mm[partner]) < others.radius_mm[j]
-            if smaller and apart <= 2 * whole and min(forth, back) <= whole + slack:
-                found.append((min(forth, back) / whole, j))
-        if found:
-            yield n, min(found)[1]
-
-
-def _word(links: set[tuple[int, int]], n: int, side: int, alone: str, absent: np.ndarray) -> str:
-    mine = [link for link in links if link[side] == n]
-    if not mine:
-        return OUTSIDE if absent[n] else alone
-    several = (MERGED, SPLIT) if side else (SPLIT, MERGED)
-    if len(mine) > 1:
-        return several[0]
-    partner = mine[0][1 - side]
-    return several[1] if sum(link[1 - side] == partner for link in links) > 1 else SAME
-
-
-# -- lesions of a record ----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class RecordAssignment:
-    """Relations between the lesions of an earlier and a later study of a record.
-
-    same: (id marked in the earlier study, id marked in the later study) of the same lesion. apart: pairs that look the
-    same, but that a person reviewed as two lesions in one study. split: (id of the part, id of the whole). merged: (id,
-    id of the lesion that it merged into), valid after `same` is applied. earlier, later: id -> a word of `Assignment`.
-    unread: id -> reason why the lesion could not be matched. distances: pair of ids -> (distance, mm; distance that
-    matching errors and lesion sizes explain, mm).
-    """
-
-    earlier_study: str
-    later_study: str
     same: tuple[tuple[str, str], ...]
-    apart: tuple[tuple[str, str], ...]
     split: tuple[tuple[str, str], ...]
     merged: tuple[tuple[str, str], ...]
     earlier: Mapping[str, str]
     later: Mapping[str, str]
-    unread: Mapping[str, str]
     distances: Mapping[tuple[str, str], tuple[float, float]]
+    apart: tuple[tuple[str, str], ...] = ()
+    unread: Mapping[str, str] = field(default_factory=dict)
+    earlier_study: str = ""
+    later_study: str = ""
 
     def put_into(self, record: FollowUp) -> FollowUp:
-        """Return the record with all relations entered. AnatomicalEmbeddingError if the record lacks a lesion."""
+        """Return the record with all relations entered. Raises AnatomicalEmbeddingError if a lesion is not in it."""
         for one, other in self.same:
             record = record.unite(one, other)
         for part, whole in self.split:
@@ -178,55 +85,125 @@ class RecordAssignment:
         return record
 
 
+def assign_lesions(earlier: Listed, later: Listed) -> Assignment:
+    """Pair the lesions of two lists by their matches in both directions. Lesions with the same id always form a pair.
+
+    The price of a pair is its distance divided by the expected distance, plus a price for the change of size. A lesion
+    without partner has a price too. Linear assignment minimises the sum of all prices. Then each lesion without partner
+    is tested: it may be a part of a lesion that split, or one of several lesions that merged.
+    """
+    pairs = _pairs(earlier, later)
+    merging = sorted(_parts(earlier, later, pairs))
+    splitting = sorted((i, j) for j, i in _parts(later, earlier, [(j, i) for i, j in pairs]))
+    links = [*pairs, *merging, *splitting]
+    gone, new = (
+        sorted(set(range(len(each.ids))) - {link[side] for link in links}) for side, each in enumerate((earlier, later))
+    )
+    same = {(i, j): ids for i, j in pairs if len(set(ids := (earlier.ids[i], later.ids[j]))) == 2}
+    kept = {other: one for one, other in same.values()}
+    split = {(i, j): (later.ids[j], earlier.ids[i]) for i, j in splitting}
+    merged = {(i, j): (earlier.ids[i], kept.get(later.ids[j], later.ids[j])) for i, j in merging}
+    distance, expected = _distances(earlier, later)
+    return Assignment(
+        tuple(same.values()),
+        tuple(split.values()),
+        tuple(merged.values()),
+        {earlier.ids[i]: OUTSIDE if earlier.absent[i] else DISAPPEARED for i in gone},
+        {later.ids[j]: OUTSIDE if later.absent[j] else NEW for j in new},
+        {ids: (float(distance[at]), float(expected[at])) for at, ids in (same | split | merged).items()},
+    )
+
+
+def _pairs(earlier: Listed, later: Listed) -> list[tuple[int, int]]:
+    optimize = require("scipy.optimize", "scipy", "pairing lesions needs", "followup")
+    count, others = len(earlier.ids), len(later.ids)
+    price = np.zeros((count + others, count + others))
+    distance, expected = _distances(earlier, later)
+    radii = [np.log(np.maximum(each.radius_mm, 1.0)) for each in (earlier, later)]
+    price[:count, :others] = distance / expected + _SIZE_PRICE * np.abs(radii[0][:, None] - radii[1][None])
+    price[:count, :others] += _ABSENT_PRICE * (earlier.absent[:, None] + later.absent[None].astype(float))
+    for i, j in ((i, later.ids.index(name)) for i, name in enumerate(earlier.ids) if name in later.ids):
+        price[i, :others] = price[:count, j] = _FORBIDDEN_PRICE
+        price[i, j] = -_FORBIDDEN_PRICE
+    price[:count, others:] = price[count:, :others] = _ALONE_PRICE / 2
+    rows, columns = optimize.linear_sum_assignment(price)
+    return [(int(i), int(j)) for i, j in zip(rows, columns, strict=True) if i < count and j < others]
+
+
+def _distances(earlier: Listed, later: Listed) -> tuple[np.ndarray, np.ndarray]:
+    """Return two arrays (n, m), mm: distances between lesions, averaged over both directions; expected distances."""
+    forth = np.linalg.norm(earlier.carried_ras[:, None] - later.points_ras[None], axis=2)
+    back = np.linalg.norm(later.carried_ras[None] - earlier.points_ras[:, None], axis=2)
+    one, other = earlier.error_mm[:, None], later.error_mm[None]
+    # the direction with the smaller matching error has the larger weight
+    weight = other**2 / (one**2 + other**2)
+    distance = weight * forth + (1 - weight) * back
+    size = np.maximum(earlier.radius_mm[:, None], later.radius_mm[None])
+    return distance, np.hypot(np.minimum(one, other), _MIDDLE_ERROR * size)
+
+
+def _parts(listed: Listed, others: Listed, pairs: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Find lesions without partner that lie, with a paired lesion, inside one larger lesion of the other study.
+
+    Yields pairs: number of the lesion in `listed`, number of the larger lesion in `others`.
+    """
+    for n in sorted(set(range(len(listed.ids))) - {i for i, _ in pairs}):
+        found = []
+        for partner, j in pairs:
+            whole = others.radius_mm[j] * _PART_REACH
+            apart = np.linalg.norm(listed.points_ras[n] - listed.points_ras[partner])
+            forth = np.linalg.norm(listed.carried_ras[n] - others.points_ras[j])
+            back = np.linalg.norm(others.carried_ras[j] - listed.points_ras[n])
+            slack = 0.5 * min(listed.error_mm[n], others.error_mm[j])
+            smaller = max(listed.radius_mm[n], listed.radius_mm[partner]) < others.radius_mm[j]
+            if smaller and apart <= 2 * whole and min(forth, back) <= whole + slack:
+                found.append((min(forth, back) / whole, j))
+        if found:
+            yield n, min(found)[1]
+
+
+# -- lesions of a record ----------------------------------------------------------------------------------------------
+
+
 def assign_in_record(
     record: FollowUp, earlier: str, later: str, maps: Mapping[str, EmbeddingMap], effort: str = "standard"
-) -> RecordAssignment:
-    """Pair the lesions that were seen in only one of two studies. To change the record: `RecordAssignment.put_into`.
+) -> Assignment:
+    """Pair the lesions that were seen in only one of two studies. The record changes only by `Assignment.put_into`.
 
-    Lesions known in both studies stay as they are; other lesions can become parts of them.
+    Lesions that are known in both studies stay as they are, but other lesions may turn out to be parts of them.
 
     Args:
         earlier, later: study keys.
-        maps: maps of the studies, by study key.
-
-    Raises:
-        AnatomicalEmbeddingError: a study has no map.
+        maps: the maps of both studies, by study key.
+        effort: see `matching.match.match_all`.
     """
-    check_prepared(record, (earlier, later), maps)
     unread: dict[str, str] = {}
-    names, listed = zip(
-        *(_listed(record, key, other, maps, effort, unread) for key, other in ((earlier, later), (later, earlier))),
-        strict=True,
+    found = assign_lesions(
+        _listed(record, earlier, later, maps, effort, unread), _listed(record, later, earlier, maps, effort, unread)
     )
-    known = [(names[0].index(n), names[1].index(n)) for n in names[0] if n in names[1]]
-    found = assign_lesions(listed[0], listed[1], known)
-    same = {(i, j): (names[0][i], names[1][j]) for i, j in found.pairs if (i, j) not in known}
-    kept = {other: one for one, other in same.values()}
-    rest = sorted(set(found.links) - set(found.pairs))
-    paired_later = {j for _, j in found.pairs}
-    split = {(i, j): (names[1][j], names[0][i]) for i, j in rest if j not in paired_later}
-    merged = {(i, j): (names[0][i], kept.get(names[1][j], names[1][j])) for i, j in rest if j in paired_later}
-    distance, expected = _distances(*listed)
     united, apart = record, []
-    for pair in same.values():
+    for pair in found.same:
         try:
             united = united.unite(*pair)
         except AnatomicalEmbeddingError:
             apart.append(pair)
     left_out = {lesion for pair in apart for lesion in pair}
-    return RecordAssignment(
-        earlier, later, tuple(pair for pair in same.values() if pair not in apart), tuple(apart),
-        tuple(pair for pair in split.values() if pair[1] not in left_out),
-        tuple(pair for pair in merged.values() if pair[1] not in left_out),
-        dict(zip(names[0], found.earlier, strict=True)), dict(zip(names[1], found.later, strict=True)), unread,
-        {ids: (float(distance[at]), float(expected[at])) for at, ids in (same | split | merged).items()},
-    )  # fmt: skip
+    return replace(
+        found,
+        same=tuple(pair for pair in found.same if pair not in apart),
+        split=tuple(pair for pair in found.split if pair[1] not in left_out),
+        merged=tuple(pair for pair in found.merged if pair[1] not in left_out),
+        apart=tuple(apart),
+        unread=unread,
+        earlier_study=earlier,
+        later_study=later,
+    )
 
 
 def _listed(
     record: FollowUp, key: str, other: str, maps: Mapping[str, EmbeddingMap], effort: str, unread: dict[str, str]
-) -> tuple[list[str], Listed]:
-    """List the lesions that pass `_is_open`: ids and places. Adds lesions outside the patient to `unread`."""
+) -> Listed:
+    """List the open lesions of study `key` (`_is_open`). Lesions outside the patient are added to `unread` instead."""
     lesions = [lesion for lesion in record.lesions if _is_open(lesion, key, other)]
     points = np.array([lesion.findings[key].point_ras for lesion in lesions]).reshape(-1, 3)
     lengths = [lesion.findings[key].size.long_mm for lesion in lesions]
@@ -237,10 +214,11 @@ def _listed(
     names = [lesion.id for lesion, ok in zip(lesions, on_body, strict=True) if ok]
     absent = np.zeros(len(names), bool) if matches.status is None else matches.status == ABSENT
     error = np.full(len(names), np.nan) if matches.expected_error_mm is None else matches.expected_error_mm
-    return names, Listed(points[on_body], radii[on_body], matches.points_ras, error, absent)
+    error = np.maximum(np.nan_to_num(error, nan=_UNCALIBRATED_ERROR_MM), _LEAST_ERROR_MM)
+    return Listed(names, points[on_body], radii[on_body], matches.points_ras, error, absent)
 
 
 def _is_open(lesion: Lesion, key: str, other: str) -> bool:
-    """Return whether a lesion was seen in study `key` and not reviewed as gone in study `other`."""
+    """Return whether a person saw the lesion in study `key`, and did not review it as gone in study `other`."""
     here, there = lesion.findings.get(key), lesion.findings.get(other)
     return here is not None and here.visible and (there is None or there.visible or not there.reviewed)

@@ -1,8 +1,8 @@
-"""Write one study of a follow-up as a DICOM structured report: Comprehensive 3D SR, template TID 1500.
+"""Write the findings of one study as a DICOM structured report: Comprehensive 3D SR, template TID 1500.
 
 Each lesion is a measurement group (TID 1501). A lesion has the same Tracking Unique Identifier in the reports of all
-studies. The place of a lesion and the ends of its axes are 3-D coordinates in the frame of reference of the images.
-`sr_reading.read_srs` reads the report back.
+studies. Places and ends of axes are 3-D coordinates in the frame of reference of the images. The function
+`sr_reading.read_srs` reads such reports.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from ..errors import AnatomicalEmbeddingError, require
 from ..files import atomic_path
 from ..scan.dicom import group_series, is_dicom_file
 from . import sr_codes as codes
-from .lesions import Lesion, Study
+from .lesions import Finding, Lesion, Study
 from .record import FollowUp
 
 if TYPE_CHECKING:
     from pydicom import Dataset
 
 _PRODUCT = "AnatomicalEmbedding"
-_DEVICE_UID = "2.25.61474311286713206218837262349214873021"  # the same on every machine
+_DEVICE_UID = "2.25.61474311286713206218837262349214873021"  # identifies this program; the same on every machine
 _SERIES_NUMBER = 990
 _GEOMETRY = ("ImagePositionPatient", "ImageOrientationPatient", "PixelSpacing")
-# Attributes that a report copies: they must exist, but may be empty (type 2)
+# Attributes that a report copies from the images. They must exist, but may be empty (DICOM type 2).
 _MAY_BE_EMPTY = (
     "PatientID", "PatientName", "PatientBirthDate", "PatientSex", "AccessionNumber", "StudyID", "StudyDate",
     "StudyTime", "ReferringPhysicianName",
@@ -39,9 +39,9 @@ _MAY_BE_EMPTY = (
 
 
 def _read_source(study: Study, files: str | Path | Iterable[str | Path]) -> list[Dataset]:
-    """Read the headers of the slices of a study, without pixels. files: the slices, or a folder that holds them.
+    """Read the headers of the slices of a study, without pixels. files: the slices, or a folder that contains them.
 
-    Raises AnatomicalEmbeddingError, naming the study, if the files are not usable slices of the study.
+    Raises AnatomicalEmbeddingError, which names the study, if the files are not slices of the study with a position.
     """
     import pydicom
 
@@ -55,21 +55,21 @@ def _read_source(study: Study, files: str | Path | Iterable[str | Path]) -> list
             placed[uid] = slices
     if not placed:
         raise AnatomicalEmbeddingError(
-            f"{study.label}: no DICOM slices of it were given (NIfTI, NRRD and multi-frame files cannot be used);"
-            " a structured report refers to the DICOM images of its study: load the DICOM series, or export the table"
+            f"{study.label}: no DICOM slices of it were given (NIfTI, NRRD and multi-frame files cannot be used)."
+            " A structured report refers to the DICOM images of its study; load the DICOM series, or export the table"
             " (CSV), the page (HTML) or the record instead."
         )
     uid = study.series_uid or (next(iter(placed)) if len(placed) == 1 else "")
     if uid not in placed:
-        problem = f"hold another series than {uid}" if uid else f"hold {len(placed)} series"
-        raise AnatomicalEmbeddingError(f"{study.label}: the DICOM files given {problem}; give the study's own series.")
+        problem = f"are not of the series {uid}" if uid else f"are of {len(placed)} series"
+        raise AnatomicalEmbeddingError(
+            f"{study.label}: the given DICOM files {problem}; give the slices of this study."
+        )
     slices = placed[uid]
-    if study.study_uid and any(each.StudyInstanceUID != study.study_uid for each in slices):
-        raise AnatomicalEmbeddingError(f"{study.label}: the DICOM files are of another study; give its own.")
     if "FrameOfReferenceUID" not in slices[0]:
         raise AnatomicalEmbeddingError(
-            f"{study.label}: its DICOM images have no frame of reference, so that places in them are undefined;"
-            " export the table (CSV) or the page (HTML) instead."
+            f"{study.label}: its DICOM images have no Frame of Reference UID, so a report cannot refer to places in"
+            " them; export the table (CSV) or the page (HTML) instead."
         )
     for keyword in _MAY_BE_EMPTY:
         if keyword not in slices[0]:
@@ -82,129 +82,115 @@ def write_sr(
 ) -> tuple[str, ...]:
     """Write the findings of one study as a structured report.
 
-    Places that no person has reviewed are left out. The report is marked as unverified; it is marked as partial unless
-    every lesion is reviewed.
+    Findings that no person has reviewed are left out. The report is marked as unverified. It is marked as complete only
+    if it contains all lesions of the record.
 
     Args:
-        source_files: the DICOM slices that the lesions were marked in, or a folder that holds them.
+        study_key: key of the study.
+        source_files: the DICOM slices in which the lesions were marked, or a folder that contains the slices.
 
     Returns:
-        Sentences on findings that the report leaves out.
+        Sentences about entries that the report leaves out.
 
     Raises:
         AnatomicalEmbeddingError: highdicom is not installed, the files are not the slices of this study, no lesion can
             be reported, or the file cannot be written.
     """
     require("highdicom.sr", "highdicom", "DICOM structured reports need", "followup")
-    hd = sys.modules["highdicom"]
     study = record.study(study_key)
     source = _read_source(study, source_files)
-    left_out: list[str] = []
-    groups, images = [], {}
+    report = _Report(sys.modules["highdicom"], record, study, source)
+    groups = []
     for lesion in record.lesions:
         found = lesion.findings.get(study_key)
         if found is None:
-            left_out.append(f"{lesion.id}: it is not assessed in {study.label}, so the report leaves it out.")
+            report.left_out.append(f"{lesion.id}: is not assessed in {study.label}, so the report leaves it out.")
         elif not found.reviewed:
-            left_out.append(f"{lesion.id}: its place in {study.label} is not confirmed, so the report leaves it out.")
+            why = f"its place in {study.label} is not confirmed"
+            report.left_out.append(f"{lesion.id}: {why}, so the report leaves it out.")
         else:
-            group = _LesionGroup(hd, record, lesion, study, source)
-            groups.append(group.content())
-            images.update(group.images)
-            left_out += group.left_out
+            groups.append(report.group(lesion, found))
     if not groups:
         raise AnatomicalEmbeddingError(
-            f"{study.label}: no lesion was confirmed in it, so there is nothing to report; confirm or mark one first."
+            f"{study.label}: no lesion was marked or confirmed in this study; mark or confirm a lesion, then export."
         )
-    evidence = [source[0], *(each for each in images.values() if each is not source[0])]
     try:
-        document = _document(hd, groups, evidence, len(groups) == len(record.lesions))
+        document = report.document(groups, is_complete=len(groups) == len(record.lesions))
         with atomic_path(path) as temporary:
             document.save_as(temporary)
     except OSError as error:
         raise AnatomicalEmbeddingError(f"{path}: cannot be written; check that the folder is writable.") from error
     except (AttributeError, ValueError) as error:
         raise AnatomicalEmbeddingError(
-            f"{study.label}: its DICOM images do not make a report ({error}); repair their headers."
+            f"{study.label}: the headers of its DICOM images are not valid ({error}); repair the headers."
         ) from error
-    return tuple(left_out)
+    return tuple(report.left_out)
 
 
-class _LesionGroup:
-    """The measurement group of one lesion. images: slices that the group refers to, by UID. left_out: sentences on
-    entries of the lesion that the report leaves out.
+class _Report:
+    """Makes the parts of a report.
+
+    images: the slices that the report refers to, by UID. left_out: sentences about entries that the report leaves out.
     """
 
-    def __init__(self, hd: Any, record: FollowUp, lesion: Lesion, study: Study, source: list[Dataset]) -> None:
-        self.hd, self.record, self.lesion, self.study, self.source = hd, record, lesion, study, source
-        self.found = lesion.findings[study.key]
+    def __init__(self, hd: Any, record: FollowUp, study: Study, source: list[Dataset]) -> None:
+        self.hd, self.record, self.study, self.source = hd, record, study, source
         self.frame = str(source[0].FrameOfReferenceUID)
-        self.images: dict[str, Dataset] = {}
+        self.images: dict[str, Dataset] = {source[0].SOPInstanceUID: source[0]}
         self.left_out: list[str] = []
 
-    def content(self) -> Any:
-        sr, code, lesion, found = self.hd.sr, self._code, self.lesion, self.found
-        place = found.point_ras
+    def group(self, lesion: Lesion, found: Finding) -> Any:
+        """Make the measurement group of a lesion. found: its finding in the study."""
+        sr, code, place = self.hd.sr, self._code, found.point_ras
         group = sr.MeasurementsAndQualitativeEvaluations(
             tracking_identifier=sr.TrackingIdentifier(uid=lesion.tracking_uid, identifier=lesion.label),
             finding_type=code(codes.LESION),
-            finding_sites=self._site(),
-            measurements=self._measurements(),
+            finding_sites=self._site(lesion),
+            measurements=self._measurements(lesion, found),
             qualitative_evaluations=[
                 sr.QualitativeEvaluation(code(codes.STATE), code(codes.STATE_CODES[found.state])),
                 sr.QualitativeEvaluation(code(codes.ROLE), code(codes.ROLE_CODES[lesion.target, lesion.nodal])),
             ],
             source_images=None if place is None else [sr.SourceImageForMeasurementGroup(*self._image(place))],
         )
-        items = group[0].ContentSequence
-        contains = sr.RelationshipTypeValues.CONTAINS
+        items, below = group[0].ContentSequence, {"relationship_type": sr.RelationshipTypeValues.CONTAINS}
         if place is not None:
-            items.append(
-                sr.Scoord3DContentItem(
-                    code(codes.CENTER), "POINT", _lps([place]), self.frame, relationship_type=contains
-                )
-            )
+            items.append(sr.Scoord3DContentItem(code(codes.CENTER), "POINT", _lps([place]), self.frame, **below))
         for name, other in ((codes.MERGED_WITH, found.into), (codes.SPLIT_FROM, lesion.split_from)):
             if other:
-                uid = self.record.lesion(other).tracking_uid
-                items.append(sr.UIDRefContentItem(code(name), uid, relationship_type=contains))
+                items.append(sr.UIDRefContentItem(code(name), self.record.lesion(other).tracking_uid, **below))
         return group
 
-    def _measurements(self) -> list[Any]:
-        found, size = self.found, self.found.size
+    def _measurements(self, lesion: Lesion, found: Finding) -> list[Any]:
+        sr, code, size = self.hd.sr, self._code, found.size
         if not (found.visible and size.confirmed):
             if found.visible and size.axes:
-                self.left_out.append(
-                    f"{self.lesion.id}: its axes in {self.study.label} are not confirmed, so they are left out."
-                )
+                axes = f"its axes in {self.study.label} are not confirmed"
+                self.left_out.append(f"{lesion.id}: {axes}, so the report leaves them out.")
             return []
-        sr, code = self.hd.sr, self._code
         written = []
         for kind, axis in size.axes.items():
-            image = sr.SourceImageForMeasurement(*self._image(np.mean(axis, axis=0)))
-            ends = sr.CoordinatesForMeasurement3D("POLYLINE", _lps(axis), self.frame)
+            image = [sr.SourceImageForMeasurement(*self._image(np.mean(axis, axis=0)))]
+            ends = [sr.CoordinatesForMeasurement3D("POLYLINE", _lps(axis), self.frame)]
             name, length_mm = code(codes.AXES[kind]), round(math.dist(*axis), 3)
             written.append(
-                sr.Measurement(
-                    name, length_mm, code(codes.MM), referenced_images=[image], referenced_coordinates=[ends]
-                )
+                sr.Measurement(name, length_mm, code(codes.MM), referenced_images=image, referenced_coordinates=ends)
             )
         if size.volume_ml is not None:
             written.append(sr.Measurement(code(codes.VOLUME), round(size.volume_ml, 4), code(codes.ML)))
         return written
 
-    def _site(self) -> list[Any] | None:
-        if not self.lesion.site:
-            return None
-        found = codes.site_codes(self.lesion.site)
+    def _site(self, lesion: Lesion) -> list[Any] | None:
+        found = codes.site_codes(lesion.site)
         if found is None:
-            self.left_out.append(f"{self.lesion.id}: its site {self.lesion.site!r} has no code; it is left out.")
+            if lesion.site:
+                self.left_out.append(f"{lesion.id}: its site {lesion.site!r} has no code, so the report leaves it out.")
             return None
         organ, side = found
         return [self.hd.sr.FindingSite(self._code(organ), None if side is None else self._code(side))]
 
     def _image(self, point_ras: Iterable[float]) -> tuple[str, str]:
-        """Return SOP class and instance UID of the slice nearest to a point (3,) RAS mm."""
+        """Return the SOP class UID and the SOP instance UID of the slice nearest to a point (3,), RAS mm."""
         row, column = np.array(self.source[0].ImageOrientationPatient, dtype=np.float64).reshape(2, 3)
         origins = np.array([each.ImagePositionPatient for each in self.source], dtype=np.float64)
         header = self.source[int(np.argmin(np.abs((origins - _lps(point_ras)) @ np.cross(row, column))))]
@@ -214,32 +200,28 @@ class _LesionGroup:
     def _code(self, code: codes.Code) -> Any:
         return self.hd.sr.CodedConcept(*code)
 
-
-def _document(hd: Any, groups: list, evidence: list[Dataset], is_complete: bool) -> Any:
-    sr = hd.sr
-    device = sr.ObserverContext(
-        sr.CodedConcept("121007", "DCM", "Device"),
-        sr.DeviceObserverIdentifyingAttributes(_DEVICE_UID, _PRODUCT, _PRODUCT, _PRODUCT),
-    )
-    report = sr.MeasurementReport(
-        observation_context=sr.ObservationContext(observer_device_context=device),
-        procedure_reported=sr.CodedConcept("25045-6", "LN", "CT unspecified body region"),
-        imaging_measurements=groups,
-        title=sr.CodedConcept("126000", "DCM", "Imaging Measurement Report"),
-    )
-    document = sr.Comprehensive3DSR(
-        evidence=evidence, content=report[0], series_instance_uid=hd.UID(), series_number=_SERIES_NUMBER,
-        sop_instance_uid=hd.UID(), instance_number=1, manufacturer=_PRODUCT, manufacturer_model_name=_PRODUCT,
-        software_versions=_version(), device_serial_number="1", series_description="Lesion follow-up",
-        coding_schemes=[
-            hd.coding_schemes.CodingSchemeIdentificationItem(
-                codes.SCHEME, name=_PRODUCT, responsible_organization=_PRODUCT
-            )
-        ],
-        is_complete=is_complete,
-    )  # fmt: skip
-    document.SpecificCharacterSet = "ISO_IR 192"  # UTF-8: names of lesions may be in any language
-    return document
+    def document(self, groups: list, is_complete: bool) -> Any:
+        """Make the whole report from its measurement groups."""
+        sr, uid = self.hd.sr, self.hd.UID
+        device = sr.DeviceObserverIdentifyingAttributes(_DEVICE_UID, _PRODUCT, _PRODUCT, _PRODUCT)
+        observer = sr.ObserverContext(self._code(("121007", "DCM", "Device")), device)
+        report = sr.MeasurementReport(
+            observation_context=sr.ObservationContext(observer_device_context=observer),
+            procedure_reported=self._code(("25045-6", "LN", "CT unspecified body region")),
+            imaging_measurements=groups,
+            title=self._code(("126000", "DCM", "Imaging Measurement Report")),
+        )
+        scheme = self.hd.coding_schemes.CodingSchemeIdentificationItem(
+            codes.SCHEME, name=_PRODUCT, responsible_organization=_PRODUCT
+        )
+        document = sr.Comprehensive3DSR(
+            evidence=list(self.images.values()), content=report[0], series_instance_uid=uid(),
+            series_number=_SERIES_NUMBER, sop_instance_uid=uid(), instance_number=1, manufacturer=_PRODUCT,
+            manufacturer_model_name=_PRODUCT, software_versions=_version(), device_serial_number="1",
+            series_description="Lesion follow-up", coding_schemes=[scheme], is_complete=is_complete,
+        )  # fmt: skip
+        document.SpecificCharacterSet = "ISO_IR 192"  # UTF-8: names of lesions may be in any language
+        return document
 
 
 def _lps(ras: Iterable) -> np.ndarray:

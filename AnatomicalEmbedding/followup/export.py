@@ -1,4 +1,4 @@
-"""Export a follow-up: table (CSV), page (HTML), DICOM structured reports, and the record, to continue from it."""
+"""Write the files of a follow-up: a table (CSV), a page (HTML), DICOM structured reports, and the record."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -27,50 +27,50 @@ def export(
 ) -> tuple[list[Path], list[str]]:
     """Write NAME.csv, NAME.html, NAME.followup.json, and NAME-STUDY.sr.dcm for each study; existing files are replaced.
 
-    A file that cannot be written does not stop the others.
+    If a file cannot be written, the other files are still written.
 
     Args:
-        volumes: scans by study key, for the pictures of the page.
-        sources: by study key, the DICOM slices or a folder that holds them; needed for structured reports.
+        volumes: study key -> scan, for the pictures of the page.
+        sources: study key -> the DICOM slices of the study, or a folder that contains the slices. Structured reports
+            need the slices.
         kinds: the kinds of files to write: CSV, HTML, SR, RECORD.
 
     Returns:
-        The files; and sentences on findings that are left out, and on files that could not be written.
+        The files that were written; and sentences about entries that are left out and files that were not written.
 
     Raises:
         AnatomicalEmbeddingError: the record has no lesion, or no file could be written.
     """
     if not record.lesions:
-        raise AnatomicalEmbeddingError("there is no lesion in this follow-up yet; mark one before exporting.")
+        raise AnatomicalEmbeddingError("there is no lesion in this follow-up yet; mark a lesion, then export.")
     kinds, sources = set(kinds), sources or {}
+    files: list[tuple[str, str, Callable[[Path], object]]] = [
+        (CSV, f"{name}.csv", lambda path: write_csv(path, record)),
+        (HTML, f"{name}.html", lambda path: write_page(path, record, volumes)),
+        (RECORD, f"{name}{SUFFIX}", lambda path: write_record(path, record)),
+    ]
+    for key, file_name in sr_names(record, name).items():
+        files.append((SR, file_name, partial(write_sr, record, key, sources.get(key, ()))))
     written: list[Path] = []
     notes: list[str] = []
-
-    def attempt(file_name: str, write: Callable[[Path], object]) -> None:
-        try:
-            left_out = write(Path(folder, file_name))
-        except AnatomicalEmbeddingError as error:
-            notes.append(f"{file_name} was not written: {error}")
-        else:
-            written.append(Path(folder, file_name))
-            notes.extend(left_out if isinstance(left_out, tuple) else ())
-
-    if CSV in kinds:
-        attempt(f"{name}.csv", lambda path: write_csv(path, record))
-    if HTML in kinds:
-        attempt(f"{name}.html", lambda path: write_page(path, record, volumes))
-    if RECORD in kinds:
-        attempt(f"{name}{SUFFIX}", lambda path: write_record(path, record))
-    if SR in kinds:
-        for key, file_name in sr_names(record, name).items():
-            attempt(file_name, partial(write_sr, record, key, sources.get(key, ())))
+    for kind, file_name, write in files:
+        if kind in kinds:
+            try:
+                left_out = write(Path(folder, file_name))
+            except AnatomicalEmbeddingError as error:
+                notes.append(f"{file_name} was not written: {error}")
+            else:
+                written.append(Path(folder, file_name))
+                notes.extend(left_out if isinstance(left_out, tuple) else ())
     if not written:
-        raise AnatomicalEmbeddingError(notes[0] if notes else "nothing was chosen for export; choose a kind of file.")
+        raise AnatomicalEmbeddingError(
+            notes[0] if notes else "no kind of file was chosen; choose at least one, then export."
+        )
     return written, notes
 
 
 def sr_names(record: FollowUp, name: str) -> dict[str, str]:
-    """Return the file name of the structured report of each study, by study key."""
+    """Return the names of the structured reports: study key -> file name."""
     names: dict[str, str] = {}
     for study in record.studies:
         label = re.sub(r"[^\w.-]+", "-", study.label).strip(".-") or "study"

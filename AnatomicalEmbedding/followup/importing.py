@@ -1,8 +1,8 @@
-"""Add another record of the same patient. Lesions are matched by Tracking UID, studies by `same_studies`."""
+"""Add a second record of the same patient to a record. Lesions with the same Tracking UID are the same lesion."""
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from itertools import count
 
 from .lesions import WITH_PLACE, Finding, Lesion
@@ -10,33 +10,25 @@ from .record import FollowUp
 from .sr_codes import organ_of
 from .study_inputs import in_order, same_studies
 
-_SAME_MM = 0.01  # structured reports keep places in single precision
+_SAME_MM = 0.01  # places in structured reports have single precision
 
 
-@dataclass(frozen=True)
-class Added:
-    """A record, with the entries of a second record added.
+def add_record(here: FollowUp, other: FollowUp) -> tuple[FollowUp, tuple[str, ...]]:
+    """Add to `here` the studies, dates, lesions, findings, sizes, names and sites that only `other` contains.
 
-    differing: names of the entries in which the second record differs and which were not changed: "L1 in 2024-01-15"
-        for a finding, "kind of L1" for a description.
-    """
+    Entries of a person in `here` are not changed. If both records contain a lesion or a study, it keeps the id or key
+    that it has in `here`. A finding "merged" is left out if the other lesion is not visible, or outside, in `here`.
 
-    record: FollowUp
-    differing: tuple[str, ...]
-
-
-def add_record(here: FollowUp, other: FollowUp) -> Added:
-    """Add to `here` all that only `other` has: studies, dates, lesions, findings, sizes, names and sites.
-
-    Everything that a person entered in `here` stays. A lesion or study that both records have keeps its id or key of
-    `here`. A merger into a lesion is left out if `here` says that this lesion is not visible or outside the scan.
+    Returns:
+        The record; and the entries that were not changed, although `other` has other values: "L1 in 2024-01-15" stands
+        for a finding, "kind of L1" for name, site, target, nodal or split_from.
     """
     keys, ids = same_studies(here.studies, other.studies), _ids(here, other)
     record = _with_studies(here, other, keys)
     labels = {study.key: study.label for study in record.studies}
     known = {lesion.id: lesion for lesion in here.lesions}
     lesions, differing = dict(known), []
-    for lesion in (_renamed(each, keys, ids) for each in other.lesions):
+    for lesion in (renamed(each, keys, ids) for each in other.lesions):
         mine = known.get(lesion.id, Lesion(lesion.id))
         refused = [key for key, f in lesion.findings.items() if _is_refused(mine.findings.get(key), f, key, known)]
         differing += [f"{lesion.id} in {labels.get(key, key)}" for key in refused]
@@ -45,7 +37,7 @@ def add_record(here: FollowUp, other: FollowUp) -> Added:
         added = {key: found for key, found in lesion.findings.items() if key not in refused}
         lesion = replace(lesion, findings=added)
         lesions[lesion.id] = _filled(mine, lesion) if lesion.id in known else lesion
-    return Added(replace(record, lesions=tuple(lesions.values())), tuple(differing))
+    return replace(record, lesions=tuple(lesions.values())), tuple(differing)
 
 
 def _with_studies(here: FollowUp, other: FollowUp, keys: Mapping[str, str]) -> FollowUp:
@@ -55,22 +47,21 @@ def _with_studies(here: FollowUp, other: FollowUp, keys: Mapping[str, str]) -> F
 
 
 def _ids(here: FollowUp, other: FollowUp) -> dict[str, str]:
-    """Map each lesion id of `other` to the id that the lesion gets in the result."""
+    """Return, for each lesion id of `other`, the id that the lesion gets in the result."""
     same = {lesion.tracking_uid: lesion.id for lesion in here.lesions}
-    taken = set(same.values())
-    reserved = taken | {lesion.id for lesion in other.lesions}
+    used = {*same.values(), *(lesion.id for lesion in other.lesions)}
     ids = {}
     for lesion in other.lesions:
         new = same.get(lesion.tracking_uid, lesion.id)
-        if lesion.tracking_uid not in same and new in taken:
-            new = next(name for n in count(1) if (name := f"L{n}") not in reserved)
-        taken.add(new)
-        reserved.add(new)
+        if lesion.tracking_uid not in same and new in same.values():
+            new = next(name for n in count(1) if (name := f"L{n}") not in used)
+            used.add(new)
         ids[lesion.id] = new
     return ids
 
 
-def _renamed(lesion: Lesion, keys: Mapping[str, str], ids: Mapping[str, str]) -> Lesion:
+def renamed(lesion: Lesion, keys: Mapping[str, str], ids: Mapping[str, str]) -> Lesion:
+    """Return a lesion in which study keys and lesion ids are replaced by `keys` and `ids` (old -> new); others stay."""
     findings = {}
     for key, found in lesion.findings.items():
         guess = found.guess and replace(found.guess, source=keys.get(found.guess.source, found.guess.source))
@@ -80,7 +71,7 @@ def _renamed(lesion: Lesion, keys: Mapping[str, str], ids: Mapping[str, str]) ->
 
 
 def _filled(mine: Lesion, other: Lesion) -> Lesion:
-    """Return `mine`, completed by the findings, sizes and words that only `other` has."""
+    """Return `mine`, with the findings, sizes, name, site and `split_from` that only `other` has."""
     findings = dict(mine.findings)
     for key, found in other.findings.items():
         known = findings.get(key)
@@ -93,9 +84,10 @@ def _filled(mine: Lesion, other: Lesion) -> Lesion:
 
 
 def _is_refused(mine: Finding | None, found: Finding, study: str, known: Mapping[str, Lesion]) -> bool:
-    """Return whether the new finding `found` contradicts `mine`, a finding that a person entered.
+    """Return whether the new finding `found` contradicts the present finding `mine`, which a person entered.
 
-    A merger is refused too if, by `known`, the lesion merged into is not there: the merger would count 0 mm.
+    A merger is also refused if the present record (`known`) says that the other lesion is not in this study. Otherwise
+    both lesions would count as 0 mm.
     """
     if mine is not None and mine.reviewed:
         return found.reviewed and not _agree(mine, found)
@@ -104,22 +96,18 @@ def _is_refused(mine: Finding | None, found: Finding, study: str, known: Mapping
 
 
 def _agree(one: Finding, other: Finding) -> bool:
-    """Return whether two reviewed findings agree. A size that only one finding has is no difference."""
+    """Return whether two reviewed findings agree. A size that is in only one of them is no difference."""
     if not (one.visible and other.visible):
         return (one.state, one.into) == (other.state, other.into)
-    return all(math.dist(a, b) <= _SAME_MM for a, b in _pairs(one, other))
-
-
-def _pairs(one: Finding, other: Finding) -> Iterator[tuple]:
-    yield one.point_ras, other.point_ras
+    pairs = [(one.point_ras, other.point_ras)]
     if one.size.confirmed and other.size.confirmed:
-        mine, theirs = one.size.axes, other.size.axes
-        for kind in mine.keys() & theirs.keys():
-            yield from zip(mine[kind], theirs[kind], strict=True)
+        for kind in one.size.axes.keys() & other.size.axes.keys():
+            pairs += zip(one.size.axes[kind], other.size.axes[kind], strict=True)
+    return all(math.dist(mine, theirs) <= _SAME_MM for mine, theirs in pairs)
 
 
 def _differs_in_kind(mine: Lesion, other: Lesion) -> bool:
-    """Return whether two descriptions of a lesion disagree. A word that only one of them has is no difference."""
+    """Return whether two descriptions of a lesion disagree. A word that is in only one of them is no difference."""
     words = [(each.name, each.split_from, organ_of(each.site)) for each in (mine, other)]
     differ = any(one and another and one != another for one, another in zip(*words, strict=True))
     return differ or (mine.target, mine.nodal) != (other.target, other.nodal)

@@ -1,8 +1,8 @@
-"""Lesions marked in other programs: a list of points, or of lines along the longest diameters of the lesions."""
+"""Read lesions that were marked in other programs: points, or lines along the longest diameters of the lesions."""
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,15 +12,15 @@ from ..scan.points import read_points
 from .lesions import MARKED, Axis, Lesion, Point
 from .record import FollowUp
 
-_SAME_MM = 1.0  # marks in one scan that are nearer are of the same lesion
-# Names that programs assign. Slicer: points LIST-1, in a list F or F_1, and lines L or L_1. Rows without a name get
-# their number. This program: lesions L1 or R1.
+_SAME_MM = 1.0  # two marks in one scan with a smaller distance mark the same lesion
+# Names that programs, not persons, give. 3D Slicer names points LIST-1, F-1 or F_1-1, and lines L or L_1. A row of a
+# table without a name gets its number. This program names lesions L1 or R1.
 _AUTOMATIC = re.compile(r"[FLPR]?[-_]?\d*|Line(_\d+)?|.*-\d+", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class MarkedLesion:
-    """A lesion of a list. name: may be "". point_ras: RAS mm. long_axis: the two ends, RAS mm, if marked by a line."""
+    """A lesion of a list. name: may be "". point_ras: RAS mm. long_axis: ends of the line, RAS mm; None for a point."""
 
     name: str
     point_ras: Point
@@ -28,9 +28,9 @@ class MarkedLesion:
 
 
 def read_lesions(path: str | Path) -> list[MarkedLesion]:
-    """Read a Slicer markups file or a .csv file. Each point is a lesion; each line is a lesion with its long axis.
+    """Read a markups file of 3D Slicer, or a .csv file. Each point is a lesion; each line is the long axis of a lesion.
 
-    Raises PointsError for a file that `read_points` refuses, and for a line with only one end.
+    Raises PointsError if `read_points` refuses the file, or if a line has only one end.
     """
     points = read_points(path)
     places = zip(points.labels, points.points_ras.tolist(), strict=True)
@@ -48,67 +48,52 @@ def read_lesions(path: str | Path) -> list[MarkedLesion]:
             (a, b, c), (d, e, f) = axis = mine[0].point_ras, mine[1].point_ras
             found.append(MarkedLesion(name, ((a + d) / 2, (b + e) / 2, (c + f) / 2), axis))
         elif count:
-            raise PointsError(f"{path}: line {name!r} has one end only; place the other, or delete the line.")
+            raise PointsError(f"{path}: line {name!r} has only one end; place the second end, or delete the line.")
     return found
 
 
 def mark_lesions(record: FollowUp, study: str, lesions: Sequence[MarkedLesion]) -> tuple[FollowUp, list[str]]:
     """Mark the lesions of a list in a study.
 
-    A lesion that the study already shows at this place, or under this name, stays; if its size is not confirmed, the
-    line becomes its long axis. If exactly one lesion of other studies has the name, it is the same lesion; names that
-    programs assign (F-1, L1, 3) do not count for this. Findings reviewed as not visible or outside stay.
+    If a lesion is already seen in the study at this place, or with this name, no lesion is added; if the size of that
+    lesion is not confirmed, the line becomes its long axis. If exactly one lesion of other studies has this name, the
+    mark belongs to that lesion, unless a program gave the name (F-1, L1, 3). A finding that a person reviewed as not
+    visible or outside does not change.
 
     Returns:
-        The record, and sentences on the lesions of the list that changed nothing.
+        The record; and sentences about lesions of the list that did not change the record.
     """
     label, notes = record.study(study).label, []
-    for marked, match in zip(lesions, _same_lesions(record, study, lesions), strict=True):
-        lesion_id = match or _seen_at(record, study, marked.point_ras)  # again: the list may name a lesion twice
+    claimed = {_seen_at(record, study, marked.point_ras) for marked in lesions}
+    for marked in lesions:
+        lesion_id = _seen_at(record, study, marked.point_ras) or _seen_as(record, study, marked, claimed)
         if lesion_id is not None:
             lesion = record.lesion(lesion_id)
             away = math.dist(lesion.findings[study].point_ras, marked.point_ras)
             if away >= _SAME_MM:
                 there = f"{away:.0f} mm from its place in the list"
-                notes.append(f"{lesion.label}: is marked in {label} already, {there}, and stays there.")
-                continue
+                notes.append(f"{lesion.label}: is already marked in {label}, {there}; the mark was not moved.")
+        elif (namesake := _namesake(record, study, marked.name)) is None:
+            lesion_id, away = record.free_id(), 0.0
+            record = record.mark(study, marked.point_ras).describe(lesion_id, name=marked.name)
         else:
-            namesake = _namesake(record, study, marked)
-            found = None if namesake is None else namesake.findings.get(study)
+            lesion_id, away = namesake.id, 0.0
+            found = namesake.findings.get(study)
             if found is not None and found.reviewed:
                 reason = f"{namesake.label}: was reviewed as {found.state} in {label}"
-                notes.append(f"{reason}; its place in the list was left out.")
+                notes.append(f"{reason}; the place in the list was not used.")
                 continue
-            lesion_id = record.free_id() if namesake is None else namesake.id
-            record = record.mark(study, marked.point_ras, None if namesake is None else lesion_id)
-            if namesake is None:
-                record = record.describe(lesion_id, name=marked.name)
-        if marked.long_axis is not None and not record.finding(lesion_id, study).size.confirmed:
+            record = record.mark(study, marked.point_ras, lesion_id)
+        claimed.add(lesion_id)
+        size = record.finding(lesion_id, study).size
+        if away < _SAME_MM and marked.long_axis is not None and not size.confirmed:
             record = record.measure(lesion_id, study, marked.long_axis, None)
     return record, notes
 
 
 def is_automatic(name: str) -> bool:
-    """Return whether a name looks like the names that programs assign, such as F-1."""
+    """Return whether a name looks like a name that a program gave, such as F-1."""
     return _AUTOMATIC.fullmatch(name.strip()) is not None
-
-
-def _same_lesions(record: FollowUp, study: str, lesions: Sequence[MarkedLesion]) -> list[str | None]:
-    """Return, for each listed lesion, the id of the same lesion in the study, or None: by place, else by name."""
-    same = [_seen_at(record, study, marked.point_ras) for marked in lesions]
-    for n, marked in enumerate(lesions):
-        if same[n] is not None or not marked.name:
-            continue
-        places = {}
-        for each in record.lesions:
-            found = each.findings.get(study)
-            if each.name != marked.name or each.id in same or found is None or not found.visible:
-                continue
-            is_carried = found.state != MARKED or found.guess is not None
-            if not (is_automatic(marked.name) and is_carried):
-                places[each.id] = math.dist(found.point_ras, marked.point_ras)
-        same[n] = min(places, key=places.__getitem__, default=None)
-    return same
 
 
 def _seen_at(record: FollowUp, study: str, point_ras: Point) -> str | None:
@@ -119,8 +104,24 @@ def _seen_at(record: FollowUp, study: str, point_ras: Point) -> str | None:
     return None
 
 
-def _namesake(record: FollowUp, study: str, marked: MarkedLesion) -> Lesion | None:
-    """Return the only lesion with this name that was not seen in this study; None for a name that programs assign."""
-    named = [lesion for lesion in record.lesions if lesion.name == marked.name]
+def _seen_as(record: FollowUp, study: str, marked: MarkedLesion, claimed: Container[str | None]) -> str | None:
+    """Return the id of the nearest lesion with this name that is seen in the study and is not in `claimed`, or None.
+
+    claimed: ids of lesions that belong to another entry of the list.
+    """
+    places = {}
+    for each in record.lesions:
+        found = each.findings.get(study)
+        if not marked.name or each.name != marked.name or each.id in claimed or found is None or not found.visible:
+            continue
+        is_carried = found.state != MARKED or found.guess is not None
+        if not (is_automatic(marked.name) and is_carried):
+            places[each.id] = math.dist(found.point_ras, marked.point_ras)
+    return min(places, key=places.__getitem__, default=None)
+
+
+def _namesake(record: FollowUp, study: str, name: str) -> Lesion | None:
+    """Return the only lesion with this name that is not seen in the study. None for a name that a program gave."""
+    named = [each for each in record.lesions if each.name == name]
     named = [each for each in named if study not in each.findings or not each.findings[study].visible]
-    return named[0] if marked.name and not is_automatic(marked.name) and len(named) == 1 else None
+    return named[0] if name and not is_automatic(name) and len(named) == 1 else None

@@ -1,4 +1,4 @@
-"""Lesions and their findings in studies, as plain values without torch. Coordinates are RAS mm."""
+"""The values that a record consists of: studies, lesions, findings, sizes. Coordinates are RAS mm. Needs no torch."""
 
 from __future__ import annotations
 
@@ -7,28 +7,32 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
+from typing import Any
 
 Point = tuple[float, float, float]
-Axis = tuple[Point, Point]  # two ends
+Axis = tuple[Point, Point]  # its two ends
 
-MARKED = "marked"  # placed here by a person
-PROPOSED = "proposed"  # found by the software, not reviewed
-CONFIRMED = "confirmed"  # a proposal that a person accepted
-MOVED = "moved"  # a proposal that a person corrected
-NOT_VISIBLE = "not visible"  # reviewed: the scan shows the place, but no lesion there
-OUTSIDE = "outside"  # reviewed: the scan does not show the place
-MERGED = "merged"  # reviewed: has merged into another lesion; only that lesion is measured
+MARKED = "marked"  # a person marked the place
+PROPOSED = "proposed"  # the software found the place; no person has reviewed it
+CONFIRMED = "confirmed"  # a person accepted the proposed place
+MOVED = "moved"  # a person corrected the proposed place
+NOT_VISIBLE = "not visible"  # by a person: the scan shows the place, but no lesion there
+OUTSIDE = "outside"  # by a person: the scan does not show the place
+MERGED = "merged"  # by a person: the lesion has merged into another lesion, and only that lesion is measured
 STATES = (MARKED, PROPOSED, CONFIRMED, MOVED, NOT_VISIBLE, OUTSIDE, MERGED)
-WITH_PLACE = (MARKED, PROPOSED, CONFIRMED, MOVED)
-VISIBLE = (MARKED, CONFIRMED, MOVED)  # a person saw the lesion here
-LONG, SHORT = "long", "short"  # axes
-LEAST_AXIS_MM = 0.1  # a shorter axis is a drawing mistake
+WITH_PLACE = (MARKED, PROPOSED, CONFIRMED, MOVED)  # states of a finding that has a place
+VISIBLE = (MARKED, CONFIRMED, MOVED)  # states of a lesion that a person saw in the study
+LONG, SHORT = "long", "short"  # names of the axes
+LEAST_AXIS_MM = 0.1  # a shorter axis was drawn by mistake
 
 
 @dataclass(frozen=True)
 class Study:
-    """One scan of the patient. key: unique and constant: the DICOM series UID, the hash of the scan's content, or a key
-    that the scene stores. date: of the scan; None if unknown. name: for users.
+    """One scan of the patient.
+
+    key: identifies the study and never changes: the DICOM series UID, the hash of the scan's content, or a key that is
+    stored in the scene of 3D Slicer. name: shown to users. date: when the scan was taken; None if unknown. study_uid,
+    series_uid: UIDs of the DICOM study and series, or "".
     """
 
     key: str
@@ -45,9 +49,11 @@ class Study:
 
 @dataclass(frozen=True)
 class Guess:
-    """The result of matching for a proposed place. status: "matched", "uncertain" or "absent" (not in this scan).
-    source: key of the study from which the place was matched. expected_error_mm: mm. probability: that the error is
-    less than 10 mm. Both are None if the weights have no calibration.
+    """The result of matching for a proposed place.
+
+    status: "matched", "uncertain" or "absent" (the scan does not show the place). source: key of the study in which the
+    lesion was known. expected_error_mm: error of the place to expect, mm. probability: probability that the error is
+    less than 10 mm, 0 to 1. expected_error_mm and probability are None if the weights have no calibration.
     """
 
     status: str
@@ -57,15 +63,17 @@ class Guess:
 
     @property
     def error_mm(self) -> float | None:
-        """The expected error, mm, to show to the user; None if the status is "absent"."""
+        """The expected error to show to the user, mm. None if the status is "absent"."""
         return None if self.status == "absent" else self.expected_error_mm
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """Sizes of a lesion in a study. long_axis, short_axis: two ends each, RAS mm. volume_ml: if it was segmented.
-    confirmed: whether a person drew or accepted the sizes in this study. Sizes that are copied from another study are
-    not confirmed and do not count.
+    """The sizes of a lesion in a study.
+
+    long_axis, short_axis: the two ends of each axis, RAS mm; None if not drawn. volume_ml: volume in ml; None if not
+    measured. confirmed: whether a person drew or accepted the axes in this study. Axes that were copied from another
+    study are not confirmed, and are not used in sums.
     """
 
     long_axis: Axis | None = None
@@ -75,30 +83,26 @@ class Measurement:
 
     @property
     def axes(self) -> dict[str, Axis]:
-        """The axes that are set: LONG or SHORT -> the two ends, RAS mm."""
+        """The axes that are drawn: LONG or SHORT -> the two ends, RAS mm."""
         return {kind: axis for kind, axis in ((LONG, self.long_axis), (SHORT, self.short_axis)) if axis is not None}
 
     @property
     def long_mm(self) -> float | None:
-        """Length of the long axis, mm; None if it is not set."""
+        """The length of the long axis, mm. None if it is not drawn."""
         return None if self.long_axis is None else math.dist(*self.long_axis)
 
     @property
     def short_mm(self) -> float | None:
-        """Length of the short axis, mm; None if it is not set."""
+        """The length of the short axis, mm. None if it is not drawn."""
         return None if self.short_axis is None else math.dist(*self.short_axis)
 
     def moved(self, start: Point, place: Point) -> Measurement:
-        """Return the same sizes, with the axes moved by the vector from `start` to `place`."""
+        """Return the sizes with both axes moved by the vector from `start` to `place`, RAS mm."""
         dx, dy, dz = (to - at for at, to in zip(start, place, strict=True))
-
-        def there(axis: Axis | None) -> Axis | None:
-            if axis is None:
-                return None
-            (a, b, c), (d, e, f) = axis
-            return (a + dx, b + dy, c + dz), (d + dx, e + dy, f + dz)
-
-        return replace(self, long_axis=there(self.long_axis), short_axis=there(self.short_axis))
+        moved: dict[str, Any] = {}
+        for kind, ((a, b, c), (d, e, f)) in self.axes.items():
+            moved[f"{kind}_axis"] = (a + dx, b + dy, c + dz), (d + dx, e + dy, f + dz)
+        return replace(self, **moved)
 
 
 NO_SIZE = Measurement()
@@ -106,8 +110,11 @@ NO_SIZE = Measurement()
 
 @dataclass(frozen=True)
 class Finding:
-    """A lesion in one study. state: one of STATES. point_ras: RAS mm; None if the state has no place. guess: the result
-    of matching, also kept after the review. into: id of the lesion that this lesion has merged into, or "".
+    """One lesion in one study.
+
+    state: one of STATES. point_ras: place of the lesion, RAS mm; None if the state is not in WITH_PLACE. guess: the
+    result of matching; it is kept after a person has reviewed the place. into: id of the lesion that this lesion merged
+    into; "" if the state is not MERGED.
     """
 
     state: str
@@ -118,7 +125,7 @@ class Finding:
 
     @property
     def reviewed(self) -> bool:
-        """Whether a person entered or reviewed the finding."""
+        """Whether a person has entered or reviewed the finding."""
         return self.state != PROPOSED
 
     @property
@@ -129,9 +136,12 @@ class Finding:
 
 @dataclass(frozen=True)
 class Lesion:
-    """A lesion. findings: by study key. id: short and unique in the patient ("L1"). site: organ, in words. target:
-    whether it counts in the RECIST sum. nodal: whether it is a lymph node, measured by its short axis. split_from: id
-    of the lesion that it was part of earlier, or "". tracking_uid: DICOM Tracking Unique Identifier.
+    """One lesion in all studies.
+
+    id: short name such as "L1", unique in the record. findings: study key -> finding. site: the organ, in words.
+    target: whether the lesion is a target lesion of RECIST 1.1, which counts in the sum. nodal: whether the lesion is a
+    lymph node; its short axis counts instead of its long axis. split_from: id of the lesion that this lesion was a part
+    of in an earlier study, or "". tracking_uid: Tracking Unique Identifier in DICOM reports.
     """
 
     id: str

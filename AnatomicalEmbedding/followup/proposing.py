@@ -1,17 +1,16 @@
-"""Propose places of lesions in other studies by matching. No other file of this folder reads maps."""
+"""Match lesions of one study in other studies, and propose the places that are found. A person must review them."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import AnatomicalEmbeddingError
 from ..matching.status import UNCERTAIN
 from ..scan.geometry import transform_points
-from .lesions import PROPOSED, Finding, Guess, Measurement, Study
+from .lesions import PROPOSED, Finding, Guess, Measurement
 from .record import FollowUp
 
 if TYPE_CHECKING:
@@ -24,60 +23,49 @@ _NEAR_BODY_MM = 12.0  # a lesion of the skin may lie up to this far outside the 
 def find_places(
     record: FollowUp, studies: Iterable[str], maps: Mapping[str, EmbeddingMap], effort: str = "standard"
 ) -> tuple[FollowUp, dict[str, dict[str, str]]]:
-    """Propose the places of lesions in the studies in which the lesions are not reviewed.
+    """Propose a place for each lesion in each of the given studies in which no person has reviewed the lesion.
 
-    The place and the axes of a lesion come from the study nearest in time in which a person saw the lesion, among the
-    studies with a map.
+    The lesion is matched from the study nearest in time in which a person saw the lesion and which has a map. Its axes
+    in that study are copied to the new place.
 
     Args:
         studies: keys of the studies to search.
-        maps: maps of the studies, by study key.
+        maps: maps of these and other studies, by study key.
         effort: see `matching.match.match_all`.
 
     Returns:
-        The record with the proposals; and study key -> lesion id -> sentence that says why no place was proposed.
+        The record with the proposals; and the reasons for missing proposals: study key -> lesion id -> sentence.
 
     Raises:
-        AnatomicalEmbeddingError: a study is not in the record or has no map.
+        AnatomicalEmbeddingError: a study is not in the record.
         MapError: the maps were made by different weights.
     """
-    studies = list(dict.fromkeys(studies))
-    check_prepared(record, studies, maps)
-    wanted: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))  # source -> target -> lesions
-    proposals: dict[str, dict[str, Finding]] = {key: {} for key in studies}
     reasons: dict[str, dict[str, str]] = {key: {} for key in studies}
-    for key in studies:
+    wanted: dict[str, list[tuple[str, str]]] = defaultdict(list)  # key of the source -> (key of the target, lesion id)
+    for key in reasons:
         for lesion in record.lesions:
             known = lesion.findings.get(key)
             if known is not None and known.reviewed:
                 continue
             source = _nearest_source(record, lesion.findings, key, maps)
             if source is None:
-                reasons[key][lesion.id] = f"{lesion.id}: was not seen in another prepared study."
+                reasons[key][lesion.id] = (
+                    f"{lesion.id}: is not seen in any other prepared study; mark the lesion in one."
+                )
             else:
-                wanted[source][key].append(lesion.id)
-    for source, targets in wanted.items():
-        names = list(dict.fromkeys(name for lesions in targets.values() for name in lesions))
+                wanted[source].append((key, lesion.id))
+    for source, pairs in wanted.items():
+        targets, names = (list(dict.fromkeys(values)) for values in zip(*pairs, strict=True))
         points = np.array([record.finding(name, source).point_ras for name in names])
         matched, readable = carry_points(maps[source], points, [maps[key] for key in targets], effort)
         row = {name: n for n, name in enumerate(np.array(names)[readable])}
-        for (key, lesions), matches in zip(targets.items(), matched, strict=True):
-            for name in lesions:
-                if name in row:
-                    proposals[key][name] = _proposal(record.finding(name, source), matches, row[name], source)
-                else:
-                    reasons[key][name] = outside_patient(name, record.study(source).label)
-    for key, found in proposals.items():
-        record = record.propose(key, found)
+        for key, name in pairs:
+            if name in row:
+                seen, matches = record.finding(name, source), matched[targets.index(key)]
+                record = record.propose(key, {name: _proposal(seen, matches, row[name], source)})
+            else:
+                reasons[key][name] = outside_patient(name, record.study(source).label)
     return record, reasons
-
-
-def check_prepared(record: FollowUp, studies: Iterable[str], maps: Mapping[str, EmbeddingMap]) -> None:
-    """Raise AnatomicalEmbeddingError for a study that is not in the record or has no map."""
-    for key in studies:
-        label = record.study(key).label
-        if key not in maps:
-            raise AnatomicalEmbeddingError(f"{label}: is not prepared yet; embed this scan first.")
 
 
 def carry_points(
@@ -89,8 +77,8 @@ def carry_points(
         points_ras: (n, 3) RAS mm in the source.
 
     Returns:
-        For each target, the matches of the points on the body; and (n,) bool: whether each point lies on the body of
-        the source. Points outside the body have no match.
+        A list with the matches in each target; and (n,) bool: whether each point lies on the body in the source. Only
+        these points are matched.
     """
     from ..matching.match import match_all
 
@@ -99,40 +87,37 @@ def carry_points(
 
 
 def outside_patient(lesion_id: str, study: str) -> str:
-    """Return the sentence for a lesion that cannot be matched because its place is outside the patient."""
-    return f"{lesion_id}: its place in {study} is outside the patient; correct it there, and try again."
+    """Return the sentence for a lesion that cannot be matched, because it was marked outside the patient."""
+    return f"{lesion_id}: its place in {study} is outside the patient; correct the place there."
 
 
 def _nearest_source(
     record: FollowUp, findings: Mapping[str, Finding], key: str, maps: Mapping[str, EmbeddingMap]
 ) -> str | None:
-    """Return the study nearest in time that has a map and in which a person saw the lesion; on a tie the earlier."""
-    target = record.study(key)
+    """Return the key of the nearest study in time that has a map and in which a person saw the lesion, or None.
+
+    If two studies are equally near, the earlier study is returned.
+    """
     seen = [s for s in record.studies if s.key in maps and s.key in findings and findings[s.key].visible]
-    dated = all(study.date is not None for study in (target, *seen))
-
-    def away(study: Study) -> float:
-        if dated:
-            return abs((study.date - target.date).days)
-        return abs(record.studies.index(study) - record.studies.index(target))
-
-    return min(seen, key=away).key if seen else None
+    compared = (record.study(key), *seen)
+    dated = all(study.date is not None for study in compared)
+    time = {s.key: s.date.toordinal() if dated else record.studies.index(s) for s in compared}
+    return min(seen, key=lambda study: abs(time[study.key] - time[key])).key if seen else None
 
 
 def _proposal(seen: Finding, matches: Matches, number: int, source: str) -> Finding:
-    """Make the proposal for one match. The axes are moved to the new place; the volume is not copied."""
+    """Make a proposal from match `number`, with the axes of `seen`, moved to the new place, but without its volume."""
     guess = Guess(UNCERTAIN, source)  # if the weights have no calibration
     if matches.status is not None:
         error, probability = float(matches.expected_error_mm[number]), float(matches.probability[number])
         guess = Guess(str(matches.status[number]), source, error, probability)
-    x, y, z = matches.points_ras[number].tolist()
-    place = (x, y, z)
+    place: Any = tuple(matches.points_ras[number].tolist())
     moved = seen.size.moved(seen.point_ras, place)
     return Finding(PROPOSED, place, guess, Measurement(moved.long_axis, moved.short_axis))
 
 
 def _on_body(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
-    """Return (n,) bool: whether each point (n, 3) RAS mm lies in the scan and on the body or within 12 mm of it."""
+    """Return (n,) bool: does each point (n, 3), RAS mm, lie in the scan and within 12 mm of a body cell?"""
     cells = transform_points(embedding.ras_to_cell, points_ras)
     body = embedding.body_index.numpy()
     inside = embedding.contains(points_ras)

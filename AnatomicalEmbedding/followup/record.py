@@ -1,7 +1,7 @@
-"""The follow-up of one patient: its studies in order, its lesions, and the actions of a person on studies and lesions.
+"""The record of one patient: the studies in order of time, the lesions, and methods for each action of a person.
 
-A record is immutable: each action returns a new record. To undo an action, use the previous record. An action that
-fails changes nothing.
+A record is immutable: each method returns a new record. To undo an action, use the previous record. A method that
+raises an error changes nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .lesions import (
 
 @dataclass(frozen=True)
 class FollowUp:
-    """The record of one patient. studies: in order of time. lesions: in the order in which they were marked."""
+    """The record of one patient. studies: in order of time. lesions: in the order in which a person marked them."""
 
     studies: tuple[Study, ...] = ()
     lesions: tuple[Lesion, ...] = ()
@@ -56,12 +56,12 @@ class FollowUp:
         raise AnatomicalEmbeddingError(f"study {key!r}: is not in this follow-up; load it first.")
 
     def finding(self, lesion_id: str, study: str) -> Finding | None:
-        """Return the finding of a lesion in a study; None if nothing is marked, proposed or entered there."""
+        """Return the finding of a lesion in a study. None if the lesion was not marked, proposed or reviewed there."""
         self.study(study)
         return self.lesion(lesion_id).findings.get(study)
 
     def stands_for(self, lesion_id: str, study: str) -> str:
-        """Return the id of the lesion whose size counts: `lesion_id`, or the lesion that it merged into."""
+        """Return `lesion_id`, or the id of the lesion that it merged into in this study, whose size counts instead."""
         seen = {lesion_id}
         while (found := self.finding(lesion_id, study)) is not None and found.state == MERGED:
             lesion_id = found.into
@@ -71,7 +71,7 @@ class FollowUp:
         return lesion_id
 
     def unreviewed(self) -> list[tuple[Lesion, Study]]:
-        """Return the unreviewed proposals, study by study, as pairs of lesion and study."""
+        """Return all proposals that no person has reviewed, study by study, as pairs of lesion and study."""
         return [
             (lesion, study)
             for study in self.studies
@@ -82,14 +82,14 @@ class FollowUp:
     # -- studies and lesions -----------------------------------------------------------------------------------------
 
     def with_studies(self, studies: Iterable[Study]) -> FollowUp:
-        """Return the record with these studies, in this order. Lesions keep their findings, also in removed studies."""
+        """Return the record with these studies, in this order. Findings in studies that are left out are kept."""
         studies = tuple(studies)
         if len({study.key for study in studies}) < len(studies):
             raise AnatomicalEmbeddingError("two studies have the same key; give each scan its own.")
         return replace(self, studies=studies)
 
     def mark(self, study: str, point_ras: Point, lesion_id: str | None = None) -> FollowUp:
-        """Mark a lesion at a place in a study. lesion_id: a lesion known from other studies; None: a new lesion."""
+        """Mark a lesion at a place, RAS mm, in a study. lesion_id: a lesion of the record; None for a new lesion."""
         if lesion_id is None:
             lesion_id = self.free_id()
             self = replace(self, lesions=(*self.lesions, Lesion(lesion_id)))
@@ -102,19 +102,19 @@ class FollowUp:
         return next(name for n in count(1) if (name := f"L{n}") not in taken)
 
     def remove(self, lesion_id: str) -> FollowUp:
-        """Remove a lesion. Its parts, and lesions that merged into it, become independent again."""
+        """Remove a lesion. Lesions that split from this lesion, or merged into it, are no longer linked to it."""
         self.lesion(lesion_id)
         return self._without(lesion_id, "")
 
     def unite(self, lesion_id: str, other_id: str) -> FollowUp:
-        """Make two lesions one: `lesion_id` keeps its name and identifiers, and receives the findings of `other_id`.
+        """Join two lesions: `lesion_id` keeps its name and ids and gets the findings of `other_id`, which is removed.
 
-        If both have a finding in a study, the reviewed finding is kept. Raises AnatomicalEmbeddingError if a person
-        reviewed both lesions in one study.
+        If both lesions have a finding in a study, the reviewed finding is kept. Raises AnatomicalEmbeddingError if a
+        person reviewed both lesions in the same study.
         """
         one, other = self.lesion(lesion_id), self.lesion(other_id)
         if one is other:
-            raise AnatomicalEmbeddingError(f"{lesion_id}: cannot be united with itself; choose another lesion.")
+            raise AnatomicalEmbeddingError(f"{lesion_id}: cannot be joined with itself; choose another lesion.")
         both = (lesion_id, other_id)
         labels = {study.key: study.label for study in self.studies}
         findings = {key: found for key, found in one.findings.items() if found.into not in both}
@@ -124,7 +124,8 @@ class FollowUp:
             known = findings.get(key)
             if known is not None and known.reviewed and found.reviewed:
                 raise AnatomicalEmbeddingError(
-                    f"{lesion_id}, {other_id}: were both reviewed in {labels.get(key, key)}; clear one of them there."
+                    f"{lesion_id}, {other_id}: both were reviewed in {labels.get(key, key)}, so they are two lesions; "
+                    "to join them, clear one of them in that study."
                 )
             if known is None or not known.reviewed:
                 findings[key] = found
@@ -135,8 +136,10 @@ class FollowUp:
         return self._with(one)._without(other_id, lesion_id)
 
     def describe(self, lesion_id: str, **changes: Any) -> FollowUp:
-        """Change name, site, target, nodal or split_from of a lesion. With a new `split_from`, the lesion becomes nodal
-        if the whole is nodal, and non-target if the whole is non-target, unless `changes` gives nodal or target.
+        """Change the fields name, site, target, nodal or split_from of a lesion.
+
+        If `split_from` is new, the lesion takes over from the lesion that it split from that it is nodal or non-target,
+        unless `changes` contains `nodal` or `target`.
         """
         if changes.get("split_from"):
             part, whole = self.lesion(lesion_id), self.lesion(str(changes["split_from"]))
@@ -149,7 +152,9 @@ class FollowUp:
     # -- proposals ---------------------------------------------------------------------------------------------------
 
     def propose(self, study: str, proposals: Mapping[str, Finding]) -> FollowUp:
-        """Enter proposals (lesion id -> finding) in a study. Reviewed findings stay. Sizes are not confirmed."""
+        """Enter proposals in a study. A reviewed finding is not replaced. proposals: lesion id -> finding; its size is
+        entered as not confirmed.
+        """
         for lesion_id, proposal in proposals.items():
             known = self.finding(lesion_id, study)
             if known is None or not known.reviewed:
@@ -166,20 +171,20 @@ class FollowUp:
     # -- actions of a person -----------------------------------------------------------------------------------------
 
     def confirm(self, lesion_id: str, study: str) -> FollowUp:
-        """Confirm a proposed place. Its axes, copied from another study, stay unconfirmed: see `accept_size`."""
+        """Confirm a proposed place. Axes copied from another study stay unconfirmed; `accept_size` confirms them."""
         found = self._known(lesion_id, study)
         if found.state != PROPOSED:
             return self
         return self._set(lesion_id, study, replace(found, state=CONFIRMED))
 
     def move(self, lesion_id: str, study: str, point_ras: Point) -> FollowUp:
-        """Move a lesion to another place (3,) RAS mm in a study. Unconfirmed axes move with the lesion."""
+        """Move a lesion to another place in a study. point_ras: RAS mm. Unconfirmed axes move with the lesion."""
         found = self._known(lesion_id, study)
         state = MARKED if found.state == MARKED or found.guess is None else MOVED
         return self._set(lesion_id, study, _placed(found, state, _point(point_ras)))
 
     def not_visible(self, lesion_id: str, study: str) -> FollowUp:
-        """Record that the scan shows the place, but no lesion there. RECIST counts 0 mm."""
+        """Record that the scan shows the place, but no lesion there. The lesion then counts as 0 mm (RECIST 1.1)."""
         return self._gone(lesion_id, study, NOT_VISIBLE)
 
     def outside(self, lesion_id: str, study: str) -> FollowUp:
@@ -187,44 +192,40 @@ class FollowUp:
         return self._gone(lesion_id, study, OUTSIDE)
 
     def merge(self, lesion_id: str, study: str, into: str) -> FollowUp:
-        """Record that in this study the lesion has merged into lesion `into`. Only `into` is measured."""
+        """Record that in this study the lesion has merged into the lesion `into`. Only `into` is measured there."""
         self.lesion(into)
         if into == lesion_id:
-            raise AnatomicalEmbeddingError(f"{lesion_id}: cannot merge with itself; choose another lesion.")
+            raise AnatomicalEmbeddingError(f"{lesion_id}: cannot merge into itself; choose another lesion.")
         other = self.finding(into, study)
         if other is not None and other.state == MERGED:
-            raise AnatomicalEmbeddingError(f"{into}: has itself merged with {other.into} here; choose {other.into}.")
+            raise AnatomicalEmbeddingError(f"{into}: has merged into {other.into} in this study; choose {other.into}.")
         if other is not None and other.state not in WITH_PLACE:
-            raise AnatomicalEmbeddingError(f"{into}: is {other.state} in this study; place it there first.")
+            raise AnatomicalEmbeddingError(
+                f"{into}: is {other.state} in this study; mark a place for the lesion there first."
+            )
         return self._gone(lesion_id, study, MERGED, into)
 
-    def measure(
-        self,
-        lesion_id: str,
-        study: str,
-        long_axis: Axis | None,
-        short_axis: Axis | None,
-        volume_ml: float | None = None,
-    ) -> FollowUp:
-        """Set axes that a person drew or corrected, and confirm the place. volume_ml: None: the volume stays.
+    def measure(self, lesion_id: str, study: str, long_axis: Axis | None, short_axis: Axis | None) -> FollowUp:
+        """Set the axes that a person drew or corrected (two ends each, RAS mm), and confirm the place.
 
-        Raises AnatomicalEmbeddingError for an axis shorter than 0.1 mm.
+        Raises AnatomicalEmbeddingError if an axis is shorter than 0.1 mm, or if the lesion has no place in the study.
         """
         found = self._known(lesion_id, study)
         if found.state not in WITH_PLACE:
-            raise AnatomicalEmbeddingError(f"{lesion_id}: is {found.state} in this study; place it there first.")
-        volume_ml = found.size.volume_ml if volume_ml is None else volume_ml
-        size = Measurement(_axis(long_axis), _axis(short_axis), volume_ml, confirmed=True)
+            raise AnatomicalEmbeddingError(
+                f"{lesion_id}: is {found.state} in this study; mark a place for the lesion there first."
+            )
+        size = Measurement(_axis(long_axis), _axis(short_axis), found.size.volume_ml, confirmed=True)
         for kind, axis in size.axes.items():
             if math.dist(*axis) < LEAST_AXIS_MM:
                 raise AnatomicalEmbeddingError(
-                    f"{lesion_id}: its {kind} axis is shorter than {LEAST_AXIS_MM} mm; draw it from edge to edge, or "
-                    "mark the lesion as not visible."
+                    f"{lesion_id}: its {kind} axis is shorter than {LEAST_AXIS_MM} mm; draw the axis from edge to edge,"
+                    " or mark the lesion as not visible."
                 )
         return self._set(lesion_id, study, replace(found, size=size)).confirm(lesion_id, study)
 
     def accept_size(self, lesion_id: str, study: str) -> FollowUp:
-        """Confirm the unconfirmed axes of a finding without a change."""
+        """Confirm the axes of a finding as they are."""
         size = self._known(lesion_id, study).size
         return self.measure(lesion_id, study, size.long_axis, size.short_axis)
 
@@ -234,7 +235,7 @@ class FollowUp:
         found = self.finding(lesion_id, study)
         if found is None:
             label = self.study(study).label
-            raise AnatomicalEmbeddingError(f"{lesion_id}: has no place in {label} yet; mark it or find it there first.")
+            raise AnatomicalEmbeddingError(f"{lesion_id}: has no place in {label} yet; mark the lesion there first.")
         return found
 
     def _gone(self, lesion_id: str, study: str, state: str, into: str = "") -> FollowUp:
@@ -247,7 +248,7 @@ class FollowUp:
         return self._with(replace(lesion, findings={**lesion.findings, study: finding}))
 
     def _without(self, lesion_id: str, instead: str) -> FollowUp:
-        """Remove a lesion. Its parts, and lesions merged into it, move to `instead`, or to no lesion if that is ""."""
+        """Remove a lesion. Links of other lesions to it are changed to `instead`, or are removed if `instead` is ""."""
         kept = []
         for lesion in (each for each in self.lesions if each.id != lesion_id):
             findings = {
@@ -278,5 +279,5 @@ def _axis(axis: Axis | None) -> Axis | None:
 def _point(point: Iterable[float]) -> Point:
     x, y, z = (float(value) for value in point)
     if not all(map(math.isfinite, (x, y, z))):
-        raise AnatomicalEmbeddingError(f"({x}, {y}, {z}): is not a place; give three finite numbers in mm.")
+        raise AnatomicalEmbeddingError(f"({x}, {y}, {z}): is not a place; give three finite numbers, in mm.")
     return x, y, z

@@ -1,4 +1,5 @@
-"""Read and write follow-up records as .followup.json files. Positions are RAS mm. The format:
+"""Read and write follow-up records as .followup.json files. Positions are RAS mm. The classes of `lesions` explain the
+entries: state, target, nodal, into, guess (the result of matching), size. The format:
 
 {"format": "anatomical-embedding follow-up", "version": 1,
  "studies": [{"key", "name", "date", "study_uid", "series_uid"}],
@@ -9,18 +10,22 @@
 import json
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import date
+from functools import cache
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from ..errors import AnatomicalEmbeddingError
 from ..files import parse_json, write_text
-from .lesions import MERGED, NO_SIZE, STATES, WITH_PLACE, Axis, Finding, Guess, Lesion, Measurement, Point, Study
+from .lesions import MERGED, NO_SIZE, STATES, WITH_PLACE, Finding, Guess, Lesion, Measurement, Study
 from .record import FollowUp
 
 SUFFIX = ".followup.json"
 FORMAT = "anatomical-embedding follow-up"
 VERSION = 1
+_fields_of = cache(get_type_hints)
 
 
 def write_record(path: str | Path, record: FollowUp) -> None:
@@ -31,16 +36,17 @@ def write_record(path: str | Path, record: FollowUp) -> None:
 def read_record(path: str | Path) -> FollowUp:
     """Read a file written by `write_record`.
 
-    Raises AnatomicalEmbeddingError, naming the file, if it is missing, damaged, not a record, or of a newer version.
+    Raises AnatomicalEmbeddingError, which names the file, if the file is missing or damaged, is not a record, or was
+    written by a newer version of this program.
     """
     try:
         return from_json(parse_json(Path(path).read_text(encoding="utf-8-sig")))
     except FileNotFoundError as error:
         raise AnatomicalEmbeddingError(f"{path}: no such file; check the path.") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise AnatomicalEmbeddingError(f"{path}: cannot be read as text; give a {SUFFIX} file.") from error
-    except ValueError as error:
-        raise AnatomicalEmbeddingError(f"{path}: is not JSON; give a {SUFFIX} file, or a copy of it.") from error
+    except (OSError, ValueError) as error:
+        raise AnatomicalEmbeddingError(
+            f"{path}: is not JSON; give a {SUFFIX} file, or restore it from a backup."
+        ) from error
     except AnatomicalEmbeddingError as error:
         raise AnatomicalEmbeddingError(f"{path}: {error}") from error
 
@@ -64,21 +70,23 @@ def to_json(record: FollowUp) -> dict[str, Any]:
 def from_json(document: Any) -> FollowUp:
     """Convert the JSON values of `to_json` back to a record. Unknown entries are ignored.
 
-    Raises AnatomicalEmbeddingError for other values; its message names the lesion and the study with the wrong value.
+    Raises AnatomicalEmbeddingError if a value is wrong; the message names the lesion and the study of this value.
     """
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise AnatomicalEmbeddingError(f"is not a follow-up of this program; give a {SUFFIX} file.")
+        raise AnatomicalEmbeddingError(f"is not a follow-up record; give a {SUFFIX} file that this program wrote.")
     if not isinstance(document.get("version"), int) or document["version"] > VERSION:
-        raise AnatomicalEmbeddingError("was written by a newer version of this program; update it.")
+        raise AnatomicalEmbeddingError("was written by a newer version of this program; update the program.")
     studies = [_understood(f"study {n}", _study, each) for n, each in enumerate(_list(document, "studies"), start=1)]
     lesions = [_understood(f"lesion {n}", _lesion, each) for n, each in enumerate(_list(document, "lesions"), start=1)]
     known = {lesion.id for lesion in lesions}
     if len(known) < len(lesions):
-        raise AnatomicalEmbeddingError("two lesions have the same id; give each its own.")
+        raise AnatomicalEmbeddingError("two lesions have the same id; give each lesion a different id.")
     for lesion in lesions:
         for other in (lesion.split_from, *(found.into for found in lesion.findings.values())):
             if other and (other not in known or other == lesion.id):
-                raise AnatomicalEmbeddingError(f"lesion {lesion.id}: cannot have come from or gone into {other!r}.")
+                raise AnatomicalEmbeddingError(
+                    f"lesion {lesion.id}: names the lesion {other!r}, which does not exist; restore a backup."
+                )
     return FollowUp(lesions=tuple(lesions)).with_studies(studies)
 
 
@@ -86,94 +94,73 @@ def _understood(name: str, read: Callable[..., Any], value: Any) -> Any:
     try:
         return read(value)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise AnatomicalEmbeddingError(f"{name} cannot be understood ({error}); correct it, or use a copy.") from error
+        raise AnatomicalEmbeddingError(
+            f"{name} has a wrong entry ({error}); correct it, or restore a backup."
+        ) from error
 
 
 def _list(document: Mapping[str, Any], key: str) -> list:
     values = document.get(key)
     if not isinstance(values, list):
-        raise AnatomicalEmbeddingError(f"holds no list of {key}; use a copy of the file.")
+        raise AnatomicalEmbeddingError(f"the list {key!r} is missing; restore the file from a backup.")
     return values
 
 
-# -- one value each; wrong values raise ValueError, TypeError, KeyError or AttributeError ------------------------------
+# -- each function converts one value; for a wrong value it raises ValueError, TypeError, KeyError or AttributeError ---
 
 
 def _study(value: Mapping[str, Any]) -> Study:
-    day = None if value.get("date") is None else date.fromisoformat(value["date"])
-    name, study_uid, series_uid = (_text(value, key) for key in ("name", "study_uid", "series_uid"))
-    return Study(_text(value, "key", required=True), name, day, study_uid, series_uid)
+    _require_text(value, "key")
+    return _convert(Study, value)
 
 
 def _lesion(value: Mapping[str, Any]) -> Lesion:
+    _require_text(value, "id", "tracking_uid")
     findings = {}
     for key, found in value["findings"].items():
         findings[key] = _understood(f"lesion {value['id']} in study {key!r}", _finding, found)
-    lesion_id, uid = (_text(value, key, required=True) for key in ("id", "tracking_uid"))
-    name, site, split_from = (_text(value, key) for key in ("name", "site", "split_from"))
-    target, nodal = _flag(value, "target", True), _flag(value, "nodal", False)
-    return Lesion(lesion_id, findings, name, site, target, nodal, split_from, uid)
+    return replace(_convert(Lesion, {**value, "findings": None}), findings=findings)
 
 
 def _finding(value: Mapping[str, Any]) -> Finding:
-    state, into = value["state"], _text(value, "into")
-    if state not in STATES:
-        raise ValueError(f"its state is {state!r}")
-    place = None if value.get("point_ras") is None else _point(value["point_ras"])
-    if (place is not None) != (state in WITH_PLACE):
-        raise ValueError(f"it is {state!r} {'without a' if place is None else 'and has a'} place")
-    if bool(into) != (state == MERGED):
-        raise ValueError(f"it is {state!r} and has gone into {into or 'nothing'}")
-    guess, size = value.get("guess"), value.get("size")
-    return Finding(
-        state, place, None if guess is None else _guess(guess), NO_SIZE if size is None else _size(size), into
-    )
+    found = _convert(Finding, value)
+    if found.state not in STATES:
+        raise ValueError(f"the state {found.state!r} is unknown")
+    if (found.point_ras is not None) != (found.state in WITH_PLACE):
+        raise ValueError(f"the state is {found.state!r}, and point_ras is {found.point_ras}")
+    if bool(found.into) != (found.state == MERGED):
+        raise ValueError(f"the state is {found.state!r}, and into is {found.into!r}")
+    return found
 
 
-def _guess(value: Mapping[str, Any]) -> Guess:
-    error, probability = _number(value.get("expected_error_mm")), _number(value.get("probability"))
-    return Guess(_text(value, "status"), _text(value, "source"), error, probability)
+def _require_text(value: Mapping[str, Any], *names: str) -> None:
+    for name in names:
+        if not value.get(name):
+            raise ValueError(f"{name} is missing")
 
 
-def _size(value: Mapping[str, Any]) -> Measurement:
-    long_axis, short_axis = (_axis(value.get(key)) for key in ("long_axis", "short_axis"))
-    return Measurement(long_axis, short_axis, _number(value.get("volume_ml")), _flag(value, "confirmed", False))
+def _convert(kind: Any, value: Any, name: str = "") -> Any:
+    """Convert a JSON value to the type `kind`. In a class of `lesions`, null or missing fields get their defaults.
 
-
-def _axis(value: Any) -> Axis | None:
-    if value is None:
-        return None
-    one, other = value
-    return _point(one), _point(other)
-
-
-def _point(value: Any) -> Point:
-    x, y, z = (_number(number) for number in value)
-    if x is None or y is None or z is None:
-        raise ValueError("a position lacks a number")
-    return x, y, z
-
-
-def _number(value: Any) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"{value!r} is no number")
-    return float(value)
-
-
-def _text(value: Mapping[str, Any], key: str, required: bool = False) -> str:
-    text = value[key] if required else value.get(key, "")
-    if not isinstance(text, str) or (required and not text):
-        raise ValueError(f"{key} is {text!r}")
-    return text
-
-
-def _flag(value: Mapping[str, Any], key: str, usual: bool) -> bool:
-    flag = value.get(key, usual)
-    if not isinstance(flag, bool):
-        raise ValueError(f"{key} is {flag!r}")
-    return flag
+    name: name of the field, for messages.
+    """
+    parts = get_args(kind)
+    if NoneType in parts:
+        return None if value is None else _convert(parts[0], value, name)
+    if get_origin(kind) is tuple:
+        return tuple(_convert(part, each, name) for part, each in zip(parts, value, strict=True))
+    if kind in (Study, Lesion, Finding, Guess, Measurement):
+        given = {key: each for key, each in _fields_of(kind).items() if value.get(key) is not None}
+        return kind(**{key: _convert(each, value[key], key) for key, each in given.items()})
+    if kind is date:
+        return date.fromisoformat(value)
+    if kind is float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise ValueError(f"{value!r} is not a number")
+        return float(value)
+    if not isinstance(value, kind):
+        raise ValueError(f"{name} is {value!r}")
+    return value
 
 
 def _finding_to_json(found: Finding) -> dict[str, Any]:

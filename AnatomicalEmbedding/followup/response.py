@@ -1,7 +1,7 @@
-"""Response by RECIST 1.1 (Eisenhauer et al., Eur J Cancer 45:228, 2009), from confirmed measurements alone.
+"""Response by RECIST 1.1 (Eisenhauer et al., Eur J Cancer 45:228, 2009). Only confirmed measurements are used.
 
-Target lesions and new lesions decide the response. The radiologist must decide whether non-target lesions have
-unequivocally grown; in this module non-target lesions only prevent a complete response.
+Target lesions and new lesions decide the response. Non-target lesions can only prevent a complete response: whether
+they have unequivocally grown must be decided by the radiologist.
 """
 
 from collections import Counter
@@ -10,47 +10,47 @@ from dataclasses import dataclass, replace
 
 from .lesions import NOT_VISIBLE, Lesion
 from .record import FollowUp
-from .sizes import Measured, diameter_mm, is_normal, measured, sentences
 from .sr_codes import organ_of
-from .timeline import News, Timeline, timeline_of
+from .timeline import Measured, News, Timeline, diameter_mm, is_normal, sentences, timeline_of
 
 BASELINE = "baseline"
 COMPLETE, PARTIAL, STABLE, PROGRESSIVE = "CR", "PR", "SD", "PD"
 NOT_EVALUABLE = "not evaluable"
 
-_LEAST_MM, _LEAST_NODE_MM = 10.0, 15.0  # least size of a target at baseline
-_MOST_TARGETS, _MOST_OF_A_SITE = 5, 2
-_GROWN, _GROWN_MM = 1.2, 5.0  # growth since the nadir that is progression: factor and mm, both needed
-_SHRUNK = 0.7  # sum over baseline sum, at or below which the response is partial
+_LEAST_MM, _LEAST_NODE_MM = 10.0, 15.0  # least diameter of a target at baseline; of a lymph node
+_MOST_TARGETS, _MOST_OF_A_SITE = 5, 2  # largest number of targets in all, and in one organ
+_GROWN, _GROWN_MM = 1.2, 5.0  # progression: the sum has grown by this factor and by this many mm since the nadir
+_SHRUNK = 0.7  # the response is partial if the sum is at most this fraction of the sum at baseline
 _ROUNDING_MM = 1e-6  # tolerance, because lengths are computed from the ends of axes
 _NO_TARGET = "no target lesion is marked and measured; mark one, and draw its axis."
 
 
 @dataclass(frozen=True)
 class Response:
-    """The response at one study. sum_mm: sum of the diameters of all targets; None if a diameter is unknown. nadir_mm:
-    the smallest earlier sum. from_baseline, from_nadir: change of the sum, percent. category: BASELINE, COMPLETE,
-    PARTIAL, STABLE, PROGRESSIVE or NOT_EVALUABLE. new: ids of new lesions. missing: sentences on entries that a person
-    must still make. notes: remarks.
+    """The response at one study.
+
+    study: its key. category: BASELINE, COMPLETE, PARTIAL, STABLE, PROGRESSIVE or NOT_EVALUABLE. sum_mm: sum of the
+    diameters of all targets, mm; None if a diameter is unknown. nadir_mm: the smallest earlier sum, mm. from_baseline,
+    from_nadir: change of the sum since the baseline and since the nadir, percent. new: ids of new lesions. missing:
+    sentences about entries that a person must still make. notes: remarks.
     """
 
     study: str
-    sum_mm: float | None
-    nadir_mm: float | None
-    from_baseline: float | None
-    from_nadir: float | None
     category: str
+    sum_mm: float | None = None
+    nadir_mm: float | None = None
+    from_baseline: float | None = None
+    from_nadir: float | None = None
     new: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
 def responses(record: FollowUp) -> list[Response]:
-    """Compute the response at each study, in order. All scans of one visit have the same response.
+    """Compute the response at each study, in order of time. All scans of one visit have the same response.
 
-    The start is the first visit in which a person saw a lesion. The baseline is the first visit, from the start on, in
-    which all targets of the start are measured. A lesion that split from a target counts from the visit that first
-    shows this lesion. Lesions that merged count once.
+    The class `Timeline` explains which visit is the baseline. A lesion that split from a target is counted from the
+    first visit in which it was seen. Lesions that have merged are counted once.
     """
     timeline = timeline_of(record)
     found: list[Response] = []
@@ -63,57 +63,58 @@ def responses(record: FollowUp) -> list[Response]:
             found.append(_judged(timeline, number, found[timeline.baseline :]))
     answers = []
     for study in record.studies:
-        number = timeline.visits.number_of(study.key)
-        notes, scans = found[number].notes, timeline.visits.scans[number]
+        number = timeline.number_of(study.key)
+        notes, scans = found[number].notes, timeline.scans[number]
         if len(scans) > 1:
-            notes += (f"{' and '.join(scan.name for scan in scans)}: one visit, by date or by study in DICOM.",)
+            names = " and ".join(scan.name for scan in scans)
+            notes += (f"{names}: have the same date or DICOM study, so they are one visit.",)
         answers.append(replace(found[number], study=study.key, notes=notes))
     return answers
 
 
 def _not_judged(timeline: Timeline, number: int) -> Response:
-    """Return the response of a visit before the baseline: no sum is compared, but a new lesion is progression."""
+    """Return the response of a visit before the baseline. No sum is compared, but a new lesion means progression."""
     study, news = timeline.record.studies[number], News()
     missing: tuple[str, ...] = (_NO_TARGET,)
     if study in timeline.clean:
-        missing = ("no lesion was there; reading begins with the first study that shows one.",)
+        missing = ("no lesion was seen here; the baseline can only be a later study that shows a lesion.",)
     if timeline.start is not None and number >= timeline.start:
         news = timeline.news(number)
         missing = (*_lacking(timeline, number), *sentences(news.unclear))
     category = PROGRESSIVE if news.new else NOT_EVALUABLE
-    return Response(study.key, None, None, None, None, category, news.new, missing, sentences(news.notes))
+    return Response(study.key, category, new=news.new, missing=missing, notes=sentences(news.notes))
 
 
 def _lacking(timeline: Timeline, number: int) -> tuple[str, ...]:
-    """Return sentences on the entries that a visit, or else the first visit, still needs to be the baseline."""
+    """Return sentences about the entries that are missing before visit `number`, or the start, can be the baseline."""
     if not timeline.counting(timeline.start) and number > timeline.start:
         label = timeline.first.label
-        return (f"no target lesion is marked in {label}, where reading begins; mark one there, or leave {label} out.",)
+        return (f"no target lesion is marked in {label}, the first study with a lesion; mark a target there.",)
     for each in (number, timeline.start):
-        if missing := _sizes(timeline, each).missing:
+        if missing := timeline.sizes(each).missing:
             return sentences(missing)
     return (_NO_TARGET,)
 
 
-def _sizes(timeline: Timeline, number: int) -> Measured:
-    return measured(timeline.record, timeline.record.studies[number], timeline.counting(number))
-
-
 def _baseline(timeline: Timeline) -> Response:
-    study, sizes = timeline.record.studies[timeline.baseline], _sizes(timeline, timeline.baseline)
+    study, sizes = timeline.record.studies[timeline.baseline], timeline.sizes(timeline.baseline)
     notes = tuple(_choice_notes(sizes, timeline.counting(timeline.baseline)))
     if timeline.baseline > timeline.start:
-        lacking = sentences(_sizes(timeline, timeline.start).missing)
-        notes = (f"this is the baseline because {timeline.first.label} is not complete.", *lacking, *notes)
+        lacking = sentences(timeline.sizes(timeline.start).missing)
+        notes = (
+            f"this is the baseline, because not all targets were measured in {timeline.first.label}.",
+            *lacking,
+            *notes,
+        )
     if timeline.clean:
         clean = " and ".join(each.label for each in timeline.clean)
-        notes = (f"no lesion was there in {clean}, so reading begins after it.", *notes)
+        notes = (f"no lesion was seen in {clean}, so the baseline is later.", *notes)
     missing = sentences(timeline.news(timeline.baseline).unclear)
-    return Response(study.key, sizes.total, None, None, None, BASELINE, missing=missing, notes=notes)
+    return Response(study.key, BASELINE, sizes.total, missing=missing, notes=notes)
 
 
 def _judged(timeline: Timeline, number: int, before: list[Response]) -> Response:
-    sizes, news = _sizes(timeline, number), timeline.news(number)
+    sizes, news = timeline.sizes(number), timeline.news(number)
     base_mm, total = before[0].sum_mm, sizes.total
     nadir_mm = min(each.sum_mm for each in before if each.sum_mm is not None)
     has_grown = sizes.at_least >= max(_GROWN * nadir_mm, nadir_mm + _GROWN_MM) - _ROUNDING_MM
@@ -134,10 +135,8 @@ def _judged(timeline: Timeline, number: int, before: list[Response]) -> Response
         notes += left
     else:
         category = PARTIAL if total <= _SHRUNK * base_mm + _ROUNDING_MM else STABLE
-    return Response(
-        timeline.record.studies[number].key, total, nadir_mm, _percent(total, base_mm), _percent(total, nadir_mm),
-        category, news.new, missing, notes,
-    )  # fmt: skip
+    key, change = timeline.record.studies[number].key, (_percent(total, base_mm), _percent(total, nadir_mm))
+    return Response(key, category, total, nadir_mm, *change, news.new, missing, notes)
 
 
 def _percent(total: float | None, of: float) -> float | None:
@@ -148,7 +147,7 @@ def _percent(total: float | None, of: float) -> float | None:
 
 
 def _others_left(timeline: Timeline, number: int) -> Iterator[tuple[str, str]]:
-    """Yield lesions seen up to this visit that are not in the sum and not reviewed as gone: (id, reason)."""
+    """Yield (id, remark) for lesions that were seen up to this visit, are not in the sum, and may still be there."""
     record, study = timeline.record, timeline.record.studies[number]
     keys = {each.key for each in record.studies[: number + 1]}
     seen = [each for each in record.lesions if any(k in keys and f.visible for k, f in each.findings.items())]
@@ -158,22 +157,22 @@ def _others_left(timeline: Timeline, number: int) -> Iterator[tuple[str, str]]:
         found = lesion.findings.get(study.key)
         gone = found is not None and (found.state == NOT_VISIBLE or is_normal(lesion, diameter_mm(lesion, found)))
         if lesion_id not in in_sum and not gone:
-            yield lesion_id, "is not in the sum and not marked as gone; without it the response would be complete."
+            yield lesion_id, "is not in the sum and was not reviewed as not visible, so the response is not complete."
 
 
 def _choice_notes(sizes: Measured, targets: list[Lesion]) -> Iterator[str]:
     if len(targets) > _MOST_TARGETS:
-        yield f"{len(targets)} targets; RECIST 1.1 takes {_MOST_TARGETS} at most."
+        yield f"{len(targets)} targets are marked; RECIST 1.1 allows at most {_MOST_TARGETS}."
     for organ, count in Counter(map(_organ, targets)).items():
         if organ and count > _MOST_OF_A_SITE:
-            yield f"{count} targets in {organ}; RECIST 1.1 takes {_MOST_OF_A_SITE} of an organ at most."
+            yield f"{count} targets are marked in {organ}; RECIST 1.1 allows at most {_MOST_OF_A_SITE} in one organ."
     for lesion, size in sizes.lesions:
         least, axis = (_LEAST_NODE_MM, "short axis") if lesion.nodal else (_LEAST_MM, "long axis")
         if size < least - _ROUNDING_MM:
-            yield f"{lesion.id}: its {axis} is {size:.1f} mm at baseline; RECIST 1.1 requires {least:.0f} of a target."
+            yield f"{lesion.id}: its {axis} is {size:.1f} mm at baseline; RECIST 1.1 asks for {least:.0f} mm or more."
 
 
 def _organ(lesion: Lesion) -> str:
-    """Return the organ for the limit of two targets per organ. A pair of organs counts as one; so do lymph nodes."""
+    """Return the organ of a lesion, without the side. All lymph nodes count as one organ."""
     organ = organ_of(lesion.site)
     return "lymph nodes" if lesion.nodal or organ.endswith("lymph node") else organ

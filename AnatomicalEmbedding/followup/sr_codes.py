@@ -1,14 +1,13 @@
-"""Codes of structured reports: SNOMED CT and DICOM codes for sizes, own codes for states and roles of lesions.
+"""Codes of structured reports: SNOMED CT and DICOM codes for sizes, codes of this program for states and roles.
 
-Codes of organs come from `anatomy`.
+The codes of organs are in `anatomy.codes`.
 """
 
 from ..anatomy.codes import Code, code_of, name_of_code
 from ..anatomy.names import SIDES, spelling_key
 from .lesions import CONFIRMED, LONG, MARKED, MERGED, MOVED, NOT_VISIBLE, OUTSIDE, PROPOSED, SHORT
 
-SCHEME = "99ANATEMB"  # names of local schemes begin with 99: DICOM PS3.16 section 8.2
-UNCONFIRMED = " (UNCONFIRMED)"  # suffix of the identifier of an unreviewed lesion
+SCHEME = "99ANATEMB"  # the coding scheme of this program; local schemes begin with 99 (DICOM PS3.16, section 8.2)
 LESION: Code = ("52988006", "SCT", "Lesion")
 AXES: dict[str, Code] = {LONG: ("103339001", "SCT", "Long axis"), SHORT: ("103340004", "SCT", "Short axis")}
 VOLUME: Code = ("118565006", "SCT", "Volume")
@@ -39,19 +38,22 @@ SPLIT_FROM: Code = ("split-from", SCHEME, "Tracking UID of the lesion it split f
 
 
 def site_codes(site: str) -> tuple[Code, Code | None] | None:
-    """Return the codes of organ and side of a site ("left kidney", "kidney_left"); None for an unknown organ."""
+    """Return the codes of organ and side of a site such as "left kidney" or "kidney_left". None: the organ is unknown.
+
+    The code of the side is None if the site names no side.
+    """
     organ = code_of(site)
     side = next((word for word in spelling_key(site).split("_") if word in SIDES), "")
     return None if organ is None else (organ, SIDE_CODES.get(side))
 
 
 def organ_of(site: str) -> str:
-    """Return the organ of a site in words, without the side. An unknown organ is returned as written, in lower case."""
+    """Return the organ of a site in words, without the side; for an unknown organ, the site in lower case."""
     organ = code_of(site)
     return site.casefold().strip() if organ is None else organ[2].casefold()
 
 
 def site_words(organ: Code, side: Code | None) -> str:
-    """Return a site in words, such as "left kidney". An unknown code is shown by its meaning."""
+    """Return a site in words, such as "left kidney". An unknown code is replaced by its meaning, the third entry."""
     named = next((word for word, code in SIDE_CODES.items() if side is not None and side[:2] == code[:2]), "")
     return f"{named} {name_of_code(organ) or organ[2]}".strip()

@@ -1,8 +1,8 @@
-"""Read DICOM structured reports: the lesions of all reports of a patient, identified by Tracking Unique Identifier.
+"""Read the DICOM structured reports of a patient into a record. Lesions are identified by Tracking Unique Identifier.
 
-This module reads files of `dicom_sr.write_sr`. It also reads measurement groups (TID 1410, 1411, 1501) of other
-programs, if they have a tracking identifier and coordinates in the patient (SCOORD3D). It uses pydicom, because
-highdicom refuses a report if one item deviates from the template.
+This module reads the files of `dicom_sr.write_sr`, and measurement groups (TID 1410, 1411, 1501) of other programs, if
+a group has a Tracking Unique Identifier and coordinates in the patient (SCOORD3D). It uses pydicom, because highdicom
+refuses a whole report if one item differs from the template.
 """
 
 from __future__ import annotations
@@ -19,22 +19,8 @@ from typing import TYPE_CHECKING
 
 from ..errors import AnatomicalEmbeddingError, require
 from . import sr_codes as codes
-from .importing import add_record
-from .lesions import (
-    LONG,
-    MARKED,
-    MERGED,
-    NO_SIZE,
-    SHORT,
-    VISIBLE,
-    WITH_PLACE,
-    Axis,
-    Finding,
-    Lesion,
-    Measurement,
-    Point,
-    Study,
-)
+from .importing import add_record, renamed
+from .lesions import MARKED, MERGED, NO_SIZE, VISIBLE, WITH_PLACE, Axis, Finding, Lesion, Measurement, Point, Study
 from .record import FollowUp
 from .study_inputs import date_of
 
@@ -49,19 +35,19 @@ _LATERALITY: codes.Code = ("272741003", "SCT", "Laterality")
 _ML = {"mL": 1.0, "ml": 1.0, "cm3": 1.0, "mm3": 0.001}
 _STATES = {code[0]: state for state, code in codes.STATE_CODES.items()}
 _ROLES = {code[0]: role for role, code in codes.ROLE_CODES.items()}
-# This program writes "L1 dome": id and name. In "Lesion 1" of other programs the first word is no id.
+# This program writes identifiers such as "L1 dome": id and name. In "Lesion 1" of other programs, no part is an id.
 _ID_AND_NAME = re.compile(r"(?:([A-Za-z]{1,2}\d+)(?:\s+|$))?(.*)", re.DOTALL)
 
 
 def read_srs(paths: Iterable[str | Path]) -> FollowUp:
-    """Read the studies and lesions of the reports of one patient.
+    """Read the studies and lesions of the reports of one patient. Returns a record; its places and axes are RAS mm.
 
-    If two reports differ, the later report counts. Places and axes are RAS mm. Measurements count as confirmed. The key
-    of a study is the UID of the image series that the report refers to.
+    If two reports differ, the later report is used. Measurements are confirmed. The key of a study is the UID of the
+    image series that the report refers to.
 
     Raises:
-        AnatomicalEmbeddingError: a file is missing, damaged or not a structured report; it has no lesion with a
-            tracking identifier and a place; or the reports are of several patients.
+        AnatomicalEmbeddingError: a file is missing, damaged or not a structured report; a report contains no lesion
+            with a Tracking Unique Identifier and a place; or the reports are of several patients.
     """
     patients: dict[str, Path] = {}
     reports: list[tuple[str, FollowUp]] = []
@@ -72,12 +58,30 @@ def read_srs(paths: Iterable[str | Path]) -> FollowUp:
     patients.pop("", None)
     if len(patients) > 1:
         names = " and ".join(str(path) for path in list(patients.values())[:2])
-        raise AnatomicalEmbeddingError(f"{names}: are reports of different patients; give the reports of one.")
+        raise AnatomicalEmbeddingError(
+            f"{names}: are reports of different patients; give the reports of one patient only."
+        )
     records = [record for _, record in sorted(reports, key=lambda report: report[0])]
-    together = reduce(lambda later, earlier: add_record(later, earlier).record, reversed(records), FollowUp())
-    order = list(dict.fromkeys(lesion.tracking_uid for record in records for lesion in record.lesions))
-    lesions = sorted(together.lesions, key=lambda lesion: order.index(lesion.tracking_uid))
-    return _with_ids(replace(together, lesions=tuple(lesions)))
+    together = reduce(lambda later, earlier: add_record(later, earlier)[0], reversed(records), FollowUp())
+    first = dict.fromkeys(lesion.id for record in records for lesion in record.lesions)
+    return _with_short_ids(replace(together, lesions=tuple(together.lesion(uid) for uid in first)))
+
+
+def _with_short_ids(record: FollowUp) -> FollowUp:
+    """Make ids and names of lesions from identifiers such as "L1 dome". Links to unknown lesions are removed."""
+    parts = [_ID_AND_NAME.fullmatch(lesion.name).groups(default="") for lesion in record.lesions]
+    ids: dict[str, str] = {}
+    for number, (lesion, (short, _)) in enumerate(zip(record.lesions, parts, strict=True), start=1):
+        if not short or short in ids.values():
+            used = {*ids.values(), *(each for each, _ in parts)}
+            short = next(name for n in count(number) if (name := f"R{n}") not in used)
+        ids[lesion.id] = short
+    lesions = []
+    for lesion, (_, name) in zip(record.lesions, parts, strict=True):
+        findings = {key: found for key, found in lesion.findings.items() if not found.into or found.into in ids}
+        split_from = lesion.split_from if lesion.split_from in ids else ""
+        lesions.append(renamed(replace(lesion, name=name, findings=findings, split_from=split_from), {}, ids))
+    return replace(record, lesions=tuple(lesions))
 
 
 def _open(path: Path) -> Dataset:
@@ -90,15 +94,17 @@ def _open(path: Path) -> Dataset:
         raise AnatomicalEmbeddingError(f"{path}: no such file; check the path.") from error
     except Exception as error:  # pydicom raises many kinds for damaged files
         raise AnatomicalEmbeddingError(
-            f"{path}: cannot be read as DICOM, or is cut short; give a structured report."
+            f"{path}: is not DICOM, or is truncated; give a structured report, or copy the file again."
         ) from error
     if document.get("Modality") != "SR" or "ContentSequence" not in document:
-        raise AnatomicalEmbeddingError(f"{path}: is DICOM but no structured report; give a file of modality SR.")
+        raise AnatomicalEmbeddingError(
+            f"{path}: is DICOM, but not a structured report; give a file with the modality SR."
+        )
     return document
 
 
 class _WholeFile(io.BytesIO):
-    """A file that raises OSError if it ends inside a value. pydicom would only warn and return some lesions."""
+    """A file in memory that raises OSError if it ends inside a value, where pydicom would only skip the rest."""
 
     def read(self, size: int | None = -1) -> bytes:
         data = super().read(size)
@@ -108,23 +114,26 @@ class _WholeFile(io.BytesIO):
 
 
 def _read(document: Dataset, path: Path) -> FollowUp:
-    """Return the record of one report. Its `into` and `split_from` hold Tracking UIDs, not yet lesion ids."""
+    """Return the record of one report. The ids of its lesions are Tracking UIDs; the names are Tracking Identifiers."""
+    lesions: dict[str, Lesion] = {}
     try:
         study = _study(document)
-        lesions = [_lesion(group, study.key) for group in _groups(document)]
-        found = FollowUp((study,), tuple(_numbered(lesion for lesion in lesions if lesion is not None)))
+        for lesion in filter(None, (_lesion(group, study.key) for group in _groups(document))):
+            lesions.setdefault(lesion.id, lesion)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise AnatomicalEmbeddingError(f"{path}: is a damaged structured report ({error}); export it again.") from error
-    if not found.lesions:
         raise AnatomicalEmbeddingError(
-            f"{path}: holds no lesion with a tracking identifier and a place in the patient;"
+            f"{path}: is a damaged structured report ({error}); export the report again."
+        ) from error
+    if not lesions:
+        raise AnatomicalEmbeddingError(
+            f"{path}: contains no lesion with a Tracking Unique Identifier and a place in the patient;"
             " give a report of lesions (TID 1500 with 3-D coordinates)."
         )
-    return found
+    return FollowUp((study,), tuple(lesions.values()))
 
 
 def _study(document: Dataset) -> Study:
-    """Return the study of the images that the report refers to; if it refers to no image, the study of the report."""
+    """Return the study of the images that the report refers to. If it refers to no image, return the report's study."""
     evidence = [
         (str(study.StudyInstanceUID), str(series.SeriesInstanceUID))
         for study in document.get("CurrentRequestedProcedureEvidenceSequence") or ()
@@ -144,7 +153,7 @@ def _study(document: Dataset) -> Study:
 
 
 def _lesion(group: Dataset, study_key: str) -> Lesion | None:
-    """Read the lesion of a measurement group. None without a tracking identifier, or if its place is missing."""
+    """Read the lesion of a measurement group. None if it has no Tracking Unique Identifier or lacks its place."""
     items = list(_children(group))
     uid = _uid(items, _TRACKING_UID)
     state = _STATES.get(_answer(items, codes.STATE))
@@ -159,30 +168,13 @@ def _lesion(group: Dataset, study_key: str) -> Lesion | None:
     )
     target, nodal = _ROLES.get(_answer(items, codes.ROLE), (True, False))
     identifier = next((str(item.TextValue) for item in _named(items, _IDENTIFIER)), "")
-    lesion_id, name = _ID_AND_NAME.fullmatch(identifier.removesuffix(codes.UNCONFIRMED).strip()).groups(default="")
-    return Lesion(
-        lesion_id, {study_key: finding}, name, _site(items), target, nodal, _uid(items, codes.SPLIT_FROM), uid
-    )
-
-
-def _numbered(lesions: Iterable[Lesion]) -> Iterator[Lesion]:
-    """Yield the lesions with unique ids. If two groups have the same Tracking UID, the first group counts."""
-    once: dict[str, Lesion] = {}
-    for lesion in lesions:
-        once.setdefault(lesion.tracking_uid, lesion)
-    used = {lesion.id for lesion in once.values()}
-    taken: set[str] = set()
-    for number, lesion in enumerate(once.values(), start=1):
-        free = lesion.id
-        if not free or free in taken:
-            free = next(name for n in count(number) if (name := f"R{n}") not in used | taken)
-        taken.add(free)
-        yield replace(lesion, id=free)
+    split_from = _uid(items, codes.SPLIT_FROM)
+    return Lesion(uid, {study_key: finding}, identifier.strip(), _site(items), target, nodal, split_from, uid)
 
 
 def _size(items: list[Dataset]) -> Measurement:
-    """Read the sizes of a group. NO_SIZE if it has no volume and no axis with coordinates in the patient."""
-    long_axis, short_axis = (_axis(items, codes.AXES[kind]) for kind in (LONG, SHORT))
+    """Read the sizes of a group: the volume, and the axes with coordinates in the patient. NO_SIZE without any."""
+    long_axis, short_axis = (_axis(items, code) for code in codes.AXES.values())
     volume_ml = None
     for item in _named(items, codes.VOLUME):
         value = item.MeasuredValueSequence[0]
@@ -193,7 +185,7 @@ def _size(items: list[Dataset]) -> Measurement:
 
 
 def _axis(items: list[Dataset], code: codes.Code) -> Axis | None:
-    """Read the two ends of a diameter, RAS mm; None if the report gives no coordinates in the patient."""
+    """Read the two ends of an axis, RAS mm. None if the report contains no coordinates of it in the patient."""
     for number in _named(items, code):
         for item in _children(number):
             if item.ValueType == "SCOORD3D" and len(ends := _points(item)) == 2:
@@ -202,7 +194,7 @@ def _axis(items: list[Dataset], code: codes.Code) -> Axis | None:
 
 
 def _place(items: list[Dataset], size: Measurement) -> Point | None:
-    """Return the place of a lesion, RAS mm: its point, else the middle of its region, else the middle of an axis."""
+    """Return the place of a lesion, RAS mm: its center or, without a center, the mean of its region or axis."""
     placed = [item for item in items if item.ValueType == "SCOORD3D"]
     chosen = next(iter([*_named(placed, codes.CENTER), *placed]), None)
     points = _points(chosen) if chosen is not None else list(size.long_axis or size.short_axis or ())
@@ -212,7 +204,7 @@ def _place(items: list[Dataset], size: Measurement) -> Point | None:
 
 
 def _points(item: Dataset) -> list[Point]:
-    """Read points, RAS mm. Raises ValueError if a number is not finite, or a point has not three numbers."""
+    """Read points, RAS mm. Raises ValueError if a number is not finite, or if a point does not have three numbers."""
     values = [float(value) for value in item.GraphicData]
     if not all(map(math.isfinite, values)):
         raise ValueError("a coordinate is not finite")
@@ -244,7 +236,7 @@ def _children(item: Dataset) -> Iterator[Dataset]:
 
 
 def _named(items: Iterable[Dataset], name: codes.Code) -> list[Dataset]:
-    """Return the items with a concept name. pydicom compares codes: it also knows the SRT codes of older programs."""
+    """Return the items whose concept name is `name`. The comparison of pydicom also knows SRT codes of old programs."""
     from pydicom.sr.coding import Code
 
     named = [(item, item.get("ConceptNameCodeSequence")) for item in items]
@@ -256,23 +248,9 @@ def _code(item: Dataset) -> codes.Code:
 
 
 def _answer(items: list[Dataset], name: codes.Code) -> str:
-    """Return the code value of the answer to a coded question, or ""."""
+    """Return the code value of the first coded item with this concept name, or ""."""
     return next((_code(item.ConceptCodeSequence[0])[0] for item in _named(items, name)), "")
 
 
 def _uid(items: list[Dataset], name: codes.Code) -> str:
     return next((str(item.UID) for item in _named(items, name)), "")
-
-
-def _with_ids(record: FollowUp) -> FollowUp:
-    """Replace Tracking UIDs in `into` and `split_from` by lesion ids. Mergers into unknown lesions are dropped."""
-    ids = {lesion.tracking_uid: lesion.id for lesion in record.lesions}
-    lesions = []
-    for lesion in record.lesions:
-        findings = {
-            key: replace(found, into=ids.get(found.into, ""))
-            for key, found in lesion.findings.items()
-            if found.state != MERGED or found.into in ids
-        }
-        lesions.append(replace(lesion, findings=findings, split_from=ids.get(lesion.split_from, "")))
-    return replace(record, lesions=tuple(lesions))

@@ -1,19 +1,19 @@
-"""The status of a lesion in a study: one word for the table of lesions and studies."""
+"""The status of a lesion in a study: one word, which tables of lesions and studies show."""
 
 from ..matching.status import ABSENT, UNCERTAIN
 from .lesions import NOT_VISIBLE, PROPOSED
 from .record import FollowUp
 from .timeline import timeline_of
 
-BASELINE = "baseline"  # seen in the baseline or, if there is no baseline, in the first visit with a lesion
-NEW = "new"  # first seen here; in an earlier visit a person looked at its place
-MAYBE_NEW = "new?"  # first seen here; a person must still decide whether it is new
-SPLIT = "split"  # first seen as a part of another lesion
+BASELINE = "baseline"  # seen in the baseline visit or, if there is no baseline, in the first visit with a lesion
+NEW = "new"  # first seen in this visit; in an earlier visit a person looked at the place and saw no lesion
+MAYBE_NEW = "new?"  # first seen in this visit; an entry of a person is missing before it is known to be new
+SPLIT = "split"  # first seen in this visit, as a part of another lesion
 DISAPPEARED = "disappeared"  # not visible, but seen in an earlier visit
 
 
 def status_of(record: FollowUp, lesion_id: str, study: str) -> str:
-    """Return a word of this module, a status of matching, or the state of the finding; "" if there is no finding."""
+    """Return the status: a word of this module, a status of matching, or the state of the finding. "" if no finding."""
     found = record.finding(lesion_id, study)
     if found is None:
         return ""
@@ -23,13 +23,13 @@ def status_of(record: FollowUp, lesion_id: str, study: str) -> str:
     if not found.visible and found.state != NOT_VISIBLE:
         return found.state
     timeline = timeline_of(record)
-    here = timeline.visits.number_of(study)
-    findings = [timeline.visits.finding(lesion_id, number) for number in range(here + 1)]
-    seen = [number for number, each in enumerate(findings) if each is not None and each.visible]
+    here = timeline.number_of(study)
+    before = timeline.record.lesion(lesion_id).findings
+    visits = [before.get(visit.key) for visit in timeline.record.studies[: here + 1]]
+    seen = [number for number, each in enumerate(visits) if each is not None and each.visible]
     if found.state == NOT_VISIBLE:
         return DISAPPEARED if seen and here not in seen else NOT_VISIBLE
     news = timeline.news(here)
-    before = timeline.record.lesion(lesion_id).findings
     if here == timeline.start and any(before.get(each.key, found).state == NOT_VISIBLE for each in timeline.clean):
         return NEW
     if here == (timeline.start if timeline.baseline is None else timeline.baseline) and lesion_id not in news.ids:

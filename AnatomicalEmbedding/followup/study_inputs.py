@@ -1,4 +1,4 @@
-"""Recognize studies that are the same, order studies in time, and read DICOM dates."""
+"""Find out which studies of two lists are the same, sort studies by time, and read DICOM dates."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,14 +10,13 @@ from ..files import free_name
 from .lesions import Study
 
 _CONTENT = re.compile(r"[0-9a-f]{40}")  # a content hash of `inference.volume_hash`
-_DATE = re.compile(r"(\d{4})([.-]?)(\d{2})\2(\d{2})")  # YYYYMMDD; in older files YYYY.MM.DD, in some YYYY-MM-DD
 
 
 def same_studies(here: Sequence[Study], others: Sequence[Study]) -> dict[str, str]:
-    """Find the studies of `others` that are also in `here`. Returns key in `others` -> key in `here`.
+    """Find the studies of `others` that are also in `here`. Returns a dictionary: key in `others` -> key in `here`.
 
-    Two studies are the same if they have the same key or the same DICOM series. If neither has a series, they are the
-    same if they have the same name, no other study has this name, and date, DICOM study and content do not differ.
+    Two studies are the same if they have the same key or the same DICOM series. Two studies without a series are also
+    the same if only these two have this name, and their dates, DICOM studies and contents do not contradict.
     """
     known = {study.key for study in here}
     keys = {study.key: study.key for study in others if study.key in known}
@@ -34,17 +33,18 @@ def same_studies(here: Sequence[Study], others: Sequence[Study]) -> dict[str, st
 
 
 def recognize(
-    known: Sequence[Study], scans: Sequence[Study], files: Sequence[str], by_hand: Sequence[date | None] = ()
+    known: Sequence[Study], scans: Sequence[Study], files: Sequence[str], by_hand: bool = False
 ) -> tuple[list[Study], list[str]]:
-    """Find the study of a record that each input scan belongs to, or make a new study.
+    """Find, for each scan, its study in the record. A scan that is not in the record becomes a new study.
 
-    A new study is named after its file; if several files have the same name, also after the folders above.
+    A new study has the name of its file; if several files have the same name, the names of their folders are added.
 
     Args:
         known: studies of the record.
-        scans: one study for each scan; its key is the DICOM series or the hash of the content.
+        scans: one study for each scan; its key is the UID of the DICOM series or the hash of the content.
         files: paths of the scans.
-        by_hand: dates that the user gives now. They replace dates of the record, which replace dates of the scans.
+        by_hand: whether the dates of `scans` were given by the user. If True, they replace the dates in the record; if
+            False, the dates in the record are kept.
 
     Returns:
         A study for each scan, with its key in the record; and sentences for the user.
@@ -54,74 +54,69 @@ def recognize(
     """
     from ..scan.sources import distinct_names  # late: it loads SimpleITK, which Slicer's modules must not load at start
 
-    for n, scan in enumerate(scans):
-        if scan.key in {each.key for each in scans[:n]}:
-            raise AnatomicalEmbeddingError(f"{files[n]}: is the same scan as another one; give each scan once.")
     keys = same_studies(known, scans)
     unclear = _candidates(known, scans, keys)
-    names = distinct_names(files)
     taken = {each.name.casefold() for each in known}
     by_key = {each.key: each for each in known}
-    studies: list[Study] = []
+    studies: dict[str, Study] = {}
     notes = []
-    for n, (file, scan) in enumerate(zip(files, scans, strict=True)):
-        day = by_hand[n] if by_hand else None
+    for file, name, scan in zip(files, distinct_names(files), scans, strict=True):
+        if scan.key in studies:
+            raise AnatomicalEmbeddingError(
+                f"{file}: was given twice, or has the same content as another scan; give each scan once."
+            )
         if alike := unclear.get(scan.key):
             raise AnatomicalEmbeddingError(
-                f"{file}: may be {' or '.join(map(_shown, alike))} of the record, which has only names of scans;"
-                " distinguish them by date, with --date here, and in the record where it has none (table of studies in"
-                " Slicer)."
+                f"{file}: may be {' or '.join(map(_shown, alike))} of the record, which contains only the names of"
+                " these scans; give the dates with --date, and in the record (table of studies in 3D Slicer)."
             )
         if scan.key not in keys:
-            name = scan.name if scan.series_uid else free_name(names[n], taken)
-            taken.add(name.casefold())
-            studies.append(replace(scan, name=name, date=day or scan.date))
-            if name != names[n] and not scan.series_uid:
-                notes.append(f"{file}: is another scan than {names[n]} of the record; it becomes {name}.")
+            new = scan.name if scan.series_uid else free_name(name, taken)
+            taken.add(new.casefold())
+            studies[scan.key] = replace(scan, name=new)
+            if new not in (name, scan.name):
+                notes.append(f"{file}: is not the scan {name} of the record, so its study is called {new}.")
             continue
         same = by_key[keys[scan.key]]
-        uids = {name: getattr(same, name) or getattr(scan, name) for name in ("study_uid", "series_uid")}
-        studies.append(replace(same, date=day or same.date or scan.date, **uids))
-        if day is None and same.date and scan.date and same.date != scan.date:
-            dates = f"{scan.date.isoformat()} in its header and {same.date.isoformat()} in the record"
-            notes.append(f"{file}: has the date {dates}, which is kept; give --date for each scan to change it.")
+        day = scan.date if by_hand or same.date is None else same.date
+        uids = {uid: getattr(same, uid) or getattr(scan, uid) for uid in ("study_uid", "series_uid")}
+        studies[scan.key] = replace(same, date=day, **uids)
+        if scan.date not in (None, day):
+            dates = f"{scan.date.isoformat()} in its header and {day.isoformat()} in the record"
+            notes.append(f"{file}: has the date {dates}; the date in the record is used. To change it, give --date.")
         if same.key != scan.key and not same.series_uid:
-            notes.append(f"{file}: is taken for {_shown(same)} of the record, by its name.")
-    return studies, notes
+            notes.append(f"{file}: is used as {_shown(same)} of the record, because it has the same name.")
+    return list(studies.values()), notes
 
 
 def in_order(known: Iterable[Study], others: Iterable[Study]) -> tuple[list[Study], list[str]]:
-    """Sort all studies by date. A study without a date comes after the study before it in the list `known`, `others`.
+    """Sort all studies by date. A study without a date stays behind the study before it in the list (*known, *others).
 
-    Returns the studies, and a sentence on each study without a date.
+    Returns the studies, and a list with a sentence about the studies without a date; the list is empty without any.
     """
-    studies = {study.key: study for study in (*known, *others)}
-    ordered = sorted((each for each in studies.values() if each.date is not None), key=lambda each: each.date)
-    if not ordered:
-        note = "No scan has a date, so their order is taken as the order in time; give --date for each."
-        return list(studies.values()), [note] if len(studies) > 1 else []
-    notes: list[str] = []
-    before: Study | None = None
-    for study in studies.values():
+    studies = list({study.key: study for study in (*known, *others)}.values())
+    ordered = sorted((each for each in studies if each.date is not None), key=lambda each: each.date)
+    for number, study in enumerate(studies):
         if study.date is None:
-            ordered.insert(0 if before is None else ordered.index(before) + 1, study)
-            where = "first, as listed" if before is None else f"after {_shown(before)}, as listed"
-            notes.append(f"{study.name}: has no date, so it comes {where}; give --date for each scan to change that.")
-        before = study
-    return ordered, notes
+            ordered.insert(ordered.index(studies[number - 1]) + 1 if number else 0, study)
+    undated = ", ".join(study.name for study in studies if study.date is None)
+    if not undated or len(studies) < 2:
+        return ordered, []
+    return ordered, [f"{undated}: no date is known, so the order of the files is used; give --date for each scan."]
 
 
 def date_of(text: str) -> date | None:
-    """Read a DICOM date. None for any other text."""
-    found = _DATE.fullmatch(text.strip())
+    """Read a DICOM date: YYYYMMDD, YYYY.MM.DD (older files) or YYYY-MM-DD. Returns None for any other text."""
     try:
-        return None if found is None else date(int(found[1]), int(found[3]), int(found[4]))
+        return date.fromisoformat(text.strip().replace(".", "-"))
     except ValueError:
         return None
 
 
 def _candidates(here: Sequence[Study], others: Sequence[Study], keys: Mapping[str, str]) -> dict[str, list[Study]]:
-    """For each study of `others` without series that is not in `keys`: key -> studies of `here` with the same name."""
+    """Find possible studies by name. Returns, for each study of `others` that has no series and is not in `keys`:
+    key -> studies of `here` with the same name and no contradiction.
+    """
     free = [each for each in here if each.key not in keys.values() and not each.series_uid]
     sought = [each for each in others if each.key not in keys and not each.series_uid]
     return {
@@ -131,7 +126,7 @@ def _candidates(here: Sequence[Study], others: Sequence[Study], keys: Mapping[st
 
 
 def _contradict(one: Study, other: Study) -> bool:
-    """Return whether two studies have different dates, different DICOM studies or different contents."""
+    """Return whether two studies have different dates, different DICOM studies or different contents (hashes)."""
     dates, uids = {one.date, other.date} - {None}, {one.study_uid, other.study_uid} - {""}
     return len(dates) > 1 or len(uids) > 1 or all(_CONTENT.fullmatch(each.key) for each in (one, other))
 

@@ -1,4 +1,4 @@
-"""The table of all lesions in all studies, for spreadsheets and pages. Unconfirmed values are flagged."""
+"""The table of all lesions in all studies, for spreadsheets and pages. Rows with unconfirmed entries have a flag."""
 
 import csv
 import io
@@ -14,10 +14,10 @@ from .record import FollowUp
 from .response import NOT_EVALUABLE, responses
 from .status import status_of
 
-UNCONFIRMED = "UNCONFIRMED"  # the place was proposed, and no person has reviewed it
-SIZE_UNCONFIRMED = "SIZE UNCONFIRMED"  # a person saw the lesion, but its axes are not confirmed here
-NOT_ASSESSED = "NOT ASSESSED"  # nothing was marked or proposed in this study
-INCOMPLETE = "INCOMPLETE"  # a person must enter more before the response is known
+UNCONFIRMED = "UNCONFIRMED"  # the place was proposed, and no person has reviewed the place
+SIZE_UNCONFIRMED = "SIZE UNCONFIRMED"  # a person saw the lesion, but has not confirmed its axes in this study
+NOT_ASSESSED = "NOT ASSESSED"  # the lesion was not marked, proposed or reviewed in this study
+INCOMPLETE = "INCOMPLETE"  # entries of a person are missing before the response is known
 SUM_LABEL = "TARGETS, RECIST 1.1"
 
 COLUMNS = (
@@ -25,13 +25,13 @@ COLUMNS = (
     "flags", "R_mm", "A_mm", "S_mm", "long_axis_mm", "short_axis_mm", "volume_ml", "expected_error_mm",
     "probability_within_10_mm", "merged_with", "split_from", "sum_mm", "percent_from_baseline", "percent_from_nadir",
 )  # fmt: skip
-# Text that a spreadsheet runs as a formula, also after blanks or with full-width characters.
+# Text that a spreadsheet runs as a formula. Blanks before it and full-width characters do not prevent this.
 _FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r\n]")
 
 
 @dataclass(frozen=True)
 class Row:
-    """A lesion in a study. finding: None if nothing is marked, proposed or entered. status: see `status_of`."""
+    """A lesion in a study. finding: None if it was not marked, proposed or reviewed there. status: see `status_of`."""
 
     lesion: Lesion
     study: Study
@@ -40,19 +40,19 @@ class Row:
 
     @property
     def size(self) -> Measurement:
-        """The sizes if a person confirmed them, else NO_SIZE."""
+        """The sizes of the lesion. NO_SIZE unless a person has confirmed them."""
         seen = self.finding is not None and self.finding.visible and self.finding.size.confirmed
         return self.finding.size if seen else NO_SIZE
 
     @property
     def guess(self) -> Guess | None:
-        """The result of matching for this place; None if a person entered another place or state."""
+        """The result of matching for the place of the row. None if a person has entered another place or state."""
         kept = self.finding is not None and self.finding.state in (PROPOSED, CONFIRMED)
         return self.finding.guess if kept else None
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """The flags of the row: UNCONFIRMED, SIZE_UNCONFIRMED or NOT_ASSESSED; empty if all is confirmed."""
+        """The flag of the row: UNCONFIRMED, SIZE_UNCONFIRMED or NOT_ASSESSED; () if all entries are confirmed."""
         if self.finding is None:
             return (NOT_ASSESSED,)
         if not self.finding.reviewed:
@@ -63,7 +63,7 @@ class Row:
 
 
 def rows(record: FollowUp) -> list[Row]:
-    """Return one row for each lesion and study: lesion by lesion, the studies in order of time."""
+    """Return one row for each lesion and study: all studies of the first lesion in order of time, and so on."""
     return [
         Row(lesion, study, lesion.findings.get(study.key), status_of(record, lesion.id, study.key))
         for lesion in record.lesions
@@ -72,11 +72,11 @@ def rows(record: FollowUp) -> list[Row]:
 
 
 def write_csv(path: str | Path, record: FollowUp) -> None:
-    """Write the table as CSV for spreadsheets: UTF-8 with byte order mark, commas, one row for each lesion and study.
+    """Write the table as CSV for spreadsheets: UTF-8 with byte order mark, separated by commas.
 
-    Places are RAS mm. Rows with the sum of targets and the response of each study follow, if they are known. Text that
-    a spreadsheet would run as a formula gets an apostrophe before it. Raises AnatomicalEmbeddingError if the file
-    cannot be written.
+    It has one row for each lesion and study; places are RAS mm. Then follows one row for each study with a known sum or
+    response. Text that a spreadsheet would run as a formula gets an apostrophe before it. Raises
+    AnatomicalEmbeddingError if the file cannot be written.
     """
     text = io.StringIO("\ufeff")
     text.seek(1)
@@ -113,7 +113,7 @@ def _cells(row: Row) -> dict[str, object]:
 
 
 def _sums(record: FollowUp) -> Iterator[dict[str, object]]:
-    """Yield a row for each study with a response or a complete sum. Incomplete sums are left out."""
+    """Yield a row for each study whose response or complete sum is known."""
     for response in responses(record):
         if response.sum_mm is not None or response.category != NOT_EVALUABLE:
             yield {

@@ -1,43 +1,28 @@
-"""The visits of a follow-up for RECIST 1.1: the baseline, the lesions that count, and new lesions.
+"""Visits, baseline, sizes and new lesions of a follow-up, as RECIST 1.1 needs them.
 
-Scans of one day, such as thorax and abdomen, are one visit.
+The scans of one day, such as thorax and abdomen, form one visit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
 from ..matching.status import ABSENT
-from .lesions import MERGED, NOT_VISIBLE, OUTSIDE, PROPOSED, Finding, Lesion, Study
+from .lesions import LEAST_AXIS_MM, LONG, MERGED, NOT_VISIBLE, OUTSIDE, PROPOSED, SHORT, Finding, Lesion, Study
 from .record import FollowUp
-from .sizes import diameter_mm, is_normal, measured, why_unknown
 
-
-@dataclass(frozen=True)
-class Visits:
-    """The visits of a follow-up. record: has one study for each visit, in order; each lesion has its most
-    informative finding of the visit. scans: the original studies of each visit.
-    """
-
-    record: FollowUp
-    scans: tuple[tuple[Study, ...], ...]
-
-    def number_of(self, study: str) -> int:
-        """Return the number, from 0, of the visit that a study (key) belongs to."""
-        return next(number for number, scans in enumerate(self.scans) if any(scan.key == study for scan in scans))
-
-    def finding(self, lesion_id: str, number: int) -> Finding | None:
-        """Return the finding of a lesion in visit `number`, or None."""
-        return self.record.lesion(lesion_id).findings.get(self.record.studies[number].key)
+NORMAL_NODE_MM = 10.0  # a lymph node is normal if its short axis is shorter
 
 
 @dataclass(frozen=True)
 class News:
-    """New lesions of a visit. new: ids. unclear: (id, question that a person must answer) of possibly new lesions.
-    notes: (id, remark).
+    """New lesions of a visit.
+
+    new: their ids. unclear: lesions that may be new: (id, sentence that asks a person for the missing entry). notes:
+    (id, remark).
     """
 
     new: tuple[str, ...] = ()
@@ -46,42 +31,77 @@ class News:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Ids of new lesions and of possibly new lesions."""
+        """The ids of the new lesions and of the lesions that may be new."""
         return *self.new, *(lesion_id for lesion_id, _ in self.unclear)
 
 
 @dataclass(frozen=True)
-class Timeline:
-    """The start and the baseline of the response. start: number of the first visit in which a person saw a lesion;
-    lesions first seen later are new. baseline: number of the first visit, from the start on, in which all targets of
-    the start are measured. None if a new lesion appears first, or if the targets are all gone by then.
-    """
+class Measured:
+    """Diameters in a visit. lesions: (lesion, diameter, mm). missing: (id, why the diameter is unknown)."""
 
-    visits: Visits
-    start: int | None
-    baseline: int | None = None
+    lesions: tuple[tuple[Lesion, float], ...]
+    missing: tuple[tuple[str, str], ...]
 
     @property
-    def record(self) -> FollowUp:
-        """The record with one study for each visit."""
-        return self.visits.record
+    def at_least(self) -> float:
+        """The sum of the known diameters, mm."""
+        return sum(size for _, size in self.lesions)
+
+    @property
+    def total(self) -> float | None:
+        """The sum of all diameters, mm. None if a diameter is unknown."""
+        return None if self.missing else self.at_least
+
+    @property
+    def is_cleared(self) -> bool:
+        """Whether every lesion is gone or, if it is a lymph node, has a normal size."""
+        return not self.missing and all(is_normal(lesion, size) for lesion, size in self.lesions)
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        """The ids of the lesions with a diameter above 0 mm, without lymph nodes."""
+        return tuple(lesion.id for lesion, size in self.lesions if size > 0 and not lesion.nodal)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The visits of a follow-up, with the start and the baseline of the response.
+
+    Visits are numbered from 0. record: has one study for each visit, in order; for each lesion it contains the most
+    informative finding of the visit. scans: the original studies of each visit. start: number of the first visit in
+    which a person saw a lesion; lesions that are first seen later are new. baseline: number of the first visit, from
+    the start on, in which all targets of the start are measured; None if a new lesion appears before that visit, or if
+    no target has a diameter above 0 mm in it.
+    """
+
+    record: FollowUp
+    scans: tuple[tuple[Study, ...], ...]
+    start: int | None = None
+    baseline: int | None = None
+
+    def number_of(self, study: str) -> int:
+        """Return the number of the visit that a study belongs to. study: its key."""
+        return next(number for number, scans in enumerate(self.scans) if any(scan.key == study for scan in scans))
 
     @property
     def first(self) -> Study:
-        """The start visit. A lesion that the start visit does not show is new in a later visit."""
+        """The visit `start`. It must not be None."""
         return self.record.studies[self.start]
 
     @property
     def clean(self) -> tuple[Study, ...]:
-        """Visits before the start in which a person looked for lesions and saw none."""
+        """The visits before the start in which a person looked for a lesion, but saw no lesion."""
         return tuple(
             study
             for study in self.record.studies[: self.start]
-            if any(_is_gone(lesion.findings.get(study.key)) for lesion in self.record.lesions)
+            if any(
+                study.key in each.findings and each.findings[study.key].state == NOT_VISIBLE
+                for each in self.record.lesions
+            )
         )
 
     def counting(self, number: int) -> list[Lesion]:
-        """Return the target lesions seen at the start, and their parts seen up to visit `number`."""
+        """Return the target lesions seen at the start, and the lesions that split from them up to visit `number`."""
         keys = {study.key for study in self.record.studies[: number + 1]}
         targets = [lesion for lesion in self.record.lesions if lesion.target]
         counting = [lesion for lesion in targets if _is_seen(lesion.findings.get(self.first.key))]
@@ -95,8 +115,25 @@ class Timeline:
             ids |= {part.id for part in parts if part.split_from in ids}
         return counting + [part for part in parts if part.id in ids]
 
+    def sizes(self, number: int) -> Measured:
+        """Return the diameters of the lesions of `counting` in visit `number`.
+
+        A lesion that has merged is replaced by the lesion that it merged into.
+        """
+        study = self.record.studies[number]
+        standing = dict.fromkeys(self.record.stands_for(lesion.id, study.key) for lesion in self.counting(number))
+        sizes, missing = [], []
+        for lesion in map(self.record.lesion, standing):
+            found = lesion.findings.get(study.key)
+            size = diameter_mm(lesion, found)
+            if size is None:
+                missing.append((lesion.id, why_unknown(lesion, found, study)))
+            else:
+                sizes.append((lesion, size))
+        return Measured(tuple(sizes), tuple(missing))
+
     def news(self, number: int) -> News:
-        """Return the lesions that visit `number` shows and the start does not."""
+        """Return the lesions that are seen in visit `number`, but not at the start."""
         first, study = self.first, self.record.studies[number]
         new, unclear, notes = [], [], []
         for lesion in self.record.lesions:
@@ -110,20 +147,20 @@ class Timeline:
                 continue
             reviewed = next((found for found in before if found.reviewed), None)
             if shown.nodal and size is None:
-                text = f"new? Draw its short axis in {study.label}: a node below 10 mm is normal."
+                text = f"is it new? Draw its short axis in {study.label}: a lymph node below 10 mm is normal."
                 unclear.append((lesion.id, text))
             elif reviewed is None:
-                text = f"new? Look at the place in {first.label}, and enter whether it is there."
+                text = f"is it new? Look at its place in {first.label}, and enter whether the lesion is there."
                 unclear.append((lesion.id, text))
             else:
                 new.append(lesion.id)
                 if reviewed.state == OUTSIDE:
-                    text = f"its place is not in the scan of {first.label}; RECIST 1.1 counts it as new."
+                    text = f"its place is not in the scan of {first.label}; RECIST 1.1 counts the lesion as new."
                     notes.append((lesion.id, text))
         return News(tuple(new), tuple(unclear), tuple(notes))
 
     def called_new(self, number: int) -> Iterator[tuple[str, str]]:
-        """Yield (id, reason) for lesions that were (possibly) new in an earlier visit and are unknown in this one."""
+        """Yield (id, reason) for lesions that were new or possibly new in an earlier visit, but are unknown now."""
         study = self.record.studies[number]
         for lesion_id in dict.fromkeys(i for n in range(self.start + 1, number) for i in self.news(n).ids):
             shown = self.record.lesion(self.record.stands_for(lesion_id, study.key))
@@ -132,9 +169,9 @@ class Timeline:
                 yield shown.id, why_unknown(shown, found, study)
 
     def _shown(self, lesion: Lesion, number: int) -> Lesion | None:
-        """Return the lesion whose finding shows `lesion` in visit `number`; None if the visit does not show it.
+        """Return the lesion that a person saw in visit `number` as `lesion`; None if no person saw it.
 
-        This is `lesion` itself, or the lesion that it merged into after a person had seen it separately.
+        This is `lesion` itself; or, if `lesion` was seen separately before, the lesion that it has merged into.
         """
         key = self.record.studies[number].key
         found = lesion.findings.get(key)
@@ -148,38 +185,75 @@ class Timeline:
 
 
 def timeline_of(record: FollowUp) -> Timeline:
-    """Find the visits, the start and the baseline of a follow-up."""
-    visits = visits_of(record)
-    lesions = visits.record.lesions
-    for number, study in enumerate(visits.record.studies):
-        if any(_is_seen(lesion.findings.get(study.key)) for lesion in lesions):
-            timeline = Timeline(visits, number)
-            return replace(timeline, baseline=_find_baseline(timeline))
-    return Timeline(visits, None)
+    """Find the visits, the start and the baseline of a follow-up.
 
-
-def visits_of(record: FollowUp) -> Visits:
-    """Group the studies of a follow-up into visits: studies of the same date or the same DICOM study are one visit.
-
-    A lesion that is seen in any scan of a visit is present, with its largest size. The lesion is outside only if it is
-    outside all scans. It counts as gone only if no scan of the visit has an unreviewed proposal other than "absent".
+    Studies of the same date or the same DICOM study form one visit. A lesion that is seen in any scan of a visit is
+    present, with its largest size. A lesion is outside only if it is outside all scans of the visit. A lesion is gone
+    only if no scan of the visit has an unreviewed proposal, except proposals with the status "absent".
     """
     scans = _together(record.studies)
-    if len(scans) == len(record.studies):
-        return Visits(record, scans)
     studies = [replace(first, name=", ".join(dict.fromkeys(s.name for s in (first, *rest)))) for first, *rest in scans]
     lesions = []
     for lesion in record.lesions:
         known = {g[0].key: min((lesion.findings.get(s.key) for s in g), key=partial(_rank, lesion)) for g in scans}
         lesions.append(replace(lesion, findings={key: found for key, found in known.items() if found is not None}))
-    return Visits(FollowUp(tuple(studies), tuple(lesions)), scans)
+    timeline = Timeline(FollowUp(tuple(studies), tuple(lesions)), scans)
+    for number, study in enumerate(studies):
+        if any(_is_seen(lesion.findings.get(study.key)) for lesion in lesions):
+            timeline = replace(timeline, start=number)
+            return replace(timeline, baseline=_find_baseline(timeline))
+    return timeline
+
+
+def diameter_mm(lesion: Lesion, found: Finding | None) -> float | None:
+    """Return the diameter of a lesion for the sum, mm: the long axis, or the short axis of a lymph node.
+
+    The diameter of a lesion that was reviewed as not visible is 0. Returns None if the diameter is unknown.
+    """
+    if found is None:
+        return None
+    if found.state == NOT_VISIBLE:
+        return 0.0
+    if not found.visible or not found.size.confirmed:
+        return None
+    length = found.size.short_mm if lesion.nodal else found.size.long_mm
+    return None if length is None or length < LEAST_AXIS_MM else length
+
+
+def is_normal(lesion: Lesion, size_mm: float | None) -> bool:
+    """Return whether a diameter means no disease: below 10 mm for a lymph node, 0 mm for any other lesion."""
+    if size_mm is None:
+        return False
+    return size_mm < NORMAL_NODE_MM if lesion.nodal else size_mm <= 0
+
+
+def why_unknown(lesion: Lesion, found: Finding | None, study: Study) -> str:
+    """Return a sentence that says why the diameter of a lesion in a study is unknown, and what to do."""
+    axis = "short axis" if lesion.nodal else "long axis"
+    if found is None:
+        return f"not assessed in {study.label}; mark the lesion there."
+    if found.state == PROPOSED:
+        return f"only proposed in {study.label}; confirm or move the place."
+    if found.state == OUTSIDE:
+        return f"not in the scan of {study.label}."
+    if (SHORT if lesion.nodal else LONG) in found.size.axes and not found.size.confirmed:
+        return f"its axes in {study.label} were copied from another study; accept them, or draw new axes."
+    return f"not measured in {study.label}; draw the {axis}."
+
+
+def sentences(why: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Return one sentence for each reason; it names all lesions with this reason. why: pairs (lesion id, reason)."""
+    of_reason: dict[str, dict[str, None]] = {}
+    for lesion_id, reason in why:
+        of_reason.setdefault(reason, {})[lesion_id] = None
+    return tuple(f"{', '.join(ids)}: {reason}" for reason, ids in of_reason.items())
 
 
 def _find_baseline(timeline: Timeline) -> int | None:
     for number in range(timeline.start, len(timeline.record.studies)):
         if timeline.news(number).new:
             return None
-        sizes = measured(timeline.record, timeline.record.studies[number], timeline.counting(number))
+        sizes = timeline.sizes(number)
         if not sizes.missing:
             return number if sizes.at_least > 0 else None
     return None
@@ -201,7 +275,7 @@ def _is_one_visit(study: Study, other: Study) -> bool:
 
 
 def _rank(lesion: Lesion, found: Finding | None) -> tuple[int, float]:
-    """Return a sort key: the smallest key is the most informative finding of a visit."""
+    """Return a sort key of a finding. The most informative finding of a visit has the smallest key."""
     if found is None:
         return 6, 0.0
     if found.visible:
@@ -214,7 +288,7 @@ def _rank(lesion: Lesion, found: Finding | None) -> tuple[int, float]:
 
 
 def _wholes(record: FollowUp, lesion: Lesion) -> list[Lesion]:
-    """Return a lesion, the lesion that it split from, and so on. A part is not new if its whole was seen before."""
+    """Return the lesion, the lesion that it split from, and so on. If one was seen before, the lesion is not new."""
     wholes = [lesion]
     while wholes[-1].split_from and (whole := record.lesion(wholes[-1].split_from)) not in wholes:
         wholes.append(whole)
@@ -223,7 +297,3 @@ def _wholes(record: FollowUp, lesion: Lesion) -> list[Lesion]:
 
 def _is_seen(found: Finding | None) -> bool:
     return found is not None and (found.visible or found.state == MERGED)
-
-
-def _is_gone(found: Finding | None) -> bool:
-    return found is not None and found.state == NOT_VISIBLE

@@ -1,4 +1,4 @@
-"""The command that trains a paper's recipes: `python -m AnatomicalEmbedding.papers.NAME DATA... -o RUN`."""
+"""The command that trains the recipes of a paper: `python -m AnatomicalEmbedding.papers.NAME DATA... -o RUN`."""
 
 import argparse
 from collections.abc import Mapping, Sequence

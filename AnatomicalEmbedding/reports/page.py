@@ -1,13 +1,12 @@
-"""Functions for all report pages: load and fill HTML templates, check for required packages, list versions."""
+"""Functions for all report pages: load and fill HTML templates, and check that the required packages are installed."""
 
 from __future__ import annotations
 
-import platform
-from contextlib import suppress
-from importlib import metadata, resources
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .. import __version__
 from ..errors import require
 from ..files import write_text
 
@@ -39,14 +38,5 @@ def load_page(name: str) -> jinja2.Template:
 
 def fill_page(path: str | Path, template: str, /, **values: object) -> Path:
     """Fill a template of `load_page` with values, and write the page, complete or not at all. Returns the path."""
-    write_text(path, load_page(template).render(values))
+    write_text(path, load_page(template).render(values, version=__version__))
     return Path(path)
-
-
-def package_versions() -> str:
-    """Return the versions of the software as one line, for the bottom of a page."""
-    versions = []
-    for package in ("AnatomicalEmbedding", "torch"):
-        with suppress(metadata.PackageNotFoundError):  # not installed as a package, as in a Slicer extension
-            versions.append(f"{package} {metadata.version(package)}")
-    return ", ".join([*versions, f"Python {platform.python_version()}"])

@@ -20,7 +20,7 @@ PIXEL_MM = 0.5
 OUTSIDE_HU = -10_000.0
 _JPEG_QUALITY = 80
 
-# A sphere around a point is shown as lung (bone) if the fraction _LUNG_SHARE (_BONE_SHARE) has HU of lung (bone).
+# The lung (bone) window is used if this fraction of a sphere around the point has HU values of lung (bone).
 _NEIGHBOURHOOD_MM = 12.0
 _LUNG_HU = (-990.0, -500.0)  # lung reaches -960 in deep inspiration; air is -1000
 _LUNG_SHARE = 0.5

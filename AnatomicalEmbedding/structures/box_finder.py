@@ -1,4 +1,4 @@
-"""Finds boxes of structures in a scan, from a structure library or a user's examples, with margins for a recall."""
+"""Finds boxes of structures in a scan, from a structure library or from a user's examples, with margins."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class BoxFinder:
         examples: name of structure -> examples of the structure.
         margins: margins for boxes that are found from these examples.
         effort: effort of matching.
-        recall: share of each structure that its box is expected to hold, between 0 and 1.
+        recall: expected share of a structure inside its box, between 0 and 1.
 
     Raises:
-        AnatomicalEmbeddingError: the recall cannot be guaranteed.
+        AnatomicalEmbeddingError: the margins cannot guarantee this recall.
     """
 
     examples: Mapping[str, Sequence[Example]]
@@ -59,14 +59,14 @@ class BoxFinder:
 
     def __post_init__(self) -> None:
         if self.margins is None:
-            raise WeightsError("there are no margins for these weights; build a structure library with them.")
+            raise WeightsError("no margins are known for these weights; build a structure library with these weights.")
         self.margins.times_for(self.recall)
 
     @classmethod
     def by_library(
         cls, library: StructureLibrary, structures: Sequence[str] | None = None, recall: float = RECALL
     ) -> BoxFinder:
-        """Make a finder from a library. structures: names in any spelling; default: all structures of the library."""
+        """Make a finder from a library. structures: names in any spelling; None for all structures of the library."""
         examples = choose_examples(library.examples, structures, "the structure library")
         return cls(examples, library.margins, library.effort, recall)
 
@@ -83,7 +83,7 @@ class BoxFinder:
         """Make a finder from the structures that a user marked in the scans of a folder; see `examples.read_examples`.
 
         Args:
-            margins: general margins for a user's examples. They are adapted to the examples in the folder.
+            margins: general margins for a user's examples. The examples in the folder are used to adapt the margins.
             report: called with a sentence for each structure that cannot be an example.
         """
         marked = read_examples(folder, model, report)
@@ -105,19 +105,19 @@ class BoxFinder:
 def choose_examples(
     examples: Mapping[str, Sequence[Example]], structures: Sequence[str] | None, holder: str
 ) -> dict[str, Sequence[Example]]:
-    """Return the examples of some structures, or of all. holder: origin of the examples, used in error messages."""
+    """Return the examples of the named structures; None names all. holder: origin of the examples, for messages."""
     return {name: examples[name] for name in (choose_names(structures, examples, holder) if structures else examples)}
 
 
 def open_library(weights_hash: str, model: str, path: str | Path | None = None) -> StructureLibrary:
     """Read a structure library from a file; without `path`, read the library that ships for the weights.
 
-    model: name of the weights. Raises WeightsError if there is no library for these weights.
+    model: name of the weights, for messages. Raises WeightsError if there is no library for these weights.
     """
     if path is not None:
         library = StructureLibrary.load(path)
         if library.weights_hash != weights_hash:
-            raise WeightsError(f"{path}: was built with other weights; load those with --model, or build it again.")
+            raise WeightsError(f"{path}: was built with other weights; load them with --model, or build a new library.")
         return library
     shipped = shipped_library(weights_hash)
     if shipped is None:

@@ -2,46 +2,24 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 import numpy as np
 
 from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap
 from ..errors import PointsError
-from .examples import SYNTHETIC, BoxCase, KnownStructure
-from .labelled_scans import patient_of, refuse_twins
+from .examples import BoxCase
+from .labelled_scans import refuse_twins
 from .library import StructureLibrary
-from .locating import Example, Located, locate, make_example
-from .margins import KnownBox, Margins, learn_margins
+from .locating import Example, make_example
+from .margins import KnownBox, known_boxes, learn_margins
 
-# Function of (structure -> examples, target, scan -> map). Returns structure -> method -> box (2, 3) by other methods.
+# A function that finds boxes (2, 3) by other methods: (structure -> examples, target, scan -> map) returns
+# structure -> method -> box.
 PeerBoxes = Callable[
     [Mapping[str, list[BoxCase]], BoxCase, Mapping[str, EmbeddingMap]], dict[str, dict[str, np.ndarray]]
 ]
-
-
-@dataclass(frozen=True, eq=False)
-class FoundBox:
-    """One structure in one target: the located box, the boxes found by other methods (`peers`), and the truth."""
-
-    target: str
-    name: str
-    located: Located
-    truth: KnownStructure
-    scan_box: np.ndarray
-    shots: int
-    peers: dict[str, np.ndarray] = field(default_factory=dict)
-
-    def recall(self, box: np.ndarray) -> float:
-        """Return the share of the structure's voxels inside a box."""
-        return float(((self.truth.voxels_ras >= box[0]) & (self.truth.voxels_ras <= box[1])).all(axis=1).mean())
-
-    def volume_ratio(self, box: np.ndarray) -> float:
-        """Return the scan's volume divided by the volume of the box inside the scan; infinite for a box outside."""
-        low, high = np.maximum(box[0], self.scan_box[0]), np.minimum(box[1], self.scan_box[1])
-        size = np.clip(high - low, 0, None).prod()
-        return float((self.scan_box[1] - self.scan_box[0]).prod() / size) if size > 0 else float("inf")
 
 
 def find_boxes(
@@ -51,16 +29,16 @@ def find_boxes(
     templates: Sequence[BoxCase] = (),
     peers: PeerBoxes | None = None,
     progress: Callable[[float, str], None] = lambda share, what: None,
-) -> tuple[list[FoundBox], float]:
-    """Locate every structure of every case from examples in up to `shots` scans of other patients.
+) -> tuple[list[KnownBox], float]:
+    """Locate every structure of every case from examples in at most `shots` scans of other patients.
 
     Args:
         templates: additional scans, used as examples only.
-        peers: finds the boxes of other methods for comparison.
+        peers: function that finds boxes by other methods, for comparison.
         progress: called with (share done, text of the step).
 
     Returns:
-        The boxes, and the mean time for a scan, s.
+        The boxes, and the mean time to locate the structures of a scan, s.
 
     Raises:
         PointsError: no two patients share a structure.
@@ -68,7 +46,8 @@ def find_boxes(
     every = [*cases, *templates]
     refuse_twins([case.id for case in every])
     maps = {case.id: model.embed(case.volume) for case in every}
-    found, seconds = [], []
+    found: list[KnownBox] = []
+    seconds = []
     for number, target in enumerate(cases):
         progress(number / len(cases), target.id)
         chosen = {name: _examples_of(name, target, every, shots, number) for name in target.structures}
@@ -80,39 +59,28 @@ def find_boxes(
             for name, sources in chosen.items()
         }
         start = time.perf_counter()
-        boxes = locate(examples, maps[target.id])
+        boxes = known_boxes(target, maps[target.id], examples)
         seconds.append(time.perf_counter() - start)
         other = peers(chosen, target, maps) if peers else {}
-        for name, sources in chosen.items():
-            known, scan = target.structures[name], target.volume.bounds_ras
-            found.append(FoundBox(target.id, name, boxes[name], known, scan, len(sources), other.get(name, {})))
+        found += [replace(box, peers=other.get(box.located.name, {})) for box in boxes]
     if not found:
-        raise PointsError("no structure is whole in scans of two patients; add labelled scans of the same body part.")
+        raise PointsError(
+            "no structure is completely inside scans of two patients; add labelled scans of the same part."
+        )
     return found, float(np.mean(seconds))
 
 
 def _examples_of(name: str, target: BoxCase, every: Sequence[BoxCase], shots: int, turn: int) -> list[BoxCase]:
-    """Choose up to `shots` scans of other patients that show the structure. turn: number of the target; varies them."""
+    """Choose at most `shots` scans of other patients that show the structure. turn: where the choice begins."""
     others = [case for case in every if case.patient != target.patient and name in case.structures]
     start = turn % max(len(others), 1)
     return [*others[start:], *others[:start]][:shots]
 
 
-def margins_of(found: Sequence[FoundBox], by_structure: bool = False) -> Margins:
-    """Learn margins from located structures with known truth."""
-    known = [
-        KnownBox(
-            b.located, b.truth.box_ras, b.truth.voxels_ras, patient_of(b.target), not b.target.startswith(SYNTHETIC)
-        )
-        for b in found
-    ]
-    return learn_margins(known, by_structure)
-
-
 _EFFORT = "fast"
-_MOST_EXAMPLES = 12  # for each structure; more examples improve little
+_MOST_EXAMPLES = 12  # for each structure; more examples hardly improve the boxes
 _FEWEST_EXAMPLES = 3
-_OWN_EXAMPLES = 3  # margins for a user's own examples are learned with this number of examples
+_OWN_EXAMPLES = 3  # margins for a user's own examples are learned from this number of examples
 
 
 def build_library(
@@ -123,8 +91,8 @@ def build_library(
 ) -> StructureLibrary:
     """Build a library of all structures that scans of at least three patients show whole.
 
-    The structures of each scan are also located from the examples of the other patients. Margins learned from these
-    boxes are valid for scans outside the library. Raises PointsError if no structure has enough examples.
+    Margins are learned from boxes that were located with examples of other patients. So they hold for scans that are
+    not in the library. Raises PointsError if no structure has enough examples.
     """
     maps: dict[str, EmbeddingMap] = {}
     known: dict[str, BoxCase] = {}
@@ -143,8 +111,10 @@ def build_library(
         name: of for name, of in sorted(examples.items()) if len({known[c].patient for c in of}) >= _FEWEST_EXAMPLES
     }
     if not examples:
-        raise PointsError(f"no structure is whole in scans of {_FEWEST_EXAMPLES} patients; add labelled scans.")
-    found = []
+        raise PointsError(
+            f"no structure is completely inside scans of {_FEWEST_EXAMPLES} patients; add labelled scans."
+        )
+    found: list[KnownBox] = []
     for number, target in enumerate(known.values()):
         progress(0.5 + 0.5 * number / len(known), f"margins from {target.id}")
         others = {
@@ -152,10 +122,8 @@ def build_library(
             for name, of in examples.items()
             if name in target.structures
         }
-        for name, located in locate(others, maps[target.id], _EFFORT).items():
-            scan = target.volume.bounds_ras
-            found.append(FoundBox(target.id, name, located, target.structures[name], scan, len(others[name])))
+        found += known_boxes(target, maps[target.id], others, _EFFORT)
     few, _ = find_boxes(list(known.values()), model, _OWN_EXAMPLES)
-    own = margins_of(few)
     kept = {name: list(of.values())[:_MOST_EXAMPLES] for name, of in examples.items()}
-    return StructureLibrary(model.weights_hash, kept, _EFFORT, margins_of(found, by_structure=True), own, about)
+    margins, own = learn_margins(found, by_structure=True), learn_margins(few, by_structure=False)
+    return StructureLibrary(model.weights_hash, kept, _EFFORT, margins, own, about)

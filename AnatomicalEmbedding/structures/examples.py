@@ -1,4 +1,4 @@
-"""Reads scans with known structures (labelled scans, synthetic patients), and examples that a user has marked."""
+"""Reads scans with known structures (labelled scans, synthetic patients), and examples that a user marked."""
 
 import glob
 from collections.abc import Callable, Iterable, Iterator
@@ -22,7 +22,7 @@ from .locating import Example, make_example
 
 _ROI_SUFFIX = ".roi.mrk.json"
 SYNTHETIC = "phantom-"  # the ids of synthetic patients begin with this
-_VOXELS = 4000  # recall is measured on about this many voxels, spread over the structure
+_VOXELS = 4000  # about so many voxels of a structure are used to measure the recall
 _PHANTOM_MM = (2.0, 2.0, 3.0)
 _NO_STRUCTURES = {"background", "body_other", "subcutaneous_fat", "visceral_fat", "muscle"}
 
@@ -34,7 +34,7 @@ class KnownStructure:
     Args:
         box_ras: (2, 3) RAS mm.
         extremes_ras: (6, 3) RAS mm, in the order of boxes.SIDES.
-        voxels_ras: (n, 3) RAS mm, some voxels, spread over the structure.
+        voxels_ras: (n, 3) RAS mm, some of the structure's voxels, in all its parts.
     """
 
     box_ras: np.ndarray
@@ -44,7 +44,7 @@ class KnownStructure:
 
 @dataclass(frozen=True, eq=False)
 class BoxCase:
-    """One scan: its patient, its case or volume, and by name the structures that the scan shows whole."""
+    """One scan with its patient, its case or volume, and the structures that lie completely in the scan, by name."""
 
     id: str
     patient: str
@@ -58,7 +58,7 @@ class BoxCase:
 
 
 def labelled_boxes(cases: Iterable[Case]) -> Iterator[BoxCase]:
-    """Yield the cases that have outlines, each with the structures that the scan shows whole."""
+    """Yield the cases that have outlines, each with the structures that lie completely in the scan."""
     for case in cases:
         if case.structures:
             labels = case.label_map
@@ -67,7 +67,7 @@ def labelled_boxes(cases: Iterable[Case]) -> Iterator[BoxCase]:
 
 
 def phantom_boxes(seeds: Iterable[int]) -> Iterator[BoxCase]:
-    """Make a synthetic patient, from head to thighs, for each seed."""
+    """Yield a synthetic patient, from head to thighs, for each seed."""
     for seed in seeds:
         phantom = make_phantom(seed, spacing=_PHANTOM_MM)
         yield BoxCase(f"{SYNTHETIC}{seed}", f"{SYNTHETIC}{seed}", phantom.volume, phantom_structures(phantom))
@@ -79,7 +79,7 @@ def structure_names(phantom: Phantom) -> dict[int, str]:
 
 
 def phantom_structures(phantom: Phantom) -> dict[str, KnownStructure]:
-    """Find the structures, except ribs, that the scan of a synthetic patient shows whole."""
+    """Find the structures, except ribs, that lie completely in the scan of a synthetic patient."""
     names = {number: name for number, name in structure_names(phantom).items() if not name.startswith("rib_")}
     return _known(phantom.labels, phantom.volume.ijk_to_ras, names)
 
@@ -93,7 +93,7 @@ def _known(labels: np.ndarray, ijk_to_ras: np.ndarray, names: dict[int, str]) ->
             continue
         voxels = np.argwhere(labels == value)[:, ::-1]
         ras = transform_points(ijk_to_ras, voxels)
-        extremes = structures[name].points_ras[[2, 4, 6, 1, 3, 5]]  # reorder from KINDS to SIDES
+        extremes = structures[name][[2, 4, 6, 1, 3, 5]]  # reorder from KINDS to SIDES
         box = np.stack([ras.min(axis=0) - half_voxel, ras.max(axis=0) + half_voxel])
         known[name] = KnownStructure(box, extremes, ras[:: max(1, len(ras) // _VOXELS)])
     return known
@@ -128,14 +128,14 @@ def read_examples(
                 examples.setdefault(name, []).append((make_example(embedding, box, extremes), embedding))
     if not examples:
         raise AnatomicalEmbeddingError(
-            f"{folder}: holds no example; put NAME.seg.nii.gz + NAME.labels.json or NAME.STRUCTURE{_ROI_SUFFIX} next "
-            "to a scan NAME."
+            f"{folder}: holds no example; next to a scan NAME, put NAME.seg.nii.gz and NAME.labels.json, or "
+            f"NAME.STRUCTURE{_ROI_SUFFIX}."
         )
     return examples
 
 
 def _drawn_boxes(scan: Path) -> dict[str, np.ndarray]:
-    """Read the ROI files next to a scan. Returns structure -> box; the name comes from the ROI, else from the file."""
+    """Read the ROI files next to a scan: structure -> box. An ROI without a name gets the name in its file name."""
     stem = display_name(scan)
     boxes: dict[str, np.ndarray] = {}
     for path in sorted(scan.parent.glob(f"{glob.escape(stem)}.*")):

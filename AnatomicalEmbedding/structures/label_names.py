@@ -4,7 +4,6 @@ The APE protocol (Goncharov et al., MICCAI 2024, section 3) measures errors at t
 """
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -41,17 +40,8 @@ KINDS = ("centre", "right", "left", "anterior", "posterior", "superior", "inferi
 _DIRECTIONS = np.array([(1, 0, 0), (-1, 0, 0), (0, 1, 0), (0, -1, 0), (0, 0, 1), (0, 0, -1)], dtype=np.float64)
 
 
-@dataclass(frozen=True)
-class Structure:
-    """The points of one structure in one scan. points_ras: (7, 3) RAS mm, in the order of KINDS."""
-
-    name: str
-    points_ras: np.ndarray
-    voxels: int
-
-
 def group_of(kind: str) -> str:
-    """Return the group, a key of GROUPS, of a kind of point."""
+    """Return the group to which a kind of point belongs, a key of GROUPS."""
     return kind if kind in GROUPS else "extreme"
 
 
@@ -68,7 +58,7 @@ def structure_name(name: str) -> str:
 
 
 def reason_left_out(name: str) -> str | None:
-    """Return the reason why the protocol leaves out a structure with this name; None if the structure is measured."""
+    """Return the reason why a structure with this name is left out; None if the structure is measured."""
     name = spelling_key(name)
     for reason, words in LEFT_OUT_WORDS.items():
         # Only whole words match, not `systolic` for `cyst`. Plural and numbered forms match, too.
@@ -79,13 +69,13 @@ def reason_left_out(name: str) -> str | None:
 
 def find_structures(
     labels: np.ndarray, ijk_to_ras: np.ndarray, names: dict[int, str]
-) -> tuple[dict[str, Structure], dict[str, str]]:
+) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Measure every usable structure of a label map.
 
     labels: (k, j, i) integers, 0 = background. ijk_to_ras: (4, 4). names: label value -> name, each name once.
-    Returns name -> structure, and name -> reason for each structure that was left out. Reasons: the name is in
-    LEFT_OUT_WORDS or LEFT_OUT_NAMES, the structure has fewer than MIN_VOXELS voxels, or the border of the scan cuts the
-    structure, so that the centre and extremes are not those of the whole organ.
+    Returns name -> points (7, 3) RAS mm in the order of KINDS, and name -> reason for each structure that was left out.
+    Reasons: the name is in LEFT_OUT_WORDS or LEFT_OUT_NAMES, the structure has fewer than MIN_VOXELS voxels, or the
+    border of the scan cuts the structure, so that the centre and extremes are not those of the whole organ.
     """
     found, left_out = {}, {}
     voxels_of = voxels_by_label(labels)
@@ -98,14 +88,14 @@ def find_structures(
         if reason is None and bool(((ijk == 0) | (ijk == last)).any()):
             reason = "cut by the border of the scan"
         if reason is None:
-            found[name] = Structure(name, _measure(ijk, ijk_to_ras), len(ijk))
+            found[name] = _measure(ijk, ijk_to_ras)
         else:
             left_out[name] = reason
     return found, left_out
 
 
 def voxels_by_label(labels: np.ndarray) -> dict[int, np.ndarray]:
-    """Find the voxels of all labels in one pass over the volume: label value -> (n, 3) voxel indices i, j, k."""
+    """Find the voxels of all labels in one pass: label value -> (n, 3) voxel indices i, j, k."""
     flat = np.ascontiguousarray(labels).reshape(-1)
     where = np.flatnonzero(flat)
     values = flat[where]
@@ -119,7 +109,7 @@ def voxels_by_label(labels: np.ndarray) -> dict[int, np.ndarray]:
 
 
 def _measure(ijk: np.ndarray, ijk_to_ras: np.ndarray) -> np.ndarray:
-    """Measure (7, 3) RAS mm: centre of mass, then the centroid of the outermost layer of voxels in six directions."""
+    """Return (7, 3) RAS mm: the centre of mass, and the mean of the outermost layer of voxels in six directions."""
     ras = transform_points(ijk_to_ras, ijk)
     points = [ras.mean(axis=0)]
     for direction in _DIRECTIONS:

@@ -26,7 +26,7 @@ from ..scan.geometry import LPS_FROM_RAS, image_affine, transform_points
 from ..scan.image_files import IMAGE_SUFFIXES, display_name, image_suffix, is_label_map, read_image
 from ..scan.text_headers import check_text_header
 from ..scan.volume import Volume
-from .label_names import KINDS, LANDMARK, Structure, find_structures
+from .label_names import KINDS, LANDMARK, find_structures
 
 _TIME_POINT = re.compile(r"[_-](t\d+|tp\d+|time\d+|visit\d+|baseline|follow-?up\d*|pre|post)$", re.IGNORECASE)
 _GRIDS_AGREE_MM = 0.5
@@ -34,7 +34,7 @@ _GRIDS_AGREE_MM = 0.5
 
 @dataclass(frozen=True, eq=False)
 class LabelMap:
-    """The label map of a scan.
+    """A label map: for each voxel of a scan, the label of the structure that contains the voxel.
 
     Args:
         voxels: (k, j, i) whole numbers.
@@ -61,7 +61,7 @@ class Case:
     """One scan with its labels.
 
     Args:
-        structures: name -> structure.
+        structures: name -> points (7, 3) RAS mm, in the order of label_names.KINDS.
         landmarks: name -> point (3,) RAS mm.
         left_out: name of a structure that is not measured -> reason.
         labels: file of the label map, or None.
@@ -69,16 +69,16 @@ class Case:
 
     id: str
     path: Path
-    structures: dict[str, Structure] = field(default_factory=dict)
+    structures: dict[str, np.ndarray] = field(default_factory=dict)
     landmarks: dict[str, np.ndarray] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     labels: Path | None = None
 
     @property
     def label_map(self) -> LabelMap:
-        """The label map, kept in memory for the last two cases. Raises PointsError for a case without label map."""
+        """The label map; the last two stay in memory. Raises PointsError for a case without label map."""
         if self.labels is None:
-            raise PointsError(f"{self.id}: has no label map; put {self.id}.seg.nii.gz next to it.")
+            raise PointsError(f"{self.id}: the scan has no label map; put {self.id}.seg.nii.gz next to the scan.")
         return _read_label_map(self.labels, self.path.with_name(f"{self.id}.labels.json"))
 
     @property
@@ -88,7 +88,7 @@ class Case:
 
     @property
     def volume(self) -> Volume:
-        """The scan. It is read at first use; the last few scans that were read stay in memory."""
+        """The scan, read at its first use; the last six scans stay in memory."""
         return _read_volume(self.path)
 
 
@@ -103,7 +103,7 @@ def _read_volume(path: Path) -> Volume:
 
 
 def load_cases(folder: str | Path) -> list[Case]:
-    """Read the labels and landmarks of all labelled scans in a folder, sorted by id. The voxels are read later.
+    """Read the labels and landmarks of all labelled scans in a folder, sorted by id. Volumes are read later.
 
     Raises PointsError for a folder without labelled scans or a damaged .json, VolumeError for a label map that is
     damaged or does not have the grid of its scan.
@@ -121,10 +121,10 @@ def load_cases(folder: str | Path) -> list[Case]:
 
 
 def refuse_twins(names: Sequence[str]) -> None:
-    """Raise PointsError if two scans have the same name. This may happen if scans come from several folders."""
+    """Raise PointsError if two scans have the same name. Scans from different folders may have the same name."""
     for name in names:
         if names.count(name) > 1:
-            raise PointsError(f"two scans are called {name}; rename one, or leave one of the folders out.")
+            raise PointsError(f"two scans have the name {name}; rename one scan, or give only one of the folders.")
 
 
 def list_scans(folder: Path) -> list[Path]:
@@ -162,7 +162,7 @@ def _as_labels(labels: Path, image: sitk.Image) -> np.ndarray:
     if voxels.dtype.kind != "f":
         return voxels
     if not np.array_equal(voxels, np.rint(voxels)):
-        raise VolumeError(f"{labels}: holds fractions, not labels; give a label map of whole numbers.")
+        raise VolumeError(f"{labels}: the voxels hold fractions; give a label map of whole numbers.")
     return voxels.astype(np.int32)
 
 
@@ -174,12 +174,14 @@ def _check_same_grid(scan: Path, labels: Path, image: sitk.Image) -> None:
     try:
         reader.ReadImageInformation()
     except RuntimeError as error:
-        raise VolumeError(f"{scan}: cannot be read; the file is damaged or of another kind, copy it again.") from error
+        raise VolumeError(f"{scan}: cannot be read; the file is damaged or no image, copy it again.") from error
     size = reader.GetSize()[:3]
     corners = np.array([(0, 0, 0), np.array(size) - 1])
     apart = transform_points(image_affine(reader), corners) - transform_points(image_affine(image), corners)
     if size != image.GetSize() or np.abs(apart).max() > _GRIDS_AGREE_MM:
-        raise VolumeError(f"{labels}: is not on the grid of {scan.name}; resample the label map to its scan.")
+        raise VolumeError(
+            f"{labels}: has another grid than {scan.name}; resample the label map to the grid of the scan."
+        )
 
 
 def read_names(path: Path) -> dict[int, str]:
@@ -192,7 +194,7 @@ def read_names(path: Path) -> dict[int, str]:
     keys = list(map(spelling_key, names.values()))
     twice = [name for name, key in zip(names.values(), keys, strict=True) if keys.count(key) > 1]
     if twice:
-        raise PointsError(f"{path}: several labels are called {twice[0]}; give each structure its own name.")
+        raise PointsError(f"{path}: several labels have the name {twice[0]}; give each structure its own name.")
     return names
 
 
@@ -207,7 +209,7 @@ def _read_landmarks(path: Path) -> dict[str, np.ndarray]:
             f'{path}: is not a list of landmarks; write {{"frame": "RAS", "points": {{"carina": [r, a, s], ...}}}}.'
         ) from error
     if content.get("unit", "mm") != "mm" or not np.isfinite(points).all():
-        raise PointsError(f"{path}: coordinates must be finite numbers in mm; repair the file.")
+        raise PointsError(f"{path}: a coordinate is not a finite number in mm; correct the file.")
     return dict(zip(names, transform_points(to_ras, points), strict=True))
 
 
@@ -215,9 +217,9 @@ def _read_json(path: Path) -> dict:
     try:
         return parse_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise PointsError(f"{path}: is missing; it must name the structures or points of the scan.") from error
+        raise PointsError(f"{path}: is missing; write the names of the structures or points into this file.") from error
     except (OSError, ValueError) as error:
-        raise PointsError(f"{path}: cannot be read as JSON; repair the file.") from error
+        raise PointsError(f"{path}: the file is not valid JSON; correct the file.") from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,9 +235,10 @@ class Pair:
 
 
 def find_pairs(cases: Iterable[Case], templates: Iterable[Case] = ()) -> list[Pair]:
-    """Find all ordered pairs of cases that share points. Two cases of different patients share points of structures.
+    """Find all ordered pairs of cases that share points.
 
-    Two cases of one patient share landmarks. templates: additional cases, used as templates only.
+    Two cases of one patient share landmarks; cases of different patients share the centre and extremes of structures.
+    templates: additional cases, used as templates only.
     """
     cases, templates = list(cases), list(templates)
     refuse_twins([case.id for case in (*cases, *templates)])
@@ -254,4 +257,4 @@ def _points(case: Case, as_landmarks: bool) -> dict[tuple[str, str], np.ndarray]
     if as_landmarks:
         return {(name, LANDMARK): point for name, point in sorted(case.landmarks.items())}
     structures = sorted(case.structures.items())
-    return {(name, kind): point for name, of in structures for kind, point in zip(KINDS, of.points_ras, strict=True)}
+    return {(name, kind): point for name, of in structures for kind, point in zip(KINDS, of, strict=True)}

@@ -1,4 +1,4 @@
-"""Structure libraries: examples from many scans in one file, so that users can locate structures without own examples.
+"""Structure libraries: examples from many scans in one file. With a library, users need no examples of their own.
 
 NAME.structures.safetensors holds the examples of each structure: coordinates and descriptors at the points of the
 structure, and distances from near organs. An example takes 1 kB. Scans cannot be reconstructed from a library.
@@ -26,7 +26,7 @@ SUFFIX = ".structures.safetensors"
 FORMAT_VERSION = 1
 _LARGEST_COORDINATE_MM = 1e6
 _METADATA_KEY = "anatomical_structures"
-_COLUMNS = 8  # values of an organ near an example: number of the organ's name, overlap, six distances
+_COLUMNS = 8  # for an organ near an example: index of the organ's name, overlap, six distances
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ class StructureLibrary:
     about: dict = field(default_factory=dict)
 
     def save(self, path: str | Path) -> None:
-        """Write one file, complete or not at all. Raises WeightsError if the file cannot be written."""
+        """Write one complete file, or no file. Raises WeightsError if the file cannot be written."""
         tensors, index = {}, {}
         organs = sorted({organ.name for of in self.examples.values() for example in of for organ in example.organs})
         for number, (name, examples) in enumerate(sorted(self.examples.items())):
@@ -80,7 +80,7 @@ class StructureLibrary:
 
     @classmethod
     def load(cls, path: str | Path) -> StructureLibrary:
-        """Read a file written by `save`. Raises WeightsError if it is not a library, damaged, or of a newer version."""
+        """Read a file that `save` wrote. Raises WeightsError if the file is damaged, newer, or no library."""
         if not Path(path).is_file():
             raise WeightsError(f"{path}: no such file; give the path of a structure library.")
         try:
@@ -100,7 +100,9 @@ class StructureLibrary:
         except NewerFormatError:
             raise WeightsError(f"{path}: written by a newer version of this program; update it.") from None
         except (*DAMAGED, WeightsError):
-            raise WeightsError(f"{path}: not a structure library, or damaged; fetch it again.") from None
+            raise WeightsError(
+                f"{path}: the file is damaged or is not a structure library; download the library again."
+            ) from None
 
 
 def _read(tensors: dict[str, torch.Tensor], key: str, scan: str, weights_hash: str, organs: Sequence[str]) -> Example:

@@ -1,9 +1,9 @@
 """Locates boxes of structures from a few examples (Goncharov 2024, section 2.3).
 
 The paper matches the six extreme points of each example, takes the box around the answers, and averages the boxes of
-all examples. But a single extreme point is often ambiguous. So we also match points inside the example's box, and
-compute the six sides by an affine function that is fitted robustly to all answers. Each side of the result is the
-median over the examples. If the organ head finds the organ, the organ's box is also used (`organ_evidence`).
+all examples. But a single extreme point is often ambiguous. So we also match points inside the example's box. An affine
+function is fitted robustly to all answers, and moves the six sides into the target. Each side of the result is the
+median over the examples. If the network finds a similar organ, the box of this organ is also used (`organ_evidence`).
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ from .organ_evidence import NearOrgan, near_organs, sides_by_organ
 _INNER_SHARE = 0.7  # distance of the inner points from the box's middle, as a share of its half size
 _FEWEST_POINTS = 4  # least number of points with an answer for the fit
 _ROUNDS = 5
-_SLOPE_MM = 14.0  # keeps the displacement uniform where points lie this close together
+_SLOPE_MM = 14.0  # damping of the fit: points closer together than this are moved almost alike
 _KNEE_MM = 3.0
 _EXPECTED_MM = (2.0, 60.0)
 _DISAGREES_MM = 15.0
-_DISAGREES_TIMES = 3.0  # multiple of the usual distance of the other examples' boxes from their median
+_DISAGREES_TIMES = (
+    3.0  # an example disagrees at this multiple of the usual distance of the other boxes from their median
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +44,7 @@ class Example:
         box_ras: (2, 3) RAS mm in the scan.
         points_ras: (p, 3) RAS mm, the points to match; the first six are the extreme points, in the order of SIDES.
         query: values of the scan's map at the points.
-        organs: organs, found by the organ head, that overlap with the structure.
+        organs: organs that the network found in the scan and that overlap with the structure.
     """
 
     scan: str
@@ -54,17 +56,17 @@ class Example:
 
 @dataclass(frozen=True, eq=False)
 class Located:
-    """One structure in one target.
+    """One structure that was located in one target.
 
     Args:
         box_ras: (2, 3) RAS mm, not clipped to the scan.
         sigma_mm: (6,) likely error of each of the SIDES.
-        present: 0 to 1, share of the structure's points in the target. With 0, `box_ras` is a guess outside the scan.
+        present: 0 to 1, share of the structure's points inside the target; with 0, `box_ras` lies outside the scan.
         cut: SIDES that lie beyond the scan's edge.
         remarks: sentences about examples that disagree.
-        near: SIDES inside the scan that, with their likely error, may lie beyond the scan's edge.
+        near: SIDES so close to the scan's edge that they may lie beyond it, because of their likely error.
         scan_ras: (2, 3) RAS mm, the box of the scan.
-        levels: the two possible levels, "L3 or L4", of a vertebra, disc or rib that may be one level off; else "".
+        levels: for a vertebra, disc or rib of uncertain level, the two possible levels ("L3 or L4"); else "".
     """
 
     name: str
@@ -83,7 +85,7 @@ class Located:
 
     @property
     def status(self) -> str:
-        """ "whole", "cut", "absent" or "uncertain": the structure may be cut, exceed the box, or be another level."""
+        """ "whole", "cut", "absent", or "uncertain": perhaps cut, larger than the box, or of another level."""
         low, high = self.in_scan(self.box_ras)
         present = self.present if (high > low).all() else 0.0
         error_share = self.sigma_mm.max() / max((self.box_ras[1] - self.box_ras[0]).min(), 1e-6)
@@ -96,7 +98,7 @@ def make_example(
     """Make an example from a box (2, 3) RAS mm.
 
     Args:
-        extremes_ras: (6, 3) RAS mm, points of the structure on each of the SIDES; default: the middles of the SIDES.
+        extremes_ras: (6, 3) RAS mm, a point of the structure on each of the SIDES; None for the middles of the SIDES.
         effort: effort of matching for which the example is made.
 
     Raises:
@@ -105,7 +107,7 @@ def make_example(
     box_ras = np.asarray(box_ras, dtype=np.float64)
     name = embedding.provenance.scan or "the scan"
     if box_ras.shape != (2, 3) or not (box_ras[1] - box_ras[0] > 0).all():
-        raise PointsError(f"{name}: a box needs a lowest and a highest corner in RAS mm, with volume between them.")
+        raise PointsError(f"{name}: the box has no volume; give its lowest and its highest corner in RAS mm.")
     middle, half = box_ras.mean(axis=0), (box_ras[1] - box_ras[0]) / 2
     if extremes_ras is None:
         extremes_ras = middle + np.concatenate([-np.eye(3), np.eye(3)]) * half
@@ -113,7 +115,7 @@ def make_example(
     points = np.concatenate([as_points(extremes_ras), middle[None], middle + _INNER_SHARE * signs * half])
     inside = embedding.contains(points)
     if inside[6:].sum() < _FEWEST_POINTS:
-        raise PointsError(f"{name}: the box lies mostly outside this scan; check that it was drawn in it.")
+        raise PointsError(f"{name}: most of the box lies outside this scan; use the scan in which the box was drawn.")
     held = held_in(embedding, points)
     return Example(
         name, box_ras, held, read_query(embedding, held, effort), near_organs(box_ras, embedding.organ_boxes)
@@ -129,13 +131,13 @@ def held_in(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
 def locate(
     structures: Mapping[str, Sequence[Example]], target: EmbeddingMap, effort: str = "standard"
 ) -> dict[str, Located]:
-    """Locate structures in one target, all in one batch. structures: name -> examples.
+    """Locate structures in one target; all points are matched together. structures: name -> examples.
 
     Raises PointsError for a structure without examples, and the errors of `matching.match.match_query`.
     """
     for name, examples in structures.items():
         if not examples:
-            raise PointsError(f"{name}: has no example; give at least one scan in which it is marked.")
+            raise PointsError(f"{name}: has no example; mark the structure in at least one scan.")
     every = [example for examples in structures.values() for example in examples]
     if not every:
         return {}
@@ -153,7 +155,7 @@ def locate(
 
 
 def _trust(answers: Matches) -> np.ndarray:
-    """Return (n, 2) for each answer: its weight, 0 if the point is absent, and its expected error, mm."""
+    """Return (n, 2): for each answer its weight (0 if the point is absent) and its expected error, mm."""
     if answers.status is None:
         expected = np.full(len(answers.score), 10.0)
         return np.stack([np.ones(len(expected)), expected], axis=1)
@@ -211,7 +213,7 @@ def _combined(
 
 
 def _doubtful_levels(name: str, box: np.ndarray, target: EmbeddingMap) -> str:
-    """Return the two possible levels of a vertebra, disc or rib that may be one level off, else ""."""
+    """Return the two possible levels of a vertebra, disc or rib of uncertain level; "" for other structures."""
     level, middle = level_of(name), box.mean(axis=0)
     if level is None or not target.provenance.metric or is_counted(level, middle[2], spine_ends(target)):
         return ""

@@ -1,8 +1,8 @@
-"""Margins: how far the sides of a box are moved outward, so that the box holds a given share of its structure.
+"""Margins: how far the sides of a box are moved outward so that the box contains a given share of its structure.
 
 Margins are learned from boxes with known truth, by conformal risk control (Angelopoulos 2022, theorem 1). The margin of
 a side is a multiple of the side's likely error. The likely error is the expected error of matching, multiplied by the
-ratio of true to expected error. This ratio is learned for all structures together and, where possible, for each.
+ratio of true to expected error. This ratio is learned for all structures together and, if possible, for each structure.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from ..anatomy.names import canonical_name
 from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError, WeightsError
 from ..scan.boxes import OUTWARD, grown
+from .examples import SYNTHETIC, BoxCase
+from .labelled_scans import patient_of
 from .locating import Example, Located, locate
 
 TIMES = np.round(np.arange(0.0, 30.01, 0.1), 1)
-_DOUBT = 4.0  # the ratio of all structures counts like this many boxes of one structure
+_DOUBT = 4.0  # for a single structure, the ratio of all structures has the weight of so many boxes
 _COMMON = ""
 
 
@@ -28,17 +30,35 @@ class KnownBox:
     """A located structure whose true box is known.
 
     Args:
+        target: name of the scan.
         truth_ras: (2, 3) RAS mm, true box of the structure.
         points_ras: (n, 3) RAS mm, some points of the structure.
-        patient: patient of the target.
-        real: whether the target is a real scan, not a synthetic one.
+        peers: boxes (2, 3) RAS mm that other methods found, by name of the method.
     """
 
+    target: str
     located: Located
     truth_ras: np.ndarray
     points_ras: np.ndarray
-    patient: str
-    real: bool = True
+    peers: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    def recall(self, box: np.ndarray) -> float:
+        """Return the share of the structure's points inside a box."""
+        return float(((self.points_ras >= box[0]) & (self.points_ras <= box[1])).all(axis=1).mean())
+
+    def volume_ratio(self, box: np.ndarray) -> float:
+        """Return the scan's volume divided by the volume of the box inside the scan; infinite for a box outside."""
+        scan, inside = (np.diff(each, axis=0).prod() for each in (self.located.scan_ras, self.located.in_scan(box)))
+        return float(scan / inside) if inside > 0 else float("inf")
+
+
+def known_boxes(
+    target: BoxCase, embedding: EmbeddingMap, examples: Mapping[str, Sequence[Example]], effort: str = "standard"
+) -> list[KnownBox]:
+    """Locate structures that lie completely in a scan. examples: name of structure -> examples of other patients."""
+    found = locate(examples, embedding, effort)
+    truth = target.structures
+    return [KnownBox(target.id, each, truth[name].box_ras, truth[name].voxels_ras) for name, each in found.items()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +66,8 @@ class Margins:
     """How far to move the sides of boxes outward for a stated recall.
 
     Args:
-        recall: (len(TIMES),) mean share of a structure in its box, if the sides are moved by TIMES the likely error. It
-            is computed for real and for synthetic scans, and the smaller share is used.
+        recall: (len(TIMES),) mean share of a structure in its box if the sides are moved by TIMES the likely error; the
+            smaller one of the shares for real and for synthetic scans.
         boxes: number of boxes with known truth.
         scales: name of structure -> (6,) ratio of true to expected error of each side; "" for all other structures.
     """
@@ -67,7 +87,7 @@ class Margins:
         enough = np.flatnonzero(lost <= 1 - recall)
         if not len(enough):
             raise AnatomicalEmbeddingError(
-                f"recall {recall}: cannot be guaranteed from {self.boxes} boxes with known truth; choose a smaller one."
+                f"recall {recall}: cannot be guaranteed from {self.boxes} boxes with known truth; lower the recall."
             )
         return float(TIMES[enough[0]])
 
@@ -80,7 +100,7 @@ class Margins:
         return located.in_scan(grown(located.box_ras, self.margins_mm(located, recall)))
 
     def adapted(self, known: Sequence[KnownBox]) -> Margins:
-        """Learn scales from a user's examples, each located from the other examples. Returns new margins."""
+        """Return new margins with scales learned from a user's examples. known: boxes found from the other examples."""
         if not known:
             return self
         off, names = _errors(known), np.array([box.located.name for box in known])
@@ -115,11 +135,12 @@ def learn_margins(known: Sequence[KnownBox], by_structure: bool) -> Margins:
     scales for each structure; the recall of a patient's boxes is then measured with the scales of the other patients.
     """
     if not known:
-        raise AnatomicalEmbeddingError("no box with known truth was given; margins cannot be learned.")
+        raise AnatomicalEmbeddingError("margins need a box with known truth, and no box was given; add labelled scans.")
     off = _errors(known)
-    is_real = np.array([box.real for box in known])
+    is_real = np.array([not box.target.startswith(SYNTHETIC) for box in known])
     real = is_real if is_real.any() else ~is_real
-    names, patients = (np.array([of(box) for box in known]) for of in (lambda b: b.located.name, lambda b: b.patient))
+    names = np.array([box.located.name for box in known])
+    patients = np.array([patient_of(box.target) for box in known])
     recalls = np.empty((len(known), len(TIMES)))
     for patient in np.unique(patients):
         others = patients != patient if by_structure and len(np.unique(patients)) > 1 else np.ones(len(known), bool)
@@ -140,7 +161,7 @@ def located_by_others(marked: Mapping[str, Sequence[tuple[Example, EmbeddingMap]
         for n, (example, embedding) in enumerate(of if len(of) > 2 else ()):
             others = [other for m, (other, _) in enumerate(of) if m != n]
             located = locate({name: others}, embedding)[name]
-            known.append(KnownBox(located, example.box_ras, example.points_ras, example.scan))
+            known.append(KnownBox(example.scan, located, example.box_ras, example.points_ras))
     return known
 
 

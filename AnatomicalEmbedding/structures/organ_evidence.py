@@ -1,7 +1,8 @@
 """Places the sides of a structure by the box of an organ that overlaps with the structure.
 
-A user's "liver" may be a little larger or smaller than the organ head's liver, or a part of it. The distances between
-the sides of structure and organ are read from the examples and added to the organ's sides in the target.
+A user's "liver" may be larger or smaller than the liver that the network finds, or may be a part of the liver. So the
+distances between the sides of structure and organ are read from the examples, and added to the organ's sides in the
+target.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,8 +16,8 @@ _MOST_ORGANS = 3
 _LEAST_OVERLAP = 0.05
 _LEAST_MEAN_OVERLAP = 0.35  # an organ with a smaller mean overlap over the examples is not used
 _USUAL_MM = 10.0  # assumed error of a side that is placed by an organ
-_USUAL_COUNT = 2.0  # the assumed error counts like this many examples
-_AT_EDGE_CELLS = 1.0  # if a side of an organ is closer to the scan's edge, the scan may cut the organ there
+_USUAL_COUNT = 2.0  # the assumed error has the weight of so many examples
+_AT_EDGE_CELLS = 1.0  # a side of an organ that is closer to the scan's edge is not used: the scan may cut the organ
 
 
 @dataclass(frozen=True, eq=False)

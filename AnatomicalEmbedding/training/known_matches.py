@@ -149,11 +149,11 @@ def _shared(
         return one, other, (LANDMARK,) * len(names)
     points, truth, groups = [], [], []
     for name in sorted(template.structures.keys() & target.structures.keys()):
-        places = target.structures[name].points_ras
+        places = target.structures[name]
         # structures that the cut divides are left out, because their centre and extremes would change
         placed = _placed(places, cut)
         if (placed == placed[0]).all() and placed[0] != 0:
-            points.append(template.structures[name].points_ras)
+            points.append(template.structures[name])
             truth.append(places if placed[0] > 0 else np.full_like(places, np.nan))
             groups += ["centre" if kind == KINDS[0] else "extreme" for kind in KINDS]
     return np.concatenate([np.empty((0, 3)), *points]), np.concatenate([np.empty((0, 3)), *truth]), tuple(groups)

@@ -66,8 +66,7 @@ def canonical_structures() -> Points:
     for name, value in LABEL_ID.items():
         if name != "background":
             merged[value] = values.setdefault(structure_name(name), len(values) + 1)
-    found, _ = find_structures(merged[anatomy.label], to_body, {v: n for n, v in values.items()})
-    return {name: structure.points_ras for name, structure in found.items()}
+    return find_structures(merged[anatomy.label], to_body, {v: n for n, v in values.items()})[0]
 
 
 @dataclass(frozen=True)

@@ -110,8 +110,7 @@ class LabelledBody:
         labels = number[voxels]
         first = np.array(image.GetOrigin()) * (-1, -1, 1)
         grid = Grid(first, image.GetSpacing(), labels.shape)
-        found, _ = find_structures(labels, grid.ijk_to_ras, dict(enumerate(known[1:], 1)))
-        points = {name: structure.points_ras for name, structure in found.items()}
+        points, _ = find_structures(labels, grid.ijk_to_ras, dict(enumerate(known[1:], 1)))
         return cls(path.name.removesuffix(SUFFIX), labels, grid, tuple(known), points)
 
 

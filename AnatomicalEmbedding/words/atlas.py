@@ -30,9 +30,13 @@ SHAPE = (173, 66, 83)  # k, j, i
 
 @dataclass(frozen=True, eq=False)
 class Occupancy:
-    """Where one structure lies. share: uint8 (k, j, i), 255 times the fraction of patients whose structure fills the
-    cell. first: index i, j, k of the first cell of `share` in the body frame. real: number of real patients that
-    were counted. discriminant: float32 (d + 1,), see `occupancy`, or None.
+    """Where one structure lies in the average body.
+
+    Args:
+        first: index i, j, k of the first cell of `share` in the body frame.
+        share: uint8 (k, j, i), 255 times the fraction of patients whose structure fills the cell.
+        real: number of real patients that were counted.
+        discriminant: float32 (d + 1,) weights for descriptors, see `occupancy`; or None.
     """
 
     first: tuple[int, int, int]
@@ -94,7 +98,7 @@ class Atlas:
         except WeightsError:
             raise
         except Exception:  # zipfile and numpy raise many kinds for damaged files
-            raise WeightsError(f"{path}: not an atlas of words, or damaged; fetch it again.") from None
+            raise WeightsError(f"{path}: the file is damaged or is not an atlas; download the atlas again.") from None
 
 
 def _occupancy(of: dict[str, Any], share: np.ndarray, discriminant: np.ndarray | None) -> Occupancy:
@@ -116,11 +120,11 @@ def _loaded(path: Path) -> Atlas:
 
 
 def shipped_atlas(weights_hash: str) -> Atlas:
-    """Return the shipped atlas of these weights; or else one of other weights, which has the same frame.
+    """Return the shipped atlas for these weights. If there is none, return an atlas for other weights.
 
     Raises WeightsError if no atlas is installed.
     """
     found = [_loaded(path) for path in sorted(resource("Atlas").glob("*" + SUFFIX))]
     if not found:
-        raise WeightsError("no atlas of words ships with this installation; make one by `anatemb structures`.")
+        raise WeightsError("this installation has no atlas for words; install the package again.")
     return next((atlas for atlas in found if atlas.weights_hash == weights_hash), found[-1])

@@ -1,8 +1,8 @@
 """Builds an atlas from scans with labels, from label maps without their scans, and from synthetic patients.
 
 Each labelled voxel gets its body coordinate from the map of the scan. For a label map without a scan, an image is made
-first (`training/label_images.py`). All synthetic patients together weigh a tenth and the real ones nine tenths. If
-fewer than three real patients show a structure, all patients count alike.
+first (`training/label_images.py`). All synthetic patients together have the weight 0.1, all real patients 0.9. If
+fewer than three real patients show a structure, all patients have the same weight.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PHANTOM_SEED = 73_000
 _SAMPLE_MM = 4.0
 _FEWEST_REAL = 3  # with at least so many real patients, synthetic patients count less
 _SYNTHETIC_SHARE = 0.1  # weight of all synthetic patients together; see RESULTS
-_BLUR_MM, _BLUR_FEW_MM = 5.0, 12.0  # blur for many bodies; added blur, divided by the root of the number of bodies
+_BLUR_MM, _BLUR_FEW_MM = 5.0, 12.0  # blur for many bodies; blur added for n bodies is _BLUR_FEW_MM / root of n
 _LEAST_SHARE = 0.02
 _FEWEST_DESCRIBED = 2  # bodies needed to learn a discriminant of descriptors
 _RIDGE = 0.005  # added to each variance of the descriptors, which have length 1
@@ -48,8 +48,8 @@ _KEPT = (None, reason_left_out("spinal_cord"))  # the spinal cord is kept: it ha
 
 @dataclass(frozen=True, eq=False)
 class SampledBody:
-    """Points of one body. body_mm: (n, 3) places in the body frame, mm. label: (n,). names: label -> canonical name.
-    kind: "real", "drawn" (image made of a label map) or "synthetic". descriptor: float16 (n, d) or None.
+    """n points of one body. body_mm: (n, 3) body coordinates, mm. label: (n,). names: label -> canonical name.
+    kind: "real", "drawn" (the image was made from a label map) or "synthetic". descriptor: float16 (n, d), or None.
     """
 
     name: str
@@ -110,12 +110,12 @@ def list_label_files(folder: Path) -> list[Path]:
     files = sorted(folder.glob("*" + label_images.SUFFIX))
     found = [path for path in files if _beside(path, [".labels.json"])[0].exists()]
     if not found:
-        raise PointsError(f"{folder}: holds no label map; put NAME.seg.nii.gz with NAME.labels.json there.")
+        raise PointsError(f"{folder}: the folder holds no label map; add NAME.seg.nii.gz and NAME.labels.json.")
     return found
 
 
 def _beside(path: Path, suffixes: Iterable[str]) -> list[Path]:
-    """Return paths with the NAME of a label map and other suffixes, in the same folder."""
+    """Return the paths in the folder of a label map that have the NAME of the map and one of the suffixes."""
     return [path.with_name(path.name.removesuffix(label_images.SUFFIX) + suffix) for suffix in suffixes]
 
 
@@ -133,7 +133,7 @@ def _read_labels(path: Path) -> tuple[np.ndarray, np.ndarray, dict[int, str]]:
 def _sampled(
     name: str, voxels: np.ndarray, ijk_to_ras: np.ndarray, labels: dict[int, str], embedding: EmbeddingMap, kind: str
 ) -> SampledBody:
-    """Sample a label map about every 4 mm: the points in the body, with body coordinates and descriptors."""
+    """Read a label map about every 4 mm. Returns the points in the body with body coordinates and descriptors."""
     spacing = np.linalg.norm(ijk_to_ras[:3, :3], axis=0)
     step = np.maximum(np.rint(_SAMPLE_MM / spacing), 1).astype(int)
     every = [slice(0, n, s) for n, s in zip(voxels.shape, step[::-1], strict=True)]
@@ -151,7 +151,7 @@ def _sampled(
 
 
 def count_occupancy(bodies: list[SampledBody]) -> dict[str, Occupancy]:
-    """Count how often each structure lies in each cell: among bodies that show the cell and label the structure."""
+    """Count how often each structure lies in each cell, in all bodies that show the cell and label the structure."""
     counted: dict[str, list[_Counted]] = {}
     for body in bodies:
         index, held = _frame_index(body)
@@ -215,7 +215,7 @@ def _thinned(index: np.ndarray) -> np.ndarray:
 
 
 def _labels_of(body: SampledBody) -> dict[str, list[int]]:
-    """Map each structure of a body to its labels; also structures that are sums of others, such as a whole lung."""
+    """Return structure -> labels for a body; also for structures that are sums of others, such as a whole lung."""
     parts = set(body.names.values())
     wanted: dict[str, tuple[str, ...]] = {name: (name,) for name in parts}
     wanted |= {name: of for name, of in sums_of_parts().items() if name not in parts and not parts.isdisjoint(of)}

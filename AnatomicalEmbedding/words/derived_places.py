@@ -1,10 +1,10 @@
-"""Places derived from other places: the recipes of the terms, and the qualifiers of phrases.
+"""Compute places from other places, by the recipes of the terms and the qualifiers of phrases.
 
 A recipe is a word and its arguments. Numbers are in mm, but the numbers of `part` are fractions, 0 to 1. A blob is a
 Gaussian with standard deviation SD:
 
     at X Y Z SD                 a blob in the body frame (X sideways; for a place with a side, away from the midline)
-    fit X Y Z SD MM             like `at`, but place and SD were measured on outlined scans; correct within MM
+    fit X Y Z SD MM             like `at`, but X, Y, Z and SD were measured on outlined scans; right within MM
     box X0 X1 Y0 Y1 Z0 Z1       a box in the body frame
     part NAME X0 X1 Y0 Y1 Z0 Z1 the part of place NAME between fractions of its extent along R, A, S; for a place with a
                                 side, X runs from the midline outwards
@@ -25,8 +25,8 @@ import numpy as np
 from .grid_weights import NOWHERE, Field, Grid
 from .qualifiers import Qualifier
 
-_SOFT_SHARE = 0.06  # of the extent, over which a part fades at its ends
-_EXTENT = (0.02, 0.98)  # shares of a field between which its extent is measured
+_SOFT_SHARE = 0.06  # fraction of the extent over which a part fades at its ends
+_EXTENT = (0.02, 0.98)  # the extent of a field contains the values between these fractions of its total
 _END_SHARE = 0.06
 _BETWEEN_MM = 7.0
 _AROUND_MM, _AROUND_SOFT_MM = 8.0, 7.0
@@ -42,7 +42,7 @@ _ZONES = {
 }  # fmt: skip
 _RELATIONS = {"above": "superior", "below": "inferior", "before": "anterior", "behind": "posterior"}
 
-# Error along each axis of points set by hand, compared with outlines: 95 points at 10 places; see RESULTS
+# Error along each axis of points that a person set, compared with outlines (95 points at 10 places; see RESULTS)
 _BY_HAND_MM = 13.0
 _RIGHT_MM = 10.0  # an answer for a point is right within this distance
 
@@ -50,7 +50,7 @@ Finder = Callable[[str], Field]
 
 
 def field_by_recipe(recipe: str, grid: Grid, field_of: Finder, side: str = "") -> Field:
-    """Return the field of a recipe on a grid. field_of: gives the field of another place. side: of the place."""
+    """Return the field of a recipe on a grid. field_of: returns the field of another place. side: side of the place."""
     kind, names, values = _parsed(recipe)
     outward = -1.0 if side == "left" else 1.0
     if kind in ("at", "fit"):
@@ -72,7 +72,7 @@ def field_by_recipe(recipe: str, grid: Grid, field_of: Finder, side: str = "") -
 
 
 def surety(recipe: str) -> float | None:
-    """Return the chance that a place lies where its recipe says; None if the recipe does not describe a point."""
+    """Return the chance that a place lies at the point of its recipe; None if the recipe describes no point."""
     kind, _, values = _parsed(recipe)
     if kind not in ("at", "fit", "shift"):
         return None
@@ -83,7 +83,7 @@ def surety(recipe: str) -> float | None:
 
 
 def qualify(grid: Grid, field: Field, qualifier: Qualifier, side: str) -> Field:
-    """Return the field of a zone of a place ("upper part of"), or of the space next to it ("above")."""
+    """Return the field of a part of a place ("upper part of"), or of the space next to the place ("above")."""
     if qualifier.kind == "zone":
         shares = np.tile([0.0, 1.0], (3, 1))
         for word in qualifier.detail.split():
@@ -131,7 +131,7 @@ def part_of(grid: Grid, field: Field, shares: np.ndarray, side: str) -> Field:
 
 
 def _between(grid: Grid, one: Field, other: Field) -> Field:
-    """Return the field of the space half-way between two places."""
+    """Return the field of the space midway between two places."""
     if one.total < 0.5 or other.total < 0.5:
         return NOWHERE
     near = grid.grown(grid.joined([one, other]), 4.0)

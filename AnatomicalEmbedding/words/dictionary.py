@@ -30,9 +30,9 @@ class Entry:
     """One place that a phrase may mean."""
 
     name: str
-    side: str  # side of the place, which the text must not contradict, or ""
-    demanded: bool  # the side is part of the phrase, so the text must say it
-    adjective: bool = False  # the phrase stands before a noun
+    side: str  # side of the place, or ""; the entry is not used if the text names the other side
+    demanded: bool  # True if the phrase contains the side: the entry is used only if the text names the side
+    adjective: bool = False  # True for an adjective, such as "renal"
 
 
 class Dictionary:
@@ -66,7 +66,10 @@ class Dictionary:
         return next(iter(get_close_matches(word, alike, 1, _ALIKE)), word)
 
     def entries_of(self, name: str) -> tuple[Entry, ...]:
-        """Return the place of a name. A name with "{s}" for the side gives both sides. Empty for an unknown name."""
+        """Return the dictionary entries for the name of a term; empty for an unknown name.
+
+        A name with "{s}" in place of the side gives two entries, for the left and the right side.
+        """
         terms = self.terms.by_name
         names = dict.fromkeys(name.replace("{s}", side) for side in SIDES)
         return tuple(Entry(each, terms[each].side, False) for each in names if each in terms)
@@ -102,7 +105,7 @@ def singular(word: str) -> str:
 
 
 def suggestions(beginning: str, most: int = 8) -> list[str]:
-    """Return titles of places that have a word with this beginning, the shortest first. For completion while typing."""
+    """Return titles of places in which a word begins like this, the shortest title first. Used while the user types."""
     wanted = [token.word for token in tokenise(beginning[:TYPED_LENGTH])]
     sides = [word for word in wanted if word in SIDES]
     plain = " ".join(word for word in wanted if word not in SIDES)
@@ -133,10 +136,10 @@ def completions(typed: str, most: int = 8) -> list[str]:
 
 
 def not_understood(text: str) -> str:
-    """Return an error sentence for words that name no place. It suggests places that the words may mean."""
+    """Return an error message for words that name no place. The message suggests places that the words may mean."""
     near = [title for word in text[:TYPED_LENGTH].split()[:8] if len(word) > 2 for title in suggestions(word[:4], 2)][
         :4
     ]
     hint = f"; did you mean {', '.join(dict.fromkeys(near))}?" if near else "; name an organ, a bone or a region."
     shown = "".join(letter for letter in " ".join(text[:TYPED_LENGTH].split()) if letter.isprintable())[:_SHOWN]
-    return f"'{shown}': names no place that is known{hint}"
+    return f"'{shown}' names no place that is known{hint}"

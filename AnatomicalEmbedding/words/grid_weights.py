@@ -27,7 +27,7 @@ Cell = tuple[int, int, int]
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """Weights in a box of a grid. values: float32 (k, j, i), 0 to 1. first: index i, j, k of the first cell."""
+    """Values in a box of a grid. values: float32 (k, j, i), 0 to 1. first: index i, j, k of the box's first cell."""
 
     first: Cell
     values: np.ndarray
@@ -44,7 +44,7 @@ NOWHERE = Field((0, 0, 0), np.zeros((1, 1, 1), dtype=np.float32))
 class Grid:
     """Cells along R, A, S. origin: (3,) mm of the first cell's centre. step: (3,) mm. shape: (k, j, i).
 
-    body: float32 (3, k, j, i), place of each cell in the body frame, mm; None: the grid itself is in the body frame.
+    body: float32 (3, k, j, i), body coordinates of each cell, mm; None if the grid itself is in the body frame.
     tissue: bool (k, j, i), True for cells that contain a part of the patient. hu: float32 (k, j, i), mean CT number of
     each cell, or None. fine_hu: int16 (2 k, 2 j, 2 i), CT numbers at half the cell size, or None.
     """
@@ -84,7 +84,7 @@ class Grid:
         return np.array([float((field.values * self.position(field, axis)).sum() / total) for axis in range(3)])
 
     def span(self, field: Field, low: float, high: float) -> np.ndarray:
-        """Return (2, 3) mm: along each axis, the places below which the shares `low` and `high` of the weight lie."""
+        """Return (2, 3) mm: for each axis, below which position the fractions `low` and `high` of all values lie."""
         result = np.zeros((2, 3))
         for axis, others in enumerate(((0, 1), (0, 2), (1, 2))):
             share = np.cumsum(field.values.sum(axis=others, dtype=np.float64))
@@ -107,8 +107,9 @@ class Grid:
 
     @cached_property
     def _by_place(self) -> tuple[np.ndarray, np.ndarray]:
-        """Flat indices of the grid cells with tissue, sorted by the body-frame cell that each lies in; and for each
-        body-frame cell, the position at which its grid cells begin. Cells beyond the frame count to its border.
+        """Flat indices of the grid cells with tissue, sorted by the cell of the body frame in which they lie, and for
+        each cell of the body frame, where its grid cells begin in this list. Cells outside the frame are listed at the
+        border of the frame.
         """
         cells = np.flatnonzero(self.tissue)
         index = np.rint((self.body.reshape(3, -1)[:, cells].T - LOW_MM) / STEP_MM).astype(int)
@@ -140,7 +141,7 @@ class Grid:
         return Field(as_cell(low[::-1]), box)
 
     def values_over(self, field: Field, where: Field) -> np.ndarray:
-        """Return the values of `field` over the box of `where`; 0 outside the box of `field`."""
+        """Return the values of `field` in the box of `where`; 0 where this box lies outside the box of `field`."""
         result = np.zeros_like(where.values)
         low = np.maximum(field.first, where.first)
         high = np.minimum(np.add(field.first, field.values.shape[::-1]), np.add(where.first, where.values.shape[::-1]))
@@ -153,7 +154,7 @@ class Grid:
         return Field(field.first, np.ascontiguousarray(values, dtype=np.float32))
 
     def trimmed(self, field: Field) -> Field:
-        """Return the field without the empty border of its box."""
+        """Return the field in the smallest box that holds its values above 0."""
         values = np.where(field.values > _LEAST, field.values, 0)
         held = np.argwhere(values)
         if not len(held):
@@ -214,7 +215,7 @@ def make_scan_grid(embedding: EmbeddingMap, volume: Volume | None = None) -> Gri
     """
     name = embedding.provenance.scan or "the scan"
     if not embedding.provenance.metric:
-        raise MapError(f"{name}: was embedded by weights without a common body frame in mm; embed it with others.")
+        raise MapError(f"{name}: the weights give no body coordinates in mm; embed the scan with other weights.")
     if not len(embedding.body_index):
         raise MapError(f"{name}: holds no body, so nothing can be found in it.")
     parts = np.maximum(np.rint(embedding.cell_mm / _FINE_MM), 1).astype(int)

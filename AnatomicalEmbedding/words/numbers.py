@@ -22,9 +22,10 @@ Item = Callable[[str, str], str | None]  # (word, item before it or "") -> item,
 
 
 def read(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
-    """Read numbered places that begin at word `at`. Returns their names and the index of the word after them, or None.
+    """Read numbered places that begin at word `at`.
 
-    In a name, "{s}" stands for a side that other words of the text give.
+    Returns the names of the places and the index of the next word, or None. A name may contain "{s}" for the side,
+    which other words of the text give.
     """
     for reader in (_vertebrae, _ribs, _segments, _stations):
         found = reader(words, at)
@@ -58,7 +59,7 @@ def _skip(words: Sequence[str], at: int, skipped: Sequence[str]) -> int:
 
 
 def _counted(items: list[tuple[str, str]], every: Sequence[str]) -> list[str]:
-    """Return all items of a list; a range such as "3 to 5" gives 3, 4 and 5. every: all possible items, in order."""
+    """Return all items of a list. A range "3 to 5" gives 3, 4 and 5. every: all possible items, in order."""
     found: list[str] = []
     for link, value in items:
         first = every.index(found[-1]) + 1 if found and found[-1] in every else 0

@@ -4,8 +4,8 @@
   discriminant (1936), the log likelihood ratio of a descriptor x is w.x + c. A discriminant is (d + 1,): w, then c.
 * CT numbers: the histograms of the structure and of its surroundings are learnt from this patient, starting with the
   chances of the atlas and the HU limits of the tissue (three rounds of expectation and maximisation).
-* Rivals: only one of several structures can fill a cell. If o are the odds of a structure against "none of them", the
-  chance of this structure is p = o / (1 + sum of all o).
+* Rivals: only one of several structures can fill a cell. If o are the odds of a structure against no structure at all,
+  the chance of this structure is p = o / (1 + sum of all o).
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ _UNIFORM = ("soft", "vessel", "artery", "muscle", "fluid", "brain")
 _UNIFORM_SIGMA = (15.0, 35.0)  # HU
 _LOG_LIMIT = 2.5
 _FEWEST_SURE = 20  # cells
-# Factor of the log ratio: below 1, because neighbouring cells and CT numbers partly repeat the information; see RESULTS
+# Factor of the log ratio; below 1, because neighbouring cells and CT numbers hold the same information in part
 _DESCRIPTOR_WORTH = 0.6
 _DESCRIPTOR_LIMIT = 3.0  # largest log ratio
 
 
 def read_occupancy(grid: Grid, found: Occupancy, shift_mm: float = 0.0, fading: bool = False) -> Field:
-    """Read the share of an atlas at each cell of a grid.
+    """Return for each cell of a grid the share of the atlas at the cell's place.
 
-    shift_mm: added to the body heights of the cells before reading. fading: the shift is smaller in front (`faded`).
+    shift_mm: added to the body heights of the cells. fading: whether this shift is smaller in front, see `faded`.
     """
     if grid.body is None:
         return Field(found.first, found.share.astype(np.float32) / 255)
@@ -67,15 +67,15 @@ def read_occupancy(grid: Grid, found: Occupancy, shift_mm: float = 0.0, fading: 
 
 
 def faded(shift_mm: float, ahead_mm: np.ndarray) -> np.ndarray:
-    """Return the shift of ribs, mm, if the spine is shifted by `shift_mm`: all of it at the back, a tenth at the front.
+    """Return the shift of ribs, mm, if the spine is shifted by `shift_mm`: the same at the back, a tenth at the front.
 
-    ahead_mm: body coordinate to the front.
+    ahead_mm: body coordinate along the axis to the front.
     """
     return (shift_mm * np.clip((_FRONT_MM - ahead_mm) / (_FRONT_MM - _BACK_MM), _LEAST_PART, 1)).astype(np.float32)
 
 
 def weighed(grid: Grid, prior: Field, embedding: EmbeddingMap, discriminant: np.ndarray | None) -> Field:
-    """Correct the chance of each cell to be in a structure by its descriptor. Without descriptors, return `prior`."""
+    """Correct the chances of the cells by their descriptors. Without descriptors, return `prior`."""
     local = embedding.local
     if local is None or discriminant is None or len(discriminant) != len(local) + 1:
         return prior
@@ -100,12 +100,12 @@ def weighed(grid: Grid, prior: Field, embedding: EmbeddingMap, discriminant: np.
 
 
 def sharpened(grid: Grid, share: Field, tissue: str, alike: Field | None = None) -> Field:
-    """Correct the chance of each cell to be in a structure by the CT numbers of the scan.
+    """Correct the chances of the cells by the CT numbers of the scan.
 
     Args:
-        share: chances by the atlas and the descriptors.
+        share: for each cell the chance that it belongs to the structure, from atlas and descriptors.
         tissue: a key of `_TISSUES`, or "any".
-        alike: chances of another structure with the same CT numbers (the aorta, for arteries).
+        alike: chances of another structure with the same CT numbers: for arteries, the aorta.
     """
     if grid.hu is None or share.total < 0.5:
         return share
@@ -184,7 +184,7 @@ def odds(chance: np.ndarray) -> np.ndarray:
 
 
 def total_odds(grid: Grid, fields: list[Field]) -> Field:
-    """Return the sum of the odds of several structures, over the whole grid."""
+    """Return for each cell of the grid the sum of the odds of several structures."""
     total = grid.zeros()
     for field in fields:
         total.values[grid.crop(field)] += odds(field.values)
@@ -194,8 +194,8 @@ def total_odds(grid: Grid, fields: list[Field]) -> Field:
 def among_others(grid: Grid, field: Field, total: Field, sharing: list[Field]) -> Field:
     """Correct the chance of a structure by the chances of its rivals.
 
-    total: `total_odds` of all structures, including this structure. sharing: fields of structures that contain it or
-    are parts of it; these are not rivals.
+    total: `total_odds` of all structures, including this structure. sharing: fields of the structures that contain this
+    structure or are parts of it; they are not rivals.
     """
     own = odds(field.values)
     rivals = total.values[grid.crop(field)] - own

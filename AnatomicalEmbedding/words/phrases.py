@@ -1,4 +1,4 @@
-"""Find the places that a text names, sentence by sentence, in four stages.
+"""Find the places that a text names. Each sentence is read in four stages.
 
 1. **Find the names.** At each word, find the longest phrase of the dictionary, or a list of numbered places ("ribs 3
    to 5"). Words such as "of" and sides are ignored inside a phrase, so "lower lobe of the left lung" is found.
@@ -6,8 +6,8 @@
    words, or to the name before it ("12th rib on the right"). A name without a side gets the side of a name near it.
 3. **Give each name its part or relation.** "upper pole of" or "posterior to" before a name, or "lower pole" after it,
    is the qualifier of the name. Words next to a name that the search cannot use are kept, to show them to the user.
-4. **Drop vaguer names.** Of "left lung, upper lobe", only the lobe stays. A region is dropped if the sentence names a
-   part of it. A place that is named twice in a row is kept once.
+4. **Drop vaguer names.** Of "left lung, upper lobe", only the lobe is kept. A region is dropped if the sentence names a
+   part of the region. A place that is named twice in a row is kept once.
 """
 
 from __future__ import annotations
@@ -45,9 +45,14 @@ _PLACES_LIMIT = 60  # names in a sentence
 
 @dataclass(frozen=True)
 class Mention:
-    """A place that a text names. places: name of one term, or of both sides of a pair. text: as written, characters
-    `start` to `end` of the whole text. qualifier: a part of the place or a relation to it. denied: FINDING or PLACE,
-    whichever the text denies, or "". unused: words next to the place that the search ignores ("origin").
+    """A place that a text names.
+
+    Args:
+        places: name of the term; two names if both sides of a pair are meant.
+        text: the words as written, characters `start` to `end` of the whole text.
+        qualifier: a part of the place, or a relation to the place; None for the place itself.
+        denied: FINDING or PLACE if the text denies a finding in the place or the place itself; else "".
+        unused: words next to the place that the search ignores ("origin").
     """
 
     places: tuple[str, ...]
@@ -60,20 +65,20 @@ class Mention:
 
     @property
     def negated(self) -> bool:
-        """Whether the text says that the place, or a finding in it, is absent."""
+        """Whether the text says that the place, or a finding in the place, is absent."""
         return bool(self.denied)
 
     @property
     def remark(self) -> str:
-        """A remark on the words that the user must read with the answer, or ""."""
-        remarks = {FINDING: "the text says: no such finding here", PLACE: "the text says that it is missing"}
+        """A remark on the words, to display with the answer; "" if there is none."""
+        remarks = {FINDING: "the text says: no such finding here", PLACE: "the text says that the place is missing"}
         unused = f"not taken into account: {', '.join(self.unused)}" if self.unused else ""
         return "; ".join(filter(None, (remarks.get(self.denied), unused)))
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence of a report, or a part of a typed query, with the places that it names.
+    """A sentence of a report, or a part of a typed query, with the places that are named in this text.
 
     mentions: empty if the sentence is not understood. text: characters `start` to `end` of the whole text.
     """
@@ -110,10 +115,10 @@ def parse_query(text: str) -> list[Sentence]:
 
 
 def _read(text: str) -> list[tuple[Sentence, list[Span]]]:
-    """Read a text. Returns each sentence with its places, and the list entries of the sentence that name no place."""
+    """Return each sentence of a text with its places, and with the entries of a list in it that name no place."""
     if len(text) > MOST_CHARACTERS:
         raise AnatomicalEmbeddingError(
-            f"the text has {len(text):,} characters; give at most {MOST_CHARACTERS:,}, or parts of it."
+            f"the text has {len(text):,} characters; give a text of at most {MOST_CHARACTERS:,} characters."
         )
     typed = len(text) <= TYPED_LENGTH
     read = []
@@ -136,7 +141,10 @@ def _read(text: str) -> list[tuple[Sentence, list[Span]]]:
 
 @dataclass(frozen=True)
 class Name:
-    """A name of a place in a sentence. first, last: indices of its tokens. side: "left", "right", "both" or ""."""
+    """A name of a place in a sentence.
+
+    first, last: indices of the first and the last token of the name. side: "left", "right", "both" or "".
+    """
 
     places: tuple[Entry, ...]
     first: int
@@ -176,7 +184,7 @@ def find_names(words: Sequence[str]) -> list[Name]:
 
 
 def _longest(words: Sequence[str], at: int) -> Name | None:
-    """Find the longest phrase of the dictionary that begins at word `at`, ignoring silent words and sides inside it."""
+    """Find the longest phrase of the dictionary that begins at word `at`. Silent words and sides in it are ignored."""
     dictionary = load_dictionary()
     if words[at] not in dictionary.firsts:
         return None
@@ -196,7 +204,7 @@ def _longest(words: Sequence[str], at: int) -> Name | None:
 
 
 def give_sides(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
-    """Stage 2: give the names their sides. A name is left out if it exists only on the other side."""
+    """Stage 2: give the names their sides. A name is left out if its place exists only on the other side."""
     sides: dict[range, str] = {}  # by tokens, because all names of a list such as "ribs 3 to 5" have one side
     for at, word in enumerate(words):
         owner = _owner(words, at, names) if word in SIDES or word in BOTH else None
@@ -221,7 +229,7 @@ def give_sides(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
 
 
 def _owner(words: Sequence[str], at: int, names: Sequence[Name]) -> Name | None:
-    """Return the name that the side word `at` belongs to: the name around, before or after it."""
+    """Return the name to which the side word `at` belongs: the name that contains, follows or precedes the word."""
     before = after = None
     for each in names:
         if at in each.tokens:
@@ -229,21 +237,19 @@ def _owner(words: Sequence[str], at: int, names: Sequence[Name]) -> Name | None:
         before = each if each.last < at else before
         after = each if each.first > at and after is None else after
     following = [] if after is None else words[at + 1 : after.first]
-    if after is not None and len(following) <= _SIDE_REACH and _BREAKS.isdisjoint(following):
-        led = before is not None and not {"on", "to", "in"}.isdisjoint(words[max(at - 2, 0) : at])
-        if _AFTER_A_SIDE.isdisjoint(following) and not (led and len(following) > 1):
-            return after
+    if after is not None and len(following) <= _SIDE_REACH and (_BREAKS | _AFTER_A_SIDE).isdisjoint(following):
+        return after
     return before if before is not None and at - before.last <= 2 * _SIDE_REACH else after
 
 
 def _side_before(words: Sequence[str], last: Name, each: Name) -> str:
-    """Return the side of the name before, if it is near and neither "but" nor another direction stands between them."""
+    """Return the side of the name `last` if `each` follows closely and "but", "on" or "to" is not between them."""
     between = words[last.last + 1 : each.first]
     return last.side if len(between) < _SAME_SIDE_REACH and (TURNS | {"on", "to"}).isdisjoint(between) else ""
 
 
 def _is_part(one: Name, other: Name) -> bool:
-    """Whether one of two names is a part of the other."""
+    """Return whether the place of one name is a part of the place of the other name."""
     return not (_wholes(one).isdisjoint(other.names) and _wholes(other).isdisjoint(one.names))
 
 
@@ -252,7 +258,7 @@ def _wholes(each: Name) -> set[str]:
 
 
 def give_qualifiers(words: Sequence[str], names: Sequence[Name], named: set[int]) -> list[Name]:
-    """Stage 3: give the names their part or relation, and the words next to them that the search cannot use.
+    """Stage 3: give each name its part or relation, and the words next to the name that the search cannot use.
 
     named: indices of the tokens that belong to a name.
     """
@@ -275,7 +281,7 @@ def give_qualifiers(words: Sequence[str], names: Sequence[Name], named: set[int]
 
 
 def _before(words: Sequence[str], first: int, named: set[int]) -> list[str]:
-    """Return up to five words before a token, without silent words, back to a comma or another name."""
+    """Return up to five words before token `first`. Stop at a comma or another name; leave out silent words."""
     found: list[str] = []
     for n in range(first - 1, max(first - 9, -1), -1):
         if n in named or words[n] in _BREAKS or len(found) >= 5:
@@ -301,7 +307,7 @@ def _zones(words: Sequence[str], each: Name, before: list[str], named: set[int])
 
 
 def drop_vaguer(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
-    """Stage 4: drop a name where another name gives a more exact place inside it, and drop repeated names."""
+    """Stage 4: drop a name if another name means a smaller place inside its place. Drop repeated names."""
     terms = load_terms()
     wholes = [_wholes(each) for each in names]
     kept = []
@@ -333,7 +339,7 @@ def _mention(text: str, tokens: Sequence[Token], words: Sequence[str], each: Nam
 
 
 def _unread(tokens: Sequence[Token], words: Sequence[str], named: set[int]) -> list[Span]:
-    """Return the entries of a list of places that name no place; empty if the sentence is prose, not a list."""
+    """Return the entries of a list of places that name no place; no entry if the sentence is not a list."""
     entries: list[list[int]] = [[]]
     for n, word in enumerate(words):
         if word in _BETWEEN_ENTRIES and n not in named:

@@ -31,8 +31,7 @@ _TRUST = 0.85  # factor for a probability that was not compared with measured er
 _CHANCE, _RIGHT = (0.0, 0.4, 0.7, 0.9, 1.0), (0.25, 0.4, 0.8, 0.89, 0.98)
 _NAMED = 0.05  # least chance of a place that `name_at` returns
 _DISC_MM = 7.0
-_CELL_MM, _FIRMER_HU = 4.0, 5.0  # how far a point moves to denser bone, and the HU gain that each square mm needs
-_BODY_MM = 8.0  # from the spine's middle to the middle of a vertebra's body
+_CELL_MM, _FIRMER_HU = 4.0, 5.0  # largest distance to denser bone; gain in HU needed for each square mm of distance
 _AORTA = "aorta"  # all arteries have the CT numbers of the aorta
 _PEAK = 0.6  # largest value of a blob after sampling in cells and averaging
 _PROSTATE, _UTERUS = "prostate", "uterus"  # the largest organ that only men or only women have
@@ -48,11 +47,17 @@ _EITHER = 0.5  # chance of each sex if the scan does not show it
 class Place:
     """Where a place is in one scan.
 
-    name: of the term. title: name for users. status: "inside", "partly" or "outside" the scan; or "uncertain": the
-    place may be absent, or the point may be in the next vertebra or rib. side: side of the scan where the missing part
-    lies, if partly or outside. probability: chance that the point lies in the place; if outside, that the place is
-    outside. point_ras: (3,) RAS mm, the best point; None if outside. region: chance of each cell of `grid` to be in the
-    place. negated: the text denies a finding there. levels: "L3 or L4" if the level is uncertain. remark: for users.
+    Args:
+        name: name of the term. title: name to display.
+        status: "inside", "partly" or "outside" the scan. Or "uncertain": the patient may not have the place, or the
+            point may be in the next vertebra or rib.
+        side: if the place is partly or completely outside the scan, the side of the scan where the missing part lies.
+        probability: chance that the point lies in the place; with status "outside", chance that this status is right.
+        point_ras: (3,) RAS mm, the best point; None with status "outside".
+        region: for each cell of `grid`, the chance that the cell belongs to the place.
+        negated: whether the text denies the place, or a finding in the place.
+        levels: if the level is uncertain, the two possible levels ("L3 or L4"); else "".
+        remark: text to display, or "".
     """
 
     name: str
@@ -69,12 +74,8 @@ class Place:
 
     @property
     def doubt(self) -> str:
-        """A sentence that the level is uncertain, or ""."""
+        """A sentence that says that the level is uncertain; "" for a certain level."""
         return level_sentence(self.levels) if self.levels else ""
-
-    def mask(self, share: float) -> Field:
-        """Return 1 in the smallest region that holds `share` (such as 0.9) of the place's total chance, else 0."""
-        return Field(self.region.first, (self.region.values >= self.least_chance(share)).astype(np.float32))
 
     def least_chance(self, share: float) -> float:
         """Return the lowest chance of a cell in the smallest region that holds `share` of the place's total chance."""
@@ -85,7 +86,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Named:
-    """A place at a point. name: of the term. title: name for users. probability: that the point lies in the place."""
+    """A place at a point. name: name of the term. title: name to display. probability: that this place is right."""
 
     name: str
     title: str
@@ -93,14 +94,15 @@ class Named:
 
 
 class PlaceFinder:
-    """Finds the places of one scan. Each place is computed at its first use and then kept.
+    """Finds places in one scan. A place is computed when it is first needed; the result is kept.
 
     Args:
-        volume: the scan; its CT numbers make the answers more exact.
-        atlas: None: the shipped atlas.
+        embedding: the map of the scan.
+        volume: the scan. If given, its CT numbers make the answers more exact.
+        atlas: where structures lie in the average body. If None, the atlas of this package is used.
 
     Raises:
-        MapError: the map has no coordinates in mm of the common body frame.
+        MapError: the map has no body coordinates in mm, or shows no body.
     """
 
     def __init__(self, embedding: EmbeddingMap, volume: Volume | None = None, atlas: Atlas | None = None) -> None:
@@ -115,18 +117,24 @@ class PlaceFinder:
         self._spine = find_spine(self.grid, self._atlas, volume)
 
     def prepare(self) -> None:
-        """Compute all structures now, so that the first call of `place` or `name_at` is quick."""
+        """Compute all structures of the atlas now, so that the next call of `place` or `name_at` is quick."""
         if self.grid.hu is not None:
             _ = self._odds
 
     def find(self, mention: Mention) -> list[Place]:
-        """Find the places of a mention: one place, or both sides of a pair."""
+        """Find the place of a mention, or the left and the right place if the mention names both."""
         return [self.place(name, mention.qualifier, mention.negated, mention.remark) for name in mention.places]
 
     def place(self, name: str, qualifier: Qualifier | None = None, negated: bool = False, remark: str = "") -> Place:
-        """Find the place of a term in the scan. qualifier: find a part of the place, or the space next to it.
+        """Find the place of a term in the scan.
 
-        Raises AnatomicalEmbeddingError for a name that is not the name of a term.
+        Args:
+            name: name of the term, such as `kidney_left`.
+            qualifier: if given, a part of the place is found, or the space next to the place.
+            negated, remark: copied to the result.
+
+        Raises:
+            AnatomicalEmbeddingError: no term has this name.
         """
         found = dataclasses.replace(self._place(name, qualifier), negated=negated, remark=remark)
         if found.point_ras is None or name not in _OTHER_SEX:
@@ -155,8 +163,6 @@ class PlaceFinder:
             share = level.share
             if level.point_ras is not None:
                 point, chance = level.point_ras, level.chance
-                if term.tissue == "bone":
-                    point = self._bone_near(field, point)
         status = OUTSIDE if point is None else decide_place(share, largest, level is not None)
         region = self._blurred(field)
         if status == OUTSIDE:
@@ -176,14 +182,14 @@ class PlaceFinder:
         return Place(name, title, status, side, chance, point, region, self.grid, levels=levels)
 
     def name_at(self, point_ras: np.ndarray, most: int = 3) -> list[Named]:
-        """Name the places that contain a point (3,) RAS mm, the most likely first.
+        """Name the places at a point (3,) RAS mm, the most likely place first.
 
         Raises PointsError for a point outside the scan.
         """
         point = as_points(point_ras)[0]
         if not self.embedding.contains(point[None])[0]:
             shown = ", ".join(f"{x:g}" for x in np.round(point, 1))
-            raise PointsError(f"point {shown} lies outside the scan; choose a point inside it.")
+            raise PointsError(f"point {shown} lies outside the scan; choose a point inside the scan.")
         i, j, k = self.grid.nearest(point)
         index = np.rint((self.grid.body[:, k, j, i] - LOW_MM) / STEP_MM).astype(int)
         found = []
@@ -199,7 +205,10 @@ class PlaceFinder:
         return found[:most]
 
     def _doubtful_levels(self, name: str, point: np.ndarray) -> str:
-        """Return the two possible levels ("L3 or L4") of a vertebra, disc or rib at a point (3,), or ""."""
+        """Return the two possible levels ("L3 or L4") of a vertebra, disc or rib at a point (3,) RAS mm.
+
+        Return "" if the level is certain, or if the place has no level.
+        """
         level = level_of(name)
         known = level is None or self._is_counted
         if not known and self._spine is None:
@@ -219,14 +228,14 @@ class PlaceFinder:
         return find_ribs(self.grid, self._atlas, self._spine)
 
     def _field(self, name: str) -> Field:
-        """Return the chance of each cell to be in a place."""
+        """Return for each cell the chance that it belongs to a place."""
         if name not in self._fields:
             made = self._from_recipe(name) if occupancy_of(name, self._atlas) is None else self._among_others(name)
             self._fields[name] = self.grid.trimmed(made)
         return self._fields[name]
 
     def _among_others(self, name: str) -> Field:
-        """Return the chance of each cell to be in a structure of the atlas, less where a rival is likely."""
+        """Return for each cell the chance that it belongs to a structure of the atlas and not to another structure."""
         alone = self._field_alone(name)
         if self.grid.hu is None:  # in a cohort, computing all structures takes too long
             return alone
@@ -236,7 +245,7 @@ class PlaceFinder:
 
     @cached_property
     def _excluding(self) -> list[str]:
-        """Names of atlas structures that are terms. A cell is in one of them only, except wholes and their parts."""
+        """Names of the structures of the atlas that are terms. A cell belongs to one structure, and to its wholes."""
         names = sorted(self._atlas.occupancies.keys() & self._terms.by_name.keys())
         return [name for name in names if occupancy_of(name, self._atlas)]
 
@@ -245,7 +254,7 @@ class PlaceFinder:
         return total_odds(self.grid, [self._field_alone(name) for name in self._excluding])
 
     def _field_alone(self, name: str) -> Field:
-        """Return the chance of each cell to be in a structure of the atlas, without its rivals."""
+        """Return for each cell the chance that it belongs to a structure, as if the atlas had no other structure."""
         if name not in self._alone:
             self._alone[name] = self.grid.trimmed(self._from_atlas(name, self._atlas.occupancies[name]))
         return self._alone[name]
@@ -265,11 +274,11 @@ class PlaceFinder:
         return self.grid.with_values(field, field.values * likely)
 
     def _from_atlas(self, name: str, occupancy: Occupancy) -> Field:
-        """Compute a structure's chances from the atlas, corrected by ribs, spine, descriptors and CT numbers."""
+        """Compute the chances of a structure from the atlas; ribs, spine, descriptors and CT numbers correct them."""
         prior = read_occupancy(self.grid, occupancy, self._shift(name), name.startswith("rib_"))
         if name.startswith("rib_"):
             followed = None if self._ribs is None else self._ribs.prior(self.grid, name, prior)
-            prior = self._apart(name, prior) if followed is None else followed
+            prior = prior if followed is None else followed
         if name.startswith("vertebrae_") and self._spine is not None:
             prior = between_bounds(self.grid, prior, self._spine, name[10:])
         if self._atlas.weights_hash == self.embedding.provenance.weights_hash:
@@ -283,31 +292,15 @@ class PlaceFinder:
         return self.grid.with_values(wide, self.grid.blurred(wide, _REGION_MM) * self.grid.tissue[self.grid.crop(wide)])
 
     def _shift(self, name: str) -> float:
-        """Return the correction, mm, of body heights at a rib or vertebra of this patient; 0 for other places."""
+        """Return the mm to add to this patient's body heights at a rib or vertebra; 0 for other places."""
         if self._spine is None:
             return 0.0
         if name.startswith("vertebrae_"):
             return self._spine.shift_of(name[10:])
         return self._spine.shift_of(f"T{name.rsplit('_', 1)[1]}") if name.startswith("rib_") else 0.0
 
-    def _apart(self, name: str, prior: Field) -> Field:
-        """Lower a rib's chances where a neighbouring rib is as likely."""
-        stem, number = name.rsplit("_", 1)
-        total = prior.values + 0.03
-        for other in (f"{stem}_{int(number) - 1}", f"{stem}_{int(number) + 1}"):
-            if other in self._atlas.occupancies:
-                field = read_occupancy(self.grid, self._atlas.occupancies[other], self._shift(other), True)
-                total = total + self.grid.values_over(field, prior)
-        return self.grid.with_values(prior, prior.values * prior.values / total)
-
-    def _bone_near(self, field: Field, point: np.ndarray) -> np.ndarray:
-        """Return the most likely point (3,) RAS mm of a vertebra near `point`, which may lie beside its body."""
-        away = sum(np.square(self.grid.position(field, axis) - point[axis]) for axis in range(3))
-        found, _ = self._best_point(self.grid.with_values(field, field.values * np.exp(-away / (2 * _BODY_MM**2))))
-        return point if found is None else found
-
     def _firmest(self, point: np.ndarray) -> np.ndarray:
-        """Move a point (3,) RAS mm to the densest bone within 4 mm, because a thin bone does not fill its cell."""
+        """Move a point (3,) RAS mm to the densest bone within 4 mm: a thin bone does not fill the cell of its point."""
         if self.grid.fine_hu is None:
             return point
         step = self.grid.step / 2
@@ -323,7 +316,7 @@ class PlaceFinder:
         return places[int(firmness.argmax())]
 
     def _best_point(self, field: Field) -> tuple[np.ndarray | None, float]:
-        """Return the point (3,) RAS mm with the largest chance after a small blur, and its chance."""
+        """Return the point (3,) RAS mm where the blurred chance is largest, and this chance; None and 0 if none."""
         if field.total < 0.05:
             return None, 0.0
         smooth = self.grid.blurred(field, _PEAK_MM) * (field.values > 0)

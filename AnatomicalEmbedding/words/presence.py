@@ -1,4 +1,4 @@
-"""The fraction of a place that lies in a scan: cells of the body frame are mapped into the scan and counted."""
+"""Compute the fraction of a place that lies in a scan: cells of the body frame are mapped into the scan."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CHUNK = 8192
 
 
 class FrameFields:
-    """Fields of all places on the grid of the body frame, from an atlas."""
+    """Gives the fields of all places in the average body, on the grid of the body frame, from an atlas."""
 
     def __init__(self, atlas: Atlas) -> None:
         self.grid: Grid = make_frame_grid()
@@ -44,7 +44,7 @@ class FrameFields:
 
 
 def occupancy_of(name: str, atlas: Atlas) -> Occupancy | None:
-    """Return the atlas entry of a place. None if it has none, or if it has a recipe and under 3 real patients."""
+    """Return the atlas entry of a place, or None. For a place with a recipe, the entry needs three real patients."""
     found = atlas.occupancies.get(name)
     return found if found is not None and (found.real >= 3 or not load_terms()[name].recipe) else None
 
@@ -74,9 +74,10 @@ class Presence:
         return self._ras[nearest] + (places - self._body[nearest]) @ self._back
 
     def share(self, field: Field, shift_mm: float = 0.0, fading: bool = False) -> tuple[float, str]:
-        """Return the fraction (0 to 1) of a field that lies in the scan, and the side of the scan where the rest lies.
+        """Return the fraction (0 to 1) of a field inside the scan, and the side of the scan where the other part lies.
 
-        field: on the body frame. shift_mm: correction of this patient's body heights there. fading: see `faded`.
+        field: field on the grid of the body frame. shift_mm: correction of this patient's body heights at the field.
+        fading: whether the correction is smaller in front, see `faded`.
         """
         k, j, i = np.nonzero(field.values > 0.05 * max(float(field.values.max()), 1e-6))
         if not len(k):
@@ -107,7 +108,7 @@ class Presence:
 
 
 def _blocks(embedding: EmbeddingMap, ras: np.ndarray, body: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Average blocks of map cells: RAS mm (n, 3) and body coordinates (n, 3). Only about 2,000 blocks are kept."""
+    """Return the mean RAS mm (n, 3) and body coordinates (n, 3) of blocks of map cells; about 2,000 blocks are kept."""
     block = embedding.body_index.numpy() // _BLOCK
     flat = np.ravel_multi_index(tuple(block.T), tuple(embedding.body.shape[::-1]))
     _, of, count = np.unique(flat, return_inverse=True, return_counts=True)

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Qualifier:
-    """A zone of a place or a relation to it. kind: "zone" (detail: one or two of `ZONES`), or a relation: "above",
-    "below", "before" (in front of), "behind", "medial", "lateral" or "around".
+    """A part of a place ("upper part of"), or a relation to a place ("above").
+
+    kind: "zone" or a relation: "above", "below", "before" (in front of), "behind", "medial", "lateral" or "around".
+    detail: for a zone, one or two values of `ZONES`.
     """
 
     kind: str
@@ -42,7 +44,7 @@ ZONE_NOUNS = frozenset([
     "pole", "third", "half", "part", "portion", "aspect", "zone", "region", "end", "tip", "wall", "surface",
     "margin", "border", "limb", "quarter", "segment", "side", "area", "level", "section", "edge"
 ])  # fmt: skip
-# Parts of places that the search cannot find. The answer is then the whole place, with a remark on the ignored word.
+# Parts that the search cannot find. For "origin of the aorta" the answer is the aorta, with a remark on "origin".
 PARTS = frozenset([
     "origin", "ostium", "orifice", "apex", "base", "tip", "root", "bifurcation", "confluence", "junction",
     "insertion", "trunk", "branch", "artery", "vein", "duct", "nerve", "valve", "cusp", "leaflet", "septum", "wall",
@@ -50,7 +52,7 @@ PARTS = frozenset([
     "segment", "process", "crest", "shaft", "pedicle", "lamina", "tubercle", "condyle", "epicondyle", "stump", "pole",
     "corner",
 ])  # fmt: skip
-# Words before a name, for the space next to the named place; the longest first.
+# Words before a name that mean the space next to the named place; the longest words first.
 RELATIONS: dict[tuple[str, ...], str] = {
     **{(word, "to"): "above" for word in ("superior", "cranial", "cephalad")},
     **{(word, "to"): "below" for word in ("inferior", "caudal")},
@@ -68,7 +70,7 @@ SEEN = frozenset([
     "visualized", "visualised", "evident", "selected", "encountered", "monitored", "followed",
 ])  # fmt: skip
 _NO = frozenset(("no", "without", "not", "absent", "absence", "denies", "negative", "free", "neither", "nor"))
-_NEEDS = {"free": ("of", "from"), "negative": ("for",)}  # "free of" is a denial, "free fluid" is not
+_NEEDS = {"free": ("of", "from"), "negative": ("for",)}  # "free of" denies a finding, "free fluid" does not
 _NOT = frozenset(("not", "n't"))
 _MISSING = frozenset(("absent", "missing", "removed", "resected"))
 TURNS = frozenset(("but", "however", "although", "except", "though", "while", "whereas", ";"))

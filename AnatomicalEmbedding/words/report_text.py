@@ -20,7 +20,7 @@ def read_report(path: str | Path) -> str:
     path = Path(path)
     try:
         if path.stat().st_size > _BYTES_LIMIT:
-            raise AnatomicalEmbeddingError(f"{path}: is too large for a report; give the text of one report.")
+            raise AnatomicalEmbeddingError(f"{path}: the file is larger than 4 MB; give a file with one report.")
         content = path.read_bytes()
     except FileNotFoundError:
         raise AnatomicalEmbeddingError(f"{path}: no such file; check the path.") from None
@@ -40,14 +40,14 @@ def _sr_text(path: Path) -> str:
     try:
         pieces = list(_texts(pydicom.dcmread(path, stop_before_pixels=True)))
     except Exception:  # pydicom raises many kinds for damaged files
-        raise AnatomicalEmbeddingError(f"{path}: is a damaged DICOM file; export the report again.") from None
+        raise AnatomicalEmbeddingError(f"{path}: the DICOM file is damaged; export the report again.") from None
     if not pieces:
-        raise AnatomicalEmbeddingError(f"{path}: is DICOM but holds no text; give a structured report.")
+        raise AnatomicalEmbeddingError(f"{path}: the DICOM file contains no text; give a structured report.")
     return "\n".join(pieces)
 
 
 def _texts(item: Dataset) -> Iterator[str]:
-    """Return all texts of a structured report, in order (DICOM PS3.3 C.17.3, Text Value 0040,A160)."""
+    """Yield all texts of a structured report, in their order (DICOM PS3.3 C.17.3, Text Value 0040,A160)."""
     if "TextValue" in item:
         yield str(item.TextValue)
     for child in item.get("ContentSequence", ()):

@@ -1,9 +1,9 @@
-"""Number the ribs: each rib is followed through bone from the vertebra at which it begins.
+"""Number the ribs: each rib is followed through bone from the vertebra at which the rib begins.
 
 At the chest wall, a body coordinate may be wrong by the distance of two ribs. Next to the spine the levels are known:
-bone there is numbered by the vertebrae, all ribs in one ordered sequence. Then each number spreads through connected
-bone. Pieces that reach no vertebra, for example because the scan begins below the heads of the ribs, are numbered by
-the ribs above and below them and by their coordinates.
+there, the bone gets the numbers of the vertebrae, all ribs in one ordered sequence. Then each number spreads through
+connected bone. Pieces that reach no vertebra, for example because the scan begins below the heads of the ribs, are
+numbered by their body coordinates, corrected by the mean error of the coordinates of the numbered ribs.
 """
 
 from __future__ import annotations
@@ -18,24 +18,30 @@ from ..anatomy.names import SIDES
 from .atlas import LOW_MM, SHAPE, STEP_MM, Atlas
 from .grid_weights import Field, Grid
 from .occupancy import faded
-from .rib_pieces import FEWEST, ONE_RIB_MM, RIBS, SECTORS, BoneOfHalf, number_pieces
 from .spine import Spine
 
+RIBS = 12
+SECTORS = 36  # angles that divide a half of the body, from the back to the front
+_FEWEST = 6  # cells; smaller pieces of bone get no number
+_ONE_RIB_MM = 9.0  # at its beginning, the bone of one rib differs less in height
+_AMONG_SHARE = 0.5  # share of a piece that lies where the atlas has ribs; shoulder blades have less
+_HALF_CORRECTED = 20  # with so many numbered cells, half of the patient's mean coordinate error is corrected
 _BONE_HU = 130.0  # least mean of a cell of bone
 _REACH = 3  # atlas cells around the ribs in which bone may be rib too
-_VERTEBRA_MM = (30.0, 45.0)  # bone that is nearer to the spine's middle, sideways and to the front, is vertebra
-_BEGIN_MM = (34.0, 46.0)  # sideways from the spine's middle: ribs are counted here
+_VERTEBRA_MM = (30.0, 45.0)  # bone closer to the spine's middle, sideways and to the front, belongs to a vertebra
+_BEGIN_MM = (34.0, 46.0)  # distance sideways from the spine's middle at which ribs are counted
 _BEGIN_AHEAD_MM = 15.0
 _FEWEST_BEGIN = 3  # cells
 # Height of a rib at its beginning above the middle of its vertebra, mm: medians over label maps, rounded. Lumbar
 # vertebrae have processes at this place, which are no ribs.
 _ABOVE_MM = {f"T{n + 1}": mm for n, mm in enumerate((3, 12, 11, 10, 10, 10, 9, 8, 6, 4, -4, -14))}
 _ABOVE_MM |= {f"L{n}": 0 for n in range(1, 5)}
-_ERROR_MM, _COMMON_MM = 5.0, 5.0  # standard error of this height: of one rib, and common to all ribs of a patient
+_ERROR_MM, _COMMON_MM = 5.0, 5.0  # standard errors of this height: of one rib, and of all ribs of a patient together
 _SKIPPED = 4.0  # cost of bone that is no rib, and of a rib without bone
 _PROFILE_MM, _VALLEY = 2.5, 0.7  # blur of the amount of bone over height; depth of a valley between ribs
 _DRIFT_MM, _DRIFT_SHARE = 11.0, 0.08  # largest change of the coordinate error along a rib, and its learning rate
-_FARTHEST_MM = 40.0  # a rib whose coordinates differ more from the usual ones gets no number
+_FARTHEST_PIECE_MM = 30.0  # a piece whose coordinates differ more from those of every rib gets no number
+_NOT_THERE_MM = 50.0  # counted for each cell of a piece where a rib never is, and at most for any cell
 _TOUCHING = np.concatenate([np.eye(3, dtype=int), -np.eye(3, dtype=int)])  # cells that share a face
 _OFFSETS = np.stack(np.meshgrid(*[(-1, 0, 1)] * 3), axis=-1).reshape(-1, 3)
 _NEXT_CELLS = 1.2  # cells nearer than this, in units of the largest cell side, are next to bone
@@ -45,17 +51,17 @@ _SURE, _NEXT_TO, _ELSEWHERE = 0.95, 0.4, 0.4
 
 @dataclass(frozen=True, eq=False)
 class Ribs:
-    """Numbered bone cells. index: (n, 3) i, j, k. side: (n,) index into SIDES. number: (n,) 1 to 12; 0: no rib."""
+    """Numbered bone cells. index: (n, 3) i, j, k. side: (n,) index in SIDES. number: (n,) 1 to 12, or 0 for no rib."""
 
     index: np.ndarray
     side: np.ndarray
     number: np.ndarray
 
     def prior(self, grid: Grid, name: str, usual: Field) -> Field | None:
-        """Return chances for `rib_SIDE_NUMBER`: large in its bone, larger where `usual` is large. None: no bone."""
+        """Return the chances of rib `name`: large in its bone, and larger where `usual` is large; None without bone."""
         _, side, number = name.split("_")
         own = (self.side == SIDES.index(side)) & (self.number == int(number))
-        if own.sum() < FEWEST:
+        if own.sum() < _FEWEST:
             return None
         low, high = self.index[own].min(axis=0) - 2, self.index[own].max(axis=0) + 2
         box = grid.around(grid.origin + grid.step * low, grid.origin + grid.step * high)
@@ -88,7 +94,7 @@ def find_ribs(grid: Grid, atlas: Atlas, spine: Spine | None) -> Ribs | None:
     )
     kept = (np.abs(aside) > _VERTEBRA_MM[0]) | (ahead > _VERTEBRA_MM[1])
     index, body, place, aside, ahead, among = (of[kept] for of in (index, body, place, aside, ahead, among))
-    if len(index) < FEWEST:
+    if len(index) < _FEWEST:
         return None
     side = (aside > 0).astype(int)
     begins = (np.abs(aside) > _BEGIN_MM[0]) & (np.abs(aside) < _BEGIN_MM[1]) & (ahead < _BEGIN_AHEAD_MM)
@@ -96,21 +102,41 @@ def find_ribs(grid: Grid, atlas: Atlas, spine: Spine | None) -> Ribs | None:
     number = np.full(len(index), -1)
     for half in (0, 1):
         of = np.flatnonzero(side == half)
-        height, error = place[of, 2], body[of, 2, None] - _heights_at(usual.heights[half], body[of])
+        height, error = place[of, 2], body[of, 2, None] - usual.heights[half][:, _sectors(body[of])].T
         found = _followed(index[of], _begun(height, begins[of], spine), error, grid.shape)
-        bone = BoneOfHalf(index[of], height, _sectors(body[of]), error + shift[of], among[of])
-        number[of] = _plausible(number_pieces(bone, found, grid.shape), bone.error)
+        number[of] = number_pieces(index[of], found, error + shift[of], among[of], grid.shape)
     return Ribs(index, side, number)
 
 
-def _plausible(number: np.ndarray, error: np.ndarray) -> np.ndarray:
-    """Set to 0 the numbers (n,) of ribs whose coordinates are far from the usual ones. error: (n, 13) mm."""
-    number = number.copy()
-    for each in range(1, RIBS + 1):
-        of = number == each
-        if not abs(_known_median(error[of, each])) < _FARTHEST_MM:
-            number[of] = 0
-    return number
+def number_pieces(
+    index: np.ndarray, number: np.ndarray, error: np.ndarray, among: np.ndarray, shape: tuple[int, int, int]
+) -> np.ndarray:
+    """Number the bone cells of one half of the body whose rib number (n,) is -1; 0 means no rib.
+
+    Args:
+        index: (n, 3) i, j, k of the cells.
+        error: (n, 13) mm, body height of each cell, corrected by the spine, minus the usual height of each rib there;
+            NaN where the rib does not reach.
+        among: (n,) bool, whether the atlas has ribs at the cell.
+        shape: (k, j, i) of the grid.
+    """
+    free, known = np.flatnonzero(number < 0), np.flatnonzero(number > 0)
+    if not len(free):
+        return number
+    common = np.nan_to_num(error[known, number[known]]).sum() / (len(known) + _HALF_CORRECTED)
+    off = np.nan_to_num(np.abs(error[free] - common), nan=_NOT_THERE_MM).clip(max=_NOT_THERE_MM)
+    mask = np.zeros(shape, dtype=np.uint8)
+    mask[tuple(index[free, ::-1].T)] = 1
+    pieces = sitk.GetArrayFromImage(sitk.ConnectedComponent(sitk.GetImageFromArray(mask), True))
+    piece = pieces[tuple(index[free, ::-1].T)] - 1
+    size = np.bincount(piece)
+    cost = np.stack([np.bincount(piece, each) for each in off.T], axis=1) / size[:, None]
+    cost[:, 0] = _FARTHEST_PIECE_MM
+    best = cost.argmin(axis=1)
+    best[(size < _FEWEST) | (np.bincount(piece, among[free]) <= _AMONG_SHARE * size)] = 0
+    result = number.copy()
+    result[free] = best[piece]
+    return result
 
 
 def _known_median(values: np.ndarray) -> float:
@@ -121,9 +147,12 @@ def _known_median(values: np.ndarray) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Usual:
-    """Ribs in the atlas. places: bool (k, j, i), frame cells that are in ribs more often than in other bones. near: the
-    cells of ribs and cells around them. heights: (2, 13, SECTORS) mm, body height of each rib by side, number and
-    sector; NaN where the rib does not reach.
+    """Ribs in the atlas.
+
+    Args:
+        places: bool (k, j, i), cells of the body frame that belong to ribs more often than to other bones.
+        near: bool (k, j, i), the cells of ribs and the cells around them.
+        heights: (2, 13, SECTORS) mm, body height of each rib by side, number and sector; NaN without rib.
     """
 
     places: np.ndarray
@@ -167,23 +196,10 @@ def _bone_of_ribs(grid: Grid, usual: _Usual) -> tuple[np.ndarray, np.ndarray, np
     return np.stack([i, j, k], axis=1)[kept], body[kept], usual.places[at[:, 2], at[:, 1], at[:, 0]]
 
 
-def _angles(body: np.ndarray) -> np.ndarray:
-    """Return the angle (n,) of each place of the body frame, from the back (0) to the front (SECTORS)."""
-    return np.arctan2(np.abs(body[:, 0]), -body[:, 1]) / np.pi * SECTORS
-
-
 def _sectors(body: np.ndarray) -> np.ndarray:
-    return _angles(body).astype(int).clip(0, SECTORS - 1)
-
-
-def _heights_at(usual: np.ndarray, body: np.ndarray) -> np.ndarray:
-    """Interpolate `usual` (13, SECTORS) at places (n, 3): (n, 13) body height of each rib; NaN beyond the rib."""
-    at = (_angles(body) - 0.5).clip(0, SECTORS - 1.001)
-    low = at.astype(int)
-    part = at - low
-    before, after = usual[:, low], usual[:, low + 1]
-    before, after = np.where(np.isnan(before), after, before), np.where(np.isnan(after), before, after)
-    return ((1 - part) * before + part * after).T
+    """Return the sector (n,) of each place (n, 3) of the body frame, from the back (0) to the front."""
+    angle = np.arctan2(np.abs(body[:, 0]), -body[:, 1]) / np.pi
+    return (angle * SECTORS).astype(int).clip(0, SECTORS - 1)
 
 
 def _begun(height: np.ndarray, begins: np.ndarray, spine: Spine) -> np.ndarray:
@@ -197,7 +213,7 @@ def _begun(height: np.ndarray, begins: np.ndarray, spine: Spine) -> np.ndarray:
 
 
 def _groups(height: np.ndarray) -> list[np.ndarray]:
-    """Group cells by rib: each lies around a peak of the amount of bone over height (n,) mm; highest rib first."""
+    """Group cells by rib, highest rib first. A rib is a peak of the amount of bone at the heights (n,) mm."""
     if len(height) < _FEWEST_BEGIN:
         return []
     at = np.arange(height.min() - 5, height.max() + 6)
@@ -206,13 +222,13 @@ def _groups(height: np.ndarray) -> list[np.ndarray]:
     kept: list[int] = []
     for peak in peaks[np.argsort(-amount[peaks])]:
         apart = all(amount[min(peak, p) : max(peak, p)].min() < _VALLEY * amount[peak] for p in kept)
-        if apart and (np.abs(height - at[peak]) < ONE_RIB_MM / 2).sum() >= _FEWEST_BEGIN:
+        if apart and (np.abs(height - at[peak]) < _ONE_RIB_MM / 2).sum() >= _FEWEST_BEGIN:
             kept.append(int(peak))
-    return [np.flatnonzero(np.abs(height - at[peak]) < ONE_RIB_MM / 2) for peak in sorted(kept, reverse=True)]
+    return [np.flatnonzero(np.abs(height - at[peak]) < _ONE_RIB_MM / 2) for peak in sorted(kept, reverse=True)]
 
 
 def _levels(heights: np.ndarray, spine: Spine) -> list[int]:
-    """Return the number of the rib that begins at each height (mm, falling); 0: no rib, -1: level not known."""
+    """Return the number of the rib that begins at each height, mm, highest first; 0: no rib, -1: level not known."""
     names = [name for name in spine.names if name in _ABOVE_MM]
     usual = np.array([spine.bounds_s[spine.names.index(name)].mean() + _ABOVE_MM[name] for name in names])
     if not names or not len(heights):
@@ -228,7 +244,7 @@ def _levels(heights: np.ndarray, spine: Spine) -> list[int]:
 
 
 def _aligned(price: np.ndarray) -> tuple[float, list[tuple[int, int]]]:
-    """Pair two ordered sequences at the least cost. price: (a, b), of each pair. Returns the cost and the pairs."""
+    """Pair two ordered sequences at the least cost. price: (a, b) of each pair. Returns total cost and pairs."""
     rows, columns = price.shape
     cost = np.zeros((rows + 1, columns + 1))
     cost[:, 0], cost[0] = _SKIPPED * np.arange(rows + 1), _SKIPPED * np.arange(columns + 1)
@@ -250,8 +266,8 @@ def _aligned(price: np.ndarray) -> tuple[float, list[tuple[int, int]]]:
 def _followed(index: np.ndarray, number: np.ndarray, error: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
     """Spread rib numbers, cell by cell, to connected cells without a number (-1).
 
-    error: (n, 13) mm, body height of each cell minus the usual height of each rib there. The error changes slowly along
-    a rib and jumps where ribs touch; a number does not spread across a jump.
+    error: (n, 13) mm, body height of each cell minus the usual height of each rib at the cell. Along a rib the error
+    changes slowly, and where two ribs touch it jumps. A number does not spread across a jump.
     """
     row = np.full(tuple(n + 2 for n in shape), -1, dtype=np.int32)
     at = index[:, ::-1] + 1

@@ -21,8 +21,7 @@ from .grid_weights import Field, Grid
 
 _STEP_MM = 1.5  # step along the spine
 _NEAR_MM = 8.0  # a cell's weight as spine falls with its distance from the usual course (standard deviation)
-_MOVE_MM, _BONE_HU = 12.0, 250.0  # the course is moved up to so far, to denser bone; HU above which bone counts alike
-_RADIUS_MM = 9.0  # CT numbers of a disc are read within this radius
+_RADIUS_MM = 9.0  # the CT numbers of a disc are read inside this radius
 _END_PLATE_MM = (4.5, 6.0)  # from the middle of a disc to its end plates
 _BLUR_MM = 1.5
 _BEHIND_MM = 16.0  # from the middle of a vertebra's body to its arch
@@ -39,17 +38,22 @@ _SPACING_SHARE = 0.1  # spread of the heights of one patient's vertebrae, as a s
 _SCALES, _SCALE_SPREAD = np.arange(0.8, 1.26, 0.05), 0.1  # size of a patient against the usual size, and its spread
 _DISC_WORTH = 2.0
 _DISC_LIMIT = 2.0
-_CORRELATED = 4.0  # number of neighbouring boundaries with similar coordinate errors
+_CORRELATED = 4.0  # number of neighbouring boundaries whose coordinates have similar errors
 _FEWEST_SLICES = 6
-_LEAST_SHOWN_MM = 5.0  # of a vertebra cut by the scan's end; with less it is not listed
+_LEAST_SHOWN_MM = 5.0  # if the scan shows less of a vertebra, the vertebra is not listed
 
 
 @dataclass(frozen=True, eq=False)
 class Spine:
-    """The n vertebrae of a scan. names: head first. centres_ras: (n, 3) RAS mm, middles of the vertebral bodies.
-    bounds_s: (n, 2) RAS S mm of the lower and the upper boundary. whole: (n,) bool, whether the middle is in the scan.
-    chance: (n,) chance that the level is right. shift_mm: (n,) correction: body height at the level + shift_mm = usual
-    body height of the level. course: (m, 3) RAS mm of the spine's middle, upwards.
+    """The n vertebrae of a scan, head first.
+
+    Args:
+        centres_ras: (n, 3) RAS mm, middles of the vertebral bodies.
+        bounds_s: (n, 2) RAS S mm of the lower and the upper boundary.
+        whole: (n,) bool, whether the middle of the vertebra lies in the scan.
+        chance: (n,) chance that the level is right.
+        shift_mm: (n,) correction: the body height at the level plus shift_mm is the usual body height of the level.
+        course: (m, 3) RAS mm of the spine's middle, upwards.
     """
 
     names: tuple[str, ...]
@@ -65,13 +69,13 @@ class Spine:
         return np.array([np.interp(s, self.course[:, 2], self.course[:, axis]) for axis in range(2)] + [s])
 
     def shift_of(self, name: str) -> float:
-        """Return `shift_mm` of a vertebra; if the scan does not show it, of the nearest vertebra."""
+        """Return `shift_mm` of a vertebra; for a vertebra outside the scan, `shift_mm` of the nearest vertebra."""
         order = np.array([VERTEBRAE.index(each) for each in self.names])
         return float(self.shift_mm[np.abs(order - VERTEBRAE.index(name)).argmin()])
 
 
 def find_spine(grid: Grid, atlas: Atlas, volume: Volume | None) -> Spine | None:
-    """Find the vertebrae of a scan. None if the scan shows too little spine, or if there is no volume."""
+    """Find the vertebrae of a scan. Return None if the scan shows too little of the spine, or if `volume` is None."""
     usual = None if volume is None else _usual_course(atlas)
     if usual is None:
         return None
@@ -85,14 +89,14 @@ def find_spine(grid: Grid, atlas: Atlas, volume: Volume | None) -> Spine | None:
 
 
 def begins_at_end(spine: Spine, ends: Mapping[str, float]) -> bool:
-    """Return whether an end of the spine (`levels.spine_ends`) lies next to its vertebra. Then levels are certain."""
+    """Return whether all levels are certain: an end of the spine (`levels.spine_ends`) lies next to its vertebra."""
     heights = dict(zip(spine.names, spine.bounds_s.mean(axis=1), strict=True))
     return any(NEXT_TO[end] in heights and has_next(end, heights[NEXT_TO[end]], at) for end, at in ends.items())
 
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """A vertebra or disc in a scan. share: fraction in the scan, 0 to 1. point_ras: (3,) middle; None if outside."""
+    """A vertebra or disc. share: fraction inside the scan, 0 to 1. point_ras: (3,) middle; None outside the scan."""
 
     share: float
     point_ras: np.ndarray | None
@@ -100,7 +104,7 @@ class Level:
 
 
 def numbered_place(spine: Spine, name: str) -> Level | None:
-    """Find the vertebra or disc of a term. None for other terms, and for levels that the fit does not number."""
+    """Find the vertebra or disc of a term. Return None for other terms, and for levels that the fit does not number."""
     kind, first, *_ = *name.split("_"), ""
     if kind not in ("vertebrae", "disc") or first in VERTEBRAE[:1] + VERTEBRAE[-1:]:
         return None
@@ -118,10 +122,10 @@ def numbered_place(spine: Spine, name: str) -> Level | None:
 
 
 def between_bounds(grid: Grid, field: Field, spine: Spine, vertebra: str) -> Field:
-    """Reduce a vertebra's field above and below its boundaries; below less, because the processes reach below.
+    """Reduce the field of a vertebra above and below its boundaries; less below, because processes reach downwards.
 
-    The next vertebra above the listed ones may reach into the scan with its processes, behind the spine's middle; the
-    next vertebra below may reach into the scan too. The field of any vertebra farther away becomes 0.
+    The scan may show a part of the next vertebra above the listed vertebrae: its processes, behind the spine's middle.
+    The scan may also show a part of the next vertebra below. The field of all other vertebrae becomes 0.
     """
     place = VERTEBRAE.index(vertebra)
     height, behind = grid.position(field, 2), 1.0
@@ -140,7 +144,7 @@ def between_bounds(grid: Grid, field: Field, spine: Spine, vertebra: str) -> Fie
 
 
 def _usual_course(atlas: Atlas) -> tuple[list[str], np.ndarray] | None:
-    """Return the vertebrae of the atlas, head first, and the middles of their bodies (n, 3) in the body frame, mm."""
+    """Return the vertebrae of the atlas, head first, and (n, 3) mm: the middles of their bodies in the body frame."""
     found = {name: atlas.occupancies.get(f"vertebrae_{name}") for name in VERTEBRAE}
     names = [name for name, occupancy in found.items() if occupancy is not None]
     if len(names) < 3:
@@ -157,7 +161,7 @@ def _densest(occupancy: Occupancy) -> np.ndarray:
 
 
 def _course(grid: Grid, frame: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Find the spine: S mm (m,) of slices with spine, upwards; its middle (m, 2) R, A mm; and its body height (m,)."""
+    """Find the slices with spine, upwards: RAS S mm (m,), middle of the spine (m, 2) R, A mm, body height (m,)."""
     order = np.argsort(frame[:, 2])
     z = grid.body[2]
     x = np.interp(z, frame[order, 2], frame[order, 0]).astype(np.float32)
@@ -175,24 +179,7 @@ def _course(grid: Grid, frame: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.n
     middle = np.stack([(weight * right).sum(axis=(1, 2)), (weight * ahead[:, None]).sum(axis=(1, 2))], axis=1)
     middle /= total[:, None]
     body_z = (weight * z[held]).sum(axis=(1, 2)) / total
-    if grid.hu is not None:
-        middle = _to_bone(grid, held, middle)
     return up[held].astype(np.float64), _smoothed(middle, 14.0 / grid.step[2]), _smoothed(body_z[:, None], 3.0)[:, 0]
-
-
-def _to_bone(grid: Grid, held: np.ndarray, middle: np.ndarray) -> np.ndarray:
-    """Move the course (m, 2) to denser bone; neighbouring slices move alike. held: (m,) numbers of the slices."""
-    whole = Field((0, 0, int(held[0])), grid.hu[held[0] : held[-1] + 1].clip(-100, _BONE_HU))
-    bone = grid.blurred(whole, 7.0)
-    steps = np.arange(-_MOVE_MM, _MOVE_MM + 1, 3.0)
-    moves = np.stack(np.meshgrid(steps, steps, indexing="ij"), axis=-1).reshape(-1, 2)
-    wanted = middle[:, None] + moves
-    index = np.rint((wanted - grid.origin[:2]) / grid.step[:2]).astype(int)
-    i = index[..., 0].clip(0, grid.shape[2] - 1)
-    j = index[..., 1].clip(0, grid.shape[1] - 1)
-    score = bone[np.arange(len(held))[:, None], j, i] - 0.25 * np.square(moves).sum(axis=1)
-    score = _smoothed(score, 24.0 / grid.step[2])
-    return middle + moves[score.argmax(axis=1)]
 
 
 def _smoothed(values: np.ndarray, sigma: float) -> np.ndarray:
@@ -205,7 +192,7 @@ def _smoothed(values: np.ndarray, sigma: float) -> np.ndarray:
 
 
 def _discness(volume: Volume, heights: np.ndarray, path: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return heights, S mm, every 1.5 mm, and for each, how much darker the spine is than above and below."""
+    """Return heights, RAS S mm, every 1.5 mm; and for each height, how much darker the spine is than next to it."""
     at = np.arange(heights[0] - 2, heights[-1] + 2, _STEP_MM)
     centre = np.stack([np.interp(at, heights, path[:, 0]), np.interp(at, heights, path[:, 1]), at], axis=1)
     tangent = _smoothed(np.gradient(centre, axis=0), 8.0)
@@ -268,27 +255,21 @@ def _fitted(
     middle = (upper + lower) / 2
     within, whole = np.clip(middle, low, high), (middle >= low) & (middle <= high)
     shift = frame[shown + 1, 2] - np.interp(within, heights, body_z)
+    if whole.any():  # the middle of a cut vertebra lies outside the scan: the nearest whole vertebra has the same shift
+        shift = np.interp(np.arange(len(shift)), np.flatnonzero(whole), shift[whole])
     return Spine(
         tuple(names[n + 1] for n in shown),
         np.column_stack([*(np.interp(within, heights, side) for side in path.T), within]),
         np.stack([lower, upper], axis=1),
         whole,
         np.array([_chance(marginal, chosen, n + 1) for n in shown]),
-        _steadied(shift, whole),
+        shift,
         np.column_stack([path, heights]),
     )
 
 
-def _steadied(shift: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """Return the shifts (n,) of the vertebrae; a cut vertebra gets the shift of the nearest whole vertebra."""
-    held = np.flatnonzero(whole)
-    if not len(held):
-        return shift
-    return np.array([shift[held[np.abs(held - n).argmin()]] for n in range(len(shift))])
-
-
 def _best_paths(unary: np.ndarray, usual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the least cost, own cost included, of each place of each boundary: from above, and from below."""
+    """Return, for each place of each boundary, the least cost of the path from above to it, and from below to it."""
     down, up = unary.copy(), unary.copy()
     for n in range(1, len(unary)):
         down[n] += _least_before(down[n - 1], usual[n - 1])
@@ -311,7 +292,7 @@ def _least_before(cost: np.ndarray, usual: float) -> np.ndarray:
 
 
 def _traced(down: np.ndarray, usual: np.ndarray) -> list[int]:
-    """Return the best place of each boundary, as an index; head first."""
+    """Return the index of the best place of each boundary, head first."""
     chosen = [int(down[-1].argmin())]
     for n in range(len(down) - 2, -1, -1):
         places, price = _steps(usual[n])
@@ -322,7 +303,7 @@ def _traced(down: np.ndarray, usual: np.ndarray) -> list[int]:
 
 
 def _chance(marginal: np.ndarray, chosen: list[int], n: int) -> float:
-    """Return the chance that the level of vertebra `n` is right, by the costs of boundaries one level off."""
+    """Return the chance that vertebra `n` has the right level, from the costs of one level higher and lower."""
     costs = []
     for step in (-1, 0, 1):
         places = [(bound, chosen[int(np.clip(bound + step, 0, len(chosen) - 1))]) for bound in (n - 1, n)]

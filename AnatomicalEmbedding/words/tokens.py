@@ -1,4 +1,4 @@
-"""Split text into sentences and words: lower case, no accents, numbers and levels ("T12", "4R") in one piece."""
+"""Split text into sentences and words. Words are in lower case without accents; "T12" and "4R" are one word each."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SAME = {
 
 @dataclass(frozen=True)
 class Token:
-    """A word of a text. word: in its plain form. start, end: characters in the text."""
+    """A word of a text. word: its plain form. start, end: its position in the text, in characters."""
 
     word: str
     start: int
@@ -45,7 +45,7 @@ class Token:
 
 @dataclass(frozen=True)
 class Span:
-    """A part of a text, such as a sentence: its characters `start` to `end`."""
+    """A part of a text, such as a sentence: the characters `start` to `end` of the text."""
 
     start: int
     end: int
@@ -75,7 +75,7 @@ def _stripped(text: str, start: int, end: int) -> list[Span]:
 
 
 def tokenise(text: str, offset: int = 0) -> list[Token]:
-    """Return the words of a sentence. `offset` is added to their positions. Words for lymph nodes become "node"."""
+    """Return the words of a sentence. All words for lymph nodes become "node". offset: added to the positions."""
     plain, origin = _plain(text)
     found: list[Token] = []
     for match in _WORD.finditer(plain):
@@ -94,7 +94,7 @@ def tokenise(text: str, offset: int = 0) -> list[Token]:
 
 
 def _before_a_number(found: list[Token]) -> bool:
-    """Return whether a Roman number may follow now, as after "segment" or after "segments 5 and"."""
+    """Return whether the next word may be a Roman number, as after "segment" or after "segments 5 and"."""
     if found[-1].word in _NUMBERED:
         return True
     listed = found[-1].word in ("-", "/", "and", ",") and len(found) > 2 and found[-2].word[:1].isdigit()

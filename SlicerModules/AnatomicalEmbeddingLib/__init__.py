@@ -1,10 +1,10 @@
-"""Code of the Slicer modules of this extension: logic on MRML nodes, and the parts of the panels.
+"""Code of the Slicer modules of this extension: the logic, which uses MRML nodes, and the parts of the panels.
 
-Importing this package makes the engine importable. In an installation `AnatomicalEmbedding` lies next to this package;
-in a source tree `AnatomicalEmbedding` lies next to SlicerModules. Each feature has a folder with its logic and panels;
-`shared` holds code that several features use. The logic takes the scene and nodes as arguments and does not use the
-application, so it runs in Slicer, in the browser viewer and in tests. Only files named *Panel.py, *Table.py or *Form.py
-use Qt.
+Importing this package also makes the engine `AnatomicalEmbedding` importable. In an installation the engine lies in the
+same folder as this package; in the source tree it lies in the same folder as SlicerModules. Each feature has a folder
+with its logic and panels; `shared` contains code that several features use. The logic gets the scene and nodes as
+arguments and does not use the application, so it runs in Slicer, in the browser viewer and in tests. Only files named
+*Panel.py, *Table.py or *Form.py use Qt.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""The viewer as a program: start the server, poll the page, and remove all temporary files at the end."""
+"""The viewer as a program: starts the server, updates the page, and removes all temporary files at the end."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from AnatomicalEmbedding.cli.console import ending_signals
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
 _POLL_S = 0.03  # time between two polls of the page
-# these options replace our command line, which trame would read; no compression: the pictures are compressed already
+# Trame reads these options in place of our command line. JPEG pictures need no further compression.
 _TRAME_OPTIONS = "--server --no-ws-compress --nosignalhandlers"
 
 
 def serve(options: argparse.Namespace, report: Callable[[str], None]) -> None:
     """Serve the page until Ctrl-C, SIGTERM or SIGHUP, and remove the temporary files.
 
-    A background thread may still run at return. The caller should therefore end the process without Python's
-    finalization.
+    A background thread may still run when this function returns. Therefore the caller should end the process without
+    Python's finalization.
 
     Args:
         options: the options of `anatemb view`.
@@ -34,8 +34,8 @@ def serve(options: argparse.Namespace, report: Callable[[str], None]) -> None:
         AnatomicalEmbeddingError: the server cannot start.
     """
     os.environ["TRAME_ARGS"] = _TRAME_OPTIONS
-    os.environ.setdefault("LP_NUM_THREADS", "0")  # no threads of Mesa: they make small pictures slower
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # waiting torch threads leave the core to drawing
+    os.environ.setdefault("LP_NUM_THREADS", "0")  # Mesa draws small pictures faster without threads
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads of torch that wait use no CPU time
     asyncio.run(_serve(options, report))
 
 
@@ -58,7 +58,7 @@ async def _serve(options: argparse.Namespace, report: Callable[[str], None]) -> 
         if serving.done():
             _check_address(serving, options)
         report(f"The viewer is at {viewer.url}")
-        report("Press Ctrl-C here to end it.")
+        report("Press Ctrl-C in this terminal to end the viewer.")
         if not options.no_browser:
             await asyncio.to_thread(webbrowser.open, viewer.url)
         done, _ = await asyncio.wait((serving, *others), return_when=asyncio.FIRST_COMPLETED)
@@ -76,36 +76,36 @@ async def _serve(options: argparse.Namespace, report: Callable[[str], None]) -> 
 
 
 def _on_loop_error(loop: asyncio.AbstractEventLoop, context: dict) -> None:
-    """Handle an error of the event loop. The error of a page that was closed during an answer is ignored."""
+    """Report an error of the event loop. Errors of connections are ignored: the browser has closed the page."""
     if not isinstance(context.get("exception"), ConnectionError):
         loop.default_exception_handler(context)
 
 
 def _is_fault(record: logging.LogRecord) -> bool:
-    """Filter for log records: False for the error of a closed page, which is not logged; True for other errors."""
+    """Return False for a log record about a page that the browser has closed, which is not logged; else True."""
     error = record.exc_info[1] if record.exc_info else sys.exc_info()[1]
     return not isinstance(error, ConnectionError)
 
 
 def _check_address(serving: asyncio.Task, options: argparse.Namespace) -> None:
-    """Raise the error of a server that could not start. For a wrong address, the message names the wrong options."""
+    """Raise the error of a server that could not start. If the address is wrong, the message names the options."""
     error = serving.exception()
     if isinstance(error, OSError):
         reason = (error.strerror or str(error)).split(":")[-1].strip()
         raise AnatomicalEmbeddingError(
-            f"{options.host}:{options.port}: cannot be used ({reason}); give an address of this computer as --host, or "
-            "leave it out; and a free --port, or 0."
+            f"{options.host}:{options.port}: the viewer cannot use this address ({reason}); give an address of this "
+            "computer with --host and a free port with --port, or leave out both options."
         ) from error
     if error is not None:
         raise error
 
 
 async def _poll(viewer) -> None:
-    """Poll the page until this task is cancelled. An error in one poll is reported and does not end the session."""
+    """Update the page many times a second until this task is cancelled. An error is reported and ends nothing."""
     while True:
         try:
             viewer.poll()
         except Exception as error:
             logging.exception("the viewer: an error while the page was updated")
-            viewer.session.report(f"{type(error).__name__}: {error}; see the terminal for the details.")
+            viewer.session.report(f"The page was not updated ({type(error).__name__}: {error}); see the terminal.")
         await asyncio.sleep(_POLL_S)

@@ -1,4 +1,4 @@
-"""The page: connects all features with the buttons, with the state that the page shows, and with the server."""
+"""The page: connects all features with the buttons, with the values that the page shows, and with the server."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from .web.routes import GALLERY_PAGE, add_gallery, add_routes
 _TEMPLATES = Path(__file__).parent / "ui"
 _PART = re.compile(r"<!-- part: (\w+) -->")
 _DRAWING_S = 0.25  # shortest time between two updates of the page while pictures are drawn
-# Initial values of fields that the server does not read. Each browser window keeps its own values.
+# Initial values of the page's fields that the server does not read. Each browser window has its own values.
 _FIELDS = {"tab": "points", "search": "", "chosen": [], "recall": "0.95", "margin": 0, "typed": "", "report_text": ""}
 
 
@@ -100,7 +100,7 @@ class Viewer:
         )
 
     def _bind(self, wslink_server) -> None:
-        """Add the guard and our own addresses to the server, before it listens."""
+        """Add access control and our own addresses to the server. Trame calls this before the server listens."""
         app = wslink_server.app
         app.middlewares.append(self._guard.middleware)
         add_routes(app, self.session, self._scans, self._exports, self._boxes)
@@ -150,7 +150,7 @@ class Viewer:
             self.server.trigger(name)(self._reporting(action))
 
     def _reporting(self, action: Callable) -> Callable:
-        """Return a function that runs the action, shows an error as a sentence, and updates the page at once."""
+        """Return a function that runs the action, shows the message of an error, and then updates the page."""
 
         def act(*values) -> None:
             try:
@@ -166,7 +166,7 @@ class Viewer:
         for feature in self._features:
             feature.poll()
         if self._views.painter.busy and monotonic() - self._published < _DRAWING_S:
-            return  # pictures first: an update takes as long as a picture
+            return  # draw the pictures first, because an update takes as long as one picture
         self._publish()
         self.server.state.flush()
 
@@ -184,5 +184,5 @@ def _template(name: str) -> str:
 
 
 def _read_source(name: str, source: Source, _cancelled: Callable[[], bool]) -> list[Volume]:
-    """Read a scan that was given on the command line. With the first two arguments bound, this is a `Reader`."""
+    """Read a scan that was given on the command line. The third argument is not used; `Scans.read` gives it."""
     return [replace(source.read(), name=name)]

@@ -45,11 +45,11 @@ def _run(own: argparse.Namespace, options: argparse.Namespace) -> None:
     elif own.kind == "landmarks":
         peers, notes = make_peers((BODY_CENTRE, ELASTIX_AFFINE) if fast else PEERS)
         if own.each_effort:
-            matcher = EmbeddingMatcher(open_model(options))
+            maps = EmbeddingMatcher(open_model(options), options.effort)
             for effort in EFFORTS:
                 if effort != options.effort:
-                    peers[f"ours, {effort}"] = copy(matcher)  # shares the maps
-                    peers[f"ours, {effort}"].effort = effort
+                    peers[f"ours, {effort}"] = other = copy(maps)  # shares the maps of scans
+                    other.effort = effort
         run_landmarks(options, peers, notes)
     else:
         peers, notes = make_peers((ELASTIX_AFFINE,) if fast else REGISTRATION_PEERS)

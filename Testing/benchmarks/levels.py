@@ -16,8 +16,27 @@ from pathlib import Path
 import numpy as np
 
 from AnatomicalEmbedding import EmbeddingMap, load_model, match
-from AnatomicalEmbedding.papers.bpr_rpr.levels import find_levels
 from AnatomicalEmbedding.structures.labelled_scans import Pair, find_pairs, load_cases
+
+_READING_STEP_MM = 1.0
+
+
+def slice_scores(embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
+    """Return world z (n,), mm, and score (n,) of the slices of a map that hold body; a slice is two layers of cells."""
+    layers = np.arange(0, embedding.body.shape[0], 2)
+    cells = np.add.reduceat(embedding.body.sum((1, 2)).numpy(), layers)
+    totals = np.add.reduceat((embedding.coordinate[2] * embedding.body).sum((1, 2)).numpy(), layers)
+    held = cells > 0
+    z = embedding.cell_to_ras[2, 3] + embedding.cell_to_ras[2, 2] * (layers[held] + 0.5)
+    return z, totals[held] / cells[held]
+
+
+def find_levels(template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap) -> np.ndarray:
+    """Find (n,) world z, mm, of the target's slices with the same score as the template's slices at (n, 3) RAS mm."""
+    scores = np.interp(points_ras[:, 2], *slice_scores(template))
+    heights, of_slices = slice_scores(target)
+    fine = np.arange(heights[0], heights[-1] + _READING_STEP_MM, _READING_STEP_MM)
+    return fine[np.abs(np.interp(fine, heights, of_slices) - scores[:, None]).argmin(1)]
 
 
 def heights_found(template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap) -> np.ndarray:

@@ -43,7 +43,7 @@ def _clicks(kit, folder: str) -> list[float]:
     from AnatomicalEmbedding.phantom import make_phantom
     from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 
-    ModuleSettings.setCacheFolder(folder)
+    ModuleSettings.setValue("cacheFolder", folder)
     seeds = range(20_001, 20_002 + TARGETS)
     patients = [make_phantom(seed, spacing=(2.0, 2.0, 3.0), coverage_mm=(150.0, 600.0)) for seed in seeds]
     for n, patient in enumerate(patients):

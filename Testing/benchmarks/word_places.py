@@ -20,7 +20,7 @@ from AnatomicalEmbedding import load_model
 from AnatomicalEmbedding.anatomy.names import SIDES, VERTEBRAE, whole_name
 from AnatomicalEmbedding.anatomy.terms import load_terms
 from AnatomicalEmbedding.structures.labelled_scans import LabelMap, load_cases
-from AnatomicalEmbedding.words import PlaceFinder, parse
+from AnatomicalEmbedding.words import Place, PlaceFinder, parse
 
 GROUPS = ("organs", "vessels", "muscles", "bones", "vertebrae", "ribs", "all")
 _LEAST_ML = 0.1
@@ -74,7 +74,7 @@ def _judged(
     finder: PlaceFinder, labels: LabelMap, name: str, held: list[int], ras: dict[str, np.ndarray]
 ) -> PlaceResult:
     place = finder.place(name)
-    shares = tuple(_share_in(finder, place.mask(share), ras[name]) for share in (0.5, 0.9))
+    shares = tuple(_share_in(finder, place, share, ras[name]) for share in (0.5, 0.9))
     if place.point_ras is None:
         return PlaceResult(group_of(name), shares=shares)
     distance = 0.0 if labels.at(place.point_ras[None])[0] in held else _nearest(place.point_ras, ras[name])
@@ -94,12 +94,14 @@ def _nearest(point: np.ndarray, ras: np.ndarray) -> float:
     return float(np.sqrt(np.square(ras - point).sum(axis=1).min()))
 
 
-def _share_in(finder: PlaceFinder, mask, ras: np.ndarray) -> float:
+def _share_in(finder: PlaceFinder, place: Place, share: float, ras: np.ndarray) -> float:
+    """Share of points (n, 3) RAS mm in the smallest region that holds `share` of the place's total chance."""
+    inner = place.region.values >= place.least_chance(share)
     ras = ras[:: max(len(ras) // _SAMPLE, 1)]
-    cell = np.rint((ras - finder.grid.origin) / finder.grid.step).astype(int) - mask.first
-    inside = ((cell >= 0) & (cell < mask.values.shape[::-1])).all(axis=1)
+    cell = np.rint((ras - finder.grid.origin) / finder.grid.step).astype(int) - place.region.first
+    inside = ((cell >= 0) & (cell < inner.shape[::-1])).all(axis=1)
     i, j, k = cell[inside].T
-    return float(mask.values[k, j, i].sum() / len(ras))
+    return float(inner[k, j, i].sum() / len(ras))
 
 
 def score_phrases(phrases: Path, ontology: Path) -> str:

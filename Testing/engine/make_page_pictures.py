@@ -20,7 +20,7 @@ from AnatomicalEmbedding.followup.proposing import find_places
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.report_page import write_page
 from AnatomicalEmbedding.registration.register import register
-from AnatomicalEmbedding.reports.registration import write_registration_report
+from AnatomicalEmbedding.reports.scan_pages import write_registration_report
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from synthetic_follow_up import VISIBLE, LesionHistory, PhantomFollowUp, make_follow_up

@@ -96,7 +96,7 @@ def test_a_record_is_replaced_only_where_it_is_continued(anatemb, place, tmp_pat
     record = read_record(path)
     write_record(path, record.confirm("L2", keys_of(record)[1]))
     kept = path.read_bytes()
-    assert_refused(anatemb(*words), f"{path}: holds a follow-up and would be replaced", f"add --record {path}")
+    assert_refused(anatemb(*words), f"{path}: is a follow-up that would be replaced", f"add --record {path}")
     assert path.read_bytes() == kept
     assert anatemb(*words, "--record", path).code == 0
     assert read_record(path).finding("L2", keys_of(record)[1]).state == CONFIRMED
@@ -128,13 +128,13 @@ def test_lines_bring_their_long_axes_and_half_a_line_is_refused(tmp_path: Path) 
     assert (line.name, line.point_ras, line.long_axis) == ("liver", (5, 0, 3), ((5, 10, 3), (5, -10, 3)))
     assert (point.name, point.long_axis) == ("lung", None)
     write_file(path, [markup("Line", "liver", ends[:1])])
-    with pytest.raises(PointsError, match=r"lesions\.mrk\.json: line 'liver' has one end only"):
+    with pytest.raises(PointsError, match=r"lesions\.mrk\.json: line 'liver' has only one end"):
         read_lesions(path)
 
 
 def test_wrong_arguments_are_refused_before_any_work(anatemb, place, tmp_path: Path) -> None:
     base = ("followup", place.template, place.points, place.target, "-o", tmp_path / "out")
-    assert_refused(anatemb(*base, "--date", "2024-01-05"), "--date", "1 dates for 2 scans")
+    assert_refused(anatemb(*base, "--date", "2024-01-05"), "--date", "1 dates are given for 2 scans")
     assert_refused(anatemb(*base, "--date", "5.1.2024", "--date", "2024-03-02"), "write it as YYYY-MM-DD")
     assert_refused(anatemb(*base, "--record", tmp_path / "no.followup.json"), "no.followup.json", "no such file")
     assert not (tmp_path / "out").exists()

@@ -97,7 +97,7 @@ def test_centre_and_extremes_are_the_patients_whatever_the_header(directions):
     centre, axes = np.array(ORGANS["liver"][0]), np.array(ORGANS["liver"][1])
     affine, ras = grid(directions, centre + np.array((7.0, -9.0, 4.0)))
     found, _ = find_structures(inside(ras, centre, axes).astype(np.uint8), affine, {1: "liver"})
-    points = dict(zip(KINDS, found["liver"].points_ras, strict=True))
+    points = dict(zip(KINDS, found["liver"], strict=True))
     assert points["centre"] == pytest.approx(centre, abs=0.5)
     for kind, axis, sign in (
         ("right", 0, 1), ("left", 0, -1), ("anterior", 1, 1), ("posterior", 1, -1), ("superior", 2, 1),

@@ -65,9 +65,9 @@ class TestOneExample:
 
     def test_what_cannot_be_an_example_is_refused(self):
         embedding = analytic_map(itself)
-        with pytest.raises(PointsError, match="a lowest and a highest corner"):
+        with pytest.raises(PointsError, match="the box has no volume"):
             make_example(embedding, BOX[::-1])
-        with pytest.raises(PointsError, match="mostly outside this scan"):
+        with pytest.raises(PointsError, match="most of the box lies outside this scan"):
             make_example(embedding, BOX + 500)
         with pytest.raises(PointsError, match="liver: has no example"):
             locate({"liver": []}, embedding)

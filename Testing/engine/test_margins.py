@@ -7,6 +7,7 @@ import pytest
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.scan.boxes import OUTWARD
+from AnatomicalEmbedding.structures.examples import SYNTHETIC
 from AnatomicalEmbedding.structures.locating import Located
 from AnatomicalEmbedding.structures.margins import KnownBox, Margins, learn_margins
 
@@ -22,7 +23,8 @@ def boxes(count: int, seed: int, off=(1.0, 1, 1, 1, 1, 1), names=("liver",), rea
         sigma = rng.uniform(2, 8, 6)
         error = rng.standard_t(4, 6) * sigma * np.array(off)
         box = TRUTH - (OUTWARD * error).reshape(2, 3)
-        known.append(KnownBox(Located(names[n % len(names)], box, sigma, 1.0, ()), TRUTH, VOXELS, f"p{n // 3}", real))
+        located = Located(names[n % len(names)], box, sigma, 1.0, ())
+        known.append(KnownBox(f"p{n // 3}" if real else f"{SYNTHETIC}{n // 3}", located, TRUTH, VOXELS))
     return known
 
 
@@ -75,5 +77,5 @@ def test_too_few_boxes_cannot_promise_much():
     for recall_ in (0.0, 1.0, 99.0):
         with pytest.raises(AnatomicalEmbeddingError, match="between 0 and 1"):
             margins.times_for(recall_)
-    with pytest.raises(AnatomicalEmbeddingError, match="no box with known truth"):
+    with pytest.raises(AnatomicalEmbeddingError, match="no box was given"):
         learn_margins([], False)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from followed_scans import EMPTY, MIDDLE, STEPS, STUDIES, moved_map
+from reported_patient import with_volume
 
 from AnatomicalEmbedding.followup.lesions import CONFIRMED, MOVED, PROPOSED, Measurement
 from AnatomicalEmbedding.followup.proposing import find_places
@@ -69,12 +70,12 @@ def test_a_lesion_outside_the_patient_has_a_reason_instead_of_a_place() -> None:
     found, reasons = find_places(record, ["b"], maps)
     assert [lesion.id for lesion in found.lesions if "b" in lesion.findings] == ["L1"]  # on the skin
     assert set(reasons["b"]) == {"L2", "L3"}
-    assert reasons["b"]["L2"] == "L2: its place in 2024-01-01 is outside the patient; correct it there, and try again."
+    assert reasons["b"]["L2"] == "L2: its place in 2024-01-01 is outside the patient; correct the place there."
 
 
 def test_axes_keep_their_lengths_and_go_along_unconfirmed() -> None:
     one, other = PLACES[0] - [8, 0, 0], PLACES[0] + [8, 2, 0]
-    record = _marked().measure("L1", "a", (one, other), None, volume_ml=3.0)
+    record = with_volume(_marked().measure("L1", "a", (one, other), None), "L1", "a", 3.0)
     size = propose_places(record, "b", MAPS).finding("L1", "b").size
     np.testing.assert_allclose(size.long_axis, np.array([one, other]) + STEPS["b"], atol=0.05)
     assert (size.confirmed, size.short_axis, size.volume_ml) == (False, None, None)

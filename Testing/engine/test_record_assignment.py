@@ -27,8 +27,8 @@ def test_the_same_lesions_become_one_and_keep_the_earlier_name() -> None:
     record = _mark(record, "b", 55, radius=None)  # L4, new
     told = assign_in_record(record, "a", "b", MAPS)
     assert told.same == (("L2", "L3"),)
-    assert told.earlier == {"L1": "disappeared", "L2": "same"}
-    assert told.later == {"L3": "same", "L4": "new"}
+    assert told.earlier == {"L1": "disappeared"}
+    assert told.later == {"L4": "new"}
     off_mm, expected_mm = told.distances["L2", "L3"]
     assert off_mm == pytest.approx(1.0, abs=0.5)  # it was marked 1 mm farther to the right
     assert off_mm <= expected_mm

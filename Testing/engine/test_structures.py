@@ -11,7 +11,7 @@ def test_extreme_is_the_centroid_of_the_outermost_layer():
     labels[5:9, 5:9, 5:9] = 1
     labels[9, 5:7, 5] = 1  # two more voxels on top, at i 5 and j 5 and 6
     found, _ = find_structures(labels, np.diag((2.0, 3.0, 4.0, 1.0)), {1: "liver"})
-    assert found["liver"].points_ras[KINDS.index("superior")] == pytest.approx((10.0, 16.5, 36.0))
+    assert found["liver"][KINDS.index("superior")] == pytest.approx((10.0, 16.5, 36.0))
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])

@@ -16,7 +16,7 @@ from AnatomicalEmbedding.papers.text2atlas.network import MASK, TextNetwork, wor
 from AnatomicalEmbedding.papers.text2atlas.organs import Organs, shipped_organs
 from AnatomicalEmbedding.papers.text2atlas.run import FILE, TextRecipe, load_text, train_text
 from AnatomicalEmbedding.papers.text2atlas.sentences import SentenceMaker, sentences_of
-from AnatomicalEmbedding.words import load_terms, parse, shipped_atlas
+from AnatomicalEmbedding.words import load_terms, shipped_atlas
 
 QUICK = TextRecipe(steps=4, batch=8)
 
@@ -79,11 +79,6 @@ class TestSentences:
             assert set(example.organs) <= set(load_terms().by_name)
             for start, end in example.spans:
                 assert example.text[start:end].strip() == example.text[start:end] != ""
-
-    def test_the_dictionary_agrees_with_most_labels(self, drawn):
-        """Labels come from the terms, not from the reader of phrases."""
-        agree = [bool({n for m in parse(e.text) for n in m.places} & set(e.organs)) for e in drawn]
-        assert np.mean(agree) > 0.97
 
     def test_masks_cover_names_alone(self, drawn):
         rng = np.random.default_rng(0)
@@ -186,7 +181,8 @@ class TestCommand:
         assert_refused(text2atlas("train", "-o", run, "--steps", 3), run, "another recipe")
 
     @pytest.mark.parametrize(
-        ("text", "says"), [("All is well.\n", "no place is named"), ("Cyst of the liver. " * 2000, "at most 30,000")]
+        ("text", "says"),
+        [("All is well.\n", "no known place is named"), ("Cyst of the liver. " * 2000, "at most 30,000")],
     )
     def test_reports_that_teach_nothing_are_refused_by_name(self, text, says, text2atlas, tmp_path):
         (tmp_path / "report.txt").write_text(text)

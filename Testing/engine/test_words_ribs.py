@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from AnatomicalEmbedding.words.rib_pieces import RIBS, SECTORS, BoneOfHalf, number_pieces
-from AnatomicalEmbedding.words.ribs import _ABOVE_MM, _begun
+from AnatomicalEmbedding.words.ribs import _ABOVE_MM, RIBS, SECTORS, _begun, number_pieces
 from AnatomicalEmbedding.words.spine import Spine
 
 MIDDLES = {f"T{n}": 400.0 - 24.0 * n for n in range(5, 13)} | {"L1": 84.0, "L2": 56.0}
@@ -33,7 +32,7 @@ def test_ribs_begin_at_their_vertebrae(off, unseen):
 
 
 @pytest.mark.parametrize("coordinate_off", [0.0, 27.0])
-def test_pieces_are_numbered_by_the_ribs_above_and_below(coordinate_off):
+def test_pieces_are_numbered_by_coordinates_that_numbered_ribs_correct(coordinate_off):
     """A scan that begins below most ribs' heads: 12 and the beginning of 11 are numbered, the rest hangs in between."""
     cells, truth, numbered = [], [], []
     for n in range(7, 13):
@@ -49,5 +48,5 @@ def test_pieces_are_numbered_by_the_ribs_above_and_below(coordinate_off):
     usual = np.array([300.0 - 26.0 * n for n in range(RIBS + 1)])
     error = cells[:, 3, None] + 3.0 * cells[:, :1] + coordinate_off - usual
     error[:, 0] = np.nan
-    bone = BoneOfHalf(cells[:, :3].astype(int), cells[:, 3], cells[:, 0].astype(int), error, np.ones(len(cells), bool))
-    assert (number_pieces(bone, number, (130, 3, SECTORS)) == truth).all()
+    index, among = cells[:, :3].astype(int), np.ones(len(cells), dtype=bool)
+    assert (number_pieces(index, number, error, among, (130, 3, SECTORS)) == truth).all()

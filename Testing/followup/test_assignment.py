@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from AnatomicalEmbedding.followup.assignment import SAME, Listed, assign_lesions
-from AnatomicalEmbedding.followup.lesions import MERGED, OUTSIDE
-from AnatomicalEmbedding.followup.status import DISAPPEARED, NEW, SPLIT
+from AnatomicalEmbedding.followup.assignment import Listed, assign_lesions
+from AnatomicalEmbedding.followup.lesions import OUTSIDE
+from AnatomicalEmbedding.followup.status import DISAPPEARED, NEW
 
 SHIFT = np.array([40.0, -15.0, 200.0])  # the later scan lies elsewhere in the room
 
@@ -15,52 +15,51 @@ def _earlier(
     *lesions: tuple[float, float], error_mm: float = 3.0, absent: tuple[int, ...] = (), off: float = 0.0
 ) -> Listed:
     """Lesions along one line, (place, radius) in mm; matching is `off` mm off, along that line."""
-    return _listed(lesions, np.zeros(3), SHIFT, error_mm, absent, off)
+    return _listed("e", lesions, np.zeros(3), SHIFT, error_mm, absent, off)
 
 
 def _later(
     *lesions: tuple[float, float], error_mm: float = 3.0, absent: tuple[int, ...] = (), off: float = 0.0
 ) -> Listed:
-    return _listed(lesions, SHIFT, -SHIFT, error_mm, absent, off)
+    return _listed("l", lesions, SHIFT, -SHIFT, error_mm, absent, off)
 
 
 def _listed(
-    lesions, start: np.ndarray, step: np.ndarray, error_mm: float, absent: tuple[int, ...], off: float
+    letter: str, lesions, start: np.ndarray, step: np.ndarray, error_mm: float, absent: tuple[int, ...], off: float
 ) -> Listed:
     points = start + np.array([[place, 0.0, 0.0] for place, _ in lesions]).reshape(-1, 3)
     gone = np.isin(np.arange(len(lesions)), absent)
     carried = points + step + [off, 0, 0]
-    return Listed(points, np.array([r for _, r in lesions]), carried, np.full(len(lesions), error_mm), gone)
+    names, radii = [f"{letter}{n}" for n in range(len(lesions))], np.array([r for _, r in lesions])
+    return Listed(names, points, radii, carried, np.full(len(lesions), error_mm), gone)
 
 
 def test_lesions_that_stay_in_whatever_order() -> None:
     found = assign_lesions(_earlier((0, 5), (60, 8), (100, 4)), _later((101, 5), (2, 6), (57, 12)))
-    assert found.pairs == found.links == ((0, 1), (1, 2), (2, 0))
-    assert found.earlier == found.later == (SAME,) * 3
+    assert found.same == (("e0", "l1"), ("e1", "l2"), ("e2", "l0"))
+    assert found.split == found.merged == ()
+    assert found.earlier == found.later == {}
 
 
 def test_what_comes_and_goes_and_what_a_scan_does_not_show() -> None:
     found = assign_lesions(
         _earlier((0, 5), (60, 8), (300, 5), absent=(2,)), _later((0, 5), (120, 5), (-200, 6), absent=(2,))
     )
-    assert found.links == ((0, 0),)
-    assert found.earlier == (SAME, DISAPPEARED, OUTSIDE)
-    assert found.later == (SAME, NEW, OUTSIDE)
+    assert (found.same, found.split, found.merged) == ((("e0", "l0"),), (), ())
+    assert (found.earlier, found.later) == ({"e1": DISAPPEARED, "e2": OUTSIDE}, {"l1": NEW, "l2": OUTSIDE})
 
 
 def test_a_lesion_that_splits_in_two() -> None:
     found = assign_lesions(_earlier((0, 14), (80, 6)), _later((-9, 6), (9, 7), (80, 6)))
-    assert set(found.links) == {(0, 0), (0, 1), (1, 2)}
-    assert found.earlier == (SPLIT, SAME)
-    assert found.later == (SPLIT, SPLIT, SAME)
-    assert len(found.pairs) == 2
+    assert {*found.same, *((whole, part) for part, whole in found.split)} == {("e0", "l0"), ("e0", "l1"), ("e1", "l2")}
+    assert (len(found.same), found.merged, found.earlier, found.later) == (2, (), {}, {})
 
 
 def test_lesions_that_become_one() -> None:
     found = assign_lesions(_earlier((-9, 6), (9, 7), (80, 6)), _later((0, 18), (80, 6)))
-    assert set(found.links) == {(0, 0), (1, 0), (2, 1)}
-    assert found.earlier == (MERGED, MERGED, SAME)
-    assert found.later == (MERGED, SAME)
+    ((kept, into), rest), ((gone, whole),) = found.same, found.merged
+    assert ({kept, gone}, into, whole, rest) == ({"e0", "e1"}, "l0", kept, ("e2", "l1"))
+    assert found.earlier == found.later == {}
 
 
 _lesions = st.lists(st.tuples(st.floats(-150, 150), st.floats(3, 20)), max_size=6, unique_by=lambda each: each[0])
@@ -69,16 +68,11 @@ _lesions = st.lists(st.tuples(st.floats(-150, 150), st.floats(3, 20)), max_size=
 @settings(max_examples=80, deadline=None)
 @given(_lesions, _lesions, st.floats(-6, 6))
 def test_turned_about_the_answer_is_the_same(first, second, off) -> None:
-    def listed(lesions, start, step, bias):
-        return _listed(lesions, start, step, 4.0, (), bias)
-
-    forth = assign_lesions(listed(first, np.zeros(3), SHIFT, off), listed(second, SHIFT, -SHIFT, -off))
-    back = assign_lesions(listed(second, SHIFT, -SHIFT, -off), listed(first, np.zeros(3), SHIFT, off))
+    one = _listed("e", first, np.zeros(3), SHIFT, 4.0, (), off)
+    other = _listed("l", second, SHIFT, -SHIFT, 4.0, (), -off)
+    forth, back = assign_lesions(one, other), assign_lesions(other, one)
     # of equally cheap answers either may be given: the price is the same
-    assert len(forth.pairs) == len(back.pairs)
-    assert len(forth.earlier) == len(back.later) == len(first)
-    for words, size, alone in ((forth.earlier, len(first), DISAPPEARED), (forth.later, len(second), NEW)):
-        assert len(words) == size
-        assert set(words) <= {SAME, SPLIT, MERGED, alone}
-    for i, j in forth.pairs:
-        assert (i, j) in forth.links
+    assert len(forth.same) == len(back.same)
+    related = {each for pair in (*forth.same, *forth.split, *forth.merged) for each in pair}
+    assert related | forth.earlier.keys() | forth.later.keys() == {*one.ids, *other.ids}
+    assert related.isdisjoint(forth.earlier.keys() | forth.later.keys())

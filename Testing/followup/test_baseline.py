@@ -22,7 +22,9 @@ def test_a_new_lesion_makes_no_baseline() -> None:
     assert "no target lesion is marked in 2024-01-01" in last(record).missing[0]
     asked = patient((20, GONE), (None, 12), L1=other)
     assert categories(asked) == [NOT_EVALUABLE, NOT_EVALUABLE]
-    assert "L2: new? Look at the place in 2024-01-01, and enter whether it is there." in last(asked).missing
+    assert (
+        "L2: is it new? Look at its place in 2024-01-01, and enter whether the lesion is there." in last(asked).missing
+    )
 
 
 def test_where_a_target_was_not_measured_the_baseline_moves_and_says_why() -> None:
@@ -30,7 +32,7 @@ def test_where_a_target_was_not_measured_the_baseline_moves_and_says_why() -> No
     course = responses(record)
     assert [each.category for each in course] == [NOT_EVALUABLE, BASELINE, "PR"]  # 30, then 20
     assert [each.sum_mm for each in course] == [None, 30, 20]
-    assert course[1].notes == ("this is the baseline because 2024-01-01 is not complete.", AXIS_IN_A)
+    assert course[1].notes == ("this is the baseline, because not all targets were measured in 2024-01-01.", AXIS_IN_A)
     measured = responses(record.measure("L1", "a", axis(20), None))  # 60, 30, 20
     assert [each.category for each in measured] == [BASELINE, "PR", "PR"]
     assert measured[0].notes == ()

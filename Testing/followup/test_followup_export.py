@@ -39,7 +39,7 @@ def test_all_of_it(record, volumes, tmp_path):
     ("kinds", "said"),
     [
         (["sr"], "no DICOM slices"),
-        ([], "nothing was"),
+        ([], "no kind of file was chosen"),
     ],
 )
 def test_when_nothing_can_be_written_it_is_an_error(record, tmp_path, kinds, said):

@@ -52,7 +52,7 @@ def test_merged_lesions_are_measured_by_the_one_that_they_went_into(empty: Follo
     assert [record.stands_for(name, "a") for name in IDS] == list(IDS)
     with pytest.raises(AnatomicalEmbeddingError, match="choose L3"):
         record.merge("L3", "b", into="L2")
-    with pytest.raises(AnatomicalEmbeddingError, match="with itself"):
+    with pytest.raises(AnatomicalEmbeddingError, match="into itself"):
         record.merge("L3", "b", into="L3")
     with pytest.raises(AnatomicalEmbeddingError, match="is outside in this study"):
         record.outside("L3", "b").merge("L1", "b", into="L3")

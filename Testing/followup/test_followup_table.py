@@ -8,6 +8,7 @@ import sys
 import pytest
 from hypothesis import given
 from record_steps import records
+from reported_patient import with_volume
 
 from AnatomicalEmbedding.followup.lesions import PROPOSED, Finding, Guess, Measurement
 from AnatomicalEmbedding.followup.record import FollowUp
@@ -28,7 +29,7 @@ def read(path) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
 
 @pytest.fixture
 def measured(empty: FollowUp) -> FollowUp:
-    record = empty.mark("a", (-10.5, 20.25, -30)).measure("L1", "a", LONG, SHORT, 3.5)
+    record = with_volume(empty.mark("a", (-10.5, 20.25, -30)).measure("L1", "a", LONG, SHORT), "L1", "a", 3.5)
     return record.propose("b", {"L1": Finding(PROPOSED, (1, 2, 3), GUESS, Measurement(LONG, SHORT))})
 
 

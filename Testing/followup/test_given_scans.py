@@ -45,20 +45,22 @@ def test_a_file_is_known_by_its_content_whatever_its_name() -> None:
 def test_a_name_that_the_record_has_gets_a_number() -> None:
     studies, notes = given((content("ct", 1),), ("new/ct.nii.gz", content("ct", 2)))
     assert studies == [content("ct_2", 2)]
-    assert notes == ["new/ct.nii.gz: is another scan than ct of the record; it becomes ct_2."]
+    assert notes == ["new/ct.nii.gz: is not the scan ct of the record, so its study is called ct_2."]
 
 
 def test_a_date_of_the_record_stays_unless_a_person_gives_another_now() -> None:
     known, by_header = (content("ct", 1, year(2024)),), content("ct", 1, year(1900))
     studies, notes = given(known, ("ct.nii", by_header))
     assert tuple(studies) == known
-    assert "has the date 1900-01-01 in its header and 2024-01-01 in the record, which is kept" in notes[0]
-    studies, notes = recognize(known, [content("ct", 1, year(2020))], ["ct.nii"], [year(2020)])
+    assert (
+        "has the date 1900-01-01 in its header and 2024-01-01 in the record; the date in the record is used" in notes[0]
+    )
+    studies, notes = recognize(known, [content("ct", 1, year(2020))], ["ct.nii"], by_hand=True)
     assert ([study.date for study in studies], notes) == ([year(2020)], [])
 
 
 def test_one_scan_twice_is_refused() -> None:
-    with pytest.raises(AnatomicalEmbeddingError, match=r"b\.nii: is the same scan as another one"):
+    with pytest.raises(AnatomicalEmbeddingError, match=r"b\.nii: was given twice"):
         given((), ("a.nii", content("ct", 1)), ("b.nii", content("other", 1)))
 
 
@@ -70,8 +72,10 @@ def test_a_dicom_series_is_known_under_another_key() -> None:
 def test_a_record_that_knows_scans_by_name_needs_a_date_where_names_are_alike() -> None:
     studies, notes = given(BY_NAME, ("ct.nii", content("ct", 1, year(2024))))
     assert studies == [BY_NAME[1]]
-    assert notes == ["ct.nii: is taken for ct (2024-01-01) of the record, by its name."]
-    with pytest.raises(AnatomicalEmbeddingError, match=r"may be ct \(2023-01-01\) or ct \(2024-01-01\) .* by date"):
+    assert notes == ["ct.nii: is used as ct (2024-01-01) of the record, because it has the same name."]
+    with pytest.raises(
+        AnatomicalEmbeddingError, match=r"may be ct \(2023-01-01\) or ct \(2024-01-01\) .* give the dates"
+    ):
         given(BY_NAME, ("ct.nii", content("ct", 1)))
     with pytest.raises(AnatomicalEmbeddingError, match=r"a/ct\.nii: may be ct "):
         given(BY_NAME[:1], ("a/ct.nii", content("ct", 1)), ("b/ct.nii", content("ct", 2)))
@@ -82,10 +86,10 @@ def test_the_order_is_by_date_and_a_study_without_one_stays_behind_its_predecess
     new = Study("n", "n", year(2025))
     for known, others, keys, note in (
         ((), (prior, current), "cp", ""),
-        ((), (prior, undated, current), "cpu", "u: has no date, so it comes after p (2024-01-01), as listed"),
-        ((), (undated, prior, current), "ucp", "u: has no date, so it comes first"),
-        ((current, undated, prior), (undated, new), "cupn", "u: has no date, so it comes after c"),
-        ((), (undated, Study("v", "v")), "uv", "No scan has a date"),
+        ((), (prior, undated, current), "cpu", "u: no date is known, so the order of the files is used"),
+        ((), (undated, prior, current), "ucp", "u: no date is known"),
+        ((current, undated, prior), (undated, new), "cupn", "u: no date is known"),
+        ((), (undated, Study("v", "v")), "uv", "u, v: no date is known"),
     ):
         studies, notes = in_order(known, others)
         assert "".join(study.key for study in studies) == keys

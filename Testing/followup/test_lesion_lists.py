@@ -51,7 +51,7 @@ def test_what_a_person_has_entered_stays(empty: FollowUp, gone: str) -> None:
     said = steps[gone]()
     done, done_notes = mark_lesions(said, "b", in_list(("liver", (9.0, 9.0, 9.0))))
     assert done == said
-    assert done_notes == [f"L1 liver: was reviewed as {gone} in 2024-03-05; its place in the list was left out."]
+    assert done_notes == [f"L1 liver: was reviewed as {gone} in 2024-03-05; the place in the list was not used."]
 
 
 @pytest.mark.parametrize("names", [("F-1", "F-2"), ("liver", "lung")])
@@ -61,7 +61,7 @@ def test_a_list_given_again_leaves_what_was_moved(empty: FollowUp, names: tuple[
     done, done_notes = mark_lesions(moved, "a", marks)
     assert done == moved
     assert done_notes == [
-        f"L1 {names[0]}: is marked in 2024-01-05 already, 3 mm from its place in the list, and stays there."
+        f"L1 {names[0]}: is already marked in 2024-01-05, 3 mm from its place in the list; the mark was not moved."
     ]
 
 

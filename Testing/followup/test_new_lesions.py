@@ -9,8 +9,8 @@ from AnatomicalEmbedding.followup.response import BASELINE, NOT_EVALUABLE, respo
 @pytest.mark.parametrize(
     ("later", "why"),
     [
-        (PROPOSED, "only proposed in 2024-05-01; confirm it, or place the lesion."),
-        (None, "not assessed in 2024-05-01; find or mark it there."),
+        (PROPOSED, "only proposed in 2024-05-01; confirm or move the place."),
+        (None, "not assessed in 2024-05-01; mark the lesion there."),
         (OUT, "not in the scan of 2024-05-01."),
     ],
 )
@@ -35,7 +35,7 @@ def test_a_part_of_a_non_target_keeps_the_response_from_being_complete() -> None
     record = patient((30, GONE), (20, GONE), (None, 20), L2={"target": False}, L3={"split_from": "L2", "target": True})
     assert last(record).category == "PR"
     assert last(record).notes == (
-        "L3: is not in the sum and not marked as gone; without it the response would be complete.",
+        "L3: is not in the sum and was not reviewed as not visible, so the response is not complete.",
     )
     assert last(record.not_visible("L3", "b")).category == "CR"
 
@@ -52,6 +52,8 @@ def test_a_part_of_a_new_lesion_is_new() -> None:
 def test_a_new_node_is_measured_before_it_is_called_new() -> None:
     record = patient((30, 30), (GONE, SEEN), L2={"nodal": True})
     assert last(record).category == NOT_EVALUABLE
-    assert last(record).missing == ("L2: new? Draw its short axis in 2024-03-01: a node below 10 mm is normal.",)
+    assert last(record).missing == (
+        "L2: is it new? Draw its short axis in 2024-03-01: a lymph node below 10 mm is normal.",
+    )
     assert last(record.measure("L2", "b", None, axis(9.9))).category == "SD"
     assert last(record.measure("L2", "b", None, axis(10))).category == "PD"

@@ -67,19 +67,19 @@ def test_a_new_lesion_is_progress_once_somebody_has_looked_back() -> None:  # 4.
     asked = last(record)
     assert asked.category == NOT_EVALUABLE
     assert asked.sum_mm == 20
-    assert asked.missing == ("L2: new? Look at the place in 2024-01-01, and enter whether it is there.",)
+    assert asked.missing == ("L2: is it new? Look at its place in 2024-01-01, and enter whether the lesion is there.",)
     looked = last(record.not_visible("L2", "a"))
     assert (looked.category, looked.new, looked.sum_mm, looked.missing) == ("PD", ("L2",), 20, ())
     unseen = last(record.outside("L2", "a"))
     assert unseen.category == "PD"
-    assert "counts it as new" in unseen.notes[0]
+    assert "counts the lesion as new" in unseen.notes[0]
     both = record.mark("a", (0, 0, 0), "L2").measure("L2", "a", axis(12), None)  # 62, then 32 mm
     assert (last(both).category, last(both).new) == ("PR", ())
 
 
 def test_proposals_and_carried_over_axes_count_for_nothing() -> None:
     record = patient((50, None), (30, 20))
-    assert last(record).missing == ("L1: not assessed in 2024-03-01; find or mark it there.",)
+    assert last(record).missing == ("L1: not assessed in 2024-03-01; mark the lesion there.",)
     carried = Finding(
         PROPOSED, (0, 0, 0), Guess("matched", "a", 2.0, 0.99), Measurement(axis(10), axis(5), confirmed=True)
     )
@@ -89,7 +89,7 @@ def test_proposals_and_carried_over_axes_count_for_nothing() -> None:
     assert "only proposed" in now.missing[0]
     record = record.confirm("L1", "b")
     assert last(record).category == NOT_EVALUABLE
-    assert "carried over" in last(record).missing[0]
+    assert "were copied from another study" in last(record).missing[0]
     now = last(record.accept_size("L1", "b"))
     assert (now.sum_mm, now.category) == (30, "PR")
 
@@ -122,11 +122,13 @@ def test_parts_of_a_target_are_added() -> None:  # appendix II
 def test_paired_organs_are_one_and_so_are_all_nodes() -> None:  # 3.2: two of an organ at most
     lungs = [{"site": site} for site in ("left lung", "lung_right", "Right Lung", "left kidney", "right kidney")]
     record = patient(*[(30,)] * 5, **{f"L{n}": each for n, each in enumerate(lungs, start=1)})
-    assert responses(record)[0].notes == ("3 targets in lung; RECIST 1.1 takes 2 of an organ at most.",)
+    assert responses(record)[0].notes == ("3 targets are marked in lung; RECIST 1.1 allows at most 2 in one organ.",)
     nodes = [{"site": f"{place} lymph node", "nodal": nodal} for place, nodal in (("axillary", True), ("hilar", True))]
     nodes += [{"site": "", "nodal": True}, {"site": "lung"}]
     record = patient(*[(40,)] * 4, **{f"L{n}": each for n, each in enumerate(nodes, start=1)})
-    assert responses(record)[0].notes == ("3 targets in lymph nodes; RECIST 1.1 takes 2 of an organ at most.",)
+    assert responses(record)[0].notes == (
+        "3 targets are marked in lymph nodes; RECIST 1.1 allows at most 2 in one organ.",
+    )
 
 
 def test_notes_on_the_choice_of_targets() -> None:
@@ -134,8 +136,8 @@ def test_notes_on_the_choice_of_targets() -> None:
     sites["L6"]["nodal"] = True
     notes = responses(patient((30,), (9,), (30,), (30,), (30,), (28,), **sites))[0].notes
     assert notes == (
-        "6 targets; RECIST 1.1 takes 5 at most.",
-        "3 targets in liver; RECIST 1.1 takes 2 of an organ at most.",
-        "L2: its long axis is 9.0 mm at baseline; RECIST 1.1 requires 10 of a target.",
-        "L6: its short axis is 14.0 mm at baseline; RECIST 1.1 requires 15 of a target.",
+        "6 targets are marked; RECIST 1.1 allows at most 5.",
+        "3 targets are marked in liver; RECIST 1.1 allows at most 2 in one organ.",
+        "L2: its long axis is 9.0 mm at baseline; RECIST 1.1 asks for 10 mm or more.",
+        "L6: its short axis is 14.0 mm at baseline; RECIST 1.1 asks for 15 mm or more.",
     )

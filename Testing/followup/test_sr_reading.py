@@ -114,16 +114,16 @@ def test_no_lesion_is_lost_whatever_another_program_calls_it(record, series, tmp
 
 def test_files_that_are_no_report_are_named(series, tmp_path, record):
     (tmp_path / "text.dcm").write_text("nothing")
-    with pytest.raises(AnatomicalEmbeddingError, match=r"text\.dcm: cannot be read as DICOM"):
+    with pytest.raises(AnatomicalEmbeddingError, match=r"text\.dcm: is not DICOM"):
         read_srs([tmp_path / "text.dcm"])
     with pytest.raises(AnatomicalEmbeddingError, match=r"none\.dcm: no such file"):
         read_srs([tmp_path / "none.dcm"])
-    with pytest.raises(AnatomicalEmbeddingError, match="is DICOM but no structured report"):
+    with pytest.raises(AnatomicalEmbeddingError, match="is DICOM, but not a structured report"):
         read_srs([next(series["prior"].iterdir())])
     write_sr(record, "prior", series["prior"], tmp_path / "report.dcm")
     whole = (tmp_path / "report.dcm").read_bytes()
     (tmp_path / "cut.dcm").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(AnatomicalEmbeddingError, match=r"cut\.dcm.*cut short"):
+    with pytest.raises(AnatomicalEmbeddingError, match=r"cut\.dcm.*is truncated"):
         read_srs([tmp_path / "cut.dcm"])
 
 

@@ -49,7 +49,7 @@ def test_unconfirmed_places_are_left_out_and_reported(record, series, tmp_path):
 
 def test_a_site_without_a_code_is_left_out_and_reported(record, series, tmp_path):
     said = write_sr(record.describe("L3", site="somewhere"), "prior", series["prior"], tmp_path / "report.dcm")
-    assert said == ("L3: its site 'somewhere' has no code; it is left out.",)
+    assert said == ("L3: its site 'somewhere' has no code, so the report leaves it out.",)
 
 
 @pytest.mark.parametrize("name", ["Müller^Jürgen", "山田^太郎"])
@@ -77,9 +77,8 @@ def test_a_study_without_dicom_names_what_to_export_instead(record, volumes, tmp
 @pytest.mark.parametrize(
     ("named", "said"),
     [
-        ({"series_uid": "1.2.3"}, r"hold another series than 1\.2\.3"),
-        ({"study_uid": "1.2.3"}, "are of another study"),
-        ({}, "hold 2 series; give the study's own"),
+        ({"series_uid": "1.2.3"}, r"are not of the series 1\.2\.3"),
+        ({}, "are of 2 series; give the slices of this study"),
     ],
 )
 def test_images_of_other_studies_are_refused(record, series, tmp_path, named, said):

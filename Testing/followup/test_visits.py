@@ -7,14 +7,14 @@ from measured_patient import GONE, OUT, PROPOSED, SEEN, categories, patient
 
 from AnatomicalEmbedding.followup.lesions import Study
 from AnatomicalEmbedding.followup.response import BASELINE, NOT_EVALUABLE, responses
-from AnatomicalEmbedding.followup.timeline import visits_of
+from AnatomicalEmbedding.followup.timeline import timeline_of
 
 SPRING, SUMMER = date(2024, 1, 1), date(2024, 4, 1)
 SCANS = (
     Study("t1", "thorax", SPRING), Study("a1", "abdomen", SPRING),
     Study("t2", "thorax", SUMMER), Study("a2", "abdomen", SUMMER),
 )  # fmt: skip
-NOTE = "thorax and abdomen: one visit, by date or by study in DICOM."
+NOTE = "thorax and abdomen: have the same date or DICOM study, so they are one visit."
 
 
 def test_each_scan_of_a_visit_has_the_joint_answer() -> None:
@@ -61,11 +61,11 @@ def test_visits_go_by_date_or_by_the_study_in_dicom() -> None:
         Study("a", "A", SPRING, "1.2"), Study("b", "B", None, "1.2"), Study("c", "C"), Study("d", "D"),
         Study("e", "E", SUMMER, "1.3"), Study("f", "F", SUMMER, "1.4"),
     )  # fmt: skip
-    visits = visits_of(patient((30,), studies=studies))
+    visits = timeline_of(patient((30,), studies=studies))
     assert [[scan.key for scan in scans] for scans in visits.scans] == [["a", "b"], ["c"], ["d"], ["e", "f"]]
     assert [visits.number_of(key) for key in "abcdef"] == [0, 0, 1, 2, 3, 3]
     bridged = (Study("a", "A", SPRING), Study("b", "B", None, "1.2"), Study("c", "C", SPRING, "1.2"))
-    assert len(visits_of(patient((30,), studies=bridged)).scans) == 1
+    assert len(timeline_of(patient((30,), studies=bridged)).scans) == 1
 
 
 # -- where it is shown

@@ -78,9 +78,9 @@ class Run:
             assert not grown, "left behind: " + "; ".join(grown)
 
     def _check_packages(self) -> None:
-        from AnatomicalEmbeddingLib.shared.panels.PackageSetup import missingForEngine
+        from AnatomicalEmbeddingLib.shared.maps.Engine import Engine
 
-        missing = missingForEngine()
+        missing = Engine.missingPackages()
         if missing and getattr(self.scenario, "NEEDS_PACKAGES", True):
             raise CannotRunError(f"this Slicer lacks {', '.join(missing)}; run.py --install adds it.")
 

@@ -86,4 +86,4 @@ def test_undated_studies_come_last_and_say_so(scene, import_series):
     dated = import_series("Miller", "20240131")
     (found,) = patients(scene)
     assert found.volumes == [dated, undated]
-    assert found.studies[1].note == "CT-1: has no study date, so it comes last; write the date as YYYY-MM-DD."
+    assert found.studies[1].note == "CT-1: has no study date and is sorted last; enter the date as YYYY-MM-DD."

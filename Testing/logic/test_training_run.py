@@ -58,7 +58,7 @@ def test_unfinished_run_is_found_with_its_settings_and_steps(run):
     assert (state.stage, state.settings, state.steps, state.minutes) == (UNFINISHED, run, 7, 3.5)
     assert state.weights is None
     assert runProblem(replace(run, minutes=5, device="cpu"), state) is None
-    assert "another number of steps and further options" in runProblem(
+    assert "other settings (number of steps, further options)" in runProblem(
         replace(run, steps=1, furtherOptions="--seed 1"), state
     )
 
@@ -78,7 +78,7 @@ def test_run_whose_time_was_up_goes_on_with_more_of_it(run):
     losses(run, 7, 10)
     state = inspectRun(run.runFolder)
     assert state.stage == FINISHED
-    assert "time is used up" in runProblem(run, state)
+    assert "used up its training time" in runProblem(run, state)
     assert runProblem(replace(run, minutes=20), state) is None
 
 

@@ -52,7 +52,7 @@ def test_values_of_another_version_are_ignored_or_defaults():
         ({"validationFolder": "/nowhere/labels"}, "/nowhere/labels: no such folder"),
         ({"furtherOptions": "--exclude 'a"}, "quotation mark"),
         ({"runFolder": ""}, "Choose a folder for the run"),
-        ({"runFolder": "run"}, "give the whole path"),
+        ({"runFolder": "run"}, "give the full path"),
     ],
 )
 def test_each_fault_has_a_sentence(tmp_path, change, says):
@@ -64,5 +64,5 @@ def test_each_fault_has_a_sentence(tmp_path, change, says):
 def test_folders_that_get_in_each_others_way(tmp_path):
     run = settings(tmp_path)
     scans = run.scanFolders[0]
-    assert "validate on other patients" in settingsProblem(replace(run, validationFolder=scans + "/../scans"))
-    assert "lies in a folder of scans" in settingsProblem(replace(run, runFolder=scans + "/run"))
+    assert "choose a folder with other patients" in settingsProblem(replace(run, validationFolder=scans + "/../scans"))
+    assert "lies in a folder of training scans" in settingsProblem(replace(run, runFolder=scans + "/run"))

@@ -50,8 +50,8 @@ def start(kit, tmp_path, map_folder, monkeypatch):
 
     def run():
         kit.reset(tmp_path / "Slicer.ini")
-        ModuleSettings.setCacheFolder(str(map_folder))
-        ModuleSettings.setDevice("cpu")
+        ModuleSettings.setValue("cacheFolder", str(map_folder))
+        ModuleSettings.setValue("device", "cpu")
         return KitUser(kit, tmp_path, pictures)
 
     yield run

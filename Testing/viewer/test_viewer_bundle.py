@@ -1,5 +1,7 @@
 """The scene as a bundle for Slicer: written in two parts, of which the second needs no scene."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ pytest.importorskip("trame_slicer", reason="runs in an environment with trame-sl
 
 import slicer.util
 import vtk
-from AnatomicalEmbeddingViewer.logic import bundle
+from AnatomicalEmbeddingViewer.logic.exports import Exports
 from browsing import read_bundle
 from trame_slicer.core import SlicerApp
 
@@ -25,6 +27,10 @@ def scene(monkeypatch):
     return made
 
 
+def begin(scene, folder):
+    return Exports(SimpleNamespace(scene=scene, folder=folder), SimpleNamespace(logic=None)).scene()
+
+
 def test_a_scene_that_is_emptied_before_the_second_part_is_written_as_it_was(scene, tmp_path):
     voxels = np.random.default_rng(5).integers(-1000, 1000, (5, 6, 7)).astype(np.int16)
     for name in ("CT", "CT"):  # of the same name, as two files
@@ -35,7 +41,7 @@ def test_a_scene_that_is_emptied_before_the_second_part_is_written_as_it_was(sce
     hidden = scene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode", "Helper")
     hidden.SetSaveWithScene(False)
 
-    finish = bundle.begin(scene, tmp_path)
+    finish = begin(scene, tmp_path)
     assert scene.GetURL() == ""
     scene.Clear(True)
     with finish() as packed:
@@ -58,13 +64,18 @@ def test_a_scene_that_is_emptied_before_the_second_part_is_written_as_it_was(sce
     assert found.GetFirstNodeByName("Helper") is None
 
 
-def test_a_disk_that_refuses_is_a_sentence_and_leaves_nothing(scene, tmp_path):
-    slicer.util.addVolumeFromArray(np.zeros((4, 4, 4), np.int16), MATRIX, name="CT")
-    finish = bundle.begin(scene, tmp_path)
-    for data in tmp_path.glob("bundle-*/scene/Data"):
-        data.rmdir()
-        data.write_text("a file where the folder was")
-    with pytest.raises(AnatomicalEmbeddingError, match="could not be written") as caught:
-        finish()
-    assert str(tmp_path) not in str(caught.value)
-    assert not list(tmp_path.iterdir())
+def test_a_full_disk_is_a_sentence_and_leaves_nothing(scene, tmp_path):
+    resource = pytest.importorskip("resource")
+    voxels = np.random.default_rng(5).integers(-1000, 1000, (40, 40, 40)).astype(np.int16)
+    slicer.util.addVolumeFromArray(voxels, MATRIX, name="CT")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for written in (False, True):
+        pack = begin(scene, tmp_path) if written else lambda: begin(scene, tmp_path)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
+        try:
+            with pytest.raises(AnatomicalEmbeddingError, match="could not be written") as caught:
+                pack()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert str(tmp_path) not in str(caught.value)
+        assert not list(tmp_path.iterdir())

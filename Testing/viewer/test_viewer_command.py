@@ -15,11 +15,11 @@ VIEWER = Path(__file__).resolve().parents[2] / "SlicerModules" / "AnatomicalEmbe
     ("words", "remedy"),
     [
         (["--host", "0.0.0.0"], "--token"),
-        (["--host", "0.0.0.0", "--token", "short"], "use 16 or more"),
-        (["--host", "0.0.0.0", "--token", "with spaces in it, long"], "use 16 or more"),
+        (["--host", "0.0.0.0", "--token", "short"], "use at least 16"),
+        (["--host", "0.0.0.0", "--token", "with spaces in it, long"], "use at least 16"),
         (["nowhere.nii.gz"], "nowhere.nii.gz: no such file or folder; check the path."),
         (["--model", "nowhere"], "nowhere: no such weights; give a file"),
-        (["--model", "/"], "/: is a folder, not weights; outlines are made by `anatemb segment run`"),
+        (["--model", "/"], "/: no such weights; give a file"),
     ],
 )
 def test_an_unusable_option_is_one_line_with_the_remedy(words, remedy, capsys):

@@ -10,7 +10,7 @@ pytest.importorskip("trame_slicer", reason="runs in an environment with trame-sl
 import slicer
 import slicer.util
 import vtk
-from AnatomicalEmbeddingViewer.logic.scan_view import ScanView, cut_upright
+from AnatomicalEmbeddingViewer.logic.pictures import ScanView, cut_upright
 from trame_slicer.core import SlicerApp
 from trame_slicer.views import NoScheduleRendering, ViewProps
 from vtk.util.numpy_support import vtk_to_numpy
@@ -48,7 +48,7 @@ def pixels_to_voxels(steps: dict[int, tuple[int, float]], start) -> np.ndarray:
 def test_a_cut_interpolates_between_the_voxels(axes, step, flip, start):
     to_ijk = pixels_to_voxels({way: (axes[way], step[way] * flip[way]) for way in (0, 1)}, start)
     rows, columns = 13, 17
-    cut = cut_upright(linear_scan(), to_ijk, rows, columns, OUTSIDE)
+    cut = cut_upright(linear_scan(), to_ijk, rows, columns)
     row, column = np.indices((rows, columns))
     at = np.stack([column, row, 0 * row, 1 + 0 * row], axis=-1) @ to_ijk[:3].T
     last = np.array(SHAPE[::-1]) - 1
@@ -139,12 +139,3 @@ def test_a_change_of_the_scan_requests_a_picture_and_drawing_does_not(app):
         change()
         assert requests.count
         assert (view.pixels() != before).any()
-
-
-@pytest.mark.parametrize("size", [(300, 220), (90, 60), (90, 220)])
-def test_a_picture_has_the_size_of_its_view_while_that_changes(app, size):
-    view = view_of(app, UPRIGHT, textured())
-    view.interactor().UpdateSize(*size)
-    assert view.pixels().shape == (size[1], size[0], 3)
-    view.interactor().InvokeEvent(vtk.vtkCommand.WindowResizeEvent)
-    assert np.abs(view.pixels() - image_by_slicer(view)).max() <= 1

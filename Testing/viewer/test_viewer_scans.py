@@ -65,7 +65,7 @@ def test_five_scans_in_a_grid_and_in_rows(page, scan_files, pictures, tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
-        ("notes.txt", b"no scan at all", "notes.txt: not a scan, or not all of it; send NIfTI"),
+        ("notes.txt", b"no scan at all", "notes.txt: this is not a complete scan; send NIfTI"),
         ("broken.nii.gz", b"\x1f\x8b broken", "broken.nii.gz"),
         ("elsewhere.mha", b"ObjectType = Image\nNDims = 3\nElementDataFile = /etc/passwd\n", "in another file"),
         ("elsewhere.nrrd", b"NRRD0004\ntype: short\ndimension: 3\ndata file: /etc/passwd\n\n", "in another file"),
@@ -102,7 +102,7 @@ def test_a_scan_with_points_of_its_own_is_removed_after_a_question(page, short_s
     page.page.click("li[data-scan=kept] > button")
     page.page.wait_for_timeout(300)
     assert "kept" in page.names()
-    assert "The points placed in it (1)" in asked[0]
+    assert "Its points (1) are removed too" in asked[0]
     page.page.once("dialog", lambda dialog: dialog.accept())
     page.remove("kept")
     assert page.points() == []

@@ -6,7 +6,6 @@ import pytest
 from engines import add_ct
 
 MODULES = ("AnatomicalLandmarks", "AnatomicalROI", "LesionFollowUp")
-ALL_MODULES = (*MODULES, "AnatomicalEmbeddingTraining")
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -32,7 +31,7 @@ def wrappers(kind: type) -> int:
     return sum(type(each) is kind for each in gc.get_objects())
 
 
-@pytest.mark.parametrize("name", ALL_MODULES)
+@pytest.mark.parametrize("name", MODULES)
 def test_coming_back_and_new_scenes_leave_no_wrappers_behind(kit, name):
     kit.load_module(name)
     widget = kit.open(name)

@@ -43,17 +43,17 @@ def workers() -> list[str]:
 def test_settings_outlive_the_application(settings, kit):
     import qt
 
-    settings.setWeights("/data/mine.safetensors")
-    settings.setDevice("cpu")
-    settings.setCacheFolder("/data/maps")
-    settings.setCacheLimitMb(500)
-    settings.setWheelFolder("/data/wheels")
+    settings.setValue("weights", "/data/mine.safetensors")
+    settings.setValue("device", "cpu")
+    settings.setValue("cacheFolder", "/data/maps")
+    settings.setValue("cacheLimitMb", 500)
+    settings.setValue("wheelFolder", "/data/wheels")
     qt.QSettings().sync()
     assert "mine.safetensors" in kit.settings_path.read_text()
     choice = settings.choice()
     assert (choice.weights, choice.device) == ("/data/mine.safetensors", "cpu")
     assert (choice.cacheFolder, choice.cacheLimitMb) == ("/data/maps", 500)
-    assert settings.wheelFolder() == "/data/wheels"
+    assert settings.value("wheelFolder", "") == "/data/wheels"
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_the_real_engine_s_model_is_given_back(kit, settings):
 
     from AnatomicalEmbeddingLib.shared.panels.Session import Session
 
-    settings.setDevice("cpu")
+    settings.setValue("device", "cpu")
     current = Session(kit.scene, qt.QTimer())
     current.attach("panel")
     network = weakref.ref(current.store.engine.load().network)
@@ -117,9 +117,9 @@ def test_other_weights_drop_maps_and_another_device_keeps_them(kit, session, set
     current, volume = session(), add_ct("CT-1")
     current.store.request([volume])
     kit.spin(lambda: current.store.map(volume) is not None)
-    settings.setDevice("cpu")
+    settings.setValue("device", "cpu")
     assert current.store.engine.choice.device == "cpu"
     assert current.store.map(volume) is not None
-    settings.setWeights("hybrid-ct-v3")
+    settings.setValue("weights", "hybrid-ct-v3")
     assert current.store.engine.choice.weights == "hybrid-ct-v3"
     assert current.store.map(volume) is None

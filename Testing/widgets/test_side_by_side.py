@@ -18,8 +18,8 @@ def window(kit):
 def panel(kit, window, map_folder):
     from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 
-    ModuleSettings.setCacheFolder(str(map_folder))
-    ModuleSettings.setDevice("cpu")
+    ModuleSettings.setValue("cacheFolder", str(map_folder))
+    ModuleSettings.setValue("device", "cpu")
     add_patient(0, "Prior", add_transform(kit.scene, turned(0, (0, 0, 900.0))))
     add_patient(1, "Current")
     return kit.open(kit.load_module("AnatomicalLandmarks"))

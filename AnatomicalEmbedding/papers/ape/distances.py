@@ -11,7 +11,7 @@ from ...training.crops import augment, cut_crop, draw_geometry
 from ...training.objectives import LossContext, Objective
 from ...training.sampler import BatchSampler
 
-_FEWEST_POINTS = 32  # if fewer body voxels are drawn from the overlap of a pair, the pair is drawn again
+_FEWEST_POINTS = 32  # if the overlap of a pair gives fewer body voxels, another pair is drawn
 
 
 @dataclass
@@ -99,7 +99,7 @@ def _distances(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 def read_pairs(
     network: EmbeddingNetwork, batch: PairBatch, context: LossContext
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Run the network; returns its outputs (N, 3) at all positives in the first crops, in the second, and their mm."""
+    """Run the network. Returns (N, 3) outputs at all positives in the first and in the second crops, and their mm."""
     with context.precision:
         maps = network(torch.cat([batch.first, batch.second])).coordinate
     pairs = len(batch.first)

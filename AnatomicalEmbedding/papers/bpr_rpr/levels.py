@@ -6,7 +6,6 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ...embedding.map import EmbeddingMap
 from ...embedding.models.network import EmbeddingNetwork
 from ...training.crops import draw_geometry
 from ...training.frames import STILL
@@ -15,13 +14,12 @@ from ...training.sampler import BatchSampler, CoordinateBatch, coordinate_row
 
 SLICES_PER_SCAN = 4
 _SLICE_STEP_MM = (5.0, 100.0)  # the range of bpreg
-_READING_STEP_MM = 1.0
 
 
 class LevelSampler(BatchSampler):
     """Batches for the objective "levels": SLICES_PER_SCAN crops of each chosen scan, at equal steps upwards.
 
-    A crop stands for its middle slice; only this slice gets a score. In these batches body_mm holds RAS mm.
+    The score of a crop is the score of its middle slice. In these batches body_mm holds RAS mm.
     """
 
     def __getitem__(self, step: int) -> CoordinateBatch:
@@ -74,21 +72,3 @@ def _loss(network: EmbeddingNetwork, batch: CoordinateBatch, context: LossContex
 
 
 LEVELS = Objective(LevelSampler, _loss)
-
-
-def slice_scores(embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
-    """Return world z (n,), mm, and score (n,) of the slices of a map that hold body; a slice is two layers of cells."""
-    layers = np.arange(0, embedding.body.shape[0], 2)
-    cells = np.add.reduceat(embedding.body.sum((1, 2)).numpy(), layers)
-    totals = np.add.reduceat((embedding.coordinate[2] * embedding.body).sum((1, 2)).numpy(), layers)
-    held = cells > 0
-    z = embedding.cell_to_ras[2, 3] + embedding.cell_to_ras[2, 2] * (layers[held] + 0.5)
-    return z, totals[held] / cells[held]
-
-
-def find_levels(template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap) -> np.ndarray:
-    """Find (n,) world z, mm, of the target's slices with the same score as the template's slices at (n, 3) RAS mm."""
-    scores = np.interp(points_ras[:, 2], *slice_scores(template))
-    heights, of_slices = slice_scores(target)
-    fine = np.arange(heights[0], heights[-1] + _READING_STEP_MM, _READING_STEP_MM)
-    return fine[np.abs(np.interp(fine, heights, of_slices) - scores[:, None]).argmin(1)]

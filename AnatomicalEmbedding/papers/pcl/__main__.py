@@ -1,4 +1,4 @@
-"""python -m AnatomicalEmbedding.papers.pcl ACDC: Dice with and without pre-training by the position of slices."""
+"""python -m AnatomicalEmbedding.papers.pcl ACDC: measures Dice with and without pre-training by slice positions."""
 
 import argparse
 from collections.abc import Sequence
@@ -65,7 +65,7 @@ def _block(inputs: int, width: int) -> nn.Sequential:
 
 
 def read_scan(path: Path) -> torch.Tensor:
-    """Read the middle of an ACDC scan (.npz): (z, 1 + 4, 80, 80), the image, 0..1, then the share of each class."""
+    """Read the middle of an ACDC scan (.npz): (z, 1 + 4, 80, 80), the image, 0 to 1, then the share of each class."""
     with np.load(path, allow_pickle=False) as file:
         image, label = (torch.from_numpy(file[key].astype(np.int64)) for key in ("image", "label"))
     low, high = np.percentile(image.numpy(), (1, 99))
@@ -120,8 +120,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Train with 2, 6 and 10 outlined patients and print the Dice on the test patients."""
     parser = argparse.ArgumentParser(prog="python -m AnatomicalEmbedding.papers.pcl", description=__doc__)
     parser.add_argument("data", type=Path, metavar="ACDC", help="folder with train.list, test.list, NAME_frame*.npz")
-    parser.add_argument("--steps", type=int, default=600, help="of each training (default: 600)")
-    parser.add_argument("--seed", type=int, default=0, help="of patients and weights (default: 0)")
+    parser.add_argument("--steps", type=int, default=600, help="optimiser steps of each training (default: 600)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of patients and first weights (default: 0)")
     options = parser.parse_args(arguments)
     patients = [(options.data / f"{part}.list").read_text().split() for part in ("train", "test")]
     learnt, tested = ([[*map(read_scan, options.data.glob(f"{n}_frame*.npz"))] for n in sorted(p)] for p in patients)

@@ -11,7 +11,7 @@ from ...training.recipes import LossSpec
 from ...training.sampler import ViewBatch, ViewSampler
 
 _PER_GLOBAL = GLOBAL_STRIDE // LOCAL_STRIDE
-_MOST_LOOKED_AT = 8192  # cells of two views that are searched for hard negatives
+_MOST_LOOKED_AT = 8192  # largest number of cells of two views that are searched for hard negatives
 
 
 @dataclass(frozen=True)

@@ -17,18 +17,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     train = parts.add_parser(
         "train",
-        help="train on sentences made from the known places, and on reports of yours",
-        description="The recipe of Grujicic 2020, small. An interrupted run continues by the same command.",
+        help="train on sentences that are made from the known places, and on your own reports",
+        description="A small version of the recipe of Grujicic 2020. Repeat the command to continue a stopped run.",
     )
     add = train.add_argument
     add("-o", "--output", type=Path, required=True, metavar="RUN", help="folder of the run")
-    add("--reports", type=Path, nargs="+", default=[], metavar="FILE", help="texts, each line a report or part of one")
-    add("--mask", type=_share, default=0.0, metavar="SHARE", help="of names masked (default: 0; the paper: 0.5)")
+    add(
+        "--reports",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="text files: in each line a report, or a part",
+    )
+    add("--mask", type=_share, default=0.0, metavar="SHARE", help="masked share of the names (default: 0; paper: 0.5)")
     add("--steps", type=console.at_least(1), default=1000, metavar="N", help="optimiser steps (default: 1000)")
-    add("--seed", type=console.at_least(0), default=0, help="of the sentences and the first weights (default: 0)")
+    add("--seed", type=console.at_least(0), default=0, help="seed of sentences and first weights (default: 0)")
     console.complete(train, run_train, model=False)
 
-    place = parts.add_parser("place", help="the point of the body that a trained network gives a text")
+    place = parts.add_parser("place", help="find the point of the body that a text describes, by a trained network")
     add = place.add_argument
     add("texts", nargs="+", metavar="TEXT")
     add("--model", type=Path, required=True, metavar="RUN", help="folder that `train` wrote")
@@ -53,7 +60,9 @@ def run_train(options: argparse.Namespace) -> None:
             raise AnatomicalEmbeddingError(f"{path}: {error}") from None
     if options.reports:
         if not examples:
-            raise AnatomicalEmbeddingError(f"{', '.join(map(str, options.reports))}: no place is named that is known.")
+            raise AnatomicalEmbeddingError(
+                f"{', '.join(map(str, options.reports))}: no known place is named; give other reports."
+            )
         console.say(f"sentences of the reports that name places: {len(examples)}", options.json)
     console.make_folder(options.output)
     recipe = TextRecipe(options.mask, options.steps, options.seed)

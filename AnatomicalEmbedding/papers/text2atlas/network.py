@@ -1,4 +1,4 @@
-"""A small transformer over the words of a text. A word is the mean of its letter sequences, so it may be misspelt."""
+"""A small transformer for the words of a text. The vector of a word is the mean of its letter sequences' vectors."""
 
 import re
 import zlib
@@ -15,7 +15,7 @@ from ...words.atlas import LOW_MM, SHAPE, STEP_MM
 MASK = "[mask]"
 _WORD = re.compile(r"\[mask\]|[^\W_]+")
 _GRAMS = (3, 4)  # lengths of letter sequences
-_LONGEST = 40  # words of a text that are read; later words are ignored
+_LONGEST = 40  # largest number of words read from a text; later words are ignored
 _LONGEST_WORD = 40
 _PIECE_STD = 0.02
 _PIECES, _WIDTH, _HEADS = 8192, 96, 4
@@ -28,7 +28,7 @@ def words_of(text: str) -> list[str]:
 
 @lru_cache(maxsize=100_000)
 def pieces_of(word: str) -> tuple[int, ...]:
-    """Return numbers of a word's pieces: the whole word, and its sequences of 3 and 4 letters (Bojanowski 2017)."""
+    """Return numbers for the pieces of a word: the word, and its sequences of 3 and 4 letters (Bojanowski 2017)."""
     bordered = f"<{word}>"
     sizes = () if word == MASK else _GRAMS
     grams = (bordered[n : n + size] for size in sizes for n in range(len(bordered) - size + 1))
@@ -62,7 +62,7 @@ class TextNetwork(nn.Module):
 
     @torch.no_grad()
     def place(self, texts: Sequence[str]) -> np.ndarray:
-        """Return (n, 3) mm in the body frame: a point for every text, even if the text names no place."""
+        """Return (n, 3) mm in the body frame. Each text gets a point, even if it names no place."""
         found = torch.cat([self(texts[n : n + 256]) for n in range(0, len(texts), 256)])
         return found.double().numpy()
 

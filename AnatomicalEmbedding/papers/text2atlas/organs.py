@@ -9,16 +9,18 @@ from ...anatomy.terms import load_terms
 from ...words.atlas import LOW_MM, STEP_MM, shipped_atlas
 from ...words.presence import frame_fields
 
-_LEVEL = 0.5  # cells with at least this share of a place's peak in the atlas belong to the place
-_NEAR = 12  # places that count as near
+_LEVEL = 0.5  # a cell belongs to a place if its value in the atlas is at least this fraction of the largest value
+_NEAR = 12  # number of places that are called near
 
 
 class Organs:
-    """All k places that the terms name.
+    """All k places that the terms name, as cells of 6 mm of the body frame.
 
-    names: name of each place. best: (k, 3) mm in the body frame, where each place lies most often.
-    cells: for each place (n, 3) mm, the centres of its 6 mm cells. A cell belongs to a place if it lies in the place in
-    at least half as many bodies as the best cell does.
+    Args:
+        names: name of each place.
+        cells: for each place, the centres of its cells, (n, 3) mm. Each cell lies in the place in at least half as many
+            bodies as the best cell.
+        best: (k, 3) mm, for each place the cell that lies in it most often.
     """
 
     def __init__(self, names: Sequence[str], cells: Sequence[np.ndarray], best: np.ndarray) -> None:
@@ -56,7 +58,7 @@ class Organs:
         return min(float(np.sqrt(np.square(gap).sum(axis=1).min())) for gap in gaps)
 
     def name_at(self, point_mm: np.ndarray) -> str:
-        """Return the smallest place that contains a point (3,) mm; if there is none, the nearest place."""
+        """Return the smallest place that contains a point (3,) mm; if no place contains it, the nearest place."""
         return min(self.names, key=lambda name: (self.distance(point_mm, [name]), len(self.cells[self.index[name]])))
 
 

@@ -29,7 +29,7 @@ _POINT_TEMPERATURE, _ORGAN_TEMPERATURE = 0.1, 1.0
 def soft_organ_distance(predicted: torch.Tensor, points: torch.Tensor, named: torch.Tensor) -> torch.Tensor:
     """Soft organ distance (SOD; Grujicic 2020, equations 2 and 3): mean over b texts.
 
-    It is a mean of the distances from a predicted point to the organs that the text names; near organs weigh most.
+    For a text: a weighted mean of the distances from the predicted point to the named organs; near organs weigh most.
     predicted: (b, 3). points: (b, m, n, 3), n points of each of up to m organs, in the unit of length of `predicted`.
     named: (b, m) bool, entries of `points` that are organs of the text; at least one per text.
     """
@@ -41,7 +41,7 @@ def soft_organ_distance(predicted: torch.Tensor, points: torch.Tensor, named: to
 
 @dataclass(frozen=True)
 class TextRecipe:
-    """Settings of a training run. mask: share of the names of places that are masked (0.5: self-supervised variant)."""
+    """Settings of a training run. mask: share of masked names of places (0.5 in the self-supervised variant)."""
 
     mask: float = 0.0
     steps: int = 1000
@@ -54,7 +54,7 @@ def load_text(folder: Path) -> TextNetwork:
     """Read the network of a run. Raises WeightsError if it is missing, damaged, or trained for other places."""
     path = folder / FILE
     if not path.is_file():
-        raise WeightsError(f"{folder}: holds no trained text network; make one with `train`.")
+        raise WeightsError(f"{folder}: the folder holds no trained text network; make a network with `train`.")
     try:
         about, weights = read_tensor_file(path, _KEY, _VERSION)
         names = tuple(about["organs"])
@@ -63,9 +63,9 @@ def load_text(folder: Path) -> TextNetwork:
     except NewerFormatError:
         raise WeightsError(f"{path}: written by a newer version of this program; update it.") from None
     except DAMAGED as error:
-        raise WeightsError(f"{path}: is damaged or incomplete; train again into another folder.") from error
+        raise WeightsError(f"{path}: the file is damaged; train again in another folder.") from error
     if names != shipped_organs().names:
-        raise WeightsError(f"{path}: was trained for another list of places; train again.")
+        raise WeightsError(f"{path}: the network was trained for another list of places; train again.")
     return network.eval()
 
 
@@ -76,10 +76,10 @@ def train_text(
     progress: Callable[[Progress], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> TextNetwork:
-    """Train on sentences made from the terms. If there are `reports`, half of each batch are sentences of reports.
+    """Train on sentences made from the terms. If `reports` are given, half of each batch are sentences of reports.
 
-    A stopped run continues. Raises CancelledError once `cancelled` returns True, after saving; AnatomicalEmbeddingError
-    if the folder holds another run.
+    A run that was stopped continues. Raises CancelledError if `cancelled` returns True; the run is saved before.
+    Raises AnatomicalEmbeddingError if the folder holds another run.
     """
     organs = shipped_organs()
     folder.mkdir(parents=True, exist_ok=True)

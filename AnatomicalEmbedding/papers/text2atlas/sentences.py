@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from ...anatomy.terms import load_terms, plain_words
-from ...words.phrases import parse_report
+from ...words.phrases import parse, parse_report
 from .network import MASK
 from .organs import Organs
 
@@ -29,36 +29,25 @@ FAMILIES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 _FINDINGS = (
     "lesion", "mass", "nodule", "abnormality", "metastasis", "swelling", "calcification", "tumour", "collection",
-    "enhancing focus", "asymmetry",
+    "enhancing focus", "asymmetry", "cyst", "abscess", "fracture", "thrombus", "stenosis", "haemorrhage", "thickening",
 )  # fmt: skip
-_OF_VESSELS = ("thrombus", "stenosis", "aneurysm", "dissection", "occlusion")
-_FINDINGS_OF = {
-    "bone": ("fracture", "lytic lesion", "sclerotic focus", "erosion", "marrow change"),
-    "lung": ("consolidation", "ground-glass opacity", "atelectasis", "emphysema", "infiltrate"),
-    "vessel": _OF_VESSELS,
-    "artery": _OF_VESSELS,
-    "muscle": ("haematoma", "atrophy", "strain", "fatty infiltration"),
-    "soft": ("cyst", "abscess", "infarct", "hypodense area"),
-    "fluid": ("stone", "wall thickening", "distension"),
-    "bowel": ("obstruction", "wall thickening", "diverticulitis", "perforation"),
-    "brain": ("haemorrhage", "infarct", "oedema"),
-    "fat": ("stranding", "free fluid", "lipoma"),
-    "air": ("mucosal thickening", "opacification", "secretions"),
-}
 _SLOT = re.compile(r"\{(\w+)\}")
 _SIDE_SAID = 0.75  # probability that the side of a place is named, if it has one
 
 
 @dataclass(frozen=True)
 class Example:
-    """A sentence. organs: the places that it names. spans: (start, end) of their names in `text`, in characters."""
+    """A sentence. organs: places that are named in it. spans: (start, end) of their names in `text`, in characters."""
 
     text: str
     organs: tuple[str, ...]
     spans: tuple[tuple[int, int], ...]
 
     def masked(self, share: float, rng: np.random.Generator) -> str:
-        """Replace this share of the names of places by a mask (Grujicic 2020, section 6.1.4); returns the text."""
+        """Return the text with a mask in place of some names of places. share: fraction of names masked, 0 to 1.
+
+        See Grujicic 2020, section 6.1.4.
+        """
         text = self.text
         for start, end in sorted(self.spans, reverse=True):
             if rng.random() < share:
@@ -69,7 +58,7 @@ class Example:
 class SentenceMaker:
     """Makes sentences from templates, with random places and words. All places are equally likely.
 
-    around: up to so many common words of reports are put before half of the sentences, and after half of them.
+    around: largest number of common words of reports before a sentence, and after it; half of the sentences have none.
     """
 
     def __init__(self, organs: Organs, families: dict[str, tuple[str, ...]] = FAMILIES, around: int = 4) -> None:
@@ -82,8 +71,7 @@ class SentenceMaker:
         template = self._templates[rng.integers(len(self._templates))]
         places = self._adjectival if "{adjective}" in template else self._organs.names
         place = places[rng.integers(len(places))]
-        near, tissue = self._organs.near(place), load_terms()[place].tissue
-        findings = (*_FINDINGS, *_FINDINGS_OF.get(tissue, ()) * 3)
+        near = self._organs.near(place)
         text, organs, spans, after = "", [], [], 0
         for slot in _SLOT.finditer(template):
             text += template[after : slot.start()]
@@ -92,51 +80,39 @@ class SentenceMaker:
             if kind == "size":
                 text += f"{rng.integers(3, 90)} mm" if rng.random() < 0.5 else f"{rng.integers(10, 90) / 10} cm"
             elif kind == "finding":
-                text += findings[rng.integers(len(findings))]
+                text += _FINDINGS[rng.integers(len(_FINDINGS))]
             else:
                 of = near[rng.integers(len(near))] if kind == "near" else place
-                words, span, names = _named(of, kind == "adjective", rng)
-                spans.append((len(text) + span[0], len(text) + span[1]))
+                words = _words_for(of, kind == "adjective", rng)
+                for mention in _read(words):
+                    spans.append((len(text) + mention.start, len(text) + mention.end))
+                    organs += [name for name in mention.places if name in self._organs.index and name not in organs]
                 text += words
-                organs += [name for name in names if name in self._organs.index and name not in organs]
         lead, tail = self._common(rng), f" {self._common(rng)}".rstrip()
         moved = tuple((start + len(lead), end + len(lead)) for start, end in spans)
         return Example(lead + text + template[after:] + tail, tuple(organs), moved)
 
     def _common(self, rng: np.random.Generator) -> str:
-        """Draw a few common words; a space follows each word."""
+        """Return a few random common words; a space follows each word."""
         count = max(0, int(rng.integers(-self._around, self._around + 1)))
         return "".join(f"{word} " for word in self._plain[rng.integers(len(self._plain), size=count)])
 
 
-def _named(name: str, adjective: bool, rng: np.random.Generator) -> tuple[str, tuple[int, int], tuple[str, ...]]:
-    """Choose a name for a place; returns it, (start, end) of its part without the side, and all places it may mean."""
+def _words_for(name: str, adjective: bool, rng: np.random.Generator) -> str:
+    """Choose words for a place, with its side in three of four cases."""
     term = load_terms()[name]
     ways = term.adjectives if adjective else term.words or (term.title,)
     word = ways[rng.integers(len(ways))]
-    side = term.side if term.side not in word.lower().split() and rng.random() < _SIDE_SAID else ""
-    names = _meanings()[word.lower()]
-    meant = tuple(n for n in names if not side or load_terms()[n].side in ("", side))
-    if term.side in word.lower().split():
-        meant = (name,)
-    if side and not adjective and rng.random() < 0.2:
-        return f"{word} on the {side}", (0, len(word)), meant
-    start = len(side) + 1 if side else 0
-    return f"{side} {word}".strip(), (start, start + len(word)), meant
+    if not term.side or term.side in word.lower().split() or rng.random() > _SIDE_SAID:
+        return word
+    return f"{word} on the {term.side}" if not adjective and rng.random() < 0.2 else f"{term.side} {word}"
 
 
-@lru_cache(maxsize=1)
-def _meanings() -> dict[str, tuple[str, ...]]:
-    """Return all places that each name or adjective may mean, by the name in lower case."""
-    found: dict[str, list[str]] = {}
-    for term in load_terms().by_name.values():
-        for word in {w.lower() for w in (*term.words, *term.adjectives, term.title)}:
-            found.setdefault(word, []).append(term.name)
-    return {word: tuple(names) for word, names in found.items()}
+_read = lru_cache(maxsize=20_000)(parse)  # the places that the words mean
 
 
 def sentences_of(reports: Iterable[str], organs: Organs) -> list[Example]:
-    """Collect the sentences of reports that name places. The dictionary of `words` finds the places.
+    """Return the sentences of reports that name places. The dictionary of `words` finds the places.
 
     Raises AnatomicalEmbeddingError if a report has more than 30,000 characters.
     """
@@ -151,7 +127,7 @@ def sentences_of(reports: Iterable[str], organs: Organs) -> list[Example]:
 
 
 def _apart(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Join spans that overlap, as in "ribs 3 to 5"; returns the spans in order."""
+    """Join overlapping spans, as in "ribs 3 to 5". Returns the spans in the order of the text."""
     joined: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if joined and start < joined[-1][1]:

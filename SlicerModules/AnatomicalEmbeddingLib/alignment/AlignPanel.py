@@ -1,4 +1,4 @@
-"""The section "Align volumes": choose two scans and a kind, then align, show the result, or undo the alignment."""
+"""The section "Align volumes": lets the user choose two scans and a kind, align, check the result, and undo."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ from html import escape
 import qt
 from slicer.i18n import tr as _
 
-from AnatomicalEmbedding.registration import AFFINE, COARSE, DEFORMABLE, RIGID
+from AnatomicalEmbedding.registration import DEFORMABLE, KINDS
 
 from ..shared.panels.Session import Session
-from ..shared.panels.Widgets import BAD, coloured, fillComboBox, showProgress, showText
+from ..shared.panels.Widgets import BAD, coloured, showProgress, showText
 from ..shared.Signal import Listener, Signal
 from ..shared.Views import fit, viewsOf
 from .AlignmentLogic import AlignmentLogic
-from .AlignmentNodes import alignmentOf
-from .AlignmentViews import areLaidOver, layOver, takeAway
+from .AlignmentNodes import alignmentOf, areLaidOver, layOver, takeAway
 
 
 class AlignPanel(Listener):
     """Controls an AlignmentLogic. Signal kindChosen(kind): emitted when the user chooses another kind.
 
-    ui: the widgets whose names begin with "align". The module binds selectors and check box to its parameters.
+    ui: uses the widgets whose names begin with "align". The selectors and check boxes are bound to parameters.
     """
 
     def __init__(self, ui, logic: AlignmentLogic, session: Session) -> None:
@@ -30,15 +29,6 @@ class AlignPanel(Listener):
         self.kindChosen = Signal()
         self._template, self._targets = None, []
         self._error = ""
-        kinds = (  # stated times: on a CPU, with prepared scans
-            (RIGID, _("Rigid"), _("Turns and shifts the scan, and bends nothing. One to three seconds.")),
-            (AFFINE, _("Affine"), _("Also stretches and shears it as a whole. One to three seconds.")),
-            (COARSE, _("Coarse"), _("Also bends it smoothly, to follow organs that have moved. One to three seconds.")),
-            (DEFORMABLE, _("Deformable"), _("Also compares the images, for the closest fit. Two to ten seconds.")),
-        )
-        fillComboBox(ui.alignKindComboBox, [(kind, title) for kind, title, _tip in kinds], DEFORMABLE)
-        for number, (_kind, _title, tip) in enumerate(kinds):
-            ui.alignKindComboBox.setItemData(number, tip, qt.Qt.ToolTipRole)
         ui.alignKindComboBox.connect("currentIndexChanged(int)", self._onKind)
         ui.alignButton.connect("clicked(bool)", self.onAlign)
         ui.alignShowButton.connect("clicked(bool)", self.onShow)
@@ -52,17 +42,14 @@ class AlignPanel(Listener):
 
     def show(self, kind: str, template, targets: Sequence) -> None:
         """Show the parameters. template, targets: the default scans, used if the user chooses no others."""
-        combo = self.ui.alignKindComboBox
-        if kind != self._kind:
-            number = combo.findData(kind)
-            combo.setCurrentIndex(combo.findData(DEFORMABLE) if number < 0 else number)  # unknown kind: deformable
+        self.ui.alignKindComboBox.currentIndex = KINDS.index(kind if kind in KINDS else DEFORMABLE)
         self._template, self._targets = template, list(targets)
         _nameDefault(self.ui.alignFixedSelector, _("Template"), template)
         _nameDefault(self.ui.alignMovingSelector, _("First other scan"), self._otherScan)
         self.update()
 
     def clear(self) -> None:
-        """Cancel the work and forget the scans, because the scene closes."""
+        """Cancel the work and forget the scans. Call this when the scene closes."""
         self.logic.cancel()
         self._template, self._targets = None, []
         self._error = ""
@@ -100,7 +87,7 @@ class AlignPanel(Listener):
         else:
             shown = bool(viewsOf(scene, fixed))
             if not layOver(scene, fixed, moving, self.ui.alignColoursCheckBox.checked):
-                self._showError(_("There are no slice views to show them in."))
+                self._showError(_("This window has no slice views."))
             elif not shown:
                 fit(scene, fixed)
         self.update()
@@ -121,7 +108,7 @@ class AlignPanel(Listener):
 
     @property
     def _kind(self) -> str:
-        return self.ui.alignKindComboBox.currentData
+        return KINDS[self.ui.alignKindComboBox.currentIndex]
 
     # -- showing
 
@@ -137,21 +124,19 @@ class AlignPanel(Listener):
         ui, busy, fixed, moving = self.ui, self.logic.busy, self.fixed, self.moving
         problem, alignment = self.logic.problem(fixed, moving), alignmentOf(moving)
         names = {"fixed": fixed.GetName() if fixed else "", "moving": moving.GetName() if moving else ""}
-        combo = ui.alignKindComboBox
-        combo.toolTip = combo.itemData(combo.currentIndex, qt.Qt.ToolTipRole)
-        for widget in (combo, ui.alignFixedSelector, ui.alignMovingSelector, ui.alignResampleCheckBox):
+        for widget in (ui.alignKindComboBox, ui.alignFixedSelector, ui.alignMovingSelector, ui.alignResampleCheckBox):
             widget.enabled = not busy
-        lay = _("Lay {moving} on {fixed}; both scans are prepared first.").format(**names)
+        lay = _("Align {moving} with {fixed}. Both scans are prepared first.").format(**names)
         ui.alignButton.text = _("Cancel") if busy else _("Align")
         ui.alignButton.enabled = busy or not problem
-        ui.alignButton.toolTip = _("Stop; nothing is changed in the scene.") if busy else problem or lay
+        ui.alignButton.toolTip = _("Stop the alignment. The scene does not change.") if busy else problem or lay
         laidOver = not problem and areLaidOver(self._session.scene, fixed, moving)
-        over = _("{moving} half transparent over {fixed}; the slider of the slice views mixes them.")
-        tip = _("{fixed} alone in the views.") if laidOver else _("Choose two scans first.") if problem else over
+        over = _("Show {moving} half transparent over {fixed}. The slider of a slice view changes the mixture.")
+        tip = _("Show only {fixed} in the views.") if laidOver else _("Choose two scans first.") if problem else over
         ui.alignShowButton.text = _("Show fixed alone") if laidOver else _("Show both")
         ui.alignShowButton.enabled = not problem
         ui.alignShowButton.toolTip = tip.format(**names)
-        back = _("Put {moving} back to where it was; the transform stays in the scene.").format(**names)
+        back = _("Move {moving} back to its former place. The transform stays in the scene.").format(**names)
         ui.alignUndoButton.enabled = alignment is not None and not busy
         ui.alignUndoButton.toolTip = _("The moving scan is not aligned.") if alignment is None else back
         showProgress(ui.alignProgressBar, self.logic)
@@ -160,7 +145,7 @@ class AlignPanel(Listener):
 
 
 def _nameDefault(selector, title: str, node) -> None:
-    """Set the text that a selector shows while no scan is chosen: the title and the default scan's name."""
+    """Set the text of a selector in which no scan is chosen: the title, and the name of the default scan."""
     text = title if node is None else _("{title} ({name})").format(title=title, name=node.GetName())
     if selector.noneDisplay != text:
         chosen, blocked = selector.currentNode(), selector.blockSignals(True)

@@ -1,4 +1,4 @@
-"""Align a moving volume with a fixed volume: prepare both, register them in the background, move the moving volume."""
+"""Aligns a moving volume with a fixed volume: prepares and registers both in the background, then moves one."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class AlignmentLogic(SceneJob):
         super().__init__(scene, store, "align again")
 
     def problem(self, fixedNode, movingNode) -> str:
-        """The reason why these volumes cannot be aligned, as a sentence with the remedy; "" if there is none."""
+        """Return why these volumes cannot be aligned, with the remedy; "" if they can be aligned."""
         if fixedNode is None or movingNode is None:
-            return "Load two CTs, or choose a fixed and a moving scan."
+            return "Load two CTs, or choose a fixed scan and a moving scan."
         if fixedNode is movingNode:
-            return f"{fixedNode.GetName()}: is chosen as fixed and as moving; choose another scan for one of them."
+            return f"{fixedNode.GetName()}: is chosen as fixed and as moving scan; choose two different scans."
         return ""
 
     def align(self, fixedNode, movingNode, kind: str = DEFORMABLE, resample: bool = False) -> bool:
@@ -91,7 +91,7 @@ class AlignmentLogic(SceneJob):
 
 
 def _register(maps, volumes, kind, device, step) -> tuple[Registration, str]:
-    """Register on the device. If the GPU's memory does not suffice, register on the CPU and return a note about it."""
+    """Register on the device. If the GPU has too little memory, register on the CPU and return a note about this."""
     import torch
 
     from AnatomicalEmbedding.registration.register import register
@@ -99,20 +99,20 @@ def _register(maps, volumes, kind, device, step) -> tuple[Registration, str]:
     try:
         return register(maps, volumes, kind, device, step), ""
     except torch.cuda.OutOfMemoryError:
-        note = f"The memory of {device} did not suffice; the registration ran on the CPU."
+        note = f"{device} had too little memory; the registration ran on the CPU."
         return register(maps, volumes, kind, "cpu", step), note
 
 
 def _describe(found: Registration, folding: Folding, seconds: float, note: str) -> str:
-    """Describe the result in a few sentences. seconds: duration of the registration, without preparing the scans."""
+    """Describe the result in a few sentences. seconds: duration of the registration, after the scans were prepared."""
     sentences = [
-        f"{found.moving} lies on {found.fixed} ({found.kind}).",
-        f"{found.used} of {found.tried} places of {found.fixed} were found in {found.moving}.",
+        f"{found.moving} was aligned with {found.fixed} ({found.kind}).",
+        f"{found.used} of {found.tried} points of {found.fixed} were found in {found.moving} and used.",
     ]
     if found.field is not None:
         sizes = f"{max(folding.low, 0):.2f} to {folding.high:.2f} times"  # below 0: folding, stated next
-        sentences.append(f"Tissue is {sizes} as large in {found.moving} (98 % of the body).")
-        sentences.append(f"{100 * folding.share:.2f} % of the body is turned inside out.")
+        sentences.append(f"In 98 % of the body, tissue is {sizes} as large in {found.moving}.")
+        sentences.append(f"The deformation is folded in {100 * folding.share:.2f} % of the body.")
     elif found.kind == AFFINE:
         sentences.append(f"Tissue is {folding.low:.2f} times as large in {found.moving}.")
     return " ".join(filter(None, [*sentences, f"It took {seconds:.1f} s.", folding.doubt, note]))

@@ -1,9 +1,12 @@
-"""Alignments in the scene: the transform node that moves a moving volume onto a fixed volume.
+"""Alignments in the scene: the transform node that moves a moving volume onto a fixed volume, and views of both.
 
-A registration maps points of the fixed scan to points of the moving scan, each in the scan's own RAS mm. The transform
-node above the moving volume must map in the other direction. Therefore the registration is stored as the node's
-transform FROM parent, and Slicer computes the inverse. The node gets the fixed volume's parent transform. The moving
-volume's former parent transform is no longer applied.
+A registration maps points of the fixed scan to points of the moving scan, each in the scan's own RAS mm. The parent
+transform of the moving volume must map in the other direction. So the registration is stored as the node's transform
+FROM parent, and Slicer computes the inverse. The node itself gets the parent transform of the fixed volume. The former
+parent transform of the moving volume is no longer applied.
+
+To check the alignment, slice views show the moving volume over the fixed volume, half transparent. With two colours,
+tissue that both volumes show is grey. Tissue of the fixed volume alone is cyan, of the moving volume alone red.
 """
 
 from __future__ import annotations
@@ -16,7 +19,8 @@ import slicer.util
 import vtk
 from vtk.util.numpy_support import numpy_to_vtk
 
-from ..shared import SceneNodes
+from ..shared.SceneNodes import freeName, nodesOf
+from ..shared.Views import compositeOf, sliceNodes, viewsOf
 
 if TYPE_CHECKING:
     from AnatomicalEmbedding.registration.spline import SplineField
@@ -24,10 +28,13 @@ if TYPE_CHECKING:
 
 FIXED_ROLE, MOVING_ROLE = "AnatomicalEmbedding.FixedVolume", "AnatomicalEmbedding.MovingVolume"
 _BEFORE_ROLE = "AnatomicalEmbedding.TransformBefore"  # parent transform of the moving volume before the alignment
+_COLOURS_ROLE = "AnatomicalEmbedding.ColoursBefore"  # colour table of a display node before `layOver`
+_OPACITY = 0.5
+_FIXED_COLOUR, _MOVING_COLOUR = "vtkMRMLColorTableNodeCyan", "vtkMRMLColorTableNodeRed"
 
 
 def alignmentOf(volumeNode):
-    """The transform node that aligns a volume now; None if the volume is not aligned."""
+    """Return the transform node that aligns a volume now; None if the volume is not aligned."""
     node = None if volumeNode is None else volumeNode.GetParentTransformNode()
     return node if node is not None and node.GetNodeReference(MOVING_ROLE) is volumeNode else None
 
@@ -35,7 +42,7 @@ def alignmentOf(volumeNode):
 def align(scene, registration: Registration, fixedNode, movingNode):
     """Add a transform node that moves the moving volume onto the fixed volume. Returns the node."""
     isLinear = registration.field is None
-    name = SceneNodes.freeName(scene, f"{movingNode.GetName()} to {fixedNode.GetName()}")
+    name = freeName(scene, f"{movingNode.GetName()} to {fixedNode.GetName()}")
     node = scene.AddNewNodeByClass("vtkMRMLLinearTransformNode" if isLinear else "vtkMRMLTransformNode", name)
     if isLinear:
         node.SetMatrixTransformFromParent(slicer.util.vtkMatrixFromArray(registration.affine))
@@ -57,7 +64,7 @@ def undoAlignment(volumeNode) -> None:
 
 
 def _splineTransform(affine: np.ndarray, field: SplineField):
-    """Make a VTK transform of affine(x) + field(x): first a B-spline, then an affine map. Transform files can hold it.
+    """Make a VTK transform of affine(x) + field(x): first a B-spline, then an affine map. It can be saved to a file.
 
     Outside the fixed scan's box the displacement of the B-spline decreases to 0 within three knots.
     """
@@ -79,3 +86,57 @@ def _splineTransform(affine: np.ndarray, field: SplineField):
     whole.Concatenate(spline)
     whole.Concatenate(linear)
     return whole
+
+
+def areLaidOver(scene, fixedNode, movingNode) -> bool:
+    """True if any view shows the moving volume over the fixed volume."""
+    if fixedNode is None or movingNode is None:
+        return False
+    return any(
+        each.GetForegroundVolumeID() == movingNode.GetID() for each in _composites(scene, viewsOf(scene, fixedNode))
+    )
+
+
+def layOver(scene, fixedNode, movingNode, twoColours: bool = False) -> bool:
+    """Show the moving volume over the fixed volume, in the views that show the fixed volume.
+
+    If no view shows the fixed volume, all views show both. Returns False if there are no views.
+    """
+    _restoreColours(scene)
+    composites = _composites(scene, viewsOf(scene, fixedNode) or sliceNodes(scene))
+    for composite in composites:
+        composite.SetBackgroundVolumeID(fixedNode.GetID())
+        composite.SetForegroundVolumeID(movingNode.GetID())
+        composite.SetForegroundOpacity(_OPACITY)
+    if composites and twoColours:
+        _colour(fixedNode, _FIXED_COLOUR)
+        _colour(movingNode, _MOVING_COLOUR)
+    return bool(composites)
+
+
+def takeAway(scene, fixedNode, movingNode) -> None:
+    """Hide the moving volume in the views of the fixed volume, and restore the colours of all volumes."""
+    _restoreColours(scene)
+    for composite in _composites(scene, viewsOf(scene, fixedNode)):
+        if composite.GetForegroundVolumeID() == movingNode.GetID():
+            composite.SetForegroundVolumeID(None)
+
+
+def _composites(scene, views) -> list:
+    found = (compositeOf(scene, view) for view in views)
+    return [composite for composite in found if composite is not None]
+
+
+def _colour(volumeNode, colourId: str) -> None:
+    display = volumeNode.GetDisplayNode()
+    if display is not None:
+        display.SetNodeReferenceID(_COLOURS_ROLE, display.GetColorNodeID())
+        display.SetAndObserveColorNodeID(colourId)
+
+
+def _restoreColours(scene) -> None:
+    for display in nodesOf(scene, "vtkMRMLScalarVolumeDisplayNode"):
+        before = display.GetNodeReferenceID(_COLOURS_ROLE)
+        if before is not None:
+            display.SetAndObserveColorNodeID(before)
+            display.SetNodeReferenceID(_COLOURS_ROLE, None)

@@ -1,6 +1,6 @@
-"""Names of boxes in slice views. A name is written at the upper left corner of its box in the slice.
+"""Writes the names of boxes in slice views, each at the upper left corner of its box.
 
-MRML itself writes the name of an ROI only in the slices through the middle of the ROI.
+MRML itself writes the name of an ROI only in slices through the middle of the ROI.
 """
 
 from __future__ import annotations
@@ -13,26 +13,27 @@ import vtk
 from slicer.util import NodeModify
 
 from ..shared import Views
+from ..shared.Markers import PassingNodes
 from .BoxNodes import BoxNode, boxesByVolume
 from .StructureNames import readable
 
 _TEXT_SIZE = 2.2  # percent of the view's size
 _EDGES = [(a, a | bit) for a in range(8) for bit in (1, 2, 4) if not a & bit]  # edges of a box: pairs of corners 0 to 7
 _WIDE, _HIGH = 60, 13  # width and height of a written name, pixels
-_LEFT, _RIGHT, _TOP, _BOTTOM = 2, 60, 36, 4  # smallest distances of a name from the view's borders, pixels
+_LEFT, _RIGHT, _TOP, _BOTTOM = 2, 60, 36, 4  # smallest distances between a name and the borders of its view, pixels
 
 
 class BoxLabels:
-    """Keeps a point list with the names of boxes for each view. The lists are not saved, and selectors hide them."""
+    """Shows the names of boxes. Each view has its own point list with the names of the boxes that this view shows."""
 
     def __init__(self, scene) -> None:
         self.scene = scene
-        self._lists: dict[str, object] = {}  # point lists by ID of the slice node
+        self._lists = PassingNodes(scene)
         self._drawn: dict[str, tuple] = {}
         self._version, self._boxes = None, {}
 
     def follow(self, version: object) -> None:
-        """Write the names again in the views where boxes or the view have changed. Call it a few times a second.
+        """Update the names in each view that has changed or whose boxes have changed. Call this a few times a second.
 
         version: any value that changes when the boxes change.
         """
@@ -56,43 +57,31 @@ class BoxLabels:
 
     def clear(self) -> None:
         """Remove all names."""
-        for node in self._lists.values():
-            if node.GetScene() is self.scene:
-                self.scene.RemoveNode(node.GetDisplayNode())
-                self.scene.RemoveNode(node)
-        self._lists, self._drawn = {}, {}
+        self._lists.clear()
+        self._drawn = {}
 
     def _write(self, view, places: dict[str, np.ndarray]) -> None:
-        node = self._lists.get(view.GetID())
-        if node is None or node.GetScene() is not self.scene:
-            if not places:
-                return
-            node = self._lists[view.GetID()] = _addList(self.scene, view)
+        node = self._lists.of(view) or (self._addList(view) if places else None)
+        if node is None:
+            return
         with NodeModify(node):
             node.RemoveAllControlPoints()
             for name, place in places.items():
                 node.AddControlPoint(vtk.vtkVector3d(*place), name)
 
-
-def _addList(scene, view):
-    node = scene.CreateNodeByClass("vtkMRMLMarkupsFiducialNode")
-    node.UnRegister(None)
-    node.SetName("Names of boxes")
-    node.SetHideFromEditors(True)
-    node.SetSaveWithScene(False)
-    node.SetLocked(True)
-    with Views.keepingPlaceNode(scene):
-        scene.AddNode(node)
-    node.CreateDefaultDisplayNodes()
-    display = node.GetDisplayNode()
-    display.SetSaveWithScene(False)
-    display.SetViewNodeIDs([view.GetID()])
-    display.SetVisibility3D(False)
-    display.SetUseGlyphScale(False)
-    display.SetGlyphSize(0.01)
-    display.SetTextScale(_TEXT_SIZE)
-    display.SetSelectedColor(1.0, 1.0, 1.0)
-    return node
+    def _addList(self, view):
+        node = self._lists.add(view, "vtkMRMLMarkupsFiducialNode", "Names of boxes")
+        node.SetLocked(True)
+        node.CreateDefaultDisplayNodes()
+        display = node.GetDisplayNode()
+        display.SetSaveWithScene(False)
+        display.SetViewNodeIDs([view.GetID()])
+        display.SetVisibility3D(False)
+        display.SetUseGlyphScale(False)
+        display.SetGlyphSize(0.01)
+        display.SetTextScale(_TEXT_SIZE)
+        display.SetSelectedColor(1.0, 1.0, 1.0)
+        return node
 
 
 def _isShown(box: BoxNode) -> bool:

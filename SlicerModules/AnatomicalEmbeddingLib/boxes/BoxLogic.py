@@ -28,9 +28,9 @@ _PREPARING = 0.9  # fraction of a scan's progress bar that preparing the scan ta
 class Cell:
     """State of one structure in one volume, for a cell of a table.
 
-    found: the answer of the search; None for a box that the user drew. boxed: the volume has a box of the structure.
-    edited: the user changed the box. outdated: the answer was found with other weights or voxels. marked: the user's
-    own example marks the structure in this volume.
+    found: the answer of the search; None for a box that the user drew. boxed: True if the volume has a box of the
+    structure. edited: True if the user changed the box. outdated: True if the answer was found with other weights or
+    before the voxels changed. marked: True if the user's own example marks the structure in this volume.
     """
 
     found: FoundBox | None = None
@@ -44,7 +44,7 @@ class BoxLogic(SceneJob):
     """Finds boxes of structures in the scans of the scene, and reads them.
 
     Signal changed(): emitted when boxes, examples or the progress of a search have changed. Signal reported(sentence):
-    a message for the user. libraryPath: file of a structure library; "": the library that ships for the weights.
+    a message for the user. libraryPath: path of a structure library; "" for the library that ships with the weights.
     """
 
     def __init__(self, scene, store: MapStore) -> None:
@@ -58,14 +58,14 @@ class BoxLogic(SceneJob):
         self.atEnd(self.examples.close, self._labels.clear)
 
     def libraryStructures(self) -> list[str]:
-        """Names of the structures that can be found without examples, sorted; empty for weights without a library."""
+        """Return the sorted names of the structures in the library; empty if there is no library for the weights."""
         path = libraryFile(self.store.engine.weightsPath(), self.libraryPath)
         return [] if path is None else namesIn(path)
 
     # -- finding boxes -------------------------------------------------------------------------------------------------
 
     def poll(self) -> None:
-        """Continue the search, and update boxes after changes of volumes and views. Call it a few times a second."""
+        """Continue the search, and update boxes after changes of volumes and views. Call this a few times a second."""
         self._followTransforms()
         self._ownViews.follow()
         self._followHands()
@@ -76,12 +76,12 @@ class BoxLogic(SceneJob):
     ) -> bool:
         """Start to find structures in volumes. The volumes are prepared first.
 
-        If the user has examples of a structure, they are used instead of the library. A scan in which the user has
-        marked the structure is not searched for that structure.
+        If the user has examples of a structure, these examples are used instead of the library. A structure is not
+        searched for in a scan in which the user has marked it.
 
         Args:
-            recall: the fraction of a structure that its box must hold, 0 to 1.
-            replaceEdited: also replace boxes that the user changed.
+            recall: fraction of a structure that its box should contain, 0 to 1.
+            replaceEdited: True to also replace boxes that the user changed.
 
         Returns:
             False if the search could not start; `reported` states why.
@@ -91,9 +91,11 @@ class BoxLogic(SceneJob):
         examples = self.examples.of(structures)
         try:
             if not volumes:
-                raise PointsError("No scan was chosen; tick the scans in which boxes are to be found.")
+                raise PointsError("No scan is chosen; tick the scans to search.")
             if not structures:
-                raise PointsError("No structure was chosen; tick some in the library, or add examples of your own.")
+                raise PointsError(
+                    "No structure is chosen; tick structures in the library, or add examples of your own."
+                )
             for example in examples:
                 example.read()
             if problem := self.store.engine.problem():
@@ -107,7 +109,7 @@ class BoxLogic(SceneJob):
     def _search(
         self, volumes: list, structures: list[str], examples: list[MarkedExample], recall: float, replaceEdited: bool
     ) -> Steps[None]:
-        """Open the library and wait for the maps of the examples. Then find and show the boxes, one scan at a time."""
+        """Open the library and wait for the maps of the examples. Then search one scan after the other."""
         marked = {example.structure for example in examples}
         fromLibrary = [name for name in structures if name not in marked]
         weights = self.store.engine.weightsPath()
@@ -120,11 +122,11 @@ class BoxLogic(SceneJob):
         for example in examples:
             try:
                 (embedding,) = yield from self.maps([example.volumeNode])
-                markings.append((example.read(), embedding))
+                markings.append((example.structure, example.name, *example.read(), embedding))
             except AnatomicalEmbeddingError as error:
-                self.reported.emit(f"{error} The example {example.name} was left out.")
+                self.reported.emit(f"{error} The example {example.name} is not used.")
         finder = yield from self.inBackground(
-            lambda *_: Finder(library, fromLibrary, markings), title="reading the examples"
+            lambda *_: Finder(library, fromLibrary, markings, recall), title="reading the examples"
         )
         for remark in finder.remarks:
             self.reported.emit(remark)
@@ -135,7 +137,7 @@ class BoxLogic(SceneJob):
             try:
                 (embedding,) = yield from self.maps([volume], (begin, ready))
                 found = yield from self.inBackground(
-                    lambda *_, embedding=embedding, known=known: finder.find(embedding, recall, known),
+                    lambda *_, embedding=embedding, known=known: finder.find(embedding, known),
                     [volume], (ready, end), f"finding boxes in {volume.GetName()}",
                 )  # fmt: skip
             except AnatomicalEmbeddingError as error:
@@ -146,7 +148,7 @@ class BoxLogic(SceneJob):
             self.changed.emit()
 
     def _showBoxes(self, volume, found: list[tuple[FoundBox, np.ndarray]], replaceEdited: bool) -> None:
-        """Write the answers into the scene. Boxes that the user changed are kept unless `replaceEdited` is True."""
+        """Write the answers into the scene. Boxes that the user changed stay, unless `replaceEdited` is True."""
         kept: list[str] = []
         self.scene.StartState(self.scene.BatchProcessState)  # views are drawn once, not once for each box
         try:
@@ -170,14 +172,14 @@ class BoxLogic(SceneJob):
         if kept:
             which = "a box" if len(kept) == 1 else "boxes"
             self.reported.emit(
-                f"{volume.GetName()}: {which} that you changed by hand stayed ({', '.join(kept)}); tick Replace to "
-                "find them anew."
+                f"{volume.GetName()}: {which} that you changed by hand stayed ({', '.join(kept)}); tick "
+                "Replace in the section More to replace such boxes."
             )
 
     # -- reading boxes -----------------------------------------------------------------------------------------------
 
     def table(self, volumeNodes: Sequence) -> dict[str, dict[str, Cell]]:
-        """The cells of all structures that were searched for or marked, by structure name and volume ID."""
+        """Return a cell for each structure and volume that was searched or marked, by structure name and volume ID."""
         drawn, examples = boxesByVolume(self.scene), self.examples.all()
         rows: dict[str, dict[str, Cell]] = {}
         for volume in volumeNodes:
@@ -191,22 +193,23 @@ class BoxLogic(SceneJob):
         return dict(sorted(rows.items()))
 
     def boxesOf(self, volumeNode, structures: Sequence[str]) -> dict[str, np.ndarray]:
-        """Read the boxes of structures in a volume: (2, 3) in the volume's own RAS mm, by name of the structure.
+        """Return the boxes of structures in a volume, by structure name: (2, 3) in the volume's own RAS mm.
 
-        If the user marked the structure in this volume, the box comes from that example, otherwise from the ROI as it
-        is now. Structures without a box are left out. Raises PointsError if the marking of an example was removed.
+        If the user has marked the structure in this volume, this is the box of the example. If not, it is the present
+        box of the ROI. Structures without a box are left out. Raises PointsError if the node of an example was removed.
         """
         found = {name: box.box for name, box in boxesIn(self.scene, volumeNode).items() if name in structures}
         marked: dict[str, list[np.ndarray]] = {}
         for example in self.examples.of(structures):
             if example.volumeNode is volumeNode:
-                marked.setdefault(example.structure, []).append(example.read().box)
+                marked.setdefault(example.structure, []).append(example.read()[0])
         found |= {name: enclosing(boxes) for name, boxes in marked.items()}
         return {name: found[name] for name in dict.fromkeys(structures) if name in found}
 
     def jumpTo(self, volumeNode, structure: str) -> bool:
-        """Centre the views of a volume on a box, and let the mouse change only that box. False if there is no box.
-        If no view shows the volume, all views are set to show it.
+        """Centre the views of a volume on the box of a structure, and let the mouse change only this box.
+
+        If no view shows the volume, all views show it afterwards. Returns False if there is no such box.
         """
         for volumeId, boxes in boxesByVolume(self.scene).items():
             for name, box in boxes.items():
@@ -219,7 +222,7 @@ class BoxLogic(SceneJob):
         return bool(found)
 
     def removeBoxes(self, volumeNodes: Sequence) -> None:
-        """Remove the found boxes of these volumes, and the stored answers for structures that are absent there."""
+        """Remove the found boxes of these volumes, and the stored answers about absent structures."""
         for volume in volumeNodes:
             for box in boxesIn(self.scene, volume).values():
                 SceneNodes.removeNode(self.scene, box.node)
@@ -232,7 +235,7 @@ class BoxLogic(SceneJob):
         return {node.GetID(): node.GetTransformNodeID() for node in ctVolumes(self.scene)}
 
     def _followTransforms(self) -> None:
-        """If the parent transform of a volume was changed, give the volume's boxes the new parent transform too."""
+        """If a volume has got another parent transform, give the boxes of this volume the same transform."""
         before, now = self._parents, self._transforms()
         self._parents = now
         if now == before:
@@ -243,12 +246,12 @@ class BoxLogic(SceneJob):
                     box.follow(now[volumeId])
 
     def _drawnNow(self) -> tuple:
-        """Number of ROIs, time of their last change, and sources of the maps. A new map makes boxes outdated."""
+        """Return values that change if boxes change or become outdated: count and time of ROIs, sources of the maps."""
         changed = [node.GetMTime() for node in nodesOf(self.scene, "vtkMRMLMarkupsROINode")]
         return len(changed), max(changed, default=0), [self._source(node) for node in ctVolumes(self.scene)]
 
     def _followHands(self) -> None:
-        """Emit `changed` after boxes were changed, removed or outdated, but not while the user still drags a box."""
+        """Emit `changed` after boxes were changed or removed or became outdated, but not while the user drags a box."""
         now = self._drawnNow()
         self._labels.follow(now)
         if now != self._drawn:
@@ -258,7 +261,7 @@ class BoxLogic(SceneJob):
             self.changed.emit()
 
     def _source(self, volume) -> str:
-        """The source (`madeFrom`) of the volume's present map; "" if the volume has no map."""
+        """Return the key `madeFrom` of the volume's present map; "" if the volume has no map."""
         embedding = self.store.map(volume)
         return "" if embedding is None else madeFrom(embedding)
 

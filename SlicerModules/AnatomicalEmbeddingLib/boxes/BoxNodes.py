@@ -1,4 +1,4 @@
-"""Found boxes in the scene: an ROI node for each structure and volume. The node also stores the answer of the search.
+"""Found boxes in the scene: one ROI node for each structure and volume. The node also stores the answer of the search.
 
 A box is (2, 3): the lowest and the highest corner in the volume's own RAS mm, before the volume's parent transform is
 applied. The ROI has the same parent transform as the volume, so it stays on the structure when the volume is moved.
@@ -38,10 +38,10 @@ _GOLDEN = 0.618033988749895  # golden ratio: hues at multiples of this step stay
 class FoundBox:
     """The answer of a search for a structure in a volume.
 
-    status: WHOLE, CUT, ABSENT, or UNCERTAIN (perhaps cut). recall: the fraction of the structure that the box should
-    hold. present: the fraction of the structure's points that the scan shows. sigmaMm: likely error of each side, mm.
-    cut: names of the sides that lie beyond the scan. byOwn: True if found by the user's own examples. madeFrom: the
-    weights and the scan. times: volume of the grown box divided by the volume of the box before growing; 0 if unknown.
+    status: WHOLE, CUT, ABSENT, or UNCERTAIN (perhaps cut). recall: fraction of the structure that the box should
+    contain. present: fraction of the structure's points that the scan shows. sigmaMm: likely error of each side, mm.
+    cut: names of the sides that lie outside the scan. byOwn: True if found with the user's own examples. madeFrom: key
+    of the weights and the scan. times: volume of the box divided by its volume before it was enlarged; 0 if unknown.
     """
 
     structure: str
@@ -58,15 +58,19 @@ class FoundBox:
     @property
     def text(self) -> str:
         """The answer as a sentence."""
-        source = "by your examples" if self.byOwn else "by the library"
+        source = "found with your examples" if self.byOwn else "found with the library"
         if self.status == ABSENT:
-            return f"absent: this scan does not seem to show it ({source})"
-        status = "perhaps cut by the scan's edge, perhaps elsewhere" if self.status == UNCERTAIN else self.status
-        where = f", beyond the scan at its {' and '.join(self.cut)} side" if self.cut else ""
+            return f"absent: this scan does not seem to show the structure ({source})"
+        status = (
+            "uncertain: perhaps cut by the edge of the scan, perhaps in another place"
+            if self.status == UNCERTAIN
+            else self.status
+        )
+        where = f", outside the scan at its {' and '.join(self.cut)} side" if self.cut else ""
         error = f"likely error of a side {max(self.sigmaMm):.0f} mm"
         remarks = "".join(f"; {remark}" for remark in self.remarks)
-        size = f", about {self.times:.1f} times the structure's own box" if self.times else ""
-        return f"{status}{where}; grown for a recall of {self.recall:g}{size}, {error} ({source}){remarks}"
+        size = f", {self.times:.1f} times as large as the box before" if self.times else ""
+        return f"{status}{where}; enlarged for a recall of {self.recall:g}{size}, {error} ({source}){remarks}"
 
 
 class BoxNode:
@@ -136,13 +140,13 @@ class BoxNode:
             node.SetNthControlPointDescription(0, found.text)  # MRML overwrites the description of the node
 
     def follow(self, transformId: str | None) -> None:
-        """Put the ROI below the volume's new transform. Does nothing if the volume's old transform was hardened."""
+        """Give the ROI the new parent transform of its volume, unless the volume's former transform was hardened."""
         text = self.node.GetAttribute(_WRITTEN)
         if text and self._sameGrid(json.loads(text)):
             self.node.SetAndObserveTransformNodeID(transformId)
 
     def setInteractive(self, on: bool) -> None:
-        """Show or hide the handles with which the mouse changes the ROI. Many handles would cover the scan."""
+        """Show or hide the handles for the mouse. If all boxes had handles, they would cover the scan."""
         display = self.node.GetDisplayNode()
         if display is not None and bool(display.GetHandlesInteractive()) != on:
             display.SetHandlesInteractive(on)
@@ -157,7 +161,7 @@ def isDrawn(roiNode) -> bool:
 
 
 def boxIn(volumeNode, roiNode) -> np.ndarray:
-    """The smallest box around an ROI's corners, (2, 3) in the volume's own RAS mm. The ROI may be rotated."""
+    """Return the smallest box around the corners of an ROI, (2, 3) in the volume's own RAS mm. ROIs may be rotated."""
     matrix = slicer.util.arrayFromVTKMatrix(roiNode.GetObjectToNodeMatrix())
     corners = (_CORNERS * roiNode.GetSize()) @ matrix[:3, :3].T + matrix[:3, 3]
     isWithVolume = roiNode.GetParentTransformNode() is volumeNode.GetParentTransformNode()
@@ -182,13 +186,13 @@ def boxesByVolume(scene) -> dict[str, dict[str, BoxNode]]:
 
 
 def absentIn(volumeNode) -> dict[str, FoundBox]:
-    """The answers for structures that were searched for and are absent from the volume, by structure name."""
+    """Return the answers about structures that the volume does not show, by structure name."""
     text = volumeNode.GetAttribute(_ABSENT)
     return {canonical_name(name): _fromValues(values) for name, values in json.loads(text).items()} if text else {}
 
 
 def keepAbsent(volumeNode, changes: Mapping[str, FoundBox | None]) -> None:
-    """Store answers for absent structures on the volume node. A value of None removes the answer of that structure."""
+    """Store answers about absent structures on the volume node. The value None removes the answer of a structure."""
     absent = {name: asdict(found) for name, found in {**absentIn(volumeNode), **changes}.items() if found is not None}
     if absent:
         volumeNode.SetAttribute(_ABSENT, json.dumps(absent))

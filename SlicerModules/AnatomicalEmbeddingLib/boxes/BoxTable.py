@@ -18,9 +18,10 @@ from .StructureNames import titled
 
 
 class BoxTable(Listener):
-    """Shows `BoxLogic.table` for the chosen volumes. A double click on a cell moves the scan's views to the box; the
-    mouse can then change that box. Signal reported(sentence): why the views cannot show a box. structures: name of the
-    structure in each row.
+    """Shows `BoxLogic.table` for the chosen volumes. structures: name of the structure in each row.
+
+    A double click on a cell moves the views of the scan to the box. The mouse can then change this box. Signal
+    reported(sentence): the reason why the views cannot show a box.
     """
 
     def __init__(self, tableWidget, logic: BoxLogic) -> None:
@@ -59,7 +60,7 @@ class BoxTable(Listener):
         volume, structure = self._volumes[column - 1], self.structures[row]
         try:
             if not self.logic.jumpTo(volume, structure):
-                text = _("{scan} has no box of {structure}.")
+                text = _("{scan}: has no box of {structure}; press Find boxes.")
                 self.reported.emit(text.format(scan=volume.GetName(), structure=titled(structure)))
         except PointsError as error:
             self.reported.emit(str(error))
@@ -68,16 +69,18 @@ class BoxTable(Listener):
 def _shown(cell: Cell | None) -> tuple[str, str, str | None]:
     """Text, tool tip and background colour of a cell; None: the default colour."""
     if cell is None:
-        return "", _("Not searched for in this scan."), None
+        return "", _("This structure was not searched for in this scan."), None
     if cell.marked:
-        return "\u2605 " + _("example"), _("Marked in this scan by your own example."), BY_HAND
+        return "\u2605 " + _("example"), _("Your own example marks this structure in this scan."), BY_HAND
     if cell.found is None:
-        return "\u270e " + _("by hand"), _("A box of your own."), BY_HAND
+        return "\u270e " + _("by hand"), _("You drew this box."), BY_HAND
     tip = cell.found.text
     if cell.outdated:
-        tip = _("{found}; with other weights, or before the scan changed: find boxes again").format(found=tip)
+        tip = _("{found}; outdated, because the weights or the scan have changed since: find boxes again").format(
+            found=tip
+        )
     if cell.edited:
-        return "\u270e " + _("edited"), _("Changed by hand. Was found: {found}").format(found=tip), BY_HAND
+        return "\u270e " + _("edited"), _("You changed this box. It was found as: {found}").format(found=tip), BY_HAND
     sign, word, colour = {
         ABSENT: ("\u2013", _("not in scan"), NOTHING),
         CUT: ("\u25e7", _("cut"), DOUBTFUL),

@@ -1,4 +1,4 @@
-"""For each scan: the part of the body that the scan holds, in words, and faults of its stored orientation."""
+"""Describes for each scan which part of the body it shows, and faults of its stored orientation."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .StructureFinder import madeFrom
 
 @dataclass(frozen=True)
 class CoverageRow:
-    """The coverage of one scan. holds: the part of the body in words, or the reason why the part is not known. known:
-    True if the part is known. faults: sentences about faults of the scan's stored orientation.
+    """The coverage of one scan: the part of the body that it shows. holds: this part in words, or the reason why it is
+    not known. known: True if the part is known. faults: sentences about faults of the scan's stored orientation.
     """
 
     name: str
@@ -23,14 +23,14 @@ class CoverageRow:
 
 
 class CoverageLogic:
-    """Makes the coverage rows of volumes. The coverage of each map is computed once."""
+    """Makes the rows of the table of coverage. The coverage of each map is computed once."""
 
     def __init__(self, store: MapStore) -> None:
         self.store = store
         self._coverage: dict[str, tuple[str, bool]] = {}  # by `madeFrom`: (words, known) of a CoverageRow
 
     def row(self, volumeNode) -> CoverageRow:
-        """The row for the present state of a volume."""
+        """Return the row for the present state of a volume."""
         state = self.store.state(volumeNode)
         if state.status != READY:
             why = {WAITING: "waiting to be prepared", WORKING: f"being prepared, {100 * state.share:.0f} %"}

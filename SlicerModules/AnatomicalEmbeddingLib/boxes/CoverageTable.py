@@ -1,4 +1,4 @@
-"""The table of coverage: a row for each scan, with the part of the body that it holds and faults of its orientation."""
+"""The table of coverage. Each scan has a row with the part of the body that it shows and faults of its orientation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class CoverageTable:
     def __init__(self, tableWidget, logic: CoverageLogic) -> None:
         self.widget, self.logic = tableWidget, logic
         self._volumes: list = []
-        setColumns(tableWidget, [_("Scan"), _("Holds"), _("Orientation")])
+        setColumns(tableWidget, [_("Scan"), _("Shows"), _("Orientation")])
         tableWidget.verticalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
         tableWidget.setWordWrap(True)
         tableWidget.horizontalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)

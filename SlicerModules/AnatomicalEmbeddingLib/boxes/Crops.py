@@ -1,6 +1,6 @@
-"""Crop volumes to boxes. A crop is a new volume node with unchanged voxels of the source volume.
+"""Crops volumes to boxes. A crop is a new volume node with unchanged voxels of the source volume.
 
-A crop uses the box as it is in the scene now, with all corrections and transforms of the user.
+The box is used as it is in the scene now, with all corrections and transforms of the user.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ROUNDING_MM = 1e-3  # largest rounding error of MRML; without it, a side on a v
 def cropAll(
     boxes: BoxLogic, volumeNodes: Sequence, structures: Sequence[str], separately: bool = False, marginMm: float = 0.0
 ) -> list:
-    """Crop several volumes with `crop`, and return all new volume nodes. Volumes that fail are reported and skipped."""
+    """Crop several volumes with `crop`, and return all new volume nodes. Report and skip volumes that fail."""
     made, failed = [], 0
     for volume in volumeNodes:
         try:
@@ -54,7 +54,7 @@ def crop(
     if not found:
         wanted = ", ".join(map(readable, structures))
         raise PointsError(
-            f"{volumeNode.GetName()}: has no box of {wanted}; press Find boxes, or it does not show them."
+            f"{volumeNode.GetName()}: has no box of {wanted}; press Find boxes, unless the scan does not show this."
         )
     if not separately:
         return [_cut(volumeNode, list(found), enclosing(list(found.values())), "crop", marginMm)]

@@ -8,10 +8,9 @@ from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.errors import PointsError
 
-from ..shared.Flag import Flag
 from ..shared.panels.CellTable import putCell, setColumns
 from ..shared.panels.Widgets import fillComboBox
-from ..shared.Signal import Listener, Signal
+from ..shared.Signal import Flag, Listener, Signal
 from .BoxNodes import STRUCTURE, VOLUME_ROLE
 from .Segments import segmentIds, segmentName
 from .StructureExamples import BOX, SEGMENT, MarkedExample, StructureExamples
@@ -21,8 +20,10 @@ _ALL_SEGMENTS = "*"
 
 
 class ExamplePanel(Listener):
-    """The form and the table of examples. Signal reported(sentence): a message for the user. Signal changed(): emitted
-    when the user adds or removes an example, or ticks or unticks its structure. ui: the module's widgets by name.
+    """The form and the table of examples.
+
+    Signal reported(sentence): a message for the user. Signal changed(): emitted when the user adds or removes an
+    example, or ticks or unticks the structure of an example. ui: the widgets of the module by name.
     """
 
     def __init__(self, ui, examples: StructureExamples) -> None:
@@ -40,9 +41,7 @@ class ExamplePanel(Listener):
         self.table.connect("itemSelectionChanged()", self._showButtons)
         ui.markingSelector.connect("currentNodeChanged(vtkMRMLNode*)", self._onMarking)
         ui.newBoxButton.connect("clicked(bool)", self._onNewBox)
-        ui.exampleVolumeSelector.connect("currentNodeChanged(vtkMRMLNode*)", self._showButtons)
         ui.segmentSelector.connect("currentIndexChanged(int)", self._showButtons)
-        ui.structureEdit.connect("textChanged(QString)", self._showButtons)
         ui.structureEdit.connect("returnPressed()", ui.addExampleButton.click)
         ui.addExampleButton.connect("clicked(bool)", self._onAdd)
         ui.removeExampleButton.connect("clicked(bool)", self._onRemove)
@@ -100,7 +99,7 @@ class ExamplePanel(Listener):
         segments = []
         if isSegmentation:
             segments = [(segmentId, segmentName(node, segmentId)) for segmentId in segmentIds(node)]
-            segments.insert(0, (_ALL_SEGMENTS, _("All segments, by their names")))
+            segments.insert(0, (_ALL_SEGMENTS, _("All segments, with their names")))
         fillComboBox(ui.segmentSelector, segments, _ALL_SEGMENTS)
         ui.segmentLabel.visible = ui.segmentSelector.visible = isSegmentation
         if node is not None:
@@ -140,7 +139,7 @@ class ExamplePanel(Listener):
             self.reported.emit(sentence)
         if added:
             names = ", ".join(readable(example.structure) for example in added)
-            self.reported.emit(_("Added in {scan}: {names}.").format(scan=volume.GetName(), names=names))
+            self.reported.emit(_("Added examples in {scan}: {names}.").format(scan=volume.GetName(), names=names))
             self.changed.emit()
 
     def _onRemove(self) -> None:
@@ -150,19 +149,5 @@ class ExamplePanel(Listener):
         self.changed.emit()
 
     def _showButtons(self) -> None:
-        ui = self.ui
-        node, volume = ui.markingSelector.currentNode(), ui.exampleVolumeSelector.currentNode()
-        needsName = (ui.segmentSelector.currentData or "") != _ALL_SEGMENTS
-        ui.structureEdit.enabled = needsName
-        if volume is None:
-            missing = _("Choose the scan in which the structure is marked.")
-        elif node is None:
-            missing = _("Draw a box, or choose the segmentation that marks the structure.")
-        elif needsName and not ui.structureEdit.text.strip():
-            missing = _("Give the structure a name, such as liver.")
-        else:
-            missing = ""
-        ui.addExampleButton.enabled = not missing
-        ui.addExampleButton.toolTip = missing or _("Keep this as an example of the structure.")
-        ui.removeExampleButton.enabled = bool(self.table.selectedItems())
-        ui.removeExampleButton.toolTip = _("Remove the selected examples; the nodes that mark them stay in the scene.")
+        self.ui.structureEdit.enabled = self.ui.segmentSelector.currentData != _ALL_SEGMENTS
+        self.ui.removeExampleButton.enabled = bool(self.table.selectedItems())

@@ -1,4 +1,4 @@
-"""Segments of segmentation nodes: their names, their voxels on a scan, and the boxes around them."""
+"""Segments of segmentation nodes: their names, their boxes, and their voxels in the grid of a scan."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import vtk
 from vtk.util.numpy_support import vtk_to_numpy
 
 from AnatomicalEmbedding.errors import PointsError
+from AnatomicalEmbedding.scan.geometry import transform_points
 
 from ..shared.VolumeNodes import ijkToRas
 
@@ -27,11 +28,11 @@ def segmentName(segmentationNode, segmentId: str) -> str:
 
 
 def extremesIn(volumeNode, segmentationNode, segmentId: str) -> tuple[np.ndarray, np.ndarray] | None:
-    """Find the box around a segment and the middle of the segment's outermost voxels at each side of the box.
+    """Find the box around a segment, and for each side of the box the middle of the segment's voxels at this side.
 
-    Returns box (2, 3) and points (6, 3), in the volume's own RAS mm. The points are at the lowest R, A, S, then at the
-    highest R, A, S. Returns None for a segment without voxels. Raises PointsError if a nonlinear transform lies between
-    the segmentation and the volume.
+    Returns the box (2, 3) and the six middles (6, 3), in the volume's own RAS mm. The middles are at the lowest R, A,
+    S, then at the highest R, A, S. Returns None for a segment without voxels. Raises PointsError if the segmentation
+    and the volume have different transforms that are not both linear.
     """
     image = _labelmap(segmentationNode, segmentId)
     if image is None:
@@ -40,18 +41,19 @@ def extremesIn(volumeNode, segmentationNode, segmentId: str) -> tuple[np.ndarray
     image.GetImageToWorldMatrix(matrix)
     toVolume = _toVolume(segmentationNode, volumeNode) @ slicer.util.arrayFromVTKMatrix(matrix)
     toVolume[:3, 3] += toVolume[:3, :3] @ image.GetExtent()[::2]
-    mask = _array(image) != 0
-    layers = [_layer(mask, side * toVolume[axis]) for side in (-1, 1) for axis in range(3)]
-    points = np.array([toVolume[:3, :3] @ ijk + toVolume[:3, 3] for ijk, _end in layers])
-    halfVoxel = np.abs(toVolume[:3, :3]).sum(axis=1) / 2
-    ends = np.array([end for _ijk, end in layers]).reshape(2, 3)
-    return np.stack([-ends[0] - halfVoxel, ends[1] + halfVoxel]), points
+    centres = transform_points(toVolume, np.argwhere(_array(image))[:, ::-1])
+    box = np.stack([centres.min(axis=0), centres.max(axis=0)])
+    # voxels within half a voxel of a side: exactly one layer of an upright grid, about one layer of an oblique grid
+    layer, halfVoxel = np.abs(toVolume[:3, :3]).max(axis=1) / 2, np.abs(toVolume[:3, :3]).sum(axis=1) / 2
+    lowest, highest = centres < box[0] + layer, centres > box[1] - layer
+    points = np.array([centres[outer[:, axis]].mean(axis=0) for outer in (lowest, highest) for axis in range(3)])
+    return box + np.stack([-halfVoxel, halfVoxel]), points
 
 
 def maskIn(volumeNode, segmentationNode, segmentId: str) -> np.ndarray | None:
-    """Mask (k, j, i) of the volume: True where the voxel's centre lies in the segment. None for an empty segment.
+    """Return a mask (k, j, i) of the volume, True in voxels whose centre lies in the segment; None if it is empty.
 
-    Raises PointsError if a nonlinear transform lies between the segmentation and the volume.
+    Raises PointsError if the segmentation and the volume have different transforms that are not both linear.
     """
     image = _labelmap(segmentationNode, segmentId)
     if image is None:
@@ -77,19 +79,6 @@ def addSegment(segmentationNode, mask: np.ndarray, toRas: np.ndarray, name: str,
     image.SetGeometryFromImageToWorldMatrix(slicer.util.vtkMatrixFromArray(toRas))
     _crop(image)
     segmentationNode.AddSegmentFromBinaryLabelmapRepresentation(image, name, [float(each) for each in colour])
-
-
-def _layer(mask: np.ndarray, along: np.ndarray) -> tuple[np.ndarray, float]:
-    """Find the voxels of a mask (k, j, i) with the largest value of `along` @ (i, j, k, 1), in mm.
-
-    Returns the mean (i, j, k) of these voxels, and the largest value.
-    """
-    k, j, i = (np.arange(size, dtype=np.float64) for size in mask.shape)
-    values = along[3] + along[2] * k[:, None, None] + along[1] * j[:, None] + along[0] * i
-    end = values[mask].max()
-    # voxels within half a voxel of the end: exactly one layer of an upright grid, about one layer of an oblique grid
-    outermost = np.argwhere(mask & (values > end - 0.5 * np.abs(along[:3]).max()))
-    return outermost.mean(axis=0)[::-1], float(end)
 
 
 def _labelmap(segmentationNode, segmentId: str):
@@ -127,8 +116,8 @@ def _toVolume(segmentationNode, volumeNode) -> np.ndarray:
         return np.eye(4)
     if not all(node is None or node.IsTransformToWorldLinear() for node in (source, destination)):
         raise PointsError(
-            f"{segmentationNode.GetName()}: a warp lies between it and {volumeNode.GetName()}; put both below the same "
-            "transform, or harden it."
+            f"{segmentationNode.GetName()}: its transform or that of {volumeNode.GetName()} is not linear; give both "
+            "the same parent transform, or harden the nonlinear transform."
         )
     matrix = vtk.vtkMatrix4x4()
     slicer.vtkMRMLTransformNode.GetMatrixTransformBetweenNodes(source, destination, matrix)

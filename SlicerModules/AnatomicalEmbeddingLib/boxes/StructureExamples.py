@@ -1,7 +1,7 @@
-"""A user's own examples of structures. They are stored on nodes of the scene, so a saved scene keeps them.
+"""A user's own examples of structures. They are stored on nodes of the scene, so a saved scene contains them.
 
-A box (ROI) or a segment marks a structure in one volume. The marking node has a reference to the volume and an
-attribute with the structures' names. The position is read at each use, so later corrections by the user have effect.
+A box (ROI) or a segment marks a structure in one volume. The node of the box or segment has a reference to the volume
+and an attribute with the names of structures. The position is read at each use, so the user may correct it later.
 """
 
 from __future__ import annotations
@@ -30,19 +30,6 @@ _ATTRIBUTE = "AnatomicalEmbedding.Examples"  # JSON: segment ID ("" for an ROI) 
 
 
 @dataclass(frozen=True, eq=False)
-class Marking:
-    """The position of an example without scene nodes, so that a background thread may read it.
-
-    box: (2, 3) in the volume's own RAS mm. extremes: the points (6, 3) of `Segments.extremesIn`; None for an ROI.
-    """
-
-    structure: str
-    name: str
-    box: np.ndarray
-    extremes: np.ndarray | None
-
-
-@dataclass(frozen=True, eq=False)
 class MarkedExample:
     """One structure that an ROI node, or one segment of a segmentation node, marks in a volume."""
 
@@ -60,8 +47,10 @@ class MarkedExample:
         """Display name of the segment or of the ROI node."""
         return segmentName(self.node, self.segmentId) if self.kind == SEGMENT else self.node.GetName()
 
-    def read(self) -> Marking:
-        """Read the present position of the structure. Raises PointsError if the node is empty or was removed."""
+    def read(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """Read the present position of the structure: the box (2, 3) in the volume's own RAS mm, and the points (6, 3)
+        of `Segments.extremesIn`, or None for an ROI. Raises PointsError if the node is empty or was removed.
+        """
         if self.node.GetScene() is None:
             raise PointsError(f"{self.name}: was removed from the scene; mark {self.structure} again.")
         if self.kind == SEGMENT:
@@ -75,14 +64,14 @@ class MarkedExample:
             raise PointsError(f"{self.name}: is not drawn yet; draw the box around the structure.")
         if not holds(self.volumeNode, box.mean(axis=0, keepdims=True))[0]:
             raise PointsError(
-                f"{self.name}: lies outside {self.volumeNode.GetName()}; choose the scan that it was drawn in."
+                f"{self.name}: lies outside {self.volumeNode.GetName()}; choose the scan in which it was drawn."
             )
-        return Marking(self.structure, self.name, box, extremes)
+        return box, extremes
 
 
 class StructureExamples(Listener):
-    """The examples of a scene. Signal changed(): emitted after an example was added, renamed or removed, and after the
-    node or the volume of an example was removed from the scene.
+    """The examples of a scene. Signal changed(): emitted after an example was added or removed, and after a node that
+    may belong to an example was removed from the scene.
     """
 
     def __init__(self, scene) -> None:
@@ -91,7 +80,7 @@ class StructureExamples(Listener):
         self.observe(scene, scene.NodeRemovedEvent, self._onRemoved)
 
     def all(self) -> list[MarkedExample]:
-        """All examples whose volume and segment exist, sorted by structure, then in the order of the scene."""
+        """Return all examples whose volume and segment exist, sorted by structure, then in the order of the scene."""
         nodes = [node for name in _KINDS for node in nodesOf(self.scene, name)]
         found = [
             MarkedExample(structure, node, volumeNode, segmentId)
@@ -107,28 +96,29 @@ class StructureExamples(Listener):
         return [example for example in self.all() if example.structure in structures]
 
     def add(self, structure: str, node, volumeNode, segmentId: str = "") -> MarkedExample:
-        """Save a node (ROI or segmentation) as the example of a structure in a volume, in place of its earlier example.
+        """Make an ROI or a segment the example of a structure in a volume, in place of its former example.
 
-        segmentId: ID of the marking segment; "" for an ROI. Raises PointsError if the node or segment is empty; the
-        message states the remedy.
+        node: the ROI node or segmentation node. segmentId: ID of the segment; "" for an ROI. Raises PointsError if the
+        node or segment is empty.
         """
         if node is None or volumeNode is None or node.GetClassName() not in _KINDS:
-            raise PointsError("Choose the scan, and the box or segment that marks the structure in it.")
+            raise PointsError(
+                "The example is incomplete; choose a scan, and the box or segment that marks the structure."
+            )
         if not spelling_key(structure):
-            raise PointsError(f"{node.GetName()}: give the structure a name, such as liver.")
+            raise PointsError(f"{node.GetName()}: the structure has no name; give the structure a name, such as liver.")
         example = MarkedExample(canonical_name(structure), node, volumeNode, segmentId)
         if example.kind == SEGMENT and not example.name:
-            raise PointsError(f"{node.GetName()}: choose one of its segments.")
+            raise PointsError(f"{node.GetName()}: no segment is chosen; choose one of its segments.")
         example.read()
         node.SetNodeReferenceID(VOLUME_ROLE, volumeNode.GetID())
         node.SetAttribute(_ATTRIBUTE, json.dumps({**_namesOn(node), segmentId: example.structure}))
-        if node.GetDisplayNode() is not None:
-            Views.showOnlyIn(node.GetDisplayNode(), self.scene, volumeNode)
+        Views.showOnlyIn(node.GetDisplayNode(), self.scene, volumeNode)
         self.changed.emit()
         return example
 
     def addSegments(self, node, volumeNode) -> tuple[list[MarkedExample], list[str]]:
-        """Add each segment of a node as an example. The name of the segment is the name of the structure.
+        """Add each segment of a node as an example of the structure that has the same name as the segment.
 
         Returns the examples, and an error message for each segment that could not be added.
         """

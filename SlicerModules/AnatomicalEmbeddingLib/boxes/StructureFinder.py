@@ -1,37 +1,38 @@
-"""Find boxes of structures in scans, with a structure library and a user's own examples. Boxes are grown for a recall.
+"""Finds boxes of structures in scans, with a structure library and a user's own examples.
 
-This code uses no scene nodes, so it may run in a background thread.
+The boxes are enlarged for a recall: the fraction of a structure that its box should contain. This code uses no scene
+nodes, so it may run in a background thread.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from AnatomicalEmbedding.anatomy.names import canonical_name, choose_names
+from AnatomicalEmbedding.anatomy.names import canonical_name
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, WeightsError
 from AnatomicalEmbedding.files import file_sha256, once_a_change
 from AnatomicalEmbedding.resources import resource
 
 from .BoxNodes import FoundBox
-from .StructureExamples import Marking
 from .StructureNames import sortKey
 
 if TYPE_CHECKING:
     from AnatomicalEmbedding.embedding.map import EmbeddingMap
+    from AnatomicalEmbedding.structures.box_finder import BoxFinder
     from AnatomicalEmbedding.structures.library import StructureLibrary
     from AnatomicalEmbedding.structures.locating import Example
-    from AnatomicalEmbedding.structures.margins import Margins
 
 _weightsHash = once_a_change(file_sha256)  # cached, because the panel calls it often
 
 
 def libraryFile(weightsPath: Path, chosen: str = "") -> Path | None:
-    """The chosen library file. If none is chosen, the library that ships for these weights; None if none ships."""
+    """Return the chosen library file. If `chosen` is "", return the file that ships with the weights, or None."""
     if chosen:
         return Path(chosen)
     if not weightsPath.is_file():
@@ -42,7 +43,7 @@ def libraryFile(weightsPath: Path, chosen: str = "") -> Path | None:
 
 
 def namesIn(path: Path) -> list[str]:
-    """Sorted names of a library file's structures, read without torch; empty for a file that `openLibrary` refuses."""
+    """Return the sorted names of the structures in a library file, read without torch; empty if it is damaged."""
     try:
         return sorted(map(canonical_name, _description(path)["structures"]), key=sortKey)
     except Exception:
@@ -52,26 +53,29 @@ def namesIn(path: Path) -> list[str]:
 def openLibrary(
     path: Path | None, weightsPath: Path, names: Sequence[str], ownExamples: bool, recall: float
 ) -> StructureLibrary:
-    """Read a library file, and check it before a scan is prepared.
+    """Read a library file and check it. Call this before scans are embedded, because embedding takes long.
 
-    ownExamples: True if a user's own examples are searched for too. Raises AnatomicalEmbeddingError if `path` is None,
+    ownExamples: True if the user's own examples are used too. Raises AnatomicalEmbeddingError if `path` is None,
     if the file is damaged or was built with other weights, if it lacks one of these names, or if its margins do not
     reach the recall.
     """
+    from AnatomicalEmbedding.structures.box_finder import BoxFinder
     from AnatomicalEmbedding.structures.library import StructureLibrary
 
     if path is None:
         raise WeightsError(
-            f"{weightsPath.stem}: no structure library ships for these weights; choose a library file that was built "
-            "with them, or other weights."
+            f"{weightsPath.stem}: no structure library ships for these weights; choose other weights, or a library "
+            "file that was built with these weights."
         )
     library = StructureLibrary.load(path)
     if library.weights_hash != _weightsHash(weightsPath):
-        raise WeightsError(f"{path}: was built with other weights; choose them in the set-up, or another library.")
-    choose_names(names, library.examples, "the structure library")
-    for margins, isWanted in ((library.margins, names), (library.example_margins, ownExamples)):
-        if isWanted:
-            _required(margins).times_for(recall)
+        raise WeightsError(
+            f"{path}: was built with other weights; choose these weights in the set-up, or choose another library."
+        )
+    if names:
+        BoxFinder.by_library(library, names, recall)
+    if ownExamples:
+        BoxFinder({}, library.example_margins, recall=recall)
     return library
 
 
@@ -79,65 +83,62 @@ class Finder:
     """Finds structures in scans, with a library and a user's examples. remarks: sentences about unusable examples."""
 
     def __init__(
-        self, library: StructureLibrary, names: Sequence[str], markings: Sequence[tuple[Marking, EmbeddingMap]]
+        self,
+        library: StructureLibrary,
+        names: Sequence[str],
+        markings: Sequence[tuple[str, str, np.ndarray, np.ndarray | None, EmbeddingMap]],
+        recall: float,
     ) -> None:
         """Prepare the search.
 
-        names: structures to find with the library. markings: each example with the map of its scan. Raises
-        AnatomicalEmbeddingError if there is no name and no usable example.
+        names: structures to find with the library. markings: for each example the structure, the name for messages,
+        the box and the extremes of `MarkedExample.read`, and the map of its scan. Raises AnatomicalEmbeddingError if
+        there is no name and no usable example, or if the margins do not reach the recall.
         """
-        from AnatomicalEmbedding.structures.box_finder import choose_examples
+        from AnatomicalEmbedding.structures.box_finder import BoxFinder
         from AnatomicalEmbedding.structures.locating import make_example
         from AnatomicalEmbedding.structures.margins import located_by_others
 
         self.remarks: list[str] = []
         own: dict[str, list[tuple[Example, EmbeddingMap]]] = {}
-        for marking, embedding in markings:
+        for structure, name, box, extremes, embedding in markings:
             try:
-                example = make_example(embedding, marking.box, marking.extremes)
-                own.setdefault(marking.structure, []).append((example, embedding))
+                own.setdefault(structure, []).append((make_example(embedding, box, extremes), embedding))
             except AnatomicalEmbeddingError as error:
-                self.remarks.append(f"{marking.name}: {error}")
-        # each part: (examples by structure, effort, margins, True for the user's own examples)
-        self._parts: list[tuple[dict[str, list[Example]], str, Margins, bool]] = []
+                self.remarks.append(f"{name}: {error}")
+        self._finders: list[tuple[BoxFinder, bool]] = []  # each with True if it uses the user's own examples
         if names:
-            examples = choose_examples(library.examples, names, "the structure library")
-            self._parts.append((examples, library.effort, _required(library.margins), False))
+            self._finders.append((BoxFinder.by_library(library, names, recall), False))
         if own:
-            margins = _required(library.example_margins).adapted(located_by_others(own))
+            margins = library.example_margins.adapted(located_by_others(own))
             examples = {name: [example for example, _embedding in of] for name, of in own.items()}
-            self._parts.append((examples, "standard", margins, True))
-        if not self._parts:
+            self._finders.append((BoxFinder(examples, margins, recall=recall), True))
+        if not self._finders:
             raise AnatomicalEmbeddingError(" ".join(self.remarks))
 
-    def find(self, embedding: EmbeddingMap, recall: float, without: set[str]) -> list[tuple[FoundBox, np.ndarray]]:
-        """Search one scan, except for the structures `without`. Returns answers with boxes (2, 3) in RAS mm."""
-        from AnatomicalEmbedding.structures.locating import locate
-
+    def find(self, embedding: EmbeddingMap, without: set[str]) -> list[tuple[FoundBox, np.ndarray | None]]:
+        """Search one scan, except for the structures `without`. Returns answers with boxes (2, 3) in RAS mm, or None
+        for an absent structure.
+        """
         answers = []
-        for structures, effort, margins, byOwn in self._parts:
-            wanted = {name: examples for name, examples in structures.items() if name not in without}
-            for name, located in locate(wanted, embedding, effort).items():
-                box = margins.box(located, recall)
+        for finder, byOwn in self._finders:
+            wanted = {name: examples for name, examples in finder.examples.items() if name not in without}
+            for name, found in replace(finder, examples=wanted).find(embedding).items():
+                located, box = found.located, found.box_ras
                 ungrown = np.ptp(located.in_scan(located.box_ras), axis=0).prod()
+                times = 0.0 if box is None else round(float(np.ptp(box, axis=0).prod() / max(ungrown, 1.0)), 2)
                 answer = FoundBox(
-                    name, located.status, recall, round(located.present, 3),
+                    name, located.status, finder.recall, round(located.present, 3),
                     tuple(round(float(mm), 2) for mm in located.sigma_mm), located.cut, located.remarks, byOwn,
-                    madeFrom(embedding), round(float(np.ptp(box, axis=0).prod() / max(ungrown, 1.0)), 2),
+                    madeFrom(embedding), times,
                 )  # fmt: skip
                 answers.append((answer, box))
         return answers
 
 
 def madeFrom(embedding: EmbeddingMap) -> str:
-    """A short text that identifies the weights and the scan's voxels from which a map was made."""
+    """Return a short key of the weights and of the scan's voxels from which a map was made."""
     return f"{embedding.provenance.weights_hash[:12]}-{embedding.provenance.scan_hash[:12]}"
-
-
-def _required(margins: Margins | None) -> Margins:
-    if margins is None:
-        raise WeightsError("This library has no margins for these boxes; build it again from labelled scans.")
-    return margins
 
 
 @once_a_change

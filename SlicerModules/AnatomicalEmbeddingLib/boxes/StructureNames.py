@@ -8,7 +8,7 @@ from AnatomicalEmbedding.anatomy.names import known_name
 
 
 def readable(structure: str) -> str:
-    """The name to display: "kidney_left" becomes "kidney left". A name that the user invented stays unchanged."""
+    """Return the name to display: "kidney left" for "kidney_left". A name that the user invented is not changed."""
     return structure.replace("_", " ") if known_name(structure) else structure
 
 
@@ -19,5 +19,5 @@ def titled(structure: str) -> str:
 
 
 def sortKey(structure: str) -> list:
-    """Key for sorting names: numbers are compared by value, so vertebrae_T2 comes before vertebrae_T10."""
+    """Return a sort key for names that compares numbers by value: vertebrae_T2 comes before vertebrae_T10."""
     return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", structure) if part]

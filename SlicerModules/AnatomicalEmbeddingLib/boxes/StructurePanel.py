@@ -1,4 +1,4 @@
-"""A list of the library's structures with check boxes and a search field."""
+"""A list of the structures in the library, with check boxes and a search field."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Iterable
 import qt
 from slicer.i18n import tr as _
 
-from ..shared.Flag import Flag
-from ..shared.Signal import Signal
+from ..shared.Signal import Flag, Signal
 from .StructureNames import titled
 
 
@@ -32,7 +31,7 @@ class StructurePanel:
         self._showCount()
 
     def setNames(self, names: Iterable[str]) -> None:
-        """Fill the list in this order. A structure that was in the list and ticked stays ticked."""
+        """Fill the list with these names, in this order. Structures that were ticked stay ticked."""
         names = list(names)
         if names == self.names:
             return
@@ -80,7 +79,7 @@ class StructurePanel:
     def _showCount(self) -> None:
         chosen, count = self.chosen, len(self.names)
         if not count:
-            text = _("There is no library for these weights.")
+            text = _("There is no structure library for these weights.")
         elif not chosen:
             text = _("Tick the structures to find; there are {count}.").format(count=count)
         else:

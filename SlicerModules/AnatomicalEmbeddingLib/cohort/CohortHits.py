@@ -1,4 +1,4 @@
-"""Scans of a cohort in the scene. When the user chooses a scan, it is read in the background and shown at its place."""
+"""Reads scans of a cohort into the scene, in the background, and shows the place that was found in each scan."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from ..shared import Views
 from ..shared.Markers import Markers
 from ..shared.SceneJob import SceneJob, Steps
 from ..shared.SceneNodes import freeName
-from ..shared.Signal import Listener, Signal
 from ..shared.VolumeNodes import ctVolumes, toWorld
 from .CohortPlaces import CohortPlace, readPlaces
 
@@ -26,60 +25,56 @@ _ACROSS_MM = 250.0  # largest field of view, mm across its shorter side
 _COLOUR = (1.0, 0.82, 0.2)
 
 
-class CohortHits(Listener):
-    """The places of one table, and their scans in the scene.
+class CohortHits(SceneJob):
+    """The places of one table of places, and their scans in the scene.
 
-    Signal changed(): emitted when the places have changed or a scan is shown. Signal reported(sentence): a message for
-    the user. places: the places of the opened table, without absent ones. absent: number of scans of the table that do
-    not show the place. loading: the place whose scan is being read, or None. layOut(volumeNode): shows a volume next to
-    the visible volumes; returns False if no volume is visible or there is no window.
+    Signal changed(): emitted when the places have changed or a scan is shown. places: the places of the opened table,
+    without absent ones. absent: number of scans of the table that do not show the place. loading: the place whose scan
+    is being read, or None. layOut(volumeNode): shows a volume next to the visible volumes; returns False if no volume
+    is visible or there is no window.
     """
 
     def __init__(self, scene) -> None:
-        self.scene = scene
+        super().__init__(scene)
         self.places: list[CohortPlace] = []
         self.absent = 0
-        self.changed, self.reported = Signal(), Signal()
         self.loading: CohortPlace | None = None
         self.layOut: Callable[[object], bool] = lambda _volumeNode: False
-        self._job = SceneJob(scene)
-        self._job.reported.connect(self.reported.emit)
         self._shown = None  # the cohort scan shown last; the next scan replaces it in the views
         self.markers = Markers(scene, "Place in a cohort", _COLOUR)
         self.observe(scene, scene.StartCloseEvent, lambda *_: self._forgetAll())
-        self.atEnd(self._job.close, self._forgetAll)
+        self.atEnd(self._forgetAll)
 
     def open(self, path: str | Path) -> None:
-        """Read the places of a table. If it cannot be read, `reported` states the reason and the former places stay."""
+        """Read a table of places. If this fails, `reported` states the reason, and the former places stay."""
         try:
             places = readPlaces(path)
         except AnatomicalEmbeddingError as error:
             self.reported.emit(str(error))
             return
-        self._job.cancel()
+        self.cancel()
         self.places = [each for each in places if each.place is not None]
         self.absent = len(places) - len(self.places)
         self.changed.emit()
 
     def show(self, hit: CohortPlace) -> None:
-        """Show a scan at its place. The scan is read first if it is not in the scene."""
-        self._job.cancel()
+        """Show a place in its scan. If the scan is not in the scene, it is read first."""
+        self.cancel()
         node = next((each for each in ctVolumes(self.scene) if each.GetAttribute(_SCAN) == hit.scan), None)
         if node is not None:
             self._showAt(node, hit)
         else:
             self.loading = hit
-            self._job.start(self._load(hit))
-            self.changed.emit()
+            self.start(self._load(hit))
 
     def poll(self) -> None:
-        """Continue reading, and draw each mark in the views that show its scan. Call it a few times a second."""
-        self._job.poll()
+        """Continue to read, and draw each mark in the views that show its scan. Call this a few times a second."""
+        super().poll()
         self.markers.follow()
 
     def _load(self, hit: CohortPlace) -> Steps[None]:
         try:
-            volume = yield from self._job.inBackground(lambda *_: _read(hit.scan))
+            volume = yield from self.inBackground(lambda *_: _read(hit.scan))
         finally:
             self.loading = None
             self.changed.emit()
@@ -94,9 +89,9 @@ class CohortHits(Listener):
         return node
 
     def _showAt(self, node, hit: CohortPlace) -> None:
-        """Show a scan at its place and mark the place.
+        """Move the views of a scan to its place, and mark the place.
 
-        The scan replaces the cohort scan shown before. If there is none, it is shown next to the visible volumes.
+        The scan replaces the cohort scan that was shown before. The first scan is shown next to the visible volumes.
         """
         if not Views.viewsOf(self.scene, node):
             before = self._shown

@@ -1,4 +1,4 @@
-"""The section "Cohort": lists the places that `anatemb cohort find` has written. A double click loads the scan."""
+"""The section "Cohort": lists the places that `anatemb cohort find` has found. A double click loads the scan."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class CohortPanel(Listener):
             return _("Reading {name} ...").format(name=hits.loading.name)
         if not hits.places and not hits.absent:
             return ""
-        text = _("{count} scans hold the place, {absent} do not. Double click: load one there.")
-        more = _(" The first {most} are listed.").format(most=_MOST) if len(hits.places) > _MOST else ""
+        text = _("{count} scans show the place, {absent} do not. Double click a scan to load it.")
+        more = _(" Only the first {most} scans are listed.").format(most=_MOST) if len(hits.places) > _MOST else ""
         return text.format(count=len(hits.places), absent=hits.absent) + more
 
     def _onButton(self) -> None:

@@ -21,7 +21,7 @@ class CohortPlace:
 
     name: display name of the scan, unique within a table. scan: a file, a folder, or folder#series. status: "matched",
     "uncertain" or "absent". probability: probability of the answer, 0 to 1. errorMm: expected error, mm. Both are None
-    if the table has no value. place: (3,) in the scan's own RAS mm; None if the table has no position.
+    if the table has no value. place: position, (3,) in the scan's own RAS mm; None if the table has no position.
     """
 
     name: str
@@ -37,7 +37,7 @@ def readPlaces(path: str | Path) -> list[CohortPlace]:
     from AnatomicalEmbedding.scan.sources import distinct_names
 
     path = Path(path)
-    remedy = "choose a places.csv that `anatemb cohort find` has written."
+    remedy = "choose a file places.csv from `anatemb cohort find`."
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             table = csv.DictReader(file, strict=True)
@@ -55,9 +55,9 @@ def readPlaces(path: str | Path) -> list[CohortPlace]:
 def _place(row: dict) -> CohortPlace:
     """Return the place of a row, with the name "". Raises ValueError if the row does not fit the columns."""
     if set(row) != set(_COLUMNS) or not row["scan"] or row["status"] not in _STATUS or None in row.values():
-        raise ValueError("too few or too many values, no scan, or an unknown status")
+        raise ValueError("wrong number of values, no scan, or an unknown status")
     chance, error, *place = (float(row[name]) if row[name] else None for name in _COLUMNS[2:])
     numbers = [each for each in (chance, error, *place) if each is not None]
     if place.count(None) not in (0, 3) or not all(map(math.isfinite, numbers)):
-        raise ValueError("an incomplete or infinite place")
+        raise ValueError("the position is incomplete, or a number is not finite")
     return CohortPlace("", row["scan"], row["status"], chance, error, None if None in place else np.array(place))

@@ -1,4 +1,4 @@
-"""Two panels: a menu to import lesions, and the choice of files to export, with the number of unreviewed proposals."""
+"""Two panels: a menu to import lesions, and check boxes with a button to export files."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .FollowUpFiles import exportFollowUp, importFiles, importPoints, pointLists
 from .FollowUpLogic import FollowUpLogic
 from .LesionActions import LesionActions
 
-_FOLDER = "followUpFolder"  # key of the setting that keeps the last used folder
+_FOLDER = "followUpFolder"  # key under which this computer stores the folder that was used last
 
 
 class ImportPanel(Listener):
-    """The import menu. ui: has importButton. say(sentence): called with a message about each import."""
+    """Shows the import menu when the user presses `ui.importButton`. say(text): shows the result of an import."""
 
     def __init__(self, ui, choice: LesionActions, say: Callable[[str], None]) -> None:
         self.ui, self.logic, self.choice, self._say = ui, choice.logic, choice, say
@@ -32,16 +32,11 @@ class ImportPanel(Listener):
         self.update()
 
     def update(self) -> None:
-        """Enable the button if a patient is loaded."""
+        """Enable the button if the scene has a study of the patient."""
         self.ui.importButton.enabled = bool(self.logic.volumes)
-        self.ui.importButton.toolTip = (
-            _("Lesions from point lists of the scene, DICOM structured reports, or a record of an earlier session.")
-            if self.logic.volumes
-            else _("Load CTs of a patient first.")
-        )
 
     def menu(self):
-        """Fill and return the menu: an entry for files, and an entry for each point list that can be imported."""
+        """Fill and return the menu. One entry imports files, and one entry for each point list imports its points."""
         logic, study = self.logic, self.choice.study
         study = study if study in logic.volumes else self.choice.usual
         self._menu.clear()
@@ -79,11 +74,10 @@ class ImportPanel(Listener):
 
 
 class ExportPanel(Listener):
-    """The export of files. ui: has a check box for each kind of file, exportButton, exportLabel and exportedLabel."""
+    """Exports files. ui: has a check box for each kind of file, exportButton, exportLabel and exportedLabel."""
 
     def __init__(self, ui, logic: FollowUpLogic) -> None:
         self.ui, self.logic = ui, logic
-        self._patient = ""
         self._boxes = {"csv": ui.csvBox, "html": ui.reportBox, "sr": ui.srBox, "record": ui.recordBox}
         for box in self._boxes.values():
             box.connect("toggled(bool)", self._showButton)
@@ -92,34 +86,27 @@ class ExportPanel(Listener):
         self.listen(logic.changed, self.update)
         self.update()
 
-    def update(self, *_arguments: object) -> None:
-        """Show the kinds of files that can be written, and the number of unreviewed proposals."""
+    def update(self) -> None:
+        """Enable the kinds of files that can be written, and show the number of unreviewed proposals."""
         ui, record = self.ui, self.logic.record
-        patient = "" if self.logic.patient is None else self.logic.patient.key
-        if patient != self._patient:
-            self._patient = patient
-            self._say([])
         reason = whyNoReports(self.logic.volumes.values())
         ui.srBox.enabled = not reason
         ui.srBox.toolTip = reason or _("A structured report (TID 1500) for each study that was loaded from DICOM.")
-        ui.exportLabel.text = self._sentence(len(record.unreviewed())) if record.lesions else ""
+        text = _("Unreviewed proposals: {count}. CSV and report mark them UNCONFIRMED, DICOM SR leaves them out.")
+        count = len(record.unreviewed())
+        done = coloured(_("A person has reviewed all proposals."), GOOD)
+        ui.exportLabel.text = coloured(text.format(count=count), WARNING) if count else done
         ui.exportLabel.visible = bool(record.lesions)
         self._showButton()
 
     def _showButton(self) -> None:
-        missing = "" if self._kinds() else _("Choose a kind of file first.")
+        missing = "" if self._kinds() else _("Tick a kind of file first.")
         missing = missing if self.logic.record.lesions else _("Mark a lesion first.")
         self.ui.exportButton.enabled = not missing
-        self.ui.exportButton.toolTip = missing or _("Choose a folder; files of the same names are replaced.")
+        self.ui.exportButton.toolTip = missing or _("Choose a folder. Existing files with the same names are replaced.")
 
     def _kinds(self) -> list[str]:
         return [kind for kind, box in self._boxes.items() if box.enabled and box.checked]
-
-    def _sentence(self, todo: int) -> str:
-        if todo:
-            text = _("Unreviewed proposals: {count}. CSV and report flag them, DICOM SR leaves them out.")
-            return coloured(text.format(count=todo), WARNING)
-        return coloured(_("A person has reviewed every place."), GOOD)
 
     def _onExport(self) -> None:
         before = ModuleSettings.value(_FOLDER, "")
@@ -127,26 +114,19 @@ class ExportPanel(Listener):
         if not folder:
             return
         ModuleSettings.setValue(_FOLDER, folder)
-        kinds, notes = self._installed(self._kinds())
+        kinds, notes = self._kinds(), []
+        missing = {kind: names for kind in kinds if (names := missingForReport(kind))}
+        try:
+            if missing:
+                install([name for names in missing.values() for name in names])
+        except InstallError as error:
+            kinds = [kind for kind in kinds if kind not in missing]
+            text = _("{kind} was not written: it needs {names}. {reason}")
+            for kind, names in missing.items():
+                notes.append(text.format(kind=self._boxes[kind].text, names=", ".join(names), reason=error))
         if kinds:
             notes = [*self._written(folder, kinds), *notes]
-        self._say(notes)
-
-    def _installed(self, kinds: list[str]) -> tuple[list[str], list[str]]:
-        """Offer to install missing packages. Returns the kinds that can be written, and sentences about the others."""
-        reason = ""
-        if missing := [name for kind in kinds for name in missingForReport(kind)]:
-            try:
-                install(missing)
-            except InstallError as error:
-                reason = str(error)
-        lacking = {kind: missing for kind in kinds if (missing := missingForReport(kind))}
-        text = _("{kind} was not written: it needs {names}. {reason}")
-        notes = [
-            text.format(kind=self._boxes[kind].text, names=", ".join(names), reason=reason).rstrip()
-            for kind, names in lacking.items()
-        ]
-        return [kind for kind in kinds if kind not in lacking], notes
+        showText(self.ui.exportedLabel, "\n".join(notes))
 
     def _written(self, folder: str, kinds: list[str]) -> list[str]:
         """Write the files. Returns a sentence for each written file and for each file that could not be written."""
@@ -156,6 +136,3 @@ class ExportPanel(Listener):
         except AnatomicalEmbeddingError as error:
             return [str(error)]
         return [_("Written: {path}").format(path=path) for path in written] + notes
-
-    def _say(self, sentences: list[str]) -> None:
-        showText(self.ui.exportedLabel, "\n".join(sentences))

@@ -1,9 +1,9 @@
-"""Import lesions from files and from point lists of the scene, and export the files of a follow-up."""
+"""Import lesions from files and from point lists of the scene, and write the files of a follow-up."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -25,12 +25,11 @@ from .FollowUpLogic import FollowUpLogic
 from .LesionNodes import isLesionList
 from .StudyOrder import setDate
 
-_LISTED = 3  # largest number of differences that one sentence lists
-_ATTRIBUTE = "DICOM.instanceUIDs"  # attribute that the DICOM module sets on volume nodes
+_ATTRIBUTE = "DICOM.instanceUIDs"  # volume attribute, set by the DICOM module of Slicer
 
 
 def pointLists(scene) -> list:
-    """The user's own point lists that contain at least one point."""
+    """Return the point lists that the user has made and that contain a point. Lists of this extension are left out."""
     lists = nodesOf(scene, "vtkMRMLMarkupsFiducialNode")
     return [
         node
@@ -40,7 +39,7 @@ def pointLists(scene) -> list:
 
 
 def studiesOfPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
-    """Keys of the studies of a list's points. `study` is used for points that were not placed in a study."""
+    """Return the keys of the studies in which the points of a list lie. study: see `importPoints`."""
     found = {key for key, _label, _place in _points(logic, listNode, study)}
     return [key for key in logic.volumes if key in found]
 
@@ -48,8 +47,8 @@ def studiesOfPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
 def importPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
     """Make a lesion from each point of a list, with the point's label as name. One undo removes all these lesions.
 
-    If a lesion of another study has the same name as a point, the point is added to that lesion. study: the study for
-    points that were not placed in a volume of the patient. Returns sentences for the user about the lesions.
+    If a lesion of another study has the same name as a point, the point is added to that lesion. study: key of the
+    study for points that were not placed in a volume of the patient. Returns sentences for the user.
     """
     marked: dict[str, list[MarkedLesion]] = {key: [] for key in logic.volumes}
     leftOut, notes = [], []
@@ -58,9 +57,8 @@ def importPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
         if holds(volume, [place])[0]:
             marked[key].append(MarkedLesion(label.strip(), tuple(place.tolist())))
         else:
-            text = _("{label}: lies outside {volume} and was left out.")
+            text = _("{label}: the point lies outside {volume} and was not imported.")
             leftOut.append(text.format(label=label, volume=volume.GetName()))
-    before = logic.record
 
     def step(record: FollowUp) -> FollowUp:
         for key, lesions in marked.items():
@@ -68,18 +66,15 @@ def importPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
             notes.extend(kept)
         return record
 
-    if not logic.apply(step):
-        return leftOut
-    logic.prepare()
-    return [*_changes(before, logic.record, listNode.GetName()), *notes, *leftOut]
+    return [*_applied(logic, step, listNode.GetName()), *notes, *leftOut]
 
 
 def importFiles(logic: FollowUpLogic, paths: Iterable[str | Path]) -> list[str]:
     """Import DICOM structured reports and .followup.json files of the patient. One undo reverses the whole import.
 
-    Entries that a person made in this follow-up are kept. Scans without a date get the date from the file. Returns
-    sentences about additions and differences. Raises AnatomicalEmbeddingError with the file's name if a file cannot be
-    read, or if the files concern no loaded scan.
+    All entries that a person made in this follow-up are kept. A scan without a date gets the date from the file.
+    Returns sentences about new and about different entries. Raises AnatomicalEmbeddingError, which names the file, if a
+    file cannot be read or contains no study of a loaded scan.
     """
     from AnatomicalEmbedding.followup.sr_reading import read_srs
 
@@ -89,36 +84,30 @@ def importFiles(logic: FollowUpLogic, paths: Iterable[str | Path]) -> list[str]:
     if reports:
         records.append(read_srs(reports))
     name = ", ".join(path.name for path in paths)
-    before, differing = logic.record, []
-    same = [study for other in records for study in same_studies(before.studies, other.studies).values()]
+    differing: list[str] = []
+    same = [study for other in records for study in same_studies(logic.record.studies, other.studies).values()]
     if not set(same) & set(logic.volumes):
         text = _(
-            "{name}: is about no loaded scan (by DICOM series; by name and date where a scan has none); load a scan "
-            "that it is about, or choose a file of this patient."
+            "{name}: contains no study of a loaded scan (compared by DICOM series, or else by name and date); load the "
+            "scans of this file, or choose another file."
         )
         raise AnatomicalEmbeddingError(text.format(name=name))
 
     def step(record: FollowUp) -> FollowUp:
         for other in records:
-            added = add_record(record, other)
-            record = added.record
-            differing.extend(added.differing)
+            record, kept = add_record(record, other)
+            differing.extend(kept)
         return record
 
-    if not logic.apply(step):
-        return []
-    logic.prepare()
-    sentences = _changes(before, logic.record, name)
+    sentences = _applied(logic, step, name)
     if differing:
-        more = len(differing) - _LISTED
-        listed = [*differing[:_LISTED], *([_("{count} more").format(count=more)] if more > 0 else [])]
-        text = _("Kept as entered here, though {name} differs: {differences}.")
-        sentences.append(text.format(name=name, differences=", ".join(listed)))
+        text = _("{name} differs from this follow-up. These entries were kept as they are here: {differences}.")
+        sentences.append(text.format(name=name, differences=", ".join(differing)))
     return [*sentences, *_setDates(logic)]
 
 
 def _points(logic: FollowUpLogic, listNode, study: str) -> Iterator[tuple[str, str, np.ndarray]]:
-    """Yield study key, label and place of each point. The place is (3,), in the RAS mm of the study's volume."""
+    """Yield (study key, label, place) for each point of a list. place: (3,), in the RAS mm of the study's volume."""
     for pointId in definedIds(listNode):
         index = listNode.GetControlPointIndexByID(pointId)
         clicked = logic.scene.GetNodeByID(listNode.GetNthControlPointAssociatedNodeID(index) or "")
@@ -127,34 +116,42 @@ def _points(logic: FollowUpLogic, listNode, study: str) -> Iterator[tuple[str, s
             yield key, labelOf(listNode, pointId), fromWorld(logic.volumes[key], [worldOf(listNode, pointId)])[0]
 
 
-def _changes(before: FollowUp, after: FollowUp, name: str) -> list[str]:
-    """Sentences about the lesions that an import has added, and about lesions with new findings or sizes."""
-    known = {lesion.id: lesion for lesion in before.lesions}
-    new = [each.label for each in after.lesions if each.id not in known]
-    grown = [each.label for each in after.lesions if each.id in known and each.reviewed != known[each.id].reviewed]
-    sentences = [_("{name}: holds no new lesion.").format(name=name)]
+def _applied(logic: FollowUpLogic, step: Callable[[FollowUp], FollowUp], name: str) -> list[str]:
+    """Change the record with `step`. Returns sentences about new lesions, findings and sizes. name: of the import."""
+    known = {lesion.id: lesion for lesion in logic.record.lesions}
+    if not logic.apply(step):
+        return []
+    logic.prepare()
+    lesions = logic.record.lesions
+    new = [each.label for each in lesions if each.id not in known]
+    grown = [each.label for each in lesions if each.id in known and each.reviewed != known[each.id].reviewed]
+    sentences = [_("{name}: contains no new lesion.").format(name=name)]
     if new:
         sentences = [_("{name}: new lesions: {lesions}.").format(name=name, lesions=", ".join(new))]
     if grown:
-        text = _("Known already, and now with more findings or sizes: {lesions}.")
+        text = _("Lesions known before that have more findings or sizes now: {lesions}.")
         sentences.append(text.format(lesions=", ".join(grown)))
     return sentences
 
 
 def _setDates(logic: FollowUpLogic) -> list[str]:
-    """Give scans without a date the date from the record. Returns a sentence with the new dates, or no sentence."""
+    """Set the date of each scan that has a date only in the record. Returns one sentence or none, as a list."""
     dates = {study.key: study.date for study in logic.record.studies if study.date is not None}
     dated = []
     for study in logic.patient.studies:
         day = dates.get(logic.studyOf(study.volume))
         if study.date is None and day is not None:
             setDate(study.volume, day.isoformat())
-            dated.append(f"{study.volume.GetName()} {day.isoformat()}")
-    return [_("Dates set, which Undo leaves: {dates}.").format(dates=", ".join(dated))] if dated else []
+            dated.append(f"{study.name} {day.isoformat()}")
+    text = _("Scans that got their date from the file (Undo does not remove the date): {dates}.")
+    return [text.format(dates=", ".join(dated))] if dated else []
 
 
 def exportFollowUp(logic: FollowUpLogic, folder: str | Path, kinds: Iterable[str]) -> tuple[list[Path], list[str]]:
-    """Write files of these kinds, named after the patient. See `AnatomicalEmbedding.followup.export.export`."""
+    """Write the chosen kinds of files, named after the patient. Returns the paths, and sentences for the user.
+
+    kinds: see `AnatomicalEmbedding.followup.export.export`, which also describes the errors.
+    """
     from AnatomicalEmbedding.followup.export import HTML, export
 
     pictured = logic.volumes.items() if HTML in kinds else ()
@@ -165,7 +162,7 @@ def exportFollowUp(logic: FollowUpLogic, folder: str | Path, kinds: Iterable[str
 
 
 def _instanceFiles(volumeNode) -> list[str]:
-    """Paths of the DICOM files of a volume's slices; [] if the file of any slice is unknown or missing."""
+    """Return the paths of the DICOM files of a volume's slices; [] if the file of a slice is unknown or missing."""
     if not _isFromDatabase(volumeNode):
         return []
     files = [slicer.dicomDatabase.fileForInstance(uid) for uid in volumeNode.GetAttribute(_ATTRIBUTE).split()]
@@ -173,7 +170,7 @@ def _instanceFiles(volumeNode) -> list[str]:
 
 
 def whyNoReports(volumeNodes) -> str:
-    """A sentence that says why no structured report can be written; "" if at least one volume may have a report."""
+    """Return a sentence that states why no structured report can be written; "" if a volume comes from DICOM."""
     if any(_isFromDatabase(node) for node in volumeNodes):
         return ""
     return _(

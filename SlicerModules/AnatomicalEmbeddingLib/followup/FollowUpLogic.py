@@ -1,4 +1,4 @@
-"""The follow-up of one patient in a scene: the user's actions, proposed places, and the nodes that show lesions."""
+"""The follow-up of one patient in a scene: applies the user's actions, proposes places and shows the lesions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.followup.lesions import LONG, PROPOSED, SHORT, WITH_PLACE, Axis, Point
 from AnatomicalEmbedding.followup.record import FollowUp
-from AnatomicalEmbedding.followup.status import ABSENT, status_of
 
 from ..shared import Views
 from ..shared.maps.MapStore import READY, MapStore
@@ -23,19 +22,20 @@ from .LesionMirror import LesionMirror
 from .StudyNodes import createRecord, findRecord, inStudies, keyedVolumes, studiesOf, writeRecord
 from .StudyOrder import Patient
 
-_LESION_MM = 150.0  # largest field of view after views have moved to a lesion
+_LESION_MM = 150.0  # views that show more than this are zoomed in when they move to a lesion
 
 
 class FollowUpLogic(Listener):
-    """The follow-up of one patient. Places are in the RAS mm of the volume. If a method cannot change a lesion, the
-    method reports the reason, and returns False or "".
+    """Keeps the follow-up of one patient. Places are in the RAS mm of the volume. If a method cannot change the record,
+    it emits `reported` with the reason and returns False or "".
 
     Signal changed(): the record or the undo history has changed. Signal reported(sentence): a message for the user.
     Signal touched(lesion, study): the user marked, moved or measured the lesion in a view of the study. Signal
-    proposed(lesions): new places of these lesions were found.
+    proposed(lesions): places were proposed for these lesions.
 
-    volumes: the loaded volume nodes of the patient by study key, in order of date. history: the records to undo and
-    redo. node: the text node that stores the record in the scene; None before the first lesion.
+    volumes: the loaded volumes of the patient, study key -> node, in order of date. history: the records that undo and
+    redo restore. node: the text node that stores the record in the scene; None before the first lesion is marked.
+    mirror: shows the record in the views.
     """
 
     def __init__(self, scene, store: MapStore) -> None:
@@ -48,11 +48,11 @@ class FollowUpLogic(Listener):
         self.history = UndoStack(FollowUp())
         self.node = None
         self._shown: dict[str, object] = {}
-        self._mirror = LesionMirror(scene)
-        self._mirror.placed.connect(self._onPlaced)
-        self._mirror.measured.connect(self._onMeasured)
-        self._mirror.reported.connect(self.reported.emit)
-        self._asked: dict[str, dict[str, tuple]] = {}  # by study: the `_question` that was answered last
+        self.mirror = LesionMirror(scene)
+        self.mirror.placed.connect(self._onPlaced)
+        self.mirror.measured.connect(self._onMeasured)
+        self.mirror.reported.connect(self.reported.emit)
+        self._asked: dict[str, dict[str, tuple]] = {}  # study key -> the `_question` of the last proposals
         self.listen(store.changed, self._onMap)
         self.observe(scene, scene.NodeRemovedEvent, lambda *_: self._onNodeRemoved())
         self.observe(scene, scene.StartCloseEvent, lambda *_: self.setPatient(None))
@@ -62,11 +62,11 @@ class FollowUpLogic(Listener):
 
     @property
     def record(self) -> FollowUp:
-        """All studies, lesions and findings of the patient."""
+        """The present record: all studies, lesions and findings of the patient."""
         return self.history.now
 
     def setPatient(self, patient: Patient | None) -> None:
-        """Start to work on a patient, with the lesions that the scene stores for the patient. None ends the work."""
+        """Start the follow-up of a patient, with the patient's record in the scene if there is one. None: end it."""
         if patient is None or not patient.studies:
             if self.patient is not None:
                 self._release()
@@ -77,7 +77,7 @@ class FollowUpLogic(Listener):
         volumes = {study.key: keyed[study.key] for study in loaded}
         other = self.patient is None or self.patient.key != patient.key or not volumes.keys() & self.volumes.keys()
         before = self.history
-        if other or (self.node is None and not self.history.canUndo):  # a loaded scene may contain a record
+        if other or (self.node is None and not self.history.canUndo):  # a scene loaded later may have a record
             node, record, problems = findRecord(self.scene, patient, volumes)
             if other or node is not None:
                 self._release()
@@ -91,39 +91,39 @@ class FollowUpLogic(Listener):
             self.history.refresh(record)
             self._show()
         else:
-            self._mirror.show(self.record, self.volumes, self._shown)
+            self.mirror.show(self.record, self.volumes, self._shown)
             if self.history is not before:
                 self.changed.emit()
 
     def setShown(self, volumeNodes) -> None:
-        """Set the volumes that the views show. Lines for the axes of lesions are drawn only in these volumes."""
+        """Set the volumes that the views show. The axes of lesions are drawn as lines only in these volumes."""
         shown = {study: node for study, node in self.volumes.items() if node in volumeNodes}
         if shown != self._shown:
             self._shown = shown
-            self._mirror.show(self.record, self.volumes, shown)
+            self.mirror.show(self.record, self.volumes, shown)
 
     def studyOf(self, volumeNode) -> str:
-        """The study key of a volume; "" if the volume is not one of this patient."""
+        """Return the study key of a volume; "" if the volume does not belong to this patient."""
         return next((study for study, node in self.volumes.items() if node is volumeNode), "")
 
     def prepare(self) -> None:
-        """Start to embed all scans that have no map. Scans that failed before are skipped."""
+        """Start to make the maps of all scans without a map. Scans whose preparation has failed are skipped."""
         self.store.request(self.volumes.values(), retry=False)
 
     def poll(self) -> None:
-        """Read the user's changes from the scene. Call it a few times a second, after the store's `poll`."""
+        """Read the user's changes from the scene. Call `poll` a few times a second, after `MapStore.poll`."""
         self.placing.poll()
-        self._mirror.poll()
+        self.mirror.poll()
 
     def openPlaces(self) -> list[tuple[str, str]]:
-        """(lesion, study) of each unreviewed proposal in the loaded studies, in order of the studies."""
+        """Return (lesion id, study key) of each unreviewed proposal in the loaded studies, in order of the studies."""
         unreviewed = self.record.unreviewed()
         return [(lesion.id, study.key) for lesion, study in unreviewed if study.key in self.volumes]
 
     # -- views -------------------------------------------------------------------------------------------------------
 
     def placeOf(self, lesion: str, study: str) -> np.ndarray | None:
-        """The place of a lesion in a study, (3,) world RAS mm; None if it has no place or the volume is not loaded."""
+        """Return a lesion's place in a study, (3,) world RAS mm; None if there is no place or no loaded scan."""
         found = self.record.finding(lesion, study)
         volume = self.volumes.get(study)
         if found is None or found.point_ras is None or volume is None:
@@ -131,20 +131,16 @@ class FollowUpLogic(Listener):
         return toWorld(volume, [found.point_ras])[0]
 
     def jumpTo(self, lesion: str) -> None:
-        """Move the views of every study to the place of the lesion, and zoom in so that it can be measured."""
+        """Move the views of each study to the place of the lesion there, and zoom in."""
         for study, volume in self.volumes.items():
             place = self.placeOf(lesion, study)
             if place is not None:
                 Views.jump(self.scene, volume, place, atMostMm=_LESION_MM)
 
-    def showInOwnViews(self) -> None:
-        """Show points and lines only in the views of their own volumes. `poll` repeats this when views change."""
-        self._mirror.restrict()
-
     # -- actions of the user -----------------------------------------------------------------------------------------
 
     def mark(self, study: str, place: Point, lesion: str | None = None) -> str:
-        """Mark a new lesion, or set the place of the lesion `lesion`. Returns the lesion's id; "" after an error."""
+        """Mark a lesion at `place`. lesion: id of a known lesion, or None. Returns the lesion's id; "" on failure."""
 
         def step(record: FollowUp) -> FollowUp:
             known = lesion is not None and record.finding(lesion, study) is not None
@@ -155,65 +151,55 @@ class FollowUpLogic(Listener):
         self.prepare()
         return marked if done else ""
 
-    def confirm(self, lesion: str, study: str) -> bool:
-        """Confirm the proposed place of a lesion in a study."""
-        if status_of(self.record, lesion, study) == ABSENT:
-            self.reported.emit(
-                f"{lesion}: this scan does not seem to show its place. Press Outside or Not visible, or Move it where "
-                "you see it."
-            )
-            return False
-        return self.apply(FollowUp.confirm, lesion, study)
-
     def measure(self, lesion: str, study: str, longAxis: Axis | None, shortAxis: Axis | None) -> bool:
-        """Set the axes of a lesion in a study. An unreviewed place that is far from the axes moves to their middle."""
+        """Set the axes of a lesion in a study. If its proposed place is far from the axes, it moves to their middle."""
         axis = longAxis or shortAxis
         return self.apply(lambda r: _placedOn(r, lesion, study, axis).measure(lesion, study, longAxis, shortAxis))
 
     def apply(self, step: Callable[..., FollowUp], *arguments: object, **changes: object) -> bool:
-        """Replace the record by `step(record, ...)`, as one step to undo. Example: `apply(FollowUp.remove, "L1")`.
+        """Replace the record by `step(record, ...)`. One undo reverses it. Example: `apply(FollowUp.remove, "L1")`.
 
-        If the step raises AnatomicalEmbeddingError, the error is reported and the record does not change.
+        If `step` raises AnatomicalEmbeddingError, the message is reported, the record stays, and False is returned.
         """
         try:
             record = step(self.record, *arguments, **changes)
         except AnatomicalEmbeddingError as error:
             self.reported.emit(str(error))
-            self._mirror.show(self.record, self.volumes, self._shown)  # moves a dragged point back
+            self.mirror.show(self.record, self.volumes, self._shown)  # moves the dragged point to its former place
             return False
         self.history.step(record)
         self._show()
         return True
 
     def undo(self) -> None:
-        """Undo the last step of the user."""
+        """Restore the record before the user's last change."""
         self._restore(self.history.undo)
 
     def redo(self) -> None:
-        """Repeat the last step that was undone."""
+        """Restore the record that was undone last."""
         self._restore(self.history.redo)
 
     # -- the mouse ---------------------------------------------------------------------------------------------------
 
     def placeLesion(self, lesion: str | None = None) -> None:
-        """Wait for a click in a view: the click marks a new lesion, or sets the place of the lesion `lesion`."""
+        """Wait for a click in a view, which marks the lesion. lesion: id of a known lesion; None for a new lesion."""
         self.placing.start(lesion, "", lesion or self.record.free_id())
 
     def drawAxis(self, lesion: str, kind: str) -> None:
-        """Wait for two clicks in a view: the clicks are the ends of the lesion's axis. kind: LONG or SHORT."""
+        """Wait for two clicks in a view, which become the ends of an axis of the lesion. kind: LONG or SHORT."""
         self.placing.start(lesion, kind, f"{lesion} {kind}")
 
     def _onClicked(self, lesion: str | None, kind: str, volumeNode, places: np.ndarray) -> None:
         study = self.studyOf(volumeNode)
         if not study:
-            self.reported.emit("Click in a slice view that shows one of the patient's studies.")
+            self.reported.emit("The click was in no study of this patient; click in a slice view of a study.")
             return
         ends = tuple(tuple(end) for end in fromWorld(volumeNode, places))
         if not kind:
             self._onPlaced(study, ends[0], lesion)
             return
         found = self.record.finding(lesion, study)
-        kept = found.size.axes if found is not None and found.size.confirmed else {}  # drop unconfirmed axes
+        kept = found.size.axes if found is not None and found.size.confirmed else {}  # unconfirmed axes are dropped
         axes = {**kept, kind: ends}
         if self.measure(lesion, study, axes.get(LONG), axes.get(SHORT)):
             self.touched.emit(lesion, study)
@@ -236,7 +222,7 @@ class FollowUpLogic(Listener):
         self._show()
 
     def _show(self) -> None:
-        """Propose missing places, store the record in the scene, and update the nodes that show it."""
+        """Propose missing places, store the record in the scene, and update the nodes that show the record."""
         known = _placed(self.record)
         self.history.refresh(self._withProposals(_withoutGroundless(self.record)))
         new = _placed(self.record) - known
@@ -244,7 +230,7 @@ class FollowUpLogic(Listener):
             self.node = createRecord(self.scene, self.patient)
         if self.node is not None:
             writeRecord(self.node, self.record)
-        self._mirror.show(self.record, self.volumes, self._shown)
+        self.mirror.show(self.record, self.volumes, self._shown)
         if self.placing.active and self.placing.lesion not in (None, *(each.id for each in self.record.lesions)):
             self.placing.stop()
         self.changed.emit()
@@ -252,7 +238,7 @@ class FollowUpLogic(Listener):
             self.proposed.emit({lesion for lesion, _study in new})
 
     def _withProposals(self, record: FollowUp) -> FollowUp:
-        """Propose places in the studies that have maps, if lesions or maps have changed since the last proposals."""
+        """Return the record with new proposals in each study whose map or lesions have changed since the last call."""
         maps = {study: found for study, node in self.volumes.items() if (found := self.store.map(node)) is not None}
         questions = {study: _question(record, study, maps) for study in maps}
         changed = [study for study, question in questions.items() if question != self._asked.get(study, {})]
@@ -281,7 +267,7 @@ class FollowUpLogic(Listener):
             self.node = None
             if self.record.lesions:
                 self.history.step(replace(self.record, lesions=()))
-                self.reported.emit("The follow-up was deleted from the scene; Undo brings it back.")
+                self.reported.emit("The follow-up was deleted from the scene; press Undo to restore it.")
                 self._show()
         here = {study: node for study, node in self.volumes.items() if node.GetScene() is self.scene}
         if len(here) < len(self.volumes):
@@ -289,25 +275,26 @@ class FollowUpLogic(Listener):
             studies = tuple(each for each in self.patient.studies if each.volume.GetScene() is self.scene)
             self.patient = replace(self.patient, studies=studies)
             self.setShown(self._shown.values())
-            self._mirror.show(self.record, self.volumes, self._shown)
+            self.mirror.show(self.record, self.volumes, self._shown)
 
     def _release(self) -> None:
         self.placing.stop()
-        self._mirror.stop()
+        self.mirror.stop()
         self._asked = {}
         self.history = UndoStack(FollowUp())
         self.patient, self.node, self.volumes, self._shown = None, None, {}, {}
 
 
 def _placed(record: FollowUp) -> set[tuple[str, str]]:
-    """(lesion, study) of all findings in the record."""
+    """Return (lesion id, study key) of each finding in the record."""
     return {(lesion.id, study) for lesion in record.lesions for study in lesion.findings}
 
 
 def _placedOn(record: FollowUp, lesion: str, study: str, axis: Axis | None) -> FollowUp:
     """Return the record with the lesion's place at the middle of an axis.
 
-    A reviewed place is kept. A proposed place is kept if it is at most half the axis length from the middle.
+    The place does not change if a person has reviewed it, or if a proposed place is at most half the length of the axis
+    away from the middle.
     """
     found = record.finding(lesion, study)
     if axis is None or (found is not None and found.reviewed and found.state in WITH_PLACE):
@@ -321,7 +308,7 @@ def _placedOn(record: FollowUp, lesion: str, study: str, axis: Axis | None) -> F
 
 
 def _question(record: FollowUp, study: str, maps: Mapping[str, object]) -> dict[str, tuple]:
-    """For each unreviewed lesion: a value that changes when the lesion's proposal in a study must be computed again."""
+    """Return lesion id -> a value. If this value changes, the lesion's proposal in the study must be computed again."""
     question, order = {}, tuple((each.key, each.date) for each in record.studies)
     for lesion in record.lesions:
         found = lesion.findings.get(study)
@@ -333,7 +320,7 @@ def _question(record: FollowUp, study: str, maps: Mapping[str, object]) -> dict[
 
 
 def _withoutGroundless(record: FollowUp) -> FollowUp:
-    """The record without proposals whose source finding was removed or is no longer visible."""
+    """Return the record without the proposals whose source finding was removed or is no longer visible."""
     for lesion, study in record.unreviewed():
         guess = lesion.findings[study.key].guess
         source = None if guess is None else lesion.findings.get(guess.source)

@@ -1,4 +1,4 @@
-"""The lesion and study that the user has chosen, the actions on this lesion with their keys, and the next step."""
+"""Keeps the lesion and the study that the user has chosen, runs actions on them, and suggests the next step."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from AnatomicalEmbedding.followup.lesions import LONG, NOT_VISIBLE, OUTSIDE, SHO
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.status import ABSENT, status_of
 
-from ..shared.maps.MapStore import FAILED, READY
 from ..shared.Signal import Listener, Signal
 from .FollowUpLogic import FollowUpLogic
 
-NEW, CONFIRM, MOVE = "new", "confirm", "move"  # the actions NOT_VISIBLE and OUTSIDE set the state of that name
-LONG_AXIS, SHORT_AXIS, ACCEPT, MERGE, REMOVE = "long axis", "short axis", "accept", "merge", "remove"
-PREVIOUS, NEXT = "previous", "next"
-KEYS = {
-    NEW: "W", CONFIRM: "C", MOVE: "M", NOT_VISIBLE: "N", OUTSIDE: "O", LONG_AXIS: "L", SHORT_AXIS: "S", ACCEPT: "A",
-    PREVIOUS: "K", NEXT: "J",
+# names of the actions; the button of the action "new" is `newButton`
+NEW, REMOVE, PREVIOUS, NEXT, MERGE = "new", "remove", "previous", "next", "merge"
+CONFIRM, MOVE, MARK_NOT_VISIBLE, MARK_OUTSIDE = "confirm", "move", "notVisible", "outside"
+LONG_AXIS, SHORT_AXIS, ACCEPT_SIZE = "longAxis", "shortAxis", "acceptSize"
+KEYS = {  # keyboard key of each action; "" if the action has no key
+    NEW: "W", CONFIRM: "C", MOVE: "M", MARK_NOT_VISIBLE: "N", MARK_OUTSIDE: "O", LONG_AXIS: "L", SHORT_AXIS: "S",
+    ACCEPT_SIZE: "A", PREVIOUS: "K", NEXT: "J", REMOVE: "", MERGE: "",
 }  # fmt: skip
 
 
 class LesionActions(Listener):
-    """Actions on the chosen lesion. Signal changed(): emitted when another lesion or study is chosen.
+    """Keeps the user's choice and runs actions on the chosen lesion.
 
-    lesion, study: id of the chosen lesion and key of the chosen study; "" if none is chosen. usual: key of the default
-    study.
+    lesion: id of the chosen lesion; "" if no lesion is chosen. study: key of the chosen study; "" if no study is
+    chosen. usual: key of the default study. Signal changed(): emitted when the user chooses another lesion or study.
     """
 
     def __init__(self, logic: FollowUpLogic) -> None:
@@ -40,7 +40,7 @@ class LesionActions(Listener):
     # -- the choice --------------------------------------------------------------------------------------------------
 
     def choose(self, lesion: str, study: str = "") -> None:
-        """Choose a lesion and a study. Without `study`, the default study `usual` is chosen."""
+        """Choose a lesion and a study. If `study` is "", the default study `usual` is chosen."""
         before = self.lesion, self.study
         self.lesion, self.study = lesion, study or self.usual
         if (self.lesion, self.study) != before:
@@ -57,7 +57,7 @@ class LesionActions(Listener):
             self.choose(*(beyond or unreviewed)[0])
 
     def _keepChoice(self) -> None:
-        """Clear the choice of a lesion or study that the record no longer contains."""
+        """If the record no longer contains the chosen lesion or the chosen study, clear the choice."""
         record = self.logic.record
         lesion = self.lesion if self.lesion in {each.id for each in record.lesions} else ""
         self.choose(lesion, self.study if self.study in {each.key for each in record.studies} else "")
@@ -65,17 +65,17 @@ class LesionActions(Listener):
     # -- the actions -------------------------------------------------------------------------------------------------
 
     def run(self, action: str) -> None:
-        """Run an action on the chosen lesion. MERGE is not possible here, because it needs a second lesion."""
+        """Run an action on the chosen lesion. The action MERGE cannot be run here: it needs a second lesion."""
         logic, here = self.logic, (self.lesion, self.study)
         steps: dict[str, Callable[[], object]] = {
             NEW: lambda: logic.placeLesion(),
-            CONFIRM: lambda: logic.confirm(*here),
+            CONFIRM: lambda: logic.apply(FollowUp.confirm, *here),
             MOVE: lambda: logic.placeLesion(self.lesion),
-            NOT_VISIBLE: lambda: logic.apply(FollowUp.not_visible, *here),
-            OUTSIDE: lambda: logic.apply(FollowUp.outside, *here),
+            MARK_NOT_VISIBLE: lambda: logic.apply(FollowUp.not_visible, *here),
+            MARK_OUTSIDE: lambda: logic.apply(FollowUp.outside, *here),
             LONG_AXIS: lambda: logic.drawAxis(self.lesion, LONG),
             SHORT_AXIS: lambda: logic.drawAxis(self.lesion, SHORT),
-            ACCEPT: lambda: logic.apply(FollowUp.accept_size, *here),
+            ACCEPT_SIZE: lambda: logic.apply(FollowUp.accept_size, *here),
             REMOVE: lambda: logic.apply(FollowUp.remove, self.lesion),
             PREVIOUS: lambda: self.step(-1),
             NEXT: lambda: self.step(1),
@@ -83,12 +83,12 @@ class LesionActions(Listener):
         steps[action]()
 
     def mergeChoices(self) -> list[str]:
-        """The lesions with which the chosen lesion may have merged: other lesions that have a place in this study."""
+        """Return the ids of the lesions into which the chosen lesion can merge: they have a place in the study too."""
         found = {each.id: each.findings.get(self.study) for each in self.logic.record.lesions if each.id != self.lesion}
         return [each for each, finding in found.items() if finding is not None and finding.state in WITH_PLACE]
 
     def whyNot(self, action: str) -> str:
-        """A sentence that says why an action is not possible now; "" if it is possible."""
+        """Return a sentence that states why an action is not possible now; "" if the action is possible."""
         if not self.logic.volumes:
             return _("Load CTs of a patient first.")
         if action == NEW:
@@ -104,70 +104,43 @@ class LesionActions(Listener):
         found = self.logic.record.finding(self.lesion, self.study)
         if action == CONFIRM:
             if found is None:
-                return _("No place is proposed here: prepare the scans, or press Move and click on the lesion.")
+                return _("This study has no proposal: prepare the scans, or press Move and click on the lesion.")
             if found.reviewed:
-                return _("{lesion} has been reviewed here already.").format(lesion=self.lesion)
+                return _("{lesion} has already been reviewed in this study.").format(lesion=self.lesion)
             if status_of(self.logic.record, self.lesion, self.study) == ABSENT:
-                text = _("The scan does not seem to show {lesion}: press Outside or Not visible, or Move it.")
+                text = _("The scan probably does not show {lesion}: press Outside, or press Move and click on it.")
                 return text.format(lesion=self.lesion)
-        if action in (NOT_VISIBLE, OUTSIDE) and found is not None and found.state == action:
-            return _("{lesion} is marked so in this study already.").format(lesion=self.lesion)
-        if action == ACCEPT:
+        state = {MARK_NOT_VISIBLE: NOT_VISIBLE, MARK_OUTSIDE: OUTSIDE}.get(action)
+        if found is not None and found.state == state:
+            return _("{lesion} already has this state in this study.").format(lesion=self.lesion)
+        if action == ACCEPT_SIZE:
             if found is None or not found.size.axes:
-                return _("{lesion} has no axes here: draw them.").format(lesion=self.lesion)
-            return _("The axes are accepted already.") if found.size.confirmed else ""
+                return _("{lesion} has no axes in this study: draw them with L and S.").format(lesion=self.lesion)
+            return _("The axes have already been accepted.") if found.size.confirmed else ""
         if action == MERGE and not self.mergeChoices():
             return _("No other lesion has a place in this study.")
         return ""
 
 
-def tipOf(action: str) -> str:
-    """The tool tip of an action: a sentence that says what the action does."""
-    return {
-        NEW: _("The next click in a slice view marks a new lesion."),
-        CONFIRM: _("Confirm the proposed place."),
-        MOVE: _(
-            "The next click in a slice view is the place of the lesion in that study. You can also drag its point."
-        ),
-        NOT_VISIBLE: _("The scan shows the place, and no lesion there: it counts 0 mm."),
-        OUTSIDE: _("The scan does not show the place."),
-        LONG_AXIS: _("The next two clicks are the ends of the long axis."),
-        SHORT_AXIS: _("The next two clicks are the ends of the short axis."),
-        ACCEPT: _("Accept the axes as shown."),
-        MERGE: _("In this study the lesion has merged with another."),
-        REMOVE: _("Remove the lesion from all studies."),
-        PREVIOUS: _("Go to the previous unreviewed proposal."),
-        NEXT: _("Go to the next unreviewed proposal."),
-    }[action]
-
-
 def nextStep(logic: FollowUpLogic) -> str:
-    """A sentence that suggests the user's next step."""
+    """Return a sentence that suggests what the user can do next."""
     record = logic.record
     if not logic.volumes:
         return _(
-            "Load CTs of one patient. To try it out: File > Download Sample Data, and there the Phantom pair of "
+            "Load CTs of one patient. To practise, choose File > Download Sample Data and load the Phantom pair of "
             "AnatomicalEmbedding."
         )
     if logic.placing.active:
-        return _("Click in a slice view: {what}. Esc ends it.").format(what=logic.placing.what)
+        return _("Click in a slice view to place {what}. Press Esc to cancel.").format(what=logic.placing.what)
     if not record.lesions:
-        return _("Press New lesion (W) and click on a lesion in any study. It is found in the others for you.")
+        return _("Press New lesion (W) and click on a lesion in any study. The other places are then proposed.")
     unreviewed = len(logic.openPlaces())
     if unreviewed:
-        return _(
-            "Still to review: {count}. Go to each with J, then press Confirm (C), Move (M), Not visible (N) or "
-            "Outside (O)."
-        ).format(count=unreviewed)
+        text = _("Still to review: {count} proposals. Go to the next proposal (J), then press C, M, N or O.")
+        return text.format(count=unreviewed)
     if any(study not in lesion.findings for lesion in record.lesions for study in logic.volumes):
-        states = [logic.store.state(volume).status for volume in logic.volumes.values()]
-        if any(status not in (READY, FAILED) for status in states):
-            return _("Places in the other studies are proposed once the scans are prepared.")
-        return _(
-            "The empty cells have no finding yet: choose one, press M and click on the lesion, or press Not visible "
-            "(N) or Outside (O)."
-        )
+        return _("Empty cells have no finding yet: prepare the scans, or choose a cell and press M, N or O.")
     targets = [lesion for lesion in record.lesions if lesion.target]
     if any(each.visible and not each.size.confirmed for lesion in targets for each in lesion.findings.values()):
-        return _("Every proposal has been reviewed. Measure the targets: choose a cell, press L, click on both ends.")
-    return _("Every proposal has been reviewed. The response and the reports are below.")
+        return _("All proposals are reviewed. Measure the target lesions: choose a cell, and draw the axes (L, S).")
+    return _("All proposals are reviewed. The sections below show the response and export reports.")

@@ -1,43 +1,36 @@
-"""Buttons and keys for the actions on a lesion."""
+"""The buttons and the keyboard keys for the actions on a lesion."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import qt
-from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.followup.record import FollowUp
 
 from ..shared.Signal import Listener
-from . import LesionActions as actions
-from .LesionActions import LesionActions
-
-_BUTTONS = {
-    actions.NEW: "newButton", actions.CONFIRM: "confirmButton", actions.MOVE: "moveButton",
-    actions.NOT_VISIBLE: "notVisibleButton", actions.OUTSIDE: "outsideButton", actions.LONG_AXIS: "longAxisButton",
-    actions.SHORT_AXIS: "shortAxisButton", actions.ACCEPT: "acceptSizeButton", actions.MERGE: "mergeButton",
-    actions.REMOVE: "removeButton", actions.PREVIOUS: "previousButton", actions.NEXT: "nextButton",
-}  # fmt: skip
+from .LesionActions import KEYS, MERGE, LesionActions
 
 
 class LesionActionsPanel(Listener):
-    """Buttons and keys for the actions. ui: has the buttons. say(sentence): called with the reason if an action is not
-    possible, and with "" if it is.
+    """Connects the buttons and the keys with the actions. ui: has the buttons and their tool tips. say(sentence):
+    called with the reason if an action is not possible, otherwise with "".
 
-    Keys work in the window of `keyParent` after `setKeysEnabled(True)`, but not while the user types in a text field.
+    The keys work in the window of `keyParent` after `setKeysEnabled(True)`, except while the user types in a text
+    field.
     """
 
     def __init__(self, ui, choice: LesionActions, keyParent, say: Callable[[str], None]) -> None:
         self.ui, self.logic, self.choice, self._say = ui, choice.logic, choice, say
         logic = self.logic
-        self._buttons = {name: getattr(ui, button) for name, button in _BUTTONS.items()}
+        self._buttons = {name: getattr(ui, f"{name}Button") for name in KEYS}
+        self._tips = {name: button.toolTip for name, button in self._buttons.items()}
         self._keys = []
         for name, button in self._buttons.items():
             button.connect("clicked(bool)", self._slot(name))
-            if name in actions.KEYS:
-                button.text = f"{button.text} ({actions.KEYS[name]})"
-                key = qt.QShortcut(qt.QKeySequence(actions.KEYS[name]), keyParent)
+            if KEYS[name]:
+                button.text = f"{button.text} ({KEYS[name]})"
+                key = qt.QShortcut(qt.QKeySequence(KEYS[name]), keyParent)
                 key.connect("activated()", self._slot(name))
                 self._keys.append(key)
         self._escape = qt.QShortcut(qt.QKeySequence("Esc"), keyParent)
@@ -59,37 +52,33 @@ class LesionActionsPanel(Listener):
         self._keys = []
 
     def setKeysEnabled(self, enabled: bool) -> None:
-        """Enable or disable the keys."""
+        """Enable or disable the keyboard keys of all actions."""
         self._keysEnabled = enabled
         for key in self._keys:
             key.setEnabled(enabled)
         self._escape.setEnabled(enabled and self.logic.placing.active)
 
     def update(self) -> None:
-        """Enable the buttons of possible actions. The tool tip of a disabled button says why it is disabled."""
+        """Enable the buttons of the possible actions. The tool tip of a disabled button states the reason."""
         for name, button in self._buttons.items():
             reason = self.choice.whyNot(name)
             button.enabled = not reason
-            button.toolTip = reason or actions.tipOf(name)
+            button.toolTip = reason or self._tips[name]
         ui, history = self.ui, self.logic.history
         self._escape.setEnabled(self._keysEnabled and self.logic.placing.active)
         ui.undoButton.enabled, ui.redoButton.enabled = history.canUndo, history.canRedo
-        ui.undoButton.toolTip = _("Take back the last step.") if history.canUndo else _("No step to take back.")
-        ui.redoButton.toolTip = _("Repeat the step.") if history.canRedo else _("No step was taken back.")
 
     def run(self, name: str) -> None:
-        """Run an action, or say why it is not possible."""
+        """Run an action. If it is not possible now, show the reason."""
         reason = self.choice.whyNot(name)
         self._say(reason)
-        if reason:
-            return
-        if name == actions.MERGE:
+        if not reason and name == MERGE:
             self.mergeMenu().popup(self.ui.mergeButton.mapToGlobal(qt.QPoint(0, self.ui.mergeButton.height)))
-        else:
+        elif not reason:
             self.choice.run(name)
 
     def mergeMenu(self):
-        """Fill and return the menu of lesions with which the chosen lesion may have merged."""
+        """Fill and return the menu of the lesions into which the chosen lesion can merge."""
         lesion, study, menu = self.choice.lesion, self.choice.study, self._mergeMenu
         menu.clear()
         for other in self.choice.mergeChoices():

@@ -14,12 +14,14 @@ _INTERACTION, _SELECTION = "vtkMRMLInteractionNodeSingleton", "vtkMRMLSelectionN
 
 
 class LesionClicks:
-    """Waits for clicks. While it waits, clicks place points in a temporary node, which is removed afterwards.
+    """Waits for mouse clicks in slice views. Each click places a point in a temporary node, which is removed
+    afterwards.
 
-    Signal changed(): waiting has begun or ended. Signal completed(lesion, kind, volumeNode, places): all clicks are
-    done; places are (n, 3) world RAS mm, volumeNode is None if the clicked volume is unknown. lesion: id of the lesion
-    that the clicks are for; None for a new lesion. kind: LONG or SHORT for an axis, "" for a place. what: the text next
-    to the mouse.
+    lesion: id of the lesion for which it waits; None for a new lesion. kind: LONG or SHORT if it waits for the ends of
+    an axis; "" if it waits for the place of the lesion. what: the text next to the mouse.
+
+    Signal changed(): waiting has begun or ended. Signal completed(lesion, kind, volumeNode, places): the last click was
+    made. places: (n, 3) world RAS mm. volumeNode: the clicked volume, or None if it is not known.
     """
 
     def __init__(self, scene) -> None:
@@ -34,11 +36,11 @@ class LesionClicks:
 
     @property
     def active(self) -> bool:
-        """True while it waits for clicks."""
+        """True while this object waits for clicks."""
         return self._node is not None
 
     def start(self, lesion: str | None, kind: str, what: str) -> None:
-        """Start to wait for one click if `kind` is "", otherwise for the two clicks of an axis."""
+        """Start to wait: for one click if `kind` is "", otherwise for the two ends of an axis."""
         self.stop()
         mouse, selection = (self.scene.GetNodeByID(nodeId) for nodeId in (_INTERACTION, _SELECTION))
         persistence = mouse.GetPlaceModePersistence()
@@ -67,7 +69,7 @@ class LesionClicks:
         self.changed.emit()
 
     def stop(self) -> None:
-        """Stop waiting, restore the mouse mode, and discard an axis with only one end."""
+        """Stop waiting and restore the former mouse mode. An axis with only one end is discarded."""
         if self._node is None:
             return
         node, self._node, self.what = self._node, None, ""
@@ -77,7 +79,7 @@ class LesionClicks:
         if node.GetDisplayNode() is not None:
             node.GetDisplayNode().SetVisibility(False)
         mouse, selection = (self.scene.GetNodeByID(nodeId) for nodeId in (_INTERACTION, _SELECTION))
-        if selection.GetActivePlaceNodeID() == node.GetID():  # otherwise another tool uses the mouse now
+        if selection.GetActivePlaceNodeID() == node.GetID():  # otherwise another tool has taken the mouse
             mouse.SetPlaceModePersistence(self._before[2])
             selection.SetReferenceActivePlaceNodeClassName(self._before[0])
             selection.SetReferenceActivePlaceNodeID(self._before[1])
@@ -85,9 +87,9 @@ class LesionClicks:
         self.changed.emit()
 
     def poll(self) -> None:
-        """Stop waiting if the user has left place mode, and remove used nodes. Call it a few times a second.
+        """Stop waiting if the user has left the place mode, and remove used nodes. Call `poll` a few times a second.
 
-        A node is not removed right after the last click, because the clicked view still uses the node then.
+        A node is not removed right after the last click, because the clicked view still uses the node at that moment.
         """
         used, self._used = self._used, []
         for node in used:
@@ -100,7 +102,7 @@ class LesionClicks:
             self.stop()
 
     def _showOverItsScan(self, caller, event: str) -> None:
-        """Draw the point under the mouse, or the unfinished axis, only over the scan in which it is placed."""
+        """Draw the point at the mouse, or the unfinished axis, only in views of the scan under the mouse."""
         over = self.scene.GetNodeByID(self._node.GetNthControlPointAssociatedNodeID(0) or "")
         if over is not None:
             Views.showOnlyIn(self._node.GetDisplayNode(), self.scene, over)

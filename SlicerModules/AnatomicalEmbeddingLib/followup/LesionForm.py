@@ -8,14 +8,13 @@ from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.followup.record import FollowUp
 
-from ..shared.Flag import Flag
 from ..shared.panels.Widgets import fillComboBox
-from ..shared.Signal import Listener
+from ..shared.Signal import Flag, Listener
 from .LesionActions import LesionActions
 
 
 class LesionForm(Listener):
-    """The form. ui: has formArea, nameEdit, siteEdit, targetCheckBox, nodalCheckBox and splitSelector."""
+    """Shows and changes the chosen lesion, with the widgets of `ui`: formArea, nameEdit, siteEdit, and others."""
 
     def __init__(self, ui, choice: LesionActions) -> None:
         self.ui, self.logic, self.choice = ui, choice.logic, choice
@@ -23,7 +22,9 @@ class LesionForm(Listener):
         self._lesion = ""
         for name, textEdit in (("name", ui.nameEdit), ("site", ui.siteEdit)):
             textEdit.connect("editingFinished()", self._writer(name, textEdit))
-            textEdit.connect("returnPressed()", textEdit.clearFocus)  # keys are shortcuts again
+            textEdit.connect(
+                "returnPressed()", textEdit.clearFocus
+            )  # so that the keyboard keys of the actions work again
         ui.targetCheckBox.connect("toggled(bool)", lambda on: self._describe(target=on))
         ui.nodalCheckBox.connect("toggled(bool)", lambda on: self._describe(nodal=on))
         ui.splitSelector.connect("activated(int)", lambda n: self._describe(split_from=ui.splitSelector.itemData(n)))
@@ -32,7 +33,7 @@ class LesionForm(Listener):
         self.update()
 
     def update(self) -> None:
-        """Show the chosen lesion as it is now."""
+        """Show the present values of the chosen lesion."""
         ui, record = self.ui, self.logic.record
         lesion = next((each for each in record.lesions if each.id == self.choice.lesion), None)
         with self._filling:
@@ -45,12 +46,12 @@ class LesionForm(Listener):
             ui.targetCheckBox.checked = lesion is not None and lesion.target
             ui.nodalCheckBox.checked = lesion is not None and lesion.nodal
             others = [(each.id, each.label) for each in record.lesions if lesion is not None and each is not lesion]
-            fillComboBox(ui.splitSelector, [("", _("no other")), *others], lesion.split_from if lesion else "")
+            fillComboBox(ui.splitSelector, [("", _("no lesion")), *others], lesion.split_from if lesion else "")
         self._lesion = self.choice.lesion
 
     def _writer(self, name: str, textEdit) -> Callable[[], None]:
         def write() -> None:
-            textEdit.modified = False  # the text is saved, so an undo may replace it
+            textEdit.modified = False  # the record has this text now, so undo may change the field
             self._describe(**{name: textEdit.text.strip()})
 
         return write

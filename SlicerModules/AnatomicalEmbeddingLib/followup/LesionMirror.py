@@ -1,4 +1,4 @@
-"""Show a follow-up as nodes of the scene, and report the changes that the user makes to these nodes."""
+"""Shows a follow-up in the scene as markups nodes, and reports what the user changes in these nodes."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from AnatomicalEmbedding.followup.record import FollowUp
 
 from ..landmarks.ListObserver import ListObserver
 from ..shared import Views
-from ..shared.Flag import Flag
-from ..shared.Signal import Signal
+from ..shared.Signal import Flag, Signal
 from .LesionNodes import AxisLine, LesionPoints, showAxes
 
 
 class LesionMirror:
-    """Keeps the nodes of a follow-up. Signals report changes that the user makes in a view or in the Markups module.
+    """Keeps the markups nodes of a follow-up. Its signals report changes made in a view or in the Markups module.
 
     Signal placed(study, place, lesion): the user moved a lesion's point, or added a point (lesion is None). Signal
-    measured(lesion, study, longAxis, shortAxis): the user moved an end of an axis; an axis that the lesion lacks is
-    None. Signal reported(sentence): a deleted point or axis was restored. Places are in the RAS mm of the volume.
+    measured(lesion, study, longAxis, shortAxis): the user moved an end of an axis; None for an axis that the lesion
+    does not have. Signal reported(sentence): a point or axis that the user deleted was restored. Places are in the RAS
+    mm of the volume.
     """
 
     def __init__(self, scene) -> None:
@@ -29,15 +29,15 @@ class LesionMirror:
         self._record, self._volumes, self._shown = FollowUp(), {}, {}
         self._points: dict[str, LesionPoints] = {}
         self._lines: list[AxisLine] = []
-        self._observers: dict[str, ListObserver] = {}  # by node ID
+        self._observers: dict[str, ListObserver] = {}  # node ID -> observer
         self._writing, self._edited = Flag(), False
         self._ownViews = Views.OwnViews(scene)
 
     def show(self, record: FollowUp, volumes: Mapping[str, object], shown: Mapping[str, object]) -> None:
-        """Set points and lines to the record's values. While the user drags a point, the change waits for `poll`.
+        """Set the points and lines to the values of a record. While the user drags a point, this waits until `poll`.
 
-        volumes: all volume nodes, by study key. shown: the volume nodes that views show, by study key; lines of axes
-        are drawn only in these volumes.
+        volumes: all volumes of the patient, study key -> node. shown: the volumes that views show, study key -> node.
+        The axes of lesions are drawn only in these volumes.
         """
         self._record, self._volumes, self._shown = record, dict(volumes), dict(shown)
         if self._inHand():
@@ -56,13 +56,13 @@ class LesionMirror:
         self.restrict()
 
     def restrict(self) -> None:
-        """Show each node only in the views of its own volume."""
+        """Show each node only in the views of the node's own volume."""
         for each in (*self._points.values(), *self._lines):
             if each.node.GetDisplayNode() is not None:
                 Views.showOnlyIn(each.node.GetDisplayNode(), self.scene, each.volumeNode)
 
     def poll(self) -> None:
-        """Report added points, undo other edits of the lists, and follow the views. Call it a few times a second."""
+        """Report points that the user added, and undo other edits of the nodes. Call `poll` a few times a second."""
         if self._inHand():
             return
         self._ownViews.follow()
@@ -73,7 +73,7 @@ class LesionMirror:
             self._report()
 
     def stop(self) -> None:
-        """Stop observing the nodes. The nodes stay in the scene."""
+        """Stop observing the nodes. They remain in the scene."""
         for observer in self._observers.values():
             observer.stop()
         self._record, self._volumes, self._shown = FollowUp(), {}, {}
@@ -81,16 +81,16 @@ class LesionMirror:
         self._edited = False
 
     def _report(self) -> None:
-        """Report changes made in the Markups module, and restore the nodes. A deleted list is restored silently."""
+        """Restore the nodes, and report what the user added or deleted. A deleted list is not reported."""
         record = self._record
         lists = [(study, points) for study, points in self._points.items() if self._isHere(points.node)]
         gone = [
-            f"{lesion}: its point was put back. Press Not visible or Outside where the scan does not show the lesion, "
-            "or Remove to take it out of all studies."
+            f"{lesion}: its point was deleted and has been restored. If the scan does not show the lesion, press Not "
+            "visible or Outside. To delete the lesion in all studies, press Remove."
             for study, points in lists
             for lesion in points.missing(record, study)
         ] + [
-            f"{line.lesion}: its {line.kind} axis was put back. Draw it anew, or press Undo if you drew it last."
+            f"{line.lesion}: its {line.kind} axis was deleted and has been restored. Draw the axis again to change it."
             for line in self._lines
             if not self._isHere(line.node) or line.axis is None
         ]
@@ -112,11 +112,11 @@ class LesionMirror:
             each = nodes[nodeId]
             moved = partial(self._onLineMoved if isinstance(each, AxisLine) else self._onPointMoved, each)
             self._observers[nodeId] = ListObserver(
-                each.node, self._onEdited, moved, None, self._onEdited, lambda: self._writing
+                each.node, self._onEdited, moved, self._onEdited, lambda: self._writing
             )
 
     def _onEdited(self, index: int | None = None) -> None:
-        self._edited = True  # `poll` reports the edit later: the view still uses the node
+        self._edited = True  # `poll` reports the edit, because now the view still uses the node
 
     def _onPointMoved(self, points: LesionPoints, index: int) -> None:
         lesion = points.lesionAt(index)

@@ -1,61 +1,56 @@
-"""The table of lesions: a row for each lesion, a column for each study in order of date."""
+"""The table of lesions: a row for each lesion, and a column for each study in order of date."""
 
 from __future__ import annotations
+
+import math
 
 import qt
 from slicer.i18n import tr as _
 
-from ..shared.Flag import Flag
-from ..shared.panels.CellTable import putCell, setColumns
-from ..shared.Signal import Listener, Signal
-from .LesionActions import LesionActions
-from .LesionCells import cellOf, lesionText, lesionTip
+from AnatomicalEmbedding.followup import status as words
+from AnatomicalEmbedding.followup.lesions import MERGED, Finding, Lesion, Measurement
+from AnatomicalEmbedding.followup.record import FollowUp
 
-_MOST_STRETCHED = 4  # up to this number of studies fill the panel's width; with more studies the table scrolls
+from ..shared.Colours import DOUBTFUL, GOOD, NOTHING, errorText
+from ..shared.panels.CellTable import putCell, setColumns
+from ..shared.Signal import Flag, Listener
+from .LesionActions import LesionActions
+
+_MOST_STRETCHED = 4  # if there are more studies than this, the table scrolls
 _LEAST_ROWS, _MOST_ROWS = 3, 10
 _ROW_PX = 36
+_SEEN, _OPEN, _GONE = "\u2713", "\u25cb", "\u2715"
 
 
 class LesionTable(Listener):
-    """Shows the record. The current cell is the chosen lesion and study. Signal opened(lesion, study): emitted when the
-    user double clicks a cell.
-    """
+    """Shows the record in the QTableWidget `table`. The current cell stands for the chosen lesion and study."""
 
-    def __init__(self, parentLayout, choice: LesionActions) -> None:
+    def __init__(self, table, choice: LesionActions) -> None:
         self.logic, self.choice = choice.logic, choice
-        self.opened = Signal()
         self.roles: dict[str, str] = {}
         self._filling = Flag()
-        self.widget = qt.QTableWidget()
-        self.widget.setObjectName("lesionTable")
-        self.widget.setSelectionMode(qt.QAbstractItemView.SingleSelection)
-        self.widget.setEditTriggers(qt.QAbstractItemView.NoEditTriggers)
-        self.widget.setWordWrap(False)
-        self.widget.verticalHeader().setDefaultSectionSize(_ROW_PX)
-        self.widget.setToolTip(_("Double click: show the lesion in that study, next to the prior."))
+        self.widget = table
         self.widget.connect("currentCellChanged(int,int,int,int)", self._onCurrent)
-        self.widget.connect("cellDoubleClicked(int,int)", self._onDoubleClick)
-        parentLayout.addWidget(self.widget)
+        self.widget.connect("cellDoubleClicked(int,int)", lambda _row, _column: choice.changed.emit())
         self.listen(self.logic.changed, self.update)
         self.listen(choice.changed, self._showChoice)
         self.update()
 
     def setRoles(self, prior: str, current: str) -> None:
-        """Write "prior" and "current" into the headers of these studies. prior, current: study keys."""
+        """Write "prior" and "current" into the column titles of two studies. prior, current: study keys."""
         self.roles = {prior: _("prior"), current: _("current")}
         self.update()
 
     def update(self) -> None:
-        """Show the record as it is now."""
+        """Show the present record."""
         record, table = self.logic.record, self.widget
         with self._filling:
             setColumns(table, [_("Lesion"), *(self._header(study) for study in record.studies)])
             table.setRowCount(len(record.lesions))
             for row, lesion in enumerate(record.lesions):
-                putCell(table, row, 0, lesionText(lesion), lesionTip(lesion))
+                putCell(table, row, 0, _lesionText(lesion), _lesionTip(lesion))
                 for column, study in enumerate(record.studies, start=1):
-                    cell = cellOf(record, lesion.id, study.key)
-                    putCell(table, row, column, cell.text, cell.tip, cell.colour)
+                    putCell(table, row, column, *_cell(record, lesion.id, study.key))
             fitColumns(table)
             rows = min(max(len(record.lesions), _LEAST_ROWS), _MOST_ROWS)
             table.setFixedHeight(rows * _ROW_PX + table.horizontalHeader().sizeHint.height() + 4)
@@ -75,22 +70,79 @@ class LesionTable(Listener):
                 self.widget.setCurrentItem(None)
 
     def _onCurrent(self, row: int, column: int, _rowBefore: int, _columnBefore: int) -> None:
-        if not self._filling and row >= 0:
-            self.choice.choose(*self._at(row, column))
-
-    def _onDoubleClick(self, row: int, column: int) -> None:
-        self.opened.emit(*self._at(row, column))
-
-    def _at(self, row: int, column: int) -> tuple[str, str]:
         record = self.logic.record
-        return record.lesions[row].id, record.studies[column - 1].key if column else ""
+        if not self._filling and row >= 0:
+            self.choice.choose(record.lesions[row].id, record.studies[column - 1].key if column else "")
 
 
 def fitColumns(table) -> None:
-    """Set the column widths. A few studies share the width of the panel; many studies get the width of their text."""
+    """Set the widths of the columns. A few studies fill the width of the panel; with more studies the table scrolls."""
     header = table.horizontalHeader()
     stretched = table.columnCount <= _MOST_STRETCHED + 1
     header.setSectionResizeMode(qt.QHeaderView.Stretch if stretched else qt.QHeaderView.ResizeToContents)
     if table.columnCount:
         header.setSectionResizeMode(0, qt.QHeaderView.Fixed)
         table.setColumnWidth(0, 98)
+
+
+def _cell(record: FollowUp, lesion: str, study: str) -> tuple[str, str, str | None]:
+    """Return text, tool tip and background colour of the cell for a lesion in a study. Colour None: no own colour."""
+    found = record.finding(lesion, study)
+    if found is None:
+        return "", _("There is no finding in this study yet: prepare the scans, or mark the lesion."), None
+    status = words.status_of(record, lesion, study)
+    sign, colour = _signAndColour(found, status)
+    first = f"{sign} {status}"
+    if found.state == MERGED:
+        first = _("{sign} merged into {lesion}").format(sign=sign, lesion=found.into)
+    error = None if found.guess is None or found.reviewed else found.guess.error_mm
+    place = "" if error is None else f"\u00b1{error:.0f} mm"
+    # the error stands before the size, because after the size it would look like the error of the size
+    second = f"{place} {_sizeText(found.size)}".strip()
+    return f"{first}\n{second}".rstrip(), _tip(record, found, status), colour
+
+
+def _sizeText(size: Measurement) -> str:
+    """Return the lengths of the axes in mm, the long axis first; in brackets if no person has accepted them."""
+    text = "\u2009\u00d7\u2009".join(f"{math.dist(*axis):.0f}" for axis in size.axes.values())
+    if not text:
+        return ""
+    return f"{text} mm" if size.confirmed else f"({text})"
+
+
+def _lesionText(lesion: Lesion) -> str:
+    """Return the label and the kind of a lesion, on two lines."""
+    kind = _("target") if lesion.target else _("non-target")
+    if lesion.nodal:
+        kind = _("{kind} node").format(kind=kind)
+    return f"{lesion.label}\n{kind}"
+
+
+def _lesionTip(lesion: Lesion) -> str:
+    """Return sentences about the site of a lesion, and about the lesion of which it was a part before."""
+    site = _("Site: {site}.").format(site=lesion.site) if lesion.site else ""
+    split = _("Split off from {lesion}.").format(lesion=lesion.split_from) if lesion.split_from else ""
+    return " ".join(part for part in (site, split) if part)
+
+
+def _signAndColour(found: Finding, status: str) -> tuple[str, str | None]:
+    if not found.reviewed:
+        return {words.UNCERTAIN: ("?", DOUBTFUL), words.ABSENT: ("?", NOTHING)}.get(status, (_OPEN, None))
+    if found.visible:
+        return _SEEN, GOOD
+    return (_SEEN if found.state == MERGED else _GONE), NOTHING
+
+
+def _tip(record: FollowUp, found: Finding, status: str) -> str:
+    guess, sentences = found.guess, []
+    if not found.reviewed:
+        sentences.append(_("No person has reviewed this place."))
+        if guess is not None:
+            source = next((study.label for study in record.studies if study.key == guess.source), "")
+            sentences += [_("It was computed from the place in {study}.").format(study=source)] if source else []
+            error = errorText(guess.expected_error_mm, guess.probability)
+            absent = _("The scan probably does not show this place: press Outside, or Move and click on the lesion.")
+            sentences.append(absent if status == words.ABSENT else f"{error[0].upper()}{error[1:]}.")
+    if found.size.axes and not found.size.confirmed:
+        sentences.append(_("The axes were copied from another study. Accept them or draw new axes; then they count."))
+    return " ".join(sentences)

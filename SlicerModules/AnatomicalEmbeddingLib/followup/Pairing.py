@@ -1,14 +1,12 @@
-"""Pair lesions that were marked separately in two studies. The pairs are offered as sentences; the user must agree."""
+"""Finds lesions that were marked separately in two studies but are the same. The user must accept the pairs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from slicer.i18n import tr as _
 
-from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.followup.lesions import OUTSIDE
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.status import DISAPPEARED, NEW
@@ -18,48 +16,41 @@ from ..shared.Signal import Listener, Signal
 from .FollowUpLogic import FollowUpLogic
 
 if TYPE_CHECKING:
-    from AnatomicalEmbedding.followup.assignment import RecordAssignment
-
-
-@dataclass(frozen=True)
-class PairingOffer:
-    """Offered changes. changes: sentences about pairs, splits and mergers. notes: sentences about unchanged lesions."""
-
-    changes: tuple[str, ...]
-    notes: tuple[str, ...]
-    assignment: RecordAssignment
-    basis: tuple  # order of studies and reviewed findings at the time of the offer
+    from AnatomicalEmbedding.followup.assignment import Assignment
 
 
 class Pairing(Listener):
-    """Makes offers to pair lesions. Signal changed(): `offer` or `reason` may have changed.
+    """Offers to join lesions that are the same. Signal changed(): `offer` or `reason` may have changed.
 
-    offer: the present offer, or None. The offer is withdrawn when findings on which it is based change.
+    offer: the relations between lesions that are offered to the user; None without an offer. It becomes None when the
+    reviewed findings change. changes: sentences about the offered pairs, splits and mergers. notes: sentences about
+    lesions that stay as they are.
     """
 
     def __init__(self, logic: FollowUpLogic) -> None:
         self.logic = logic
         self.changed = Signal()
-        self.offer: PairingOffer | None = None
+        self.offer: Assignment | None = None
+        self.changes, self.notes = [], []
         self._studies = ("", "")
         self.listen(logic.changed, self.update)
         self.listen(logic.store.changed, lambda _volumeId: self.update())
 
     def setStudies(self, prior: str, current: str) -> None:
-        """Set the keys of the two studies to compare; "" if no study is chosen."""
+        """Set the keys of the two studies to compare; "" for a study that is not chosen."""
         if (prior, current) != self._studies:
             self._studies = (prior, current)
             self.cancel()
 
     @property
     def reason(self) -> str:
-        """A sentence that says why no offer can be made; "" if an offer can be made."""
+        """A sentence that states why no pairs can be offered now; "" if pairs can be offered."""
         logic, (one, other) = self.logic, self._studies
         if one not in logic.volumes or other not in logic.volumes:
             return _("Choose two studies as prior and current first.")
         for study, second in ((one, other), (other, one)):
             if not _hasOwn(logic.record, study, second):
-                text = _("Pairing is for lesions marked separately in both studies; {study} has no lesion of its own.")
+                text = _("Pairing needs lesions marked in only one of the studies; mark such a lesion in {study}.")
                 return text.format(study=logic.record.study(study).label)
         for study in (one, other):
             status = logic.store.state(logic.volumes[study]).status
@@ -70,60 +61,61 @@ class Pairing(Listener):
         return ""
 
     def begin(self) -> None:
-        """Make an offer. The record does not change. Raises AnatomicalEmbeddingError if `reason` is not empty."""
+        """Find pairs of lesions and set `offer`. The record does not change. Call `begin` only if `reason` is empty."""
         from AnatomicalEmbedding.followup.assignment import assign_in_record
 
-        if reason := self.reason:
-            raise AnatomicalEmbeddingError(reason)
         record = self.logic.record
         earlier, later = (study.key for study in record.studies if study.key in self._studies)
         maps = {study: self.logic.store.map(self.logic.volumes[study]) for study in (earlier, later)}
         found = assign_in_record(record, earlier, later, maps)
-        text = _("{one} and {other} look like one lesion, but a third study shows both, so they stay apart.")
+        text = _("{one} and {other} look like one lesion, but a study shows both, so they remain two lesions.")
         conflicts = (text.format(one=one, other=other) for one, other in found.apart)
-        notes = (*conflicts, *_notes(record, found), *found.unread.values())
-        self._set(PairingOffer(tuple(_changes(record, found)), notes, found, _basisOf(record)))
+        self.changes = list(_changes(record, found))
+        self.notes = [*conflicts, *_notes(record, found), *found.unread.values()]
+        self._basis = _basisOf(record)
+        self._set(found)
 
     def agree(self) -> bool:
-        """Make the offered changes, as one step to undo. Returns True if the changes were made."""
+        """Make the offered changes. One undo reverses them. Returns True if the record was changed."""
         offer = self.offer
         self.cancel()
-        return offer is not None and self.logic.apply(offer.assignment.put_into)
+        return offer is not None and self.logic.apply(offer.put_into)
 
     def cancel(self) -> None:
-        """Withdraw the offer."""
+        """Set `offer` to None, without a change of the record."""
         self._set(None)
 
     def update(self) -> None:
-        """Withdraw the offer if reviewed findings have changed since it was made. New proposals have no effect."""
-        holds = self.offer is not None and self.offer.basis == _basisOf(self.logic.record)
+        """Set `offer` to None if the reviewed findings have changed since the offer. New proposals do not matter."""
+        holds = self.offer is not None and self._basis == _basisOf(self.logic.record)
         self._set(self.offer if holds else None)
 
-    def _set(self, offer: PairingOffer | None) -> None:
+    def _set(self, offer: Assignment | None) -> None:
         self.offer = offer
         self.changed.emit()
 
 
 def _hasOwn(record: FollowUp, study: str, other: str) -> bool:
-    """True if a lesion is reviewed and visible in `study` and not reviewed in the study `other`."""
+    """Return True if a lesion is reviewed and visible in `study`, but not reviewed in the study `other`."""
     reviewed = [lesion.reviewed for lesion in record.lesions]
     return any(study in each and each[study].visible and other not in each for each in reviewed)
 
 
 def _basisOf(record: FollowUp) -> tuple:
+    """Return the order of the studies and the reviewed findings. If they change, an offer is no longer valid."""
     reviewed = {lesion.id: lesion.reviewed for lesion in record.lesions}
     return tuple(study.key for study in record.studies), reviewed
 
 
-def _changes(record: FollowUp, found: RecordAssignment) -> Iterator[str]:
+def _changes(record: FollowUp, found: Assignment) -> Iterator[str]:
     earlier, later = (record.study(key).label for key in (found.earlier_study, found.later_study))
     kinds = (
-        (found.same, _("{one} in {earlier} and {other} in {later} are one lesion, {one}: {how}.")),
+        (found.same, _("{one} in {earlier} and {other} in {later} are the same lesion, {one}: {how}.")),
         (found.split, _("{one} in {later} has split off from {other}: {how}.")),
         (found.merged, _("{one} has merged into {other} in {later}: {how}.")),
     )
-    likely = _("likely, {off:.0f} mm apart after matching, up to {expected:.0f} mm are to be expected")
-    uncertain = _("uncertain, {off:.0f} mm apart after matching where {expected:.0f} mm are to be expected")
+    likely = _("likely, because after matching they are {off:.0f} mm apart, and {expected:.0f} mm are expected")
+    uncertain = _("uncertain, because after matching they are {off:.0f} mm apart, but {expected:.0f} mm are expected")
     for pairs, sentence in kinds:
         for one, other in pairs:
             off, expected = found.distances[one, other]
@@ -131,17 +123,14 @@ def _changes(record: FollowUp, found: RecordAssignment) -> Iterator[str]:
             yield sentence.format(one=one, other=other, earlier=earlier, later=later, how=how)
 
 
-def _notes(record: FollowUp, found: RecordAssignment) -> Iterator[str]:
-    """Sentences about lesions without a partner in the other study."""
+def _notes(record: FollowUp, found: Assignment) -> Iterator[str]:
+    """Yield a sentence for each lesion without a matching lesion in the other study."""
     earlier, later = (record.study(key).label for key in (found.earlier_study, found.later_study))
     sentences = {
-        DISAPPEARED: _(
-            "{lesion} in {here} has no partner in {there}: look there, and press Not visible if it has gone."
-        ),
-        NEW: _("{lesion} in {here} is new: no lesion marked in {there} lies at its place."),
-        OUTSIDE: _("{lesion} in {here} has no partner: {there} does not seem to show its place."),
+        DISAPPEARED: _("{lesion} in {here} has no matching lesion in {there}. If it is not there, press Not visible."),
+        NEW: _("{lesion} in {here} is new: no lesion is marked at its place in {there}."),
+        OUTSIDE: _("{lesion} in {here} has no matching lesion: {there} probably does not show its place."),
     }
     for words, here, there in ((found.earlier, earlier, later), (found.later, later, earlier)):
         for lesion, word in words.items():
-            if word in sentences:
-                yield sentences[word].format(lesion=lesion, here=here, there=there)
+            yield sentences[word].format(lesion=lesion, here=here, there=there)

@@ -1,4 +1,4 @@
-"""The panel that shows the offer to pair lesions, with its buttons."""
+"""The part of the panel that shows the offered pairs of lesions, with buttons to accept or reject them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from .Pairing import Pairing
 
 
 class PairingPanel(Pairing):
-    """Shows the offer in the panel, not in a dialog, so that the user can look at the lesions before agreeing.
+    """Shows the offered pairs in the panel and not in a dialog, so that the user can look at the lesions before
+    accepting.
 
     ui: has pairButton, and pairArea with pairLabel, agreeButton and cancelPairButton. say(sentence): called with the
-    reason if no offer was made.
+    reason if no pairs could be offered.
     """
 
     def __init__(self, ui, logic: FollowUpLogic, say: Callable[[str], None]) -> None:
         super().__init__(logic)
-        self.ui, self._say = ui, say
+        self.ui, self._say, self._tip = ui, say, ui.pairButton.toolTip
         ui.pairButton.connect("clicked(bool)", self._onPair)
         ui.agreeButton.connect("clicked(bool)", lambda: self.agree())
         ui.cancelPairButton.connect("clicked(bool)", lambda: self.cancel())
@@ -34,15 +35,15 @@ class PairingPanel(Pairing):
         ui.pairArea.visible = offer is not None
         if offer is not None:
             ui.pairLabel.text = "\n".join(
-                (*(offer.changes or [_("No two of these lesions are the same.")]), *offer.notes)
+                (
+                    *(self.changes or [_("The two studies have no lesion in common.")]),
+                    *self.notes,
+                )
             )
-            ui.agreeButton.visible = bool(offer.changes)
-            ui.cancelPairButton.text = _("Cancel") if offer.changes else _("Close")
+            ui.agreeButton.visible = bool(self.changes)
+            ui.cancelPairButton.text = _("Cancel") if self.changes else _("Close")
         ui.pairButton.enabled = not self.reason
-        ui.pairButton.toolTip = self.reason or _(
-            "Find lesions that were marked separately in prior and current and are the same; the lesions change only "
-            "when you agree."
-        )
+        ui.pairButton.toolTip = self.reason or self._tip
 
     def _onPair(self) -> None:
         self._say("")

@@ -1,8 +1,7 @@
-"""The table with the RECIST sum and response of each study, and sentences about missing entries."""
+"""The table with the RECIST sum and response of each study, and sentences about entries that are missing."""
 
 from __future__ import annotations
 
-import qt
 from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.followup import response as recist
@@ -12,66 +11,56 @@ from ..shared.panels.CellTable import putCell
 from ..shared.panels.Widgets import WARNING, coloured, showText
 from ..shared.Signal import Listener
 from .LesionActions import LesionActions
-from .LesionCells import categoryText, numberText
 from .LesionTable import fitColumns
 
 _MOST_SENTENCES = 4
-_SUM, _FROM_BASELINE, _FROM_NADIR, _CATEGORY = range(4)
-_GOOD = (recist.COMPLETE, recist.PARTIAL)
+_COLOURS = {recist.COMPLETE: GOOD, recist.PARTIAL: GOOD, recist.PROGRESSIVE: FAULT}  # response -> colour
 
 
 class ResponsePanel(Listener):
-    """Shows the response. It is computed only from findings and sizes that a person has confirmed."""
+    """Shows the response, which is computed only from findings and sizes that a person has confirmed.
 
-    def __init__(self, parentLayout, choice: LesionActions) -> None:
-        self.logic, self.choice = choice.logic, choice
-        self.table = qt.QTableWidget()
-        self.table.setObjectName("responseTable")
-        self.table.setSelectionMode(qt.QAbstractItemView.NoSelection)
-        self.table.setEditTriggers(qt.QAbstractItemView.NoEditTriggers)
-        self.table.setFocusPolicy(qt.Qt.NoFocus)
-        self.table.verticalHeader().setVisible(False)
-        self.table.horizontalHeader().setVisible(False)
-        self.missing = qt.QLabel()
-        self.missing.objectName = "missingLabel"
-        self.missing.wordWrap = True
-        self.missing.setTextFormat(qt.Qt.RichText)
-        parentLayout.addWidget(self.table)
-        parentLayout.addWidget(self.missing)
+    ui: has responseTable and missingLabel.
+    """
+
+    def __init__(self, ui, choice: LesionActions) -> None:
+        self.ui, self.logic, self.choice = ui, choice.logic, choice
         self.listen(self.logic.changed, self.update)
         self.listen(choice.changed, self.update)
         self.update()
 
     def update(self) -> None:
-        """Show the response for the record as it is now."""
+        """Show the response for the present record."""
         record = self.logic.record
         found = recist.responses(record) if record.lesions else []
-        table = self.table
-        names = (_("Sum of targets"), _("From baseline"), _("From nadir"), _("Response"))
+        table = self.ui.responseTable
+        rows = (
+            (_("Sum of targets"), "sum_mm", "{:.1f} mm"),
+            (_("From baseline"), "from_baseline", "{:+.0f} %"),
+            (_("From nadir"), "from_nadir", "{:+.0f} %"),
+            (_("Response"), "category", "{}"),
+        )
         table.setColumnCount(len(found) + 1)
-        table.setRowCount(len(names))
-        for row, name in enumerate(names):
+        table.setRowCount(len(rows))
+        for row, (name, field, form) in enumerate(rows):
             putCell(table, row, 0, name)
-        for column, each in enumerate(found, start=1):
-            tip = "\n".join((*each.missing, *each.notes))
-            putCell(table, _SUM, column, numberText(each.sum_mm, "{:.1f} mm"), tip)
-            putCell(table, _FROM_BASELINE, column, numberText(each.from_baseline, "{:+.0f} %"), tip)
-            putCell(table, _FROM_NADIR, column, numberText(each.from_nadir, "{:+.0f} %"), tip)
-            colour = GOOD if each.category in _GOOD else FAULT if each.category == recist.PROGRESSIVE else None
-            putCell(table, _CATEGORY, column, each.category, f"{categoryText(each.category)}\n{tip}".rstrip(), colour)
+            for column, each in enumerate(found, start=1):
+                value, tip = getattr(each, field), "\n".join((*each.missing, *each.notes))
+                colour = _COLOURS.get(each.category) if field == "category" else None
+                putCell(table, row, column, "\u2013" if value is None else form.format(value), tip, colour)
         fitColumns(table)
         table.resizeRowsToContents()
-        table.setFixedHeight(sum(table.rowHeight(row) for row in range(len(names))) + 4)
+        table.setFixedHeight(sum(table.rowHeight(row) for row in range(len(rows))) + 4)
         table.visible = bool(found)
-        showText(self.missing, self._sentences(found))
+        showText(self.ui.missingLabel, self._sentences(found))
 
     def _sentences(self, found: list[recist.Response]) -> str:
-        """Missing entries and remarks for the chosen study, as HTML."""
+        """Return the missing entries of the chosen study and remarks about it, as HTML."""
         if not found:
-            return _("Sums and response appear here once lesions are marked and measured.")
+            return _("After you have marked and measured lesions, the sums and the response are shown here.")
         here = next((each for each in found if each.study == (self.choice.study or self.choice.usual)), found[-1])
         lines = [_("Missing: {entry}").format(entry=each) for each in here.missing]
         lines += [_("Note: {remark}").format(remark=each) for each in here.notes]
         left = len(lines) - _MOST_SENTENCES
-        more = [_("{count} more: see the tool tip of the study's response.").format(count=left)] if left > 0 else []
+        more = [_("{count} more: see the tool tip of the study's column.").format(count=left)] if left > 0 else []
         return "<br>".join(coloured(line, WARNING) for line in lines[:_MOST_SENTENCES] + more)

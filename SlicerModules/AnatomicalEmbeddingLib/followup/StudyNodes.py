@@ -1,6 +1,6 @@
-"""Nodes of a follow-up in the scene: the study key of each volume, markups in its studies, and the node of the record.
+"""Nodes of a follow-up in the scene: volumes with their study keys, markups nodes, and the text node with the record.
 
-A text node stores the record as JSON, so that the record is saved and loaded with the scene.
+The text node stores the record as JSON. Therefore the record is saved and loaded with the scene.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ VOLUME_ROLE = "AnatomicalEmbedding.Volume"
 _KEY_ATTRIBUTE = "AnatomicalEmbedding.StudyKey"
 _FOLDER = "Lesions"
 _RECORD_CLASS = "vtkMRMLTextNode"
-_RECORD_ATTRIBUTE = "AnatomicalEmbedding.FollowUp"  # attribute of the text node: the patient's UID, or _NOBODY
+_RECORD_ATTRIBUTE = "AnatomicalEmbedding.FollowUp"  # node attribute: UID of the patient, or _NOBODY
 _NOBODY = "-"
 
 
@@ -34,10 +34,10 @@ _NOBODY = "-"
 
 
 def keyedVolumes(scene) -> dict[str, object]:
-    """Give each CT volume a unique key, and return all CT volume nodes by key.
+    """Give each CT volume a unique key. Returns key -> volume node for all CT volumes.
 
-    The key is the UID of the DICOM series, or random if there is no UID. The key is stored as an attribute of the node,
-    so a saved scene keeps it. If a node and its copy have the same key, the copy gets a new key.
+    The key is the UID of the DICOM series. A volume without a UID gets a random key. The key is an attribute of the
+    node, so a saved scene contains it. If a volume was copied, the copy gets a new key.
     """
     found: dict[str, object] = {}
     for volume in scans(scene):
@@ -50,19 +50,19 @@ def keyedVolumes(scene) -> dict[str, object]:
 
 
 def studiesOf(scene, patient: Patient) -> list[RecordStudy]:
-    """Make the record's studies of a patient, in order. The volumes must have keys; see `keyedVolumes`."""
+    """Return the studies of a patient for the record, in order. `keyedVolumes` must have given keys to the volumes."""
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
     studies = []
     for study in patient.studies:
-        key, name = study.volume.GetAttribute(_KEY_ATTRIBUTE), study.volume.GetName()
+        key = study.volume.GetAttribute(_KEY_ATTRIBUTE)
         item = ancestorOf(scene, study.volume, STUDY)
         studyUid = hierarchy.GetItemUID(item, UID) if item else ""
-        studies.append(RecordStudy(key, name, study.date, studyUid, _seriesUid(scene, study.volume)))
+        studies.append(RecordStudy(key, study.name, study.date, studyUid, _seriesUid(scene, study.volume)))
     return studies
 
 
 def inStudies(record: FollowUp, loaded: Iterable[RecordStudy], others: Iterable[RecordStudy]) -> FollowUp:
-    """Set the studies of a record: all `loaded` studies, and those of `others` that have a reviewed finding."""
+    """Return a record with all `loaded` studies, and with those of `others` that have a reviewed finding."""
     loaded = list(loaded)
     keys = {study.key for study in loaded}
     reviewed = {key for lesion in record.lesions for key in lesion.reviewed}
@@ -71,7 +71,7 @@ def inStudies(record: FollowUp, loaded: Iterable[RecordStudy], others: Iterable[
 
 
 def _seriesUid(scene, volumeNode) -> str:
-    """DICOM series instance UID of a volume; "" if the volume has none."""
+    """Return the DICOM series UID of a volume; "" if the volume has no UID."""
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
     item = hierarchy.GetItemByDataNode(volumeNode)
     return hierarchy.GetItemUID(item, UID) if item else ""
@@ -81,7 +81,7 @@ def _seriesUid(scene, volumeNode) -> str:
 
 
 def addStudyNode(scene, className: str, name: str, volumeNode):
-    """Add a markups node for a volume, in the folder "Lesions". The mouse places no points in the new node."""
+    """Add a markups node for a volume to the folder "Lesions". Mouse clicks place no points in the new node."""
     with keepingPlaceNode(scene):
         node = scene.AddNewNodeByClass(className, name)
     node.CreateDefaultDisplayNodes()
@@ -91,7 +91,7 @@ def addStudyNode(scene, className: str, name: str, volumeNode):
 
 
 def followVolume(node, volumeNode) -> None:
-    """Give a node the parent transform of the volume, so that the node's coordinates are the RAS mm of the volume."""
+    """Give a node the same parent transform as the volume. Its coordinates are then the RAS mm of the volume."""
     if node.GetTransformNodeID() != volumeNode.GetTransformNodeID():
         node.SetAndObserveTransformNodeID(volumeNode.GetTransformNodeID())
 
@@ -100,13 +100,13 @@ def followVolume(node, volumeNode) -> None:
 
 
 def findRecord(scene, patient: Patient, keys: Iterable[str]) -> tuple[object | None, FollowUp, list[str]]:
-    """Find the node that stores the follow-up of a patient.
+    """Find the text node with the follow-up of a patient.
 
-    This is the node with the UID of the patient. If there is none, it is the node with the most studies of `keys`.
+    This is the node with the patient's UID. Without such a node, it is the node that has the most studies of `keys`.
 
     Returns:
-        The node, its record, and a sentence for each node that cannot be read. Without a node: (None, empty record,
-        sentences).
+        The node, its record, and a sentence for each node that cannot be read. If no node is found: None, an empty
+        record, and the sentences.
     """
     most, best, problems = 0, (None, FollowUp()), []
     for node in nodesOf(scene, _RECORD_CLASS):
@@ -116,7 +116,7 @@ def findRecord(scene, patient: Patient, keys: Iterable[str]) -> tuple[object | N
         try:
             record = from_json(json.loads(node.GetText() or "null"))
         except (AnatomicalEmbeddingError, ValueError) as error:  # ValueError: the text is not JSON
-            problems.append(f"{node.GetName()}: {error} It stays in the scene, and a new follow-up begins.")
+            problems.append(f"{node.GetName()}: {error} The node is kept, and a new follow-up is started.")
             continue
         studies = {study.key for study in record.studies} | {key for each in record.lesions for key in each.findings}
         shared = 10**6 if patient.uid and owner == patient.uid else len(studies.intersection(keys))
@@ -126,7 +126,7 @@ def findRecord(scene, patient: Patient, keys: Iterable[str]) -> tuple[object | N
 
 
 def createRecord(scene, patient: Patient):
-    """Add a text node for the record of a patient, below the patient in the subject hierarchy."""
+    """Add a text node for the record of a patient, as a child of the patient in the subject hierarchy."""
     node = scene.AddNewNodeByClass(_RECORD_CLASS, f"Follow-up of {patient.name}" if patient.name else "Follow-up")
     node.SetAttribute(_RECORD_ATTRIBUTE, patient.uid or _NOBODY)
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
@@ -136,5 +136,5 @@ def createRecord(scene, patient: Patient):
 
 
 def writeRecord(node, record: FollowUp) -> None:
-    """Write a record into its text node."""
+    """Store a record in its text node."""
     node.SetText(json.dumps(to_json(record), ensure_ascii=False, allow_nan=False))

@@ -1,7 +1,7 @@
-"""The studies of each patient, sorted by date.
+"""The patients of a scene, each with studies in order of date.
 
-Patients and dates are read from the subject hierarchy, where the DICOM import writes them. The user can set a date; it
-is stored as an attribute of the volume node and replaces the date from DICOM.
+Patients and dates are read from the subject hierarchy, into which the DICOM import writes them. A date that the user
+sets is stored as an attribute of the volume node, and replaces the date from DICOM.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ _HAND_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 @dataclass(frozen=True)
 class Study:
-    """A volume and its date (None if unknown). byHand: True if the user set the date. note: a sentence if the user
-    should correct the date, otherwise "".
+    """A volume with its name and date. date: None if it is not known. byHand: True if the user set the date. note: a
+    sentence for the user if a date must be entered, otherwise "".
     """
 
     volume: object
+    name: str
     date: date | None
     byHand: bool
     note: str
@@ -42,8 +43,8 @@ class Study:
 
 @dataclass(frozen=True)
 class Patient:
-    """A patient with all studies. key: unique key; "" for the group of volumes without a patient. studies: sorted by
-    date, studies without a date last. uid: the patient's UID in DICOM, "" if there is none.
+    """A patient and the studies. key: unique key; "" for the group of volumes without a patient. studies: sorted by
+    date; studies without a date are last. uid: UID of the patient in DICOM; "" if there is no UID.
     """
 
     key: str
@@ -56,27 +57,27 @@ class Patient:
         return [study.volume for study in self.studies]
 
     def after(self, volumeNode) -> list[Study]:
-        """All studies except the study of this volume, in order."""
+        """Return all studies except the study of this volume, in order."""
         return [study for study in self.studies if study.volume is not volumeNode]
 
     def lastAfter(self, volumeNode):
-        """The default volume to compare with: the last of the other studies, if possible one with a date, or None."""
+        """Return the default volume to compare with this volume: of the other studies, the last one with a date."""
         others = self.after(volumeNode)
         dated = [study for study in others if study.date is not None]
         return (dated or others)[-1].volume if others else None
 
     def inOrder(self, earlier, later) -> bool:
-        """True if the volume `earlier` comes before the volume `later`."""
+        """Return True if the study of `earlier` comes before the study of `later`."""
         return self.volumes.index(earlier) < self.volumes.index(later)
 
     @property
     def usualPair(self) -> tuple:
-        """The default pair (prior, current): the volumes of the first and the last study."""
+        """The default volumes (prior, current): of the first and the last study."""
         return self.volumes[0], self.lastAfter(self.volumes[0])
 
 
 def patients(scene) -> list[Patient]:
-    """The patients of all CT volumes, in the order of the scene. All volumes without a patient form the last group."""
+    """Return the patients of all CT volumes, in the scene's order. Volumes without a patient form the last group."""
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
     volumes: dict[int, list] = {}
     for volume in scans(scene):
@@ -90,17 +91,13 @@ def patients(scene) -> list[Patient]:
 
 
 def studyOf(scene, volumeNode) -> Study:
-    """The study of a volume, with its date or a note about the date."""
+    """Return the study of a volume. If the volume has no date, the study has a note about this."""
     given = date_of(volumeNode.GetAttribute(DATE_ATTRIBUTE) or "")
     if given is not None:
-        return Study(volumeNode, given, True, "")
-    stored = _storedDate(scene, volumeNode)
-    name, found, note = volumeNode.GetName(), date_of(stored), ""
-    if found is None and stored:
-        note = f'{name}: its DICOM study date "{stored}" cannot be read; write the date as YYYY-MM-DD.'
-    elif found is None:
-        note = f"{name}: has no study date, so it comes last; write the date as YYYY-MM-DD."
-    return Study(volumeNode, found, False, note)
+        return Study(volumeNode, volumeNode.GetName(), given, True, "")
+    name, found = volumeNode.GetName(), date_of(_storedDate(scene, volumeNode))
+    note = f"{name}: has no study date and is sorted last; enter the date as YYYY-MM-DD."
+    return Study(volumeNode, name, found, False, note if found is None else "")
 
 
 def setDate(volumeNode, text: str) -> None:
@@ -115,7 +112,7 @@ def setDate(volumeNode, text: str) -> None:
 
 
 def _storedDate(scene, volumeNode) -> str:
-    """The study date of the volume's subject hierarchy item or of its nearest ancestor with a date; "" if none."""
+    """Return the study date of the volume's item in the subject hierarchy, or of its nearest parent; "" if none."""
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
     name = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMStudyDateAttributeName()
     item = hierarchy.GetItemByDataNode(volumeNode)

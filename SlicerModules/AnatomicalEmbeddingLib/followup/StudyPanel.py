@@ -1,51 +1,74 @@
-"""The panel in which the user chooses the patient and the two studies to compare."""
+"""The part of the panel in which the user chooses the patient and the two studies to compare, and sets dates."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from slicer.i18n import tr as _
 
+from ..shared.Colours import DOUBTFUL
+from ..shared.panels.CellTable import putCell, setColumns
 from ..shared.panels.Widgets import WARNING, coloured, fillComboBox
-from ..shared.Signal import Signal
-from .StudyOrder import Patient, Study, patients
+from ..shared.Signal import Flag, Signal
+from .StudyOrder import Patient, Study, patients, setDate
+
+_DATE, _SCAN = range(2)
+_ROW_PX = 24
+_LEAST_ROWS, _MOST_ROWS = 2, 6
 
 
 class StudyPanel:
-    """The selectors. ui: has patientSelector, priorSelector, currentSelector, noteLabel and showButton.
+    """Shows the selectors and the table of dates. ui: has patientSelector, priorSelector, currentSelector, noteLabel,
+    showButton, studyArea and studyTable. say(sentence): called if the user enters an invalid date.
 
-    Signal chosen(prior, current): the volumes that the user has chosen; None if no volume is chosen.
+    Signal chosen(prior, current): the volumes that the user has chosen; None for a study that is not chosen. Signal
+    dated(): the user has set a date.
     """
 
-    def __init__(self, ui, scene) -> None:
-        self.ui, self.scene = ui, scene
-        self.chosen = Signal()
+    def __init__(self, ui, scene, say: Callable[[str], None]) -> None:
+        self.ui, self.scene, self._say = ui, scene, say
+        self.chosen, self.dated = Signal(), Signal()
         self._prior = self._current = None
+        self._studies: Sequence[Study] = ()
+        self._isUndated = False
+        self._filling = Flag()
+        setColumns(ui.studyTable, [_("Date"), _("Scan")])
+        ui.studyTable.connect("itemChanged(QTableWidgetItem*)", self._onEdited)
         ui.patientSelector.connect("activated(int)", self._onPatient)
         ui.priorSelector.connect("activated(int)", self._onPrior)
         ui.currentSelector.connect("activated(int)", self._onCurrent)
 
     def show(self, found: Sequence[Patient], patient: Patient | None, prior, current) -> None:
-        """Show all patients, the chosen patient (or None), and the volumes of the two chosen studies (or None)."""
+        """Show all patients, and the chosen patient and volumes, which are None if the user has not chosen any."""
         ui, self._prior, self._current = self.ui, prior, current
+        self._studies = patient.studies if patient is not None else ()
         names = [(each.key, each.name or _("(no patient in the subject hierarchy)")) for each in found]
         fillComboBox(ui.patientSelector, names, patient and patient.key)
-        fillComboBox(ui.priorSelector, _entries(patient.studies if patient else []), prior and prior.GetID())
+        fillComboBox(ui.priorSelector, _entries(self._studies), prior and prior.GetID())
         fillComboBox(ui.currentSelector, _entries(patient.after(prior) if patient else []), current and current.GetID())
-        notes = [_("Load CTs of a patient: two studies or more.")]
-        if patient is not None:
-            notes = [study.note for study in patient.studies if study.note]
-            if len(patient.studies) < 2:
-                text = _("Load another study of this patient, or move its volume to the patient in the Data module.")
-                notes.append(text)
+        notes = [study.note for study in self._studies if study.note]
+        if notes and not self._isUndated:  # later, only the user opens and closes the section
+            ui.studyArea.collapsed = False
+        self._isUndated = bool(notes)
+        if patient is None:
+            notes.append(_("Load CTs of two or more studies of a patient."))
+        elif len(self._studies) < 2:
+            notes.append(_("Load a second study, or move its volume to this patient in the Data module."))
         ui.noteLabel.text = coloured("\n".join(notes), WARNING).replace("\n", "<br>")
         ui.noteLabel.visible = bool(notes)
         ui.showButton.enabled = None not in (prior, current)
-        ui.showButton.toolTip = (
-            _("A row of views for the prior and one for the current study.")
-            if ui.showButton.enabled
-            else _("Load two studies of a patient first.")
-        )
+        self._showDates()
+
+    def _showDates(self) -> None:
+        table = self.ui.studyTable
+        with self._filling:
+            table.setRowCount(len(self._studies))
+            for row, study in enumerate(self._studies):
+                colour = DOUBTFUL if study.note else None
+                putCell(table, row, _DATE, study.dateText, _dateTip(study), colour, editable=True)
+                putCell(table, row, _SCAN, study.name)
+        rows = min(max(len(self._studies), _LEAST_ROWS), _MOST_ROWS)
+        table.setFixedHeight(rows * _ROW_PX + table.horizontalHeader().sizeHint.height() + 4)
 
     def _onPatient(self, index: int) -> None:
         key = self.ui.patientSelector.itemData(index)
@@ -58,7 +81,23 @@ class StudyPanel:
     def _onCurrent(self, index: int) -> None:
         self.chosen.emit(self._prior, self.scene.GetNodeByID(self.ui.currentSelector.itemData(index)))
 
+    def _onEdited(self, item) -> None:
+        if self._filling:
+            return
+        try:
+            setDate(self._studies[item.row()].volume, item.text())
+        except ValueError as error:
+            self._showDates()  # shows the former date again
+            self._say(str(error))
+            return
+        self.dated.emit()
+
 
 def _entries(studies: Sequence[Study]) -> list[tuple[str, str]]:
-    """Entries of a combo box: (ID of the volume, date and name of the study)."""
-    return [(s.volume.GetID(), f"{s.dateText or _('no date')}   {s.volume.GetName()}") for s in studies]
+    """Return (volume ID, text with date and name) of each study, for a combo box."""
+    return [(s.volume.GetID(), f"{s.dateText or _('no date')}   {s.name}") for s in studies]
+
+
+def _dateTip(study: Study) -> str:
+    byHand = _("Date set by the user. Clear the cell to use the date from DICOM again.")
+    return study.note or (byHand if study.byHand else _("Date from DICOM. Double click to set another date."))

@@ -1,1 +1,1 @@
-"""Follow-up: a patient's studies in order of date, and the lesions in each study."""
+"""Lesion follow-up: the studies of a patient in order of date, and the lesions in each study."""

@@ -1,7 +1,7 @@
 """The answers in one volume: a point list in the scene. The list also stores the status and error of each answer.
 
-The list has the same parent transform as the volume. Its coordinates, without that transform, are therefore the RAS mm
-that the engine returns. Matched answers are selected points (green). Uncertain answers are unselected points (amber).
+The list has the same parent transform as the volume. So its coordinates without this transform are the RAS mm that the
+engine returns. Matched answers are selected points (green). Uncertain answers are unselected points (amber).
 Answers that are not in the scan have the position status Missing.
 """
 
@@ -15,8 +15,7 @@ import vtk
 
 from AnatomicalEmbedding.matching.status import ABSENT, MATCHED
 
-from ..shared.Colours import AMBER, GREEN
-from ..shared.MatchWords import errorText
+from ..shared.Colours import AMBER, GREEN, errorText
 from ..shared.SceneNodes import nodesOf
 from ..shared.Views import keepingPlaceNode
 from .ControlPoints import makeIdsUnique, worldOf
@@ -33,8 +32,8 @@ class Answer:
 
     pointId: ID of the answer's point. status: status of the match; MOVED or REMOVED for the user's own answer. errorMm:
     expected error, mm. probability: probability that the error is at most 10 mm. Both are None if the weights have no
-    calibration. madeFrom: key of the weights and scans. outdated: True if the answer is the user's own, and the
-    template point was moved later.
+    calibration. madeFrom: key of the weights and scans. outdated: True if this is the user's own answer, and the
+    template point was moved after it.
     """
 
     pointId: str
@@ -52,9 +51,9 @@ class Answer:
     def text(self) -> str:
         """The answer as a sentence, for descriptions and tool tips."""
         if self.status == MOVED:
-            return "placed by hand" + (", before the template's point was moved" if self.outdated else "")
+            return "placed by hand" + (", but the point in the template was moved later" if self.outdated else "")
         if self.status == REMOVED:
-            return "marked as not visible by hand"
+            return "marked by hand as not visible"
         if self.status == ABSENT:
             return "absent: this scan does not seem to show the point"
         return f"{self.status}: {errorText(self.errorMm, self.probability)}"
@@ -110,8 +109,9 @@ class AnswerList:
             self.node.SetAttribute(_ATTRIBUTE, text)
 
     def write(self, label: str, position: Sequence[float], answer: Answer) -> Answer:
-        """Write the point of an answer. A point is added if `answer.pointId` is "".
-        position: (3,) in the volume's own RAS mm. Returns the answer with the ID of its point, for the method `keep`.
+        """Write the point of an answer. If `answer.pointId` is "", a point is added.
+
+        position: (3,) in the volume's own RAS mm. Returns the answer with the ID of its point. Store it with `keep`.
         """
         node = self.node
         index = node.GetControlPointIndexByID(answer.pointId) if answer.pointId else -1
@@ -144,7 +144,7 @@ class AnswerList:
             self.node.SetNthControlPointLabel(index, label)
 
     def sourceOf(self, pointId: str) -> str | None:
-        """ID of the template point that belongs to the answer `pointId`, or None."""
+        """Return the ID of the template point to which the answer with the ID `pointId` belongs, or None."""
         return next((source for source, answer in self.answers.items() if answer.pointId == pointId), None)
 
     def worldOf(self, answer: Answer):
@@ -156,5 +156,5 @@ class AnswerList:
 
 
 def isAnswers(listNode) -> bool:
-    """True if the point list holds answers; False if it holds points that the user placed."""
+    """True if the point list contains answers; False if it contains points that the user placed."""
     return listNode.GetNodeReference(SOURCE_ROLE) is not None or listNode.GetAttribute(_ATTRIBUTE) is not None

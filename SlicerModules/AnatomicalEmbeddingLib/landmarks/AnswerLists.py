@@ -1,4 +1,4 @@
-"""Third step after a click: write the answers to the template's points, into one point list for each target."""
+"""Third step after a click: write the answers into point lists. Each target has one list of answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Row:
 
 
 class AnswerLists:
-    """The lists of answers. points: the template's list. targets: volume nodes. lists: existing lists, by target ID."""
+    """The lists of answers. points: the template's point list. targets: volume nodes. lists: by ID of the target."""
 
     def __init__(self, scene) -> None:
         self.scene, self.points = scene, None
@@ -31,7 +31,7 @@ class AnswerLists:
         self.lists: dict[str, AnswerList] = {}
 
     def link(self, points, targets: Sequence) -> None:
-        """Find the lists of answers in the scene for these points and targets. points: None if there is no list."""
+        """Find the lists of answers in the scene for a point list (None if there is no point list) and targets."""
         self.points, self.targets, self.lists = points, list(targets), {}
         for target in self.targets if points is not None else ():
             found = AnswerList.find(self.scene, points, target)
@@ -39,7 +39,7 @@ class AnswerLists:
                 self._add(found, target)
 
     def rows(self, outside: set[str]) -> list[Row]:
-        """Return a row for each point, in the list's order. outside: IDs of points outside the template's scan."""
+        """Return one row for each point. outside: IDs of the points that lie outside the template's scan."""
         if self.points is None:
             return []
         known = {volumeId: each.answers for volumeId, each in self.lists.items()}
@@ -75,8 +75,9 @@ class AnswerLists:
         each.keep(answers)
 
     def tidy(self) -> None:
-        """Remove answers to deleted template points, and copy all labels. An answer that the user deleted gets the
-        status REMOVED (not visible).
+        """Remove the answers to deleted template points, and copy the labels of all other template points.
+
+        An answer that the user has deleted gets the status REMOVED (not visible).
         """
         makeIdsUnique(self.points)
         wanted = set(definedIds(self.points))
@@ -95,8 +96,9 @@ class AnswerLists:
             each.keep(kept)
 
     def retract(self, pointId: str, keptFor: Sequence = ()) -> None:
-        """Remove the answers to a template point that has moved. Answers in the targets `keptFor` stay, because the
-        caller overwrites them at once. The user's own answers stay in all targets and are marked as outdated.
+        """Remove the answers to a template point that was moved. The user's own answers stay, marked as outdated.
+
+        Answers in the targets `keptFor` stay too, because the caller overwrites them at once.
         """
         for each in self.lists.values():
             answers = each.answers

@@ -1,4 +1,4 @@
-"""Access to the points of a point list by ID. An ID stays the same when other points are deleted; an index does not."""
+"""Access to the points of a list by ID. If another point is deleted, an ID stays the same; an index may change."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def definedIds(listNode) -> list[str]:
-    """IDs of the points that have a position, in order. A point that still follows the mouse is left out."""
+    """Return the IDs of the points that have a position, in order, without a point that follows the mouse."""
     count = range(listNode.GetNumberOfControlPoints())
     return [
         listNode.GetNthControlPointID(n)
@@ -16,12 +16,12 @@ def definedIds(listNode) -> list[str]:
 
 
 def isPreview(listNode, index: int) -> bool:
-    """True if the point still follows the mouse and no click has placed it."""
+    """True if the point still follows the mouse, because no click has placed it yet."""
     return listNode.GetNthControlPointPositionStatus(index) == listNode.PositionPreview
 
 
 def makeIdsUnique(listNode) -> None:
-    """Give a new ID to each point whose ID occurs before in the list. MRML repeats IDs after a list was loaded."""
+    """Give a new ID to each point with the ID of an earlier point. MRML repeats IDs in lists that were loaded."""
     seen: set[str] = set()
     for n in range(listNode.GetNumberOfControlPoints()):
         while (pointId := listNode.GetNthControlPointID(n)) in seen or not pointId:

@@ -1,4 +1,4 @@
-"""Undo and redo of the user's steps with landmarks. A state holds copies of all point lists, with the point IDs."""
+"""Undo and redo of the user's changes of landmarks. A state contains copies of all point lists, with the point IDs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class LandmarkHistory(UndoStack[_State | None]):
         self._scene = scene
 
     def record(self, source, answerLists: Iterable[AnswerList], isStep: bool) -> None:
-        """Record the present state. isStep: True adds an undo step; False if only new answers came in."""
+        """Record the present state. isStep: True to add an undo step; False if only new answers have arrived."""
         lists = {source.GetID(): (_copy(source), None)}
         lists |= {each.node.GetID(): (_copy(each.node), each.answers) for each in answerLists}
         state = _State([(nodeId, _content(copy), answers) for nodeId, (copy, answers) in lists.items()], lists)

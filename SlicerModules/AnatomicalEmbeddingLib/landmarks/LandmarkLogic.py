@@ -5,7 +5,7 @@ A click causes four steps:
     place    `_onPlaced` in this file: a click has placed a point (`ListObserver` recognises it among Slicer's events)
     match    `LandmarkMatcher`: finds the point in each target, with the expected error of the answer
     answer   `AnswerLists`: writes the answers to one point list for each target
-    show     `LandmarkViews`: moves all views to the point and its answers
+    show     `LandmarkLogic.jumpTo`: moves all views to the point and its answers
 """
 
 from __future__ import annotations
@@ -14,16 +14,15 @@ from collections.abc import Callable, Iterable, Sequence
 
 from AnatomicalEmbedding.matching.status import ABSENT
 
-from ..shared.Flag import Flag
+from ..shared import Views
 from ..shared.maps.MapStore import READY, MapStore
-from ..shared.Signal import Listener, Signal
+from ..shared.Signal import Flag, Listener, Signal
 from ..shared.VolumeNodes import fromWorld, toWorld
 from .AnswerList import MOVED, REMOVED, AnswerList
 from .AnswerLists import AnswerLists, Row
 from .ControlPoints import definedIds, fromNode, labelOf, makeIdsUnique, worldOf
 from .LandmarkHistory import LandmarkHistory
 from .LandmarkMatcher import LandmarkMatcher
-from .LandmarkViews import LandmarkViews
 from .ListObserver import ListObserver
 
 
@@ -35,9 +34,8 @@ class LandmarkLogic(Listener):
 
     `setScans` sets template (volume node in which the user places points) and targets (volume nodes in which the points
     are found). `setPoints` sets points (the template's point list). effort: how far matching goes, see
-    `AnatomicalEmbedding.matching.match.match_all`. live: True to match also while a point is dragged, not only when it
-    is released. jumps: True to move all views to each point that was placed or moved. A scan without a map is embedded
-    first; its views move when its answer comes.
+    `AnatomicalEmbedding.matching.match.match_all`. jumps: True to move all views to each point that was placed or
+    moved. A scan without a map is embedded first; its views move when its answer comes.
     """
 
     def __init__(self, scene, store: MapStore) -> None:
@@ -45,15 +43,15 @@ class LandmarkLogic(Listener):
         self.changed, self.reported, self.shown = Signal(), Signal(), Signal()
         self.template = self.points = None
         self.targets: list = []
-        self.effort, self.live, self.jumps = "standard", False, True
+        self.effort, self.jumps = "standard", True
         self.history = LandmarkHistory(scene)
         self._answers = AnswerLists(scene)
         self._matcher = LandmarkMatcher(store, self._answers)
-        self._views = LandmarkViews(scene)
+        self._ownViews = Views.OwnViews(scene)
         self._observer: ListObserver | None = None  # of the template's list
         self._answerObservers: dict[str, ListObserver] = {}  # by the ID of the answers' list
         self._writing = Flag()  # set while this class, not the user, changes the lists
-        self._awaited = ""  # ID of the last point placed or moved, until all scans have an answer to it
+        self._awaited = ""  # ID of the point placed or moved last, until all scans have an answer to this point
         self._refused: list[str] = []  # IDs of points placed where they cannot be matched; `poll` deletes them
         self.atEnd(self._forgetAll)
         self.listen(store.changed, self._onMap)
@@ -83,34 +81,29 @@ class LandmarkLogic(Listener):
         if self._observer is not None:
             self._observer.stop()
             self._observer = None
-            self._views.placeInOwnViews(self.points)
+            self._placeAlsoIn(())
         self.points, self._refused, self._awaited = listNode, [], ""
         self.history = LandmarkHistory(self.scene)
         if listNode is not None:
             self._observer = ListObserver(
-                listNode,
-                self._onPlaced,
-                self._onMoved,
-                self._onDragging,
-                self._onEdited,
-                lambda: self._writing,
-                self._onPreview,
+                listNode, self._onPlaced, self._onMoved, self._onEdited, lambda: self._writing, self._onPreview
             )
         self._linkAnswers()
 
     def prepare(self) -> None:
-        """Start to embed each scan that has no map, except scans that failed before."""
+        """Start to embed each scan that has no map, except scans whose embedding failed before."""
         if self.template is not None:
             self.store.request([self.template, *self.targets], retry=False)
 
     def poll(self) -> None:
         """React to renamed points, to views that show another volume, and to volumes with another parent transform.
 
-        Call it a few times a second, after `MapStore.poll`.
+        Call this a few times a second, after `MapStore.poll`.
         """
-        if self._views.changed():
+        if self._ownViews.follow():
             self.showInOwnViews()
-        self._views.endPlacing(self.points)
+        if not Views.isPlacing(self.scene):  # not at the click itself, which would disturb the clicked view
+            self._placeAlsoIn(())
         while self._refused:
             self.deletePoint(self._refused.pop())
         with self._writing:
@@ -122,14 +115,14 @@ class LandmarkLogic(Listener):
     # -- answers -----------------------------------------------------------------------------------------------------
 
     def answersIn(self, volumeNode) -> AnswerList | None:
-        """The answers in one target; None if the target has no list of answers yet."""
+        """Return the answers in one target; None if the target has no list of answers yet."""
         return self._answers.lists.get(volumeNode.GetID())
 
     def rows(self) -> list[Row]:
         return self._answers.rows(self._matcher.outside)
 
     def absences(self, pointId: str) -> dict[str, str]:
-        """A sentence for each scan that does not show the point, by volume ID."""
+        """Return a sentence for each scan that does not show the point, by volume ID."""
         row = self._row(pointId)
         if row is None:
             return {}
@@ -137,12 +130,35 @@ class LandmarkLogic(Listener):
         return dict.fromkeys(absent, f"{row.label}: not in this scan")
 
     def jumpTo(self, pointId: str) -> None:
+        """Move all views to a point and its answers."""
         self._awaited = ""
-        self._views.jumpTo(self.template, self.points, pointId, self._answers)
+        place = None if self.points is None else worldOf(self.points, pointId)
+        if place is not None and self.template is not None:
+            Views.jump(self.scene, self.template, place)
+            for each in self._answers.lists.values():
+                answer = each.answers.get(pointId)
+                found = None if answer is None else each.worldOf(answer)
+                if found is not None:
+                    Views.jump(self.scene, each.volumeNode, found)
         self.shown.emit(pointId)
 
     def showInOwnViews(self) -> None:
-        self._views.restrict(self.template, self.points, self.targets, self._answers)
+        """Draw each list only in the views of its volume.
+
+        While the user places points, a click in a target's view also places a point of the template's list. The
+        target's view does not draw this point.
+        """
+        if None not in (self.points, self.template):
+            Views.showOnlyIn(self.points.GetDisplayNode(), self.scene, self.template)
+        if Views.isPlacing(self.scene):
+            self._placeAlsoIn(self.targets)
+        for each in self._answers.lists.values():
+            Views.showOnlyIn(each.node.GetDisplayNode(), self.scene, each.volumeNode)
+
+    def _placeAlsoIn(self, targets: Sequence) -> None:
+        """Let clicks place points in the views that draw the template's list, and in the views of these targets."""
+        if self.points is not None:
+            Views.takeClicksIn(self.scene, self.points, targets)
 
     # -- steps after a click -----------------------------------------------------------------------------------------
 
@@ -156,30 +172,26 @@ class LandmarkLogic(Listener):
         volumeId = self.points.GetNthControlPointAssociatedNodeID(index)
         clicked = next((node for node in self.targets if node.GetID() == volumeId), None)
         if clicked is None:
-            self._match(pointId, self.effort)
+            self._match(pointId)
         elif not self._placeFromTarget(pointId, index, clicked):
             return
         self._endStep(pointId)
 
     def _onMoved(self, index: int) -> None:
         pointId = self.points.GetNthControlPointID(index)
-        self._match(pointId, self.effort)
+        self._match(pointId)
         self._endStep(pointId)
 
-    def _onDragging(self, index: int) -> None:
-        if self.live:
-            self._match(self.points.GetNthControlPointID(index), "fast")
-
     def _onPreview(self, index: int) -> None:
-        """A new point follows the mouse. Over a target it is hidden, because the template's views would draw it too."""
+        """Hide a new point while it follows the mouse over a target, because the template's views would draw it too."""
         over = self.points.GetNthControlPointAssociatedNodeID(index)
         self.points.SetNthControlPointVisibility(index, over not in [node.GetID() for node in self.targets])
 
     def _placeFromTarget(self, pointId: str, index: int, clicked) -> bool:
-        """After a click in a target's view, move the point to the same place of the template. Returns True if moved.
+        """After a click in a target, move the new point to the same anatomical place of the template.
 
-        If a map is missing or the click lies outside the target, `poll` deletes the point after the view has finished
-        with it. The coordinates of the click cannot be used in the template: there they are another anatomical place.
+        Returns False if a map is missing or the click lies outside the target. `poll` then deletes the point, because
+        the view still uses it now. The same coordinates in the template would be another anatomical place.
         """
         label, maps = labelOf(self.points, pointId), [self.store.map(node) for node in (clicked, self.template)]
         inClicked = fromWorld(clicked, [worldOf(self.points, pointId)])
@@ -187,27 +199,27 @@ class LandmarkLogic(Listener):
             self._refused.append(pointId)
             self.points.SetNthControlPointVisibility(index, False)
             unready = [node for node, each in zip((clicked, self.template), maps, strict=True) if each is None]
-            why = f"{unready[0].GetName()} is not prepared yet" if unready else f"outside {clicked.GetName()}"
+            why = f"{unready[0].GetName()} is not prepared yet" if unready else f"it lies outside {clicked.GetName()}"
             remedy = f"click in {self.template.GetName()}{', or wait' if unready else ''}"
-            self.reported.emit(f"{label}: not placed, {why}; {remedy}.")
+            self.reported.emit(f"{label}: not placed, because {why}; {remedy}.")
             self.prepare()
             return False
         back = self.store.engine.match(maps[0], inClicked, maps[1:])[0]
         with self._writing:
             self.points.SetNthControlPointPositionWorld(index, *toWorld(self.template, back.points_ras)[0])
             self.points.SetNthControlPointAssociatedNodeID(index, self.template.GetID())
-        self._match(pointId, self.effort)
+        self._match(pointId)
         self._answerByHand(pointId, clicked, MOVED, inClicked[0])
         self.reported.emit(
-            f"{label}: placed in {clicked.GetName()}; its place in {self.template.GetName()} was found by matching, "
-            "look there before you rely on it."
+            f"{label}: placed in {clicked.GetName()}. Its place in {self.template.GetName()} was found by matching; "
+            "check this place before you use it."
         )
         return True
 
-    def _match(self, pointId: str, effort: str) -> None:
+    def _match(self, pointId: str) -> None:
         self.prepare()
         with self._writing:
-            sentences = self._matcher.match(self.template, effort, pointId)
+            sentences = self._matcher.match(self.template, self.effort, pointId)
         self._showAnswers(sentences)
 
     def _updateAnswers(self) -> None:
@@ -226,7 +238,7 @@ class LandmarkLogic(Listener):
         for volumeId, each in self._answers.lists.items():
             if volumeId not in self._answerObservers:
                 self._answerObservers[volumeId] = self._observerOf(each)
-                self._views.showOnlyIn(each.node, each.volumeNode)
+                Views.showOnlyIn(each.node.GetDisplayNode(), self.scene, each.volumeNode)
         for sentence in sentences:
             self.reported.emit(sentence)
         self.changed.emit()
@@ -237,7 +249,7 @@ class LandmarkLogic(Listener):
             self._jumpToAwaited(pointId)
 
     def _jumpToAwaited(self, pointId: str) -> None:
-        """Show a point in all views. `_onMap` shows it again when the map of another scan is ready."""
+        """Show a point in all views. When the map of another scan gets ready, `_onMap` shows the point again."""
         self.jumpTo(pointId)
         row = self._row(pointId)
         if row is not None and row.inside and len(row.answers) < len(self.targets):
@@ -250,7 +262,7 @@ class LandmarkLogic(Listener):
         self._answerByHand(pointId, volumeNode, MOVED, fromWorld(volumeNode, [pointWorld])[0])
 
     def setNotVisible(self, pointId: str, volumeNode) -> None:
-        """Record that the scan does not show the point, by the user's decision."""
+        """Record the user's decision that the scan does not show the point."""
         self._answerByHand(pointId, volumeNode, REMOVED, None)
 
     def renamePoint(self, pointId: str, label: str) -> None:
@@ -267,8 +279,9 @@ class LandmarkLogic(Listener):
             self.points.RemoveNthControlPoint(index)
 
     def matchAgain(self, pointIds: Iterable[str] | None = None, volumeNode=None, corrections: bool = False) -> None:
-        """Match points again. pointIds: None for all points. volumeNode: one target, or None for all targets.
-        corrections: True also replaces the user's own answers.
+        """Match points again. pointIds: None for all points. volumeNode: one target; None for all targets.
+
+        corrections: True to also replace the user's own answers.
         """
         if self.points is None:
             return
@@ -297,7 +310,7 @@ class LandmarkLogic(Listener):
             self._answerByHand(pointId, each.volumeNode, MOVED, fromNode(each.node, answerId))
 
     def _onEdited(self) -> None:
-        """Points were removed from the template's list or a list of answers, or several points were placed at once."""
+        """React to points that were removed from any of the lists, and to several points that were placed at once."""
         if self.points is not None and definedIds(self.points):
             self.prepare()
         self._updateAnswers()
@@ -333,7 +346,7 @@ class LandmarkLogic(Listener):
             self._jumpToAwaited(self._awaited)
 
     def _onNodeRemoved(self, *_: object) -> None:
-        """Continue with the nodes still in the scene. A target whose list of answers was deleted is removed."""
+        """Forget nodes that were removed from the scene, and targets whose list of answers was removed."""
         here = [node for node in self.targets if self._isHere(node)]
         kept = [node for node in here if (each := self.answersIn(node)) is None or self._isHere(each.node)]
         if self.points is not None and not self._isHere(self.points):
@@ -355,7 +368,7 @@ class LandmarkLogic(Listener):
         def corrected(index: int) -> None:
             self._onAnswerMoved(each, index)
 
-        return ListObserver(each.node, corrected, corrected, None, self._onEdited, lambda: self._writing)
+        return ListObserver(each.node, corrected, corrected, self._onEdited, lambda: self._writing)
 
     def _forgetAll(self) -> None:
         self.setPoints(None)

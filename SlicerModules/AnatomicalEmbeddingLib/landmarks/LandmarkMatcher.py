@@ -28,7 +28,7 @@ class LandmarkMatcher:
         """Match points in all targets that have a map. Returns sentences for the user.
 
         A point is matched if it has no answer, or if its answer was made with other weights or from other voxels.
-        moved: ID of a point whose position has changed. It is matched again; the user's own answers to it stay and are
+        moved: ID of a point that was moved; it is matched again. The user's own answers to this point stay and are
         marked as outdated.
         """
         ids, templateMap = definedIds(self._answers.points), self.store.map(template)
@@ -67,10 +67,10 @@ class LandmarkMatcher:
         return []
 
     def _noteOutside(self, template, outside: set[str]) -> list[str]:
-        """Store the IDs of points outside the template's scan. Returns a sentence about points newly outside."""
+        """Store the IDs of the points outside the template's scan. If there are new ones, returns a sentence."""
         new = [labelOf(self._answers.points, pointId) for pointId in sorted(outside - self.outside)]
         self.outside = outside
-        return [f"{', '.join(new)}: outside {template.GetName()}; move the point into that scan."] if new else []
+        return [f"{', '.join(new)}: outside {template.GetName()}; move the point into this scan."] if new else []
 
 
 def madeFrom(templateMap, targetMap) -> str:

@@ -1,4 +1,4 @@
-"""Reports each edit of a point list by the user once, although an edit causes many events."""
+"""Reports each edit of a point list by the user exactly once, although an edit causes many events."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from .ControlPoints import isPreview
 class ListObserver:
     """Observes a point list and calls a function for each edit. `index` is the index of the point.
 
-    placed(index): the user placed a point. dragging(index): a point is being dragged. moved(index): a dragged point was
-    released. edited(): points were removed, or several points were placed at once. previewed(index): a new point
-    follows the mouse. ignored(): returns True while the program itself changes the list; edits are then not reported.
-    inHand: True while a point is being dragged.
+    placed(index): the user placed a point. moved(index): the user released a dragged point. edited(): points were
+    removed, or several points were placed at once. ignored(): returns True while the program itself changes the list;
+    edits are then not reported. previewed(index): a new point follows the mouse. inHand: True while a point is dragged.
 
-    Other changes, mostly of labels, cause too many events for a call each: `takeDirty` reports them.
+    Other changes, mostly of labels, cause too many events. `takeDirty` reports such changes together.
     """
 
     def __init__(
@@ -26,13 +25,12 @@ class ListObserver:
         node,
         placed: Callable[[int], None],
         moved: Callable[[int], None],
-        dragging: Callable[[int], None] | None,
         edited: Callable[[], None],
         ignored: Callable[[], bool],
         previewed: Callable[[int], None] | None = None,
     ) -> None:
         self._node, self._ignored, self._previewed = node, ignored, previewed
-        self._placed, self._moved, self._dragging, self._edited = placed, moved, dragging, edited
+        self._placed, self._moved, self._edited = placed, moved, edited
         self.inHand = self._dirty = False
         self._before: dict[str, tuple[float, ...]] = {}
         events = slicer.vtkMRMLMarkupsNode
@@ -54,7 +52,7 @@ class ListObserver:
         self._tags = []
 
     def takeDirty(self) -> bool:
-        """True if there were other changes since the last call. Changes during a drag are reported after the drag."""
+        """True if there were other changes since the last call. Changes while a point is dragged are reported later."""
         dirty = self._dirty and not self.inHand
         self._dirty = self._dirty and not dirty
         return dirty
@@ -75,8 +73,9 @@ class ListObserver:
     def _onEnd(self, caller, event: str) -> None:
         self.inHand = False
         if not self._ignored():
-            for index in self._changed():
-                self._moved(index)
+            for index, (pointId, place) in enumerate(self._places().items()):
+                if self._before.get(pointId) != place:
+                    self._moved(index)
 
     @vtk.calldata_type(vtk.VTK_INT)
     def _onAdded(self, caller, event: str, index: int | None = None) -> None:
@@ -87,27 +86,16 @@ class ListObserver:
     def _onModified(self, caller, event: str, index: int | None = None) -> None:
         if index is not None and isPreview(self._node, index):
             self._onAdded(caller, event, index)
-            return
-        if self._ignored():
-            return
-        if not self.inHand:
+        elif not self._ignored() and not self.inHand:
             self._dirty = True
-        elif self._dragging is not None:
-            for index in self._changed():
-                self._dragging(index)
 
     def _places(self) -> dict[str, tuple[float, ...]]:
-        """Position of each point, by ID. Compared before and after, because a drag event does not contain the index."""
+        """Return the position of each point, by ID. They are compared because events of a drag contain no index."""
         node = self._node
         return {
             node.GetNthControlPointID(n): tuple(node.GetNthControlPointPosition(n))
             for n in range(node.GetNumberOfControlPoints())
         }
-
-    def _changed(self) -> list[int]:
-        """Indices of the points whose position has changed since the drag began."""
-        places = enumerate(self._places().items())
-        return [n for n, (pointId, place) in places if self._before.get(pointId) != place]
 
     def _onRemoved(self, caller, event: str) -> None:
         if not self._ignored():

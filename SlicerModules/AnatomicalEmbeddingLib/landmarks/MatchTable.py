@@ -1,4 +1,4 @@
-"""The table of matches: a row for each landmark, a column for each scan, with the expected error of each answer."""
+"""The table of matches. Each landmark has a row, each scan has a column, and a cell shows the error of the answer."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.matching.status import ABSENT, MATCHED, UNCERTAIN
 
-from ..shared.Colours import BY_HAND, DOUBTFUL, GOOD, NOTHING
-from ..shared.Flag import Flag
+from ..shared.Colours import BY_HAND, DOUBTFUL, GOOD, NOTHING, STATUS_WORDS
 from ..shared.maps.MapStore import FAILED, READY, WAITING, WORKING
-from ..shared.MatchWords import STATUS_WORDS
 from ..shared.panels.CellTable import putCell, setColumns
-from ..shared.Signal import Listener
+from ..shared.Signal import Flag, Listener
 from .AnswerList import MOVED, REMOVED, Answer
 from .AnswerLists import Row
 from .LandmarkLogic import LandmarkLogic
@@ -29,8 +27,8 @@ _LOOKS = {  # sign, background
 class MatchTable(Listener):
     """Shows the rows of a LandmarkLogic.
 
-    A double click on an answer moves all views to its landmark. The user can edit labels in the table. A right click
-    opens a menu of actions.
+    A double click on an answer moves all views to the landmark. The user can edit the labels of landmarks in the first
+    column. A right click opens a menu of actions.
     """
 
     def __init__(self, widget, logic: LandmarkLogic) -> None:
@@ -68,7 +66,7 @@ class MatchTable(Listener):
             actions[_("Delete this landmark")] = lambda: self.logic.deletePoint(pointId)
         else:
             actions[_("Not visible in this scan")] = lambda: self.logic.setNotVisible(pointId, node)
-            actions[_("Match again, discarding what was set by hand")] = lambda: self.logic.matchAgain(
+            actions[_("Match again and replace my own answer")] = lambda: self.logic.matchAgain(
                 [pointId], node, corrections=True
             )
         for text, slot in actions.items():
@@ -87,8 +85,8 @@ class MatchTable(Listener):
         if state.status in (WAITING, WORKING):
             return f"{100 * state.share:.0f} %", _("This scan is being prepared."), None
         if state.status == READY and not row.inside:
-            return _("outside"), _("The point lies outside the template's scan."), None
-        return "\u2026", _("Not matched yet: prepare the scans."), None
+            return _("outside"), _("This point lies outside the template's scan."), None
+        return "\u2026", _("Not matched yet, because a scan is not prepared: press Prepare scans."), None
 
     def _brief(self, answer: Answer) -> str:
         if answer.byHand or answer.status == ABSENT:

@@ -12,8 +12,9 @@ COLUMNS = ("label", "scan", "r", "a", "s", "status", "expected_error_mm", "proba
 
 
 def writeResults(scene, logic: LandmarkLogic):
-    """Write all matches into the point list's table node, and return the node. A missing table node is created.
-    The table has a row for each point and scan. Positions are in world RAS mm.
+    """Write all matches into the table node of the point list, and return this node. A missing node is created.
+
+    The table has one row for each point and target. Positions are in world RAS mm.
     """
     tables = nodesOf(scene, "vtkMRMLTableNode")
     node = next((each for each in tables if each.GetNodeReference(SOURCE_ROLE) is logic.points), None)
@@ -37,7 +38,7 @@ def writeResults(scene, logic: LandmarkLogic):
 
 
 def rowOf(label: str, volumeNode, place, answer: Answer | None = None) -> tuple[str, ...]:
-    """Return the texts of COLUMNS. place: (3,) world mm, None if unknown. answer: None for the template's own point."""
+    """Return the texts for COLUMNS. place: (3,) world mm, or None. answer: None for the template's own point."""
     where = ("", "", "") if place is None else tuple(f"{value:.3f}" for value in place)
     status, worth = "template", ("", "")
     if answer is not None:

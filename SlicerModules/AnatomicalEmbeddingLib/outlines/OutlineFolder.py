@@ -1,6 +1,6 @@
-"""The working folder for outlines: files of the examples and scans, the training run, and the results.
+"""The working folder for outlines: the files of examples and scans, the training run, and the results.
 
-A file whose content would not change is not written again. Therefore a stopped run can continue.
+A file is written only if its content changes. The engine compares times of files, so a stopped run can continue.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from AnatomicalEmbedding.files import free_name, once_a_change, write_text
 if TYPE_CHECKING:
     from ..shared.VolumeNodes import Snapshot
 
-_RECORD = "outlines.json"  # shows that this module made the folder; lists the scans in the folder
+_RECORD = "outlines.json"  # a JSON list of the scans; proves that this module made the folder
 
 
 class OutlineFolder:
@@ -36,7 +36,7 @@ class OutlineFolder:
 
     @contextmanager
     def namingErrors(self) -> Iterator[None]:
-        """Turn an OSError into an AnatomicalEmbeddingError that names the folder."""
+        """Turn an OSError inside the `with` block into an AnatomicalEmbeddingError that names the folder."""
         try:
             yield
         except OSError as error:
@@ -44,12 +44,12 @@ class OutlineFolder:
             raise AnatomicalEmbeddingError(f"{self.path}: {reason}; choose another folder.") from None
 
     def prepare(self, names: Sequence[str]) -> None:
-        """Make the folder and its subfolders, and remove the files of scans that are not among `names`.
+        """Create the folder and its subfolders, and remove the files of earlier scans that are not in `names`.
 
-        Raises AnatomicalEmbeddingError if the folder cannot be used.
+        names: file names without ending. Raises AnatomicalEmbeddingError if the folder cannot be used.
         """
         if not self.path.is_absolute():
-            raise AnatomicalEmbeddingError(f"{self.path}: give the whole path of the folder.")
+            raise AnatomicalEmbeddingError(f"{self.path}: is a relative path; give the full path of the folder.")
         with self.namingErrors():
             try:
                 before = set(json.loads((self.path / _RECORD).read_text("utf-8")))
@@ -67,9 +67,10 @@ class OutlineFolder:
     def write(
         self, name: str, scan: Snapshot, labels: np.ndarray | None = None, structures: Sequence[str] = ()
     ) -> None:
-        """Write a scan as an example if `labels` (k, j, i) are given, otherwise as a scan to be outlined.
+        """Write a scan. With `labels` the scan is an example; without `labels` it is to be outlined.
 
-        labels: 0, or 1 + the index in `structures`. Raises AnatomicalEmbeddingError if the scan cannot be written.
+        labels: (k, j, i); 0, or 1 + the index of the structure in `structures`. Raises AnatomicalEmbeddingError if the
+        scan cannot be written.
         """
         from AnatomicalEmbedding.segmentation.files import write_nifti
 
@@ -79,9 +80,7 @@ class OutlineFolder:
             volume.write(Path(fresh, f"{name}.nii.gz"))
             if labels is not None:
                 if volume.shape != labels.shape:
-                    raise PointsError(
-                        f"{scan.name}: its slices are sheared; outline a copy that was resampled upright."
-                    )
+                    raise PointsError(f"{scan.name}: its voxel axes are not at right angles; resample the scan first.")
                 write_nifti(Path(fresh), name, labels, volume.ijk_to_ras, structures)
             _remove(other, name)
             for path in Path(fresh).iterdir():
@@ -90,31 +89,31 @@ class OutlineFolder:
                     path.replace(old)
 
     def run(self) -> Path:
-        """The folder of the training run for the present examples. The name depends on the content of their files."""
+        """Return the folder of the training run for the present examples. Other examples have another folder."""
         digest = hashlib.sha256()
         for path in sorted(self.examples.iterdir()):
             digest.update(path.name.encode() + path.read_bytes())
         return self.path / f"run-{digest.hexdigest()[:8]}"
 
     def table(self) -> dict[str, list[dict[str, str]]]:
-        """The rows of the table of results, by file name of the scan without ending. Empty if no table exists yet."""
+        """Return the rows of results by file name of the scan, without ending. Empty if there are no results yet."""
         try:
             return _table(self.results / "volumes.csv")
         except OSError:
             return {}
 
     def outlined(self, run: Path) -> list[str]:
-        """File names (without ending) of the scans that were outlined after this training run had ended."""
+        """Return the file names, without ending, of the scans that were outlined after the end of this training run."""
         trained = _timeOf(run / "segmenter.safetensors")
         return [name for name in self.table() if _timeOf(self.labels(name)) >= trained > 0]
 
     def labels(self, name: str) -> Path:
-        """Path of the file with a scan's outlines."""
+        """Return the path of the file with the outlines of a scan."""
         return self.results / f"{name}.seg.nrrd"
 
 
 def fileNames(names: Sequence[str]) -> list[str]:
-    """Make a unique file name for each node name. Characters that file names should not hold become "_"."""
+    """Return a unique file name for each node name. Characters that are not safe in file names are replaced by "_"."""
     found: list[str] = []
     for name in names:
         plain = re.sub(r"[^\w-]+", "_", name).strip("_") or "scan"
@@ -131,7 +130,7 @@ def _table(path: Path) -> dict[str, list[dict[str, str]]]:
 
 
 def _timeOf(path: Path) -> float:
-    """Time of the last change of a file, in seconds since 1970; 0 if the file is missing."""
+    """Return the time of the last change of a file, in seconds since 1970; 0 if the file does not exist."""
     return path.stat().st_mtime if path.exists() else 0.0
 
 

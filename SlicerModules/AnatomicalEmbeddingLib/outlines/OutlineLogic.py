@@ -1,4 +1,4 @@
-"""Segment the rest like these: learn from the segmentations of a few scans and outline others, in the background."""
+""" "Segment the rest like these": learns from the segmentations of a few scans and outlines other scans."""
 
 from __future__ import annotations
 
@@ -18,24 +18,21 @@ from . import OutlineNodes
 from .OutlineFolder import OutlineFolder, fileNames
 from .OutlineNodes import labelsOf, outlinedScans, titlesAndColours
 
-_SAVED = 0.05  # fraction of the progress bar that writing the files takes
-_TRAINING, _SCAN = 120, 12  # seconds that the training takes, and that each scan takes, on a processor with two cores
+_SAVED = 0.05  # fraction of the progress bar for writing the files
+_TRAINING, _SCAN = 120, 12  # seconds for the training, and for each scan, on two processor cores
 _PROGRESS = re.compile(r"^anatemb: (\d+) % (.*)$")
 _SKIPPED = "anatemb: skipped: "
 
 
 class OutlineProcess(EngineProcess):
-    """Runs a command of the engine that learns from outlines or draws outlines.
+    """Runs one command of the engine: the training on examples, or the outlining of scans.
 
-    progress: the fraction done (0 to 1) and the name of the present step. skipped: a sentence for each scan that could
-    not be outlined. problem: a sentence that says why the command ended early; "" if it did not.
+    progress: finished fraction (0 to 1) and name of the present step. skipped: a sentence for each scan that could not
+    be outlined. problem: a sentence that states why the command ended early; "" if it ended as planned.
     """
 
-    trainingSteps: int | None = None  # None: the default of the engine
-    progress, problem = (0.0, ""), ""
-
     def start(self, words: Sequence[str], folder: OutlineFolder, choice: Choice) -> None:
-        """Start `anatemb segment` with `words` as arguments. Raises AnatomicalEmbeddingError or OSError on failure."""
+        """Start `anatemb segment` with the arguments `words`. Raises AnatomicalEmbeddingError or OSError."""
         self.progress, self.problem = (0.0, "starting"), ""
         self.skipped: list[str] = []
         kept = {"ANATEMB_CACHE": choice.cacheFolder} if choice.cacheFolder else {}
@@ -50,15 +47,15 @@ class OutlineProcess(EngineProcess):
 
     def onEnded(self, code: int, lines: Sequence[str], stopped: bool) -> None:
         if stopped:
-            self.problem = "Stopped; Segment continues where it stopped."
-        elif code and not self.skipped:  # the code is also nonzero if scans were skipped
+            self.problem = "Stopped; press Segment to continue the run."
+        elif code and not self.skipped:  # the exit code is also nonzero if scans were skipped
             self.problem = stopReason(code, lines)
 
 
 class OutlineLogic(SceneJob):
-    """Outlines scans in the background. First a background thread writes examples and scans to a folder. Then a
-    separate process learns and outlines the scans. Each finished outline is added to the scene. With the same examples
-    and the same folder, stopped work continues where it stopped.
+    """Outlines scans in the background. A thread writes examples and scans to a folder. Then a separate process trains
+    and outlines the scans. Each finished outline is added to the scene. After a stop, the same examples and folder
+    continue the work.
 
     Signal changed(): a scan was outlined, or the work has begun or ended. Signal reported(sentence): a message for the
     user.
@@ -76,56 +73,59 @@ class OutlineLogic(SceneJob):
         return super().busy or self.process.running
 
     def poll(self) -> None:
-        """Continue the work, and show outlines in the views of their scans. Call it a few times a second."""
+        """Continue the work, and draw outlines only in the views of their scans. Call `poll` a few times a second."""
         self._ownViews.follow()
         self.process.poll()
         super().poll()
 
     def stop(self) -> None:
-        """Ask the process to save its state and end. Finished outlines are kept, and a later start continues."""
+        """Ask the process to save and end. Finished outlines are kept, and the work can be continued later."""
         if self.process.running:
-            self.process.stop()  # then `_outline` ends too
+            self.process.stop()  # `_outline` ends when the process has ended
             self.showProgress(self.progress[0], "stopping")
         else:
             self.cancel()
 
-    def rest(self, segmentations: Sequence, volumes: Sequence) -> list:
-        """The volumes to be outlined: all `volumes` that have voxels and on which no example was drawn.
+    def examplesAndRest(self, segmentations: Sequence, volumes: Sequence) -> tuple[list[tuple], list]:
+        """Return the examples as (volume, segmentation), and the volumes to outline: those with voxels that are no
+        examples.
 
-        Raises PointsError if a segmentation cannot be an example, or if no segmentation or no volume remains.
+        Raises PointsError if a segmentation cannot be an example, or if no example or no volume to outline is left.
         """
         if not segmentations:
             raise PointsError("Tick the segmentations to learn from.")
-        own = [volume for volume, _segmentation in outlinedScans(segmentations)]
+        examples = outlinedScans(segmentations)
+        own = [volume for volume, _segmentation in examples]
         rest = [volume for volume in volumes if volume not in own and hasVoxels(volume)]
         if not rest:
-            raise PointsError("The chosen scans are all examples; choose others to be outlined.")
-        return rest
+            raise PointsError("The chosen scans are all examples; choose more scans, which are then outlined.")
+        return examples, rest
 
     def segmentRest(self, segmentations: Sequence, volumes: Sequence, folder: str, choice: Choice) -> bool:
-        """Start to learn from segmentations, and to outline the volumes that have no segmentation.
+        """Start to train on the segmentations, and to outline all other volumes.
 
         Args:
             segmentations: the examples, each drawn on a different scan.
+            volumes: the scans; those on which an example was drawn are not outlined.
             folder: path of the working folder: new, empty, or from an earlier run.
             choice: weights, device and folder of maps.
 
         Returns:
-            False if the work cannot start; `reported` states why.
+            False if the work cannot start; `reported` then states the reason.
         """
         if self.busy:
             return False
         place = OutlineFolder(folder)
         try:
             self.process.requireReady()
-            rest, outlined = self.rest(segmentations, volumes), outlinedScans(segmentations)
-            names = fileNames([volume.GetName() for volume in [*(volume for volume, _segmentation in outlined), *rest]])
+            outlined, rest = self.examplesAndRest(segmentations, volumes)
+            names = fileNames([volume.GetName() for volume in (*(volume for volume, _ in outlined), *rest)])
             place.prepare(names)
         except AnatomicalEmbeddingError as error:
             self.reported.emit(str(error))
             return False
         for volume, segmentation in outlined:
-            if segmentation.GetDisplayNode() is not None:  # outlines of other scans look the same
+            if segmentation.GetDisplayNode() is not None:  # otherwise outlines of all scans would cover each other
                 Views.showOnlyIn(segmentation.GetDisplayNode(), self.scene, volume)
         examples = dict(zip(names, outlined, strict=False))
         scans = dict(zip(names[len(outlined) :], rest, strict=True))
@@ -133,17 +133,16 @@ class OutlineLogic(SceneJob):
         return True
 
     def _outline(self, folder: OutlineFolder, examples: Mapping, scans: dict, looks: Mapping, choice: Choice) -> Steps:
-        """The steps of the work. examples: (volume, segmentation) by file name. scans: volumes by file name."""
+        """All steps of the work. examples: file name -> (volume, segmentation). scans: file name -> volume."""
         try:
             with folder.namingErrors():
                 yield from self._save(folder, examples, scans)
                 count, left = len(scans), dict(scans)
                 trained = _SAVED + (1 - _SAVED) * _TRAINING / (_TRAINING + count * _SCAN)
                 run = folder.run()
-                words = ["train", str(folder.examples), "-o", str(run), "--model", choice.weights]
-                if self.process.trainingSteps is not None:
-                    words += ["--steps", str(self.process.trainingSteps)]
-                self.process.start(words, folder, choice)
+                self.process.start(
+                    ["train", str(folder.examples), "-o", str(run), "--model", choice.weights], folder, choice
+                )
                 yield from self._follow((_SAVED, trained))
                 words = ["run", str(folder.scans), "--model", str(run), "-o", str(folder.results), "--no-report"]
                 self.process.start(words, folder, choice)
@@ -151,12 +150,12 @@ class OutlineLogic(SceneJob):
                 while self._addNext(folder, run, left, looks):
                     yield
             made = f"{count - len(left)} of {count} scans outlined"
-            self.reported.emit(f"{made}; check the first rows of the table first.")
+            self.reported.emit(f"{made}. Check the first rows of the table first: they are the least certain.")
         finally:
             self.process.stop()
 
     def _save(self, folder: OutlineFolder, examples: Mapping, scans: dict) -> Steps:
-        """Write all examples and scans. A scan that cannot be written is reported and removed from `scans`."""
+        """Write all examples and scans. If a scan cannot be written, report this and remove it from `scans`."""
         volumes = {name: volume for name, (volume, _segmentation) in examples.items()} | scans
         for number, (name, volume) in enumerate(volumes.items()):
             try:
@@ -171,10 +170,11 @@ class OutlineLogic(SceneJob):
                 self.reported.emit(str(error))
 
     def _follow(self, part: tuple[float, float], each: Callable[[], object] = lambda: None) -> Steps:
-        """Show the progress of the process until it ends, and call `each` at each poll. Then report skipped scans.
+        """Show the progress of the process until it ends, and call `each` in every poll. At the end, report skipped
+        scans.
 
-        part: start and end of the progress bar's range. Raises AnatomicalEmbeddingError if the process was stopped or
-        failed.
+        part: start and end of this step on the progress bar, 0 to 1. Raises AnatomicalEmbeddingError if the process was
+        stopped or has failed.
         """
         while self.process.running:
             each()
@@ -187,7 +187,7 @@ class OutlineLogic(SceneJob):
             raise AnatomicalEmbeddingError(self.process.problem)
 
     def _addNext(self, folder: OutlineFolder, run: Path, left: dict, looks: Mapping) -> bool:
-        """Add the outlines of one finished scan to the scene. Remove the scan from `left`. False if none is ready."""
+        """Add the outlines of one finished scan to the scene, and remove it from `left`. False if there is none."""
         name = next((name for name in folder.outlined(run) if name in left), None)
         if name is None:
             return False

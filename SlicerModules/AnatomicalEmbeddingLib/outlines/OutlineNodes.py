@@ -1,4 +1,4 @@
-"""Segmentation nodes: examples that the user drew, and outlines, which store their rows of the table of results."""
+"""Segmentation nodes: the examples that the user drew, and the outlines, which store their rows of the results."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from .OutlineFolder import OutlineFolder
 
 VOLUME_ROLE = "AnatomicalEmbedding.OutlinedVolume"
-_ROWS = "AnatomicalEmbedding.Outlines"  # node attribute: rows of the table of results as JSON
+_ROWS = "AnatomicalEmbedding.Outlines"  # node attribute: JSON of the rows of results
 _COLOURLESS = (0.9, 0.7, 0.3)
 ABSENT, CUT = "absent", "cut"
 Colour = tuple[float, float, float]
 
 
 def outlinedScans(segmentations: Sequence) -> list[tuple]:
-    """Find the scan of each example. Returns (volume, segmentation) pairs.
+    """Return (volume, segmentation) for each example.
 
     Raises PointsError if a segmentation has no scan, or if two segmentations have the same scan.
     """
@@ -37,23 +37,20 @@ def outlinedScans(segmentations: Sequence) -> list[tuple]:
     for node in segmentations:
         volume = node.GetNodeReference(slicer.vtkMRMLSegmentationNode.GetReferenceImageGeometryReferenceRole())
         if volume is None or not hasVoxels(volume):
-            raise PointsError(
-                f"{node.GetName()}: the scan that it was drawn on is not known; choose it as source volume in the "
-                "Segment Editor."
-            )
+            text = "the scan of this segmentation is not known; choose the scan as source volume in the Segment Editor."
+            raise PointsError(f"{node.GetName()}: {text}")
         if volume.GetID() in found:
-            raise PointsError(
-                f"{node.GetName()}: outlines the same scan as {found[volume.GetID()][1].GetName()}; tick one."
-            )
+            other = found[volume.GetID()][1].GetName()
+            raise PointsError(f"{node.GetName()}: has the same scan as {other}; tick only one of them.")
         found[volume.GetID()] = volume, node
     return list(found.values())
 
 
 def labelsOf(volume, segmentation) -> tuple[np.ndarray, list[str]]:
-    """Read the segments on the volume's voxel grid. Where segments overlap, the last segment is kept.
+    """Return the segments as labels on the voxel grid of the volume. Where segments overlap, the last segment is used.
 
     Returns:
-        (k, j, i) uint8: 0, or 1 + the index of the structure in the second value; and the names of the structures.
+        The labels, (k, j, i) uint8: 0, or 1 + the index of the structure; and the names of the structures.
 
     Raises:
         PointsError: no segment has voxels in the volume.
@@ -68,12 +65,12 @@ def labelsOf(volume, segmentation) -> tuple[np.ndarray, list[str]]:
                 names.append(name)
             result[mask] = names.index(name) + 1
     if not names:
-        raise PointsError(f"{segmentation.GetName()}: outlines nothing in {volume.GetName()}; segment it first.")
+        raise PointsError(f"{segmentation.GetName()}: has no voxels in {volume.GetName()}; segment this scan first.")
     return result, names
 
 
 def titlesAndColours(segmentations: Sequence) -> dict[str, tuple[str, Colour]]:
-    """Name and colour of the first segment of each structure. New outlines get the same names and colours."""
+    """Return structure -> (name, colour) of its first segment. New outlines get the same names and colours."""
     found: dict[str, tuple[str, Colour]] = {}
     for node in segmentations:
         for segmentId in segmentIds(node):
@@ -84,7 +81,7 @@ def titlesAndColours(segmentations: Sequence) -> dict[str, tuple[str, Colour]]:
 
 @dataclass(frozen=True, eq=False)
 class OutlineRow:
-    """One structure in one scan. doubt: the user should check large values first; None for an absent structure."""
+    """One structure in one scan. doubt: large for an uncertain outline; None if the structure is absent."""
 
     node: object
     volume: object
@@ -96,10 +93,10 @@ class OutlineRow:
 
 
 def addOutlines(scene, volumeNode, folder: OutlineFolder, name: str, looks: Mapping[str, tuple[str, Colour]]) -> None:
-    """Add a segmentation node with a scan's outlines, and hide the scan's earlier outlines.
+    """Add a segmentation node with the outlines of a scan, and hide the scan's earlier outlines.
 
-    Does nothing if the scene already has these outlines. name: file name of the scan without ending. looks: title and
-    colour of each structure. Raises AnatomicalEmbeddingError if the file is damaged.
+    If the scene has the same outlines already, nothing is added. name: file name of the scan without ending. looks:
+    structure -> (title, colour). Raises AnatomicalEmbeddingError if the file of the outlines is damaged.
     """
     from AnatomicalEmbedding.segmentation.files import read_segments
 
@@ -127,20 +124,20 @@ def addOutlines(scene, volumeNode, folder: OutlineFolder, name: str, looks: Mapp
 
 
 def rowsIn(scene) -> list[OutlineRow]:
-    """The rows of all outlines in the scene. The largest doubt comes first, absent structures come last."""
+    """Return the rows of all outlines in the scene: the least certain outlines first, absent structures last."""
     rows = []
     for node in _outlines(scene):
         volume = node.GetNodeReference(VOLUME_ROLE)
         for row in json.loads(node.GetAttribute(_ROWS)) if volume is not None else ():
             isAbsent = row["status"] == ABSENT
-            doubt = None if isAbsent else float(row.get("doubt") or "-inf")  # earlier versions kept no doubt
+            doubt = None if isAbsent else float(row.get("doubt") or "-inf")  # saved by earlier versions without doubt
             structure, ml = canonical_name(row["structure"]), float(row["volume_ml"])
             rows.append(OutlineRow(node, volume, structure, row["status"], ml, doubt, row["remark"]))
     return sorted(rows, key=lambda row: (row.doubt is None, -(row.doubt or 0.0)))
 
 
 def jumpTo(scene, row: OutlineRow) -> None:
-    """Centre the views of a scan on a structure. If no view shows the scan, all views are set to show it."""
+    """Centre the views of a scan on a structure. If no view shows the scan, show it in all views first."""
     if not Views.viewsOf(scene, row.volume):
         Views.show(scene, row.volume)
     for segmentId in segmentIds(row.node):

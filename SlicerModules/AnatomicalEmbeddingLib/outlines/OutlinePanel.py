@@ -1,4 +1,4 @@
-"""The section "Segment the rest like these": examples to tick, a progress bar, and the table of outlines to check."""
+"""The section "Segment the rest like these": examples to tick, a progress bar, and the table of outlines."""
 
 from __future__ import annotations
 
@@ -12,21 +12,20 @@ from AnatomicalEmbedding.errors import PointsError
 
 from ..boxes.StructureNames import titled
 from ..shared.Colours import NOTHING
-from ..shared.Flag import Flag
 from ..shared.maps.Engine import Choice
 from ..shared.panels import ModuleSettings
 from ..shared.panels.CellTable import putCell, setColumns
 from ..shared.panels.Widgets import StatusLines, connectPath, showProgress
 from ..shared.SceneNodes import nodesOf
-from ..shared.Signal import Listener, Signal
+from ..shared.Signal import Flag, Listener, Signal
 from . import OutlineNodes
 from .OutlineLogic import OutlineLogic
 
-_FOLDER = "outlineFolder"  # key of the setting that keeps the folder
+_FOLDER = "outlineFolder"  # key under which this computer stores the folder
 
 
 class OutlinePanel(Listener):
-    """Controls an OutlineLogic. Signal changed(): emitted when the user ticks or unticks an example.
+    """Shows and controls an OutlineLogic. Signal changed(): emitted when the user ticks or unticks an example.
 
     ui: the widgets by name. choice(): returns the chosen weights, device and folder of maps.
     """
@@ -54,12 +53,12 @@ class OutlinePanel(Listener):
 
     @property
     def folder(self) -> str:
-        """Path of the working folder that was last chosen on this computer, or the default folder."""
+        """The path of the working folder that was chosen last on this computer, or of the default folder."""
         return ModuleSettings.value(_FOLDER, "") or str(Path.home() / "AnatomicalEmbedding" / "outlines")
 
     @property
     def examples(self) -> list:
-        """The segmentations that are ticked."""
+        """The segmentations that the user has ticked."""
         return list(self.ui.outlineExamplesSelector.checkedNodes())
 
     def setVolumes(self, nodes: Sequence) -> None:
@@ -68,7 +67,7 @@ class OutlinePanel(Listener):
         self.update()
 
     def setExamples(self, nodes: Sequence) -> None:
-        """Tick only these segmentations."""
+        """Tick these segmentations, and untick all others."""
         selector = self.ui.outlineExamplesSelector
         with self._showing:
             for node in nodesOf(self.logic.scene, "vtkMRMLSegmentationNode"):
@@ -78,7 +77,7 @@ class OutlinePanel(Listener):
         self.update()
 
     def onSegment(self) -> None:
-        """Start to learn and outline; if the work already runs, stop it."""
+        """Start the training and the outlining. If the work already runs, stop it."""
         if self.logic.busy:
             self.logic.stop()
         else:
@@ -87,14 +86,14 @@ class OutlinePanel(Listener):
         self.update()
 
     def poll(self) -> None:
-        """Continue the work and show its progress. Call it a few times a second."""
+        """Continue the work and show its progress. Call `poll` a few times a second."""
         self.logic.poll()
         showProgress(self.ui.outlineProgressBar, self.logic)
         if self._rows and any(row.node.GetScene() is None or row.volume.GetScene() is None for row in self._rows):
             self.update()
 
     def update(self) -> None:
-        """Show the table, the button and the progress as they are now."""
+        """Show the present table, button and progress."""
         self._rows = OutlineNodes.rowsIn(self.logic.scene)
         table = self.ui.outlineTable
         table.setRowCount(len(self._rows))
@@ -108,14 +107,14 @@ class OutlinePanel(Listener):
     def _showButton(self) -> None:
         button, busy, text, missing = self.ui.outlineButton, self.logic.busy, _("Segment"), ""
         try:
-            count = len(self.logic.rest(self.examples, self._volumes))
+            count = len(self.logic.examplesAndRest(self.examples, self._volumes)[1])
             text = _("Segment 1 scan") if count == 1 else _("Segment {count} scans").format(count=count)
         except PointsError as error:
             missing = str(error)
         button.text = _("Cancel") if busy else text
         button.enabled = busy or not missing
-        ready = _("In the background; you can continue to work. A run that was stopped continues.")
-        button.toolTip = _("Stop; finished outlines stay.") if busy else missing or ready
+        ready = _("Segment in the background; you can continue to work. A stopped run is continued.")
+        button.toolTip = _("Stop. Finished outlines are kept.") if busy else missing or ready
 
     def _onChecked(self) -> None:
         if not self._showing:

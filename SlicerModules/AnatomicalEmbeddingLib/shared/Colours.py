@@ -1,4 +1,4 @@
-"""Colours. Each colour has the same meaning in every table, label and view."""
+"""Colours and words with the same meaning in every table, label and view."""
 
 from __future__ import annotations
 
@@ -12,7 +12,23 @@ FAULT = "#ffd9d6"
 # text colours of labels, by state; legible on light and dark backgrounds
 TEXTS = {"good": "#2a9d4e", "warning": "#c77800", "bad": "#d8433b"}
 
-# points and lines in views: green is matched, amber is uncertain. The mean of each colour is above 0.5. VTK then draws
-# names with a black shadow, which is legible on every tissue; below 0.5 the shadow would be white
+# points and lines in views: green is matched, amber is uncertain. The mean of red, green and blue is above 0.5, so that
+# VTK draws names with a black shadow. This is legible on every tissue; a white shadow, used below 0.5, is not
 GREEN = (0.31, 0.86, 0.42)
 AMBER = (1.0, 0.65, 0.1)
+
+STATUS_WORDS = {  # words for the statuses of `AnswerList`
+    "matched": "matched",
+    "uncertain": "uncertain",
+    "absent": "not in scan",
+    "moved": "by hand",
+    "removed": "not visible",
+}
+
+
+def errorText(errorMm: float | None, probability: float | None = None) -> str:
+    """Describe the expected error as part of a sentence. probability: of an error of at most 10 mm. None: not known."""
+    if errorMm is None:
+        return "expected error unknown for these weights"
+    within = "" if probability is None else f", {100 * probability:.0f} % within 10 mm"
+    return f"expected error {errorMm:.1f} mm{within}"

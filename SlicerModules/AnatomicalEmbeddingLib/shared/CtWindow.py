@@ -1,14 +1,15 @@
-"""Window and level of CTs, HU: presets, a first window for each loaded scan, one window for all scans of a patient."""
+"""Window and level of CTs, HU: presets, a default for each loaded scan, and one window for all scans of a patient."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+from .SceneNodes import patientItem
 from .VolumeNodes import hasVoxels
 
 PRESETS = {"Soft tissue": (400.0, 40.0), "Lung": (1500.0, -600.0), "Bone": (1800.0, 400.0), "Brain": (80.0, 40.0)}
-_CHOSEN = "AnatomicalEmbedding.WindowChosen"  # attribute of a display node: the first window was chosen
-_AIR_HU = -200.0  # a scan without lower values is not a CT with air around the body; its window is not changed
+_CHOSEN = "AnatomicalEmbedding.WindowChosen"  # attribute of a display node: its window was already set to the default
+_AIR_HU = -200.0  # only a scan with lower values is a CT with air around the body and gets the default window
 
 
 def setWindow(volumeNodes: Sequence, window: float, level: float) -> None:
@@ -19,32 +20,27 @@ def setWindow(volumeNodes: Sequence, window: float, level: float) -> None:
 
 
 class CtWindows:
-    """Keeps one window for all scans of a group. together(volumes): returns the groups.
+    """Keeps one window for all scans of a patient. Scans without a patient have one window too.
 
     `poll` sets each new CT once to the soft tissue window, because the window that MRML guesses (from air to metal)
-    shows all tissues alike. If the user changes one scan's window, `poll` copies it to the scan's group.
+    shows all tissues alike. If the user changes one scan's window, `poll` copies it to the patient's other scans.
     """
 
-    def __init__(self, together: Callable[[Sequence], list[list]]) -> None:
-        self._together = together
+    def __init__(self, scene) -> None:
+        self._scene = scene
         self._last: dict[str, tuple[float, float]] = {}
 
     def poll(self, volumeNodes: Sequence) -> None:
-        """Set the windows of new scans, and copy changed windows to their groups. Call it a few times a second."""
+        """Set the windows of new scans, and copy a changed window to other scans. Call it a few times a second."""
         shown = [node for node in volumeNodes if node.GetDisplayNode() is not None and hasVoxels(node)]
         for node in shown:
             _chooseOnce(node)
-        now = {node.GetID(): _windowOf(node) for node in shown}
-        changed = [node for node in shown if self._last.get(node.GetID(), now[node.GetID()]) != now[node.GetID()]]
+        changed = [node for node in shown if self._last.get(node.GetID(), _windowOf(node)) != _windowOf(node)]
         if changed:
-            for group in self._together(shown):
-                if changed[-1] in group:
-                    setWindow(
-                        [node for node in group if _windowOf(node) != now[changed[-1].GetID()]],
-                        *now[changed[-1].GetID()],
-                    )
-            now = {node.GetID(): _windowOf(node) for node in shown}
-        self._last = now
+            patient, window = patientItem(self._scene, changed[-1]), _windowOf(changed[-1])
+            others = [node for node in shown if patientItem(self._scene, node) == patient and _windowOf(node) != window]
+            setWindow(others, *window)
+        self._last = {node.GetID(): _windowOf(node) for node in shown}
 
 
 def _windowOf(volumeNode) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""Temporary nodes that mark a place of a scan. They are drawn only in the scan's views, not saved, and not listed."""
+"""Temporary nodes, for example marks of places. They are not saved with the scene and not shown in node selectors."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ _SIZE = 6.0  # size of a mark, per cent of the view
 
 
 class PassingNodes:
-    """Temporary nodes, at most one for each scan."""
+    """Temporary nodes, at most one for each scan or view (`owner`)."""
 
     def __init__(self, scene) -> None:
         self.scene = scene
-        self._nodes: dict[str, str] = {}  # by volume ID
+        self._nodes: dict[str, object] = {}  # by the ID of the owner
         self._ownViews = Views.OwnViews(scene)
 
-    def of(self, volumeNode):
-        return self.scene.GetNodeByID(self._nodes.get(volumeNode.GetID(), ""))
+    def of(self, owner):
+        node = self._nodes.get(owner.GetID())
+        return node if node is not None and node.GetScene() is self.scene else None
 
-    def add(self, volumeNode, className: str, name: str):
+    def add(self, owner, className: str, name: str):
         node = self.scene.CreateNodeByClass(className)
         node.UnRegister(None)
         node.SetName(name)
@@ -31,26 +32,27 @@ class PassingNodes:
         node.SetSaveWithScene(False)
         with Views.keepingPlaceNode(self.scene):
             self.scene.AddNode(node)
-        self._nodes[volumeNode.GetID()] = node.GetID()
+        self._nodes[owner.GetID()] = node
         return node
 
     def follow(self) -> None:
-        """Draw each node in the views that show its scan now. Call it a few times a second."""
+        """Draw each mark only in the views that show its scan now. Call this method a few times a second."""
         if self._nodes:
             self._ownViews.follow()
 
-    def drop(self, volumeId: str) -> None:
-        node = self.scene.GetNodeByID(self._nodes.pop(volumeId, ""))
-        if node is not None:
+    def drop(self, ownerId: str) -> None:
+        node = self._nodes.pop(ownerId, None)
+        if node is not None and node.GetScene() is self.scene:
+            self.scene.RemoveNode(node.GetDisplayNode())
             removeNode(self.scene, node)
 
     def clear(self) -> None:
-        for volumeId in list(self._nodes):
-            self.drop(volumeId)
+        for ownerId in list(self._nodes):
+            self.drop(ownerId)
 
 
 class Markers(PassingNodes):
-    """Marks with the same name and colour, at most one for each scan."""
+    """Marks with the same name and colour, at most one for each scan. A mark is drawn only in the views of its scan."""
 
     def __init__(self, scene, name: str, colour: Sequence[float]) -> None:
         super().__init__(scene)
@@ -69,7 +71,7 @@ class Markers(PassingNodes):
             node.GetDisplayNode().SetVisibility(False)
 
     def _make(self, volumeNode):
-        """Create a point list with one locked point without a label."""
+        """Create a point list with one point. The point is locked and has no label."""
         node = self.add(volumeNode, "vtkMRMLMarkupsFiducialNode", self._name)
         node.CreateDefaultDisplayNodes()
         display = node.GetDisplayNode()

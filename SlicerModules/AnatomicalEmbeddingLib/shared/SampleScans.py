@@ -7,7 +7,6 @@ files as in Slicer's own sample data, with the same checksums. A file is downloa
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from .. import moduleResource
 
@@ -15,7 +14,7 @@ CATEGORY = "AnatomicalEmbedding"
 
 
 def registerSampleData() -> None:
-    """Register our samples with the Sample Data module. Each of our modules calls it; a second call changes nothing."""
+    """Register our samples with the Sample Data module. A second call changes nothing."""
     import SampleData
 
     for source in sampleSources():
@@ -28,18 +27,16 @@ def sampleSources() -> list[dict]:
 
     folder = resource("SampleData")
     samples = json.loads((folder / "samples.json").read_text(encoding="utf-8"))
-    return [_source(sample, folder) for sample in samples]
-
-
-def _source(sample: dict, folder: Path) -> dict:
-    files = sample["files"]
-    return {
-        "category": CATEGORY,
-        "sampleName": sample["name"],
-        "uris": [file.get("uri") or (folder / file["path"]).resolve().as_uri() for file in files],
-        "fileNames": [file.get("fileName") or f"{CATEGORY}-{file['path']}" for file in files],
-        "nodeNames": [file["node"] for file in files],
-        "loadFileTypes": [file["type"] for file in files],
-        "checksums": [file["checksum"] for file in files],
-        "thumbnailFileName": str(moduleResource("Icons") / sample["thumbnail"]),
-    }
+    return [
+        {
+            "category": CATEGORY,
+            "sampleName": sample["name"],
+            "uris": [file.get("uri") or (folder / file["path"]).resolve().as_uri() for file in sample["files"]],
+            "fileNames": [file.get("fileName") or f"{CATEGORY}-{file['path']}" for file in sample["files"]],
+            "nodeNames": [file["node"] for file in sample["files"]],
+            "loadFileTypes": [file["type"] for file in sample["files"]],
+            "checksums": [file["checksum"] for file in sample["files"]],
+            "thumbnailFileName": str(moduleResource("Icons") / sample["thumbnail"]),
+        }
+        for sample in samples
+    ]

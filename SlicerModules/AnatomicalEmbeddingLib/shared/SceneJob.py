@@ -1,4 +1,4 @@
-"""Long work on the scans of a scene, written as one generator that contains all steps of the work."""
+"""Runs long work on the scans of a scene. One generator contains all steps of the work, in their order."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class SceneJob(Listener):
         return bool(self._running)
 
     def start(self, steps: Steps[None], name: str = "") -> None:
-        """Run a generator up to its first `yield`. A running generator with the same name is cancelled."""
+        """Start a generator and run it up to its first `yield`. Cancels a running generator with the same name."""
         self.cancel(name)
         if not self._running:
             self.progress = (0.0, "")
@@ -67,7 +67,7 @@ class SceneJob(Listener):
         self.changed.emit()
 
     def cancel(self, name: str | None = None) -> None:
-        """End the generator with this name and the work it waits for. name: None for all generators."""
+        """End the generator with this name, and the work for which it waits. name: None to end all generators."""
         names = list(self._running) if name is None else [name] if name in self._running else []
         for each in names:
             steps = self._running.pop(each)
@@ -93,7 +93,7 @@ class SceneJob(Listener):
 
         Args:
             volumes: nodes that the work uses. If a volume is removed or its map changes, the wait ends with an error.
-            part: range of this step on the progress of the whole job, 0 to 1.
+            part: finished share of the whole job before and after this step, 0 to 1.
             title: name of the step, until the work reports another name.
 
         Raises:
@@ -121,7 +121,7 @@ class SceneJob(Listener):
             self._events.pop(key, None)
 
     def maps(self, volumes: Sequence, part: tuple[float, float] = (0.0, 1.0)) -> Steps[list]:
-        """Wait until all volumes have a map, and return the maps. Call `MapStore.request` for the volumes before.
+        """Wait until all volumes have a map, and return the maps. Call `MapStore.request` for these volumes first.
 
         Raises VolumeError if a volume is removed or cannot be prepared.
         """
@@ -141,7 +141,7 @@ class SceneJob(Listener):
             yield
 
     def showProgress(self, share: float, title: str, part: tuple[float, float] = (0.0, 1.0)) -> None:
-        """Set `progress`. share: finished fraction of this step, 0 to 1. part: range of this step on the whole job."""
+        """Set `progress`. share: finished fraction of the step, 0 to 1. part: see `inBackground`."""
         low, high = part
         self.progress = (low + (high - low) * share, title)
 

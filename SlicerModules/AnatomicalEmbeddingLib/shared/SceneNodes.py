@@ -1,6 +1,7 @@
-"""Nodes of a scene: find nodes by class, name nodes, and place their items in the subject hierarchy.
+"""Nodes of a scene: find nodes by class, name nodes, and place their items in the subject hierarchy (Slicer's tree of
+data).
 
-In Slicer every node gets an item in the subject hierarchy. Elsewhere, as in the browser viewer, this file creates it.
+Slicer creates an item for every node. Outside Slicer, for example in the browser viewer, the functions below create it.
 """
 
 from __future__ import annotations
@@ -22,23 +23,25 @@ def nodesOf(scene, className: str) -> list:
 
 
 def itemOf(scene, node) -> int:
-    """Return the node's item. If the node has no item, one is created at the top of the hierarchy."""
+    """Return the node's item in the subject hierarchy. A missing item is created at the top of the hierarchy."""
     hierarchy = _hierarchy(scene)
     item = hierarchy.GetItemByDataNode(node)
     return item if item else hierarchy.CreateItem(hierarchy.GetSceneItemID(), node)
 
 
 def addHiddenItem(scene, node) -> None:
-    """Create an item for a hidden node. Slicer creates items only for visible nodes, but logs an error at each change
-    of a segmentation without an item. The item is saved even if its node is not saved; see `dropLostItems`.
+    """Create the item of a hidden node in the subject hierarchy.
+
+    Slicer creates items only for visible nodes, but logs an error each time a segmentation without an item changes.
+    The item is saved with the scene even if its node is not; see `dropLostItems`.
     """
     _hierarchy(scene).SetItemAttribute(itemOf(scene, node), _HIDDEN, "1")
 
 
 def dropLostItems(scene) -> None:
-    """Remove the items of hidden nodes from a loaded scene: the nodes themselves were not saved.
+    """Remove items without a node from the subject hierarchy of a loaded scene: their hidden nodes were not saved.
 
-    Also removes the items of their segments. Slicer may have moved these to the top of the hierarchy.
+    Also removes the items of the segments of these nodes. Slicer may have moved them to the top of the hierarchy.
     """
     hierarchy, children = _hierarchy(scene), vtk.vtkIdList()
     hierarchy.GetItemChildren(hierarchy.GetSceneItemID(), children)
@@ -56,12 +59,13 @@ def placeNextTo(scene, node, volumeNode) -> None:
 
 def placeInFolder(scene, node, volumeNode, folderName: str) -> None:
     """Put the node into the folder with this name next to the volume. A missing folder is created."""
-    hierarchy = _hierarchy(scene)
-    hierarchy.SetItemParent(itemOf(scene, node), _folder(hierarchy, _parentOf(scene, volumeNode), folderName))
+    hierarchy, parent = _hierarchy(scene), _parentOf(scene, volumeNode)
+    folder = hierarchy.GetItemChildWithName(parent, folderName) or hierarchy.CreateFolderItem(parent, folderName)
+    hierarchy.SetItemParent(itemOf(scene, node), folder)
 
 
 def removeNode(scene, node) -> None:
-    """Remove a node and its item. Outside Slicer, removing the node alone would leave its item."""
+    """Remove a node and its item in the subject hierarchy. Outside Slicer, the item is not removed with the node."""
     hierarchy = _hierarchy(scene)
     item = hierarchy.GetItemByDataNode(node)
     if item:
@@ -75,18 +79,18 @@ def freeName(scene, name: str) -> str:
 
 
 def naming(node, sentence: str) -> str:
-    """Return the sentence. The node's name is put before it unless the sentence contains the name."""
+    """Return the sentence, beginning with the name of the node unless the sentence already contains this name."""
     return sentence if node.GetName() in sentence else f"{node.GetName()}: {sentence}"
 
 
 def patientItem(scene, node) -> int:
-    """Return the item of the node's patient. For a node without a patient, return the item of the scene."""
+    """Return the item of the node's patient in the subject hierarchy; if it has none, the item of the scene."""
     level = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMLevelPatient()
     return ancestorOf(scene, node, level) or _hierarchy(scene).GetSceneItemID()
 
 
 def ancestorOf(scene, node, level: str) -> int:
-    """Return the item of the node's patient or study (`level`: the DICOM level); 0 for a node without one."""
+    """Return the item of the node's patient or study, as chosen by the DICOM `level`; 0 if the node has none."""
     hierarchy = _hierarchy(scene)
     item = hierarchy.GetItemByDataNode(node)
     return hierarchy.GetItemAncestorAtLevel(item, level) if item else 0
@@ -98,12 +102,3 @@ def _hierarchy(scene):
 
 def _parentOf(scene, node) -> int:
     return _hierarchy(scene).GetItemParent(itemOf(scene, node))
-
-
-def _folder(hierarchy, parent: int, name: str) -> int:
-    children = vtk.vtkIdList()
-    hierarchy.GetItemChildren(parent, children)
-    for child in (children.GetId(n) for n in range(children.GetNumberOfIds())):
-        if hierarchy.GetItemName(child) == name and hierarchy.GetItemDataNode(child) is None:
-            return child
-    return hierarchy.CreateFolderItem(parent, name)

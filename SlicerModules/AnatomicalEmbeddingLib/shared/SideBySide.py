@@ -1,7 +1,7 @@
 """Layouts that show scans next to each other: a row of views for each scan, or one axial view for each scan.
 
-The bar of a slice view is at least 330 pixels wide. If three views do not fit next to the panel, the window would grow
-larger than the screen. Such a window gets two columns: wide=False.
+The bar of a slice view is at least 330 pixels wide. With three columns of views a narrow window would grow larger than
+the screen. So a narrow window gets two columns: wide=False.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _VIEW_PREFIX = "AE"
 def layoutOf(names: Sequence[str], number: int = ROWS, wide: bool = True, most: int | None = None) -> str:
     """Return the layout description for volumes with these names.
 
-    number: ROWS, or AXIAL for one axial view each in a square grid. most: largest number of views; None for all.
+    number: ROWS, or AXIAL for a grid with one axial view of each volume. most: largest number of views; None for all.
     """
     if number == ROWS:
         rows = [[_view(row, *each) for each in _orientations(number, wide)] for row in range(len(names))]
@@ -42,7 +42,7 @@ def layoutOf(names: Sequence[str], number: int = ROWS, wide: bool = True, most: 
 
 
 def viewTag(row: int, orientation: str) -> str:
-    """Return the singleton tag of a view of our layouts. The tag is also the view's layout name."""
+    """Return the singleton tag of a view in our layouts. It is also the layout name of the view. row: from 0."""
     return f"{_VIEW_PREFIX}{row + 1}{orientation}"
 
 
@@ -56,11 +56,11 @@ def offerLayouts(
     loaded: Callable[[Callable[[], None]], object] = lambda _again: None,
     isWide: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Register our layouts with views for two scans. Unregistered, a saved scene that uses them opens without views.
+    """Register our layouts with views for two scans, because a saved scene with an unknown layout opens without views.
 
-    After a scene was loaded, the views of all its scans are created and loaded(again) is called. New views lose their
-    position when the window shows them; again() restores it. When a scene is closed, the layout before ours is
-    restored, because all our views would show the next scan.
+    After a scene was loaded, the views of all its scans are created, and loaded(again) is called. A new view loses its
+    position when the window first shows it; again() restores the position. When a scene is closed, the layout that
+    was used before ours is restored. Otherwise all our views would show the next loaded scan.
     """
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     if layoutNode is None or layoutNode.IsLayoutDescription(ROWS):
@@ -72,9 +72,9 @@ def offerLayouts(
 
 
 def makeViews(scene, count: int, number: int = ROWS, wide: bool = True) -> Iterator[str]:
-    """Create the missing views of a layout for `count` volumes, one at each step. Yields the view's tag.
+    """Create the views that a layout for `count` volumes needs. Yields the tag of each new view after it was created.
 
-    The layout itself would create all views at once; each takes about 0.2 s, in which Slicer handles no events.
+    Slicer's layout would create all views at once. Each view takes about 0.2 s, in which Slicer handles no events.
     """
     if scene.GetFirstNodeByClass("vtkMRMLLayoutNode") is None:  # no main window
         return
@@ -102,9 +102,9 @@ def showSideBySide(
 ) -> bool:
     """Show each volume in its own views, with ruler and orientation marker.
 
-    Returns False if there is no main window. New views get their size and offset only when events are processed, so fit
-    the volumes after that. afterEach(): a function that processes events; views are then put into the window one by
-    one, because each takes about 0.1 s. None puts all views into the window at once.
+    Returns False if there is no main window. A new view gets its size and offset only when events are processed: fit
+    the volumes to the views after that. afterEach(): a function that processes events. If it is given, the views are
+    put into the window one by one, because each takes about 0.1 s; otherwise all at once.
     """
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     if layoutNode is None or not volumeNodes:
@@ -178,7 +178,7 @@ def _restoreFormerLayout(scene) -> None:
 def _restoreRows(scene, loaded: Callable[[Callable[[], None]], object], wide: bool) -> None:
     """Restore our layout and the view groups of a loaded scene, because MRML does not save them completely.
 
-    If all views were in one group, scrolling in one scan would scroll all scans.
+    Without view groups, all scans would scroll when the user scrolls in one scan.
     """
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     names = None if layoutNode is None else layoutNode.GetAttribute(_NAMES)

@@ -1,4 +1,4 @@
-"""Signals in plain Python, for logic without Qt, and a base class for objects that listen to signals."""
+"""Signals in plain Python, for logic without Qt, a base class for objects that listen to signals, and flags."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class Signal:
-    """Calls every connected function, in the order of connection, in the thread that calls `emit`."""
+    """`emit` calls all connected functions, in the order in which they were connected, and in the caller's thread."""
 
     def __init__(self) -> None:
         self._slots: list[Callable] = []
@@ -48,3 +48,19 @@ class Listener:
             *earlier, last = self._steps
             self._steps = tuple(earlier)
             last()
+
+
+class Flag:
+    """True inside `with flag:`, otherwise False. Blocks can be nested: the flag is True until the outer block ends."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+
+    def __bool__(self) -> bool:
+        return self._depth > 0
+
+    def __enter__(self) -> None:
+        self._depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._depth -= 1

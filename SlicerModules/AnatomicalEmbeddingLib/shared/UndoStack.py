@@ -9,7 +9,7 @@ _LONGEST = 200  # largest number of former states
 
 
 class UndoStack(Generic[State]):
-    """The present state `now`, the states before it, and the states that were undone."""
+    """The present state `now`, the states before it, and the states that `undo` has left."""
 
     def __init__(self, now: State) -> None:
         self.now = now

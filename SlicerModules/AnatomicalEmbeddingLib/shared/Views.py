@@ -1,4 +1,4 @@
-"""Slice views as MRML nodes: find the views of a volume, move views to a point, draw nodes only in chosen views."""
+"""Slice views as MRML nodes: finds the views of a volume, moves views to a point, draws nodes only in some views."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from .SceneNodes import nodesOf
 
 ORIENTATIONS = (("Axial", "#F34A33"), ("Sagittal", "#EDD54C"), ("Coronal", "#6EB04B"))  # in Slicer's colours
 FIRST_VIEW_GROUP = 520  # views in one group move together; each scan has its own group
+_COMPOSITE = "vtkMRMLSliceCompositeNode"
 # attributes of display nodes
 _HIDDEN = "AnatomicalEmbedding.Hidden"  # set while no view shows its volume: former visibility in 2-D and 3-D
 _OWNED = "AnatomicalEmbedding.Owned"  # the display node is drawn only over its owner volume, see _OWNER_ROLE
@@ -25,27 +26,27 @@ def sliceNodes(scene) -> list:
 
 
 def compositeOf(scene, sliceNode):
-    """The node that states which volumes a slice view shows; None if the application has not created the view yet."""
+    """Return the node that states which volumes a slice view shows; None if the application has no such view yet."""
     name = sliceNode.GetLayoutName()
-    return next((node for node in _compositeNodes(scene) if node.GetLayoutName() == name), None)
+    return next((node for node in nodesOf(scene, _COMPOSITE) if node.GetLayoutName() == name), None)
 
 
 def volumeIn(scene, sliceNode):
-    """The volume in the background of a slice view, or None."""
+    """Return the volume in the background of a slice view, or None."""
     composite = compositeOf(scene, sliceNode)
     volumeId = None if composite is None else composite.GetBackgroundVolumeID()
     return scene.GetNodeByID(volumeId) if volumeId else None
 
 
 def viewsOf(scene, volumeNode) -> list:
-    """Slice nodes of the views that show this volume in the background."""
+    """Return the slice nodes of the views that show this volume in the background."""
     shown = dict(backgrounds(scene))
     return [node for node in sliceNodes(scene) if shown.get(node.GetLayoutName()) == volumeNode.GetID()]
 
 
 def backgrounds(scene) -> list[tuple]:
     """Return (layout name, ID of the background volume) for each slice view."""
-    return [(node.GetLayoutName(), node.GetBackgroundVolumeID()) for node in _compositeNodes(scene)]
+    return [(node.GetLayoutName(), node.GetBackgroundVolumeID()) for node in nodesOf(scene, _COMPOSITE)]
 
 
 def showInstead(scene, exchanges: Iterable[tuple]) -> None:
@@ -60,8 +61,8 @@ def jump(
 ) -> None:
     """Move the volume's views to a world point. without: a slice node that is not moved.
 
-    centre: True to centre the views, False to change only their slice. atMostMm: a view whose shorter side shows more
-    mm is zoomed in to this value.
+    centre: True to centre the views on the point, False to change only their slice. atMostMm: a view is zoomed in if
+    its shorter side shows more than this, mm.
     """
     for node in viewsOf(scene, volumeNode):
         if node is without:
@@ -70,12 +71,14 @@ def jump(
             node.JumpSliceByCentering(*pointWorld)
         else:
             node.JumpSliceByOffsetting(*pointWorld)
-        if atMostMm is not None and min(node.GetFieldOfView()[:2]) > atMostMm:
-            _zoom(node, atMostMm)
+        width, height, depth = node.GetFieldOfView()
+        if atMostMm is not None and min(width, height) > atMostMm:
+            factor = atMostMm / min(width, height)
+            node.SetFieldOfView(width * factor, height * factor, depth)
 
 
 def fit(scene, volumeNode) -> None:
-    """Centre the views of a volume on it and zoom so that the whole volume is visible. Transforms are included."""
+    """Centre the views of a volume, and zoom so that they show the complete volume, with its parent transform."""
     bounds = [0.0] * 6
     volumeNode.GetRASBounds(bounds)
     low, high = np.array(bounds[::2]), np.array(bounds[1::2])
@@ -92,14 +95,8 @@ def fit(scene, volumeNode) -> None:
             node.JumpSliceByCentering(*((low + high) / 2))
 
 
-def _zoom(node, shorterMm: float) -> None:
-    width, height, depth = node.GetFieldOfView()
-    factor = shorterMm / min(width, height)
-    node.SetFieldOfView(width * factor, height * factor, depth)
-
-
 def show(scene, volumeNode, insteadOf=None) -> None:
-    """Show a volume in the views of volume `insteadOf`, or in all views if there are none, and fit the views."""
+    """Show a volume in the views that show `insteadOf`, or in all views if there are none. Fit the views."""
     wanted = [] if insteadOf is None else viewsOf(scene, insteadOf)
     for node in wanted or sliceNodes(scene):
         composite = compositeOf(scene, node)
@@ -112,7 +109,10 @@ def showOnlyIn(displayNode, scene, volumeNode) -> None:
     """Draw a display node only in the slice views of a volume, and in the 3-D views if they belong to this volume.
 
     The display node is hidden while no slice view shows the volume. `OwnViews` updates this when views change.
+    Does nothing if `displayNode` is None.
     """
+    if displayNode is None:
+        return
     if displayNode.GetAttribute(_OWNED) is None:
         displayNode.SetAttribute(_OWNED, "1")
     if displayNode.GetNodeReferenceID(_OWNER_ROLE) != volumeNode.GetID():
@@ -123,8 +123,8 @@ def showOnlyIn(displayNode, scene, volumeNode) -> None:
 class OwnViews:
     """Draws display nodes only in the views of their volume, also after the views have changed.
 
-    This applies to display nodes given to `showOnlyIn`, also in a loaded scene. It also applies to nodes that have a
-    reference of _MARKS_OF to a volume.
+    This includes display nodes that were given to `showOnlyIn`, also in a loaded scene, and nodes with a reference of
+    _MARKS_OF to a volume.
     """
 
     def __init__(self, scene) -> None:
@@ -139,7 +139,7 @@ class OwnViews:
         self._backgrounds = now
         for node in nodesOf(self.scene, "vtkMRMLDisplayableNode"):
             volume = next(filter(None, map(node.GetNodeReference, _MARKS_OF)), None)
-            if volume is not None and node.GetDisplayNode() is not None:
+            if volume is not None:
                 showOnlyIn(node.GetDisplayNode(), self.scene, volume)
         for display in nodesOf(self.scene, "vtkMRMLDisplayNode"):
             if display.GetAttribute(_OWNED) is not None:
@@ -150,16 +150,19 @@ class OwnViews:
 def takeClicksIn(scene, listNode, volumeNodes: Iterable) -> None:
     """Let clicks in the views of these volumes also place points of a list, without drawing the list in these views.
 
-    This uses a second display node that draws nothing: a view places points of a list if a display node of the list
-    names the view. volumeNodes: empty to accept clicks only in the views that draw the list.
+    A view places points of a list if a display node of the list names this view. So a second display node, which
+    draws nothing, names these views. volumeNodes: empty to accept clicks only in the views that draw the list.
     """
     views = [node.GetID() for volume in volumeNodes for node in viewsOf(scene, volume)]
-    count = listNode.GetNumberOfDisplayNodes()
-    display = next(
-        (each for each in map(listNode.GetNthDisplayNode, range(count)) if each and each.GetAttribute(_CLICKS)), None
-    )
-    if display is None and views:
-        display = scene.CreateNodeByClass(listNode.GetDisplayNode().GetClassName())
+    drawing = listNode.GetDisplayNode()
+    displays = map(listNode.GetNthDisplayNode, range(listNode.GetNumberOfDisplayNodes()))
+    display = next((each for each in displays if each and each.GetAttribute(_CLICKS)), None)
+    if display is not None and not views:
+        scene.RemoveNode(display)
+    elif display is not None and list(display.GetViewNodeIDs()) != views:
+        display.SetViewNodeIDs(views)
+    elif display is None and views and drawing is not None:
+        display = scene.CreateNodeByClass(drawing.GetClassName())
         display.UnRegister(None)
         display.SetAttribute(_CLICKS, "1")
         display.SetSaveWithScene(listNode.GetSaveWithScene())
@@ -168,16 +171,12 @@ def takeClicksIn(scene, listNode, volumeNodes: Iterable) -> None:
         display.SetViewNodeIDs(views)  # before the node is added to the scene, where views use it
         scene.AddNode(display)
         listNode.AddAndObserveDisplayNodeID(display.GetID())
-    elif display is not None and views:
-        if list(display.GetViewNodeIDs()) != views:
-            display.SetViewNodeIDs(views)
-    elif display is not None:
-        scene.RemoveNode(display)
 
 
 def _restrict(displayNode, scene, volumeNode) -> None:
     wanted = [] if volumeNode is None else [node.GetID() for node in viewsOf(scene, volumeNode)]
-    if wanted and volumeIn3d(scene) is volumeNode:
+    shown = filter(None, (volumeIn(scene, view) for view in sliceNodes(scene)))
+    if wanted and next(shown) is volumeNode:  # 3-D views draw only nodes of the first slice view's volume
         wanted += [node.GetID() for node in nodesOf(scene, "vtkMRMLViewNode")]
     if list(displayNode.GetViewNodeIDs()) != wanted:
         displayNode.SetViewNodeIDs(wanted)
@@ -185,7 +184,7 @@ def _restrict(displayNode, scene, volumeNode) -> None:
 
 
 def _hide(displayNode, hidden: bool) -> None:
-    """Hide a display node in 2-D and 3-D, or restore its former visibility. The user's switch `Visibility` stays."""
+    """Hide a display node in 2-D and 3-D, or show it as before. The user's own switch `Visibility` is not changed."""
     before = displayNode.GetAttribute(_HIDDEN)
     if hidden == (before is not None):
         return
@@ -193,11 +192,6 @@ def _hide(displayNode, hidden: bool) -> None:
     displayNode.SetVisibility2D(not hidden and int(shown[0]))
     displayNode.SetVisibility3D(not hidden and int(shown[1]))
     displayNode.SetAttribute(_HIDDEN, f"{int(shown[0])}{int(shown[1])}" if hidden else None)
-
-
-def volumeIn3d(scene):
-    """The volume of the first slice view that shows one, or None. 3-D views draw only the nodes of this volume."""
-    return next((volume for node in sliceNodes(scene) if (volume := volumeIn(scene, node)) is not None), None)
 
 
 def isPlacing(scene) -> bool:
@@ -208,7 +202,7 @@ def isPlacing(scene) -> bool:
 
 @contextmanager
 def keepingPlaceNode(scene) -> Iterator[None]:
-    """After the block, restore the list in which clicks place points: a new markups node in the block replaces it."""
+    """Keep the list in which clicks place points, although markups nodes are created inside the block."""
     selection = scene.GetNodeByID("vtkMRMLSelectionNodeSingleton")
     before = None if selection is None else (selection.GetActivePlaceNodeClassName(), selection.GetActivePlaceNodeID())
     try:
@@ -217,7 +211,3 @@ def keepingPlaceNode(scene) -> Iterator[None]:
         if selection is not None and selection.GetActivePlaceNodeID() != before[1]:
             selection.SetReferenceActivePlaceNodeClassName(before[0])
             selection.SetReferenceActivePlaceNodeID(before[1])
-
-
-def _compositeNodes(scene) -> list:
-    return nodesOf(scene, "vtkMRMLSliceCompositeNode")

@@ -1,7 +1,7 @@
 """CT volume nodes: copies their voxels for the engine, and converts points between the world and a volume.
 
-The engine works in a volume's own RAS mm, defined by the volume's IJK-to-RAS matrix. A parent transform moves a volume
-in the world but does not change the input of the engine. It may be any transform, including a deformation.
+The engine uses a volume's own RAS mm, defined by the volume's IJK-to-RAS matrix. A parent transform moves the volume in
+the world, but the engine ignores this transform. It may be any transform, including a deformation.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import slicer.util
 import vtk
 
 from AnatomicalEmbedding.errors import VolumeError
+from AnatomicalEmbedding.scan.geometry import transform_points
 
 from .SceneNodes import freeName, nodesOf, placeNextTo
 
@@ -52,7 +53,7 @@ def ijkToRas(node) -> np.ndarray:
 
 
 def contentKey(node) -> tuple | None:
-    """Return a key that changes when the voxels or the IJK-to-RAS matrix change. It decides if a map is out of date."""
+    """Return a key that changes if the voxels or the IJK-to-RAS matrix change: the map is then out of date."""
     if not hasVoxels(node):
         return None
     image = node.GetImageData()
@@ -63,7 +64,7 @@ def contentKey(node) -> tuple | None:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """A copy of a node's image, made on the main thread. A background thread can read it while the node changes.
+    """A copy of a node's image, made on the main thread. A background thread can read the copy while the node changes.
 
     voxels: (k, j, i) as stored in the node. ijkToRas: (4, 4), see the function `ijkToRas`. name: name of the node.
     """
@@ -98,7 +99,7 @@ def fromWorld(node, points: np.ndarray) -> np.ndarray:
 
 def huAt(node, pointWorld: Sequence[float]) -> float | None:
     """Return the HU of the voxel nearest to a world point; None if the point lies outside the scan."""
-    ijk = np.rint((np.linalg.inv(ijkToRas(node)) @ [*fromWorld(node, [pointWorld])[0], 1.0])[:3]).astype(int)
+    ijk = np.rint(transform_points(np.linalg.inv(ijkToRas(node)), fromWorld(node, [pointWorld]))[0]).astype(int)
     voxels = slicer.util.arrayFromVolume(node)
     inside = ((ijk >= 0) & (ijk < voxels.shape[::-1])).all()
     return float(voxels[tuple(ijk[::-1])]) if inside else None
@@ -117,13 +118,12 @@ def holds(node, points: np.ndarray) -> np.ndarray:
     """For each point: True if it lies inside the volume. points: (n, 3) in the volume's own RAS mm. Returns (n,)."""
     if not hasVoxels(node):
         return np.zeros(len(points), dtype=bool)
-    matrix = np.linalg.inv(ijkToRas(node))
-    ijk = np.asarray(points) @ matrix[:3, :3].T + matrix[:3, 3]
+    ijk = transform_points(np.linalg.inv(ijkToRas(node)), points)
     return ((ijk >= -0.5) & (ijk <= np.array(node.GetImageData().GetDimensions()) - 0.5)).all(axis=1)
 
 
 def addDerived(scene, name: str, source, voxels: np.ndarray, matrix: np.ndarray, beside):
-    """Add a volume made from volume `source`. It gets the units and display settings of `source`.
+    """Add a volume node that was computed from the volume `source`. It gets the units and display settings of `source`.
 
     voxels: (k, j, i). matrix: (4, 4), voxel (i, j, k, 1) to the volume's own RAS mm. beside: the volume whose parent
     transform, and parent in the subject hierarchy, the new volume gets.

@@ -1,4 +1,4 @@
-"""Draws the loss and validation curves of a training run in Slicer's plot views."""
+"""Draws the loss and the validation errors of a training run in Slicer's plot views."""
 
 from __future__ import annotations
 
@@ -9,28 +9,29 @@ import slicer.util
 
 from .TrainingLog import LossCurve
 
-_MOST_POINTS = 2000  # largest number of points of a curve; more would not be visible and would slow each update
+_MOST_POINTS = 2000  # largest number of points of a curve; more points would only make each update slower
 
 
 class TrainingCurves:
-    """The charts "Training loss" and "Validation error (mm)" of one run. Each update changes the existing chart.
+    """The charts "Training loss" and "Validation error (mm)" of one run. Each call changes the existing chart.
 
-    A chart is created again if the scene was closed or the user has deleted one of the chart's nodes.
+    If the scene was closed, or the user has deleted a node of the chart, a new chart is made.
     """
 
     def __init__(self) -> None:
-        self._nodes: dict[str, dict] = {}  # by title, see `slicer.util.plot`
+        self._nodes: dict[str, dict] = {}  # title -> nodes of the chart, see `slicer.util.plot`
 
     def showLoss(self, curve: LossCurve):
         """Draw the running mean of the loss over the steps. Returns the chart node; None if there are no steps."""
         every = -(-len(curve.steps) // _MOST_POINTS) or 1
-        steps, means = curve.steps[::-1][::every][::-1], curve.means[::-1][::every][::-1]  # keeps the last step
+        steps, means = (
+            curve.steps[::-1][::every][::-1],
+            curve.means[::-1][::every][::-1],
+        )  # the last step is always drawn
         return self._show("Training loss", {"step": steps, "loss": means})
 
     def showValidation(self, validations: Sequence[Mapping[str, float]]):
-        """Draw the median errors over the steps, one line for each kind of point.
-        Returns the chart node; None if there are no validations.
-        """
+        """Draw the median errors over the steps, a line for each kind of point. Returns the chart node, or None."""
         columns = dict.fromkeys(["step", *(kind for row in validations for kind in row)])
         errors = {kind: [row.get(kind, np.nan) for row in validations] for kind in columns}
         chart = self._show("Validation error (mm)", errors)
@@ -42,9 +43,6 @@ class TrainingCurves:
         nodes = self._nodes.setdefault(title, {})
         known = [nodes[key] for key in ("chart", "table") if nodes] + nodes.get("series", [])
         if len(known) != 1 + len(columns) or any(node.GetScene() is None for node in known):
-            for node in known:
-                if node.GetScene() is not None:
-                    node.GetScene().RemoveNode(node)
             nodes.clear()
         if not columns["step"]:
             return None

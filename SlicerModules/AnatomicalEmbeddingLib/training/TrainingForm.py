@@ -1,4 +1,4 @@
-"""The form of the panel: widgets that show and change the settings of a training run."""
+"""The form of the training panel: its widgets show and change the settings of a run."""
 
 from __future__ import annotations
 
@@ -7,76 +7,57 @@ from dataclasses import replace
 import qt
 from slicer.i18n import tr as _
 
-from ..shared.Flag import Flag
 from ..shared.maps.Engine import DEVICES
 from ..shared.panels.Widgets import connectPath
-from ..shared.Signal import Signal
+from ..shared.Signal import Flag, Signal
 from .TrainingSettings import TrainingSettings
 
-_WIDGETS = {  # setting -> the widget that shows it, and the widget's property
+_WIDGETS = {  # setting -> (name of its widget, the widget's property)
     "validationFolder": ("validationFolderEdit", "currentPath"),
+    "recipe": ("recipeCombo", "currentText"),
     "minutes": ("minutesSpin", "value"),
     "steps": ("stepsSpin", "value"),
     "validateEvery": ("validateSpin", "value"),
+    "device": ("deviceCombo", "currentText"),
     "threads": ("threadsSpin", "value"),
     "furtherOptions": ("optionsEdit", "text"),
     "runFolder": ("runFolderEdit", "currentPath"),
 }
-_CHANGED = {"value": "valueChanged(int)", "text": "textChanged(QString)"}
-_OTHERS = ("scanFoldersList", "addFolderButton", "removeFolderButton", "recipeCombo", "startCombo", "deviceCombo")
+_CHANGED = {"value": "valueChanged(int)", "text": "textChanged(QString)", "currentText": "currentIndexChanged(int)"}
 
 
 class TrainingForm:
-    """Widgets of the sections "Scans" and "Training", and of the run's folder.
+    """The widgets of the sections "Scans" and "Training", and the field for the run's folder. ui: the widgets by name.
 
-    Signal changed(): emitted when the user or `show` has changed a setting. ui: the panel's widgets by name.
+    Signal changed(): emitted when the user or `show` has changed a setting.
     """
 
     def __init__(self, ui) -> None:
         self.ui = ui
         self.changed = Signal()
         self._showing = Flag()
-        self._recipes = {
-            "hybrid": _("The place in the body and a local descriptor; the recipe of the shipped weights."),
-            "ape": _("The place in the body alone: a smaller network, a little less precise."),
-        }
-        ui.recipeCombo.addItems(list(self._recipes))
-        ui.startCombo.addItems([_("the shipped weights (fine-tune)"), _("scratch")])
         ui.deviceCombo.addItems(list(DEVICES))
         ui.addFolderButton.connect("clicked(bool)", self._onAdd)
         ui.removeFolderButton.connect("clicked(bool)", self._onRemove)
-        for combo in (ui.recipeCombo, ui.startCombo, ui.deviceCombo):
-            combo.connect("currentIndexChanged(int)", self._onChanged)
+        ui.startCombo.connect("currentIndexChanged(int)", self._onChanged)
         for name, key in _WIDGETS.values():
             if key == "currentPath":
                 connectPath(getattr(ui, name), self._onChanged)
             else:
                 getattr(ui, name).connect(_CHANGED[key], self._onChanged)
-        self._showRecipe()
 
     def settings(self) -> TrainingSettings:
         plain = {name: getattr(getattr(self.ui, widget), key) for name, (widget, key) in _WIDGETS.items()}
-        return TrainingSettings(
-            scanFolders=tuple(self._folders()),
-            recipe=self.ui.recipeCombo.currentText,
-            fineTune=self.ui.startCombo.currentIndex == 0,
-            device=self.ui.deviceCombo.currentText,
-            **plain,
-        )
+        return TrainingSettings(tuple(self._folders()), fineTune=self.ui.startCombo.currentIndex == 0, **plain)
 
     def show(self, settings: TrainingSettings) -> None:
-        """Show settings in the widgets. Emits `changed` once if any setting differs from the shown ones."""
+        """Show settings in the widgets. Emits `changed` once if a setting differs from the settings shown before."""
         if settings == self.settings():
             return
         ui = self.ui
         with self._showing:
-            if settings.scanFolders != tuple(self._folders()):
-                ui.scanFoldersList.clear()
-                ui.scanFoldersList.addItems(list(settings.scanFolders))
-            for combo, text in ((ui.recipeCombo, settings.recipe), (ui.deviceCombo, settings.device)):
-                if combo.findText(text) < 0:  # the recipe is a file, not a listed name
-                    combo.addItem(text)
-                combo.currentIndex = combo.findText(text)
+            ui.scanFoldersList.clear()
+            ui.scanFoldersList.addItems(list(settings.scanFolders))
             ui.startCombo.currentIndex = 0 if settings.fineTune else 1
             for name, (widget, key) in _WIDGETS.items():
                 setattr(getattr(ui, widget), key, getattr(settings, name))
@@ -84,8 +65,8 @@ class TrainingForm:
 
     def setEnabled(self, enabled: bool) -> None:
         """Enable or disable all widgets. They are disabled during a run, because its settings cannot change."""
-        for name in (*_OTHERS, *(widget for widget, _key in _WIDGETS.values())):
-            getattr(self.ui, name).enabled = enabled
+        for widget in (self.ui.scansSection, self.ui.trainingSection, self.ui.runFolderEdit):
+            widget.enabled = enabled
 
     def _folders(self) -> list[str]:
         scans = self.ui.scanFoldersList
@@ -105,9 +86,4 @@ class TrainingForm:
 
     def _onChanged(self, *_value) -> None:
         if not self._showing:
-            self._showRecipe()
             self.changed.emit()
-
-    def _showRecipe(self) -> None:
-        recipe = self.ui.recipeCombo.currentText
-        self.ui.recipeLabel.text = self._recipes.get(recipe, _("A recipe of your own."))

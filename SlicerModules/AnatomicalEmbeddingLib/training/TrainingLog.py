@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-_KEPT = 0.98  # weight of the former mean in the running mean; the same as in the trainer, about 50 steps
+_KEPT = 0.98  # weight of the former mean in the running mean over about 50 steps; the trainer uses the same
 
 
 @dataclass
 class LossCurve:
-    """The running mean of the loss at each step. It is read from a folder; a run then adds its steps.
+    """The running mean of the loss at each step. `read` reads it from a folder; `add` adds the steps of a run.
 
     minutes: training time that the folder has recorded, over all starts of the run.
     """
@@ -26,7 +26,7 @@ class LossCurve:
 
     @classmethod
     def read(cls, folder: str | Path) -> LossCurve:
-        """Read the curve from the run's loss.csv. Returns an empty curve if the file is missing."""
+        """Read the curve from the file loss.csv of a run. If the file does not exist, the curve is empty."""
         curve = cls()
         mean = math.nan
         for row in _rows(Path(folder) / "loss.csv"):
@@ -41,7 +41,7 @@ class LossCurve:
         return self.steps[-1] if self.steps else 0
 
     def add(self, step: int, mean: float) -> None:
-        """Add a step and remove later steps: a run that was killed repeats its last steps when it continues."""
+        """Add a step. Steps after it are removed: if a run was killed, it repeats its last steps when it continues."""
         if step <= self.last:
             kept = bisect_left(self.steps, step)
             del self.steps[kept:], self.means[kept:]
@@ -50,17 +50,17 @@ class LossCurve:
 
 
 def readValidations(folder: str | Path) -> list[dict[str, float]]:
-    """Read a run's validation.csv. Each row has "step", and the median error in mm for each kind of point."""
+    """Read the file validation.csv of a run. Each row has "step", and for each kind of point the median error, mm."""
     return [row for row in _rows(Path(folder) / "validation.csv") if len(row) > 1]
 
 
 def bestOf(validations: list[dict[str, float]]) -> dict[str, float] | None:
-    """Return the row whose weights the run keeps: the first row with the smallest mean error over kinds, or None."""
+    """Return the row of the weights that the run keeps, or None: the first row with the smallest mean of all errors."""
     return min(validations, key=lambda row: np.mean([row[kind] for kind in row if kind != "step"]), default=None)
 
 
 def _rows(path: Path) -> list[dict[str, float]]:
-    """Read the numbers of each line, by column. Lines without a step and incomplete last lines are skipped."""
+    """Read column -> number for each line. Lines without a step, and a last line that is incomplete, are skipped."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:

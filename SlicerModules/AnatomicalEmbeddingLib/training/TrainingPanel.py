@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 
@@ -12,35 +14,36 @@ from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
+from ..shared.maps.Engine import Engine
 from ..shared.panels import ModuleSettings
-from ..shared.panels.PackageSetup import InstallError, install, missingForEngine
+from ..shared.panels.PackageSetup import InstallError, install
 from ..shared.panels.Widgets import BAD, GOOD, WARNING, coloured
 from ..shared.processes.EngineProcess import FAILED, STOPPED
-from ..shared.Signal import Signal
 from .TrainingCurves import TrainingCurves
 from .TrainingForm import TrainingForm
 from .TrainingLog import LossCurve, bestOf, readValidations
-from .TrainingProcess import TrainingProcess, TrainingProgress, TrainingResult
+from .TrainingProcess import TrainingProcess, TrainingProgress
 from .TrainingRun import FINISHED, UNFINISHED, RunState, inspectRun, runProblem
-from .TrainingSettings import settingsProblem
+from .TrainingSettings import TrainingSettings, settingsProblem
 
-_BAR = 1000  # number of steps of the progress bar
+_BAR = 1000  # value of the full progress bar
 _YIELD_SECONDS = 0.01
+_LAST_SETTINGS = "training"  # key under which this computer stores the settings of the last run
 
 
 class TrainingPanel:
-    """The form, and below it the sections "Run" and "Result" of the panel.
+    """The form, and below it the sections "Run" and "Result". At first the form shows the settings of the last run on
+    this computer.
 
-    ui: the widgets by name. process, curves: the logic. Signal started(TrainingSettings): a run was started.
+    ui: the widgets by name. process: the training run. curves: the charts.
     """
 
     def __init__(self, ui, process: TrainingProcess, curves: TrainingCurves) -> None:
         self.ui, self.process, self.curves = ui, process, curves
         self.form = TrainingForm(ui)
-        self.started = Signal()
         self._run = RunState(Path())
         self._losses, self._validations = LossCurve(), []
-        self._news = ""  # rich text about the last event; cleared at the user's next action
+        self._news = ""  # rich text about the last event; empty after the user's next action
         self._stepped = False  # True if the current run has finished a step
         self._inPlots = False
         ui.statusLabel.setTextFormat(qt.Qt.RichText)
@@ -48,10 +51,13 @@ class TrainingPanel:
         ui.finishButton.connect("clicked(bool)", lambda: self._start(finishNow=True))
         ui.stopButton.connect("clicked(bool)", self._onStop)
         ui.installButton.connect("clicked(bool)", self._onInstall)
-        ui.plotLossButton.connect("clicked(bool)", self._onPlotLoss)
-        ui.plotValidationButton.connect("clicked(bool)", self._onPlotValidation)
+        ui.plotLossButton.connect("clicked(bool)", lambda: self._plot(self.curves.showLoss(self._losses)))
+        ui.plotValidationButton.connect(
+            "clicked(bool)", lambda: self._plot(self.curves.showValidation(self._validations))
+        )
         ui.useButton.connect("clicked(bool)", self._onUse)
         ui.openButton.connect("clicked(bool)", self._onOpen)
+        self.form.show(lastSettings())
         self.form.changed.connect(self._onSettings)
         process.logged.connect(self._onLine)
         process.progressed.connect(self._onProgress)
@@ -59,18 +65,18 @@ class TrainingPanel:
         self.refresh()
 
     def refresh(self) -> None:
-        """Read the run's folder again, check which packages are missing, and show the present state."""
+        """Read the run's folder again, look for missing packages, and show the present state."""
         self._run = inspectRun(self.form.settings().runFolder)
-        self._missingPackages = missingForEngine()
+        self._missingPackages = Engine.missingPackages()
         if not self.process.running:
             self._losses, self._validations = LossCurve.read(self._run.folder), readValidations(self._run.folder)
         self._showCurves()
         self.update()
 
     def poll(self) -> None:
-        """Read and show the progress of the run. Call it a few times a second."""
+        """Read and show the progress of the run. Call `poll` a few times a second."""
         if self.process.running:
-            time.sleep(_YIELD_SECONDS)  # the threads that read the output need Python's lock; see Session.tick
+            time.sleep(_YIELD_SECONDS)  # lets the threads run that read the output; see Session.tick
             self.process.poll()
             self.update()
 
@@ -78,11 +84,16 @@ class TrainingPanel:
         running, run = self.process.running, self._run
         problem = "" if running else self._problem()
         self.form.setEnabled(not running)
-        self._showRunButtons(running, problem)
+        ui, isBegun = self.ui, run.stage in (UNFINISHED, FINISHED)
+        ui.startButton.text = _("Resume") if isBegun and not running else _("Start")
+        ui.startButton.enabled = not running and not problem
+        ui.stopButton.text = _("End at once") if self.process.stopping else _("Stop")
+        ui.stopButton.enabled = running
+        ui.finishButton.enabled = run.stage == UNFINISHED and run.steps > 0 and not running and not problem
         if not running:
             self._showProgress(1.0 if run.stage == FINISHED else run.steps / run.settings.steps if run.steps else 0.0)
-        self.ui.statusLabel.text = self._status(problem)
-        self.ui.installButton.visible = bool(self._missingPackages) and not running
+        ui.statusLabel.text = self._status(problem)
+        ui.installButton.visible = bool(self._missingPackages) and not running
         self._showResult()
 
     def _onStop(self) -> None:
@@ -95,21 +106,17 @@ class TrainingPanel:
     def _onInstall(self) -> None:
         self._news = ""
         try:
-            install(missingForEngine())
+            install(Engine.missingPackages())
         except InstallError as error:
             self._news = coloured(str(error), BAD)
         self.refresh()
 
-    def _onPlotLoss(self) -> None:
+    def _plot(self, chart) -> None:
         self._inPlots = True
-        _showInLayout(self.curves.showLoss(self._losses))
-
-    def _onPlotValidation(self) -> None:
-        self._inPlots = True
-        _showInLayout(self.curves.showValidation(self._validations))
+        _showInLayout(chart)
 
     def _onUse(self) -> None:
-        ModuleSettings.setWeights(str(self._run.weights))
+        ModuleSettings.setValue(ModuleSettings.WEIGHTS, str(self._run.weights))
         self._news = coloured(_("All modules use the weights of this run from now on."), GOOD)
         self.update()
 
@@ -117,7 +124,7 @@ class TrainingPanel:
         qt.QDesktopServices.openUrl(qt.QUrl.fromLocalFile(str(self._run.folder)))
 
     def _start(self, finishNow: bool) -> None:
-        """Start a run, or resume the run in the folder. finishNow: run only one more step, then write the weights."""
+        """Start a run, or continue the run in the folder. finishNow: train only one more step, then write weights."""
         settings = self.form.settings()
         self.ui.logEdit.clear()
         try:
@@ -127,8 +134,10 @@ class TrainingPanel:
         else:
             self._news = escape(_("Starting..."))
             self._stepped = False
-            self.ui.progressBar.setRange(0, 0)  # shows activity without a value: the time for preparing is not known
-            self.started.emit(settings)
+            self.ui.progressBar.setRange(
+                0, 0
+            )  # a moving bar without a value: nobody knows how long the preparation takes
+            ModuleSettings.setValue(_LAST_SETTINGS, json.dumps(settings.toDict()))
         self.refresh()
 
     def _onSettings(self) -> None:
@@ -140,7 +149,7 @@ class TrainingPanel:
             return
         self.refresh()
         if self._run.stage in (UNFINISHED, FINISHED):
-            self.form.show(self._run.settings)  # a run is resumed with its own settings
+            self.form.show(self._run.settings)  # a run continues with the settings of its start
 
     def _onLine(self, line: str) -> None:
         self.ui.logEdit.appendPlainText(line)
@@ -153,7 +162,7 @@ class TrainingPanel:
         self._stepped = True
         self._showCurves()
         self._showProgress(progress.share)
-        text = _("Step {step} of {steps}, loss {loss:.3g}, {seconds:.2g} s a step, about {left} left.")
+        text = _("Step {step} of {steps}, loss {loss:.3g}, {seconds:.2g} s per step, about {left} left.")
         self._news = text.format(
             step=progress.step,
             steps=progress.steps,
@@ -162,15 +171,16 @@ class TrainingPanel:
             left=_duration(progress.secondsLeft),
         )
 
-    def _onFinished(self, result: TrainingResult) -> None:
-        if result.outcome == FAILED:
-            self._news = coloured(result.sentence, BAD)
+    def _onFinished(self, outcome: str, sentence: str) -> None:
+        self.refresh()
+        if outcome == FAILED:
+            self._news = coloured(sentence, BAD)
             self.ui.logGroup.collapsed = False
-        elif result.outcome == STOPPED:
+        elif outcome == STOPPED:
             self._news = ""
         else:
-            self._news = coloured(_("Finished after {steps} steps.").format(steps=result.steps), GOOD)
-        self.refresh()
+            self._news = coloured(_("Finished after {steps} steps.").format(steps=self._run.steps), GOOD)
+        self.update()
 
     def _problem(self) -> str:
         if self._missingPackages:
@@ -180,33 +190,21 @@ class TrainingPanel:
 
     def _status(self, problem: str) -> str:
         if self.process.stopping:
-            return escape(_("Stopping: the step under way is ended and saved first."))
+            return escape(_("Stopping: the present step is finished and saved first."))
         if self._news:
             return self._news
-        return coloured(problem, WARNING) if problem else escape(self._state())
-
-    def _state(self) -> str:
-        run = self._run
-        if run.stage == UNFINISHED:
-            return _("The run in this folder was stopped at step {step} of {steps}; Resume continues it.").format(
-                step=run.steps, steps=run.settings.steps
-            )
-        if run.stage == FINISHED:
-            return _("The run in this folder ended when its time was up; Resume continues it.")
-        return _("Ready to start.")
+        if problem:
+            return coloured(problem, WARNING)
+        if self._run.stage == UNFINISHED:
+            text = _("The run in this folder was stopped at step {step} of {steps}; press Resume to continue.")
+            return escape(text.format(step=self._run.steps, steps=self._run.settings.steps))
+        if self._run.stage == FINISHED:
+            return escape(_("The run in this folder ended because its time was used up; press Resume to continue."))
+        return escape(_("Ready to start."))
 
     def _showProgress(self, share: float) -> None:
         self.ui.progressBar.setRange(0, _BAR)
         self.ui.progressBar.value = round(_BAR * share)
-
-    def _showRunButtons(self, running: bool, problem: str) -> None:
-        ui, isBegun = self.ui, self._run.stage in (UNFINISHED, FINISHED)
-        ui.startButton.text = _("Resume") if isBegun and not running else _("Start")
-        ui.startButton.enabled = not running and not problem
-        ui.stopButton.text = _("End at once") if self.process.stopping else _("Stop")
-        ui.stopButton.enabled = running
-        isStopped = self._run.stage == UNFINISHED and self._run.steps > 0
-        ui.finishButton.enabled = isStopped and not running and not problem
 
     def _showResult(self) -> None:
         ui, weights = self.ui, self._run.weights
@@ -226,9 +224,8 @@ class TrainingPanel:
             "landmark": _("landmarks"),
         }
         errors = [f"{words.get(kind, kind)} {error:.1f} mm" for kind, error in best.items() if kind != "step"]
-        return _("Median error at the best step, {step}: {errors}").format(
-            step=int(best["step"]), errors=", ".join(errors)
-        )
+        text = _("Median errors at step {step}, the best step: {errors}")
+        return text.format(step=int(best["step"]), errors=", ".join(errors))
 
     def _showCurves(self) -> None:
         self.ui.plotLossButton.enabled = bool(self._losses.steps)
@@ -238,16 +235,25 @@ class TrainingPanel:
             self.curves.showValidation(self._validations)
 
 
+def lastSettings() -> TrainingSettings:
+    """Return the settings of the last run on this computer, but with a new folder for the run."""
+    try:
+        values = json.loads(ModuleSettings.value(_LAST_SETTINGS, "{}"))
+    except ValueError:
+        values = {}
+    settings = TrainingSettings.fromDict(values if isinstance(values, dict) else {})
+    parent = Path(settings.runFolder).parent if settings.runFolder else Path.home() / "AnatomicalEmbedding"
+    number = next(n for n in range(1, 10_000) if not (parent / f"training-{n}").exists())
+    return replace(settings, runFolder=str(parent / f"training-{number}"))
+
+
 def _showInLayout(chart) -> None:
-    """Show a chart, in a layout that has a plot view. Does nothing if there is no main window."""
+    """Show a chart in a layout with a plot view. Does nothing if Slicer has no main window."""
     if slicer.app.layoutManager() is not None:
         slicer.modules.plots.logic().ShowChartInLayout(chart)
 
 
 def _duration(seconds: float) -> str:
-    minutes = round(seconds / 60)
-    if seconds < 90:
-        return _("{seconds} s").format(seconds=round(seconds))
-    if minutes < 90:
-        return _("{minutes} min").format(minutes=minutes)
-    return _("{hours} h {minutes} min").format(hours=minutes // 60, minutes=minutes % 60)
+    hours, minutes = divmod(max(round(seconds / 60), 1), 60)
+    text = _("{hours} h {minutes} min") if hours else _("{minutes} min")
+    return text.format(hours=hours, minutes=minutes)

@@ -1,10 +1,9 @@
-"""Runs the trainer as a child process and reports its progress and result."""
+"""Runs the trainer as a child process and reports its progress and how it ended."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
@@ -14,8 +13,8 @@ from .TrainingLog import LossCurve
 from .TrainingRun import rememberRun
 from .TrainingSettings import TrainingSettings
 
-_USER_ERROR = 2  # exit code of the command line for an error of the user; stderr has the message
-_SAVED = "run the same command to continue"  # part of the trainer's last message if it was asked to stop
+_USER_ERROR = 2  # exit code of the engine for an error that the user can correct
+_SAVED = "run the same command to continue"  # part of the trainer's last message after it was asked to stop
 
 
 @dataclass(frozen=True)
@@ -30,29 +29,20 @@ class TrainingProgress:
     share: float
 
 
-@dataclass(frozen=True)
-class TrainingResult:
-    """How a run ended. outcome: FINISHED (with weights), STOPPED (the run can be continued) or FAILED.
-    steps: number of finished steps. sentence: the reason of a failure.
-    """
-
-    outcome: str
-    weights: Path | None = None
-    steps: int = 0
-    sentence: str = ""
-
-
 class TrainingProcess(EngineProcess):
-    """One run at a time. `poll` emits the signals logged(line), progressed(TrainingProgress) and
-    finished(TrainingResult).
+    """One run at a time. `poll` emits these signals.
+
+    Signal logged(line): a line of the log. Signal progressed(TrainingProgress). Signal finished(outcome, sentence).
+    outcome: FINISHED (weights were written), STOPPED (the run can be continued) or FAILED. sentence: the reason of a
+    failure.
     """
 
     settings: TrainingSettings | None = None
 
     def start(self, settings: TrainingSettings, finishNow: bool = False) -> None:
-        """Start a run, or resume the run in the folder. finishNow: run only one more step, then write the weights.
+        """Start a run, or continue the run in the folder. finishNow: train one more step only, then write the weights.
 
-        Raises AnatomicalEmbeddingError if the process cannot be started or if the folder cannot be written to.
+        Raises AnatomicalEmbeddingError if the process cannot be started, or if the folder cannot be written to.
         """
         self.requireReady()
         try:
@@ -61,7 +51,7 @@ class TrainingProcess(EngineProcess):
             self._budget = replace(settings, minutes=0) if finishNow else settings
             self._before = LossCurve.read(settings.runFolder)
             self._firstStep: int | None = None
-            self._result: dict | None = None
+            self._hasWeights = False
             self.begin(self._budget.arguments(), settings.runFolder)
         except OSError as error:
             reason = (error.strerror or "cannot be used").lower()
@@ -69,18 +59,17 @@ class TrainingProcess(EngineProcess):
 
     def onValues(self, values: dict) -> None:
         if "weights" in values:
-            self._result = values
+            self._hasWeights = True
         elif "step" in values:
             self.progressed.emit(self._progress(**values))
 
     def onEnded(self, code: int, lines: Sequence[str], stopped: bool) -> None:
-        if code == 0 and self._result is not None:
-            result = TrainingResult(FINISHED, Path(self._result["weights"]), self._result["steps"])
+        if code == 0 and self._hasWeights:
+            self.finished.emit(FINISHED, "")
         elif stopped and (code != _USER_ERROR or any(_SAVED in line for line in lines)):
-            result = TrainingResult(STOPPED, steps=LossCurve.read(self.settings.runFolder).last)
+            self.finished.emit(STOPPED, "")
         else:
-            result = TrainingResult(FAILED, sentence=stopReason(code, lines))
-        self.finished.emit(result)
+            self.finished.emit(FAILED, stopReason(code, lines))
 
     def _newSignals(self) -> None:
         super()._newSignals()

@@ -1,4 +1,4 @@
-"""The folder of a run: reads its settings and progress, and checks whether given settings can resume the run."""
+"""The folder of a run: reads its settings and progress, and checks if a run can start or continue in it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from .TrainingSettings import TrainingSettings, differences
 
 NEW, FOREIGN, UNFINISHED, FINISHED = "new", "foreign", "unfinished", "finished"
 _SETTINGS = "run.json"
-_VERSION = 1
-_CHECKPOINT, _WEIGHTS, _PREPARED = "checkpoint.pt", "weights.safetensors", "prepared"  # written by the trainer
+_CHECKPOINT, _WEIGHTS, _PREPARED = "checkpoint.pt", "weights.safetensors", "prepared"  # files of the trainer
 
 
 @dataclass(frozen=True)
 class RunState:
-    """State of a run's folder. stage: NEW, FOREIGN, UNFINISHED or FINISHED. settings: the settings of the run's start;
-    None if the folder has no run of this module. steps, minutes: finished steps and training time that the folder has
-    recorded. weights: the weights file; None if the run is not finished.
+    """State of a run's folder. stage: NEW, FOREIGN (not a folder of this module), UNFINISHED or FINISHED. settings:
+    settings of the run's first start; None if the folder has no run. steps, minutes: number of finished steps and
+    training time. weights: path of the weights file; None before the run is finished.
     """
 
     folder: Path
@@ -41,35 +40,35 @@ def inspectRun(folder: str | Path) -> RunState:
         return RunState(path, FOREIGN if others else NEW)
     checkpoint, weights = path / _CHECKPOINT, path / _WEIGHTS
     if not checkpoint.is_file():
-        # prepared scans fit only the grid of their recipe, so the run has begun when the first scan is prepared
+        # scans are prepared for one recipe only, so a run with prepared scans cannot get other settings
         return RunState(path, UNFINISHED if (path / _PREPARED).is_dir() else NEW, settings)
     curve = LossCurve.read(path)
-    # a run that finishes writes its checkpoint, then its weights; if it was continued later, the checkpoint is newer
+    # at its end a run writes checkpoint, then weights; if it was continued later, the checkpoint is newer
     if weights.is_file() and weights.stat().st_mtime_ns >= checkpoint.stat().st_mtime_ns:
         return RunState(path, FINISHED, settings, curve.last, curve.minutes, weights)
     return RunState(path, UNFINISHED, settings, curve.last, curve.minutes)
 
 
 def rememberRun(settings: TrainingSettings) -> None:
-    """Write the settings to the run's folder. A missing folder is created. Raises OSError if writing fails."""
+    """Write the settings to the run's folder. The folder is created if needed. Raises OSError if writing fails."""
     from AnatomicalEmbedding.files import atomic_path
 
     with atomic_path(Path(settings.runFolder) / _SETTINGS) as temporary:
-        temporary.write_text(json.dumps({"version": _VERSION, "settings": settings.toDict()}, indent=1), "utf-8")
+        temporary.write_text(json.dumps({"version": 1, "settings": settings.toDict()}, indent=1), "utf-8")
 
 
 def runProblem(settings: TrainingSettings, state: RunState) -> str | None:
-    """Return why a run with these settings cannot start or resume in this folder, with the remedy; otherwise None."""
+    """Return the problem and its remedy if a run with `settings` cannot start or continue; None if it can."""
     if state.stage == FOREIGN:
         return f"{state.folder}: holds other files; choose a new or empty folder for the run."
     if state.stage == NEW or state.settings is None:
         return None
     if other := differences(settings, state.settings):
-        return f"{state.folder}: holds a run with another {' and '.join(other)}; choose another folder."
+        return f"{state.folder}: holds a run with other settings ({', '.join(other)}); choose another folder."
     if state.stage == FINISHED and state.steps >= settings.steps:
         return f"{state.folder}: this run has done all its steps; choose another folder for a new run."
     if state.stage == FINISHED and state.minutes >= settings.minutes:
-        return f"{state.folder}: this run's time is used up; give it more minutes, or choose another folder."
+        return f"{state.folder}: this run has used up its training time; enter more minutes, or choose another folder."
     return None
 
 

@@ -1,4 +1,4 @@
-"""The settings of a training run, their command line, and the check for wrong settings."""
+"""The settings of a training run, the command line made from them, and the check for wrong settings."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-# normalisation statistics of a few crops differ from those of whole scans; fine-tuning needs only small changes
+# statistics of a few crops would differ from those of complete scans; fine-tuning needs only small changes
 _FINE_TUNING = ("optimiser.frozen_statistics=true", "optimiser.learning_rate=0.001")
-# only these settings may differ when a run is resumed
-_FREE_TO_CHANGE = ("minutes", "device", "threads", "runFolder")
-_WORDS = {
+_WORDS = {  # display names of the settings that must stay the same when a run continues
     "scanFolders": "folders of scans",
     "validationFolder": "validation folder",
     "recipe": "recipe",
@@ -26,10 +24,11 @@ _WORDS = {
 class TrainingSettings:
     """Settings of one run.
 
-    scanFolders: folders of CTs with their subfolders, or prepared sets. validationFolder: labelled scans of other
-    patients; "" for no validation. recipe: a name or a .toml file. fineTune: start from the shipped weights. minutes:
-    training time over all starts of the run. validateEvery: steps between validations; 0 for no validation.
-    threads: CPU threads; 0 for all. furtherOptions: further options of `anatemb train`, written as in a shell.
+    scanFolders: folders with CTs, which are searched with their subfolders, or with prepared scans. validationFolder:
+    folder with labelled scans of other patients; "" for no validation. recipe: name or .toml file. fineTune: start from
+    the shipped weights. minutes: longest training time, all starts of the run together. validateEvery: number of steps
+    between validations; 0 for no validation. threads: number of CPU threads; 0 for all. furtherOptions: more options of
+    `anatemb train`, written as in a terminal.
     """
 
     scanFolders: tuple[str, ...] = ()
@@ -45,7 +44,7 @@ class TrainingSettings:
     runFolder: str = ""
 
     def arguments(self) -> list[str]:
-        """Return the words of the command after `anatemb`. Raises ValueError for an open quote in `furtherOptions`."""
+        """Return the arguments of `anatemb`. Raises ValueError if a quotation mark of `furtherOptions` is open."""
         words = ["train", *self.scanFolders, "-o", self.runFolder, "--recipe", self.recipe, "--json"]
         words += ["--steps", str(self.steps), "--minutes", str(self.minutes)]
         words += ["--validate-every", str(self.validateEvery), "--device", self.device, "--align-with", "auto"]
@@ -59,20 +58,22 @@ class TrainingSettings:
         return words + shlex.split(self.furtherOptions)
 
     def toDict(self) -> dict[str, object]:
-        """Return the values by name, with types that JSON supports."""
+        """Return setting -> value, with types that JSON supports."""
         return asdict(self) | {"scanFolders": list(self.scanFolders)}
 
     @classmethod
     def fromDict(cls, values: Mapping[str, object]) -> TrainingSettings:
-        """Inverse of `toDict`. Unknown names are ignored. A value of a wrong type is replaced by the default."""
+        """Make settings from the result of `toDict`. Unknown names and values of a wrong type are ignored."""
         folders = values.get("scanFolders")
         values = {**values, "scanFolders": tuple(map(str, folders)) if isinstance(folders, list) else ()}
         return cls(**{f.name: values[f.name] for f in fields(cls) if type(values.get(f.name)) is type(f.default)})
 
 
 def settingsProblem(settings: TrainingSettings) -> str | None:
-    """Return a sentence, with the remedy, about the first setting that prevents a start; otherwise None."""
-    if not settings.scanFolders:
+    """Return the problem and its remedy for the first setting that prevents a start; None if there is no problem."""
+    validation, run = settings.validationFolder, settings.runFolder
+    scans = [Path(folder).resolve() for folder in settings.scanFolders]
+    if not scans:
         return "Add a folder of CT scans to train on."
     for folder in settings.scanFolders:
         if not Path(folder).is_dir():
@@ -81,37 +82,20 @@ def settingsProblem(settings: TrainingSettings) -> str | None:
         shlex.split(settings.furtherOptions)
     except ValueError:
         return f"Further options {settings.furtherOptions!r}: a quotation mark is not closed; add or remove one."
-    return _validationProblem(settings) or _runFolderProblem(settings)
+    if validation and not Path(validation).is_dir():
+        return f"{validation}: no such folder; choose the folder of labelled scans, or leave the field empty."
+    if validation and Path(validation).resolve() in scans:
+        return f"{validation}: is also a folder of training scans; choose a folder with other patients."
+    if not run:
+        return "Choose a folder for the run."
+    if not Path(run).is_absolute():
+        return f"{run}: is a relative path; give the full path of the run's folder."
+    if any(Path(run).resolve().is_relative_to(folder) for folder in scans):
+        return f"{run}: lies in a folder of training scans; choose a folder outside of it."
+    return None
 
 
 def differences(settings: TrainingSettings, begun: TrainingSettings) -> list[str]:
-    """Return display names of the settings that must be the same to resume the run `begun`, but differ."""
+    """Return the display names of the settings that differ, but must be the same to continue the run `begun`."""
     old, new = begun.toDict(), settings.toDict()
-    return [_WORDS[name] for name in new if name not in _FREE_TO_CHANGE and new[name] != old[name]]
-
-
-def _validationProblem(settings: TrainingSettings) -> str | None:
-    folder = settings.validationFolder
-    if not folder:
-        return None
-    if not Path(folder).is_dir():
-        return f"{folder}: no such folder; choose the folder of labelled scans, or leave the field empty."
-    if _resolved(folder) in [_resolved(scans) for scans in settings.scanFolders]:
-        return f"{folder}: is a folder of training scans too; validate on other patients."
-    return None
-
-
-def _runFolderProblem(settings: TrainingSettings) -> str | None:
-    if not settings.runFolder:
-        return "Choose a folder for the run."
-    folder = Path(settings.runFolder)
-    if not folder.is_absolute():
-        return f"{folder}: give the whole path of the run's folder."
-    for scans in settings.scanFolders:
-        if _resolved(folder).is_relative_to(_resolved(scans)):
-            return f"{folder}: lies in a folder of scans; choose one outside of it for the run."
-    return None
-
-
-def _resolved(folder: str | Path) -> Path:
-    return Path(folder).resolve()
+    return [_WORDS[name] for name in new if name in _WORDS and new[name] != old[name]]

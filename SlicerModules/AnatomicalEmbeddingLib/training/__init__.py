@@ -1,1 +1,1 @@
-"""Training of weights in a separate process."""
+"""Training of weights in a separate process, controlled from Slicer."""

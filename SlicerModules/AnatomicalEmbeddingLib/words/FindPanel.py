@@ -1,4 +1,4 @@
-"""The section "Find by words": the user types words or chooses a sentence of a report, and all scans show the place."""
+"""The section "Find by words". The user types words or chooses a sentence of a report; all scans show the place."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class FindPanel(Listener):
         ui.findEdit.enabled = ui.reportButton.enabled = ui.reportFileButton.enabled = ready
         lines = [coloured(self._sentence, WARNING)] if self._sentence else []
         if search.title:
-            onward = _(" \u2013 Enter: the next") if len(search.steps) > 1 else ""
+            onward = _(" \u2013 press Enter for the next place") if len(search.steps) > 1 else ""
             lines = [f"<b>{escape(search.title)}</b>{escape(onward)}"]
             lines += [escape(f"{name}: {text}") for name, text in search.answers()]
         showText(ui.findLabel, "<br>".join(lines))

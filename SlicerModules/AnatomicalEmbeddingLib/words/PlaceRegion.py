@@ -1,4 +1,4 @@
-"""The region of a place, drawn as a segmentation over the scan. It is temporary: not saved, and in no list of nodes."""
+"""Draws the region of a place as a segmentation over the scan. The segmentation is not saved and is in no node list."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ class RegionNodes(PassingNodes):
 
     def follow(self) -> None:
         """Give each region the transform of its scan, and draw it only in the views that show the scan."""
-        for volumeId, nodeId in list(self._nodes.items()):
-            volume, node = self.scene.GetNodeByID(volumeId), self.scene.GetNodeByID(nodeId)
-            if volume is None or node is None:
+        for volumeId, node in list(self._nodes.items()):
+            volume = self.scene.GetNodeByID(volumeId)
+            if volume is None or node.GetScene() is not self.scene:
                 self.drop(volumeId)
             elif node.GetTransformNodeID() != volume.GetTransformNodeID():
                 node.SetAndObserveTransformNodeID(volume.GetTransformNodeID())

@@ -1,6 +1,6 @@
-"""Search by words: the places that words name are found in all scans of a scene, one place after the other.
+"""Search by words: finds the places that words name in all scans of a scene, one place after the other.
 
-Also gives the name of the structure at a point.
+Also finds the name of the structure at a point.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from AnatomicalEmbedding.words import Mention, Place, PlaceFinder, Sentence
 
 _WORDS, _REPORT, _PLACE, _NAME, _PREPARE = "words", "report", "place", "name", "prepare"  # parts of the job
-_REST_SECONDS = 0.12  # a name is looked up when the point has not changed for this time
+_REST_SECONDS = 0.12  # when the point did not change for this time, its name is looked up
 
 
 @dataclass(eq=False)
 class _Query:
-    """Words and their places. at: index of the shown place. found, failed: its answers and errors, by volume ID."""
+    """Words and their places. at: index of the shown place. found, failed: answers and errors for it, by volume ID."""
 
     text: str = ""
     steps: list[Step] = field(default_factory=list)
@@ -61,7 +61,7 @@ class _Searched:
 class WordSearch(Listener):
     """The search by words in one scene.
 
-    Signal changed(): answers have come, or another place is shown. Signal reported(sentence): a message for the user.
+    Signal changed(): there are new answers, or another place is shown. Signal reported(sentence): a message to show.
     Signal reportRead(): `sentences` now holds the sentences of a new report. Signal named(): `name`, the name of the
     structure at the latest point, has changed. naming: True while this name is being looked up.
 
@@ -100,7 +100,7 @@ class WordSearch(Listener):
         return self._query.text
 
     def offers(self, text: str) -> list[str]:
-        """Return completions of the words that the user is typing. After the first call, scans are read in advance."""
+        """Return completions of the words that the user types. The first call starts to read scans in advance."""
         from AnatomicalEmbedding.words import completions
 
         self._typed = True
@@ -154,7 +154,7 @@ class WordSearch(Listener):
         self._job.start(self._readReport(lambda: read_report(Path(path))), _REPORT)
 
     def nameAt(self, volumeNode, pointWorld: Sequence[float]) -> None:
-        """Look up the name of the structure at a point, after no other point was given for `_REST_SECONDS`."""
+        """Look up the name of the structure at a point, unless another point follows within `_REST_SECONDS`."""
         self._job.cancel(_NAME)
         self._point, self._moved = (volumeNode, tuple(pointWorld)), self._clock()
         self._setName("", naming=True)
@@ -180,11 +180,11 @@ class WordSearch(Listener):
         return self._query.found.get(volumeNode.GetID())
 
     def answers(self) -> list[tuple[str, str]]:
-        """(name of the scan, answer in it) as texts, for each scan."""
+        """Return (name of the scan, answer in this scan) as texts, for each scan."""
         return [(node.GetName(), self._answerText(node)) for node in self.volumes] if self.steps else []
 
     def absences(self) -> dict[str, str]:
-        """The text to write over each scan that does not show the place, by volume ID."""
+        """Return the text to write over each scan that does not show the place, by volume ID."""
         found = self._query.found.items()
         return {key: f"{each.place.title}: {each.text}" for key, each in found if each.world is None}
 
@@ -195,7 +195,7 @@ class WordSearch(Listener):
             return found.text
         if node.GetID() in query.failed or state.status == FAILED:
             return query.failed.get(node.GetID()) or state.sentence
-        return "looking" if state.embedding is not None else f"being prepared, {percent(state.share)}"
+        return "being searched" if state.embedding is not None else f"being prepared, {percent(state.share)}"
 
     # -- work --------------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Converts words to steps. A step is one place. Also the answer to a step in one scan, and the name of a point."""
+"""Converts words to steps: a step is one place to find. Also the answer to a step in one scan, and names of points."""
 
 from __future__ import annotations
 
@@ -23,12 +23,11 @@ _LIKELY = 0.5  # lowest probability of a name that is shown
 
 @dataclass(frozen=True)
 class Step:
-    """One place that the words name. name: name of the term. words: the text of the user. negated: True if the words
-    say that a finding, or the place itself, is absent. remark: a further statement to show to the user, or "".
+    """One place that the words name. name: name of the term. negated: True if the words say that a finding, or the
+    place itself, is absent. remark: a further statement to show to the user, or "".
     """
 
     name: str
-    words: str
     qualifier: Qualifier | None
     negated: bool
     remark: str = ""
@@ -47,10 +46,10 @@ class FoundPlace:
         """A sentence for the user."""
         place = self.place
         if self.world is None:
-            return f"not in this scan{f'; it lies {place.side} to it' if place.side else ''}"
+            return f"not in this scan{f' (beyond its {place.side} border)' if place.side else ''}"
         if place.status == "uncertain" and place.remark:
             return f"not certain ({percent(place.probability)}): {place.remark}"
-        found = f"partly in this scan; the rest lies {place.side} to it" if place.side else "found"
+        found = f"partly in this scan; the rest is beyond its {place.side} border" if place.side else "found"
         return f"{found}{f'; {place.doubt}' if place.doubt else ''} ({percent(place.probability)})"
 
 
@@ -64,8 +63,8 @@ def stepsOf(text: str) -> tuple[list[Step], list[str]]:
 
 
 def _ended(text: str) -> str:
-    """Complete the beginning of a place name. If no unique completion is found, return the text unchanged.
-    A completion is unique if it is the only one, or the only one that completes just the last word.
+    """Complete the beginning of a place name, if only one completion is possible, or only one that completes just the
+    last word. Otherwise, return the text unchanged.
     """
     from AnatomicalEmbedding.words import completions, parse
 
@@ -76,9 +75,7 @@ def _ended(text: str) -> str:
 
 def steps(mentions: Sequence[Mention]) -> list[Step]:
     """Return the places of the mentions, each place once."""
-    found = [
-        Step(name, each.text, each.qualifier, each.negated, each.remark) for each in mentions for name in each.places
-    ]
+    found = [Step(name, each.qualifier, each.negated, each.remark) for each in mentions for name in each.places]
     return list(dict.fromkeys(found))[:_MOST_STEPS]
 
 

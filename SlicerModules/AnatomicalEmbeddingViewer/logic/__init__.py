@@ -1,5 +1,5 @@
-"""The features of the viewer, one in each file. A feature's `poll` continues its work. `publish` writes the values that
-the page shows into trame's state.
+"""The features of the viewer. Each file contains one feature. The method `poll` of a feature continues its work. The
+method `publish` copies the values that the page shows into trame's state.
 """
 
 import sys

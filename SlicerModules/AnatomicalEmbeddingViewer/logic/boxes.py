@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 _RECALLS = (0.9, 0.95, 0.99)
 _MARGIN_LIMIT_MM = 100.0
-# (text, CSS class) by status of a structure; every other status: _FOUND
+# (text, CSS class) for each status of a structure; _FOUND is used for all other statuses
 _SHOWN = {ABSENT: ("not in scan", "absent"), CUT: ("cut", "uncertain"), UNCERTAIN: ("perhaps cut", "uncertain")}
 _FOUND = "found", "matched"
 
 
 class Boxes:
-    """Finds boxes and crops scans. Publishes `structures` (of the library), `found` (the table of boxes), `crops`,
-    `boxing` (progress; {} while no search runs) and `coverage` (text by scan ID).
+    """Finds boxes and crops scans. Sets values of the page: `structures` (names in the library), `found` (table of
+    boxes), `crops`, `boxing` (progress; {} while no search runs) and `coverage` (shown part of the body by scan ID).
     """
 
     def __init__(self, session: Session) -> None:
@@ -45,7 +45,7 @@ class Boxes:
     # -- actions of the page -----------------------------------------------------------------------------------------
 
     def find(self, structures: Sequence[str], recall: float) -> None:
-        """Find structures of the library in all scans. A scan without a map is searched when its map is ready."""
+        """Find structures of the library in all scans. A scan without a map is searched as soon as its map is ready."""
         if recall in _RECALLS:
             self._logic.find(self._session.scans, [name for name in structures if name in self._names], float(recall))
 
@@ -53,13 +53,13 @@ class Boxes:
         self._logic.cancel()
 
     def jump(self, scan_id: str, structure: str) -> None:
-        """Show a box in the views of its scan, with handles with which the user can change the box."""
+        """Show a box in the views of its scan. The user can change the box with the handles on its sides."""
         scan = self._session.scan(scan_id)
         if scan is not None and isinstance(structure, str):
             self._logic.jumpTo(scan, structure)
 
     def clear(self) -> None:
-        """Remove all boxes. Crops are kept."""
+        """Remove all boxes, but keep the crops."""
         self._logic.removeBoxes(self._session.scans)
 
     def crop(self, structures: Sequence[str], margin_mm: float) -> None:
@@ -113,11 +113,11 @@ class Boxes:
 
 
 def _shown(cell: Cell | None, scan) -> dict:
-    """Return the values of one table cell: a structure in a scan."""
+    """Return the values of the table cell of one structure in one scan."""
     about = {"scan": scan.GetID(), "name": scan.GetName(), "boxed": bool(cell and cell.boxed)}
     if cell is None or cell.found is None:
         return {**about, "status": "", "text": "–", "tip": "Not searched in this scan."}
     (text, colour), tip = _SHOWN.get(cell.found.status, _FOUND), cell.found.text
     if cell.edited:
-        return {**about, "status": "moved", "text": f"{text}, edited", "tip": f"{tip}; changed by hand"}
+        return {**about, "status": "moved", "text": f"{text}, edited", "tip": f"{tip}; the user has changed this box"}
     return {**about, "status": colour, "text": text, "tip": tip}

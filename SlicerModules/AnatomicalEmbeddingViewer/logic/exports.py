@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+import shutil
+import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -12,14 +14,14 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from AnatomicalEmbedding.errors import PointsError
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
 from AnatomicalEmbedding.matching.status import ABSENT
 from AnatomicalEmbeddingLib.landmarks.AnswerList import REMOVED
 from AnatomicalEmbeddingLib.landmarks.ControlPoints import fromNode, worldOf
 from AnatomicalEmbeddingLib.landmarks.ResultsTable import COLUMNS, rowOf
+from AnatomicalEmbeddingLib.shared.SceneNodes import nodesOf
 from AnatomicalEmbeddingLib.shared.VolumeNodes import snapshot
 
-from . import bundle
 from .session import file_content, file_name
 
 if TYPE_CHECKING:
@@ -28,10 +30,10 @@ if TYPE_CHECKING:
 
 
 class Exports:
-    """Makes each file when it is requested. Publishes `exporting`: True while a scene is written.
+    """Makes each file when the page requests it. Publishes `exporting`: True while a scene is written.
 
-    Each method reads the scene. It returns the file's content, or a function that returns the content and may run in
-    another thread. Errors are AnatomicalEmbeddingError: there is no point yet, or a file could not be written.
+    Each method returns the content of a file, or a function that returns the content. This function may run in another
+    thread. If there is no point yet, or a file cannot be written, AnatomicalEmbeddingError is raised.
     """
 
     def __init__(self, session: Session, landmarks: Landmarks) -> None:
@@ -42,38 +44,28 @@ class Exports:
         state.exporting = self._exporting
 
     def points(self) -> bytes:
-        """Return a zip with a .mrk.json for each scan: the points of the template, the answers of every other scan."""
-        self._check_points()
-        packed, names = io.BytesIO(), set()
-        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-            for number, scan in enumerate(self._session.scans, 1):
-                content = self._markups(scan)
-                if content is not None:
-                    name = f"{file_name(scan.GetName())}.mrk.json"
-                    name = name if name not in names else f"{number}-{name}"
-                    names.add(name)
-                    archive.writestr(name, content)
-        return packed.getvalue()
-
-    def _markups(self, scan) -> bytes | None:
-        """Return the .mrk.json of one scan; None if the scan has no point or answer yet."""
+        """Return a zip with one .mrk.json file for each scan: the template's points, or the answers in another scan."""
         from AnatomicalEmbedding.scan.points import PointList, write_markups
 
-        found = [each for each in self._places() if each[1] is scan]
-        if not found:
-            return None
-        labels = tuple(label for label, *_ in found)
-        texts = tuple("" if answer is None else answer.text for *_, answer in found)
-        missing = [place is None for _, _, place, _ in found]
-        points_ras = np.array([np.zeros(3) if place is None else place for _, _, place, _ in found])
-
-        def write(path: Path) -> None:
-            write_markups(path, PointList(labels, points_ras, texts), scan.GetName(), missing)
-
-        return file_content(self._session.folder, "points.mrk.json", write)
+        self._check_points()
+        packed, folder = io.BytesIO(), self._session.folder
+        with tempfile.TemporaryDirectory(dir=folder) as work, zipfile.ZipFile(packed, "w") as archive:
+            for number, scan in enumerate(self._session.scans, 1):
+                found = [each for each in self._places() if each[1] is scan]
+                if not found:
+                    continue
+                name = f"{file_name(scan.GetName())}.mrk.json"
+                path = Path(work, name if name not in archive.namelist() else f"{number}-{name}")
+                labels = tuple(label for label, *_ in found)
+                texts = tuple("" if answer is None else answer.text for *_, answer in found)
+                missing = [place is None for _, _, place, _ in found]
+                points_ras = np.array([np.zeros(3) if place is None else place for _, _, place, _ in found])
+                write_markups(path, PointList(labels, points_ras, texts), scan.GetName(), missing)
+                archive.write(path, path.name)
+        return packed.getvalue()
 
     def table(self) -> bytes:
-        """Return a CSV with a row for each point and scan, in world RAS mm. The columns are the same as in Slicer."""
+        """Return a CSV with a row for each point and scan, in world RAS mm. Slicer's table has the same columns."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(COLUMNS)
@@ -83,7 +75,7 @@ class Exports:
     def _places(self) -> Iterator[tuple]:
         """Yield (label, scan, place, answer) for each point of the template and for each answer to the point.
 
-        place: (3,) world RAS mm; None for an answer without a place. answer: None for a point of the template.
+        place: (3,) world RAS mm; None if the answer has no place. answer: None if this is the template's own point.
         """
         logic = self._logic
         for row in logic.rows():
@@ -122,22 +114,41 @@ class Exports:
         template, model = _volume(logic.template), self._session.store.engine.weightsPath().stem
 
         def write(path: Path) -> None:
-            write_report(path, template, points, targets, f"Points of {template.name}", None, model)
+            write_report(path, template, points, targets, f"Points of {template.name}", model)
 
         return partial(file_content, self._session.folder, "report.html", write)
 
     def scene(self) -> Callable[[], BinaryIO]:
-        """Return a function that makes the scene as a bundle (.mrb) for 3D Slicer; see `bundle`."""
-        finish = bundle.begin(self._session.scene, self._session.folder)
+        """Write the scene into a folder. Returns a function that packs the folder as a bundle (.mrb) for 3D Slicer.
+
+        Packing takes nearly all of the time. The packed bundle is a temporary file, which is deleted when it is closed.
+        """
+        refused = AnatomicalEmbeddingError("The scene could not be written; free some space on the viewer's disk.")
+        work = Path(tempfile.mkdtemp(prefix="bundle-", dir=self._session.folder))
+        (work / "scene").mkdir()
+        for node in nodesOf(self._session.scene, "vtkMRMLVolumeNode"):
+            node.AddDefaultStorageNode()
+            node.GetStorageNode().SetUseCompression(False)  # the bundle is compressed
+        if not self._session.scene.SaveSceneToSlicerDataBundleDirectory(str(work / "scene")):
+            shutil.rmtree(work)
+            raise refused
         self._exporting = True
 
-        def write() -> BinaryIO:
+        def pack() -> BinaryIO:
+            packed = tempfile.TemporaryFile(dir=self._session.folder)  # noqa: SIM115, the caller closes it
             try:
-                return finish()
+                with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+                    for path in sorted(work.rglob("*")):
+                        archive.write(path, path.relative_to(work))
+            except OSError as error:
+                raise refused from error
             finally:
                 self._exporting = False
+                shutil.rmtree(work)
+            packed.seek(0)
+            return packed
 
-        return write
+        return pack
 
     def volume(self, node) -> Callable[[], bytes]:
         """Return a function that makes the .nii.gz of a volume node."""
@@ -145,18 +156,18 @@ class Exports:
 
     def _check_points(self) -> None:
         if not any(row.inside for row in self._logic.rows()):
-            raise PointsError("There is no point to export yet; place one first.")
+            raise PointsError("There is no point to export yet; place a point first.")
 
 
 def _reported_place(found, answer) -> np.ndarray:
-    """Return the place of an answer, (3,) RAS mm, also if its status is absent; NaN for an answer without a place."""
+    """Return the place of an answer, (3,) RAS mm, also if the answer is "absent". Without a place: NaN."""
     if answer is None or answer.status == REMOVED or not found.hasPoint(answer):
         return np.full(3, np.nan)
     return fromNode(found.node, answer.pointId) if answer.status == ABSENT else found.worldOf(answer)
 
 
 def _volume(node):
-    """Return a copy of a node's scan for another thread. The size is not checked, because crops may be very small."""
+    """Copy the scan of a node, for use in another thread. The size is not checked, because crops may be very small."""
     from AnatomicalEmbedding.scan.volume import Volume
 
     copied = snapshot(node)

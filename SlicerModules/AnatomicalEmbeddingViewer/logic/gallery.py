@@ -1,4 +1,4 @@
-"""The gallery of a cohort: show pictures of the same place in every scan, and open a scan at this place."""
+"""The gallery of a cohort: shows pictures of the same place in every scan, and opens a scan at this place."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Gallery:
         self._volume = lru_cache(_SCAN_LIMIT)(lambda row: row.source.read())
 
     def scans(self) -> dict:
-        """Describe the cohort and its embedded scans. `place` is the middle of the body in each scan, RAS mm."""
+        """Return facts about the cohort and its embedded scans. `place` is the middle of the body in a scan, RAS mm."""
         from AnatomicalEmbedding.embedding.coverage import LEVELS_MM
 
         cards = [self._card(row) | {"odd": why, "place": self._middle(row)} for row, _, why in self._rows.values()]
@@ -59,7 +59,7 @@ class Gallery:
             return self._answers(self._search.words(mention, _REFINED_COUNT))
 
     def find_point(self, row_id: int, point_ras: list[float]) -> list[dict]:
-        """Search every scan for a point (RAS mm) of one scan. Scans with the highest probability come first."""
+        """Find a point (RAS mm) of one scan in every scan. Scans with the highest probability come first."""
         from AnatomicalEmbedding.matching.query import read_query
 
         with self._searching:
@@ -78,7 +78,7 @@ class Gallery:
             return encode_jpeg(thumbnail(self._volume(row), np.array(point_ras), facts, axes))
 
     def open(self, row_id: int, point_ras: list[float]) -> None:
-        """Start to read a scan into the session. When it is read, its views move to a point in RAS mm."""
+        """Start to read a scan into the session. When the scan is read, its views move to a point in RAS mm."""
         row = self._row(row_id)
         session, before, name = self._session, len(self._session.scans), self._search.names[row.id]
 
@@ -90,7 +90,7 @@ class Gallery:
 
     def _row(self, row_id: int) -> Row:
         if row_id not in self._rows:
-            raise AnatomicalEmbeddingError("This scan has left the cohort; load the page again.")
+            raise AnatomicalEmbeddingError("This scan is no longer in the cohort; load the page again.")
         return self._rows[row_id][0]
 
     def _middle(self, row: Row) -> list[float]:
@@ -104,18 +104,12 @@ class Gallery:
         return {"id": row.id, "scan": row.scan, "name": self._search.names[row.id], **about}
 
     def _answers(self, found: list) -> list[dict]:
-        return [
-            self._card(each.row)
-            | {
-                "status": each.status,
-                "text": each.text,
-                "probability": each.probability,
-                "similarity": each.similarity,
-                "error_mm": each.expected_error_mm,
-                "place": None if each.point_ras is None else _rounded(each.point_ras),
-            }
-            for each in found
-        ]
+        cards = []
+        for each in found:
+            place = None if each.point_ras is None else _rounded(each.point_ras)
+            values = {name: getattr(each, name) for name in ("status", "text", "probability", "similarity")}
+            cards.append(self._card(each.row) | values | {"place": place})
+        return cards
 
 
 def _rounded(point_ras: np.ndarray) -> list[float]:

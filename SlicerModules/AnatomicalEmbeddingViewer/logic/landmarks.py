@@ -1,4 +1,4 @@
-"""Points that the user places in a template. They are matched in all other scans. Each template has its own points."""
+"""Points that the user places in a template. All other scans show the same places. Each template has its own points."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from AnatomicalEmbeddingLib.landmarks.AnswerList import SOURCE_ROLE, VOLUME_ROLE
 from AnatomicalEmbeddingLib.landmarks.ControlPoints import worldOf
 from AnatomicalEmbeddingLib.landmarks.LandmarkLogic import LandmarkLogic
 from AnatomicalEmbeddingLib.shared import SceneNodes
+from AnatomicalEmbeddingLib.shared.Colours import STATUS_WORDS
 from AnatomicalEmbeddingLib.shared.maps.MapStore import FAILED, READY
-from AnatomicalEmbeddingLib.shared.MatchWords import STATUS_WORDS
 
 if TYPE_CHECKING:
     from .session import Session
@@ -21,8 +21,8 @@ _POINT_COLOUR = (0.25, 0.7, 1.0)
 
 
 class Landmarks:
-    """Places and matches points. Publishes `points` (the table), `point_counts` (by template ID), `selected` (point
-    ID), `mouse` (mode of the left button), `can_undo` and `can_redo`.
+    """Places and matches points. Sets values of the page: `points` (the table), `point_counts` (number of points by
+    template ID), `selected` (point ID), `mouse` (mode of the left button), `can_undo` and `can_redo`.
     """
 
     def __init__(self, session: Session) -> None:
@@ -43,7 +43,7 @@ class Landmarks:
     # -- templates and lists -----------------------------------------------------------------------------------------
 
     def _follow_scans(self) -> None:
-        """Use the session's present template and scans."""
+        """Use the template and the scans that the session has now."""
         template = self._session.template
         if template is not self.logic.template:
             self.logic.setPoints(None)
@@ -60,7 +60,7 @@ class Landmarks:
         self._changed = True
 
     def _list_of(self, template):
-        """Return the template's list of points. A missing list is added."""
+        """Return the template's list of points. If there is no list yet, it is made."""
         if template.GetID() not in self._lists:
             name = SceneNodes.freeName(self._session.scene, f"Points of {template.GetName()}")
             points = self._session.scene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode", name)
@@ -72,7 +72,7 @@ class Landmarks:
         return self._lists[template.GetID()]
 
     def _remove_lists(self) -> None:
-        """Remove the points of removed scans, the answers to these points, and all answers in removed scans."""
+        """After a scan was removed: remove its points, the answers to its points, and all answers in this scan."""
         scans = self._session.scans
         removed = [self._lists.pop(key) for key in set(self._lists) - {scan.GetID() for scan in scans}]
         answers = [each for points in removed for each in self._answers_to(points)]
@@ -82,19 +82,19 @@ class Landmarks:
             SceneNodes.removeNode(self._session.scene, each)
 
     def _answers_to(self, points) -> list:
-        """Return the lists of answers to the points of the list `points`, one for each scan with answers."""
+        """Return one list of answers for each scan that has answers to the points of the list `points`."""
         lists = SceneNodes.nodesOf(self._session.scene, "vtkMRMLMarkupsFiducialNode")
         return [each for each in lists if each.GetNodeReference(SOURCE_ROLE) is points]
 
     # -- actions of the page -----------------------------------------------------------------------------------------
 
     def set_mouse(self, mode: str) -> None:
-        """Set the mode of the left mouse button: "place" points, change the "window", or "move" points."""
+        """Set the action of the left mouse button: "place" points, change the CT "window", or "move" points."""
         markups, points = self._session.app.markups_logic, self.logic.points
         if mode == "place" and points is not None:
             markups.place_node(points, persistent=True)
         elif mode == "place":
-            self._session.report("There is no scan yet: add one, then place points in it.")
+            self._session.report("There is no scan yet; add a scan, then place points in it.")
         elif mode == "window":
             self._mouse.SetCurrentInteractionMode(self._mouse.AdjustWindowLevel)
         else:
@@ -119,13 +119,13 @@ class Landmarks:
             self.logic.deletePoint(point_id)
 
     def set_not_visible(self, point_id: str, scan_id: str) -> None:
-        """Replace an answer by the user's own answer that the scan does not show the point."""
+        """Replace an answer by the statement of the user that the scan does not show the point."""
         scan = self._session.scan(scan_id)
         if self._has_point(point_id) and scan in self.logic.targets:
             self.logic.setNotVisible(point_id, scan)
 
     def match_again(self, point_id: str, scan_id: str) -> None:
-        """Match a point again in a scan. This replaces the user's own answer."""
+        """Match a point again in a scan. The new match replaces the answer of the user."""
         scan = self._session.scan(scan_id)
         if self._has_point(point_id) and scan in self.logic.targets:
             self.logic.matchAgain([point_id], scan, corrections=True)
@@ -142,7 +142,7 @@ class Landmarks:
 
     @property
     def _mouse_mode(self) -> str:
-        """The mode of the left mouse button. It is "move" also while clicks place points in another list."""
+        """The mode of the left mouse button. If clicks place points in a list of others, the mode is "move"."""
         now, points = self._mouse.GetCurrentInteractionMode(), self.logic.points
         if now == self._mouse.AdjustWindowLevel:
             return "window"
@@ -178,12 +178,12 @@ class Landmarks:
         if answer is None:
             states = [self._session.store.state(node).status for node in (scan, self.logic.template)]
             text = "cannot be used" if FAILED in states else "…" if states == [READY, READY] else "preparing"
-            return {**about, "status": "pending", "text": text, "tip": "The answer comes when both scans are ready."}
+            return {**about, "status": "pending", "text": text, "tip": "The answer appears when both scans are ready."}
         has_error = answer.errorMm is not None and not answer.byHand and answer.status != ABSENT
         return {
             **about,
             "status": answer.status,
-            "text": STATUS_WORDS[answer.status] + (" (before a move)" if answer.outdated else ""),
+            "text": STATUS_WORDS[answer.status] + (" (before the move)" if answer.outdated else ""),
             "error": f"± {answer.errorMm:.0f} mm" if has_error else "",
             "by_hand": answer.byHand,
             "tip": answer.text,

@@ -1,8 +1,7 @@
-"""Linked views and crosshair. When the user moves in one scan, all other scans show the same place of the body."""
+"""Linked views and crosshair: when the user moves to a place in one scan, all other scans show the same place."""
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,12 +16,12 @@ from .views import Views, slice_to_ras
 if TYPE_CHECKING:
     from .session import Session
 
-_PLACE_COUNT = 24  # about this number of places of a slice is matched in each other scan
+_PLACE_COUNT = 24  # approximate number of places of a slice that are matched in each other scan
 
 
 class Linking:
     """Links the views of all scans: after the user has scrolled in one scan, the other scans show the same part of the
-    body. Publishes `linked`: True if the views are linked.
+    body. Sets the value `linked` of the page: True if the views are linked.
     """
 
     def __init__(self, session: Session, views: Views) -> None:
@@ -35,7 +34,7 @@ class Linking:
         self._linked, self._scrolled = not self._linked, None
 
     def poll(self) -> None:
-        """Move the views of the other scans, as soon as the scrolled view is drawn."""
+        """Move the views of the other scans, as soon as the view that the user has scrolled is drawn."""
         if self._scrolled is not None and not self._views.painter.busy:
             tag, self._scrolled = self._scrolled, None
             self._move_others(tag)
@@ -60,13 +59,13 @@ class Linking:
         found = store.engine.match(source, places, [store.map(node) for node, _ in others], "fast")
         for (node, other), matches in zip(others, found, strict=True):
             shown = slice(None) if matches.status is None else matches.status != ABSENT
-            if len(matches.points_ras[shown]) >= len(places) / 2:  # otherwise the scan does not show this part
+            if len(matches.points_ras[shown]) >= len(places) / 2:  # or else this part is not in the scan
                 middle = np.median(toWorld(node, matches.points_ras[shown]), axis=0)
                 other.get_view_node().JumpSliceByOffsetting(*middle)
 
 
 def _places_in(slice_node, scan, embedding) -> np.ndarray:
-    """Return places in the body that are spread over a slice: (n, 3) in the scan's own RAS mm."""
+    """Return places that are spread over the part of a slice inside the body: (n, 3) in the scan's own RAS mm."""
     matrix = slice_to_ras(slice_node)
     origin = fromWorld(scan, [matrix[:3, 3]])[0]
     axis = np.abs(matrix[:3, 2]).argmax()
@@ -80,14 +79,14 @@ def _places_in(slice_node, scan, embedding) -> np.ndarray:
 
 
 class Crosshair(AnatomicalCrosshair):
-    """The crosshair. It moves to a new place only when all pictures are drawn, and skips older places of the mouse.
+    """The crosshair. It moves only when all pictures are drawn, and then to the latest place of the mouse.
 
-    Publishes `crosshair`: True if the crosshair is on.
+    Sets the value `crosshair` of the page: True if the crosshair is on.
     """
 
     def __init__(self, session: Session, views: Views) -> None:
         super().__init__(session.scene, session.store)
-        self._session, self._views, self._source = session, views, None
+        self._session, self._views = session, views
         views.painter.idle.connect(self.poll)
         session.scans_changed.connect(self._follow_scans)
         session.on_close(self.close)
@@ -106,10 +105,5 @@ class Crosshair(AnatomicalCrosshair):
         state.crosshair = self.enabled
 
     def follow(self, volumeNode, pointWorld, sliceNode=None) -> None:
-        # When the marker moves in another scan, every view requests a new picture. The view under the mouse does not
-        # need a new picture, unless the mouse has come from another scan.
-        unchanged = sliceNode is not None and volumeNode is self._source
-        self._source = volumeNode
-        with self._views.picture(sliceNode).paused() if unchanged else nullcontext():
-            SliceViews.jump(self.scene, volumeNode, pointWorld, centre=False, without=sliceNode)
-            super().follow(volumeNode, pointWorld, sliceNode)
+        SliceViews.jump(self.scene, volumeNode, pointWorld, centre=False, without=sliceNode)
+        super().follow(volumeNode, pointWorld, sliceNode)

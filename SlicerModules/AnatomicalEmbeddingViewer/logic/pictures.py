@@ -1,19 +1,20 @@
-"""Pictures of the slice views. They are drawn in rounds. A picture is sent to the page only if it has changed.
+"""Pictures of the slice views. All requested pictures are drawn in one round, and only changed pictures are sent.
 
-This replaces the factory of trame-slicer, which draws each view in a separate task and sends a picture at each request.
-A marker that moves requests pictures of all views, so many unchanged pictures would be sent.
+This replaces the view factory of trame-slicer, which sends a picture after each request. A marker that moves requests
+pictures of all views, so that many unchanged pictures would be sent.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from time import monotonic
 
 import numpy as np
+import slicer.util
+import vtk
 from trame.widgets import html
 from trame_rca.encoders import RcaImageEncoder
 from trame_rca.utils import RcaViewAdapter
@@ -24,28 +25,97 @@ from trame_slicer.views import (
     IViewFactory,
     NoScheduleRendering,
     ScheduledRenderStrategy,
+    SliceView,
     ViewLayout,
     ViewLayoutDefinition,
     ViewType,
 )
+from vtk.util.numpy_support import vtk_to_numpy
 
 from AnatomicalEmbeddingLib.shared.Signal import Signal
 
-from .scan_view import ScanView
-
+_OUTSIDE_HU = -32768  # HU value that is black in every CT window
+_TOLERANCE = 1e-6  # steps of fewer voxels count as zero
 _JPEG_QUALITY = 90
 _PERIOD_S = 1 / 30  # shortest time between the starts of two rounds
 _EVENT_PERIOD_MS = 10  # shortest time between two mouse events
-_LOOP_TURNS = 6  # turns of the event loop between two pictures: enough to read and answer a message of the page
+_LOOP_TURNS = 6  # turns of the event loop between two pictures; the page's messages are answered in these turns
 _FILL = "position: relative; width: 100%; height: 100%; overflow: hidden"
-_FIT = "{width: '100%', height: '100%', objectFit: 'contain'}"  # undistorted in windows of another shape
-_WINDOW = "String(utils.get('performance.timeOrigin'))"  # identifies a browser window
+_FIT = "{width: '100%', height: '100%', objectFit: 'contain'}"  # keeps the picture's proportions
+
+
+class ScanView(SliceView):
+    """A slice view that draws the scan with numpy, and markups over the scan with VTK.
+
+    Without a GPU, this is twice as fast as Slicer's filters and textures. The view shows only the background volume, in
+    the grey values of its CT window.
+    """
+
+    def _update_image_data_connection(self) -> None:
+        """Request a picture after the scan has changed. VTK does not request it, because VTK does not draw the scan."""
+        self.schedule_render()
+
+    def pixels(self) -> np.ndarray:
+        """Draw the picture as it is now: (rows, columns, 3) uint8, the top row first."""
+        window, read = self.render_window(), vtk.vtkUnsignedCharArray()
+        window.Render()
+        columns, rows = window.GetSize()
+        window.GetRGBACharPixelData(0, 0, columns - 1, rows - 1, 0, read)
+        marks = vtk_to_numpy(read).reshape(rows, columns, 4)  # premultiplied by opacity
+        layer = self._logic.GetBackgroundLayer()
+        volume = None if layer is None else layer.GetVolumeNode()
+        if volume is None or volume.GetImageData() is None:
+            return np.ascontiguousarray(marks[::-1, :, :3])
+        reslice, display = layer.GetReslice(), volume.GetDisplayNode()
+        hu = None
+        if reslice.GetResliceTransform().IsA("vtkLinearTransform"):
+            xy_to_ijk = slicer.util.arrayFromVTKMatrix(reslice.GetResliceTransform().GetMatrix())
+            hu = cut_upright(slicer.util.arrayFromVolume(volume), xy_to_ijk, rows, columns)
+        if hu is None:
+            reslice.SetBackgroundLevel(_OUTSIDE_HU)
+            reslice.Update()
+            hu = vtk_to_numpy(reslice.GetOutput().GetPointData().GetScalars()).reshape(rows, columns)
+        width = max(display.GetWindow(), 1e-3)
+        grey = np.clip((hu - np.float32(display.GetLevel() - width / 2)) * np.float32(255 / width), 0, 255)
+        below = grey.astype(np.uint16)[..., None] * (255 - marks[..., 3:]) // 255
+        return np.ascontiguousarray((marks[..., :3] + below).astype(np.uint8)[::-1])
+
+
+def cut_upright(voxels: np.ndarray, xy_to_ijk: np.ndarray, rows: int, columns: int) -> np.ndarray | None:
+    """Interpolate a slice of a scan linearly, one axis after the other. VTK interpolates each pixel, which is slower.
+
+    Args:
+        voxels: (k, j, i).
+        xy_to_ijk: (4, 4), pixels (column, row, 0, 1) to continuous voxels (i, j, k, 1).
+
+    Returns:
+        (rows, columns) float32 HU, black outside the scan. None if the slice is not parallel to the scan's axes.
+    """
+    steps, start = xy_to_ijk[:3, :2], xy_to_ijk[:3, 3]
+    moving = np.abs(steps) > _TOLERANCE
+    if not (moving.sum(axis=0) == 1).all() or moving.sum(axis=1).max() > 1:
+        return None
+    column_axis, row_axis = moving.argmax(axis=0)  # 0, 1, 2 for i, j, k
+    order = 3 - column_axis - row_axis, row_axis, column_axis
+    picture = np.transpose(voxels, [2 - axis for axis in order])
+    outside = []
+    steps_along = 0.0, steps[row_axis, 1], steps[column_axis, 0]
+    for axis, step, number in zip(order, steps_along, (1, rows, columns), strict=True):
+        at, last = start[axis] + step * np.arange(number), len(picture) - 1
+        within = np.clip(at, 0, last)
+        low = within.astype(np.intp)
+        first = picture[low].astype(np.float32)
+        part = (within - low).astype(np.float32)[:, None, None]
+        picture = np.moveaxis(first + part * (picture[np.minimum(low + 1, last)] - first), 0, -1)  # next axis first
+        outside.append((at < -0.5) | (at > last + 0.5))  # a scan ends half a voxel beyond the outermost centres
+    picture[outside[0]] = picture[:, outside[1]] = picture[:, :, outside[2]] = _OUTSIDE_HU
+    return picture[0]
 
 
 class Painter:
     """Draws the requested pictures in rounds. Between two pictures, messages of the page are answered.
 
-    Signal idle(): all requested pictures are drawn and sent.
+    Signal idle(): emitted when all requested pictures are drawn and sent.
     """
 
     def __init__(self) -> None:
@@ -73,7 +143,7 @@ class Painter:
             start, requested, self._requested = monotonic(), self._requested, {}
             drawn = []
             for picture in requested:
-                self._requested.pop(picture, None)  # drawing now also fulfils a newer request
+                self._requested.pop(picture, None)  # a request that came after the start of the round is fulfilled too
                 drawn.append(_run_logged(picture.draw))
                 for _turn in range(_LOOP_TURNS):
                     await asyncio.sleep(0)
@@ -85,34 +155,20 @@ class Painter:
         _run_logged(self.idle.emit)
 
 
-class Picture:
-    """The picture of one view. It implements trame's RcaRenderSchedulerProtocol for the view's area on the page."""
+class Picture(ScheduledRenderStrategy):
+    """The picture of one view. The view and its area on the page call `schedule_render` to request the picture."""
 
     target_fps = 1 / _PERIOD_S
 
     def __init__(self, painter: Painter, view: ScanView, window: RcaWindow) -> None:
+        super().__init__()
         self.rca = window
         self._painter, self._view = painter, view
         self._last: np.ndarray | None = None
         self._push: Callable[[bytes, dict], None] = lambda _content, _meta: None
-        self._paused = False
-
-    def request(self) -> None:
-        """Request that the view is drawn again, because it may have changed."""
-        if not self._paused:
-            self._painter.request(self)
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Ignore requests inside the `with` block. For callers that know that this view does not change."""
-        self._paused = True
-        try:
-            yield
-        finally:
-            self._paused = False
 
     def draw(self) -> Callable[[], None] | None:
-        """Draw and encode the view. Returns the function that sends the picture, or None if the view is unchanged."""
+        """Draw and encode the view. Return a function that sends the picture, or None if the picture is unchanged."""
         pixels = self._view.pixels()
         if self._last is not None and np.array_equal(pixels, self._last):
             return None
@@ -121,63 +177,54 @@ class Picture:
         self._last = pixels
         return partial(self._push, content, meta)
 
-    # -- called by trame's area --------------------------------------------------------------------------------------
-
-    def set_push_callback(self, callback: Callable[[bytes, dict], None]) -> None:
-        self._push = callback
-
     def schedule_render(self) -> None:
-        """Send the picture even if it is unchanged, because a page was opened or the view's size has changed."""
-        self._last = None
+        """Request a new picture, because the view may have changed."""
         self._painter.request(self)
 
     def reset(self) -> None:
-        self.schedule_render()
+        """Send the next picture even if it equals the last one. Called after the view has changed its size."""
+        self._last = None
+        self._painter.request(self)
+
+    def set_push_callback(self, callback: Callable[[bytes, dict], None]) -> None:
+        self._push = callback
 
     async def close(self) -> None:
         """Do nothing, because the session closes the painter."""
 
 
 class PictureFactory(IViewFactory):
-    """Makes slice views. For each view it also makes the picture, and the area on the page as a trame template."""
+    """Makes slice views. For each view, it also makes the picture and the area that shows the picture on the page."""
 
     def __init__(self, server, painter: Painter, scrolled: Callable[[str], object]) -> None:
         super().__init__()
         self._server, self._painter, self._scrolled = server, painter, scrolled
-        self._areas: list[_Area] = []
-
-    def picture(self, view_name: str) -> Picture:
-        """Return the picture of a view, which this factory must have made."""
-        return self.get_factory_view(view_name)[1]
 
     def can_create_view(self, view: ViewLayoutDefinition) -> bool:
         return view.view_type == ViewType.SLICE_VIEW
 
-    def _create_view(self, view: ViewLayoutDefinition, scene, app_logic) -> tuple[ScanView, Picture]:
+    def _create_view(self, view: ViewLayoutDefinition, scene, app_logic) -> ScanView:
         name = view.singleton_tag
-        made = ScanView(scene, app_logic, name, scheduled_render_strategy=NoScheduleRendering())  # draws later
+        made = ScanView(scene, app_logic, name, scheduled_render_strategy=NoScheduleRendering())
+        # Slicer prepares every slice for 3-D views too, which doubles the time of each move. The viewer needs no 3-D.
+        made._logic.GetSliceModelNode().SetPolyDataConnection(None)
         made.render_window().SetMultiSamples(0)  # without a GPU, smooth edges take three times as long
-        made.set_view_properties(view.properties)
         cursor = f"{name}_active_view_cursor"
         self._server.state.setdefault(cursor, "default")
-        window = RcaWindow(made.render_window(), self._server.state, cursor)
-        picture = Picture(self._painter, made, window)
+        picture = Picture(self._painter, made, RcaWindow(made.render_window(), self._server.state, cursor))
+        made.set_scheduled_render(picture)
+        made.set_view_properties(view.properties)
         self._add_template(name, cursor)
-        area = _Area(made, self._areas, window, name, scheduler=picture, do_schedule_render_on_interaction=False)
-        area.scrolled = partial(self._scrolled, name)
-        self._areas.append(area)
-        create_task(self._register(area))
-        made.set_scheduled_render(_PictureRequest(picture))
-        return made, picture
+        create_task(self._register(_Area(made, picture, partial(self._scrolled, name))))
+        return made
 
-    def _get_slicer_view(self, view: tuple[ScanView, Picture]) -> ScanView:
-        return view[0]
+    def _get_slicer_view(self, view: ScanView) -> ScanView:
+        return view
 
     def _add_template(self, name: str, cursor: str) -> None:
         with ViewLayout(self._server, template_name=name), html.Div(style=(f"`{_FILL}; cursor: ${{{cursor}}}`",)):
             RemoteControlledArea(
                 name=name,
-                origin=(_WINDOW,),
                 display="image",
                 image_style=(_FIT,),
                 style="position: relative; width: 100%; height: 100%",
@@ -194,58 +241,33 @@ class PictureFactory(IViewFactory):
 class _Area(RcaViewAdapter):
     """The area of a view on the page.
 
-    All browser windows of a session show the same picture. It has the size of the area in the window that was last used
-    or resized. Other windows scale the picture to the size of their areas until the mouse moves there.
+    All browser windows of a session show the same picture. It has the size of the area in the window in which the mouse
+    was last moved over the view, or which was resized last. Other windows scale the picture to their area.
     """
 
-    def __init__(self, view: ScanView, areas: list[_Area], *args, **kwargs) -> None:
-        super().__init__(*args, **kwargs)
-        self._node = view.get_view_node()
+    def __init__(self, view: SliceView, picture: Picture, scrolled: Callable[[], object]) -> None:
+        super().__init__(picture.rca, view.name, scheduler=picture, do_schedule_render_on_interaction=False)
+        self._node, self._scrolled = view.get_view_node(), scrolled
         self._usual_scale = self._node.GetScreenScaleFactor()
-        self._areas = areas
-        self._sizes: dict[str, dict] = {}  # size of the area by browser window
-        self._window = ""
-        self.scrolled: Callable[[], object] = lambda: None
 
     def update_size(self, origin: str, size: dict) -> None:
-        """Give the view the area's size in a browser window. Scale markers and labels to the screen's pixel size."""
-        self._window, self._sizes[origin] = origin, size
+        """Give the view the size of its area, and scale markers and labels with the pixel density of the screen."""
         self._node.SetScreenScaleFactor(self._usual_scale * size.get("p", 1))
         super().update_size(origin, size)
+        self._scheduler.reset()
 
     def on_interaction(self, origin: str, event: dict) -> None:
+        size = int(event.get("w", 0)), int(event.get("h", 0))
+        if all(size) and self._current_size is not None and size != self._current_size[:2]:  # another window
+            self.update_size(origin, {"w": size[0], "h": size[1], "p": self._current_size[2]})
         before = self._node.GetSliceOffset()
-        super().on_interaction(origin, self._fitted(event))
+        super().on_interaction(origin, event)
         if "Wheel" in event["type"] and self._node.GetSliceOffset() != before:
-            self.scrolled()
-        if origin != self._window and event["type"] == "MouseMove":
-            for area in self._areas:
-                if origin in area._sizes:
-                    area.update_size(origin, area._sizes[origin])
-
-    def _fitted(self, event: dict) -> dict:
-        """Return a mouse event with its position in pixels of the picture, which the browser window may show scaled."""
-        if self._current_size is None or not {"x", "y", "w", "h"} <= event.keys() or not event["w"] * event["h"]:
-            return event
-        (x, y), (w, h), (width, height) = (event["x"], event["y"]), (event["w"], event["h"]), self._current_size[:2]
-        scale = min(w / width, h / height)
-        x, y = (x - w / 2) / scale + width / 2, (y - h / 2) / scale + height / 2
-        return event | {"x": x, "y": y, "w": width, "h": height}
-
-
-class _PictureRequest(ScheduledRenderStrategy):
-    """Forwards the render requests of a view to its picture."""
-
-    def __init__(self, picture: Picture) -> None:
-        super().__init__()
-        self._picture = picture
-
-    def schedule_render(self) -> None:
-        self._picture.request()
+            self._scrolled()
 
 
 def _run_logged(action: Callable):
-    """Run an action and return its result. An error is logged, so that other pictures are still drawn."""
+    """Run an action and return its result. If it fails, log the error, so that other pictures are still drawn."""
     try:
         return action()
     except Exception:

@@ -23,25 +23,25 @@ if TYPE_CHECKING:
 
     from .session import Session
 
-Reader = Callable[[Callable[[], bool]], "list[Volume]"]  # its argument: returns True if reading was cancelled
+Reader = Callable[[Callable[[], bool]], "list[Volume]"]  # its argument: returns True after a cancel
 _STATUS_TEXTS = {WAITING: "waiting", READY: "ready", FAILED: "cannot be used"}
 _NAME_LIMIT = 80  # largest number of characters in a name
 _DEMO_SPACING_MM = (2.0, 2.0, 2.5)
-# Synthetic patients: (seed, (lowest, highest body height in mm)). A: sacrum to neck; B: from above the iliac crests
+# Synthetic patients: (seed, (lowest, highest body height, mm)). A: from sacrum to neck. B: starts above the pelvis
 _DEMO = {"Patient A": (20_001, (120.0, 600.0)), "Patient B": (20_002, (190.0, 600.0))}
 
 
 class Scans:
-    """Reads, adds and removes scans. Publishes `scans` (the list), `unprepared` (True if a map is missing) and `work`
-    (the progress bar; {} while no work runs).
+    """Reads, adds and removes scans. Sets values of the page: `scans` (the list), `unprepared` (True if a map is
+    missing) and `work` (the progress bar; {} while no work runs).
 
-    report: called with a line for the terminal if a scan cannot be read. The page shows this sentence too.
+    report: called with an error message for the terminal if a scan cannot be read. The page shows this message too.
     """
 
     def __init__(self, session: Session, report: Callable[[str], None]) -> None:
         self._session, self._report = session, report
         self._worker = Worker()
-        self._jobs: dict[int, tuple[str, Callable[[], object]]] = {}  # name, and function to call at the end
+        self._jobs: dict[int, tuple[str, Callable[[], object]]] = {}  # name, function to call at the end
         self._job_numbers = count()
         session.on_close(self._worker.end)
 
@@ -104,17 +104,17 @@ class Scans:
             self._session.scans_changed.emit()
 
     def prepare(self) -> None:
-        """Embed all scans that have no map, for example after the user has cancelled or after an error."""
+        """Embed all scans that have no map, for example because the user has cancelled or an error occurred."""
         self._session.store.request(self._session.scans)
 
     def cancel(self) -> None:
-        """Stop reading and embedding. Finished maps are kept."""
+        """Stop reading and embedding, but keep the maps that are finished."""
         for number in self._worker.cancel():
             self._jobs.pop(number)[1]()
         self._session.store.cancel()
 
     def poll(self) -> None:
-        """Add the scans that were read since the last poll, and let the store poll for new maps."""
+        """Add the scans that were read since the last call, and let the map store do the same with new maps."""
         for event in self._worker.poll():
             if event.kind == "progress":
                 continue
@@ -153,7 +153,7 @@ class Scans:
         }
 
     def _work(self, states: dict) -> dict:
-        """Percentage (0 to 100) and text of the progress bar; {} while no work runs."""
+        """Return percentage (0 to 100) and text of the progress bar; {} while no work runs."""
         if self._jobs:
             names = [name for name, _done in self._jobs.values()]
             return {"share": 0, "text": f"reading {names[0]}" + (f" and {len(names) - 1} more" if names[1:] else "")}
@@ -175,7 +175,7 @@ def _make_patient(
 
 
 def _release_memory() -> None:
-    """Release the memory of a removed scan. Maps form reference cycles, and glibc keeps freed memory of embedding."""
+    """Give the memory of a removed scan back to the system, because Python and glibc would keep it for a while."""
     gc.collect()
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # some C libraries lack malloc_trim

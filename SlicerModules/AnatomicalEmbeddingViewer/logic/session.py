@@ -1,4 +1,4 @@
-"""The session, which all features share: the scene, maps of scans, sentences for the user, and cleanup at the end."""
+"""The session, which all features share: the scene, the maps of scans, messages to the user, and the final cleanup."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SENTENCE_LIMIT = 6
 
 
 class ThreadedEngine(Engine):
-    """An engine that leaves one CPU core free for the page while it embeds."""
+    """An engine that does not use one of the CPU cores, so that the page answers while a scan is embedded."""
 
     def load(self):
         import torch
@@ -37,7 +37,7 @@ class Session:
         scans: volume nodes in the order of their rows.
         template: the volume node in which points are placed, or None.
         folder: path for temporary files; deleted with its content when the session closes.
-        sentences: the sentences that the page shows to the user.
+        sentences: the messages that the page shows to the user.
         on_close: registers a function to call when the session closes; the last registered function is called first.
         scans_changed: signal, emitted after a scan was added, removed or renamed, or became the template.
         scan_leaves: signal, emitted with a volume node just before the scan is removed.
@@ -59,16 +59,16 @@ class Session:
         self.on_close(self.store.close)
 
     def scan(self, scan_id: object):
-        """Return the scan's volume node for an ID that the page sent; None if there is no such scan."""
+        """Return the volume node with an ID that the page has sent; None if no scan has this ID."""
         return next((node for node in self.scans if node.GetID() == scan_id), None)
 
     def report(self, sentence: str) -> None:
-        """Show a sentence until the user dismisses it. If there are too many sentences, the oldest is removed."""
+        """Show a message until the user dismisses it. If there are too many messages, the oldest one is removed."""
         if sentence not in self.sentences:
             self.sentences = [*self.sentences, sentence][-_SENTENCE_LIMIT:]
 
     def withdraw(self, sentence: str) -> None:
-        """Remove a sentence that is no longer true, or that the user has dismissed."""
+        """Remove a message that is no longer true, or that the user has dismissed."""
         self.sentences = [each for each in self.sentences if each != sentence]
 
     def close(self) -> None:
@@ -77,7 +77,7 @@ class Session:
 
 
 def file_content(folder: Path, name: str, write: Callable[[Path], object]) -> bytes:
-    """Call `write` with the path of a temporary file `name` below `folder`, and return the content of the file."""
+    """Call `write` with the path of a temporary file, and return what it has written. name: name of this file."""
     with tempfile.TemporaryDirectory(dir=folder) as inner:
         path = Path(inner) / name
         write(path)
@@ -85,12 +85,12 @@ def file_content(folder: Path, name: str, write: Callable[[Path], object]) -> by
 
 
 def file_name(name: str) -> str:
-    """Make a file name from a name: characters that a file system may refuse become "_"."""
+    """Return a name in which all characters that a file system may refuse are replaced by "_"."""
     return "".join(c if c.isalnum() or c in "-_." else "_" for c in name).strip("._") or "scan"
 
 
 def _quicken_vtk() -> None:
-    """Switch off VTK's threads and its log of times. For many small pictures, drawing is faster without them."""
+    """Switch off VTK's threads and its log of times, which make the drawing of many small pictures slower."""
     vtk.vtkMultiThreader.SetGlobalMaximumNumberOfThreads(1)
     vtk.vtkTimerLog.LoggingOff()
 

@@ -7,7 +7,6 @@ the next scan.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from time import monotonic
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,19 +19,18 @@ from AnatomicalEmbeddingLib.shared.Signal import Signal
 from AnatomicalEmbeddingLib.shared.Views import FIRST_VIEW_GROUP, ORIENTATIONS, OwnViews
 from AnatomicalEmbeddingLib.shared.VolumeNodes import huAt
 
-from .pictures import Painter, Picture, PictureFactory
+from .pictures import Painter, PictureFactory
 
 if TYPE_CHECKING:
     from .session import Session
 
 _ROW_LIMIT = 4  # with more scans, the grid is used by default
 _POSITIVE, _NEGATIVE = "RAS", "LPI"  # letters of the positive and negative direction of each axis
-_POINTER_S = 0.1  # time between two updates of the HU value under the mouse
 
 
 @dataclass(eq=False)
 class _Row:
-    """The views of one scan. fits: by orientation, size and field of view of the view when it was last fitted."""
+    """The views of one scan. fits: for each orientation, the view's size and field of view after its last fit."""
 
     number: int
     views: dict[str, object]
@@ -41,10 +39,10 @@ class _Row:
 
 
 class Views:
-    """The slice views. A tag is the name of a view, such as "scan0axial". Publishes `rows`, `slices` (by tag),
-    `pointer` (tag and HU under the mouse), `in_grid`, `orientation`, `enlarged`, `window` and `window_values`.
+    """The slice views. A tag is the name of a view, such as "scan0axial". Sets values of the page: `rows`, `slices` (by
+    tag), `pointer` (tag and HU under the mouse), `in_grid`, `orientation`, `enlarged`, `window` and `window_values`.
 
-    Signal scrolled(tag): the user has moved a view to another slice.
+    Signal scrolled(tag): emitted after the user has moved a view to another slice.
     """
 
     def __init__(self, session: Session, server) -> None:
@@ -52,14 +50,12 @@ class Views:
         self._rows: list[_Row] = []
         self._mode, self._orientation, self._window = "auto", "Axial", "Soft tissue"
         self._enlarged: str | None = None
-        self._pointer_sent = 0.0
         self.painter = Painter()
         self.scrolled = Signal()
         self._own_views = OwnViews(session.scene)
-        self._windows = CtWindows(lambda scans: [list(scans)])
+        self._windows = CtWindows(session.scene)
         self._cursor = session.scene.GetFirstNodeByClass("vtkMRMLCrosshairNode")
-        self._pictures = PictureFactory(server, self.painter, self.scrolled.emit)
-        session.app.view_manager.register_factory(self._pictures)
+        session.app.view_manager.register_factory(PictureFactory(server, self.painter, self.scrolled.emit))
         session.on_close(self.painter.close)
         session.scans_changed.connect(self._follow_scans)
 
@@ -77,7 +73,7 @@ class Views:
                 self._show(free, scan)
                 shown = next((each.GetDisplayNode() for each in scans if each is not scan), None)
                 setWindow([scan], *self._window_of(shown))
-        self._own_views.follow()  # now, so that a removed scan's marks never appear on the next scan
+        self._own_views.follow()  # at once, so that marks of a removed scan never appear on the next scan
         if self._enlarged not in self._by_tag():
             self._enlarged = None
         self._activate()
@@ -138,7 +134,7 @@ class Views:
             self._activate()
 
     def enlarge(self, tag: str) -> None:
-        """Show only the view of this tag; if one view is shown alone already, show all views again."""
+        """Show only the view with this tag. If one view is already shown alone, show all views again."""
         self._enlarged = None if self._enlarged or tag not in self._by_tag() else tag
         self._activate()
 
@@ -157,7 +153,7 @@ class Views:
             self.scrolled.emit(tag)
 
     def fit(self) -> None:
-        """Fit every scan into its views, and show its middle slices."""
+        """Fit every scan into its views, and show the middle slices of the scan."""
         for row in self._rows:
             if row.scan is not None:
                 for orientation in row.views:
@@ -166,17 +162,13 @@ class Views:
     # -- for other features ------------------------------------------------------------------------------------------
 
     def same_orientation(self, tag: str) -> tuple:
-        """Return the scan and the view of a tag, and (scan, view) of this orientation for each of the other scans."""
+        """Return the scan and view of a tag, and a list of (scan, view of the same orientation) for all other scans."""
         rows = [row for row in self._rows if row.scan is not None]
         for row in rows:
             for orientation, view in row.views.items():
                 if view.get_singleton_tag() == tag:
                     return row.scan, view, [(each.scan, each.views[orientation]) for each in rows if each is not row]
         return None, None, []
-
-    def picture(self, slice_node) -> Picture:
-        """Return the picture of the view of a slice node."""
-        return self._pictures.picture(slice_node.GetSingletonTag())
 
     # -- for the page ------------------------------------------------------------------------------------------------
 
@@ -203,13 +195,10 @@ class Views:
         state.window_values = f"W {values[0]:.0f}  L {values[1]:.0f}"
         tags = [cell["tag"] for row in rows for cell in row["cells"]]
         state.slices = {tag: _slice_of(views[tag]) for tag in tags}
-        now = monotonic()
-        if now - self._pointer_sent >= _POINTER_S:
-            self._pointer_sent = now
-            state.pointer = self._pointer(tags)
+        state.pointer = self._pointer(tags)
 
     def _pointer(self, tags: list[str]) -> dict:
-        """Tag of the view and HU under the mouse; {} if the mouse is not over a voxel."""
+        """Return the tag of the view under the mouse and the HU there; {} if the mouse is not over a voxel."""
         xyz, ras = [0.0] * 3, [0.0] * 3
         node = self._cursor.GetCursorPositionXYZ(xyz)
         if node is None or node.GetSingletonTag() not in tags or not self._cursor.GetCursorPositionRAS(ras):
@@ -222,7 +211,7 @@ class Views:
         return PRESETS[self._window] if display is None else (display.GetWindow(), display.GetLevel())
 
     def _shown_rows(self) -> list[dict]:
-        """The rows that the page shows, with the shown views of each row, in the order of the scans."""
+        """Return the rows that the page shows, in the order of the scans, with the views that each row shows."""
         by_scan = {row.scan.GetID(): row for row in self._rows if row.scan is not None}
         rows = []
         for row in [by_scan[scan.GetID()] for scan in self._session.scans]:
@@ -236,7 +225,7 @@ class Views:
         return rows
 
     def _by_tag(self) -> dict:
-        """All views that show a scan, by tag."""
+        """Return all views that show a scan, by tag."""
         views = [view for row in self._rows if row.scan is not None for view in row.views.values()]
         return {view.get_singleton_tag(): view for view in views}
 
@@ -247,12 +236,12 @@ class Views:
 
 
 def slice_to_ras(slice_node) -> np.ndarray:
-    """Return the (4, 4) matrix of a slice. Columns: directions right, up and out of the view, and origin in RAS mm."""
+    """Return the matrix (4, 4) of a slice: directions right, up and out of the view, and origin; columns, RAS mm."""
     return slicer.util.arrayFromVTKMatrix(slice_node.GetSliceToRAS())
 
 
 def _slice_of(view) -> dict:
-    """Range, step and position of a view's slice in mm, and a text with the slice's number and patient position."""
+    """Return range, step and position of a view's slice in mm, and a text with the slice's number and RAS position."""
     (low, high), step, value = view.get_slice_range(), view.get_slice_step(), view.get_slice_value()
     number, count = (round((end - low) / max(step, 1e-6)) + 1 for end in (value, high))
     matrix = slice_to_ras(view.get_view_node())
@@ -263,7 +252,7 @@ def _slice_of(view) -> dict:
 
 
 def _edge_letters(view) -> dict[str, str]:
-    """Find the patient direction to which each edge of a view points. For an oblique slice, the nearest is used.
+    """Find the direction in the patient that each edge of a view is nearest to.
 
     Returns:
         One of the letters R, L, A, P, S, I for each edge: `left`, `right`, `top` and `bottom`.

@@ -1,4 +1,4 @@
-"""Find places that words or the sentences of a report describe, and name the place at the crosshair."""
+"""Finds places that are described by words or by the sentences of a report, and names the place at the crosshair."""
 
 from __future__ import annotations
 
@@ -14,38 +14,33 @@ _SENTENCE_LIMIT = 300  # largest number of sentences of a report that the page s
 
 
 class Words:
-    """Finds places by words. Publishes `offers` (completions of the typed text), `words` (the answers), `named` (name
-    of the place at the crosshair) and `report` (sentences of the report).
+    """Finds places by words. Sets values of the page: `offers` (completions of the typed text), `words` (the answers),
+    `named` (name of the place at the crosshair) and `report` (sentences of the report).
     """
 
     def __init__(self, session: Session, crosshair: Crosshair) -> None:
         self._session = session
         self._logic = WordSearch(session.scene, session.store)
         self._offers: list[str] = []
-        self._changed = True
         self._reported: list[str] = []  # messages about the latest search
         self._logic.reported.connect(self._on_reported)
-        for signal in (self._logic.changed, self._logic.reportRead):
-            signal.connect(self._on_changed)
         crosshair.moved.connect(self._logic.nameAt)
         session.scans_changed.connect(self._follow_scans)
         session.on_close(self._logic.close)
 
     def _follow_scans(self) -> None:
         self._logic.volumes = list(self._session.scans)
-        self._changed = True
 
     # -- actions of the page -----------------------------------------------------------------------------------------
 
     def complete(self, text: object) -> None:
-        """Compute completions of the typed text."""
+        """Find completions of the typed text, which the page offers to the user."""
         self._offers = self._logic.offers(str(text))
-        self._changed = True
 
     def find(self, text: object) -> None:
-        """Find the place that `text` describes in all scans. A second call with the same text shows the next place."""
+        """Find the places that `text` describes in all scans. A call with the same text again shows the next place."""
         text = str(text).strip()
-        self._offers, self._changed = [], True
+        self._offers = []
         while self._reported:
             self._session.withdraw(self._reported.pop())
         if text and text == self._logic.text and self._logic.steps:
@@ -53,14 +48,14 @@ class Words:
         elif self._session.scans or not text:
             self._logic.find(text)
         else:
-            self._session.report("There is no scan yet: add one, then find places in it.")
+            self._session.report("There is no scan yet; add a scan, then find places in it.")
 
     def read_report(self, text: object) -> None:
-        """Read a report, and find the names of places in its sentences."""
+        """Read a report, and find out which of its sentences name places."""
         self._logic.readReport(str(text))
 
     def find_sentence(self, number: object) -> None:
-        """Find in all scans the places that a sentence of the report names. number: index of the sentence."""
+        """Find the places that sentence `number` of the report names, in all scans. The first sentence has number 0."""
         sentences = self._logic.sentences
         if isinstance(number, int) and 0 <= number < len(sentences) and sentences[number].mentions:
             self._logic.findMentions(_on_one_line(sentences[number].text), sentences[number].mentions)
@@ -72,9 +67,6 @@ class Words:
 
     def publish(self, state) -> None:
         state.named = self._logic.name or ("\u2026" if self._logic.naming else "no certain name")
-        if not self._changed:
-            return
-        self._changed = False
         state.offers = self._offers
         state.words = {
             "text": self._logic.text,
@@ -90,9 +82,6 @@ class Words:
     def _on_reported(self, sentence: str) -> None:
         self._reported.append(sentence)
         self._session.report(sentence)
-
-    def _on_changed(self) -> None:
-        self._changed = True
 
 
 def _on_one_line(text: str) -> str:

@@ -70,6 +70,7 @@ function makeCard(each) {
   const like = document.createElement("button");
   like.className = "bare like";
   like.textContent = "all like this";
+  like.title = "Find this place in all other scans";
   like.onclick = () => search(`gallery/find?${address(each)}`);
   caption.append(document.createElement("br"), like);
   figure.append(open, caption);

@@ -1,4 +1,4 @@
-"""The guard of the server: it refuses requests without the token or from other pages, and adds security headers."""
+"""Access control of the server: refuses requests without the token or from other pages, and adds security headers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 _PARAMETER = "token"
+_OPEN = "open the whole address that `anatemb view` printed in the terminal."
 _LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 _POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
@@ -26,9 +27,10 @@ _HEADERS = {
 
 
 class Guard:
-    """Checks every request, also requests of websockets. A request is refused if the token is missing, if its Host
-    header names another host (DNS rebinding), or if another web page sent it. The first request has the token in its
-    address. Later requests have the token in a cookie.
+    """Checks every request, also requests of websockets.
+
+    A request is refused if the token is missing, if the Host header names another host (DNS rebinding), or if another
+    web page sent the request. The first request has the token in its address. Later requests have it in a cookie.
 
     Args:
         host: address at which the server listens.
@@ -64,15 +66,15 @@ class Guard:
         """Return a sentence that says why a request is refused; None if it is allowed."""
         host = request.headers.get("Host", "")
         if self._host in _LOCAL_HOSTS and _host_name(f"//{host}") not in _LOCAL_HOSTS:
-            return "This viewer answers on this computer only; open it by the address that `anatemb view` printed."
+            return f"Only the computer on which the viewer runs can open it; {_OPEN}"
         origin = request.headers.get("Origin")
         if origin is not None and origin.partition("//")[2] != host:
-            return "Another page has sent this request; open the viewer by the address that `anatemb view` printed."
+            return f"Another web page sent this request; {_OPEN}"
         if request.method not in ("GET", "HEAD") and origin is None:
-            return "This request does not come from the viewer's page."
+            return f"This request does not come from the viewer's page; {_OPEN}"
         given = request.query.get(_PARAMETER, "") or request.cookies.get(_cookie_name(request), "")
         if not hmac.compare_digest(given.encode("utf-8", "replace"), self.token.encode()):
-            return "No token, or a wrong one: open the whole address that `anatemb view` printed in its terminal."
+            return f"The token is missing or wrong; {_OPEN}"
         return None
 
 
@@ -88,7 +90,7 @@ def _secured(request: web.Request, answer):
 
 
 def _cookie_name(request: web.Request) -> str:
-    """Return a cookie name that contains the port. Otherwise two viewers on one computer would share one cookie."""
+    """Return a cookie name that contains the port, so that two viewers on one computer have different cookies."""
     port = urlsplit(f"//{request.headers.get('Host', '')}").port
     return f"anatemb-view-{port or 80}"
 

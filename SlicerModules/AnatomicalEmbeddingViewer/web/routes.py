@@ -1,6 +1,6 @@
-"""Addresses that the viewer adds to trame's: the page, its script and style, uploads, downloads, and the gallery.
+"""The addresses that the viewer adds to the addresses of trame: page, script, style, uploads, downloads and gallery.
 
-No request contains a path of a file on this computer.
+No request contains the path of a file on this computer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ GALLERY_PAGE = "/gallery.html"
 
 
 def add_routes(app: web.Application, session: Session, scans: Scans, exports: Exports, boxes: Boxes) -> None:
-    """Add all addresses except the gallery's. Call it before the server listens, so that they precede trame's own."""
+    """Add all addresses except the gallery's. Call this before the server listens, because trame adds its own later."""
 
     async def upload(request: web.Request) -> web.Response:
         folder, names = await receive(request, session.folder)
@@ -47,7 +47,7 @@ def add_routes(app: web.Application, session: Session, scans: Scans, exports: Ex
     async def crop(request: web.Request) -> web.Response:
         node = boxes.crop_node(request.query.get("id"))
         if node is None:
-            raise web.HTTPNotFound(text="This crop was removed; load the page again.")
+            raise web.HTTPNotFound(text="This crop is no longer in the scene; load the page again.")
         return _file(f"{file_name(node.GetName())}.nii.gz", await asyncio.to_thread(exports.volume(node)))
 
     app.router.add_get("/", _answer_page)
@@ -67,7 +67,7 @@ def add_routes(app: web.Application, session: Session, scans: Scans, exports: Ex
 
 
 def refusing(handler: Handler, report: Callable[[str], None] = lambda _sentence: None) -> Handler:
-    """Wrap a handler: an AnatomicalEmbeddingError becomes an answer with status 422. `report` gets the message too."""
+    """Return a handler that answers an AnatomicalEmbeddingError with status 422, and gives its message to `report`."""
 
     async def handle(request: web.Request) -> web.Response:
         try:
@@ -99,7 +99,7 @@ async def _answer_alive(_request: web.Request) -> web.Response:
 
 
 def add_gallery(app: web.Application, gallery: Gallery) -> None:
-    """Add the addresses /gallery.html and /gallery/... If a request is refused, the answer is a sentence."""
+    """Add the addresses /gallery.html and /gallery/..., which show and search the cohort."""
 
     async def page(_request: web.Request) -> web.Response:
         return web.Response(text=(_STATIC / "gallery.html").read_text(encoding="utf-8"), content_type="text/html")
@@ -135,5 +135,5 @@ def _place(request: web.Request) -> tuple[int, list[float]]:
     except ValueError:
         point_ras = []
     if len(point_ras) != 3 or not all(map(math.isfinite, point_ras)):
-        raise web.HTTPBadRequest(text="Name a scan and a point in it.")
+        raise web.HTTPBadRequest(text="The request names no scan or no point; load the page again.")
     return row_id, point_ras

@@ -1,15 +1,13 @@
-"""Uploads: files that the page sends. Size and number are limited. A file is stored under a number, not its name."""
+"""Uploads: files that the page sends. Their total size is limited. Each file is stored under a number, not its name."""
 
 from __future__ import annotations
 
-import errno
 import re
 import shutil
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -22,66 +20,54 @@ if TYPE_CHECKING:
     from AnatomicalEmbedding.scan.volume import Volume
 
 _SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".mha")  # file formats that store a whole scan in one file
-_FILES_LIMIT, _BYTES_LIMIT = 6000, 2 * 2**30  # limits of one upload, packed and unpacked
+_BYTES_LIMIT = 2 * 2**30  # limit of one upload, packed and unpacked
 _CHUNK_BYTES = 1 << 20
 _HEADER_BYTES = 1 << 16
 _NAME_LIMIT = 120  # largest number of characters in a name
-_DISK_FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
+_NO_ROOM = "could not be stored; free some space on the viewer's disk, then send them again."
 
 
 async def receive(request: web.Request, folder: Path) -> tuple[Path, list[str]]:
-    """Write the files of a request into a new folder below `folder`. File names are numbers; see `numbered_name`.
+    """Write the files of a request into a new folder below `folder`, under the names that `numbered_name` returns.
 
     Returns:
-        The new folder, and the names of the sent files, made safe for display.
+        The new folder, and for each file the name that the page shows, see `readable_name`.
 
     Raises:
-        VolumeError: no files, too many or too large files, or a full disk. All files are deleted.
+        VolumeError: no files were sent, the files are too large, or the disk is full. No file is left on the disk.
     """
     if request.content_type != "multipart/form-data":
         raise VolumeError("Nothing was sent; choose one or more files.")
-    with _disk_full_reported():
-        target = Path(tempfile.mkdtemp(prefix="upload-", dir=folder))
+    target = Path(tempfile.mkdtemp(prefix="upload-", dir=folder))
     names, total = [], 0
     try:
         async for part in await request.multipart():
             if part.filename is None:
                 continue
-            if len(names) >= _FILES_LIMIT:
-                raise VolumeError(f"More than {_FILES_LIMIT} files were sent; send them as one zip, or fewer.")
             names.append(readable_name(part.filename))
-            with _disk_full_reported(), (target / numbered_name(len(names), names[-1])).open("wb") as file:
+            with (target / numbered_name(len(names), names[-1])).open("wb") as file:
                 while chunk := await part.read_chunk(_CHUNK_BYTES):
                     total += len(chunk)
                     _check_size(total, _BYTES_LIMIT)
                     file.write(chunk)
         if not names:
             raise VolumeError("Nothing was sent; choose one or more files.")
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(target, ignore_errors=True)
+        if isinstance(error, OSError) and not isinstance(error, ConnectionError):
+            raise VolumeError(f"The files {_NO_ROOM}") from error
         raise
     return target, names
-
-
-@contextmanager
-def _disk_full_reported() -> Iterator[None]:
-    """Turn the OSError of a full disk into a VolumeError."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in _DISK_FULL:
-            raise
-        raise VolumeError("There is no room for these files on the viewer's disk; make room and send again.") from error
 
 
 def _check_size(total: int, limit: int) -> None:
     if total > limit:
         size = f"{limit / 2**30:.1f} GB"
-        raise VolumeError(f"The files are larger than {size} together; give their paths to `anatemb view`.")
+        raise VolumeError(f"The files are larger than {size} in total; give their paths to `anatemb view`.")
 
 
 def read_files(folder: Path, names: list[str], cancelled: Callable[[], bool]) -> list[Volume]:
-    """Read the files that `receive` has written. Each image file is one scan. All other files are read as DICOM."""
+    """Read the files that `receive` has written. Each image file is one scan; all other files are read as DICOM."""
     images, dicom = [], folder / "dicom"
     dicom.mkdir()
     for number, name in enumerate(names, 1):
@@ -106,7 +92,7 @@ def read_files(folder: Path, names: list[str], cancelled: Callable[[], bool]) ->
 
 
 def readable_name(name: str) -> str:
-    """Return the last part of a sent file name. Characters other than letters, digits and a few signs become "_"."""
+    """Return the last part of a sent path. Characters other than letters, digits and a few signs become "_"."""
     last = PurePosixPath(name.replace("\\", "/")).name
     return re.sub(r"[^\w.()+ -]", "_", last).strip(" .")[:_NAME_LIMIT] or "file"
 
@@ -117,29 +103,29 @@ def numbered_name(number: int, name: str) -> str:
     return f"{number:05d}{suffix}"
 
 
-def unzip(archive: Path, target: Path, files_limit: int = _FILES_LIMIT, bytes_limit: int = _BYTES_LIMIT) -> None:
-    """Unpack a zip into a folder, with numbers as file names. Raises VolumeError for a damaged or too large zip."""
+def unzip(archive: Path, target: Path, bytes_limit: int = _BYTES_LIMIT) -> None:
+    """Unpack a zip into a folder, with numbers as file names. Raises VolumeError if the zip is damaged or too large."""
     total = 0
     try:
-        with _disk_full_reported(), zipfile.ZipFile(archive) as packed:
+        with zipfile.ZipFile(archive) as packed:
             entries = [entry for entry in packed.infolist() if entry.filename and not entry.is_dir()]
             entries = [entry for entry in entries if not PurePosixPath(entry.filename).name.startswith(".")]
-            if len(entries) > files_limit:
-                raise VolumeError(f"The zip holds {len(entries)} files, more than {files_limit}; send a smaller one.")
             for number, entry in enumerate(entries, 1):
                 with packed.open(entry) as source, (target / numbered_name(number, entry.filename)).open("wb") as file:
-                    while chunk := source.read(_CHUNK_BYTES):  # count real bytes: sizes stated in a zip may be wrong
+                    while chunk := source.read(_CHUNK_BYTES):  # the zip may state wrong sizes
                         total += len(chunk)
                         _check_size(total, bytes_limit)
                         file.write(chunk)
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError) as error:
+    except OSError as error:
+        raise VolumeError(f"The files of the zip {_NO_ROOM}") from error
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
         raise VolumeError(
-            "The zip is damaged, encrypted or of an unknown kind; pack the scan's folder again."
+            "The zip is damaged, encrypted or of an unknown kind; make a new zip of the scan's folder."
         ) from error
 
 
 def check_self_contained(path: Path, name: str) -> None:
-    """Raise VolumeError if an image's header refers to another file, because that could be any file of this computer.
+    """Raise VolumeError if the header of an image refers to another file, which could be any file of this computer.
 
     name: name of the image in the error message.
     """
@@ -153,7 +139,7 @@ def check_self_contained(path: Path, name: str) -> None:
         data = re.search(rb"ElementDataFile\s*=\s*([^\r\n]*)", head, re.IGNORECASE)
         named = data is None or data.group(1).strip() != b"LOCAL"
     if named:
-        raise VolumeError(f"{name}: its voxels are in another file; save header and voxels as one file.")
+        raise VolumeError(f"{name}: the voxels are in another file; save the header and the voxels in one file.")
 
 
 def _read_image(path: Path, name: str) -> Volume:
@@ -169,7 +155,7 @@ def _read_image(path: Path, name: str) -> Volume:
 
 
 def _read_dicom(folder: Path, names: list[str]) -> list[Volume]:
-    """Read every CT series of a folder. If there is no CT series, the error states the fault of the first series."""
+    """Read every CT series of a folder. If there is none, the error says why the first series cannot be used."""
     from AnatomicalEmbedding.scan.checks import MIN_SLICES
     from AnatomicalEmbedding.scan.dicom import list_series
     from AnatomicalEmbedding.scan.volume import Volume
@@ -188,4 +174,4 @@ def _read_dicom(folder: Path, names: list[str]) -> list[Volume]:
 
 def _no_scan(names: list[str]) -> str:
     sent = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
-    return f"{sent}: not a scan, or not all of it; send NIfTI, NRRD, MHA or DICOM files, or a zip of them."
+    return f"{sent}: this is not a complete scan; send NIfTI, NRRD, MHA or DICOM files, or a zip of such files."

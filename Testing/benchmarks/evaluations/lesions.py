@@ -18,13 +18,14 @@ from synthetic_follow_up import PhantomFollowUp, make_follow_up
 from AnatomicalEmbedding.embedding.inference import Model
 from AnatomicalEmbedding.embedding.map import EmbeddingMap
 from AnatomicalEmbedding.evaluation.results import Section, Tables, summarise
-from AnatomicalEmbedding.followup.assignment import SAME, assign_in_record
+from AnatomicalEmbedding.followup.assignment import assign_in_record
 from AnatomicalEmbedding.followup.lesions import MERGED, OUTSIDE, Study
 from AnatomicalEmbedding.followup.proposing import find_places
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.status import DISAPPEARED, NEW, SPLIT
 
 _CLOSE_MM = 10.0
+SAME = "same"
 _STATES = (SAME, SPLIT, MERGED, DISAPPEARED, NEW, OUTSIDE)
 _KEYS = ("study 1", "study 2")
 UNCHANGED, RESHAPED, GONE = "same lesion", "split or merged", "gone (its tissue)"
@@ -176,8 +177,11 @@ def _assigned(
             links.add((earlier[lesion.id], later[same[lesion.id]]))
         elif lesion.split_from:
             links.add((earlier[lesion.split_from], later[lesion.id]))
-    words = {(0, earlier[key]): word for key, word in assigned.earlier.items()}
-    return links, words | {(1, later[key]): word for key, word in assigned.later.items()}
+    words = {}
+    for side, (names, alone) in enumerate(((earlier, assigned.earlier), (later, assigned.later))):
+        for lesion_id in names.keys() - assigned.unread.keys():
+            words[side, names[lesion_id]] = _word(links, side, names[lesion_id], alone.get(lesion_id, ""))
+    return links, words
 
 
 def _true_links(patient: PhantomFollowUp) -> set[tuple[str, str]]:
@@ -199,10 +203,16 @@ def _true_links(patient: PhantomFollowUp) -> set[tuple[str, str]]:
 
 def _true_word(patient: PhantomFollowUp, links: set[tuple[str, str]], key: tuple[int, str]) -> str:
     side, name = key
+    lesion = next(each for each in patient.lesions if each.id == name)
+    is_outside = lesion.states[1 - side].state == truth.OUTSIDE
+    return _word(links, side, name, OUTSIDE if is_outside else (DISAPPEARED, NEW)[side])
+
+
+def _word(links: set[tuple[str, str]], side: int, name: str, alone: str) -> str:
+    """The status of a lesion by its links. side: 0 in the earlier study, 1 in the later. alone: without a link."""
     own = [link for link in links if link[side] == name]
     if not own:
-        lesion = next(each for each in patient.lesions if each.id == name)
-        return OUTSIDE if lesion.states[1 - side].state == truth.OUTSIDE else (DISAPPEARED, NEW)[side]
+        return alone
     if len(own) > 1:
         return (SPLIT, MERGED)[side]
     partner = own[0][1 - side]

@@ -1,4 +1,4 @@
-"""Derives landmarks from the outlines of structures, such as forks of airways and vessels, and ends of organs.
+"""Derives landmarks from the outlines of structures, for example forks of airways and vessels, and ends of organs.
 
 Each derivation reads some structures by name (`anatomy.names`) and returns one point. It returns None if a structure is
 missing or has an unusual shape, or if the border of the label map cuts the end on which the point lies.
@@ -16,16 +16,16 @@ from AnatomicalEmbedding.scan.geometry import transform_points
 from AnatomicalEmbedding.structures.label_names import voxels_by_label
 from AnatomicalEmbedding.structures.labelled_scans import LabelMap
 
-_END_MM = 4.0  # the end of a structure is its outermost layer of this thickness
-_CUT_MM = 3.0  # a structure that ends closer to the last slice counts as cut, because label maps were resampled
+_END_MM = 4.0  # thickness of the outermost layer that is the end of a structure
+_CUT_MM = 3.0  # a structure that ends closer to the last slice is called cut, because label maps were resampled
 _PART_MM2, _PART_SHARE = 25.0, 0.3  # least area of a branch in a slice, and least share of the largest part's area
-_STEM_MM, _BRANCHES_MM = 4.0, 6.0  # least length of one tube above a fork, and of two tubes below
+_STEM_MM, _BRANCHES_MM = 4.0, 6.0  # least length of the tube above a fork, and of the two tubes below the fork
 _ABOVE_FORK_MM = 40.0  # the fork of the aorta is searched up to this far above the iliac arteries
 _WINDOW_MM = 9.0  # from the underside of the aortic arch to the middle of the aortopulmonary window
-_JOINT_MM = 6.0  # the surface of the femur within this distance of the hip bone belongs to the femoral head
+_JOINT_MM = 6.0  # the part of the femur's surface that is closer to the hip bone belongs to the femoral head
 _HEAD_MM, _HEAD_MISFIT_MM = (17.0, 32.0), 2.5  # usual radius of a femoral head, and largest mean error of the sphere
 _MIDLINE_MM = 8.0  # largest distance of the sacral promontory from the midline
-_TOUCH_MM = 4.0  # an artery within this distance of the aorta begins there
+_TOUCH_MM = 4.0  # an artery begins where it is closer to the aorta
 _HILUM_MM, _NEAR_MM = 6.0, 25.0  # thickness of the hilum's area; largest distance of the spleen from vein or pancreas
 _SUPERIOR = 2  # axis of RAS mm
 _SPINE_SLOPE = 0.18  # an anterior superior iliac spine points to the front, and down with this slope
@@ -39,7 +39,7 @@ _PARTS = sums_of_parts() | {
 
 
 class Outlines:
-    """The structures of one label map: for each name, (n, 3) voxels i, j, k of the largest part; n may be 0."""
+    """The structures of one label map: for each name, (n, 3) voxels i, j, k of its largest part; n may be 0."""
 
     def __init__(self, labels: LabelMap) -> None:
         self._values, self._voxels = labels.values, voxels_by_label(labels.voxels)
@@ -68,7 +68,7 @@ class Outlines:
         return transform_points(self.ijk_to_ras, ijk)
 
     def cut(self, ijk: np.ndarray, direction: int) -> bool:
-        """Whether voxels (n, 3) reach the last slices of the label map at its upper (direction 1) or lower (-1) end."""
+        """Return whether voxels (n, 3) reach the upper (direction 1) or lower (-1) end of the label map."""
         end = direction * np.sign(self.ijk_to_ras[_SUPERIOR, self.up])
         at = ijk[:, self.up]
         near = max(round(_CUT_MM / self.slice_mm), 0)
@@ -96,7 +96,7 @@ class Outlines:
         return self.to_ras(ijk), far[k, j, i]
 
     def fork(self, ijk: np.ndarray) -> np.ndarray | None:
-        """Find where a tube divides into two branches, from top to bottom: (3,) RAS mm, midway between the branches."""
+        """Find where a tube divides into two branches, from top to bottom. Returns (3,) RAS mm between the branches."""
         if not len(ijk):
             return None
         low, size = ijk.min(0), np.ptp(ijk, axis=0) + 1
@@ -150,7 +150,7 @@ def _aortopulmonary_window(of: Outlines) -> np.ndarray | None:
 
 
 def _femoral_head(of: Outlines, side: str) -> np.ndarray | None:
-    """Find the middle of the femoral head: of its outline, or of a sphere fitted to the femur's surface at the hip."""
+    """Find the middle of the femoral head's outline, or of a sphere fitted to the femur's surface at the hip."""
     head = of.ras(f"femoral_head_{side}")
     if len(head) >= _LEAST_VOXELS:  # an outline that includes the neck is too long
         return head.mean(axis=0) if np.ptp(head, axis=0).max() <= 2 * _HEAD_MM[1] else None
@@ -171,7 +171,7 @@ def _femoral_head(of: Outlines, side: str) -> np.ndarray | None:
 
 
 def _pelvis_axes(of: Outlines) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the axes of the pelvis, (3, 3) rows to the right, front and top, of length 1, and its middle (3,)."""
+    """Return the axes of the pelvis, (3, 3) unit rows to the right, front and top, and its middle (3,)."""
     left, right = of.ras("hip_left"), of.ras("hip_right")
     if min(len(left), len(right)) < _LEAST_VOXELS:
         return None
@@ -300,7 +300,7 @@ def _largest(ijk: np.ndarray) -> np.ndarray:
 
 
 def _on_surface(ijk: np.ndarray) -> np.ndarray:
-    """For each voxel (n, 3): does it have a neighbour that is not among the voxels? (n,) bool."""
+    """Return (n,) bool: whether a voxel (n, 3) has a neighbour that is not one of the voxels."""
     low = ijk.min(0) - 1
     mask = _filled(ijk - low, np.ptp(ijk, axis=0) + 3)
     i, j, k = (ijk - low).T

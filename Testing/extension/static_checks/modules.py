@@ -21,18 +21,23 @@ _BASES = {
 
 
 def class_order(source: Source) -> list[str]:
-    """The five classes of a module, in the order of Slicer's template and with its bases."""
-    wanted = [source.module_name + suffix for suffix in _BASES]
-    classes = [node for node in source.tree.body if isinstance(node, ast.ClassDef) and node.name in wanted]
-    if [node.name for node in classes] != wanted:
+    """The classes of a module, in the order of Slicer's template. A module that keeps nothing in the scene has no
+    parameter node.
+    """
+    bases = {source.module_name + suffix: base for suffix, base in _BASES.items()}
+    classes = [node for node in source.tree.body if isinstance(node, ast.ClassDef) and node.name in bases]
+    names, parameters = [node.name for node in classes], source.module_name + "ParameterNode"
+    wanted = [name for name in bases if name != parameters or name in names]
+    if names != wanted:
         return [f"{source.name}:1: must define the classes {', '.join(wanted)}, in this order"]
     problems = [
-        source.at(node, f"{node.name} is not a {base}")
-        for node, base in zip(classes, _BASES.values(), strict=True)
-        if base and base not in map(ast.unparse, node.bases)
+        source.at(node, f"{node.name} is not a {bases[node.name]}")
+        for node in classes
+        if bases[node.name] and bases[node.name] not in map(ast.unparse, node.bases)
     ]
-    if "parameterNodeWrapper" not in map(ast.unparse, classes[1].decorator_list):
-        problems.append(source.at(classes[1], f"{classes[1].name} lacks @parameterNodeWrapper"))
+    for node in classes:
+        if node.name == parameters and "parameterNodeWrapper" not in map(ast.unparse, node.decorator_list):
+            problems.append(source.at(node, f"{node.name} lacks @parameterNodeWrapper"))
     return problems
 
 

@@ -92,4 +92,4 @@ def keep_no_maps() -> None:
     """Embed every scan anew: the scenario is about the time that this takes."""
     from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 
-    ModuleSettings.setCacheLimitMb(0)
+    ModuleSettings.setValue("cacheLimitMb", 0)

@@ -16,7 +16,7 @@ def run(user):
         user.click(panel.ui.cohortButton)
     rows = panel.ui.cohortTable
     assert rows.rowCount == 2
-    assert "2 scans hold the place, 1 do not" in panel.ui.cohortLabel.text
+    assert "2 scans show the place, 1 do not" in panel.ui.cohortLabel.text
 
     # a scan is loaded beside the user's own, its place is marked, and it takes part in everything
     user.views.put_everywhere(mine)

@@ -14,7 +14,7 @@ def run(user):
     panel = user.open("LesionFollowUp")
     ui = panel.ui
     user.wait(lambda: len(volumes(panel)) == len(DATES), 10, "both studies are listed, by date")
-    dates = [row[0].replace("-", "") for row in table_text(panel.studyTable.widget)]
+    dates = [row[0].replace("-", "") for row in table_text(panel.ui.studyTable)]
     assert dates == list(DATES), dates
     user.prepare(panel)
     user.click(ui.showButton)

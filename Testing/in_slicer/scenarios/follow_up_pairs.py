@@ -10,7 +10,7 @@ def dated_pair(user):
     add_patient(0, "Prior")
     add_patient(1, "Current")
     panel = user.open("LesionFollowUp")
-    table = panel.studyTable.widget
+    table = panel.ui.studyTable
     user.wait(lambda: table.rowCount == 2, 10)
     for name, day in (("Prior", "2024-01-15"), ("Current", "2024-04-11")):
         row = next(n for n in range(2) if table.item(n, 1).text() == name)

@@ -23,7 +23,7 @@ def run(user):
             measure(user, panel, lesion, number, length, length / 2)
         user.tick(panel.ui.targetCheckBox)
     pause(0.5)
-    assert panel.response.table.rowCount > 0
+    assert panel.ui.responseTable.rowCount > 0
     (user.folder / "before.json").write_text(json.dumps(_state(panel)))
     user.picture("before")
     user.save_scene("follow-up.mrb")
@@ -50,7 +50,7 @@ def _state(panel):
     lines = slicer.util.getNodesByClass("vtkMRMLMarkupsLineNode")
     return {
         "lesions": table_text(panel.lesionTable.widget),
-        "response": table_text(panel.response.table),
+        "response": table_text(panel.ui.responseTable),
         "point lists": sorted(node.GetName() for node in points),
         "lines": sorted(node.GetName() for node in lines),
         "colours": [[round(x, 2) for x in node.GetDisplayNode().GetSelectedColor()] for node in points],

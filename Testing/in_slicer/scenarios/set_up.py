@@ -8,12 +8,12 @@ NEEDS_PACKAGES = False
 
 def run(user):
     from AnatomicalEmbedding.resources import list_weights
-    from AnatomicalEmbeddingLib.shared.panels.PackageSetup import missingForEngine
+    from AnatomicalEmbeddingLib.shared.maps.Engine import Engine
 
     panel = user.open("AnatomicalLandmarks")
     setup = panel.setupPanel
     ui = setup.ui
-    missing = missingForEngine()
+    missing = Engine.missingPackages()
     assert setup.widget.collapsed == (not missing), "the section is open where something is missing, and only there"
     user.open_section(setup.widget)
     if missing:
@@ -51,7 +51,7 @@ def run(user):
     user.open("AnatomicalLandmarks")
     assert not ui.cacheStatus.text.startswith("0 maps"), ui.cacheStatus.text
     user.click(ui.clearCacheButton)
-    user.wait(lambda: ui.cacheMessage.text.startswith("Removed"), 10)
+    user.wait(lambda: ui.cacheStatus.text.startswith("0 maps"), 10)
     user.picture("cache-cleared")
 
 

@@ -110,7 +110,7 @@ def test_a_request_that_the_library_cannot_serve_is_refused_before_long_work(ben
     bench.logic.libraryPath = str(tmp_path / "mine.structures.safetensors")
     Path(bench.logic.libraryPath).write_bytes(b"\xff" * 40)
     assert bench.logic.libraryStructures() == []
-    assert "not a structure library, or damaged" in refusal()
+    assert "damaged or is not a structure library" in refusal()
     bench.logic.libraryPath = ""
     bench.store.choose(other_weights)
     assert bench.logic.libraryStructures() == []

@@ -34,14 +34,14 @@ def test_each_kind_of_marking_is_read_exactly_wherever_volume_and_marking_lie(sc
     middle[:3, 3] = known.box_ras.mean(axis=0)
     roi.SetAndObserveObjectToNodeMatrix(slicer.util.vtkMatrixFromArray(matrix @ middle))
     roi.SetSize(*np.ptp(known.box_ras, axis=0))
-    np.testing.assert_allclose(examples.add(LIVER, roi, volume).read().box, known.box_ras, atol=1e-4)
+    np.testing.assert_allclose(examples.add(LIVER, roi, volume).read()[0], known.box_ras, atol=1e-4)
     node = add_segmentation(scene, 0, add_turned(0, matrix, "Grid"), {"liver": "Liver", "kidney_left": "left kidney"})
     added, refused = examples.addSegments(node, volume)
     assert refused == []
     assert [example.structure for example in added] == [LIVER, "kidney_left"]
     for example in added:
-        np.testing.assert_allclose(example.read().box, truth(0)[example.structure].box_ras, atol=1e-3)
-        np.testing.assert_allclose(example.read().extremes, truth(0)[example.structure].extremes_ras, atol=1e-3)
+        np.testing.assert_allclose(example.read()[0], truth(0)[example.structure].box_ras, atol=1e-3)
+        np.testing.assert_allclose(example.read()[1], truth(0)[example.structure].extremes_ras, atol=1e-3)
 
 
 # -- found by examples
@@ -73,7 +73,7 @@ def test_examples_that_cannot_be_used_are_named_and_left_out(bench):
     bench.logic.examples.add(LIVER, roi, bad)
     bench.find([target], [LIVER])
     assert share_inside(bench.boxes(target)[LIVER].box, truth(1)[LIVER].voxels_ras) > 0.99
-    assert any(said.startswith("Empty") and "left out" in said for said in bench.reported)
+    assert any(said.startswith("Empty") and "is not used" in said for said in bench.reported)
     bench.logic.removeBoxes([target])
     assert bench.logic.find([target], [LIVER], 0.9)
     for node in nodes_of_class(bench.scene, "vtkMRMLMarkupsROINode"):
@@ -91,13 +91,13 @@ def test_examples_are_kept_by_a_saved_scene(scene, examples, tmp_path):
     node = add_segmentation(scene, 0, volume, {"spleen": "spleen"})
     examples.add("spleen", node, volume, node.GetSegmentation().GetNthSegmentID(0))
     examples.add(LIVER, add_roi(scene, truth(0)[LIVER].box_ras), volume)
-    before = {example.structure: example.read().box for example in examples.all()}
+    before = {example.structure: example.read()[0] for example in examples.all()}
     read_mrb(scene, write_mrb(scene, tmp_path / "scene.mrb"))
     again = examples.all()
     assert [(e.structure, e.kind) for e in again] == [(LIVER, BOX), ("spleen", SEGMENT)]
     for example in again:
         assert example.volumeNode.GetName() == "CT-1"
-        np.testing.assert_allclose(example.read().box, before[example.structure], atol=1e-3)
+        np.testing.assert_allclose(example.read()[0], before[example.structure], atol=1e-3)
 
 
 def test_examples_are_renamed_moved_and_removed_and_go_with_their_segment_or_volume(scene, examples):
@@ -136,13 +136,13 @@ def test_wrong_examples_are_refused_in_a_sentence(scene, examples):
     volume, box = add_patient(0), truth(0)[LIVER].box_ras
     far = add_roi(scene, box + 3000.0, "Far box")
     assert refused(examples, LIVER, far, volume) == (
-        "Far box: lies outside CT-1; choose the scan that it was drawn in."
+        "Far box: lies outside CT-1; choose the scan in which it was drawn."
     )
     undrawn = scene.AddNewNodeByClass("vtkMRMLMarkupsROINode", "New box")
     assert "New box: is not drawn yet" in refused(examples, LIVER, undrawn, volume)
     assert "give the structure a name" in refused(examples, " - ", add_roi(scene, box), volume)
-    assert "Choose the scan" in refused(examples, LIVER, None, volume)
-    assert "Choose the scan" in refused(examples, LIVER, volume, volume)
+    assert "choose a scan, and the box or segment" in refused(examples, LIVER, None, volume)
+    assert "choose a scan, and the box or segment" in refused(examples, LIVER, volume, volume)
     node = add_segmentation(scene, 0, volume, {"spleen": "spleen"})
     empty = node.GetSegmentation().AddEmptySegment("", "nothing yet")
     assert "nothing yet: is empty; segment the structure first" in refused(examples, LIVER, node, volume, empty)

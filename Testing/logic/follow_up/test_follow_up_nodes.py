@@ -20,7 +20,7 @@ def test_states_are_reported_by_label_colour_and_description(bench, pair):
     assert not proposed.GetNthControlPointSelected(0)
     assert proposed.GetDisplayNode().GetColor() != proposed.GetDisplayNode().GetSelectedColor()
     assert proposed.GetNthControlPointDescription(0) == "proposed: expected error 3.2 mm"
-    bench.logic.confirm("L1", current)
+    bench.logic.apply(FollowUp.confirm, "L1", current)
     assert bench.labels(current) == ["L1"]
     assert proposed.GetNthControlPointSelected(0)
     assert proposed.GetNthControlPointDescription(0) == "confirmed"
@@ -60,7 +60,7 @@ def test_what_is_deleted_in_the_scene_is_put_back_with_a_sentence(bench, pair):
     bench.list_in(prior).RemoveNthControlPoint(0)
     bench.logic.poll()
     assert bench.labels(prior) == ["L1 20.0 mm", "L2"]
-    assert bench.reported[-1].startswith("L1: its point was put back")
+    assert bench.reported[-1].startswith("L1: its point was deleted and has been restored")
     bench.delete(bench.list_in(prior))
     bench.delete(bench.line("L1 long"))
     bench.logic.poll()

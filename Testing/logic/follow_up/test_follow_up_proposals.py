@@ -47,7 +47,7 @@ def test_a_lesion_marked_anywhere_is_proposed_everywhere_else(reading):
 def test_moving_the_source_moves_only_what_nobody_has_looked_at(reading):
     first, second, third = reading.keys
     reading.logic.mark(first, place(0))
-    reading.logic.confirm("L1", second)
+    reading.logic.apply(FollowUp.confirm, "L1", second)
     confirmed = reading.finding(second).point_ras
     reading.logic.mark(second, place(1, "heart_apex"), "L1")
     assert reading.finding(second).state == MOVED

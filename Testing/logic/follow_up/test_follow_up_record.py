@@ -33,7 +33,7 @@ def test_everything_is_there_again_after_saving(bench, pair, tmp_path):
         assert len(other.nodes(LISTS)) == 2, "the lists of the file are used"
         assert sorted(node.GetName() for node in other.nodes(LINES)) == ["L1 long", "L1 short"]
         assert len(other.nodes(TEXTS)) == 1
-        other.logic.confirm("L1", current)
+        other.logic.apply(FollowUp.confirm, "L1", current)
         assert other.finding(current).state == CONFIRMED
     finally:
         other.close()
@@ -85,7 +85,7 @@ def test_a_follow_up_that_cannot_be_read_is_reported_and_left_alone(bench, pair)
     bench.logic.setPatient(None)
     bench.open()
     assert bench.reported
-    assert bench.reported[-1].startswith("Broken: is not a follow-up of this program")
+    assert bench.reported[-1].startswith("Broken: is not a follow-up record")
     bench.logic.mark(pair[0], (1.0, 2.0, 3.0))
     assert broken.GetText() == '{"format": "something else"}'
     assert len(bench.nodes(TEXTS)) == 2

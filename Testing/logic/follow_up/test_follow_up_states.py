@@ -35,11 +35,11 @@ def test_an_axis_that_is_deleted_is_put_back_with_a_sentence(bench, pair):
     bench.delete(bench.line("L1 long"))
     bench.logic.poll()
     assert bench.line("L1 long").GetNumberOfControlPoints() == 2
-    assert bench.reported[-1].startswith("L1: its long axis was put back.")
+    assert bench.reported[-1].startswith("L1: its long axis was deleted and has been restored.")
     bench.line("L1 short").RemoveNthControlPoint(0)
     bench.logic.poll()
     assert bench.line("L1 short").GetNumberOfControlPoints() == 2
-    assert bench.reported[-1].startswith("L1: its short axis was put back.")
+    assert bench.reported[-1].startswith("L1: its short axis was deleted and has been restored.")
     assert bench.finding(pair[0]).size.long_axis == LONG
 
 

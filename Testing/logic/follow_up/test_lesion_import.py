@@ -51,8 +51,8 @@ def test_what_is_there_already_and_what_lies_outside_is_reported(bench, pair, im
     importing.importPoints(bench.logic, node, pair[0])
     said = importing.importPoints(bench.logic, node, pair[0])
     assert said == [
-        "Points: holds no new lesion.",
-        "far: lies outside CT 20230101 and was left out.",
+        "Points: contains no new lesion.",
+        "far: the point lies outside CT 20230101 and was not imported.",
     ]
     assert len(bench.logic.record.lesions) == 1
 
@@ -112,8 +112,9 @@ def test_entries_here_stay_and_additions_and_differences_are_named(bench, dicom,
     old = old.measure("L1", "key 1.2.1", LONG, None).mark("key 1.2.1", (5.0, 5.0, 5.0))
     assert load(old) == [
         "old.followup.json: new lesions: L2.",
-        "Known already, and now with more findings or sizes: L1 hilar.",
-        "Kept as entered here, though old.followup.json differs: L1 in 2024-01-01, kind of L1.",
+        "Lesions known before that have more findings or sizes now: L1 hilar.",
+        "old.followup.json differs from this follow-up. These entries were kept as they are here: L1 in 2024-01-01, "
+        "kind of L1.",
     ]
     assert bench.finding(dicom[1]).state == NOT_VISIBLE
     assert bench.finding(dicom[0]).size.long_axis == LONG
@@ -131,7 +132,7 @@ def test_scans_without_series_are_known_by_name_and_get_their_dates(bench, load)
     old = FollowUp().with_studies(studies).mark("a", (1.0, 1.0, 1.0)).mark("b", (2.0, 2.0, 2.0), "L1")
     assert load(old) == [
         "old.followup.json: new lesions: L1.",
-        "Dates set, which Undo leaves: second 2024-05-06.",
+        "Scans that got their date from the file (Undo does not remove the date): second 2024-05-06.",
     ]
     assert bench.open() == [second, first], "the dated one comes first"
     assert [study.date for study in bench.logic.record.studies] == [date(2024, 5, 6), None]
@@ -141,6 +142,6 @@ def test_scans_without_series_are_known_by_name_and_get_their_dates(bench, load)
 
 def test_a_record_of_other_scans_is_refused(bench, dicom, importing, tmp_path):
     write_record(tmp_path / "other.followup.json", earlier_session("9.9"))
-    with pytest.raises(AnatomicalEmbeddingError, match=r"other\.followup\.json: is about no loaded scan"):
+    with pytest.raises(AnatomicalEmbeddingError, match=r"other\.followup\.json: contains no study of a loaded scan"):
         importing.importFiles(bench.logic, [tmp_path / "other.followup.json"])
     assert bench.logic.record.lesions == ()

@@ -41,10 +41,10 @@ def test_the_offer_changes_nothing_and_agreeing_is_one_step(apart):
     before = apart.logic.record
     marked = apart.finding(apart.keys[1], "L3")
     apart.pairing.begin()
-    (sentence,) = apart.pairing.offer.changes
-    assert sentence.startswith("L1 in 2023-01-01 and L3 in 2024-01-01 are one lesion, L1: ")
-    gone, new = apart.pairing.offer.notes
-    assert gone.startswith("L2 in 2023-01-01 has no partner in 2024-01-01")
+    (sentence,) = apart.pairing.changes
+    assert sentence.startswith("L1 in 2023-01-01 and L3 in 2024-01-01 are the same lesion, L1: ")
+    gone, new = apart.pairing.notes
+    assert gone.startswith("L2 in 2023-01-01 has no matching lesion in 2024-01-01")
     assert new.startswith("L4 in 2024-01-01 is new")
     assert apart.logic.record == before
     assert apart.pairing.agree()
@@ -73,7 +73,7 @@ def test_splits_and_mergers_are_offered(apart):
         mark(apart, 0, "liver_dome", (0.0, off, 0.0), radius=6)
     mark(apart, 1, "liver_dome", radius=16)
     apart.pairing.begin()
-    changes = apart.pairing.offer.changes
+    changes = apart.pairing.changes
     assert sum(" has split off from L1: " in sentence for sentence in changes) == 1
     assert sum(" has merged into " in sentence for sentence in changes) == 1
     assert apart.pairing.agree()
@@ -90,7 +90,7 @@ def test_the_reason_why_lesions_cannot_be_paired(bench, pair):
     assert pairing.reason == "Choose two studies as prior and current first."
     pairing.setStudies(*pair)
     bench.logic.mark(pair[0], (1.0, 1.0, 1.0))
-    assert pairing.reason.endswith("2024-01-01 has no lesion of its own.")
+    assert pairing.reason.endswith("mark such a lesion in 2024-01-01.")
     bench.logic.mark(pair[1], (1.0, 1.0, 1.0))
     assert pairing.reason == "2023-01-01: is not prepared; press Prepare scans."
     pairing.close()

@@ -69,7 +69,7 @@ def test_the_scan_of_an_example_must_be_known_and_its_own(scene, patients, examp
     assert names == ["liver", "kidney_left"]
     assert np.array_equal(labels == 2, mask_of(0, "kidney_left"))
     lost = add_segmentation(scene, 2, patients[2], {"liver": "Liver"})
-    with pytest.raises(PointsError, match="choose it as source volume"):
+    with pytest.raises(PointsError, match="choose the scan as source volume"):
         outlinedScans([lost])
     again = add_segmentation(scene, 0, patients[0], {"liver": "Liver"})
     again.SetReferenceImageGeometryParameterFromVolumeNode(patients[0])
@@ -145,7 +145,7 @@ def test_stopping_and_closing_the_scene_end_the_process(scene, patients, example
         end()
         assert logic.busy, "the process saves first"
         until(logic, lambda: not logic.busy, 60)
-        assert logic.said == ["Stopped; Segment continues where it stopped."]  # once: a closed scene needs no sentence
+        assert logic.said == ["Stopped; press Segment to continue the run."]  # once: a closed scene needs no sentence
 
 
 def test_nothing_to_outline_and_bad_folders_are_said(patients, examples, logic, tmp_path):
@@ -154,10 +154,10 @@ def test_nothing_to_outline_and_bad_folders_are_said(patients, examples, logic, 
     assert not logic.segmentRest([], patients, str(tmp_path / "out"), QUICK)
     assert "Tick" in logic.said[-1]
     assert not logic.segmentRest(examples, patients, "relative", QUICK)
-    assert "whole path" in logic.said[-1]
+    assert "full path" in logic.said[-1]
     extra = add_patient(2, "Extra")
     empty = slicer.mrmlScene.AddNewNodeByClass("vtkMRMLSegmentationNode", "Empty")
     empty.SetReferenceImageGeometryParameterFromVolumeNode(extra)
     assert logic.segmentRest([empty], patients, str(tmp_path / "out"), QUICK)
     until(logic, lambda: not logic.busy, 60)
-    assert "outlines nothing in Extra" in logic.said[-1]
+    assert "has no voxels in Extra" in logic.said[-1]

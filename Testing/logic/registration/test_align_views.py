@@ -4,7 +4,7 @@ import pytest
 from scans import add_patient
 from view_nodes import add_view
 
-from AnatomicalEmbeddingLib.alignment.AlignmentViews import areLaidOver, layOver, takeAway
+from AnatomicalEmbeddingLib.alignment.AlignmentNodes import areLaidOver, layOver, takeAway
 from AnatomicalEmbeddingLib.shared.Views import compositeOf, volumeIn
 
 

@@ -64,13 +64,13 @@ def test_an_answer_that_comes_late_is_not_shown_for_the_next_place(bench, pair):
 
 def test_parts_that_are_not_understood_are_named_and_the_others_found(bench, pair):
     bench.find("linke Niere; liver")
-    assert "'linke Niere': names no place that is known" in bench.reported[-1]
+    assert "'linke Niere' names no place that is known" in bench.reported[-1]
     assert bench.search.title == "liver"
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("xyzzy", "names no place that is known"), ("liver " * 30_000, "characters; give at most")],
+    [("xyzzy", "names no place that is known"), ("liver " * 30_000, "characters; give a text of at most")],
     ids=["unknown", "too long"],
 )
 def test_what_is_not_understood_is_a_sentence(bench, pair, text, said):

@@ -11,8 +11,8 @@ def module(kit, map_folder):
     """The module, not opened yet; maps are kept from test to test."""
     from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 
-    ModuleSettings.setCacheFolder(str(map_folder))
-    ModuleSettings.setDevice("cpu")
+    ModuleSettings.setValue("cacheFolder", str(map_folder))
+    ModuleSettings.setValue("device", "cpu")
     return kit.load_module("LesionFollowUp")
 
 

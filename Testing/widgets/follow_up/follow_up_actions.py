@@ -57,8 +57,7 @@ class Reader:
         self.kit.process_events()
 
     def export(self):
-        """Open the section, if it is folded, and press Export."""
-        self.ui.exportSection.collapsed = False
+        """Press Export."""
         self.kit.click(self.ui.exportButton)
 
     def press(self, keys):

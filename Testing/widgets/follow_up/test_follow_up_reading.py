@@ -21,7 +21,9 @@ def test_a_lesion_marked_in_the_prior_is_proposed_where_it_is(prepared):
             sign, *words = prepared.cell(row, number + 1).split()
             assert sign in "○?"
             assert words[-1] == "mm"
-    assert "No person has reviewed this place. It was found from 2023-03-01." in table.item(0, 2).toolTip()
+    assert (
+        "No person has reviewed this place. It was computed from the place in 2023-03-01." in table.item(0, 2).toolTip()
+    )
 
 
 def test_a_lesion_can_be_marked_in_any_study(prepared):
@@ -66,10 +68,10 @@ def test_keys_are_given_back_when_another_module_is_opened(prepared, module):
 def test_a_key_that_can_do_nothing_says_why(prepared):
     prepared.go("L1", 0)
     prepared.press("C")
-    assert prepared.reported() == "L1 has been reviewed here already."
+    assert prepared.reported() == "L1 has already been reviewed in this study."
     prepared.go("L1", 2)
     prepared.press("A")
-    assert prepared.reported() == "L1 has no axes here: draw them."
+    assert prepared.reported() == "L1 has no axes in this study: draw them with L and S."
     prepared.press("O")
     assert prepared.reported() == ""
 
@@ -80,7 +82,7 @@ def test_a_lesion_merges_with_another_and_comes_apart_by_undo(prepared):
     assert [action.text for action in menu.actions()] == ["L1"]
     menu.actions()[0].trigger()
     assert prepared.state("L2", 2) == MERGED
-    assert prepared.cell(1, 3) == "✓ merged with L1"
+    assert prepared.cell(1, 3) == "✓ merged into L1"
     prepared.kit.click(prepared.ui.undoButton)
     assert prepared.state("L2", 2) == PROPOSED
 

@@ -9,8 +9,8 @@ def panel(kit, map_folder):
     """The module on three scans, its maps kept from test to test."""
     from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 
-    ModuleSettings.setCacheFolder(str(map_folder))
-    ModuleSettings.setDevice("cpu")
+    ModuleSettings.setValue("cacheFolder", str(map_folder))
+    ModuleSettings.setValue("device", "cpu")
     for number, name in enumerate(("Prior", "Current", "Other")):
         add_patient(number, name)
     return kit.open(kit.load_module("AnatomicalLandmarks"))

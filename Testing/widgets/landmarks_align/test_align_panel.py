@@ -9,7 +9,7 @@ def node(name):
 
 def choose_kind(panel, kind):
     combo = panel.ui.alignKindComboBox
-    combo.setCurrentIndex(combo.findData(kind))
+    combo.setCurrentIndex(combo.findText(kind))
 
 
 def test_the_default_is_never_the_same_scan_twice(kit, panel):
@@ -32,7 +32,7 @@ def test_an_obstacle_is_the_buttons_tool_tip(kit, panel):
     assert "Current: is chosen as fixed and as moving" in ui.alignButton.toolTip
     assert not ui.alignShowButton.enabled
     ui.alignMovingSelector.setCurrentNode(None)
-    assert "Lay Prior on Current" in ui.alignButton.toolTip
+    assert "Align Prior with Current" in ui.alignButton.toolTip
     for name in ("Prior", "Current"):
         kit.scene.RemoveNode(node(name))
     kit.process_events()
@@ -43,11 +43,11 @@ def test_the_choices_survive_an_mrb(kit, panel, tmp_path):
     panel.ui.alignFixedSelector.setCurrentNode(node("Other"))
     panel.ui.alignResampleCheckBox.checked = True
     panel._parameterNode.alignKind = "diffeomorphic"
-    assert panel.ui.alignKindComboBox.currentData == "deformable", "a kind of another version becomes the usual one"
-    choose_kind(panel, "coarse")
+    assert panel.ui.alignKindComboBox.currentText == "Deformable", "a kind of another version becomes the usual one"
+    choose_kind(panel, "Coarse")
     kit.save_scene(tmp_path / "scene.mrb")
     kit.load_scene(tmp_path / "scene.mrb")
     panel.enter()
     assert panel.alignPanel.fixed is node("Other")
     assert panel.ui.alignResampleCheckBox.checked
-    assert panel.ui.alignKindComboBox.currentData == "coarse"
+    assert panel.ui.alignKindComboBox.currentText == "Coarse"

@@ -19,7 +19,7 @@ def test_a_missing_example_or_scan_is_stated(kit, panel):
     assert "Tick the segmentations" in button.toolTip
     lost = kit.scene.AddNewNodeByClass("vtkMRMLSegmentationNode", "Lost")
     panel.ui.outlineExamplesSelector.setCheckState(lost, 2)
-    assert "Lost: the scan that it was drawn on is not known" in button.toolTip
+    assert "Lost: the scan of this segmentation is not known" in button.toolTip
     kit.scene.RemoveNode(lost)
     add_patient(2, "Later")
     tick(kit, panel, 0, "Prior")

@@ -12,9 +12,11 @@ def test_a_box_is_drawn_once_and_added(kit, panel):
     kit.click(ui.newBoxButton)
     assert ui.placeWidget.placeModeEnabled
     assert not ui.placeWidget.placeModePersistency  # in Slicer each further click would begin another box
-    assert "Choose the scan" in ui.addExampleButton.toolTip
+    kit.click(ui.addExampleButton)
+    assert "choose a scan" in ui.statusLabel.text
     ui.exampleVolumeSelector.setCurrentNode(node("Prior"))
-    assert "Give the structure a name" in ui.addExampleButton.toolTip
+    kit.click(ui.addExampleButton)
+    assert "give the structure a name" in ui.statusLabel.text
     ui.structureEdit.text = "Left kidney"
     kit.click(ui.addExampleButton)
     assert "is not drawn yet" in ui.statusLabel.text
@@ -27,7 +29,7 @@ def test_a_box_is_drawn_once_and_added(kit, panel):
     assert list(panel._parameterNode.structures) == ["kidney_left"]
     find(kit, panel)
     assert cells(ui.boxTable) == [["Kidney left", "\u2605 example", "\u2713 whole"]]
-    assert "by your examples" in ui.boxTable.item(0, 2).toolTip()
+    assert "with your examples" in ui.boxTable.item(0, 2).toolTip()
 
 
 def test_a_segmentation_gives_all_its_segments_or_one(kit, panel):
@@ -38,7 +40,8 @@ def test_a_segmentation_gives_all_its_segments_or_one(kit, panel):
     segmentation.SetReferenceImageGeometryParameterFromVolumeNode(volume)
     ui.markingSelector.setCurrentNode(segmentation)
     assert ui.exampleVolumeSelector.currentNode() is volume
-    assert [ui.segmentSelector.itemText(n) for n in range(3)] == ["All segments, by their names", "Liver", "my spleen"]
+    texts = [ui.segmentSelector.itemText(n) for n in range(3)]
+    assert texts == ["All segments, with their names", "Liver", "my spleen"]
     kit.click(ui.addExampleButton)
     assert [row[0] for row in cells(ui.exampleTable)] == ["Liver", "my spleen"]
     ui.segmentSelector.currentIndex = 2

@@ -59,7 +59,7 @@ def test_a_library_of_ones_own_takes_the_place_of_the_shipped_one(panel, tmp_pat
     edit, own = panel.ui.libraryFileEdit, str(tmp_path / "mine.structures.safetensors")
     edit.currentPath = own
     assert panel._parameterNode.libraryFile == own
-    assert panel.ui.countLabel.text == "There is no library for these weights."
+    assert panel.ui.countLabel.text == "There is no structure library for these weights."
     assert not panel.ui.findButton.enabled
     edit.currentPath = own[:-5]  # a person deletes the text letter by letter
     edit.currentPath = ""

@@ -9,7 +9,7 @@ def settings(kit, tmp_path):
     """Settings whose folder of maps is the test's own."""
     from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 
-    ModuleSettings.setCacheFolder(str(tmp_path / "maps"))
+    ModuleSettings.setValue("cacheFolder", str(tmp_path / "maps"))
     return ModuleSettings
 
 

@@ -13,16 +13,6 @@ def no_pytorch_extension(monkeypatch):
     monkeypatch.delitem(sys.modules, "PyTorchUtils", raising=False)
 
 
-def test_an_old_torch_counts_as_missing(open_panel, monkeypatch):
-    from AnatomicalEmbeddingLib.shared.panels import PackageSetup, SetupPanel
-
-    for module in (PackageSetup, SetupPanel):
-        monkeypatch.setattr(module, "installedVersion", lambda name: {"torch": "1.13.1+cpu"}.get(name, "1.0"))
-    panel = open_panel()
-    assert shown(panel.ui.torchStatus) == "Too old: 1.13.1+cpu; 2.4 or newer is needed"
-    assert panel.ui.installButton.enabled
-
-
 def test_torch_is_installed_by_the_pytorch_extension_only(kit, open_panel, engine):
     engine.missing = ["torch"]
     extension = kit.packaging.install_pytorch_extension()
@@ -52,18 +42,6 @@ def test_other_packages_come_by_slicer_s_packaging(kit, open_panel, engine, monk
     assert [requirement.split(">")[0] for requirement in requirements] == ["safetensors"]
     assert options["requester"] == "AnatomicalEmbedding"
     assert "still missing; restart Slicer" in shown(panel.ui.messageLabel)
-
-
-@pytest.mark.parametrize("name", ["numpy", "SimpleITK"])
-def test_slicer_s_own_packages_are_never_installed(kit, open_panel, engine, settings, tmp_path, name):
-    engine.missing = [name, "safetensors"]
-    (tmp_path / WHEEL).touch()
-    panel = open_panel()
-    for folder in ("", str(tmp_path)):
-        settings.setWheelFolder(folder)
-        kit.click(panel.ui.installButton)
-        assert f"{name}: comes with Slicer but is missing" in shown(panel.ui.messageLabel)
-    assert kit.packaging.installed == []
 
 
 def test_with_a_folder_of_wheels_nothing_else_is_used(kit, open_panel, engine, tmp_path, no_pytorch_extension):

@@ -5,7 +5,7 @@ from qt_labels import shown
 
 def choose(kit, combo_box, value) -> None:
     """Choose an entry as the user does."""
-    index = combo_box.findData(value)
+    index = combo_box.findText(value)
     assert index >= 0, f"{value} is not offered"
     combo_box.setCurrentIndex(index)
     combo_box.activated.emit(index)
@@ -28,11 +28,11 @@ def test_choosing_a_file_of_weights(kit, open_panel, settings, tmp_path):
 
 def test_missing_weights_open_the_section_and_are_named(open_panel, settings, tmp_path):
     gone = tmp_path / "gone.safetensors"
-    settings.setWeights(str(gone))
+    settings.setValue("weights", str(gone))
     panel = open_panel()
     assert not panel.widget.collapsed
     assert shown(panel.ui.weightsStatus) == f"Missing: {gone}. Choose other weights."
-    settings.setWeights("auto")
+    settings.setValue("weights", "auto")
     assert panel.widget.collapsed
 
 
@@ -57,6 +57,6 @@ def test_another_folder_and_limit_are_remembered(kit, open_panel, settings, sess
 def test_panels_of_several_modules_follow_each_other(kit, open_panel):
     first, second = open_panel(), open_panel()
     choose(kit, first.ui.weightsSelector, "hybrid-ct-v3")
-    choose(kit, first.ui.deviceSelector, "cpu")
+    choose(kit, first.ui.deviceSelector, "Processor (CPU)")
     assert second.ui.weightsSelector.currentText == "hybrid-ct-v3"
     assert second.ui.deviceSelector.currentText == "Processor (CPU)"

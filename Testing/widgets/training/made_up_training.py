@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from AnatomicalEmbeddingLib.shared.Signal import Signal
-from AnatomicalEmbeddingLib.training.TrainingProcess import TrainingProgress, TrainingResult
+from AnatomicalEmbeddingLib.training.TrainingProcess import TrainingProgress
 from AnatomicalEmbeddingLib.training.TrainingRun import rememberRun
 from AnatomicalEmbeddingLib.training.TrainingSettings import TrainingSettings
 
@@ -35,9 +35,9 @@ class MadeUpProcess:
     def close(self):
         self.closed = True
 
-    def end(self, outcome, **values):
+    def end(self, outcome, sentence=""):
         self.running = self.stopping = False
-        self.finished.emit(TrainingResult(outcome, **values))
+        self.finished.emit(outcome, sentence)
 
 
 class Panel:
@@ -68,7 +68,7 @@ def load_training(kit, monkeypatch, tmp_path):
     monkeypatch.setattr(Path, "home", classmethod(lambda _cls: tmp_path / "home"))
     module = kit.load_module(MODULE)
     monkeypatch.setattr(module.python, "TrainingProcess", MadeUpProcess)
-    monkeypatch.setattr("AnatomicalEmbeddingLib.training.TrainingPanel.missingForEngine", list)
+    monkeypatch.setattr("AnatomicalEmbeddingLib.shared.maps.Engine.Engine.missingPackages", list)
     return module
 
 

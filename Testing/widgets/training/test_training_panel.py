@@ -23,13 +23,13 @@ def test_stopped_run_can_be_resumed_or_finished(ready, tmp_path):
     ready.start()
     leave_run(tmp_path / "run", settings, 120)
     ready.process.stop()
-    ready.process.end(STOPPED, steps=120)
+    ready.process.end(STOPPED)
     assert ready.ui.startButton.text == "Resume"
     assert "step 120 of 1000" in ready.status
     assert ready.ui.progressBar.value == 120
     ready.start()
     assert ready.process.starts[-1] == (settings, False)
-    ready.process.end(STOPPED, steps=120)
+    ready.process.end(STOPPED)
     ready.kit.click(ready.ui.finishButton)
     assert ready.process.starts[-1] == (settings, True)
 
@@ -37,7 +37,7 @@ def test_stopped_run_can_be_resumed_or_finished(ready, tmp_path):
 def test_failure_is_a_sentence_with_the_log_open(ready):
     ready.start()
     ready.process.logged.emit("Traceback")
-    ready.process.end(FAILED, sentence="scans: no scan <can> be trained on.")
+    ready.process.end(FAILED, "scans: no scan <can> be trained on.")
     assert "scans: no scan &lt;can&gt; be trained on." in ready.status
     assert not ready.ui.logGroup.collapsed
     assert ready.ui.startButton.enabled
@@ -52,7 +52,7 @@ def test_finished_run_hands_its_weights_to_the_other_modules(ready, tmp_path):
     ready.start()
     leave_run(tmp_path / "run", settings, 1000, weights=True)
     weights = tmp_path / "run" / "weights.safetensors"
-    ready.process.end(FINISHED, weights=weights, steps=1000)
+    ready.process.end(FINISHED)
     assert "Finished after 1000 steps" in ready.status
     assert ready.ui.weightsEdit.text == str(weights)
     assert "synthetic patients 9.5 mm" in ready.ui.validationResultLabel.text
@@ -76,7 +76,7 @@ def test_run_of_an_earlier_session_is_picked_up_by_choosing_its_folder(ready, tm
     assert ready.ui.plotLossButton.enabled
     ready.ui.stepsSpin.value = 334
     assert not ready.ui.startButton.enabled
-    assert "another number of steps" in ready.status
+    assert "other settings (number of steps)" in ready.status
     ready.ui.stepsSpin.value = 333
     ready.ui.minutesSpin.value = 90
     assert ready.ui.startButton.enabled

@@ -1,17 +1,18 @@
-"""The training module in its application: parameters in scene and settings, plots, closing, a real child process."""
+"""The training module in its application: settings kept on this computer, plots, closing."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
-from made_up_training import choose_all
+from made_up_training import choose_all, open_panel
 
 from AnatomicalEmbeddingLib.training.TrainingProcess import STOPPED
 from AnatomicalEmbeddingLib.training.TrainingSettings import TrainingSettings
 from slicer_kit.scene import nodes_of_class
 
 
-def test_every_control_is_kept_in_the_scene(ready, tmp_path):
-    ui, scene = ready.ui, tmp_path / "scene.mrb"
-    ui.validationFolderEdit.currentPath = str(tmp_path)
+def test_every_control_is_kept_for_the_next_start_of_the_program(ready, module, tmp_path):
+    ui = ready.ui
+    ui.validationFolderEdit.currentPath = str(tmp_path / "labelled")
+    (tmp_path / "labelled").mkdir()
     ui.recipeCombo.currentIndex = 1
     ui.startCombo.currentIndex = 1
     ui.minutesSpin.value, ui.stepsSpin.value, ui.validateSpin.value, ui.threadsSpin.value = 7, 8, 9, 2
@@ -19,23 +20,12 @@ def test_every_control_is_kept_in_the_scene(ready, tmp_path):
     ui.optionsEdit.text = "--seed 3"
     chosen = ready.panel.form.settings()
     assert all(getattr(chosen, f.name) != f.default for f in fields(TrainingSettings))
-    ready.kit.save_scene(scene)
-    ready.kit.close_scene()
-    assert ready.panel.form.settings().minutes == 60
-    ready.kit.load_scene(scene)
-    assert ready.panel.form.settings() == chosen
-
-
-def test_a_new_scene_starts_with_the_last_run_of_this_computer(ready, tmp_path):
-    ready.ui.minutesSpin.value = 17
     ready.start()
     (tmp_path / "training-1").mkdir()
     ready.process.end(STOPPED)
-    ready.kit.close_scene()
-    settings = ready.panel.form.settings()
-    assert settings.minutes == 17
-    assert settings.scanFolders == (str(tmp_path / "scans"),)
-    assert settings.runFolder == str(tmp_path / "training-2")
+    ready.kit.close(ready.widget)
+    again = open_panel(ready.kit, module)
+    assert again.panel.form.settings() == replace(chosen, runFolder=str(tmp_path / "training-2"))
 
 
 def test_a_run_goes_on_when_the_scene_closes(ready):
@@ -48,7 +38,6 @@ def test_a_run_goes_on_when_the_scene_closes(ready):
     ready.progress(6)
     assert "Step 6" in ready.status
     assert ready.panel.form.settings() == settings
-    assert ready.widget._parameterNode.runFolder == settings.runFolder
 
 
 def test_plots_follow_the_run_and_come_back_after_the_scene_was_closed(panel, kit, monkeypatch, tmp_path):

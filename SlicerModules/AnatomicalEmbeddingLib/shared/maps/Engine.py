@@ -1,4 +1,4 @@
-"""The modules' interface to the engine: choose weights and device, embed, match. torch is imported only when needed."""
+"""The engine as the modules use it: load weights, embed scans, match points. torch is imported only when needed."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from AnatomicalEmbedding.matching.match import Matches
     from AnatomicalEmbedding.scan.volume import Volume
 
-DEVICES = ("auto", "cpu", "cuda", "mps")
+DEVICES = ("auto", "cpu", "cuda", "mps")  # in the order of AnatomicalEmbeddingSetup.ui
 
 
 class Choice(NamedTuple):
-    """The user's choice. weights: "auto", the name of shipped weights, or a file. device: auto, cpu, cuda or mps.
-    cacheFolder: folder for maps; "" for the default folder, None to keep no maps. cacheLimitMb: its largest size, MB.
+    """The user's choice of weights, device and folder of maps.
+
+    weights: "auto", the name of shipped weights, or the path of a file. device: one of DEVICES. cacheFolder: folder of
+    maps; "" for the default folder, None to keep no maps on disk. cacheLimitMb: largest size of this folder, MB.
     """
 
     weights: str = "auto"
@@ -56,11 +58,11 @@ class Engine:
             return f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed; press Install."
         path = self.weightsPath()
         if not path.is_file():
-            return f"{path}: no such weights; choose others in the set-up."
+            return f"{path}: no such weights; choose other weights in the set-up."
         return None
 
     def weightsPath(self) -> Path:
-        """Path of the chosen weights. The file may be missing."""
+        """Return the path of the chosen weights. The file may be missing."""
         return weights_file(self.choice.weights)
 
     def load(self) -> Model:
@@ -77,7 +79,7 @@ class Engine:
     def embed(
         self, volume: Volume, progress: Callable[[float, str], None], cancelled: Callable[[], bool]
     ) -> EmbeddingMap:
-        """Embed a scan. If the GPU's memory is too small, the CPU is used and the map gets a note about this.
+        """Embed a scan. If the GPU has too little memory, the CPU embeds the scan, and a note is added to the map.
 
         progress(share, step): called during the work; share is 0 to 1. Raises AnatomicalEmbeddingError; its subclass
         CancelledError if `cancelled()` returns True, and its subclass MapError if no point can be found in the map.
@@ -112,7 +114,7 @@ class Engine:
         return match_all(template, pointsRas, targets, effort)
 
     def release(self) -> None:
-        """Release the model's memory. The next use loads the model again."""
+        """Release the memory of the model. The model is loaded again when it is next used."""
         with self._loading:
             if self._model is None:
                 return

@@ -1,4 +1,4 @@
-"""Keeps the maps of a scene's volumes. Maps are made in the background and removed when they are out of date."""
+"""Keeps the maps of the volumes in a scene. Maps are made in the background and removed when they are out of date."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ EMPTY, WAITING, WORKING, READY, FAILED = "empty", "waiting", "working", "ready",
 
 @dataclass(frozen=True, eq=False)
 class MapState:
-    """The map of one volume, and the state of the work on the map. status: EMPTY, WAITING, WORKING, READY or FAILED.
-    share: finished fraction of the work, 0 to 1. what: name of the present step. sentence: why the work failed.
+    """The map of one volume, and the state of the work on this map. status: EMPTY, WAITING, WORKING, READY or FAILED.
+    share: finished fraction of the work, 0 to 1. what: name of the present step. sentence: why the work has failed.
     content: `contentKey` of the volume. embedding: the map; None unless READY.
     """
 
@@ -39,8 +39,9 @@ class MapState:
 class MapStore(Listener):
     """The maps of the volumes of a scene. Signal changed(volumeId): the state of a volume has changed.
 
-    A map is removed, and work on it cancelled, if the volume leaves the scene, if its voxels or geometry change, or if
-    other weights are chosen. Call `poll` on the main thread a few times a second while `busy`.
+    A map is removed, and the work on the map cancelled, if the volume is removed from the scene, if the voxels or the
+    geometry of the volume change, or if other weights are chosen. Call `poll` on the main thread a few times a second
+    while `busy`.
     """
 
     def __init__(self, scene, engine: Engine | None = None) -> None:
@@ -59,19 +60,20 @@ class MapStore(Listener):
         return bool(self._waiting) or self._worker.busy
 
     def state(self, volumeNode) -> MapState:
-        """The state of a volume; EMPTY if its voxels or geometry have changed since the map was requested."""
+        """Return the state of a volume; EMPTY if its voxels or geometry have changed since the map was requested."""
         known = self._states.get(volumeNode.GetID())
         if known is None or known.content != contentKey(volumeNode):
             return MapState()
         return known
 
     def map(self, volumeNode) -> EmbeddingMap | None:
-        """The volume's map; None if it is not ready."""
+        """Return the map of a volume; None if the map is not ready."""
         return None if volumeNode is None else self.state(volumeNode).embedding
 
     def request(self, volumeNodes: Iterable, retry: bool = True) -> list:
-        """Start to embed the volumes that have no map. retry: True to include volumes that failed before.
-        Returns the volumes whose embedding was requested by this call.
+        """Start to embed the volumes that have no map. retry: True to also embed volumes whose embedding failed before.
+
+        Returns the volumes that this call has put into the queue.
         """
         started = []
         passed = (WAITING, WORKING, READY) if retry else (WAITING, WORKING, READY, FAILED)
@@ -89,7 +91,7 @@ class MapStore(Listener):
         return started
 
     def _advance(self) -> None:
-        """Start the next scan unless a scan is being embedded. Only one scan is copied at a time, to save memory."""
+        """Start to embed the next volume, unless one is being embedded: copying one at a time saves memory."""
         while self._waiting and not self._worker.busy:
             self._start(self.scene.GetNodeByID(self._waiting.pop(0)))
 
@@ -104,20 +106,20 @@ class MapStore(Listener):
         self._worker.submit(node.GetID(), lambda progress, cancelled: engine.embed(copy.volume(), progress, cancelled))
 
     def cancel(self, volumeNodes: Iterable | None = None) -> None:
-        """Stop the work on some volumes; None for all volumes. Finished maps stay."""
+        """Stop embedding these volumes, or all volumes if `volumeNodes` is None. Finished maps stay."""
         for volumeId in self._stop(None if volumeNodes is None else {node.GetID() for node in volumeNodes}):
             self._drop(volumeId)
         self._advance()
 
     def _stop(self, volumeIds: set[str] | None = None) -> list[str]:
-        """Stop the work on some volumes; None for all volumes. Returns the IDs of the stopped volumes."""
+        """Stop embedding these volumes, or all volumes if `volumeIds` is None. Returns the IDs of these volumes."""
         chosen = {*self._waiting, *self._states} if volumeIds is None else volumeIds
         stopped = [volumeId for volumeId in self._waiting if volumeId in chosen]
         self._waiting = [volumeId for volumeId in self._waiting if volumeId not in chosen]
         return stopped + [volumeId for key in chosen for volumeId in self._worker.cancel(key)]
 
     def poll(self) -> None:
-        """Store progress and results of the background thread, and start the next scan."""
+        """Store progress and results of the background thread, and start to embed the next volume."""
         for event in self._worker.poll():
             if event.kind == "progress":
                 self._update(event.key, status=WORKING, share=event.share, what=event.what)
@@ -132,7 +134,7 @@ class MapStore(Listener):
     def choose(self, choice: Choice) -> None:
         """Use other weights, another device or another cache from now on, and cancel the present work.
 
-        Other weights also remove all maps. With the same weights, the cancelled work is started again.
+        If the weights are other weights, all maps are removed. If not, the cancelled work is started again.
         """
         if choice == self.engine.choice:
             return

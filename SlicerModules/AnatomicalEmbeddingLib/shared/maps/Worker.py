@@ -1,7 +1,7 @@
 """Runs long jobs in one background thread. The main thread calls `poll` to get their progress and results.
 
-Only the main thread may use MRML, VTK and Qt. A job therefore gets copies of the data and returns a result. Slicer's
-modules call `poll` from a timer, the browser viewer from its event loop, and tests directly.
+Only the main thread may use MRML, VTK and Qt. Therefore a job gets copies of the data and returns a result. `poll` is
+called by a timer in Slicer's modules, by the event loop in the browser viewer, and directly in tests.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ending: list[threading.Thread] = []  # threads that were asked to end; some may
 def waitForEnded(seconds: float = 5.0) -> bool:
     """Wait for all threads that were asked to end. Returns True if all of them have ended.
 
-    seconds: longest time for all threads together, so that Slicer closes within this time.
+    seconds: the longest wait for all threads together. Slicer cannot close before this function returns.
     """
     latest = time.monotonic() + seconds
     for thread in _ending:
@@ -34,8 +34,8 @@ def waitForEnded(seconds: float = 5.0) -> bool:
 
 @dataclass(frozen=True)
 class Event:
-    """Progress or end of a job. kind: "progress", "done" (with result), "failed" or "cancelled".
-    share: finished fraction, 0 to 1. what: name of the present step; if the job failed, a sentence with the reason.
+    """The progress or the end of a job. kind: "progress", "done" (with a result), "failed" or "cancelled". share:
+    finished fraction, 0 to 1. what: name of the present step; if the job failed, a sentence with the reason.
     """
 
     key: Hashable
@@ -65,7 +65,7 @@ class Worker:
         return bool(self._known)
 
     def submit(self, key: Hashable, work: Work) -> None:
-        """Queue work(progress, cancelled). A job with the same key is cancelled, and its events are not reported."""
+        """Queue work(progress, cancelled). Cancels an earlier job with the same key."""
         self.cancel(key)
         job = _Job(key, work)
         self._known[key] = job
@@ -77,7 +77,7 @@ class Worker:
             self._thread.start()
 
     def cancel(self, key: Hashable | None = None) -> list[Hashable]:
-        """Cancel one job; None for all jobs. Returns the keys of cancelled jobs. `poll` does not report them again."""
+        """Cancel one job, or all jobs if `key` is None. Returns the keys of the cancelled jobs; `poll` ignores them."""
         keys = [key] if key is not None else list(self._known)
         dropped = [self._known.pop(k) for k in keys if k in self._known]
         for job in dropped:
@@ -126,7 +126,13 @@ class Worker:
         except AnatomicalEmbeddingError as error:
             return Event(job.key, "failed", what=str(error))
         except MemoryError:
-            return Event(job.key, "failed", what="This computer's memory does not suffice; close other programs.")
+            return Event(
+                job.key, "failed", what="This computer has too little free memory; close other programs and try again."
+            )
         except Exception as error:  # the thread must continue, and the user must get a message
             logging.exception("AnatomicalEmbedding: a background job failed")
-            return Event(job.key, "failed", what=f"{type(error).__name__}: {error}; see the log for the details.")
+            return Event(
+                job.key,
+                "failed",
+                what=f"An unexpected error occurred ({type(error).__name__}: {error}); see the log, then try again.",
+            )

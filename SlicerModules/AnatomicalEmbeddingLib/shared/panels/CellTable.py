@@ -1,4 +1,4 @@
-"""Functions that fill the cells and columns of a QTableWidget. The tables of all panels use them."""
+"""Functions that fill a QTableWidget. The tables of all panels use these functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def setColumns(table, titles: Sequence[str]) -> None:
 def putCell(
     table, row: int, column: int, text: str, tip: str = "", colour: str | None = None, editable: bool = False
 ) -> None:
-    """Show text in a cell. tip: tool tip. colour: background colour; None for the colour of the theme."""
+    """Show text in a cell. tip: the tool tip. colour: background colour; None for the background of the theme."""
     item = table.item(row, column)
     if item is None:
         item = qt.QTableWidgetItem()

@@ -1,4 +1,4 @@
-"""Base of the panels that use the engine. It adds the session of the application, and the set-up section at the top."""
+"""Base class of the panels that use the engine: adds the shared session, and the set-up section at the top."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def sharedSession() -> Session:
 
 
 class EnginePanel(ModulePanel):
-    """Mixin of a module's widget. session: see `sharedSession`. ui: widgets by name; must have statusLabel.
+    """Mixin of a module's widget. session: see `sharedSession`. ui: widgets of the form by name, with a statusLabel.
 
-    The module's `setup` must call `openPanel` first, and its `enter` must call `enterPanel`.
+    The `setup` of the module must call `openPanel` first. The `enter` of the module must call `enterPanel`.
     """
 
     def openPanel(self, path: str) -> qt.QWidget:

@@ -1,4 +1,4 @@
-"""A file dialog that opens in the folder that was used last."""
+"""A file dialog that opens in the folder of the file that was chosen last."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from . import ModuleSettings
 
 
 def askForFile(parent, title: str, kinds: str, setting: str) -> str:
-    """Return the file that the user chooses, or "". kinds: like "Reports (*.txt)". setting: key of the last folder."""
+    """Return the path of the file that the user chooses; "" if the user cancels.
+
+    kinds: kinds of files, such as "Reports (*.txt)". setting: key under which the last folder is stored.
+    """
     folder = ModuleSettings.value(setting, "")
     path = qt.QFileDialog.getOpenFileName(parent, title, folder, kinds + ";;" + _("All files (*)"))
     if path:

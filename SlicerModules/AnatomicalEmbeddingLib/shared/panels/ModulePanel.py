@@ -1,4 +1,4 @@
-"""The base of all module panels. A panel shows the parameter node of the scene, also after the scene has changed."""
+"""Base class of module panels. A panel shows the parameter node of the scene, also after the scene has changed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import qt
 import vtk
 from slicer.util import VTKObservationMixin
 
-from ..Flag import Flag
-from ..Signal import Listener
+from ..Signal import Flag, Listener
 
 
 class ModulePanel(Listener, VTKObservationMixin):
@@ -23,7 +22,7 @@ class ModulePanel(Listener, VTKObservationMixin):
     def __init__(self) -> None:
         super().__init__()
         self._parameterNode = self._guiTag = None
-        # True while this class changes the node or the panel: such changes are neither shown nor written one by one
+        # True while this class itself changes the node or the panel; such changes are not treated as input of the user
         self.changingParameters = Flag()
         self._isStale = False
         self._scene = None
@@ -34,12 +33,12 @@ class ModulePanel(Listener, VTKObservationMixin):
         return self._scene is not None
 
     def closing(self, part):
-        """Let `end` call `part.close()`. Returns the part."""
+        """Make `end` call `part.close()`. Returns `part`."""
         self.atEnd(part.close)
         return part
 
     def end(self) -> None:
-        """Undo `setup`, also a `setup` that failed. Calls `exit` if needed: Slicer's Reload does not call it before."""
+        """Undo `setup`, even if `setup` failed. Calls `exit` if the module is open, as Slicer's Reload does not."""
         if self.isSetUp and self.parent.isEntered:
             self.exit()
         self.setParameterNode(None)
@@ -70,8 +69,8 @@ class ModulePanel(Listener, VTKObservationMixin):
         self._parameterNode, self._isStale = parameterNode, False
         if parameterNode is not None:
             self._guiTag = parameterNode.connectGui(self.ui)
-            # Observes the node, not its wrapper, because an observed object is kept alive. The low priority calls us
-            # after the wrapper: it returns old values until it gets the event
+            # The node is observed, not its wrapper, because an observed object is kept alive. With the low priority we
+            # get the event after the wrapper, which returns old values until it has got the event
             self.addObserver(
                 parameterNode.parameterNode, vtk.vtkCommand.ModifiedEvent, self._onParameters, priority=-1.0
             )
@@ -94,8 +93,9 @@ class ModulePanel(Listener, VTKObservationMixin):
         qt.QTimer.singleShot(0, self._showAgain)
 
     def _onImported(self, caller, event) -> None:
-        """Mark the parameter node's wrapper as out of date until it is created again: an import may add nodes that the
-        parameter node refers to. No event reports this, and the wrapper keeps its old values.
+        """Mark the wrapper of the parameter node as out of date until it is created again.
+
+        An import may add nodes to which the parameter node refers. The wrapper gets no event then and keeps old values.
         """
         self._isStale = True
 

@@ -1,7 +1,7 @@
-"""Settings that stay on this computer after Slicer ends: weights, device, folders, and values of panels.
+"""Settings that are stored on this computer: weights, device, folders, and values of panels.
 
-They are part of the application's settings, under "AnatomicalEmbedding/". Stored values are read as strings, and a user
-may have edited them. A value that cannot be used is replaced by the default.
+They are part of the settings of Slicer, under "AnatomicalEmbedding/". Stored values are strings, which a user may have
+edited. A value that cannot be used is replaced by the default.
 """
 
 from __future__ import annotations
@@ -12,59 +12,26 @@ from ..maps.Engine import DEVICES, Choice
 from ..Signal import Signal
 
 _PREFIX = "AnatomicalEmbedding/"
-_WEIGHTS, _DEVICE, _WHEELS = "weights", "device", "wheelFolder"
-_CACHE_FOLDER, _CACHE_LIMIT = "cacheFolder", "cacheLimitMb"
+# keys. weights: "auto", the name of shipped weights, or a file. wheelFolder: folder of wheel files from which packages
+# are installed; "" for the network. cacheFolder: folder of maps; "" for the default folder
+WEIGHTS, DEVICE, WHEEL_FOLDER = "weights", "device", "wheelFolder"
+CACHE_FOLDER, CACHE_LIMIT = "cacheFolder", "cacheLimitMb"
 _LARGEST_CACHE_MB = 1_000_000
 
 changed = Signal()  # changed(key): emitted when the value of a setting has changed
 
 
 def choice() -> Choice:
-    """Return weights, device and folder of maps for the engine. With a limit of 0 MB no maps are kept on disk."""
-    device, limit = value(_DEVICE, "auto"), cacheLimitMb()
+    """Return the stored choice for the engine. If the limit of the folder of maps is 0 MB, no maps are kept on disk."""
+    device, usual = value(DEVICE, "auto"), Choice().cacheLimitMb
+    limit = value(CACHE_LIMIT, usual)
+    limit = limit if 0 <= limit <= _LARGEST_CACHE_MB else usual
     return Choice(
-        weights=value(_WEIGHTS, "auto") or "auto",
+        weights=value(WEIGHTS, "auto") or "auto",
         device=device if device in DEVICES else "auto",
-        cacheFolder=cacheFolder() if limit else None,
+        cacheFolder=value(CACHE_FOLDER, "") if limit else None,
         cacheLimitMb=limit,
     )
-
-
-def setWeights(weights: str) -> None:
-    """Choose "auto", the name of shipped weights, or a file."""
-    setValue(_WEIGHTS, str(weights))
-
-
-def setDevice(device: str) -> None:
-    setValue(_DEVICE, device)
-
-
-def cacheFolder() -> str:
-    """Folder of maps; "" for the default folder."""
-    return value(_CACHE_FOLDER, "")
-
-
-def setCacheFolder(folder: str) -> None:
-    setValue(_CACHE_FOLDER, str(folder))
-
-
-def cacheLimitMb() -> int:
-    """Largest size of the folder of maps, MB."""
-    limit = value(_CACHE_LIMIT, Choice().cacheLimitMb)
-    return limit if 0 <= limit <= _LARGEST_CACHE_MB else Choice().cacheLimitMb
-
-
-def setCacheLimitMb(limit: int) -> None:
-    setValue(_CACHE_LIMIT, int(limit))
-
-
-def wheelFolder() -> str:
-    """Folder of wheel files from which packages are installed; "" to install packages from the network."""
-    return value(_WHEELS, "")
-
-
-def setWheelFolder(folder: str) -> None:
-    setValue(_WHEELS, str(folder))
 
 
 def value(key: str, default):

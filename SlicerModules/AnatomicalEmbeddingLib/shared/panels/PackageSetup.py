@@ -1,7 +1,7 @@
 """Finds missing Python packages of the engine, and installs them when the user asks.
 
-The PyTorch extension of Slicer installs PyTorch, because it chooses the build for this computer's GPU. numpy and
-SimpleITK are part of Slicer and are never installed.
+Slicer's PyTorch extension installs PyTorch, because it chooses the version that fits the GPU of this computer. numpy
+and SimpleITK are part of Slicer and are never installed.
 """
 
 from __future__ import annotations
@@ -16,19 +16,17 @@ from pathlib import Path
 from slicer.i18n import tr as _
 
 from ... import moduleResource
-from ..maps.Engine import Engine
 from . import ModuleSettings
 
 TORCH_REQUIREMENT = ">=2.4"
 REQUESTER = "AnatomicalEmbedding"
 REQUIREMENTS_FILE = moduleResource("requirements.txt")
 _FOR_REPORTS = {"html": {"jinja2": "jinja2", "pillow": "PIL"}, "sr": {"highdicom": "highdicom"}}
-_FROM_SLICER = ("numpy", "SimpleITK")
-_DECLINED = _("{names} was not installed, as you declined; press Install when you want it.")
+_DECLINED = _("{names} was not installed, as you declined; press Install to install it later.")
 
 
 class InstallError(Exception):
-    """A package was not installed. The message is a sentence with the remedy."""
+    """A package was not installed. The message states the reason and the remedy."""
 
 
 def installedVersion(name: str) -> str:
@@ -39,41 +37,24 @@ def installedVersion(name: str) -> str:
         return ""
 
 
-def torchIsTooOld() -> bool:
-    """True if the installed PyTorch is older than the engine needs."""
-    found = installedVersion("torch")
-    if not found:
-        return False
-    from packaging.requirements import Requirement
-
-    return not Requirement(f"torch{TORCH_REQUIREMENT}").specifier.contains(found, prereleases=True)
-
-
-def missingForEngine(engine=Engine) -> list[str]:
-    """Return pip's names of missing packages, with PyTorch if it is too old. Does not import any package."""
-    missing = list(engine.missingPackages())
-    return ["torch", *missing] if "torch" not in missing and torchIsTooOld() else missing
-
-
 def missingForReport(kind: str) -> list[str]:
-    """Return missing packages for a kind of report: "html" or "sr". Other kinds need no packages."""
+    """Return the packages that are missing for reports of a kind: "html" or "sr". Other kinds need no packages."""
     return [name for name, module in _FOR_REPORTS.get(kind, {}).items() if find_spec(module) is None]
 
 
 def install(missing: Sequence[str]) -> None:
-    """Install packages, PyTorch included, from the user's folder of wheel files or, if there is none, from the network.
+    """Install packages from the folder of wheel files that the user chose. Without such a folder, use the network.
 
-    The user must confirm the use of the network. Raises InstallError.
+    missing: pip's names of the packages; may include "torch". The user must confirm the use of the network. Raises
+    InstallError.
     """
-    if own := ", ".join(name for name in missing if name in _FROM_SLICER):
-        raise InstallError(_("{names}: comes with Slicer but is missing; install Slicer again.").format(names=own))
     try:
         from slicer.packaging import load_requirements, pip_ensure
     except ImportError:
-        raise InstallError(_("This Slicer cannot install the packages; install Slicer 5.12 or newer.")) from None
+        raise InstallError(_("This version of Slicer cannot install packages; install Slicer 5.12 or newer.")) from None
     wanted = [each for each in load_requirements(REQUIREMENTS_FILE) if each.name in missing]
     try:
-        if wheels := ModuleSettings.wheelFolder():
+        if wheels := ModuleSettings.value(ModuleSettings.WHEEL_FOLDER, ""):
             _installFromFolder([str(each) for each in wanted], "torch" in missing, Path(wheels))
         else:
             if "torch" in missing:
@@ -86,7 +67,7 @@ def install(missing: Sequence[str]) -> None:
         if "declined" in str(error):  # `pip_ensure` uses this word if the user does not confirm
             raise InstallError(_DECLINED.format(names=", ".join(missing))) from None
         logging.exception("AnatomicalEmbedding: installing %s failed", ", ".join(missing))
-        text = _("{names} could not be installed: {error}. See the error log for pip's messages, and try again.")
+        text = _("{names}: could not be installed ({error}); see the messages of pip in the error log, and try again.")
         raise InstallError(text.format(names=", ".join(missing), error=error)) from error
     importlib.invalidate_caches()
 
@@ -97,8 +78,8 @@ def _installTorch() -> None:
     except ModuleNotFoundError:
         raise InstallError(
             _(
-                "PyTorch needs the PyTorch extension: install it in the Extensions Manager, restart Slicer and press "
-                "Install again; or choose a folder of wheel files."
+                "PyTorch is installed by Slicer's PyTorch extension, which is missing; install this extension in the "
+                "Extensions Manager, restart Slicer and press Install again, or choose a folder of wheel files."
             )
         ) from None
     torch = PyTorchUtils.PyTorchUtilsLogic().installTorch(
@@ -109,11 +90,13 @@ def _installTorch() -> None:
 
 
 def _installFromFolder(wanted: list[str], withTorch: bool, folder: Path) -> None:
-    """Install from a folder. The PyTorch extension is not used: it gets PyTorch only from download.pytorch.org."""
+    """Install from a folder of wheel files, without the PyTorch extension: this extension always uses the network."""
     import slicer.util
 
     if not any(folder.glob("*.whl")):
-        text = _("{folder}: holds no wheel files (*.whl); choose another folder, or none to use the network.")
+        text = _(
+            "{folder}: holds no wheel files (*.whl); choose another folder, or clear the field to use the network."
+        )
         raise InstallError(text.format(folder=folder))
     torch = [f"torch{TORCH_REQUIREMENT}"] if withTorch else []
     slicer.util.pip_install(["--no-index", "--find-links", str(folder), *torch, *wanted])

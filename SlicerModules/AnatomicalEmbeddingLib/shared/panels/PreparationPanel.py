@@ -1,4 +1,4 @@
-"""Shows the progress while scans are embedded, with a button to start and cancel."""
+"""Shows the progress of embedding scans, with a button to start and cancel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .Widgets import BAD, GOOD, WARNING, coloured
 
 
 class PreparationPanel(Listener):
-    """Progress of the volumes given to `setVolumes`. A volume that leaves the scene is removed from the progress."""
+    """Shows the progress of the volumes given to `setVolumes`, without volumes that were removed from the scene."""
 
     def __init__(self, parentLayout, session: Session) -> None:
         self.session = session
@@ -30,7 +30,7 @@ class PreparationPanel(Listener):
         self.update()
 
     def setVolumes(self, nodes: Iterable) -> None:
-        """Choose the scans whose progress is shown; entries that are None are ignored."""
+        """Set the scans whose progress is shown. Entries of `nodes` that are None are ignored."""
         self._volumes = list(dict.fromkeys(node for node in nodes if node is not None))
         self.update()
 
@@ -59,7 +59,7 @@ class PreparationPanel(Listener):
 
 def _progressLines(states: list[tuple[str, MapState]], ready: int) -> list[str]:
     if not states:
-        return [_("No scans chosen.")]
+        return [_("No scan is chosen.")]
     if ready == len(states):
         text = _("The scan is ready.") if ready == 1 else _("All {count} scans are ready.").format(count=ready)
         return [coloured(text, GOOD)]
@@ -71,13 +71,10 @@ def _progressLines(states: list[tuple[str, MapState]], ready: int) -> list[str]:
     return [escape(f"{current} ({counted})")]
 
 
-def _notes(state: MapState) -> tuple[str, ...]:
-    """Notes about a scan for the user, for example a corrected gantry tilt, or left and right that seem swapped."""
-    return () if state.embedding is None else (*state.embedding.notes, *state.embedding.faults)
-
-
 def _noteLines(states: list[tuple[str, MapState]]) -> list[str]:
-    return [coloured(f"{name}: {'; '.join(_notes(state))}.", WARNING) for name, state in states if _notes(state)]
+    """Return the notes about scans, for example about a corrected gantry tilt, or about left and right swapped."""
+    maps = [(name, state.embedding) for name, state in states if state.embedding is not None]
+    return [coloured(f"{name}: {'; '.join(notes)}.", WARNING) for name, m in maps if (notes := (*m.notes, *m.faults))]
 
 
 def _failureLines(states: list[tuple[str, MapState]]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Lets the user choose the scans that a module uses: all scans, or the ticked scans."""
+"""Lets the user choose the scans that a module uses: all scans, or only the ticked scans."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class ScanForm:
 
     @property
     def isCurrent(self) -> bool:
-        """True if the scene's volumes are the same as at the last call of `show`."""
+        """True if the scene contains the same volumes as at the last call of `show`."""
         return self._offered == ctVolumes(self._scene)
 
     def show(self, parameterNode, without=None) -> list:
-        """Show the choice of a parameter node. Returns the chosen volumes, without the volume `without`."""
+        """Show the choice that a parameter node contains. Returns the chosen volumes, except the volume `without`."""
         self._offered = ctVolumes(self._scene)
         wanted = scans(self._scene) if parameterNode.allTargets else list(parameterNode.targets)
         chosen = [volume for volume in self._offered if volume in wanted and volume is not without]

@@ -1,32 +1,50 @@
-"""Starts and runs the self-tests of the modules."""
+"""The self-test of the modules: it checks that the engine works in this Slicer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from unittest import SkipTest, TestCase
+import time
+from unittest import SkipTest
+
+import numpy as np
+import slicer
+import slicer.util
+
+from ..maps.Engine import Choice, Engine
+from ..maps.MapStore import MapStore
 
 _READING_MS = 4000
 
 
-def startSelfTest(test: TestCase, scene, missing: Sequence[str]) -> None:
-    """Empty the scene. Skip the test if packages are missing, as on the servers that build Slicer's extensions."""
-    scene.Clear()
-    if missing:
-        test.skipTest(f"{', '.join(missing)}: not installed; see the set-up of the modules.")
+class SelfTest:
+    """Mixin of a module's test class, for Reload and Test. It needs the packages of the set-up, but no data."""
 
+    def setUp(self) -> None:
+        """Empty the scene. Skip the test if packages are missing, as on the servers that build Slicer's extensions."""
+        slicer.mrmlScene.Clear()
+        if missing := Engine.missingPackages():
+            self.skipTest(f"{', '.join(missing)}: not installed; press Install in the set-up of a module.")
 
-def runSelfTests(test, *tests: Callable[[], None]) -> None:
-    """Run tests like Slicer's button Reload and Test; `test.setUp` is called before each test.
-
-    A skipped test shows its reason for a few seconds instead of Slicer's error dialog.
-    """
-    for each in tests:
+    def runTest(self) -> None:
+        """Run the test. A skipped test shows its reason for a few seconds instead of Slicer's error dialog."""
         try:
-            test.setUp()
-            each()
+            self.setUp()
+            self.test_PointOfOneSyntheticPatientInAnother()
         except SkipTest as why:
-            test.messageDelay = _READING_MS  # the user's own setting is shorter, and below 400 nothing is shown
-            test.delayDisplay(str(why))
-            return
+            self.messageDelay = _READING_MS  # the user's own setting is shorter, and below 400 nothing is shown
+            self.delayDisplay(str(why))
         finally:
-            test.doCleanups()
+            self.doCleanups()
+
+    def test_PointOfOneSyntheticPatientInAnother(self) -> None:
+        from AnatomicalEmbedding.phantom import make_phantom
+
+        store = MapStore(slicer.mrmlScene, Engine(Choice(device="cpu", cacheFolder=None)))
+        self.addCleanup(store.close)
+        scans = [make_phantom(seed, spacing=(4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0)) for seed in (71, 72)]
+        nodes = [slicer.util.addVolumeFromArray(scan.volume.voxels, scan.volume.ijk_to_ras) for scan in scans]
+        store.request(nodes)
+        while store.busy:
+            store.poll()
+            time.sleep(0.05)
+        (found,) = store.engine.match(store.map(nodes[0]), scans[0].points_ras["carina"][None], [store.map(nodes[1])])
+        self.assertLess(np.linalg.norm(found.points_ras[0] - scans[1].points_ras["carina"]), 10.0)

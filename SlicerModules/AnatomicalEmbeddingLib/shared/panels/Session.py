@@ -1,4 +1,4 @@
-"""The session: one engine and one map store that all modules share, and the timer that polls the store."""
+"""The session: one engine and one map store, which all modules share, and the timer that polls the store."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ _YIELD_SECONDS = 0.015
 
 
 class Session:
-    """Signal ticked(): emitted after results of the background thread were delivered: 20 to 50 times a second while a
-    panel is open or work is running, otherwise once a second. Signal chosen(key): the store uses a changed setting.
+    """One engine and one map store for all modules.
 
-    A panel calls `attach` in its set-up and `detach` in its clean-up. Before `detach` it closes its objects that use
-    `store`. When the last panel is detached, work is cancelled, the thread ends, and all memory is released.
+    Signal ticked(): emitted after each poll of the store. This is 20 to 50 times a second while a panel is open or work
+    is running, otherwise once a second. Signal chosen(key): emitted after the store has got a changed setting.
+
+    A panel calls `attach` in its set-up and `detach` in its clean-up. Before `detach`, the panel closes its objects
+    that use `store`. When the last panel is detached, all work is cancelled, the thread ends, and all memory is
+    released.
     """
 
     def __init__(self, scene, timer, engineClass: type[Engine] = Engine) -> None:
@@ -45,6 +48,7 @@ class Session:
 
     def attach(self, panel, isEntered: Callable[[], bool] = lambda: True) -> None:
         """Keep the session running for a panel. isEntered(): returns True while the panel is open.
+
         The panel must call `wake` each time it is opened.
         """
         self._panels.append((panel, isEntered))
@@ -56,24 +60,25 @@ class Session:
         self._timer.setInterval(_INTERVAL_MS)
 
     def detach(self, panel) -> None:
-        """Stop the session for a panel. After the last panel, work is cancelled and memory is released."""
+        """Remove a panel from the session. After the last panel, all work is cancelled and all memory is released."""
         before = len(self._panels)
         self._panels = [each for each in self._panels if each[0] is not panel]
         if before and not self._panels:
             self._end()
 
     def addWork(self, isWorking: Callable[[], bool]) -> Callable[[], None]:
-        """Tick often while isWorking() is True, for work in another thread than the store's.
+        """Tick often while isWorking() returns True. Use this for work that is not done in the thread of the store.
+
         Returns a function that ends this.
         """
         self._others.append(isWorking)
         return lambda: self._others.remove(isWorking)
 
     def tick(self) -> None:
-        """Deliver results of the background thread and inform the panels. The timer calls this function.
+        """Poll the store and inform the panels. The timer calls this method.
 
-        Slicer's main thread may keep Python's lock (GIL) while it waits for events, and the background thread then
-        cannot run. While there is work, a short sleep here lets the background thread have the lock.
+        Slicer's main thread may keep Python's lock (GIL) while it waits for events. The background thread then cannot
+        run. So while work is running, a short sleep in this method releases the lock.
         """
         busy = self.store.busy or any(isWorking() for isWorking in self._others)
         if busy:

@@ -1,11 +1,12 @@
 """The set-up section at the top of the modules: packages, weights, device and the maps on disk.
 
-The section is closed if everything is ready, and opens if something is missing. Errors are shown in the panel; only an
+The section opens if something is missing, and is closed if nothing is missing. Errors are shown in the section. Only an
 installation opens a dialog.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import qt
@@ -17,14 +18,15 @@ from AnatomicalEmbedding.embedding.cache import MapCache, default_folder
 from ... import moduleResource
 from ..maps.Engine import DEVICES
 from ..Signal import Listener
-from . import ModuleSettings
-from .PackageSetup import InstallError, install, installedVersion, missingForEngine, torchIsTooOld
+from .FileForm import askForFile
+from .ModuleSettings import CACHE_FOLDER, CACHE_LIMIT, DEVICE, WEIGHTS, WHEEL_FOLDER, choice, setValue, value
+from .PackageSetup import InstallError, install, installedVersion
 from .Session import Session
-from .Widgets import BAD, GOOD, WARNING, coloured, connectPath, fillComboBox, letShrink, showText
+from .Widgets import BAD, GOOD, coloured, connectPath, fillComboBox, letShrink, showText
 
 
 class SetupPanel(Listener):
-    """Shows and changes `ModuleSettings`. If a setting changes, the set-up sections of all modules show it."""
+    """Shows and changes `ModuleSettings`. The set-up sections of all modules show each changed setting."""
 
     def __init__(self, parentLayout, session: Session) -> None:
         self.session = session
@@ -33,21 +35,14 @@ class SetupPanel(Listener):
         letShrink(self.widget)
         parentLayout.addWidget(self.widget)
         self._ready: bool | None = None
-        names = {
-            "auto": _("Automatic"),
-            "cpu": _("Processor (CPU)"),
-            "cuda": _("NVIDIA GPU (CUDA)"),
-            "mps": _("Apple GPU (MPS)"),
-        }
-        fillComboBox(self.ui.deviceSelector, [(device, names[device]) for device in DEVICES], "auto")
         self._connect()
         self.refresh()
 
     def refresh(self) -> None:
-        """Show the present state. Call it when the module is opened; each change of a setting also calls it."""
+        """Show the present state. Call this when the module is opened; a changed setting also calls it."""
         self._showPackages()
         self._showWeights()
-        self.ui.deviceSelector.setCurrentIndex(DEVICES.index(ModuleSettings.choice().device))
+        self.ui.deviceSelector.setCurrentIndex(DEVICES.index(choice().device))
         self._showCache()
         ready = not self._missing() and self.session.store.engine.problem() is None
         if ready != self._ready:  # only if this changes, so that a section opened by the user stays open
@@ -58,35 +53,34 @@ class SetupPanel(Listener):
     def _connect(self) -> None:
         ui = self.ui
         ui.installButton.connect("clicked(bool)", self._onInstall)
-        connectPath(ui.wheelFolderEdit, ModuleSettings.setWheelFolder)
-        ui.weightsSelector.connect(
-            "activated(int)", lambda index: ModuleSettings.setWeights(ui.weightsSelector.itemData(index))
-        )
+        connectPath(ui.wheelFolderEdit, partial(setValue, WHEEL_FOLDER))
+        ui.weightsSelector.connect("activated(int)", lambda at: setValue(WEIGHTS, ui.weightsSelector.itemData(at)))
         ui.chooseWeightsButton.connect("clicked(bool)", self._onChooseWeights)
-        ui.deviceSelector.connect("activated(int)", lambda index: ModuleSettings.setDevice(DEVICES[index]))
-        ui.openCacheButton.connect("clicked(bool)", self._onOpenCache)
+        ui.deviceSelector.connect("activated(int)", lambda at: setValue(DEVICE, DEVICES[at]))
         ui.chooseCacheButton.connect("clicked(bool)", self._onChooseCache)
         ui.clearCacheButton.connect("clicked(bool)", self._onClearCache)
-        ui.cacheLimitSpinBox.connect("valueChanged(int)", ModuleSettings.setCacheLimitMb)
+        ui.cacheLimitSpinBox.connect("valueChanged(int)", partial(setValue, CACHE_LIMIT))
         self.widget.connect("contentsCollapsed(bool)", lambda isCollapsed: isCollapsed or self.refresh())
         self.listen(self.session.chosen, lambda _key: self.refresh())
 
     # -- packages ----------------------------------------------------------------------------------------------------
 
     def _missing(self) -> list[str]:
-        return missingForEngine(self.session.store.engine)
+        return self.session.store.engine.missingPackages()
 
     def _showPackages(self, message: str = "") -> None:
         missing = self._missing()
         others = [name for name in missing if name != "torch"]
-        self.ui.torchStatus.text = _torchText("torch" in missing)
+        installed = _("Installed: {version}").format(version=installedVersion("torch"))
+        isMissing = "torch" in missing
+        self.ui.torchStatus.text = coloured(_("Not installed"), BAD) if isMissing else coloured(installed, GOOD)
         if others:
             text = coloured(_("Not installed: {names}").format(names=", ".join(others)), BAD)
         else:
             text = coloured(_("Installed: safetensors {version}").format(version=installedVersion("safetensors")), GOOD)
         self.ui.packagesStatus.text = text
         self.ui.installButton.enabled = bool(missing)
-        folder = ModuleSettings.wheelFolder()
+        folder = value(WHEEL_FOLDER, "")
         if self.ui.wheelFolderEdit.currentPath != folder:
             self.ui.wheelFolderEdit.currentPath = folder
         problem = message or (self.session.store.engine.problem() if missing else None)
@@ -109,10 +103,10 @@ class SetupPanel(Listener):
     def _showWeights(self) -> None:
         from AnatomicalEmbedding.resources import DEFAULT_MODEL, list_weights
 
-        chosen = ModuleSettings.choice().weights
+        chosen = choice().weights
         entries = [("auto", _("Automatic ({name})").format(name=DEFAULT_MODEL))]
         entries += [(name, name) for name in list_weights()]
-        if chosen not in [value for value, _text in entries]:
+        if chosen not in [weights for weights, _text in entries]:
             entries.append((chosen, Path(chosen).name))
         fillComboBox(self.ui.weightsSelector, entries, chosen)
         path = self.session.store.engine.weightsPath()
@@ -129,16 +123,14 @@ class SetupPanel(Listener):
         self.ui.weightsStatus.text = text
 
     def _onChooseWeights(self) -> None:
-        path = qt.QFileDialog.getOpenFileName(
-            self.widget, _("Weights"), "", _("Weights (*.safetensors)") + ";;" + _("All files (*)")
-        )
+        path = askForFile(self.widget, _("Weights"), _("Weights (*.safetensors)"), "weightsFolder")
         if path:
-            ModuleSettings.setWeights(path)
+            setValue(WEIGHTS, path)
 
     # -- maps on disk ------------------------------------------------------------------------------------------------
 
     def _maps(self) -> MapCache:
-        folder = ModuleSettings.cacheFolder()
+        folder = value(CACHE_FOLDER, "")
         return MapCache(Path(folder) if folder else default_folder())
 
     def _showCache(self) -> None:
@@ -146,37 +138,19 @@ class SetupPanel(Listener):
         count = maps.count()
         self.ui.cacheStatus.text = _("{count} maps, {size}").format(count=count, size=_sizeText(maps.size_bytes()))
         self.ui.cacheStatus.toolTip = str(maps.folder)
-        self.ui.openCacheButton.enabled = maps.folder.is_dir()
         self.ui.clearCacheButton.enabled = count > 0
         blocked = self.ui.cacheLimitSpinBox.blockSignals(True)
-        self.ui.cacheLimitSpinBox.value = ModuleSettings.cacheLimitMb()
+        self.ui.cacheLimitSpinBox.value = choice().cacheLimitMb
         self.ui.cacheLimitSpinBox.blockSignals(blocked)
-        self.ui.cacheMessage.visible = bool(self.ui.cacheMessage.text)
-
-    def _onOpenCache(self) -> None:
-        qt.QDesktopServices.openUrl(qt.QUrl.fromLocalFile(str(self._maps().folder)))
 
     def _onChooseCache(self) -> None:
         folder = qt.QFileDialog.getExistingDirectory(self.widget, _("Folder of maps"), str(self._maps().folder))
         if folder:
-            ModuleSettings.setCacheFolder(folder)
-            self._sayOfCache(_("Maps are kept in {folder} from now on.").format(folder=folder))
+            setValue(CACHE_FOLDER, folder)
 
     def _onClearCache(self) -> None:
-        self._sayOfCache(_("Removed {count} maps.").format(count=self._maps().shrink(0)))
-
-    def _sayOfCache(self, text: str) -> None:
-        self.ui.cacheMessage.text = text
+        self._maps().shrink(0)
         self._showCache()
-
-
-def _torchText(missing: bool) -> str:
-    found = installedVersion("torch")
-    if not missing:
-        return coloured(_("Installed: {version}").format(version=found), GOOD)
-    if found and torchIsTooOld():
-        return coloured(_("Too old: {version}; 2.4 or newer is needed").format(version=found), WARNING)
-    return coloured(_("Not installed"), BAD)
 
 
 def _sizeText(size: int) -> str:

@@ -1,4 +1,4 @@
-"""Buttons for CT windows, and functions for layouts of scans and for the slice views of the main window."""
+"""Buttons for CT windows, layouts that show scans side by side, and texts in the slice views of the main window."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import vtk
 from slicer.i18n import tr as _
 
 from ... import moduleResource
-from .. import SceneNodes, SideBySide, Views
+from .. import SideBySide, Views
 from ..CtWindow import PRESETS, CtWindows, setWindow
 from ..Signal import Signal
 
@@ -22,7 +22,9 @@ _WIDE = 1500  # smallest width in pixels of a main window for three columns of v
 
 
 class ViewPanel:
-    """A row of buttons for CT windows. Signal laidOut(sentence): scans are now side by side; sentence: a remark, or "".
+    """A row of buttons for CT windows, and layouts of scans.
+
+    Signal laidOut(sentence): emitted when scans are shown side by side. sentence: a remark for the user, or "".
 
     parentLayout: the layout that gets the buttons. volumes(): returns the scans in the order of the layout.
     """
@@ -30,7 +32,7 @@ class ViewPanel:
     def __init__(self, parentLayout, scene, volumes: Callable[[], Sequence]) -> None:
         self.scene, self._volumes = scene, volumes
         self.laidOut = Signal()
-        self._windows = CtWindows(self._ofOnePatient)
+        self._windows = CtWindows(scene)
         self.widget = slicer.util.loadUI(str(moduleResource("UI/AnatomicalEmbeddingWindows.ui")))
         parentLayout.addWidget(self.widget)
         ui = slicer.util.childWidgetVariables(self.widget)
@@ -53,7 +55,7 @@ class ViewPanel:
         return bool(seen)
 
     def layOut(self, number: int) -> None:
-        """Show the scans side by side. number: ROWS, or AXIAL for one axial view each. Each view shows the whole scan.
+        """Show the scans side by side, each completely. number: ROWS, or AXIAL for one axial view of each scan.
 
         The views are created one by one, and Slicer handles events after each view.
         """
@@ -71,21 +73,15 @@ class ViewPanel:
             for node in nodes:
                 Views.fit(self.scene, node)
         if not shown:
-            self.laidOut.emit(_("There are no views to lay out."))
+            self.laidOut.emit(_("This window has no slice views."))
             return
         left = len(volumes) - len(nodes)
-        text = _("The first {count} scans are shown; {left} more are not.").format(count=len(nodes), left=left)
+        text = _("Only the first {count} scans are shown; {left} more do not fit.").format(count=len(nodes), left=left)
         self.laidOut.emit(text if left else "")
-
-    def _ofOnePatient(self, volumes: Sequence) -> list[list]:
-        groups: dict[int, list] = {}
-        for node in volumes:
-            groups.setdefault(SceneNodes.patientItem(self.scene, node), []).append(node)
-        return list(groups.values())
 
 
 def offerLayouts() -> None:
-    """Register our layouts. Called at the start of the application."""
+    """Register our layouts. Slicer calls this function when it has started."""
     SideBySide.offerLayouts(slicer.mrmlScene, _drawSliceViewsSoon, _isWindowWide)
 
 
@@ -141,9 +137,9 @@ def writeInViews(scene, texts: Mapping[str, str]) -> None:
 
 
 def _drawSliceViewsSoon(again: Callable[[], None]) -> None:
-    """Draw all slice views after the present events. The views of a loaded scene would otherwise stay black.
+    """Draw all slice views after the present events. Otherwise the views of a loaded scene would stay black.
 
-    again(): moves the views to their saved positions, see `SideBySide.offerLayouts`.
+    again(): moves the views to their saved positions; see `SideBySide.offerLayouts`.
     """
 
     def draw() -> None:

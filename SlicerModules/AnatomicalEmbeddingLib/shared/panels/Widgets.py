@@ -11,7 +11,7 @@ from ..Colours import TEXTS
 
 GOOD, WARNING, BAD = "good", "warning", "bad"
 _MARGINS = 20  # pixels, left and right margin of a section together
-_MOST = 8  # largest number of sentences that are shown
+_MOST = 8  # largest number of sentences in StatusLines
 
 
 def fillComboBox(comboBox, entries: Sequence[tuple[str, str]], current: str | None) -> None:
@@ -35,7 +35,7 @@ def connectPath(edit, slot: Callable[[str], None]) -> None:
 
 
 def letShrink(panel) -> None:
-    """Let widgets of a panel be narrower than their texts. Otherwise a wide panel leaves no room for the views."""
+    """Allow the widgets of a panel to be narrower than their texts, so that the panel leaves room for the views."""
     for name in ("QPushButton", "QLineEdit", "QComboBox"):
         for widget in slicer.util.findChildren(panel, className=name):
             widget.setMinimumWidth(1)
@@ -44,8 +44,8 @@ def letShrink(panel) -> None:
 def showText(label, text: str) -> None:
     """Show a text in a label. The label is hidden if the text is empty.
 
-    A label with several lines gets a fixed minimum height. Otherwise Slicer's scroll area would make it too low if the
-    panel is higher than the screen.
+    A label with several lines gets a fixed minimum height. Otherwise, if the panel is higher than the screen, Slicer's
+    scroll area would show only a part of the text.
     """
     label.text = text
     label.visible = bool(text)
@@ -69,7 +69,7 @@ def coloured(text: str, state: str) -> str:
 
 
 class StatusLines:
-    """Shows the latest sentences in a label, one sentence on each line, without repetitions."""
+    """Shows the latest sentences in a label. Each sentence has its own line and is shown only once."""
 
     def __init__(self, label) -> None:
         self._label = label

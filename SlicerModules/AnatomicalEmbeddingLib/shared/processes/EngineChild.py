@@ -1,4 +1,5 @@
-"""Runs a command of the engine in a child process. The command saves and ends if a file appears or Slicer has ended.
+"""Runs a command of the engine in a child process. The command saves its work and ends if a stop file appears, or if
+Slicer has ended.
 
 `python EngineChild.py STOP_FILE train ...` runs `python -m AnatomicalEmbedding train ...`. The command gets SIGTERM if
 STOP_FILE exists, or if the application that reads the command's output has ended. The parent process cannot use signals
@@ -17,7 +18,7 @@ _INTERVAL_SECONDS = 0.2
 
 
 class _Output:
-    """An output stream. If its pipe breaks, the command is asked to stop; an error would end it without saving."""
+    """An output stream. If its pipe breaks, the command is asked to save and stop, instead of ending with an error."""
 
     def __init__(self, stream) -> None:
         self._stream = stream

@@ -1,7 +1,7 @@
-"""Runs a command of the engine as a child process. The main thread starts, polls and stops it and is never blocked.
+"""Runs a command of the engine as a child process. The main thread starts, polls and stops the child without waiting.
 
-Slicer's modules call `poll` from a timer, tests call it directly. The child and its own children form one process
-group, so one kill ends all of them. If this application ends for any reason, the child saves its work and stops.
+In Slicer's modules a timer calls `poll`. The child and its own children form one process group, so that one kill ends
+all of them. If this application ends for any reason, the child saves its work and stops.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _OWN_GROUP: Mapping[str, object] = (
 
 
 class EngineProcess:
-    """Runs one command at a time. Signal logged(line): `poll` emits it for each line of the command's stderr.
+    """Runs one command at a time. Signal logged(line): emitted by `poll` for each line of the command's stderr.
 
     A subclass calls `begin`, and may define `onValues`, `onLine` and `onEnded`.
     """
@@ -95,9 +95,9 @@ class EngineProcess:
     def requireReady(self) -> None:
         """Raise AnatomicalEmbeddingError if a command is running, or if no Python was found to run a command."""
         if self.running:
-            raise AnatomicalEmbeddingError("A run is under way; stop it before another is started.")
+            raise AnatomicalEmbeddingError("A run is not finished; stop this run before you start another run.")
         if not self.pythonCommand:
-            raise AnatomicalEmbeddingError("PythonSlicer was not found, and it is needed; install Slicer again.")
+            raise AnatomicalEmbeddingError("The program PythonSlicer is missing in this Slicer; install Slicer again.")
 
     def poll(self) -> None:
         """Read the new lines of output, and check if the command has ended. Call it a few times a second."""
@@ -136,10 +136,10 @@ class EngineProcess:
             _kill(self._child)
 
     def close(self, seconds: float = 5.0) -> None:
-        """Ask the command to save and end, because the application ends. Waits at most `seconds` for the end."""
+        """Ask the command to save and end, because the application ends. Wait at most `seconds` until it has ended."""
         if not self.running:
             return
-        self._newSignals()  # disconnects the listeners, which may be closed already
+        self._newSignals()  # disconnects the listeners, which may already be closed
         self.stop()
         end = time.monotonic() + seconds
         while self.running and time.monotonic() < end:
@@ -203,12 +203,12 @@ def _json(line: str) -> dict | None:
 _REMEDIES = {  # message for the user, by a pattern in the reason of the failure
     r"No module named '?torch\b": "Training needs PyTorch; press Install packages.",
     r"OutOfMemoryError|CUDA out of memory|MPS backend out of memory": (
-        "The GPU's memory does not suffice; choose the device cpu, or close other programs that use the GPU."
+        "The GPU has too little free memory; choose the device cpu, or close other programs that use the GPU."
     ),
     r"^MemoryError|Cannot allocate memory|DefaultCPUAllocator": (
-        "This computer's memory does not suffice; close other programs, or train on fewer scans."
+        "This computer has too little free memory; close other programs, or train on fewer scans."
     ),
-    r"No space left on device": "The disk of the run's folder is full; make room, then resume.",
+    r"No space left on device": "The disk with the folder of the run is full; make room, then resume.",
 }
 _STATED = "anatemb: "  # beginning of the command's messages to the user
 _RAISED = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Pool)\b(?:: .*)?$")
@@ -227,6 +227,6 @@ def stopReason(code: int, lines: Sequence[str]) -> str:
     if stated:
         return stated.removeprefix(_STATED)
     if code in _KILLED or (lines and _KILLED_BELOW_LAUNCHER in lines[-1]):
-        return "The system ended the run, most often for want of memory; close other programs, then resume."
+        return "The system ended the run, probably because memory was short; close other programs, then resume."
     last = raised or next((line for line in reversed(lines) if line.strip()), f"no message, exit code {code}")
-    return f"The engine ended unexpectedly ({last}); see the log."
+    return f"The engine ended unexpectedly ({last}); see the log, then try again."

@@ -1,0 +1,192 @@
+"""Pages of boxes, outlines, places and registrations, with pictures in three planes. Each page is one HTML file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..scan.geometry import transform_points
+from ..scan.volume import Volume
+from ..segmentation.files import colour
+from ..words.dictionary import not_understood
+from . import pictures
+from .page import fill_page
+from .pictures import OUTSIDE_HU, PLANES, SOFT_TISSUE, Plane
+
+if TYPE_CHECKING:
+    from ..registration.transform import Registration
+    from ..segmentation.outlining import Outlines
+    from ..structures.box_finder import StructureBox
+    from ..words.placing import Place
+
+_PIXELS = 300  # along one side of a picture of boxes, outlines or registrations
+_AROUND = 1.4  # side of a picture, as a multiple of the longest side of the shown box
+_LEAST_MM = 130.0  # shortest side of a picture
+_PLACE_MM, _PLACE_PIXEL_MM = 120.0, 0.8  # side and pixel size of a picture of a place
+_REGIONS = ((0.9, (86, 196, 214), 0.22), (0.5, (255, 216, 77), 0.38))  # fraction of the probability, RGB, opacity
+_CROSS_PIXELS = np.arange(4, 11)
+
+
+def write_box_report(path: str | Path, volume: Volume, name: str, found: Mapping[str, StructureBox]) -> Path:
+    """Write the page of the structures that were found in one scan. Returns the path."""
+    cards = [_box_card(volume, each) for each in found.values()]
+    return fill_page(path, "reports/boxes.html.j2", name=name, cards=cards, path=volume.path, size=_size(volume))
+
+
+def _box_card(volume: Volume, found: StructureBox) -> dict[str, Any]:
+    located, box = found.located, found.box_ras
+    card = {"name": found.name, "status": found.status, "remarks": located.remarks, "size": "", "pictures": []}
+    if box is None:
+        return card
+    likely = located.in_scan(located.box_ras)
+    middle = likely.mean(axis=0)
+    side_mm = _side_mm(box)
+    shown = []
+    for plane in PLANES:
+        hu = pictures.slice_hu(volume, middle, plane, side_mm, side_mm / _PIXELS)
+        source = pictures.data_uri(SOFT_TISSUE.to_grey(hu))
+        rectangles = {"grown": _rectangle(box - middle, plane), "likely": _rectangle(likely - middle, plane)}
+        shown.append({"plane": plane, "source": source} | rectangles)
+    remarks = (*(f"cut at its {side} side" for side in located.cut), *located.remarks)
+    size = " × ".join(f"{mm:.0f}" for mm in box[1] - box[0]) + " mm"
+    return card | {"remarks": remarks, "size": size, "half_mm": side_mm / 2, "pictures": shown}
+
+
+def _rectangle(corners: np.ndarray, plane: Plane) -> tuple[float, float, float, float]:
+    """Return left, top, width and height of a box in a picture. corners: (2, 3) RAS mm from the middle of the picture.
+
+    All values are in mm; left and top are measured from the middle of the picture, to the right and downwards.
+    """
+    right, down = np.sort(corners @ np.array(plane.right)), np.sort(corners @ np.array(plane.down))
+    return float(right[0]), float(down[0]), float(right[1] - right[0]), float(down[1] - down[0])
+
+
+def outline_card(volume: Volume, name: str, found: Outlines) -> dict[str, Any]:
+    """Make the part of the page of outlines that shows one scan."""
+    rows = [
+        {"name": one.name, "colour": "rgb({}, {}, {})".format(*_rgb(n)), "outline": one}
+        for n, one in enumerate(found.outlines)
+    ]
+    doubts = [(one.doubt, n + 1) for n, one in enumerate(found.outlines) if one.doubt is not None]
+    sources = []
+    voxels = np.argwhere(found.labels > 0)[:, ::-1]
+    if len(voxels):
+        ras = transform_points(volume.ijk_to_ras, voxels[:: max(1, len(voxels) // 20_000)])
+        box = np.array((ras.min(axis=0), ras.max(axis=0)))
+        middle = _middle(found.labels == max(doubts)[1], volume) if doubts else box.mean(axis=0)
+        sources = [(plane.name, _outlined(volume, found.labels, middle, plane, _side_mm(box))) for plane in PLANES]
+    doubt = max(doubts, default=(-math.inf, 0))[0]
+    return {"name": name, "path": volume.path, "rows": rows, "sources": sources, "doubt": doubt}
+
+
+def write_outline_report(path: Path, cards: Sequence[dict[str, Any]]) -> Path:
+    """Write the page of all scans from the results of `outline_card`. The scan with the most doubt comes first."""
+    return fill_page(path, "reports/outlines.html.j2", cards=sorted(cards, key=lambda card: -card["doubt"]))
+
+
+def _rgb(number: int) -> list[int]:
+    """Return red, green and blue, 0 to 255, of structure number 0, 1, ..."""
+    return [round(255 * part) for part in colour(number)]
+
+
+def _middle(mask: np.ndarray, volume: Volume) -> np.ndarray:
+    """Return (3,) RAS mm of the voxel of a mask (k, j, i) that is nearest to the middle of the mask."""
+    voxels = np.argwhere(mask)[:, ::-1]
+    centre = voxels[np.abs(voxels - voxels.mean(axis=0)).sum(axis=1).argmin()]
+    return transform_points(volume.ijk_to_ras, centre[None])[0]
+
+
+def _outlined(volume: Volume, labels: np.ndarray, middle: np.ndarray, plane: Plane, side_mm: float) -> str:
+    """Return a picture, as a data URI, with the borders of all structures in their colours."""
+    hu = pictures.slice_hu(volume, middle, plane, side_mm, side_mm / _PIXELS)
+    points = pictures.slice_points(middle, plane, side_mm, side_mm / _PIXELS)
+    shown = _nearest(labels, transform_points(volume.ras_to_ijk, points)).reshape(hu.shape)
+    picture = np.repeat(SOFT_TISSUE.to_grey(hu)[..., None], 3, axis=2)
+    edge = np.any([shown != np.roll(shown, way, axis) for axis in (0, 1) for way in (1, -1)], axis=0)
+    for value in np.unique(shown[shown > 0]):
+        picture[edge & (shown == value)] = _rgb(int(value) - 1)
+    return pictures.data_uri(picture)
+
+
+def write_places_report(
+    path: str | Path, volume: Volume, name: str, found: Sequence[tuple[str, Place]], missed: Sequence[str] = ()
+) -> Path:
+    """Write the page of the places in one scan. Returns the path.
+
+    found: (words, place that they describe). missed: parts of the words without a known place.
+    """
+    cards = [_place_card(volume, words, place) for words, place in found]
+    sentences = list(map(not_understood, missed))
+    return fill_page(path, "reports/places.html.j2", name=name, cards=cards, size=_size(volume), missed=sentences)
+
+
+def _place_card(volume: Volume, words: str, place: Place) -> dict[str, Any]:
+    card = {"words": words, "title": place.title, "status": place.status, "pictures": []}
+    if place.point_ras is None:
+        side = f", it would be {place.side} of it" if place.side else ""
+        return card | {"where": f"not in this scan{side}"}
+    where = ", ".join(f"{x:.0f}" for x in place.point_ras) + f" mm, {place.probability:.0%}"
+    rest = f"the rest is {place.side} of the scan" if place.side else ""
+    where = "; ".join(part for part in (where, place.doubt, rest, place.remark) if part)
+    shown = [{"plane": plane, "source": _shaded(volume, place, place.point_ras, plane)} for plane in PLANES]
+    return card | {"where": where, "pictures": shown}
+
+
+def _shaded(volume: Volume, place: Place, point_ras: np.ndarray, plane: Plane) -> str:
+    """Return a picture, as a data URI, with a cross at a point (3,) RAS mm and the shaded region of the place."""
+    hu = pictures.slice_hu(volume, point_ras, plane, _PLACE_MM, _PLACE_PIXEL_MM)
+    grey = pictures.choose_window(volume, point_ras).to_grey(hu)
+    picture = np.repeat(grey[..., None].astype(np.float32), 3, axis=2)
+    points = pictures.slice_points(point_ras, plane, _PLACE_MM, _PLACE_PIXEL_MM)
+    cells = (points - place.grid.origin) / place.grid.step - place.region.first
+    for share, rgb, opacity in _REGIONS:
+        inside = _nearest(place.region.values >= place.least_chance(share), cells).reshape(grey.shape)
+        picture[inside] = (1 - opacity) * picture[inside] + opacity * np.array(rgb)
+    middle = len(grey) // 2
+    arms = middle + np.concatenate([-_CROSS_PIXELS, _CROSS_PIXELS])
+    picture[middle, arms] = picture[arms, middle] = _REGIONS[1][1]
+    return pictures.data_uri(np.rint(picture).astype(np.uint8))
+
+
+def write_registration_report(
+    path: str | Path, fixed: Volume, moving: Volume, found: Registration, facts: Mapping[str, str]
+) -> Path:
+    """Write the page of two scans before registration (centres aligned) and after it. facts: name -> text to show.
+
+    The moving scan is red and the fixed scan is cyan, so that pixels are grey where both are equal.
+    """
+    middle = fixed.bounds_ras.mean(axis=0)
+    shift = moving.bounds_ras.mean(axis=0) - middle
+    side_mm = float(np.ptp(fixed.bounds_ras, axis=0).max())
+    window = pictures.choose_window(fixed, middle)
+    pairs = []
+    for plane in PLANES:
+        cyan = window.to_grey(pictures.slice_hu(fixed, middle, plane, side_mm, side_mm / _PIXELS))
+        points = pictures.slice_points(middle, plane, side_mm, side_mm / _PIXELS)
+        pair: dict[str, Any] = {"plane": plane}
+        for when, places in (("before", points + shift), ("after", found.transform_points(points))):
+            red = window.to_grey(moving.sample(places, outside=OUTSIDE_HU)).reshape(cyan.shape)
+            pair[when] = pictures.data_uri(np.stack([red, cyan, cyan], axis=-1))
+        pairs.append(pair)
+    return fill_page(path, "reports/registration.html.j2", found=found, facts=facts, pairs=pairs, window=window.name)
+
+
+def _size(volume: Volume) -> str:
+    return " × ".join(map(str, volume.shape[::-1]))
+
+
+def _side_mm(box: np.ndarray) -> float:
+    """Return the side of the picture that shows a box (2, 3), mm."""
+    return max(_LEAST_MM, _AROUND * float((box[1] - box[0]).max()))
+
+
+def _nearest(values: np.ndarray, ijk: np.ndarray) -> np.ndarray:
+    """Return (n,) the values (k, j, i) of the cells nearest to continuous indices (n, 3); 0 outside the array."""
+    cells = np.rint(ijk).astype(int)
+    inside = ((cells >= 0) & (cells < values.shape[::-1])).all(axis=1)
+    i, j, k = np.where(inside[:, None], cells, 0).T
+    return np.where(inside, values[k, j, i], 0)
