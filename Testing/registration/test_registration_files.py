@@ -112,7 +112,7 @@ def test_a_folded_map_is_seen_as_folded(registration, bent_pair):
     folded = Registration("deformable", np.eye(4), SplineField(field.low, 24.0, knots), "", "", 1, 1).folding(fixed)
     assert folded.share > 0.1
     assert folded.smallest < 0
-    assert "check the result before you rely on it" in folded.doubt
+    assert "Check the result before you use it" in folded.doubt
     assert registration.folding(fixed).doubt == ""
     mirrored = Registration("affine", np.diag([-1.0, 1, 1, 1]), None, "", "", 1, 1).folding(fixed)
     assert mirrored.share == 1.0
