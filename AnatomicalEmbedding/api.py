@@ -127,7 +127,9 @@ def crop(
     found = locate(volume, structures, recall=recall, model=model)
     boxes = [each.box_ras for each in found.values() if each.box_ras is not None]
     if not boxes:
-        raise VolumeError(f"{volume.name or 'the scan'}: shows no structure of {', '.join(found)}; nothing to crop.")
+        raise VolumeError(
+            f"{volume.name or 'the scan'}: shows none of the structures {', '.join(found)}; choose others."
+        )
     box = np.clip(grown(enclosing(boxes), np.full(6, margin_mm)), *volume.bounds_ras)
     return crop_voxels(volume, box) if spacing_mm is None else crop_resampled(volume, box, spacing_mm)
 

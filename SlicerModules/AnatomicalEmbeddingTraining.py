@@ -65,7 +65,7 @@ class AnatomicalEmbeddingTrainingLogic(ScriptedLoadableModuleLogic):
     """Holds the training run, which is a child process of Slicer, and the run's charts in the scene.
 
     To train from Python, call `logic.process.start(TrainingSettings(scanFolders=("/scans",), runFolder="/run"))`. Then
-    call `logic.process.poll()` a few times a second until `logic.process.running` is False.
+    call `logic.process.poll()` a few times a second until `TrainingProcess.running` is False.
     """
 
     def __init__(self, parent=None):

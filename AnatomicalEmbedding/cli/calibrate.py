@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> None:
     weights = Path(options.model)
     if options.output is None and weights.suffix != ".safetensors":
         raise AnatomicalEmbeddingError(
-            f"{options.model}: the calibration of shipped weights is not replaced; choose another file with -o."
+            f"{options.model}: the calibration of shipped weights is not replaced; give another file with -o."
         )
     output = options.output or calibration_file(weights)
     if not output.name.endswith(SUFFIX):

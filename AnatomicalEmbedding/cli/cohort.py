@@ -215,7 +215,7 @@ def run_find(options: argparse.Namespace) -> None:
         r, a, s = each.point_ras
         say(f"{each.row.scan}: {each.text}, at {r:.1f}, {a:.1f}, {s:.1f}")
     more = f"; {len(shown) - _SHOWN_PLACES} more in places.csv" if len(shown) > _SHOWN_PLACES else ""
-    say(f"in {len(shown)} of {len(found)} scans{more}")
+    say(f"found in {len(shown)} of {len(found)} scans{more}")
     console.say_written(written)
 
 
@@ -231,7 +231,8 @@ def find(search: Search, options: argparse.Namespace) -> list[Found]:
         )
     if options.words and by_example:
         raise AnatomicalEmbeddingError(
-            f"--{by_example[0]} is a place in an example scan and cannot be used with words; leave one of the two out."
+            f"--{by_example[0]} is a place in an example scan and cannot be used with words; leave the words out, or "
+            f"--{by_example[0]}."
         )
     mention = one_mention(options.words) if options.words else None
     with console.progress_bar("searching", options.json) as progress:

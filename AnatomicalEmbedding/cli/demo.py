@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> None:
     points = PointList(tuple(names), np.array([template.points_ras[name] for name in names]))
     truth = np.array([target.points_ras.get(name, np.full(3, np.nan)) for name in names])
     model = open_model(options)
-    say("Embedding both and matching ...", options.json)
+    say("Embedding both scans and matching the points ...", options.json)
     template_map, target_map = (embed(model, patient.volume, options) for patient in (template, target))
     matches = match(template_map, points.points_ras, target_map)
     write_markups(options.output / _POINTS, points, name="template")  # written first, since `_check_own` looks for it
@@ -68,9 +68,9 @@ def run(options: argparse.Namespace) -> None:
         return
     rows = [[label, *p, s, f"{e:.1f}" if e is not None else "not there"] for label, p, s, e in map(dict.values, found)]
     print_table(["point", "found R", "A", "S", "status", "error mm"], rows)
-    say(f"\nmedian error {median:.1f} mm over {known.sum()} points (truth of the synthetic patients)")
+    say(f"\nmedian error {median:.1f} mm over {known.sum()} points, compared with the known true places")
     say(f"open {written[-1]}")
-    say(f"the scans and points, for Slicer: {options.output}/template.nii.gz, target.nii.gz, *.mrk.json")
+    say(f"scans and points to open in Slicer: {options.output}/template.nii.gz, target.nii.gz, *.mrk.json")
 
 
 def _check_own(folder: Path) -> None:

@@ -138,7 +138,7 @@ def _in_words(facts: dict[str, Any]) -> dict[str, str]:
     low, high = facts["jacobian_percentiles_1_99"]
     return {
         "kind": str(facts["kind"]),
-        "matches": f"{facts['matches_used']} of {facts['matches_asked']} points of the fixed scan found in moving",
+        "matches": f"{facts['matches_used']} of {facts['matches_asked']} points found in the moving scan",
         "volume change": f"by a factor of {low:.2f} to {high:.2f} (98 % of the body)",
         "turned inside out": f"{100 * facts['folded_share']:.2f} % of the body",
         "time": f"{facts['seconds']:.1f} s, embedding not included",

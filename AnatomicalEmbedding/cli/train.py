@@ -192,5 +192,7 @@ def overrides(pairs: list[str]) -> dict[str, object]:
                 raise tomllib.TOMLDecodeError("not SECTION.KEY=VALUE")
             found[key.strip()] = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
-            raise AnatomicalEmbeddingError(f"--set {pair}: write SECTION.KEY=VALUE, such as batch.pairs=4.") from None
+            raise AnatomicalEmbeddingError(
+                f"--set {pair}: is not SECTION.KEY=VALUE; write, for example, --set batch.pairs=4."
+            ) from None
     return found

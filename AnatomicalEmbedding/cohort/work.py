@@ -79,7 +79,7 @@ def _embed(store: Path, row: Row, plan: Plan, weights_hash: str) -> dict[str, An
         model = _model(plan.model, plan.device)
         if model.weights_hash != weights_hash:
             raise AnatomicalEmbeddingError(
-                f"{plan.model}: this worker has other weights of this name; install the same on all machines."
+                f"{plan.model}: this worker has other weights of this name; install the same weights everywhere."
             )
         if plan.memory_bytes:
             model.budget_bytes = max(plan.memory_bytes - _KEPT_BYTES - volume.voxels.nbytes * 3, 64 * 2**20)

@@ -56,7 +56,7 @@ def as_hu_array(voxels: np.ndarray, where: str) -> np.ndarray:
     if voxels.dtype.kind == "f":
         bad = voxels.size - int(np.count_nonzero(np.isfinite(voxels)))
         if bad:
-            raise VolumeError(f"{where}: {bad} voxels are NaN or infinite; replace them by -1024 HU and try again.")
+            raise VolumeError(f"{where}: {bad} voxels are NaN or infinite; replace them with -1024 HU and try again.")
         return voxels.astype(np.float32, copy=False)
     if voxels.dtype != np.int16:
         limits = np.iinfo(np.int16)

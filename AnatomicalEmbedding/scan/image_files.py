@@ -152,7 +152,7 @@ def write_image(image: sitk.Image, path: str | Path) -> None:
     """
     path = Path(path)
     if not path.name.endswith(WRITABLE_SUFFIXES):  # SimpleITK writes lower-case suffixes only
-        raise VolumeError(f"{path}: cannot write this kind of file; use one of {', '.join(WRITABLE_SUFFIXES)}.")
+        raise VolumeError(f"{path}: files of this kind cannot be written; use one of {', '.join(WRITABLE_SUFFIXES)}.")
     try:
         with atomic_path(path) as temporary:
             sitk.WriteImage(image, str(temporary), useCompression=True)

@@ -87,7 +87,7 @@ def _check_data(stream: BufferedIOBase, fields: dict[str, tuple], path: Path) ->
     if length < needed:
         raise VolumeError(f"{path}: is truncated ({length} of {needed} bytes); copy or download it again.")
     if bad:
-        raise VolumeError(f"{path}: {bad} voxels are NaN or infinite; replace them by -1024 HU and try again.")
+        raise VolumeError(f"{path}: {bad} voxels are NaN or infinite; replace them with -1024 HU and try again.")
 
 
 def _geometry(fields: dict[str, tuple], path: Path) -> NiftiGeometry:

@@ -34,10 +34,12 @@ class PointList:
         object.__setattr__(self, "points_ras", points.reshape(-1, 3) if points.size == 0 else points)
         object.__setattr__(self, "descriptions", tuple(self.descriptions))
         if self.points_ras.shape != (len(self.labels), 3):
-            raise PointsError(f"{len(self.labels)} labels for points of shape {points.shape}; give one for each.")
+            raise PointsError(
+                f"{len(self.labels)} labels for points of shape {points.shape}; give a label for each point."
+            )
         if self.descriptions and len(self.descriptions) != len(self.labels):
             raise PointsError(
-                f"{len(self.descriptions)} descriptions for {len(self.labels)} points; give one for each."
+                f"{len(self.descriptions)} descriptions for {len(self.labels)} points; give a description for each."
             )
         if not np.isfinite(self.points_ras).all():
             raise PointsError("a point has a coordinate that is NaN or infinite; give x, y, z in RAS mm.")
@@ -184,7 +186,7 @@ def _read_csv(path: Path) -> list[_Row]:
         system = "LPS" if {"l", "p"} <= set(names) else "RAS"
         missing = [column for column in ("label", *system.lower()) if column not in names]
         if missing and ";" in "".join(names):
-            raise PointsError(f"{path}: columns are separated by ';'; save it with commas and decimal points.")
+            raise PointsError(f"{path}: columns are separated by ';'; save the table with commas and decimal points.")
         if missing:
             raise PointsError(f"{path}: has no column {', '.join(missing)}; the first line must be label,r,a,s.")
         for row in reader:
@@ -193,7 +195,9 @@ def _read_csv(path: Path) -> list[_Row]:
             position = _position([row[column] for column in system.lower()])
             if position is None:
                 numbers = ", ".join(system.lower())
-                raise PointsError(f"{path}: line {reader.line_num} needs numbers in {numbers}; correct this line.")
+                raise PointsError(
+                    f"{path}: line {reader.line_num} needs numbers in the columns {numbers}; correct this line."
+                )
             label = (row["label"] or "").strip() or str(len(rows) + 1)
             description = (row.get("description") or "").strip()
             rows.append((label, transform_points(_TO_RAS[system], position)[0], description))

@@ -63,7 +63,7 @@ def _run(own: argparse.Namespace, options: argparse.Namespace) -> None:
 def _registration_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="compare.py registration")
     parser.add_argument("folder", type=Path, metavar="DIR", help="labelled scans")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the result as .json or .md too")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="also write the result as .json or .md")
     complete(parser, _run)
     return parser
 

@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("folder", type=Path, nargs="?", metavar="LABELLED", help="labelled scans")
     parser.add_argument("--count", type=at_least(2), metavar="N", help="synthetic patients")
     parser.add_argument("--seed", type=at_least(0), metavar="N", help="of the first patient, or of the split")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the result as .json or .md too")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="also write the result as .json or .md")
     complete(parser, _run, "effort")
     options = parser.parse_args(arguments)
     if (options.folder is None) == (options.kind not in SEEDS):

@@ -82,7 +82,7 @@ def main() -> None:
         found = register((maps[0], maps[1]), (first, second))
         folding = found.folding(maps[0])
         facts = {
-            "matches": f"{found.used} of {found.tried} points of the fixed scan found in moving",
+            "matches": f"{found.used} of {found.tried} points found in the moving scan",
             "volume change": f"by a factor of {folding.low:.2f} to {folding.high:.2f} (98 % of the body)",
             "turned inside out": f"{100 * folding.share:.2f} % of the body",
         }

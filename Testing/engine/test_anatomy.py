@@ -114,7 +114,7 @@ def test_old_spellings_in_files_are_read_as_the_one_name(tmp_path):
 @pytest.mark.parametrize("twice", [("ivc", "postcava"), ("Tumor", "tumor"), ("rib_5_left", "Left rib 5")])
 def test_two_labels_of_one_structure_are_refused(tmp_path, twice):
     (tmp_path / "one.labels.json").write_text(json.dumps(dict(enumerate(twice, 1))))
-    with pytest.raises(PointsError, match="several labels are called"):
+    with pytest.raises(PointsError, match="several labels have the name"):
         read_names(tmp_path / "one.labels.json")
 
 

@@ -61,5 +61,5 @@ def test_bytes_that_another_file_left_on_the_disk_are_seen(tmp_path, monkeypatch
 
 
 def test_another_kind_of_file_is_refused(tmp_path):
-    with pytest.raises(VolumeError, match="cannot write this kind of file"):
+    with pytest.raises(VolumeError, match="files of this kind cannot be written"):
         write_image(image("scan"), tmp_path / "a.png")

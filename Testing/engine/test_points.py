@@ -105,7 +105,7 @@ def test_csv(tmp_path, text, expected):
         ("a.txt", "1 2 3", "not a list of points"),
         ("a.csv", "", "no column label, r, a, s"),
         ("a.csv", "label,r,a,s\n", "contains no point"),
-        ("a.csv", "label,r,a,s\nA,1,2,3\nB,1,two,3\n", "line 3 needs numbers in r"),
+        ("a.csv", "label,r,a,s\nA,1,2,3\nB,1,two,3\n", "line 3 needs numbers in the columns r"),
         ("a.csv", b"label,r,a,s\n\xff\xfe", "is not UTF-8 text; save it again, as comma-separated UTF-8"),
         ("a.csv", "label;r;a;s\nA;1,5;2;3\n", "columns are separated by ';'"),
         ("a.mrk.json", "{", "line 1 is not JSON"),

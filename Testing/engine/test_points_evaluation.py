@@ -47,4 +47,4 @@ def test_a_folder_whose_labels_show_no_point_is_refused(capsys, tmp_path: Path) 
     sitk.WriteImage(sitk.Cast(image, sitk.sitkUInt8), str(tmp_path / "a.seg.nii.gz"))
     (tmp_path / "a.labels.json").write_text('{"1": "liver"}')
     assert evaluate.main(["points", str(tmp_path)]) == 2
-    assert "no point that can be derived" in capsys.readouterr().err
+    assert "can be derived from the label maps" in capsys.readouterr().err

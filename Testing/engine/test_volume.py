@@ -222,7 +222,7 @@ def test_slices_are_counted_along_the_patient():
 def test_write_refuses_other_suffixes_and_leaves_nothing(tmp_path):
     volume = Volume(*linear_ct())
     for name in ("a.png", "a.dcm", "a.mhd", "a"):
-        with pytest.raises(VolumeError, match="cannot write this kind"):
+        with pytest.raises(VolumeError, match="files of this kind cannot be written"):
             volume.write(tmp_path / name)
     (tmp_path / "taken.nrrd").mkdir()
     with pytest.raises(VolumeError, match="cannot be written"):

@@ -155,7 +155,7 @@ def test_a_point_has_a_name(finder):
 
 def test_maps_without_a_common_frame_are_refused(target, atlas):
     made = exact_map(target)
-    with pytest.raises(MapError, match="common body frame"):
+    with pytest.raises(MapError, match="no body coordinates"):
         PlaceFinder(replace(made, provenance=replace(made.provenance, metric=False)), None, atlas)
 
 

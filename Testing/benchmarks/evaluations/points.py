@@ -84,7 +84,10 @@ def evaluate_points(cases: Sequence[Case], model: Model, progress: Callable[[flo
     points = {case.id: derive_landmarks(case.label_map) for case in cases if case.labels is not None}
     cases = [case for case in cases if points.get(case.id)]
     if not cases:
-        raise PointsError("the label maps show no point that can be derived from them, such as a carina or a pole.")
+        raise PointsError(
+            "no landmark, such as the carina or a pole of an organ, can be derived from the label maps; "
+            "add label maps that show complete organs."
+        )
     results: list[PointResult] = []
     maps = {}
     for number, case in enumerate(cases):
