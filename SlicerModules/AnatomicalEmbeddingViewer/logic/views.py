@@ -235,7 +235,7 @@ class Views:
 
 
 def slice_to_ras(slice_node) -> np.ndarray:
-    """Return the matrix (4, 4) of a slice: directions right, up and out of the view, and origin; columns, RAS mm."""
+    """Return the matrix (4, 4) of a slice. Columns: directions right, up, out of the view, and origin, RAS mm."""
     return slicer.util.arrayFromVTKMatrix(slice_node.GetSliceToRAS())
 
 
@@ -251,7 +251,7 @@ def _slice_of(view) -> dict:
 
 
 def _edge_letters(view) -> dict[str, str]:
-    """Find the direction in the patient that each edge of a view is nearest to.
+    """Find the direction in the patient to which each edge of a view points. In an oblique slice, the nearest is used.
 
     Returns:
         One of the letters R, L, A, P, S, I for each edge: `left`, `right`, `top` and `bottom`.
