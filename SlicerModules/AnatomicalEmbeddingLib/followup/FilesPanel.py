@@ -36,7 +36,7 @@ class ImportPanel(Listener):
         self.ui.importButton.enabled = bool(self.logic.volumes)
 
     def menu(self):
-        """Fill and return the menu. One entry imports files, and one entry for each point list imports its points."""
+        """Fill and return the menu. Its first entry imports files. Each other entry imports the points of one list."""
         logic, study = self.logic, self.choice.study
         study = study if study in logic.volumes else self.choice.usual
         self._menu.clear()

@@ -50,7 +50,7 @@ def keyedVolumes(scene) -> dict[str, object]:
 
 
 def studiesOf(scene, patient: Patient) -> list[RecordStudy]:
-    """Return the studies of a patient for the record, in order. `keyedVolumes` must have given keys to the volumes."""
+    """Return the studies of a patient for the record, in order of date. Before, call `keyedVolumes` to set the keys."""
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
     studies = []
     for study in patient.studies:
@@ -62,7 +62,7 @@ def studiesOf(scene, patient: Patient) -> list[RecordStudy]:
 
 
 def inStudies(record: FollowUp, loaded: Iterable[RecordStudy], others: Iterable[RecordStudy]) -> FollowUp:
-    """Return a record with all `loaded` studies, and with those of `others` that have a reviewed finding."""
+    """Return the record with all studies of `loaded`, and the studies of `others` that have a reviewed finding."""
     loaded = list(loaded)
     keys = {study.key for study in loaded}
     reviewed = {key for lesion in record.lesions for key in lesion.reviewed}
@@ -91,7 +91,7 @@ def addStudyNode(scene, className: str, name: str, volumeNode):
 
 
 def followVolume(node, volumeNode) -> None:
-    """Give a node the same parent transform as the volume. Its coordinates are then the RAS mm of the volume."""
+    """Give a node the same parent transform as the volume. The node's coordinates are then the RAS mm of the volume."""
     if node.GetTransformNodeID() != volumeNode.GetTransformNodeID():
         node.SetAndObserveTransformNodeID(volumeNode.GetTransformNodeID())
 
@@ -116,7 +116,7 @@ def findRecord(scene, patient: Patient, keys: Iterable[str]) -> tuple[object | N
         try:
             record = from_json(json.loads(node.GetText() or "null"))
         except (AnatomicalEmbeddingError, ValueError) as error:  # ValueError: the text is not JSON
-            problems.append(f"{node.GetName()}: {error} The node is kept, and a new follow-up is started.")
+            problems.append(f"{node.GetName()}: cannot be read; a new follow-up is started. Reason: {error}")
             continue
         studies = {study.key for study in record.studies} | {key for each in record.lesions for key in each.findings}
         shared = 10**6 if patient.uid and owner == patient.uid else len(studies.intersection(keys))
