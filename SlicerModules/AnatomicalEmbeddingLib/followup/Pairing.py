@@ -50,7 +50,7 @@ class Pairing(Listener):
             return _("Choose two studies as prior and current first.")
         for study, second in ((one, other), (other, one)):
             if not _hasOwn(logic.record, study, second):
-                text = _("{study} has no lesion that is marked only there; mark a lesion in this study to pair it.")
+                text = _("Each of the two studies needs a lesion marked only there; mark such a lesion in {study}.")
                 return text.format(study=logic.record.study(study).label)
         for study in (one, other):
             status = logic.store.state(logic.volumes[study]).status

@@ -116,7 +116,7 @@ def findRecord(scene, patient: Patient, keys: Iterable[str]) -> tuple[object | N
         try:
             record = from_json(json.loads(node.GetText() or "null"))
         except (AnatomicalEmbeddingError, ValueError) as error:  # ValueError: the text is not JSON
-            problems.append(f"{node.GetName()}: cannot be read; a new follow-up is started. Reason: {error}")
+            problems.append(f"{node.GetName()}: {error} The node is kept, and a new follow-up is started.")
             continue
         studies = {study.key for study in record.studies} | {key for each in record.lesions for key in each.findings}
         shared = 10**6 if patient.uid and owner == patient.uid else len(studies.intersection(keys))

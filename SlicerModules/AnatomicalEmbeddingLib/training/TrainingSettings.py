@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-# statistics of a few crops would differ from those of complete scans; fine-tuning needs only small changes
+# Batch normalisation keeps its statistics, because the statistics of a few crops differ from those of complete scans.
+# The learning rate is small, because fine-tuning changes the weights only a little.
 _FINE_TUNING = ("optimiser.frozen_statistics=true", "optimiser.learning_rate=0.001")
 _WORDS = {  # display names of the settings that must stay the same when a run continues
     "scanFolders": "folders of scans",
@@ -44,7 +45,7 @@ class TrainingSettings:
     runFolder: str = ""
 
     def arguments(self) -> list[str]:
-        """Return the arguments of `anatemb`. Raises ValueError if a quotation mark of `furtherOptions` is open."""
+        """Return the arguments of `anatemb`. Raises ValueError if `furtherOptions` has an unclosed quotation mark."""
         words = ["train", *self.scanFolders, "-o", self.runFolder, "--recipe", self.recipe, "--json"]
         words += ["--steps", str(self.steps), "--minutes", str(self.minutes)]
         words += ["--validate-every", str(self.validateEvery), "--device", self.device, "--align-with", "auto"]
