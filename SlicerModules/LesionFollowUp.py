@@ -168,7 +168,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self._jump()
 
     def _onProposed(self, lesions):
-        """If places were proposed for the chosen lesion, move the views of all studies to it."""
+        """If places were proposed for the chosen lesion, move the views of all studies to this lesion."""
         if self.choice.lesion in lesions:
             self._jump()
 
@@ -203,7 +203,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
             self._usual = node.prior, node.current
         elif node.current not in [study.volume for study in patient.after(node.prior)]:
             node.current = patient.lastAfter(node.prior)
-        elif (node.prior, node.current) == self._usual and not patient.inOrder(*self._usual):  # dates have changed
+        elif (node.prior, node.current) == self._usual and not patient.inOrder(*self._usual):  # the order changed
             node.prior, node.current = self._usual = patient.usualPair
 
     def _patient(self, found):

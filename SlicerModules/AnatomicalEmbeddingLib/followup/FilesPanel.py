@@ -32,7 +32,7 @@ class ImportPanel(Listener):
         self.update()
 
     def update(self) -> None:
-        """Enable the button if the scene has a study of the patient."""
+        """Enable the button if a study of the patient is loaded."""
         self.ui.importButton.enabled = bool(self.logic.volumes)
 
     def menu(self):

@@ -119,7 +119,7 @@ def _points(logic: FollowUpLogic, listNode, study: str) -> Iterator[tuple[str, s
 
 
 def _applied(logic: FollowUpLogic, step: Callable[[FollowUp], FollowUp], name: str) -> list[str]:
-    """Change the record with `step`. Returns sentences about new lesions, findings and sizes; they name `name`."""
+    """Change the record with `step`. Returns sentences about the changes. name: name of the import in them."""
     known = {lesion.id: lesion for lesion in logic.record.lesions}
     if not logic.apply(step):
         return []
@@ -150,7 +150,7 @@ def _setDates(logic: FollowUpLogic) -> list[str]:
 
 
 def exportFollowUp(logic: FollowUpLogic, folder: str | Path, kinds: Iterable[str]) -> tuple[list[Path], list[str]]:
-    """Write the chosen kinds of files, named after the patient. Returns the paths, and sentences for the user.
+    """Write the chosen kinds of files, named after the patient. Returns their paths, and sentences for the user.
 
     kinds: see `AnatomicalEmbedding.followup.export.export`, which also describes the errors.
     """
@@ -172,7 +172,7 @@ def _instanceFiles(volumeNode) -> list[str]:
 
 
 def whyNoReports(volumeNodes) -> str:
-    """Return a sentence that states why no structured report can be written; "" if a volume comes from DICOM."""
+    """Return a sentence that states why no structured report can be written; "" if a volume is from DICOM."""
     if any(_isFromDatabase(node) for node in volumeNodes):
         return ""
     return _(

@@ -22,7 +22,7 @@ from .LesionMirror import LesionMirror
 from .StudyNodes import createRecord, findRecord, inStudies, keyedVolumes, studiesOf, writeRecord
 from .StudyOrder import Patient
 
-_LESION_MM = 150.0  # views that show more than this are zoomed in when they move to a lesion
+_LESION_MM = 150.0  # a view that shows more than this is zoomed in when it moves to a lesion
 
 
 class FollowUpLogic(Listener):
@@ -131,7 +131,7 @@ class FollowUpLogic(Listener):
         return toWorld(volume, [found.point_ras])[0]
 
     def jumpTo(self, lesion: str) -> None:
-        """Move the views of each study to the place of the lesion there, and zoom in."""
+        """Move the views of each study to the lesion's place in this study, and zoom in."""
         for study, volume in self.volumes.items():
             place = self.placeOf(lesion, study)
             if place is not None:
@@ -140,7 +140,7 @@ class FollowUpLogic(Listener):
     # -- actions of the user -----------------------------------------------------------------------------------------
 
     def mark(self, study: str, place: Point, lesion: str | None = None) -> str:
-        """Mark a lesion at `place`. lesion: id of a known lesion, or None. Returns the lesion's id; "" on failure."""
+        """Mark a lesion at `place`. lesion: id of a known lesion; None for a new one. Returns the id; "" on failure."""
 
         def step(record: FollowUp) -> FollowUp:
             known = lesion is not None and record.finding(lesion, study) is not None

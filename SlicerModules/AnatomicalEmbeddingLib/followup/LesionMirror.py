@@ -1,4 +1,4 @@
-"""Shows a follow-up in the scene as markups nodes, and reports what the user changes in these nodes."""
+"""Shows a follow-up in the scene as markups nodes, and reports the user's changes of these nodes."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class LesionMirror:
         self._edited = False
 
     def _report(self) -> None:
-        """Restore the nodes, and report what the user added or deleted. A deleted list is not reported."""
+        """Restore the nodes, and report added and deleted points and axes. A deleted list is not reported."""
         record = self._record
         lists = [(study, points) for study, points in self._points.items() if self._isHere(points.node)]
         gone = [

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 class Pairing(Listener):
     """Offers to join lesions that are the same. Signal changed(): `offer` or `reason` may have changed.
 
-    offer: the relations between lesions that are offered to the user; None without an offer. It becomes None when the
-    reviewed findings change. changes: sentences about the offered pairs, splits and mergers. notes: sentences about
-    lesions that stay as they are.
+    offer: the relations between lesions that are offered to the user; None without an offer. `offer` becomes None
+    when the reviewed findings change. changes: sentences about the offered pairs, splits and mergers. notes: sentences
+    about lesions that do not change.
     """
 
     def __init__(self, logic: FollowUpLogic) -> None:

@@ -50,7 +50,7 @@ def keyedVolumes(scene) -> dict[str, object]:
 
 
 def studiesOf(scene, patient: Patient) -> list[RecordStudy]:
-    """Return the studies of a patient for the record, in order of date. Before, call `keyedVolumes` to set the keys."""
+    """Return the studies of a patient for the record, in order of date. Call `keyedVolumes` first: it sets the keys."""
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
     studies = []
     for study in patient.studies:
@@ -81,7 +81,7 @@ def _seriesUid(scene, volumeNode) -> str:
 
 
 def addStudyNode(scene, className: str, name: str, volumeNode):
-    """Add a markups node for a volume to the folder "Lesions". Mouse clicks place no points in the new node."""
+    """Add a markups node for a volume to the folder "Lesions". Later mouse clicks place no points in this node."""
     with keepingPlaceNode(scene):
         node = scene.AddNewNodeByClass(className, name)
     node.CreateDefaultDisplayNodes()

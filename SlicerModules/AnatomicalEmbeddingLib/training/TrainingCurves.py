@@ -31,7 +31,7 @@ class TrainingCurves:
         return self._show("Training loss", {"step": steps, "loss": means})
 
     def showValidation(self, validations: Sequence[Mapping[str, float]]):
-        """Draw the median errors against the step, a line for each kind of point. Returns the chart node, or None."""
+        """Draw the median errors against the step, a line per kind of point. Returns the chart; None without rows."""
         columns = dict.fromkeys(["step", *(kind for row in validations for kind in row)])
         errors = {kind: [row.get(kind, np.nan) for row in validations] for kind in columns}
         chart = self._show("Validation error (mm)", errors)

@@ -15,7 +15,7 @@ _KEPT = 0.98  # weight of the former mean in a running mean over about 50 steps,
 
 @dataclass
 class LossCurve:
-    """The running mean of the loss at each step. `read` reads it from a folder; `add` adds the steps of a run.
+    """The running mean of the loss at each step. `read` reads the curve from a run's folder; `add` adds a step.
 
     minutes: training time up to the last step, all starts of the run together.
     """

@@ -25,9 +25,9 @@ _WORDS = {  # display names of the settings that must stay the same when a run c
 class TrainingSettings:
     """Settings of one run.
 
-    scanFolders: folders with CTs, which are searched with their subfolders, or with prepared scans. validationFolder:
-    folder with labelled scans of other patients; "" for no validation. recipe: name or .toml file. fineTune: start from
-    the shipped weights. minutes: longest training time, all starts of the run together. validateEvery: number of steps
+    scanFolders: folders with CTs or with prepared scans; subfolders are searched too. validationFolder: folder with
+    labelled scans of other patients; "" for no validation. recipe: name or .toml file. fineTune: start from the
+    shipped weights. minutes: longest training time, all starts of the run together. validateEvery: number of steps
     between validations; 0 for no validation. threads: number of CPU threads; 0 for all. furtherOptions: more options of
     `anatemb train`, written as in a terminal.
     """
