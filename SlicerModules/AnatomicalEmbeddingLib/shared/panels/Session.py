@@ -69,7 +69,7 @@ class Session:
     def addWork(self, isWorking: Callable[[], bool]) -> Callable[[], None]:
         """Tick often while isWorking() returns True. Use this for work that is not done in the thread of the store.
 
-        Returns a function that ends this.
+        Returns a function that removes `isWorking` again.
         """
         self._others.append(isWorking)
         return lambda: self._others.remove(isWorking)
