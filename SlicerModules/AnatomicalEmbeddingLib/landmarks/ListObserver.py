@@ -90,7 +90,7 @@ class ListObserver:
             self._dirty = True
 
     def _places(self) -> dict[str, tuple[float, ...]]:
-        """Return the position of each point, by ID. They are compared because events of a drag contain no index."""
+        """Return the position of each point, by ID. A changed position tells which point was dragged; events do not."""
         node = self._node
         return {
             node.GetNthControlPointID(n): tuple(node.GetNthControlPointPosition(n))
