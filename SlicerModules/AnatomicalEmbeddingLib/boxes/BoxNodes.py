@@ -90,7 +90,7 @@ class BoxNode:
         display = node.GetDisplayNode()
         display.SetSelectedColor(*colour)
         display.SetColor(*colour)
-        display.SetFillVisibility(False)  # a filled box looks like a label
+        display.SetFillVisibility(False)  # a filled box looks like a segmentation
         display.SetFillOpacity(0.0)
         display.SetPointLabelsVisibility(False)
         display.SetPropertiesLabelVisibility(False)  # `BoxLabels` writes the names

@@ -53,7 +53,9 @@ def crop(
     found = boxes.boxesOf(volumeNode, structures)
     if not found:
         wanted = ", ".join(map(readable, structures))
-        raise PointsError(f"{volumeNode.GetName()}: has no box of {wanted}; if the scan shows this, press Find boxes.")
+        raise PointsError(
+            f"{volumeNode.GetName()}: has no box of {wanted}; press Find boxes, or do not crop this scan."
+        )
     if not separately:
         return [_cut(volumeNode, list(found), enclosing(list(found.values())), "crop", marginMm)]
     crops, errors = [], []

@@ -96,7 +96,7 @@ class StructureExamples(Listener):
         return [example for example in self.all() if example.structure in structures]
 
     def add(self, structure: str, node, volumeNode, segmentId: str = "") -> MarkedExample:
-        """Make an ROI or a segment an example of a structure in a volume. It then marks no other structure any more.
+        """Make an ROI or a segment an example of a structure in a volume. It then marks only this structure.
 
         node: the ROI node or segmentation node. segmentId: ID of the segment; "" for an ROI. Raises PointsError if the
         node or segment is empty.

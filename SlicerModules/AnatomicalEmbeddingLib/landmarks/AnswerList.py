@@ -2,7 +2,7 @@
 
 The list has the same parent transform as the volume. So its coordinates without this transform are the RAS mm that the
 engine returns. Matched answers are selected points (green). Uncertain answers are unselected points (amber).
-An answer that the scan does not show has the position status Missing.
+If the scan does not show a point, its answer has the position status Missing.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class ListObserver:
         self._tags = []
 
     def takeDirty(self) -> bool:
-        """True if there were other changes since the last call. Changes while a point is dragged are reported later."""
+        """Return True if there were other changes, see above, since the last True. During a drag, return False."""
         dirty = self._dirty and not self.inHand
         self._dirty = self._dirty and not dirty
         return dirty

@@ -23,8 +23,8 @@ class CtWindows:
     """Keeps one window for all scans of a patient. All scans without a patient share one window.
 
     `poll` sets each new CT once to the soft tissue window, because the window that MRML guesses (from air to metal)
-    shows all tissues in similar grey. If the user changes the window of a scan, `poll` copies this window to the other
-    scans of the patient.
+    shows all tissues in similar shades of grey. If the user changes the window of a scan, `poll` copies this window to
+    the other scans of the patient.
     """
 
     def __init__(self, scene) -> None:

@@ -18,7 +18,7 @@ from .Views import FIRST_VIEW_GROUP, ORIENTATIONS, compositeOf, sliceNodes
 
 ROWS, AXIAL = 5201, 5202  # numbers of our layouts; the numbers of Slicer's layouts are below 1000
 _NAMES = "AnatomicalEmbedding.Rows"  # attribute of the layout node: names of the shown scans, as JSON
-_BEFORE = "AnatomicalEmbedding.LayoutBefore"  # attribute of the layout node: number of the layout before ours
+_BEFORE = "AnatomicalEmbedding.LayoutBefore"  # attribute of the layout node: number of the layout used before ours
 _VIEW_PREFIX = "AE"
 
 

@@ -1,7 +1,7 @@
-"""CT volume nodes: copies their voxels for the engine, and converts points between the world and a volume.
+"""CT volume nodes: copies their voxels for the engine, and converts points between world mm and a volume's RAS mm.
 
-The engine uses a volume's own RAS mm, defined by the volume's IJK-to-RAS matrix. A parent transform moves the volume in
-the world, but the engine ignores this transform. It may be any transform, including a deformation.
+The engine uses a volume's own RAS mm, defined by the volume's IJK-to-RAS matrix. World mm are the RAS mm of the scene,
+in which the volume is moved by its parent transform. This transform may be any transform, including a deformation.
 """
 
 from __future__ import annotations

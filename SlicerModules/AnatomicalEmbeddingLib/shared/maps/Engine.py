@@ -52,7 +52,7 @@ class Engine:
         return [name for module, name in needed.items() if find_spec(module) is None]
 
     def problem(self) -> str | None:
-        """Return why the engine cannot compute, with the remedy; None if it can. Does not load the model."""
+        """Return why the engine cannot run, with the remedy; None if it can run. Does not load the model."""
         missing = self.missingPackages()
         if missing:
             return f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed; press Install."

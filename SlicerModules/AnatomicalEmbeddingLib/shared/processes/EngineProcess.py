@@ -95,7 +95,7 @@ class EngineProcess:
     def requireReady(self) -> None:
         """Raise AnatomicalEmbeddingError if a command is running, or if no Python was found to run a command."""
         if self.running:
-            raise AnatomicalEmbeddingError("Another run is not finished; wait for its end, or stop this run first.")
+            raise AnatomicalEmbeddingError("Another run is not finished; wait until it ends, or stop it.")
         if not self.pythonCommand:
             raise AnatomicalEmbeddingError("The program PythonSlicer is missing in this Slicer; install Slicer again.")
 
