@@ -45,7 +45,7 @@ class AnatomicalLandmarks(ScriptedLoadableModule):
         self.parent.contributors = ["AnatomicalEmbedding developers"]
         self.parent.helpText = _(
             "Click a point in one CT. The same anatomical point then appears in all other CTs, with its expected "
-            "error. If a CT does not show the point, the module says so. Needs Slicer 5.12 or newer. Research "
+            "error. If a CT does not show the point, the module reports this. Needs Slicer 5.12 or newer. Research "
             'software, not a medical device. See the <a href="{url}">documentation</a>.'
         ).format(url="https://github.com/AnatomicalEmbedding/SlicerAnatomicalEmbedding")
         self.parent.acknowledgementText = _(
@@ -61,9 +61,10 @@ class AnatomicalLandmarksParameterNode:
 
     template: scan in which the user places points. allTargets: True to find the points in all other scans. targets:
     the scans in which points are found if allTargets is False. points: the point list. jump: True to move all views to
-    each placed point. thorough: True for slower, slightly better matching. alignFixed, alignMoving: scans to align;
-    None for the template and the first target. alignKind: see `AlignmentLogic.align`. alignResample: True to also
-    create a resampled volume. alignColours: True to show the two scans in two colours.
+    each placed point. thorough: True for slower, slightly better matching. alignFixed: the scan that stays in place;
+    None for the template. alignMoving: the scan that is moved; None for the first other scan. alignKind: see
+    `AlignmentLogic.align`. alignResample: True to also create a resampled copy of the moving scan. alignColours: True
+    to show the two scans in two colours.
     """
 
     template: vtkMRMLScalarVolumeNode
@@ -128,7 +129,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         ui.exportButton.connect("clicked(bool)", self.onExport)
         self.shortcut = qt.QShortcut(qt.QKeySequence(_CROSSHAIR_KEY), uiWidget)
         self.shortcut.setContext(qt.Qt.ApplicationShortcut)
-        self.shortcut.connect("activated()", ui.crosshairCheckBox.click)  # `toggle` would also act if disabled
+        self.shortcut.connect("activated()", ui.crosshairCheckBox.click)  # `toggle` would also act while disabled
         self.followScene(scene, AnatomicalLandmarksLogic().getParameterNode)
 
     def cleanup(self):
@@ -182,7 +183,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         )
 
     def _onNodes(self, caller=None, event=None):
-        # the targets can differ because the logic removes a target whose list of answers was deleted
+        # the logic itself removes a target if its list of answers was deleted; then the targets differ
         if not self.scanChoice.isCurrent or self.logic.targets != self._targets:
             if not self._scans() and self.takesInput and not slicer.mrmlScene.IsBatchProcessing():
                 self._chooseTemplate()  # these are the first scans of the scene
@@ -194,7 +195,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.words.poll()
         self.hits.poll()
         if self.parent.isEntered:
-            self._onNodes()  # checked at each tick: a volume node may get its voxels later
+            self._onNodes()  # checked at each tick: a volume node may get its voxels after it was added
             self.viewButtons.poll()
 
     def _onCrosshair(self, on):
@@ -218,7 +219,8 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
             self.say("")  # removes messages about the former list
             writeInViews(slicer.mrmlScene, {})
         if points is not None and isAnswers(points):
-            self.say(_("{name}: contains answers; choose or create another point list.").format(name=points.GetName()))
+            text = _("{name}: is a list of answers; choose or create another point list for the template.")
+            self.say(text.format(name=points.GetName()))
             node.points = points = None
         self.logic.jumps = node.jump
         self.logic.effort = "thorough" if node.thorough else "standard"
@@ -249,7 +251,7 @@ def _ifHere(node):
 
 
 class AnatomicalLandmarksLogic(ScriptedLoadableModuleLogic):
-    """Returns the parameter node. Scripts use `LandmarkLogic(slicer.mrmlScene, MapStore(slicer.mrmlScene))` instead."""
+    """Returns the parameter node. In scripts, use `LandmarkLogic(slicer.mrmlScene, MapStore(slicer.mrmlScene))`."""
 
     def getParameterNode(self):
         return AnatomicalLandmarksParameterNode(super().getParameterNode())

@@ -38,7 +38,7 @@ from AnatomicalEmbeddingLib.shared.SideBySide import AXIAL, ROWS
 from AnatomicalEmbeddingLib.shared.Views import show, viewsOf
 from AnatomicalEmbeddingLib.shared.VolumeNodes import SOURCE_ROLE
 
-_SMALL_WINDOW, _SPARE = 800, 150  # pixels: in windows up to this height tabs get no extra height; largest extra height
+_SMALL_WINDOW, _SPARE = 800, 150  # pixels: tabs get up to _SPARE extra height in a window higher than _SMALL_WINDOW
 
 
 class AnatomicalROI(ScriptedLoadableModule):
@@ -49,10 +49,10 @@ class AnatomicalROI(ScriptedLoadableModule):
         self.parent.dependencies = ["Markups", "Segmentations"]
         self.parent.contributors = ["AnatomicalEmbedding developers"]
         self.parent.helpText = _(
-            "Finds boxes of organs and other structures in CTs, with a library that needs no examples, or with one to "
-            "five examples of your own. Boxes are enlarged until they are expected to contain the fraction of a "
-            "structure that you choose. Crops scans to boxes without changing any voxel. Shows which part of the body "
-            "a scan contains, and if it is mirrored or upside down. Needs Slicer 5.12 or newer. Research software, not "
+            "Finds boxes of organs and other structures in CTs. Structures of the library need no example. For other "
+            "structures, give one to five examples. Boxes are enlarged until they are expected to contain the fraction "
+            "of a structure that you choose. Crops scans to boxes without changing any voxel. Shows which part of the "
+            "body a scan contains, and warns of mirrored scans. Needs Slicer 5.12 or newer. Research software, not "
             'a medical device. See the <a href="{url}">documentation</a>.'
         ).format(url="https://github.com/AnatomicalEmbedding/SlicerAnatomicalEmbedding")
         self.parent.acknowledgementText = _(
@@ -68,8 +68,9 @@ class AnatomicalROIParameterNode:
     allTargets: True to use all scans. targets: the scans to search and crop if allTargets is False. structures: names
     of the structures that are ticked in the library or the examples. recall: fraction of a structure that its box
     should contain. replaceEdited: True to replace boxes that the user changed. separately: True to make one crop for
-    each structure. marginMm: margin around crops, mm. exampleVolume: scan of the next example. libraryFile: path of a
-    structure library; "" for the library that ships with the weights. outlineExamples: segmentations to learn from.
+    each structure. marginMm: margin around crops, mm. exampleVolume: scan that shows the next example. libraryFile:
+    path of a structure library; "" for the library that ships with the weights. outlineExamples: segmentations from
+    which the program learns to segment other scans.
     """
 
     targets: list[vtkMRMLScalarVolumeNode]
@@ -224,7 +225,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.boxes.poll()
         self.outlinePanel.poll()
         if self.parent.isEntered:
-            self._onNodes()  # checked at each tick: a volume node may get its voxels later
+            self._onNodes()  # checked at each tick: a volume node may get its voxels after it was added
             self.viewButtons.poll()
         showProgress(self.ui.findProgressBar, self.boxes)
         self._showCoverage()
@@ -259,7 +260,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         find = _("Find boxes of the structures ticked above. The scans are prepared first.")
         ui.findButton.text = _("Cancel") if busy else _("Find boxes")
         ui.findButton.enabled = busy or not missing
-        ui.findButton.toolTip = _("Stop the search. Boxes that were found stay.") if busy else missing or find
+        ui.findButton.toolTip = _("Stop the search. Boxes that are already found stay.") if busy else missing or find
         crop = _("Crop the scans to the boxes as they are now. Each crop is a new volume with unchanged voxels.")
         ui.cropButton.text = _("Crop 1 scan") if scans == 1 else _("Crop {count} scans").format(count=scans)
         ui.cropButton.enabled = not missing
@@ -276,7 +277,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
 
 
 class AnatomicalROILogic(ScriptedLoadableModuleLogic):
-    """Returns the parameter node. Scripts use `BoxLogic(scene, store)`, `crop` and `CoverageLogic(store)` instead."""
+    """Returns the parameter node. In scripts, use `BoxLogic(scene, store)`, `crop` and `CoverageLogic(store)`."""
 
     def getParameterNode(self):
         return AnatomicalROIParameterNode(super().getParameterNode())

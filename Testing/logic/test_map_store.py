@@ -133,7 +133,7 @@ def test_a_gpu_that_runs_out_of_memory_gives_way_to_the_cpu(scene, map_folder, m
         finish(store)
         assert devices == ["cuda", "cpu"]
         assert store.state(node).status == READY
-        assert "done on the CPU" in store.map(node).notes[-1]
+        assert "embedded on the CPU" in store.map(node).notes[-1]
     finally:
         store.close()
 

@@ -1,4 +1,4 @@
-"""The section "Align volumes": lets the user choose two scans and a kind, align, check the result, and undo."""
+"""The section "Align volumes": lets the user choose two scans, align them, check the result, and undo."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class AlignPanel(Listener):
 
     @property
     def moving(self):
-        """The volume that is moved: the volume that the user chose, by default the first scan that is not fixed."""
+        """The volume that is moved: the volume that the user chose, by default the first other scan."""
         return self.ui.alignMovingSelector.currentNode() or self._otherScan
 
     @property

@@ -57,7 +57,7 @@ class AlignmentLogic(SceneJob):
         try:
             maps = yield from self.maps(volumes, (0.0, _PREPARING))
         finally:
-            self.store.cancel(begun)  # do not prepare the remaining scans
+            self.store.cancel(begun)  # if the wait ended early, stop the preparation
         copies = [snapshot(volume) for volume in volumes]
 
         def register(progress, cancelled):
@@ -110,9 +110,9 @@ def _describe(found: Registration, folding: Folding, seconds: float, note: str) 
         f"{found.used} of {found.tried} points of {found.fixed} were found in {found.moving} and used.",
     ]
     if found.field is not None:
-        sizes = f"{max(folding.low, 0):.2f} to {folding.high:.2f} times"  # a value below 0 means folding; see below
+        sizes = f"{max(folding.low, 0):.2f} to {folding.high:.2f} times"  # below 0 is folding; reported next
         sentences.append(f"In 98 % of the body, tissue is {sizes} as large in {found.moving}.")
         sentences.append(f"The deformation is folded in {100 * folding.share:.2f} % of the body.")
     elif found.kind == AFFINE:
         sentences.append(f"Tissue is {folding.low:.2f} times as large in {found.moving}.")
-    return " ".join(filter(None, [*sentences, f"It took {seconds:.1f} s.", folding.doubt, note]))
+    return " ".join(filter(None, [*sentences, f"The alignment took {seconds:.1f} s.", folding.doubt, note]))

@@ -64,7 +64,7 @@ def undoAlignment(volumeNode) -> None:
 
 
 def _splineTransform(affine: np.ndarray, field: SplineField):
-    """Make a VTK transform of affine(x) + field(x): first a B-spline, then an affine map. It can be saved to a file.
+    """Make a VTK transform of affine(x) + field(x): first a B-spline, then an affine map. Slicer can save it.
 
     Outside the fixed scan's box the displacement of the B-spline decreases to 0 within three knots.
     """

@@ -21,7 +21,7 @@ from .StructureExamples import MarkedExample, StructureExamples
 from .StructureFinder import Finder, libraryFile, madeFrom, namesIn, openLibrary
 from .StructureNames import readable
 
-_PREPARING = 0.9  # fraction of a scan's progress bar that preparing the scan takes
+_PREPARING = 0.9  # fraction of a scan's progress bar that stands for preparing the scan
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class BoxLogic(SceneJob):
                     [volume], (ready, end), f"finding boxes in {volume.GetName()}",
                 )  # fmt: skip
             except AnatomicalEmbeddingError as error:
-                if volume.GetScene() is self.scene:  # a removed volume is left out
+                if volume.GetScene() is self.scene:  # no message about a volume that was removed
                     self.reported.emit(str(error))
                 continue
             self._showBoxes(volume, found, replaceEdited)
@@ -179,7 +179,7 @@ class BoxLogic(SceneJob):
     # -- reading boxes -----------------------------------------------------------------------------------------------
 
     def table(self, volumeNodes: Sequence) -> dict[str, dict[str, Cell]]:
-        """Return a cell for each structure and volume that was searched or marked, by structure name and volume ID."""
+        """Return a cell for each structure that was searched for or marked in a volume, by structure and volume ID."""
         drawn, examples = boxesByVolume(self.scene), self.examples.all()
         rows: dict[str, dict[str, Cell]] = {}
         for volume in volumeNodes:
@@ -246,7 +246,7 @@ class BoxLogic(SceneJob):
                     box.follow(now[volumeId])
 
     def _drawnNow(self) -> tuple:
-        """Return values that change if boxes change or become outdated: count and time of ROIs, sources of the maps."""
+        """Return values that change if boxes change or become outdated: count and time of ROIs, keys of maps."""
         changed = [node.GetMTime() for node in nodesOf(self.scene, "vtkMRMLMarkupsROINode")]
         return len(changed), max(changed, default=0), [self._source(node) for node in ctVolumes(self.scene)]
 

@@ -31,7 +31,7 @@ _CLASS = "vtkMRMLMarkupsROINode"
 _EDITED_MM = 1e-3
 Colour = tuple[float, float, float]
 _CORNERS = np.array(list(product((-0.5, 0.5), repeat=3)))
-_GOLDEN = 0.618033988749895  # golden ratio: hues at multiples of this step stay far apart
+_GOLDEN = 0.618033988749895  # golden ratio: hues that are multiples of this number differ clearly
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class FoundBox:
         where = f", outside the scan at its {' and '.join(self.cut)} side" if self.cut else ""
         error = f"likely error of a side {max(self.sigmaMm):.0f} mm"
         remarks = "".join(f"; {remark}" for remark in self.remarks)
-        size = f", {self.times:.1f} times as large as the box before" if self.times else ""
-        return f"{status}{where}; enlarged for a recall of {self.recall:g}{size}, {error} ({source}){remarks}"
+        size = f" to {self.times:.1f} times its volume" if self.times else ""
+        return f"{status}{where}; box enlarged{size} for a recall of {self.recall:g}, {error} ({source}){remarks}"
 
 
 class BoxNode:
@@ -90,7 +90,7 @@ class BoxNode:
         display = node.GetDisplayNode()
         display.SetSelectedColor(*colour)
         display.SetColor(*colour)
-        display.SetFillVisibility(False)  # a filled box looks like a label
+        display.SetFillVisibility(False)  # a filled box looks like a segmentation
         display.SetFillOpacity(0.0)
         display.SetPointLabelsVisibility(False)
         display.SetPropertiesLabelVisibility(False)  # `BoxLabels` writes the names
@@ -161,7 +161,7 @@ def isDrawn(roiNode) -> bool:
 
 
 def boxIn(volumeNode, roiNode) -> np.ndarray:
-    """Return the smallest box around the corners of an ROI, (2, 3) in the volume's own RAS mm. It may be rotated."""
+    """Return the smallest box around an ROI, which may be rotated. The box is (2, 3) in the volume's own RAS mm."""
     matrix = slicer.util.arrayFromVTKMatrix(roiNode.GetObjectToNodeMatrix())
     corners = (_CORNERS * roiNode.GetSize()) @ matrix[:3, :3].T + matrix[:3, 3]
     isWithVolume = roiNode.GetParentTransformNode() is volumeNode.GetParentTransformNode()
@@ -201,7 +201,7 @@ def keepAbsent(volumeNode, changes: Mapping[str, FoundBox | None]) -> None:
 
 
 def _fromValues(values: dict) -> FoundBox:
-    return FoundBox(**{**values, "structure": canonical_name(values["structure"])})  # older scenes hold other spellings
+    return FoundBox(**{**values, "structure": canonical_name(values["structure"])})  # older scenes have old names
 
 
 def coloursIn(scene) -> dict[str, Colour]:

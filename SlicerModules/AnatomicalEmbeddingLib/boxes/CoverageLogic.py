@@ -1,4 +1,4 @@
-"""Describes for each scan which part of the body it shows, and faults of its stored orientation."""
+"""Describes for each scan the part of the body that it shows, and faults such as swapped left and right sides."""
 
 from __future__ import annotations
 

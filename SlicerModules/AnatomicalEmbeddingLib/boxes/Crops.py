@@ -39,7 +39,7 @@ def cropAll(
 def crop(
     boxes: BoxLogic, volumeNode, structures: Sequence[str], separately: bool = False, marginMm: float = 0.0
 ) -> list:
-    """Crop a volume around the structures that have a box in it, and return the new volume nodes.
+    """Crop a volume around the structures that have a box in this volume, and return the new volume nodes.
 
     Args:
         separately: True to make one crop for each structure, False to make one crop that contains all structures.
@@ -54,7 +54,7 @@ def crop(
     if not found:
         wanted = ", ".join(map(readable, structures))
         raise PointsError(
-            f"{volumeNode.GetName()}: has no box of {wanted}; press Find boxes, unless the scan does not show this."
+            f"{volumeNode.GetName()}: has no box of {wanted}; press Find boxes, or do not crop this scan."
         )
     if not separately:
         return [_cut(volumeNode, list(found), enclosing(list(found.values())), "crop", marginMm)]

@@ -30,9 +30,9 @@ def segmentName(segmentationNode, segmentId: str) -> str:
 def extremesIn(volumeNode, segmentationNode, segmentId: str) -> tuple[np.ndarray, np.ndarray] | None:
     """Find the box around a segment, and for each side of the box the middle of the segment's voxels at this side.
 
-    Returns the box (2, 3) and the six middles (6, 3), in the volume's own RAS mm. The middles are at the lowest R, A,
-    S, then at the highest R, A, S. Returns None for a segment without voxels. Raises PointsError if the segmentation
-    and the volume have different transforms that are not both linear.
+    Returns the box (2, 3) and the six middles (6, 3), in the volume's own RAS mm. The middles are at the sides with the
+    lowest R, A and S, then at the sides with the highest R, A and S. Returns None for a segment without voxels. Raises
+    PointsError if the segmentation and the volume have different transforms that are not both linear.
     """
     image = _labelmap(segmentationNode, segmentId)
     if image is None:
@@ -51,9 +51,10 @@ def extremesIn(volumeNode, segmentationNode, segmentId: str) -> tuple[np.ndarray
 
 
 def maskIn(volumeNode, segmentationNode, segmentId: str) -> np.ndarray | None:
-    """Return a mask (k, j, i) of the volume, True in voxels whose centre lies in the segment; None if it is empty.
+    """Return a mask (k, j, i) of the volume, True in voxels whose centre lies in the segment.
 
-    Raises PointsError if the segmentation and the volume have different transforms that are not both linear.
+    Returns None for a segment without voxels. Raises PointsError if the segmentation and the volume have different
+    transforms that are not both linear.
     """
     image = _labelmap(segmentationNode, segmentId)
     if image is None:

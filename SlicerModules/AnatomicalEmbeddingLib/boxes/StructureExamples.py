@@ -1,7 +1,7 @@
 """A user's own examples of structures. They are stored on nodes of the scene, so a saved scene contains them.
 
 A box (ROI) or a segment marks a structure in one volume. The node of the box or segment has a reference to the volume
-and an attribute with the names of structures. The position is read at each use, so the user may correct it later.
+and an attribute with the names of structures. The position is read at each use, so the user may move the mark later.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class StructureExamples(Listener):
         return [example for example in self.all() if example.structure in structures]
 
     def add(self, structure: str, node, volumeNode, segmentId: str = "") -> MarkedExample:
-        """Make an ROI or a segment the example of a structure in a volume, in place of its former example.
+        """Make an ROI or a segment an example of a structure in a volume. It then marks only this structure.
 
         node: the ROI node or segmentation node. segmentId: ID of the segment; "" for an ROI. Raises PointsError if the
         node or segment is empty.

@@ -53,11 +53,11 @@ def namesIn(path: Path) -> list[str]:
 def openLibrary(
     path: Path | None, weightsPath: Path, names: Sequence[str], ownExamples: bool, recall: float
 ) -> StructureLibrary:
-    """Read a library file and check it. Call this before scans are embedded, because embedding takes long.
+    """Read a library file and check it. Call this before scans are embedded, so that the user gets errors early.
 
     ownExamples: True if the user's own examples are used too. Raises AnatomicalEmbeddingError if `path` is None,
-    if the file is damaged or was built with other weights, if it contains not all `names`, or if its margins do not
-    reach the recall.
+    if the file is damaged or was built with other weights, if it does not contain all `names`, or if its margins
+    do not reach the recall.
     """
     from AnatomicalEmbedding.structures.box_finder import BoxFinder
     from AnatomicalEmbedding.structures.library import StructureLibrary
@@ -70,7 +70,7 @@ def openLibrary(
     library = StructureLibrary.load(path)
     if library.weights_hash != _weightsHash(weightsPath):
         raise WeightsError(
-            f"{path}: was built with other weights; choose these weights in the set-up, or choose another library."
+            f"{path}: was built with other weights; choose the weights of this library, or another library."
         )
     if names:
         BoxFinder.by_library(library, names, recall)
@@ -117,8 +117,8 @@ class Finder:
             raise AnatomicalEmbeddingError(" ".join(self.remarks))
 
     def find(self, embedding: EmbeddingMap, without: set[str]) -> list[tuple[FoundBox, np.ndarray | None]]:
-        """Search one scan, except for the structures `without`. Returns answers with boxes (2, 3) in RAS mm, or None
-        for an absent structure.
+        """Search one scan for all structures except those in `without`. Returns (answer, box) for each structure; the
+        box is (2, 3) in RAS mm, or None if the structure is absent.
         """
         answers = []
         for finder, byOwn in self._finders:
@@ -143,7 +143,7 @@ def madeFrom(embedding: EmbeddingMap) -> str:
 
 @once_a_change
 def _description(path: Path) -> dict:
-    """The JSON in a library file's header, read with the standard library alone."""
+    """The JSON in the header of a library file, read without torch."""
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(min(length, path.stat().st_size)))

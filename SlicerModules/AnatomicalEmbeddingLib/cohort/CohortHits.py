@@ -20,7 +20,7 @@ from .CohortPlaces import CohortPlace, readPlaces
 if TYPE_CHECKING:
     from AnatomicalEmbedding.scan.volume import Volume
 
-_SCAN = "AnatomicalEmbedding.CohortScan"  # attribute of a volume node: the scan from which it was read
+_SCAN = "AnatomicalEmbedding.CohortScan"  # attribute of a volume node: file or folder from which it was read
 _ACROSS_MM = 250.0  # largest field of view, mm across its shorter side
 _COLOUR = (1.0, 0.82, 0.2)
 
@@ -29,9 +29,9 @@ class CohortHits(SceneJob):
     """The places of one table of places, and their scans in the scene.
 
     Signal changed(): emitted when the places have changed or a scan is shown. places: the places of the opened table,
-    without absent ones. absent: number of scans of the table that do not show the place. loading: the place whose scan
-    is being read, or None. layOut(volumeNode): shows a volume next to the visible volumes; returns False if no volume
-    is visible or there is no window.
+    one for each scan that shows the place. absent: number of scans that do not show the place. loading: the place whose
+    scan is being read, or None. layOut(volumeNode): shows a volume next to the visible volumes; returns False if no
+    volume is visible or there is no window.
     """
 
     def __init__(self, scene) -> None:
@@ -68,7 +68,7 @@ class CohortHits(SceneJob):
             self.start(self._load(hit))
 
     def poll(self) -> None:
-        """Continue to read, and draw each mark in the views that show its scan. Call this a few times a second."""
+        """Continue to read a scan, and draw each mark in the views of its scan. Call this a few times a second."""
         super().poll()
         self.markers.follow()
 
@@ -89,9 +89,10 @@ class CohortHits(SceneJob):
         return node
 
     def _showAt(self, node, hit: CohortPlace) -> None:
-        """Move the views of a scan to its place, and mark the place.
+        """Move the views of a scan to the place `hit`, and mark the place.
 
-        The scan replaces the cohort scan that was shown before. The first scan is shown next to the visible volumes.
+        The scan replaces the cohort scan that was shown before. If there was none, it is shown next to the visible
+        volumes.
         """
         if not Views.viewsOf(self.scene, node):
             before = self._shown

@@ -19,7 +19,7 @@ class AnatomicalCrosshair(Listener):
     """Follows the crosshair node of the scene, which the application moves with the mouse.
 
     volumes: the scans that follow; scans without a map do not follow. Signal moved(volumeNode, pointWorld): emitted
-    when the mouse points to another place of a scan. If the mouse moves too fast, `poll` shows only its last place.
+    when the mouse points to another place of a scan. If the mouse moves fast, `poll` shows only its last place.
     """
 
     def __init__(self, scene, store: MapStore, clock: Callable[[], float] = time.monotonic) -> None:
@@ -55,7 +55,7 @@ class AnatomicalCrosshair(Listener):
             self.follow(*place)
 
     def follow(self, volumeNode, pointWorld: Sequence[float], sliceNode=None) -> None:
-        """Show the place of a world point of one scan in all other scans. sliceNode: a view that must not move."""
+        """Show the anatomical place of a world point of one scan in all other scans. sliceNode: a view that stays."""
         self.moved.emit(volumeNode, pointWorld)
         source = self.store.map(volumeNode)
         others = [n for n in self.volumes if n is not volumeNode and self.store.map(n) is not None]

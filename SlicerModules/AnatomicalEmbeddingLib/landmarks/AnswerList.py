@@ -2,7 +2,7 @@
 
 The list has the same parent transform as the volume. So its coordinates without this transform are the RAS mm that the
 engine returns. Matched answers are selected points (green). Uncertain answers are unselected points (amber).
-Answers that are not in the scan have the position status Missing.
+If the scan does not show a point, its answer has the position status Missing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Answer:
     pointId: ID of the answer's point. status: status of the match; MOVED or REMOVED for the user's own answer. errorMm:
     expected error, mm. probability: probability that the error is at most 10 mm. Both are None if the weights have no
     calibration. madeFrom: key of the weights and scans. outdated: True if this is the user's own answer, and the
-    template point was moved after it.
+    template point was moved later.
     """
 
     pointId: str

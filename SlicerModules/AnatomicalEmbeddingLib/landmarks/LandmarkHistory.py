@@ -16,7 +16,7 @@ from .ControlPoints import isPreview
 class _State:
     """One state. content: all points and answers; two states are equal if their content is equal.
 
-    lists: for each list, by node ID, a copy of the point list, and the answers or, for the template's list, None.
+    lists: by node ID, a copy of each point list together with its answers; the template's list has None as answers.
     """
 
     content: list[tuple]

@@ -2,7 +2,7 @@
 
 A click causes four steps:
 
-    place    `_onPlaced` in this file: a click has placed a point (`ListObserver` recognises it among Slicer's events)
+    place    `_onPlaced` in this file: a click has placed a point (`ListObserver` finds clicks among Slicer's events)
     match    `LandmarkMatcher`: finds the point in each target, with the expected error of the answer
     answer   `AnswerLists`: writes the answers to one point list for each target
     show     `LandmarkLogic.jumpTo`: moves all views to the point and its answers
@@ -35,7 +35,7 @@ class LandmarkLogic(Listener):
     `setScans` sets template (volume node in which the user places points) and targets (volume nodes in which the points
     are found). `setPoints` sets points (the template's point list). effort: effort of matching, see
     `AnatomicalEmbedding.matching.match.match_all`. jumps: True to move all views to each point that was placed or
-    moved. A scan without a map is embedded first; its views move when its answer comes.
+    moved. A scan without a map is embedded first; its views move after its answer was found.
     """
 
     def __init__(self, scene, store: MapStore) -> None:
@@ -66,7 +66,7 @@ class LandmarkLogic(Listener):
     # -- the scans and the points ------------------------------------------------------------------------------------
 
     def setScans(self, template, targets: Sequence) -> None:
-        """Choose the template and the targets. The template is removed from the targets. template: None to unset."""
+        """Choose the template and the targets. `targets` may include the template. template: None for no template."""
         targets = [node for node in targets if node is not None and node is not template]
         if template is self.template and targets == self.targets:
             return
@@ -102,7 +102,7 @@ class LandmarkLogic(Listener):
         """
         if self._ownViews.follow():
             self.showInOwnViews()
-        if not Views.isPlacing(self.scene):  # not while a click is handled: this would disturb the clicked view
+        if not Views.isPlacing(self.scene):  # a change while a click is handled would disturb the clicked view
             self._placeAlsoIn(())
         while self._refused:
             self.deletePoint(self._refused.pop())
@@ -163,7 +163,7 @@ class LandmarkLogic(Listener):
     # -- steps after a click -----------------------------------------------------------------------------------------
 
     def _onPlaced(self, index: int) -> None:
-        """A click has placed a point, in a view of the template or of a target."""
+        """React to a click that has placed a point, in a view of the template or of a target."""
         if self.template is None:
             return
         makeIdsUnique(self.points)
@@ -190,8 +190,9 @@ class LandmarkLogic(Listener):
     def _placeFromTarget(self, pointId: str, index: int, clicked) -> bool:
         """After a click in a target, move the new point to the same anatomical place of the template.
 
-        Returns False if a map is missing or the click lies outside the target. `poll` then deletes the point, because
-        the view still uses it now. The same coordinates in the template would be another anatomical place.
+        Returns False if a map is missing or the click lies outside the target. The point must then be deleted, because
+        the same coordinates in the template are another anatomical place. `poll` deletes the point later, because the
+        view still uses the point now.
         """
         label, maps = labelOf(self.points, pointId), [self.store.map(node) for node in (clicked, self.template)]
         inClicked = fromWorld(clicked, [worldOf(self.points, pointId)])

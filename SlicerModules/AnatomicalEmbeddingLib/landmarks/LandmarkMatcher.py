@@ -67,7 +67,7 @@ class LandmarkMatcher:
         return []
 
     def _noteOutside(self, template, outside: set[str]) -> list[str]:
-        """Store the IDs of the points outside the template's scan. If there are new ones, returns a sentence."""
+        """Store the IDs of points outside the template's scan. Returns a sentence if any of these IDs are new."""
         new = [labelOf(self._answers.points, pointId) for pointId in sorted(outside - self.outside)]
         self.outside = outside
         return [f"{', '.join(new)}: outside {template.GetName()}; move the point into this scan."] if new else []

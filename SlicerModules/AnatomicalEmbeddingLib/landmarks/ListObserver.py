@@ -52,7 +52,7 @@ class ListObserver:
         self._tags = []
 
     def takeDirty(self) -> bool:
-        """True if there were other changes since the last call. Changes while a point is dragged are reported later."""
+        """Return True if there were other changes, see above, since the last True. During a drag, return False."""
         dirty = self._dirty and not self.inHand
         self._dirty = self._dirty and not dirty
         return dirty
@@ -90,7 +90,7 @@ class ListObserver:
             self._dirty = True
 
     def _places(self) -> dict[str, tuple[float, ...]]:
-        """Return the position of each point, by ID. They are compared because events of a drag contain no index."""
+        """Return the position of each point, by ID. A changed position tells which point was dragged; events do not."""
         node = self._node
         return {
             node.GetNthControlPointID(n): tuple(node.GetNthControlPointPosition(n))

@@ -13,7 +13,7 @@ FAULT = "#ffd9d6"
 TEXTS = {"good": "#2a9d4e", "warning": "#c77800", "bad": "#d8433b"}
 
 # points and lines in views: green is matched, amber is uncertain. The mean of red, green and blue is above 0.5, so that
-# VTK draws names with a black shadow. This is legible on every tissue; a white shadow, used below 0.5, is not
+# VTK draws names with a black shadow, which is legible on every tissue. Below 0.5, the shadow would be white
 GREEN = (0.31, 0.86, 0.42)
 AMBER = (1.0, 0.65, 0.1)
 
@@ -27,7 +27,10 @@ STATUS_WORDS = {  # words for the statuses of `AnswerList`
 
 
 def errorText(errorMm: float | None, probability: float | None = None) -> str:
-    """Describe the expected error as part of a sentence. probability: of an error of at most 10 mm. None: not known."""
+    """Describe the expected error as part of a sentence. probability: that the error is at most 10 mm, 0 to 1.
+
+    None stands for an unknown value.
+    """
     if errorMm is None:
         return "expected error unknown for these weights"
     within = "" if probability is None else f", {100 * probability:.0f} % within 10 mm"

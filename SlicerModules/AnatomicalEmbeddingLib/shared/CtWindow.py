@@ -20,10 +20,11 @@ def setWindow(volumeNodes: Sequence, window: float, level: float) -> None:
 
 
 class CtWindows:
-    """Keeps one window for all scans of a patient. Scans without a patient have one window too.
+    """Keeps one window for all scans of a patient. All scans without a patient share one window.
 
     `poll` sets each new CT once to the soft tissue window, because the window that MRML guesses (from air to metal)
-    shows all tissues alike. If the user changes one scan's window, `poll` copies it to the patient's other scans.
+    shows all tissues in similar shades of grey. If the user changes the window of a scan, `poll` copies this window to
+    the other scans of the patient.
     """
 
     def __init__(self, scene) -> None:

@@ -13,7 +13,7 @@ _SIZE = 6.0  # size of a mark, per cent of the view
 
 
 class PassingNodes:
-    """Temporary nodes, at most one for each scan or view (`owner`)."""
+    """Temporary nodes, at most one for each owner. The owner is a scan or a view."""
 
     def __init__(self, scene) -> None:
         self.scene = scene
@@ -59,7 +59,7 @@ class Markers(PassingNodes):
         self._name, self._colour = name, colour
 
     def put(self, volumeNode, world: Sequence[float]) -> None:
-        """Show the mark of a scan. world: (3,) world mm."""
+        """Move the mark of a scan to a point and show the mark. world: (3,) world mm."""
         node = self.of(volumeNode) or self._make(volumeNode)
         Views.showOnlyIn(node.GetDisplayNode(), self.scene, volumeNode)
         node.GetDisplayNode().SetVisibility(True)

@@ -39,7 +39,7 @@ class SceneJob(Listener):
         """
         Args:
             store: None if no maps are needed.
-            remedy: what the user can do; the end of the messages about scans that were changed or removed.
+            remedy: what the user can do after a scan was changed or removed; messages about this end with `remedy`.
         """
         self.scene, self.store, self.remedy = scene, store, remedy
         self.changed, self.reported = Signal(), Signal()
@@ -148,7 +148,7 @@ class SceneJob(Listener):
     def _advance(self, name: str) -> None:
         """Run a generator up to its next `yield`."""
         steps = self._running.get(name)
-        if steps is None or steps.gi_running:  # the generator processes events, and an event has called `poll`
+        if steps is None or steps.gi_running:  # running: it processes events, and an event has called `poll`
             return
         sentence = ""
         try:

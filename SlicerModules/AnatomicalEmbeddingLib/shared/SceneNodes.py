@@ -1,7 +1,7 @@
 """Nodes of a scene: find nodes by class, name nodes, and place their items in the subject hierarchy.
 
-The subject hierarchy is Slicer's tree of all data. Slicer creates an item in it for every node. Outside Slicer, for
-example in the browser viewer, the functions below create these items.
+The subject hierarchy is Slicer's tree of all data. Slicer creates an item in this tree for every visible node. Outside
+Slicer, for example in the browser viewer, the functions below create these items.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def nodesOf(scene, className: str) -> list:
     `slicer.util.getNodesByClass` cannot be used: it always searches `slicer.mrmlScene`, not the given scene.
     """
     found = scene.GetNodesByClass(className)
-    found.UnRegister(None)  # the caller must release the reference to the collection, which Python does not count
+    found.UnRegister(None)  # releases the reference to the collection that Python does not release itself
     return list(found)
 
 
@@ -41,7 +41,7 @@ def addHiddenItem(scene, node) -> None:
 def dropLostItems(scene) -> None:
     """Remove items without a node from the subject hierarchy of a loaded scene: their hidden nodes were not saved.
 
-    Also removes the items of the segments of these nodes. Slicer may have moved them to the top of the hierarchy.
+    Also removes the items of these nodes' segments. Slicer may have moved these items to the top of the hierarchy.
     """
     hierarchy, children = _hierarchy(scene), vtk.vtkIdList()
     hierarchy.GetItemChildren(hierarchy.GetSceneItemID(), children)
@@ -65,7 +65,7 @@ def placeInFolder(scene, node, volumeNode, folderName: str) -> None:
 
 
 def removeNode(scene, node) -> None:
-    """Remove a node and its item in the subject hierarchy. Outside Slicer, the item is not removed with the node."""
+    """Remove a node and its item in the subject hierarchy. Outside Slicer, removing the node would leave its item."""
     hierarchy = _hierarchy(scene)
     item = hierarchy.GetItemByDataNode(node)
     if item:

@@ -18,14 +18,15 @@ from .Views import FIRST_VIEW_GROUP, ORIENTATIONS, compositeOf, sliceNodes
 
 ROWS, AXIAL = 5201, 5202  # numbers of our layouts; the numbers of Slicer's layouts are below 1000
 _NAMES = "AnatomicalEmbedding.Rows"  # attribute of the layout node: names of the shown scans, as JSON
-_BEFORE = "AnatomicalEmbedding.LayoutBefore"  # attribute of the layout node: number of the layout before ours
+_BEFORE = "AnatomicalEmbedding.LayoutBefore"  # attribute of the layout node: number of the layout used before ours
 _VIEW_PREFIX = "AE"
 
 
 def layoutOf(names: Sequence[str], number: int = ROWS, wide: bool = True, most: int | None = None) -> str:
     """Return the layout description for volumes with these names.
 
-    number: ROWS, or AXIAL for a grid with one axial view of each volume. most: largest number of views; None for all.
+    number: ROWS for a row of views of each volume, AXIAL for a grid with one axial view of each volume.
+    most: largest number of views; None for all.
     """
     if number == ROWS:
         rows = [[_view(row, *each) for each in _orientations(number, wide)] for row in range(len(names))]
@@ -56,11 +57,12 @@ def offerLayouts(
     loaded: Callable[[Callable[[], None]], object] = lambda _again: None,
     isWide: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Register our layouts with views for two scans, because a saved scene with an unknown layout opens without views.
+    """Register our layouts, each with views for two scans.
 
-    After a scene was loaded, the views of all its scans are created, and loaded(again) is called. A new view loses its
-    position when the window first shows it; again() restores the position. When a scene is closed, the layout that
-    was used before ours is restored. Otherwise all our views would show the next loaded scan.
+    A saved scene opens without views if its layout is not registered. After a scene was loaded, the views of all its
+    scans are created, and loaded(again) is called. A new view loses its position when the window first shows this view;
+    again() restores the position. When a scene is closed, the layout that was used before ours is restored. Otherwise
+    all our views would show the next loaded scan.
     """
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     if layoutNode is None or layoutNode.IsLayoutDescription(ROWS):
@@ -103,8 +105,8 @@ def showSideBySide(
     """Show each volume in its own views, with ruler and orientation marker.
 
     Returns False if there is no main window. A new view gets its size and offset only when events are processed: fit
-    the volumes to the views after that. afterEach(): a function that processes events. If it is given, the views are
-    put into the window one by one, because each takes about 0.1 s; otherwise all at once.
+    the volumes to the views after that. afterEach(): a function that processes events, called after each view is put
+    into the window, which takes about 0.1 s. If it is None, all views are put into the window at once.
     """
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     if layoutNode is None or not volumeNodes:

@@ -1,4 +1,4 @@
-"""Signals in plain Python, for logic without Qt, a base class for objects that listen to signals, and flags."""
+"""Signals that do not need Qt, a base class for objects that listen to signals, and flags."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class Signal:
-    """`emit` calls all connected functions, in the order in which they were connected, and in the caller's thread."""
+    """`emit` calls all connected functions in the caller's thread, in the order in which they were connected."""
 
     def __init__(self) -> None:
         self._slots: list[Callable] = []

@@ -52,7 +52,7 @@ def backgrounds(scene) -> list[tuple]:
 def showInstead(scene, exchanges: Iterable[tuple]) -> None:
     """Replace volumes in the views. exchanges: pairs (before, after) of volume nodes."""
     found = [(view, after) for before, after in exchanges if before is not after for view in viewsOf(scene, before)]
-    for view, after in found:  # all views are found before any changes, because two volumes may be swapped
+    for view, after in found:  # all views are found before a view is changed, because two volumes may be swapped
         compositeOf(scene, view).SetBackgroundVolumeID(after.GetID())
 
 
@@ -61,8 +61,8 @@ def jump(
 ) -> None:
     """Move the volume's views to a world point. without: a slice node that is not moved.
 
-    centre: True to centre the views on the point, False to change only their slice. atMostMm: a view is zoomed in if
-    its shorter side shows more than this, mm.
+    centre: True to centre the views on the point, False to change only their slice. atMostMm: largest length that the
+    shorter side of a view may show, mm. A view that shows more is zoomed in.
     """
     for node in viewsOf(scene, volumeNode):
         if node is without:
@@ -96,7 +96,7 @@ def fit(scene, volumeNode) -> None:
 
 
 def show(scene, volumeNode, insteadOf=None) -> None:
-    """Show a volume in the views that show `insteadOf`, or in all views if there are none. Fit the views."""
+    """Show a volume in the views that show `insteadOf`. If no view shows `insteadOf`, use all views. Fit the views."""
     wanted = [] if insteadOf is None else viewsOf(scene, insteadOf)
     for node in wanted or sliceNodes(scene):
         composite = compositeOf(scene, node)
@@ -106,7 +106,7 @@ def show(scene, volumeNode, insteadOf=None) -> None:
 
 
 def showOnlyIn(displayNode, scene, volumeNode) -> None:
-    """Draw a display node only in the slice views of a volume, and in the 3-D views if they belong to this volume.
+    """Draw a display node only in slice views of a volume, and in 3-D views if the first slice view shows the volume.
 
     The display node is hidden while no slice view shows the volume. `OwnViews` updates this when views change.
     Does nothing if `displayNode` is None.
@@ -123,8 +123,8 @@ def showOnlyIn(displayNode, scene, volumeNode) -> None:
 class OwnViews:
     """Draws display nodes only in the views of their volume, also after the views have changed.
 
-    This includes display nodes that were given to `showOnlyIn`, also in a loaded scene, and nodes with a reference of
-    _MARKS_OF to a volume.
+    These are the display nodes that were given to `showOnlyIn`, also before the scene was saved and loaded, and the
+    display nodes of all nodes that refer to a volume with a role of _MARKS_OF.
     """
 
     def __init__(self, scene) -> None:
@@ -202,7 +202,7 @@ def isPlacing(scene) -> bool:
 
 @contextmanager
 def keepingPlaceNode(scene) -> Iterator[None]:
-    """Keep the list in which clicks place points, although markups nodes are created inside the block."""
+    """Let clicks place points in the same list as before, although markups nodes are created inside the block."""
     selection = scene.GetNodeByID("vtkMRMLSelectionNodeSingleton")
     before = None if selection is None else (selection.GetActivePlaceNodeClassName(), selection.GetActivePlaceNodeID())
     try:

@@ -1,7 +1,7 @@
-"""CT volume nodes: copies their voxels for the engine, and converts points between the world and a volume.
+"""CT volume nodes: copies their voxels for the engine, and converts points between world mm and a volume's RAS mm.
 
-The engine uses a volume's own RAS mm, defined by the volume's IJK-to-RAS matrix. A parent transform moves the volume in
-the world, but the engine ignores this transform. It may be any transform, including a deformation.
+The engine uses a volume's own RAS mm, defined by the volume's IJK-to-RAS matrix. World mm are the RAS mm of the scene,
+in which the volume is moved by its parent transform. This transform may be any transform, including a deformation.
 """
 
 from __future__ import annotations
@@ -125,8 +125,8 @@ def holds(node, points: np.ndarray) -> np.ndarray:
 def addDerived(scene, name: str, source, voxels: np.ndarray, matrix: np.ndarray, beside):
     """Add a volume node that was computed from the volume `source`. It gets the units and display settings of `source`.
 
-    voxels: (k, j, i). matrix: (4, 4), voxel (i, j, k, 1) to the volume's own RAS mm. beside: the volume whose parent
-    transform, and parent in the subject hierarchy, the new volume gets.
+    voxels: (k, j, i). matrix: (4, 4), voxel (i, j, k, 1) to the volume's own RAS mm. beside: a volume. The new
+    volume gets the same parent transform and the same parent in the subject hierarchy.
     """
     node = scene.AddNewNodeByClass(_CLASS, freeName(scene, name))
     node.SetNodeReferenceID(SOURCE_ROLE, source.GetID())  # set first: `scans` must never include the node

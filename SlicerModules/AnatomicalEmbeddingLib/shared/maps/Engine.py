@@ -52,13 +52,13 @@ class Engine:
         return [name for module, name in needed.items() if find_spec(module) is None]
 
     def problem(self) -> str | None:
-        """Return why the engine cannot compute, with the remedy; None if it can. Does not load the model."""
+        """Return why the engine cannot run, with the remedy; None if it can run. Does not load the model."""
         missing = self.missingPackages()
         if missing:
             return f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed; press Install."
         path = self.weightsPath()
         if not path.is_file():
-            return f"{path}: no such weights; choose other weights in the set-up."
+            return f"{path}: this file of weights is missing; choose other weights in the set-up."
         return None
 
     def weightsPath(self) -> Path:
@@ -97,7 +97,8 @@ class Engine:
                 raise
             onCpu = replace(model, network=deepcopy(model.network), device=choose_device("cpu"))
             found = onCpu.embed(volume, progress, cancelled)
-            found = replace(found, notes=(*found.notes, f"too large for the memory of {model.device}, done on the CPU"))
+            note = f"too large for the memory of {model.device}, embedded on the CPU"
+            found = replace(found, notes=(*found.notes, note))
         found.check_body()
         found.precompute()
         return found

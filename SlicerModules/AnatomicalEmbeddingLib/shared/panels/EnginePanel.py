@@ -30,13 +30,13 @@ def sharedSession() -> Session:
 
 
 class EnginePanel(Listener, VTKObservationMixin):
-    """Mixin of a module's widget. session: see `sharedSession`. ui: widgets of the form by name, with a statusLabel.
+    """Mixin of a module's widget. session: see `sharedSession`. ui: the .ui file's widgets by name, with a statusLabel.
 
     Widgets in `self.ui` that name a parameter are connected to this parameter. The module's `showParameters(node)`
     updates the other widgets and the logic from the parameter node.
 
     The module's `setup` first calls `openPanel`, then `atEnd` or `closing` for each object that must be closed, and
-    `followScene` at its end. `enter` calls `enterPanel`. `exit` does nothing unless `isSetUp`. `cleanup` calls `end`.
+    `followScene` at its end. `enter` calls `enterPanel`. `exit` does nothing if not `isSetUp`. `cleanup` calls `end`.
     """
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class EnginePanel(Listener, VTKObservationMixin):
         return part
 
     def end(self) -> None:
-        """Undo `setup`, even if `setup` failed. Calls `exit` if the module is open, as Slicer's Reload does not."""
+        """Undo `setup`, even if `setup` failed. Calls `exit` if the module is open: Slicer's Reload does not."""
         if self.isSetUp and self.parent.isEntered:
             self.exit()
         self.setParameterNode(None)
@@ -111,8 +111,8 @@ class EnginePanel(Listener, VTKObservationMixin):
         self._parameterNode, self._isStale = parameterNode, False
         if parameterNode is not None:
             self._guiTag = parameterNode.connectGui(self.ui)
-            # The node is observed, not its wrapper, because an observed object is kept alive. With the low priority we
-            # get the event after the wrapper, which returns old values until it has got the event
+            # The node is observed, not its wrapper, because an observed object is kept alive. The wrapper returns old
+            # values until it has got the event; with the low priority this panel gets the event after the wrapper
             self.addObserver(
                 parameterNode.parameterNode, vtk.vtkCommand.ModifiedEvent, self._onParameters, priority=-1.0
             )

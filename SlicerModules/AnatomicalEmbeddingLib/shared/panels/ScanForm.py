@@ -40,5 +40,5 @@ class ScanForm:
         self._offered = []
 
     def write(self, parameterNode) -> None:
-        if not parameterNode.allTargets and self.isCurrent:  # otherwise the scene's volumes changed, not the ticks
+        if not parameterNode.allTargets and self.isCurrent:  # not current: the scene changed the ticks, not the user
             parameterNode.targets = list(self._selector.checkedNodes())

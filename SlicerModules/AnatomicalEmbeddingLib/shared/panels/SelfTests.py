@@ -30,7 +30,7 @@ class SelfTest:
             self.setUp()
             self.test_PointOfOneSyntheticPatientInAnother()
         except SkipTest as why:
-            self.messageDelay = _READING_MS  # the user's own setting is shorter, and below 400 nothing is shown
+            self.messageDelay = _READING_MS  # the user's own setting is shorter, and below 400 ms Slicer shows nothing
             self.delayDisplay(str(why))
         finally:
             self.doCleanups()

@@ -20,7 +20,7 @@ class Session:
     """One engine and one map store for all modules.
 
     Signal ticked(): emitted after each poll of the store. This is 20 to 50 times a second while a panel is open or work
-    is running, otherwise once a second. Signal chosen(key): emitted after the store has got a changed setting.
+    is running, otherwise once a second. Signal chosen(key): emitted after a setting has changed.
 
     A panel calls `attach` in its set-up and `detach` in its clean-up. Before `detach`, the panel closes its objects
     that use `store`. When the last panel is detached, all work is cancelled, the thread ends, and all memory is
@@ -69,7 +69,7 @@ class Session:
     def addWork(self, isWorking: Callable[[], bool]) -> Callable[[], None]:
         """Tick often while isWorking() returns True. Use this for work that is not done in the thread of the store.
 
-        Returns a function that ends this.
+        Returns a function that removes `isWorking` again.
         """
         self._others.append(isWorking)
         return lambda: self._others.remove(isWorking)

@@ -87,7 +87,7 @@ def offerLayouts() -> None:
 
 @contextmanager
 def _drawingAtTheEnd() -> Iterator[None]:
-    """Inside the block slice views do not draw. At its end each view draws once, with events processed in between."""
+    """Inside the block, slice views do not draw. At the end of the block, each view draws once and handles events."""
     manager = slicer.app.layoutManager()
     names = manager.sliceViewNames() if manager is not None else []
     views = [manager.sliceWidget(name).sliceView() for name in names]

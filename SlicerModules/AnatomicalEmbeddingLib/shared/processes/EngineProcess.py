@@ -44,10 +44,10 @@ class EngineProcess:
     A subclass calls `begin`, and may define `onValues`, `onLine` and `onEnded`.
     """
 
-    graceSeconds = 300.0  # time from `stop` to a kill; a slow computer may first have to finish a step and a validation
+    graceSeconds = 300.0  # time from `stop` to a kill; a slow computer may first have to finish a training step
 
     def __init__(self, pythonCommand: Sequence[str], engineParent: str | Path | None = None) -> None:
-        """pythonCommand: command of a Python with the engine's packages. engineParent: the folder with the engine."""
+        """pythonCommand: starts a Python with the engine's packages. engineParent: folder that contains the engine."""
         self.pythonCommand = list(pythonCommand)
         self.engineParent = engineParent or Path(AnatomicalEmbedding.__file__).resolve().parents[1]
         self._child: subprocess.Popen | None = None
@@ -95,7 +95,7 @@ class EngineProcess:
     def requireReady(self) -> None:
         """Raise AnatomicalEmbeddingError if a command is running, or if no Python was found to run a command."""
         if self.running:
-            raise AnatomicalEmbeddingError("A run is not finished; stop this run before you start another run.")
+            raise AnatomicalEmbeddingError("Another run is not finished; wait until it ends, or stop it.")
         if not self.pythonCommand:
             raise AnatomicalEmbeddingError("The program PythonSlicer is missing in this Slicer; install Slicer again.")
 
@@ -154,7 +154,7 @@ class EngineProcess:
         """Called when the command printed a line on stderr."""
 
     def onEnded(self, code: int, lines: list[str], stopped: bool) -> None:
-        """Called after the end. code: exit code. lines: last lines of stderr. stopped: True after a call of `stop`."""
+        """Called after the command ended. code: exit code. lines: last lines of stderr. stopped: True after `stop`."""
 
     def _newSignals(self) -> None:
         self.logged = Signal()
