@@ -1,1 +1,1 @@
-"""Lesions of one patient across studies: places proposed by matching, confirmed by a person, measured and reported."""
+"""Follow-up of the lesions of a patient over studies: matching proposes places, a person confirms and measures them."""

@@ -49,7 +49,9 @@ def find_places(
                 continue
             source = _nearest_source(record, lesion.findings, key, maps)
             if source is None:
-                reasons[key][lesion.id] = f"{lesion.id}: was not seen in any other prepared study; mark it in one."
+                reasons[key][lesion.id] = (
+                    f"{lesion.id}: was not seen in another prepared study; mark it in such a study."
+                )
             else:
                 wanted[source].append((key, lesion.id))
     for source, pairs in wanted.items():

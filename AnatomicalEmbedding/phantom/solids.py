@@ -139,7 +139,7 @@ def curve(
     step: float | None = None,
     squash: tuple[float, float, float] = (1.0, 1.0, 1.0),
 ) -> Tube:
-    """Make a tube along a smooth curve through `points`. step: length of its capsules, mm; None: set by the radius."""
+    """Make a tube along a smooth curve through `points`. step: length of its capsules, mm; None: by the radius."""
     if step is None:
         step = max(5.0, 0.6 * float(np.median(np.asarray(radii, float))))
     knots = np.asarray(points, float)
@@ -281,7 +281,7 @@ class Canvas:
         cortex: str = "cortical_bone",
         core: str = "marrow",
     ) -> None:
-        """Draw a bone: cortex around a core. The given solids have one continuous core. shell: thickness, mm."""
+        """Draw a bone: cortex around a core. All solids together have one core. shell: thickness of the cortex, mm."""
         parts = [solids] if isinstance(solids, Ellipsoid | Tube) else list(solids)
         self.paint(parts, cortex, label)
         self.paint([part.shrunk(shell) for part in parts], core, label)
