@@ -1,1 +1,1 @@
-"""Follow-up of the lesions of a patient over studies: matching proposes places, a person confirms and measures them."""
+"""Lesion follow-up: matching proposes the places of lesions in other studies; a person confirms and measures them."""

@@ -49,9 +49,7 @@ def find_places(
                 continue
             source = _nearest_source(record, lesion.findings, key, maps)
             if source is None:
-                reasons[key][lesion.id] = (
-                    f"{lesion.id}: was not seen in another prepared study; mark it in such a study."
-                )
+                reasons[key][lesion.id] = f"{lesion.id}: was seen in no other prepared study; mark it in one of them."
             else:
                 wanted[source].append((key, lesion.id))
     for source, pairs in wanted.items():

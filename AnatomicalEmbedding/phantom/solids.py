@@ -139,7 +139,7 @@ def curve(
     step: float | None = None,
     squash: tuple[float, float, float] = (1.0, 1.0, 1.0),
 ) -> Tube:
-    """Make a tube along a smooth curve through `points`. step: length of its capsules, mm; None: by the radius."""
+    """Make a tube along a smooth curve through `points`. step: length of its capsules, mm; None: set by the radius."""
     if step is None:
         step = max(5.0, 0.6 * float(np.median(np.asarray(radii, float))))
     knots = np.asarray(points, float)
