@@ -50,7 +50,7 @@ def recognize(
         A study for each scan, with its key in the record; and sentences for the user.
 
     Raises:
-        AnatomicalEmbeddingError: a scan occurs twice, or its name fits several studies of the record.
+        AnatomicalEmbeddingError: a scan occurs twice, or it remains unclear which study of the record a scan is.
     """
     from ..scan.sources import distinct_names  # late: it loads SimpleITK, which Slicer's modules must not load at start
 
