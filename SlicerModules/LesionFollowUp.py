@@ -31,8 +31,8 @@ from AnatomicalEmbeddingLib.shared.SampleScans import registerSampleData
 from AnatomicalEmbeddingLib.shared.SideBySide import ROWS
 from AnatomicalEmbeddingLib.shared.Views import showInstead
 
-_LEAST_WIDTH = 340  # pixels; a wider panel would leave too little room for the views on a screen of 1280 pixels
-_CHECK_TICKS = 5  # every fifth tick, the studies are compared with the scene; events would be too many
+_LEAST_WIDTH = 340  # pixels; with a larger value, the views would be too small on a screen of 1280 pixels
+_CHECK_TICKS = 5  # ticks between two searches for changed studies in the scene; a search at each event would be slow
 
 
 class LesionFollowUp(ScriptedLoadableModule):
@@ -45,10 +45,10 @@ class LesionFollowUp(ScriptedLoadableModule):
         self.parent.helpText = _(
             "Mark a lesion in one CT of a patient. The module proposes its places in all other studies, earlier and "
             "later, with an expected error. You confirm, move or reject each proposal. The sums and the response of "
-            "RECIST 1.1 contain only sizes that you have confirmed. Patients and dates come from DICOM; you can also "
-            "enter dates. The button Pair lesions joins lesions that were marked separately in two studies. The button "
-            "Import reads point lists, DICOM structured reports and records of earlier sessions. Needs Slicer 5.12 or "
-            "newer. "
+            "RECIST 1.1 are computed only from sizes that you have confirmed. Patients and dates are read from DICOM; "
+            "you can also enter dates. The button Pair lesions joins lesions that were marked separately in two "
+            "studies. The button Import reads point lists, DICOM structured reports and records of earlier sessions. "
+            "Needs Slicer 5.12 or newer. "
             'Research software, not a medical device. See the <a href="{url}">documentation</a>.'
         ).format(url="https://github.com/AnatomicalEmbedding/SlicerAnatomicalEmbedding")
         self.parent.acknowledgementText = _(
@@ -148,7 +148,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
     # -- choices of the user -----------------------------------------------------------------------------------------
 
     def _choose(self, prior, current):
-        """Set the two studies to compare. Views that show the former two studies then show the new ones."""
+        """Set the two studies to compare. Views of the former two studies then show the new studies."""
         node = self._parameterNode
         before = node.prior, node.current
         with self.changingParameters:
@@ -168,7 +168,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self._jump()
 
     def _onProposed(self, lesions):
-        """If places were proposed for the chosen lesion, move the views of all studies to it."""
+        """If places were proposed for the chosen lesion, move the views of all studies to this lesion."""
         if self.choice.lesion in lesions:
             self._jump()
 
@@ -203,7 +203,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
             self._usual = node.prior, node.current
         elif node.current not in [study.volume for study in patient.after(node.prior)]:
             node.current = patient.lastAfter(node.prior)
-        elif (node.prior, node.current) == self._usual and not patient.inOrder(*self._usual):  # a new date
+        elif (node.prior, node.current) == self._usual and not patient.inOrder(*self._usual):  # the order changed
             node.prior, node.current = self._usual = patient.usualPair
 
     def _patient(self, found):
@@ -230,11 +230,12 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
 
 
 class LesionFollowUpLogic(ScriptedLoadableModuleLogic):
-    """Gives the parameter node. To use the follow-up from Python, import two names of AnatomicalEmbeddingLib.followup.
+    """Returns the parameter node of the module. In Python, use the follow-up as follows.
 
-    `patients(slicer.mrmlScene)` of StudyOrder returns the patients with their studies in order.
-    `FollowUpLogic(slicer.mrmlScene, MapStore(slicer.mrmlScene))` of FollowUpLogic keeps the record of one patient,
-    proposes places of lesions and shows the lesions in the scene.
+    Import `patients` from AnatomicalEmbeddingLib.followup.StudyOrder. `patients(slicer.mrmlScene)` returns the patients
+    with their studies in order of date. Import `FollowUpLogic` from AnatomicalEmbeddingLib.followup.FollowUpLogic.
+    `FollowUpLogic(slicer.mrmlScene, MapStore(slicer.mrmlScene))` keeps the record of one patient, proposes places of
+    lesions and shows the lesions in the scene.
     """
 
     def getParameterNode(self):

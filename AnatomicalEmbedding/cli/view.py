@@ -94,5 +94,5 @@ def check(options: argparse.Namespace) -> None:
             raise AnatomicalEmbeddingError(f"{path}: no such file or folder; check the path.")
     if not weights_file(options.model).is_file():
         raise AnatomicalEmbeddingError(
-            f"{options.model}: no such weights; give a file, or one of: {', '.join(list_weights())}."
+            f"{options.model}: no such weights; give a file or one of: {', '.join(list_weights())}."
         )

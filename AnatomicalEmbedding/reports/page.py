@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,11 +12,11 @@ from ..files import write_text
 if TYPE_CHECKING:
     import jinja2
 
-_ENGINE = __package__.rsplit(".", 1)[0]
+_ENGINE = Path(__file__).parents[1]
 
 
 def check_packages() -> None:
-    """Raise AnatomicalEmbeddingError when pillow or jinja2 is missing. Call it before long work."""
+    """Raise AnatomicalEmbeddingError if pillow or jinja2 is not installed. Call this before long work."""
     load_page("reports/page_style.css.j2")
     require("PIL", "pillow", "the report needs")
 
@@ -25,11 +24,11 @@ def check_packages() -> None:
 def load_page(name: str) -> jinja2.Template:
     """Load a page template. name: its path inside the package, such as "reports/boxes.html.j2".
 
-    The template escapes HTML in values, and a variable without a value is an error. Raises AnatomicalEmbeddingError
-    when jinja2 is not installed.
+    The template escapes HTML in values. A variable without a value is an error. If jinja2 is not installed,
+    AnatomicalEmbeddingError is raised.
     """
     jinja2 = require("jinja2", "jinja2", "the report needs")
-    loader = jinja2.FunctionLoader(lambda path: resources.files(_ENGINE).joinpath(path).read_text(encoding="utf-8"))
+    loader = jinja2.FileSystemLoader(_ENGINE)
     environment = jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -37,6 +36,6 @@ def load_page(name: str) -> jinja2.Template:
 
 
 def fill_page(path: str | Path, template: str, /, **values: object) -> Path:
-    """Fill a template of `load_page` with values, and write the page, complete or not at all. Returns the path."""
+    """Fill a template of `load_page` with values, and write the page. If writing fails, no file is left."""
     write_text(path, load_page(template).render(values, version=__version__))
     return Path(path)

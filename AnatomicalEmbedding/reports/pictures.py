@@ -30,7 +30,7 @@ _BONE_SHARE = 0.25
 
 @dataclass(frozen=True)
 class Plane:
-    """One viewing plane. right, down: RAS directions of the picture's axes. Letters: labels at its four borders."""
+    """One viewing plane. right, down: RAS directions of the picture's axes. The letters label the picture's borders."""
 
     name: str
     right: tuple[float, float, float]
@@ -90,7 +90,7 @@ def pixels_across(crop_mm: float = CROP_MM, pixel_mm: float = PIXEL_MM) -> int:
 def slice_points(
     point_ras: np.ndarray, plane: Plane, crop_mm: float = CROP_MM, pixel_mm: float = PIXEL_MM
 ) -> np.ndarray:
-    """Return (n * n, 3) RAS mm: the pixel positions of the picture that `slice_hu` makes, row by row."""
+    """Return the positions of the pixels of the picture that `slice_hu` makes, row by row: (n * n, 3) RAS mm."""
     n = pixels_across(crop_mm, pixel_mm)
     offsets = (np.arange(n) - n // 2) * pixel_mm
     right = offsets[None, :, None] * np.array(plane.right)

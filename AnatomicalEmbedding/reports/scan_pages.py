@@ -66,7 +66,7 @@ def _rectangle(corners: np.ndarray, plane: Plane) -> tuple[float, float, float, 
 
 
 def outline_card(volume: Volume, name: str, found: Outlines) -> dict[str, Any]:
-    """Make the part of the page of outlines that shows one scan."""
+    """Return the data of one scan for `write_outline_report`."""
     rows = [
         {"name": one.name, "colour": "rgb({}, {}, {})".format(*_rgb(n)), "outline": one}
         for n, one in enumerate(found.outlines)
@@ -84,7 +84,7 @@ def outline_card(volume: Volume, name: str, found: Outlines) -> dict[str, Any]:
 
 
 def write_outline_report(path: Path, cards: Sequence[dict[str, Any]]) -> Path:
-    """Write the page of all scans from the results of `outline_card`. The scan with the most doubt comes first."""
+    """Write the page of all scans from the results of `outline_card`. The least certain outline comes first."""
     return fill_page(path, "reports/outlines.html.j2", cards=sorted(cards, key=lambda card: -card["doubt"]))
 
 
@@ -155,9 +155,10 @@ def _shaded(volume: Volume, place: Place, point_ras: np.ndarray, plane: Plane) -
 def write_registration_report(
     path: str | Path, fixed: Volume, moving: Volume, found: Registration, facts: Mapping[str, str]
 ) -> Path:
-    """Write the page of two scans before registration (centres aligned) and after it. facts: name -> text to show.
+    """Write the page with pictures of two scans before registration (with equal centres) and after it.
 
-    The moving scan is red and the fixed scan is cyan, so that pixels are grey where both are equal.
+    The moving scan is red and the fixed scan is cyan, so that pixels are grey where both are equal. facts: names and
+    texts that the page shows.
     """
     middle = fixed.bounds_ras.mean(axis=0)
     shift = moving.bounds_ras.mean(axis=0) - middle
@@ -185,7 +186,7 @@ def _side_mm(box: np.ndarray) -> float:
 
 
 def _nearest(values: np.ndarray, ijk: np.ndarray) -> np.ndarray:
-    """Return (n,) the values (k, j, i) of the cells nearest to continuous indices (n, 3); 0 outside the array."""
+    """Return the values (k, j, i) at the cells nearest to continuous indices i, j, k (n, 3): (n,); 0 outside."""
     cells = np.rint(ijk).astype(int)
     inside = ((cells >= 0) & (cells < values.shape[::-1])).all(axis=1)
     i, j, k = np.where(inside[:, None], cells, 0).T

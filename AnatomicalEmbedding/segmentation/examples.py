@@ -16,7 +16,7 @@ from ..scan.geometry import transform_points
 from ..scan.image_files import display_name, is_label_map
 from ..scan.volume import Volume
 from ..structures.label_names import MIN_VOXELS
-from ..structures.labelled_scans import LabelMap, list_scans, load_case, patient_of
+from ..structures.labelled_scans import LabelMap, list_scans, load_case
 from .carrying import CARRIED, Outlined, carry, contrast_of, mean_guess
 from .files import read_segments
 from .grids import Group, group_structures, make_crop, occupancy, region, spacing_for
@@ -39,11 +39,6 @@ class Example:
     def labels(self) -> LabelMap:
         """The outlines; the file is read at each access."""
         return _read_labels(self.path)
-
-    @property
-    def patient(self) -> str:
-        """The id without a time point at its end."""
-        return patient_of(self.id)
 
     @property
     def files(self) -> list[Path]:

@@ -74,10 +74,13 @@ def outline(
         crop = make_crop(volume, embedding, group, box)
 
         step(number / len(segmenter.groups), "outlining")
+
+        def shown(share: float, done: int = number) -> None:
+            step((done + share) / len(segmenter.groups), "outlining")
+
         carried = carry(embedding, crop, segmenter.outlined[number])
         guess = mean_guess(carried)
-        step((number + 0.2) / len(segmenter.groups), "outlining")
-        tried = predict(segmenter.networks[number], crop, guess)
+        tried = predict(segmenter.networks[number], crop, guess, lambda share, shown=shown: shown(0.2 + 0.8 * share))
         shares = torch.tensor([segmenter.guess_shares[name] for name in group.names])
         joined = blend(tried.mean(0), carried, shares)
         for row, name in enumerate(group.names):

@@ -187,6 +187,7 @@ _PATCHES, _LEAST_PATCHES, _ROWS = 96, 8, 5000  # patches drawn for training (usu
 _BATCH = 4096
 _CHUNK = 65536
 _MOST_CHANNELS = 4096
+_WINDOW, _STEP = 112, 8  # voxels along an axis: the largest window; window sizes are multiples of _STEP
 # Changes of the input that should not change the answer: HU added in soft tissue, shift of the coordinates in mm.
 CHANGES = ((0.0, (0.0, 0.0, 0.0)), (15.0, (4.0, -4.0, 4.0)), (-15.0, (-4.0, 4.0, -4.0)))
 
@@ -356,26 +357,54 @@ def _choose_voxels(patch: Patch, rng: np.random.Generator) -> torch.Tensor:
 
 
 @torch.no_grad()
-def predict(network: VoxelNet, crop: Crop, guess: torch.Tensor) -> torch.Tensor:
+def predict(
+    network: VoxelNet, crop: Crop, guess: torch.Tensor, step: Callable[[float], None] = lambda share: None
+) -> torch.Tensor:
     """Compute the probability of each structure in each voxel of a crop, for each of CHANGES: (changes, s, k, j, i).
 
     guess: (s, k, j, i) mean of the labels carried over from the examples, 0..1.
     """
     device = next(network.parameters()).device
+    k, j, i = (min(_WINDOW, -(-n // _STEP) * _STEP) for n in crop.shape)
+    size = (k, j, i)
+    # bfloat16 if the device has instructions for it: more than twice as fast
+    precision = torch.autocast(device.type, torch.bfloat16, enabled=fast_dtype(device) == torch.bfloat16)
+    padded = [max(0, n - whole) for n, whole in zip(size, crop.shape, strict=True)]
+    pad = [0, padded[2], 0, padded[1], 0, padded[0]]
+    hu = F.pad(crop.hu, pad, value=AIR_HU)
+    coordinate = F.pad(crop.coordinate[None], pad, mode="replicate")[0] if any(padded) else crop.coordinate
+    guess = F.pad(guess, pad)
+    starts = [_starts(n, window) for n, window in zip(hu.shape, size, strict=True)]
+    weight = _window_weight(size)
+    found = torch.zeros(len(CHANGES), network.structures, *hu.shape)
+    total = torch.zeros(hu.shape)
+    windows = list(product(*starts))
+    for number, first in enumerate(windows):
+        block = tuple(slice(a, a + n) for a, n in zip(first, size, strict=True))
+        features = None
+        if crop.features is not None:
+            axes = [a + 2 * torch.arange(n // 2) + 0.5 for a, n in zip(first, size, strict=True)]
+            features = read_features(crop, torch.stack(torch.meshgrid(*axes, indexing="ij")[::-1], dim=-1)).to(device)
+        total[block] += weight
+        for change, (shift_hu, moved) in enumerate(CHANGES):
+            soft = (1 - ((hu[block] - 50) / 250).abs()).clamp(0, 1)
+            place = coordinate[(slice(None), *block)] + torch.tensor(moved)[:, None, None, None] / UNIT_MM
+            with precision:
+                x = network_input(hu[block] + soft * shift_hu, place, guess[(slice(None), *block)])
+                logits = network(x.to(device), features)
+            found[(change, slice(None), *block)] += logits.float().sigmoid()[0].cpu() * weight
+        step((number + 1) / len(windows))
     k, j, i = crop.shape
-    pad = [0, i % 2, 0, j % 2, 0, k % 2]  # to even sizes, as block means and descriptors have half the resolution
-    hu, guess = F.pad(crop.hu, pad, value=AIR_HU), F.pad(guess, pad)
-    coordinate = F.pad(crop.coordinate[None], pad, mode="replicate")[0]
-    features = None
-    if crop.features is not None:
-        axes = [2 * torch.arange(n // 2) + 0.5 for n in hu.shape]
-        features = read_features(crop, torch.stack(torch.meshgrid(*axes, indexing="ij")[::-1], dim=-1)).to(device)
-    soft = (1 - ((hu - 50) / 250).abs()).clamp(0, 1)
-    found = torch.empty(len(CHANGES), network.structures, *hu.shape)
-    for change, (shift_hu, moved) in enumerate(CHANGES):
-        place = coordinate + torch.tensor(moved)[:, None, None, None] / UNIT_MM
-        x = network_input(hu + soft * shift_hu, place, guess).to(device)
-        # bfloat16 if the device has instructions for it: more than twice as fast
-        with torch.autocast(device.type, torch.bfloat16, enabled=fast_dtype(device) == torch.bfloat16):
-            found[change] = network(x, features).float().sigmoid()[0].cpu()
-    return found[:, :, :k, :j, :i]
+    return (found / total)[:, :, :k, :j, :i]
+
+
+def _starts(whole: int, window: int) -> list[int]:
+    """Return the first voxels of windows that cover an axis of `whole` voxels and overlap by at least a third."""
+    count = 1 if whole <= window else int(np.ceil((whole - window) / (window * 2 / 3))) + 1
+    return np.unique(np.rint(np.linspace(0, whole - window, count)).astype(int)).tolist()
+
+
+def _window_weight(size: tuple[int, int, int]) -> torch.Tensor:
+    """Return the weights (k, j, i) of a window's voxels, highest in the middle of the window."""
+    k, j, i = (torch.exp(-(torch.linspace(-2, 2, n) ** 2) / 2) + 0.01 for n in size)
+    return k[:, None, None] * j[None, :, None] * i

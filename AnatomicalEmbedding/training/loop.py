@@ -216,13 +216,12 @@ class TrainingLoop:
         """
         if not path.exists():
             return
+        damaged = AnatomicalEmbeddingError(f"{path}: is damaged; delete it to start this run from the beginning.")
         try:
             state = torch.load(path, map_location="cpu", weights_only=True)
             identity = dict(state)["identity"]
         except (RuntimeError, EOFError, pickle.UnpicklingError, LookupError, TypeError):
-            raise AnatomicalEmbeddingError(
-                f"{path}: is damaged; delete it to start this run from the beginning."
-            ) from None
+            raise damaged from None
         if identity != self.identity:
             raise AnatomicalEmbeddingError(
                 f"{path}: belongs to a run with another recipe, data, seed or length; choose another output folder."
@@ -234,9 +233,7 @@ class TrainingLoop:
             self.extra = state["extra"]
             torch.set_rng_state(state["random"])
         except (RuntimeError, LookupError, TypeError, ValueError):
-            raise AnatomicalEmbeddingError(
-                f"{path}: is damaged; delete it to start this run from the beginning."
-            ) from None
+            raise damaged from None
 
 
 class StepLog:

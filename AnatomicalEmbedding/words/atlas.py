@@ -1,7 +1,7 @@
-"""The atlas: how often each structure lies at each place of the common body frame, and its usual descriptors.
+"""The atlas: how often each structure lies at each place of the average body, and the usual descriptors of structures.
 
 The places are body coordinates that the network computed, so they include the network's usual errors. The atlas file
-holds statistics of many bodies; no scan can be restored from it.
+holds statistics of many bodies; no scan can be restored from the file.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Atlas:
 
     @classmethod
     def load(cls, path: str | Path) -> Atlas:
-        """Read a file written by `save`. Raises WeightsError if it is missing, damaged, no atlas or newer."""
+        """Read a file that `save` wrote. Raises WeightsError if the file is missing, damaged, newer, or no atlas."""
         if not Path(path).is_file():
             raise WeightsError(f"{path}: no such file; give the path of an atlas.")
         try:
@@ -102,7 +102,7 @@ class Atlas:
 
 
 def _occupancy(of: dict[str, Any], share: np.ndarray, discriminant: np.ndarray | None) -> Occupancy:
-    """Check and make one occupancy. Raises ValueError if it reaches beyond the frame or its facts are no numbers."""
+    """Check and make one occupancy. Raises ValueError if it lies outside the body frame or has a wrong type."""
     first, real = of["first"], of["real"]
     if any(type(n) is not int for n in (*first, real)) or share.dtype != np.uint8 or not share.any():
         raise ValueError("no occupancy")

@@ -196,7 +196,7 @@ def with_discriminants(occupancies: dict[str, Occupancy], bodies: list[SampledBo
 
 
 def _discriminant(patients: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Compute Fisher's linear discriminant of one structure (see `occupancy`). Each patient counts alike.
+    """Compute Fisher's linear discriminant of one structure (see `occupancy`). All patients have the same weight.
 
     patients: for each, the descriptors inside the structure (n, d), those around it (m, d), and weights (m,) of the
     descriptors around it.

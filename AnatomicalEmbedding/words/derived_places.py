@@ -30,7 +30,7 @@ _EXTENT = (0.02, 0.98)  # the extent of a field contains the values between thes
 _END_SHARE = 0.06
 _BETWEEN_MM = 7.0
 _AROUND_MM, _AROUND_SOFT_MM = 8.0, 7.0
-_BEYOND_MM, _ACROSS_MM = 3.0, 8.0  # softness of a relation's limits, along its direction and across
+_BEYOND_MM, _ACROSS_MM = 3.0, 8.0  # width of the soft limits of a relation, along its direction and across it
 _LEVEL = 0.5  # fraction of a field's peak at which its border lies
 _ALONG = {
     "left": (0, -1), "right": (0, 1), "posterior": (1, -1), "anterior": (1, 1), "inferior": (2, -1), "superior": (2, 1),

@@ -1,4 +1,4 @@
-"""The dictionary of phrases that name places, and completions of typed words. Words such as "of" do not count."""
+"""The dictionary of phrases that name places, and completions of typed words. Words such as "of" are ignored."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def singular(word: str) -> str:
 
 
 def suggestions(beginning: str, most: int = 8) -> list[str]:
-    """Return titles of places in which a word begins like this, the shortest title first. Used while the user types."""
+    """Return the titles of places that have a word with this beginning, the shortest title first."""
     wanted = [token.word for token in tokenise(beginning[:TYPED_LENGTH])]
     sides = [word for word in wanted if word in SIDES]
     plain = " ".join(word for word in wanted if word not in SIDES)
@@ -123,7 +123,7 @@ def suggestions(beginning: str, most: int = 8) -> list[str]:
 def completions(typed: str, most: int = 8) -> list[str]:
     """Complete the last words of a text to places: "mass in the left adr" -> "mass in the left adrenal gland".
 
-    The longest ending of the text with which a place begins is completed. Empty if there is no such ending.
+    The longest ending of the text that is the beginning of a place name is completed; without it, the result is empty.
     """
     if len(typed) > TYPED_LENGTH or not typed.strip() or typed != typed.rstrip():
         return []

@@ -1,4 +1,4 @@
-"""Grids of scans and of the body frame, and fields: weights over a grid, stored as the box that holds them."""
+"""Grids of scans and of the body frame, and fields: one value in each cell, stored as the box with values above 0."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def _box(first: Cell | np.ndarray, size: Cell | np.ndarray) -> tuple[slice, ...]
 
 
 def middle_of_likeliest(values: np.ndarray) -> Cell:
-    """Return the index k, j, i of the cell in the middle of the largest values. In a large organ, many are equal."""
+    """Return the index k, j, i of the cell with the largest value. If many cells have it, return their middle cell."""
     sure = np.argwhere(values >= _AS_SURE * values.max())
     return as_cell(sure[np.square(sure - sure.mean(axis=0)).sum(axis=1).argmin()])
 

@@ -24,8 +24,8 @@ from .qualifiers import Qualifier
 from .ribs import Ribs, find_ribs
 from .spine import begins_at_end, between_bounds, find_spine, numbered_place
 
-_PEAK_MM = 2.5  # blur of the chance of each cell before the best point is chosen
-_REGION_MM = 4.0  # standard deviation of the blur of regions; then a region of 90 % holds 90 % of the places
+_PEAK_MM = 2.5  # standard deviation of the blur of the chances before the best point is chosen
+_REGION_MM = 4.0  # standard deviation of the blur of regions; with it, regions of 90 % contain 90 % of the places
 _TRUST = 0.85  # factor for a probability that was not compared with measured errors
 # Computed chance -> fraction of points that were right, measured without training scans and label maps; see RESULTS.
 _CHANCE, _RIGHT = (0.0, 0.4, 0.7, 0.9, 1.0), (0.25, 0.4, 0.8, 0.89, 0.98)
@@ -40,7 +40,7 @@ _OF_WOMEN = (_UTERUS, "cervix_uteri", "vagina", "ovary_left", "ovary_right", "ad
 # Place that only one sex has -> the largest organ of this sex, the largest organ of the other sex.
 _OTHER_SEX = dict.fromkeys(_OF_MEN, (_PROSTATE, _UTERUS)) | dict.fromkeys(_OF_WOMEN, (_UTERUS, _PROSTATE))
 _SEX_REMARK = "not known whether the patient has a prostate or a uterus"
-_EITHER = 0.5  # chance of each sex if the scan does not show it
+_EITHER = 0.5  # chance of each sex if the scan does not show the sex
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,7 +245,7 @@ class PlaceFinder:
 
     @cached_property
     def _excluding(self) -> list[str]:
-        """Names of the structures of the atlas that are terms. A cell belongs to one structure, and to its wholes."""
+        """Names of atlas structures that are terms. Two of them never share a cell, unless one contains the other."""
         names = sorted(self._atlas.occupancies.keys() & self._terms.by_name.keys())
         return [name for name in names if occupancy_of(name, self._atlas)]
 
@@ -316,7 +316,7 @@ class PlaceFinder:
         return places[int(firmness.argmax())]
 
     def _best_point(self, field: Field) -> tuple[np.ndarray | None, float]:
-        """Return the point (3,) RAS mm where the blurred chance is largest, and this chance; None and 0 if none."""
+        """Return the point (3,) RAS mm with the largest blurred chance, and this chance; None and 0 without any."""
         if field.total < 0.05:
             return None, 0.0
         smooth = self.grid.blurred(field, _PEAK_MM) * (field.values > 0)

@@ -24,7 +24,7 @@ RIBS = 12
 SECTORS = 36  # angles that divide a half of the body, from the back to the front
 _FEWEST = 6  # cells; smaller pieces of bone get no number
 _ONE_RIB_MM = 9.0  # at its beginning, the bone of one rib differs less in height
-_AMONG_SHARE = 0.5  # share of a piece that lies where the atlas has ribs; shoulder blades have less
+_AMONG_SHARE = 0.5  # least share of a piece that lies where the atlas has ribs; shoulder blades have a lower share
 _HALF_CORRECTED = 20  # with so many numbered cells, half of the patient's mean coordinate error is corrected
 _BONE_HU = 130.0  # least mean of a cell of bone
 _REACH = 3  # atlas cells around the ribs in which bone may be rib too
@@ -38,10 +38,10 @@ _ABOVE_MM = {f"T{n + 1}": mm for n, mm in enumerate((3, 12, 11, 10, 10, 10, 9, 8
 _ABOVE_MM |= {f"L{n}": 0 for n in range(1, 5)}
 _ERROR_MM, _COMMON_MM = 5.0, 5.0  # standard errors of this height: of one rib, and of all ribs of a patient together
 _SKIPPED = 4.0  # cost of bone that is no rib, and of a rib without bone
-_PROFILE_MM, _VALLEY = 2.5, 0.7  # blur of the amount of bone over height; depth of a valley between ribs
+_PROFILE_MM, _VALLEY = 2.5, 0.7  # blur of the amount of bone over height; most bone between two ribs, relative to a rib
 _DRIFT_MM, _DRIFT_SHARE = 11.0, 0.08  # largest change of the coordinate error along a rib, and its learning rate
 _FARTHEST_PIECE_MM = 30.0  # a piece whose coordinates differ more from those of every rib gets no number
-_NOT_THERE_MM = 50.0  # counted for each cell of a piece where a rib never is, and at most for any cell
+_NOT_THERE_MM = 50.0  # error of a cell where the rib never is; larger errors of cells are reduced to this error
 _TOUCHING = np.concatenate([np.eye(3, dtype=int), -np.eye(3, dtype=int)])  # cells that share a face
 _OFFSETS = np.stack(np.meshgrid(*[(-1, 0, 1)] * 3), axis=-1).reshape(-1, 3)
 _NEXT_CELLS = 1.2  # cells nearer than this, in units of the largest cell side, are next to bone
@@ -83,7 +83,7 @@ def _put(values: np.ndarray, cells: np.ndarray, value: float) -> None:
 
 
 def find_ribs(grid: Grid, atlas: Atlas, spine: Spine | None) -> Ribs | None:
-    """Find the ribs of a scan. None if there is no spine, no CT number, little bone, or no rib in the atlas."""
+    """Find the ribs of a scan. Return None if spine, CT numbers, bone, or ribs of the atlas are missing."""
     usual = None if spine is None or grid.hu is None else _usual_ribs(atlas)
     if usual is None:
         return None

@@ -1,7 +1,8 @@
 """Number the vertebrae: all boundaries between vertebrae are fitted to the spine of a scan at once.
 
-A body coordinate gives the height in the body to about one vertebra. Discs show exactly where boundaries are, but not
-between which vertebrae. Dynamic programming fits the ordered sequence of all boundaries, also beyond the scan, to both.
+A body coordinate gives the height in the body with an error of about one vertebra. Discs show exactly where boundaries
+are, but not between which vertebrae. Dynamic programming fits the ordered sequence of all boundaries, also beyond the
+scan, to coordinates and discs.
 A boundary fits well near its usual coordinate, at the usual height of a vertebra from the next boundary, and on a disc,
 which is darker than the end plates on both sides of the disc.
 """
@@ -20,7 +21,7 @@ from .atlas import LOW_MM, STEP_MM, Atlas, Occupancy
 from .grid_weights import Field, Grid
 
 _STEP_MM = 1.5  # step along the spine
-_NEAR_MM = 8.0  # a cell's weight as spine falls with its distance from the usual course (standard deviation)
+_NEAR_MM = 8.0  # standard deviation of the weight of a cell over its distance from the usual course of the spine
 _RADIUS_MM = 9.0  # the CT numbers of a disc are read inside this radius
 _END_PLATE_MM = (4.5, 6.0)  # from the middle of a disc to its end plates
 _BLUR_MM = 1.5
@@ -34,7 +35,7 @@ _COORDINATE_MM = dict(
     zip(VERTEBRAE, (*[11] * 7, *[14] * 4, *[17] * 4, *[20] * 3, *[22] * 3, 19, 15, 11, 9), strict=True)
 )
 _COORDINATE_WORTH = 0.6  # below 1: the coordinates of neighbouring boundaries have similar errors
-_SPACING_SHARE = 0.1  # spread of the heights of one patient's vertebrae, as a share
+_SPACING_SHARE = 0.1  # standard deviation of the heights of one patient's vertebrae, as a fraction of the height
 _SCALES, _SCALE_SPREAD = np.arange(0.8, 1.26, 0.05), 0.1  # size of a patient against the usual size, and its spread
 _DISC_WORTH = 2.0
 _DISC_LIMIT = 2.0

@@ -25,8 +25,6 @@ from evaluations.phantoms import evaluate_phantoms
 from evaluations.points import evaluate_points
 from evaluations.segmentation import evaluate_segmentation
 
-sys.path.append(str(Path(__file__).resolve().parents[1]))
-
 SEEDS = {"phantoms": 50_000, "lesions": 120_000}
 COUNTS = {"phantoms": 6, "lesions": 20}
 

@@ -64,7 +64,7 @@ def test_an_image_that_claims_too_many_voxels_is_refused(target):
         b"ObjectType = Image\nNDims = 3\nDimSize = 60000 60000 60000\nElementType = MET_SHORT\n"
         b"ElementSpacing = 1 1 1\nElementDataFile = LOCAL\n"
     )
-    with pytest.raises(VolumeError, match=r"large\.mha: its header claims"):
+    with pytest.raises(VolumeError, match=r"large\.mha: the header states"):
         read_files(target, ["large.mha"], lambda: False)
 
 

@@ -32,7 +32,7 @@ def sam_loss(found: Features, batch: ViewBatch, spec: LossSpec, generator: torch
     exclude_mm of the anchor are not negatives.
     """
     pairs = len(batch.first_cells)
-    local_maps, global_maps = found.local.unbind(), found.global_.unbind()  # once, for the reason in `near_loss`
+    local_maps, global_maps = found.local.unbind(), found.global_.unbind()  # once for all pairs
     losses = []
     for pair in range(pairs):
         views = []

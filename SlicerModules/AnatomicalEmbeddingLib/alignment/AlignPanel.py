@@ -41,7 +41,7 @@ class AlignPanel(Listener):
         self.update()
 
     def show(self, kind: str, template, targets: Sequence) -> None:
-        """Show the parameters. template, targets: the default scans, used if the user chooses no others."""
+        """Show the parameters. template, targets: scans that are aligned if the user chooses no other scans."""
         self.ui.alignKindComboBox.currentIndex = KINDS.index(kind if kind in KINDS else DEFORMABLE)
         self._template, self._targets = template, list(targets)
         _nameDefault(self.ui.alignFixedSelector, _("Template"), template)
@@ -145,10 +145,10 @@ class AlignPanel(Listener):
 
 
 def _nameDefault(selector, title: str, node) -> None:
-    """Set the text of a selector in which no scan is chosen: the title, and the name of the default scan."""
+    """Set the text that a selector shows while no scan is chosen: a title with the name of the default scan."""
     text = title if node is None else _("{title} ({name})").format(title=title, name=node.GetName())
     if selector.noneDisplay != text:
         chosen, blocked = selector.currentNode(), selector.blockSignals(True)
         selector.noneDisplay = text
-        selector.setCurrentNode(chosen)  # setting noneDisplay makes an empty selector choose its first node
+        selector.setCurrentNode(chosen)  # otherwise an empty selector would now choose its first node
         selector.blockSignals(blocked)

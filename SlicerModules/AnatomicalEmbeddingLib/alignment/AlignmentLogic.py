@@ -1,4 +1,4 @@
-"""Aligns a moving volume with a fixed volume: prepares and registers both in the background, then moves one."""
+"""Aligns a moving volume with a fixed volume: registers both in the background, then moves the moving volume."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class AlignmentLogic(SceneJob):
 
         Args:
             kind: "rigid", "affine", "coarse" or "deformable".
-            resample: also add a copy of the moving volume, resampled on the voxel grid of the fixed volume.
+            resample: True to also add a copy of the moving volume, resampled to the voxels of the fixed volume.
 
         Returns:
             False if the alignment cannot start; `reported` states why.
@@ -110,7 +110,7 @@ def _describe(found: Registration, folding: Folding, seconds: float, note: str) 
         f"{found.used} of {found.tried} points of {found.fixed} were found in {found.moving} and used.",
     ]
     if found.field is not None:
-        sizes = f"{max(folding.low, 0):.2f} to {folding.high:.2f} times"  # below 0: folding, stated next
+        sizes = f"{max(folding.low, 0):.2f} to {folding.high:.2f} times"  # a value below 0 means folding; see below
         sentences.append(f"In 98 % of the body, tissue is {sizes} as large in {found.moving}.")
         sentences.append(f"The deformation is folded in {100 * folding.share:.2f} % of the body.")
     elif found.kind == AFFINE:

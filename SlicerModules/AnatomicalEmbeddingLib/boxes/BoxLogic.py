@@ -74,7 +74,7 @@ class BoxLogic(SceneJob):
     def find(
         self, volumeNodes: Sequence, structures: Sequence[str], recall: float, replaceEdited: bool = False
     ) -> bool:
-        """Start to find structures in volumes. The volumes are prepared first.
+        """Start to search volumes for structures. The volumes are prepared first.
 
         If the user has examples of a structure, these examples are used instead of the library. A structure is not
         searched for in a scan in which the user has marked it.
@@ -195,7 +195,7 @@ class BoxLogic(SceneJob):
     def boxesOf(self, volumeNode, structures: Sequence[str]) -> dict[str, np.ndarray]:
         """Return the boxes of structures in a volume, by structure name: (2, 3) in the volume's own RAS mm.
 
-        If the user has marked the structure in this volume, this is the box of the example. If not, it is the present
+        If the user has marked the structure in this volume, the box of this example is returned; if not, the present
         box of the ROI. Structures without a box are left out. Raises PointsError if the node of an example was removed.
         """
         found = {name: box.box for name, box in boxesIn(self.scene, volumeNode).items() if name in structures}

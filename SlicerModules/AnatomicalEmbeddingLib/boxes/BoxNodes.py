@@ -137,7 +137,7 @@ class BoxNode:
             node.SetAttribute(_FOUND, json.dumps(asdict(found)))
             node.SetAttribute(_WRITTEN, json.dumps({"shape": _shape(node), "grid": grid}))
             node.SetNthControlPointLabel(0, readable(found.structure))
-            node.SetNthControlPointDescription(0, found.text)  # MRML overwrites the description of the node
+            node.SetNthControlPointDescription(0, found.text)  # not the description of the node, which MRML overwrites
 
     def follow(self, transformId: str | None) -> None:
         """Give the ROI the new parent transform of its volume, unless the volume's former transform was hardened."""
@@ -161,7 +161,7 @@ def isDrawn(roiNode) -> bool:
 
 
 def boxIn(volumeNode, roiNode) -> np.ndarray:
-    """Return the smallest box around the corners of an ROI, (2, 3) in the volume's own RAS mm. ROIs may be rotated."""
+    """Return the smallest box around the corners of an ROI, (2, 3) in the volume's own RAS mm. It may be rotated."""
     matrix = slicer.util.arrayFromVTKMatrix(roiNode.GetObjectToNodeMatrix())
     corners = (_CORNERS * roiNode.GetSize()) @ matrix[:3, :3].T + matrix[:3, 3]
     isWithVolume = roiNode.GetParentTransformNode() is volumeNode.GetParentTransformNode()
@@ -170,12 +170,12 @@ def boxIn(volumeNode, roiNode) -> np.ndarray:
 
 
 def boxesIn(scene, volumeNode) -> dict[str, BoxNode]:
-    """The found boxes of one volume, by structure name."""
+    """Return the found boxes of one volume, by structure name."""
     return boxesByVolume(scene).get(volumeNode.GetID(), {})
 
 
 def boxesByVolume(scene) -> dict[str, dict[str, BoxNode]]:
-    """All found boxes of the scene, by volume ID and structure name. ROIs without a volume or a size are skipped."""
+    """Return all found boxes, by volume ID and structure name. ROIs without a volume or a size are left out."""
     found: dict[str, dict[str, BoxNode]] = {}
     for node in nodesOf(scene, _CLASS):
         structure, volume = node.GetAttribute(STRUCTURE), node.GetNodeReference(VOLUME_ROLE)
@@ -205,7 +205,7 @@ def _fromValues(values: dict) -> FoundBox:
 
 
 def coloursIn(scene) -> dict[str, Colour]:
-    """The colour (red, green, blue, 0..1) of each structure that has a box in the scene."""
+    """Return the colour (red, green, blue, 0 to 1) of each structure that has a box in the scene."""
     found: dict[str, Colour] = {}
     for boxes in boxesByVolume(scene).values():
         for structure, box in boxes.items():
@@ -215,12 +215,12 @@ def coloursIn(scene) -> dict[str, Colour]:
 
 
 def freeColour(used: Collection[Colour]) -> Colour:
-    """The first colour of the palette that is not among the `used` colours."""
+    """Return the first colour of the palette that is not among the `used` colours."""
     palette = (colorsys.hls_to_rgb((0.08 + n * _GOLDEN) % 1, (0.55, 0.68, 0.45)[n // 9 % 3], 0.85) for n in count())
     return next(colour for colour in palette if not any(np.allclose(colour, each, atol=0.01) for each in used))
 
 
 def _shape(roiNode) -> list[float]:
-    """The matrix (16 numbers) and the size (3 numbers) of an ROI. They change when the user edits the ROI."""
+    """Return the matrix (16 numbers) and the size (3 numbers) of an ROI. Each edit of the ROI changes them."""
     matrix = slicer.util.arrayFromVTKMatrix(roiNode.GetObjectToNodeMatrix())
     return [*matrix.ravel().tolist(), *roiNode.GetSize()]

@@ -67,7 +67,7 @@ class BoxTable(Listener):
 
 
 def _shown(cell: Cell | None) -> tuple[str, str, str | None]:
-    """Text, tool tip and background colour of a cell; None: the default colour."""
+    """Return text, tool tip and background colour of a cell. The colour None means the default colour."""
     if cell is None:
         return "", _("This structure was not searched for in this scan."), None
     if cell.marked:

@@ -17,7 +17,7 @@ from ..shared.VolumeNodes import addDerived, hasVoxels, ijkToRas
 from .BoxLogic import BoxLogic
 from .StructureNames import readable
 
-_ROUNDING_MM = 1e-3  # largest rounding error of MRML; without it, a side on a voxel border could add a layer of voxels
+_ROUNDING_MM = 1e-3  # boxes shrink by MRML's rounding error, so that a side on a voxel border adds no layer of voxels
 
 
 def cropAll(
@@ -42,11 +42,11 @@ def crop(
     """Crop a volume around the structures that have a box in it, and return the new volume nodes.
 
     Args:
-        separately: make one crop for each structure; otherwise one crop holds all structures.
+        separately: True to make one crop for each structure, False to make one crop that contains all structures.
         marginMm: mm added on every side of the box. The crop ends at the volume's border.
 
     Raises:
-        AnatomicalEmbeddingError: nothing can be cropped; the message names the volume.
+        AnatomicalEmbeddingError: no crop can be made; the message names the volume.
     """
     if not hasVoxels(volumeNode):
         raise VolumeError(f"{volumeNode.GetName()}: holds no 3-D image; choose a CT volume.")

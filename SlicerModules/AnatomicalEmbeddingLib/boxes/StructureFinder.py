@@ -56,7 +56,7 @@ def openLibrary(
     """Read a library file and check it. Call this before scans are embedded, because embedding takes long.
 
     ownExamples: True if the user's own examples are used too. Raises AnatomicalEmbeddingError if `path` is None,
-    if the file is damaged or was built with other weights, if it lacks one of these names, or if its margins do not
+    if the file is damaged or was built with other weights, if it contains not all `names`, or if its margins do not
     reach the recall.
     """
     from AnatomicalEmbedding.structures.box_finder import BoxFinder

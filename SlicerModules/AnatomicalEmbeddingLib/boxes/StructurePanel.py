@@ -48,7 +48,7 @@ class StructurePanel:
 
     @property
     def chosen(self) -> list[str]:
-        """Names of all ticked structures, including those that the search hides."""
+        """Names of all ticked structures, including structures that the search hides."""
         return [name for n, name in enumerate(self.names) if self._list.item(n).checkState() == qt.Qt.Checked]
 
     def setChosen(self, names: Iterable[str]) -> None:

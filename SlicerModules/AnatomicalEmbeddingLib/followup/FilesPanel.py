@@ -32,11 +32,11 @@ class ImportPanel(Listener):
         self.update()
 
     def update(self) -> None:
-        """Enable the button if the scene has a study of the patient."""
+        """Enable the button if a study of the patient is loaded."""
         self.ui.importButton.enabled = bool(self.logic.volumes)
 
     def menu(self):
-        """Fill and return the menu. One entry imports files, and one entry for each point list imports its points."""
+        """Fill and return the menu. Its first entry imports files. Each other entry imports the points of one list."""
         logic, study = self.logic, self.choice.study
         study = study if study in logic.volumes else self.choice.usual
         self._menu.clear()

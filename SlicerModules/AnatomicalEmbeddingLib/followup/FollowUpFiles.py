@@ -29,7 +29,7 @@ _ATTRIBUTE = "DICOM.instanceUIDs"  # volume attribute, set by the DICOM module o
 
 
 def pointLists(scene) -> list:
-    """Return the point lists that the user has made and that contain a point. Lists of this extension are left out."""
+    """Return the point lists that contain a point, except the lists of answers and lesions that this extension made."""
     lists = nodesOf(scene, "vtkMRMLMarkupsFiducialNode")
     return [
         node
@@ -47,8 +47,9 @@ def studiesOfPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
 def importPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
     """Make a lesion from each point of a list, with the point's label as name. One undo removes all these lesions.
 
-    If a lesion of another study has the same name as a point, the point is added to that lesion. study: key of the
-    study for points that were not placed in a volume of the patient. Returns sentences for the user.
+    If a lesion of another study has the same name as a point, the point is added to that lesion; `mark_lesions` states
+    all cases. study: key of the study for points that were not placed in a volume of the patient. Returns sentences for
+    the user.
     """
     marked: dict[str, list[MarkedLesion]] = {key: [] for key in logic.volumes}
     leftOut, notes = [], []
@@ -73,8 +74,9 @@ def importFiles(logic: FollowUpLogic, paths: Iterable[str | Path]) -> list[str]:
     """Import DICOM structured reports and .followup.json files of the patient. One undo reverses the whole import.
 
     All entries that a person made in this follow-up are kept. A scan without a date gets the date from the file.
-    Returns sentences about new and about different entries. Raises AnatomicalEmbeddingError, which names the file, if a
-    file cannot be read or contains no study of a loaded scan.
+    Returns sentences about new entries, and about entries of the files that differ from this follow-up and were not
+    imported. Raises AnatomicalEmbeddingError, which names the file, if a file cannot be read, or if the files contain
+    no study of a loaded scan.
     """
     from AnatomicalEmbedding.followup.sr_reading import read_srs
 
@@ -88,8 +90,8 @@ def importFiles(logic: FollowUpLogic, paths: Iterable[str | Path]) -> list[str]:
     same = [study for other in records for study in same_studies(logic.record.studies, other.studies).values()]
     if not set(same) & set(logic.volumes):
         text = _(
-            "{name}: contains no study of a loaded scan (compared by DICOM series, or else by name and date); load the "
-            "scans of this file, or choose another file."
+            "{name}: contains no study of a loaded scan (compared by DICOM series, or by name and date if there is no "
+            "series); load the scans of this file, or choose another file."
         )
         raise AnatomicalEmbeddingError(text.format(name=name))
 
@@ -117,7 +119,7 @@ def _points(logic: FollowUpLogic, listNode, study: str) -> Iterator[tuple[str, s
 
 
 def _applied(logic: FollowUpLogic, step: Callable[[FollowUp], FollowUp], name: str) -> list[str]:
-    """Change the record with `step`. Returns sentences about new lesions, findings and sizes. name: of the import."""
+    """Change the record with `step`. Returns sentences about the changes. name: name of the import in them."""
     known = {lesion.id: lesion for lesion in logic.record.lesions}
     if not logic.apply(step):
         return []
@@ -129,13 +131,13 @@ def _applied(logic: FollowUpLogic, step: Callable[[FollowUp], FollowUp], name: s
     if new:
         sentences = [_("{name}: new lesions: {lesions}.").format(name=name, lesions=", ".join(new))]
     if grown:
-        text = _("Lesions known before that have more findings or sizes now: {lesions}.")
+        text = _("Known lesions that have new findings or sizes: {lesions}.")
         sentences.append(text.format(lesions=", ".join(grown)))
     return sentences
 
 
 def _setDates(logic: FollowUpLogic) -> list[str]:
-    """Set the date of each scan that has a date only in the record. Returns one sentence or none, as a list."""
+    """Set the date of each scan that has a date only in the record. Returns a list with one sentence, or []."""
     dates = {study.key: study.date for study in logic.record.studies if study.date is not None}
     dated = []
     for study in logic.patient.studies:
@@ -148,7 +150,7 @@ def _setDates(logic: FollowUpLogic) -> list[str]:
 
 
 def exportFollowUp(logic: FollowUpLogic, folder: str | Path, kinds: Iterable[str]) -> tuple[list[Path], list[str]]:
-    """Write the chosen kinds of files, named after the patient. Returns the paths, and sentences for the user.
+    """Write the chosen kinds of files, named after the patient. Returns their paths, and sentences for the user.
 
     kinds: see `AnatomicalEmbedding.followup.export.export`, which also describes the errors.
     """
@@ -170,7 +172,7 @@ def _instanceFiles(volumeNode) -> list[str]:
 
 
 def whyNoReports(volumeNodes) -> str:
-    """Return a sentence that states why no structured report can be written; "" if a volume comes from DICOM."""
+    """Return a sentence that states why no structured report can be written; "" if a volume is from DICOM."""
     if any(_isFromDatabase(node) for node in volumeNodes):
         return ""
     return _(

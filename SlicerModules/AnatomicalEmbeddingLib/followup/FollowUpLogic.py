@@ -22,7 +22,7 @@ from .LesionMirror import LesionMirror
 from .StudyNodes import createRecord, findRecord, inStudies, keyedVolumes, studiesOf, writeRecord
 from .StudyOrder import Patient
 
-_LESION_MM = 150.0  # views that show more than this are zoomed in when they move to a lesion
+_LESION_MM = 150.0  # a view that shows more than this is zoomed in when it moves to a lesion
 
 
 class FollowUpLogic(Listener):
@@ -52,7 +52,7 @@ class FollowUpLogic(Listener):
         self.mirror.placed.connect(self._onPlaced)
         self.mirror.measured.connect(self._onMeasured)
         self.mirror.reported.connect(self.reported.emit)
-        self._asked: dict[str, dict[str, tuple]] = {}  # study key -> the `_question` of the last proposals
+        self._asked: dict[str, dict[str, tuple]] = {}  # study key -> `_question` at the last proposals
         self.listen(store.changed, self._onMap)
         self.observe(scene, scene.NodeRemovedEvent, lambda *_: self._onNodeRemoved())
         self.observe(scene, scene.StartCloseEvent, lambda *_: self.setPatient(None))
@@ -66,7 +66,7 @@ class FollowUpLogic(Listener):
         return self.history.now
 
     def setPatient(self, patient: Patient | None) -> None:
-        """Start the follow-up of a patient, with the patient's record in the scene if there is one. None: end it."""
+        """Start the follow-up of a patient, or continue it if the scene contains the patient's record. None ends it."""
         if patient is None or not patient.studies:
             if self.patient is not None:
                 self._release()
@@ -131,7 +131,7 @@ class FollowUpLogic(Listener):
         return toWorld(volume, [found.point_ras])[0]
 
     def jumpTo(self, lesion: str) -> None:
-        """Move the views of each study to the place of the lesion there, and zoom in."""
+        """Move the views of each study to the lesion's place in this study, and zoom in."""
         for study, volume in self.volumes.items():
             place = self.placeOf(lesion, study)
             if place is not None:
@@ -140,7 +140,7 @@ class FollowUpLogic(Listener):
     # -- actions of the user -----------------------------------------------------------------------------------------
 
     def mark(self, study: str, place: Point, lesion: str | None = None) -> str:
-        """Mark a lesion at `place`. lesion: id of a known lesion, or None. Returns the lesion's id; "" on failure."""
+        """Mark a lesion at `place`. lesion: id of a known lesion; None for a new one. Returns the id; "" on failure."""
 
         def step(record: FollowUp) -> FollowUp:
             known = lesion is not None and record.finding(lesion, study) is not None
@@ -152,14 +152,14 @@ class FollowUpLogic(Listener):
         return marked if done else ""
 
     def measure(self, lesion: str, study: str, longAxis: Axis | None, shortAxis: Axis | None) -> bool:
-        """Set the axes of a lesion in a study. If its proposed place is far from the axes, it moves to their middle."""
+        """Set the axes of a lesion in a study. A proposed place that is far from the axis is moved; see `_placedOn`."""
         axis = longAxis or shortAxis
         return self.apply(lambda r: _placedOn(r, lesion, study, axis).measure(lesion, study, longAxis, shortAxis))
 
     def apply(self, step: Callable[..., FollowUp], *arguments: object, **changes: object) -> bool:
-        """Replace the record by `step(record, ...)`. One undo reverses it. Example: `apply(FollowUp.remove, "L1")`.
+        """Replace the record by `step(record, ...)`, as one change for undo. Example: `apply(FollowUp.remove, "L1")`.
 
-        If `step` raises AnatomicalEmbeddingError, the message is reported, the record stays, and False is returned.
+        If `step` raises AnatomicalEmbeddingError, nothing changes; the message is reported and False is returned.
         """
         try:
             record = step(self.record, *arguments, **changes)
@@ -176,7 +176,7 @@ class FollowUpLogic(Listener):
         self._restore(self.history.undo)
 
     def redo(self) -> None:
-        """Restore the record that was undone last."""
+        """Make the change again that was undone last."""
         self._restore(self.history.redo)
 
     # -- the mouse ---------------------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ class FollowUpLogic(Listener):
     def _onClicked(self, lesion: str | None, kind: str, volumeNode, places: np.ndarray) -> None:
         study = self.studyOf(volumeNode)
         if not study:
-            self.reported.emit("The click was in no study of this patient; click in a slice view of a study.")
+            self.reported.emit("The click was not in a study of this patient; click in a slice view of a study.")
             return
         ends = tuple(tuple(end) for end in fromWorld(volumeNode, places))
         if not kind:
@@ -308,7 +308,7 @@ def _placedOn(record: FollowUp, lesion: str, study: str, axis: Axis | None) -> F
 
 
 def _question(record: FollowUp, study: str, maps: Mapping[str, object]) -> dict[str, tuple]:
-    """Return lesion id -> a value. If this value changes, the lesion's proposal in the study must be computed again."""
+    """Return lesion id -> all values on which the proposal for the lesion in the study depends."""
     question, order = {}, tuple((each.key, each.date) for each in record.studies)
     for lesion in record.lesions:
         found = lesion.findings.get(study)

@@ -118,7 +118,7 @@ class LesionActions(Listener):
                 return _("{lesion} has no axes in this study: draw them with L and S.").format(lesion=self.lesion)
             return _("The axes have already been accepted.") if found.size.confirmed else ""
         if action == MERGE and not self.mergeChoices():
-            return _("No other lesion has a place in this study.")
+            return _("No other lesion has a place in this study: mark the other lesion first.")
         return ""
 
 
@@ -133,7 +133,7 @@ def nextStep(logic: FollowUpLogic) -> str:
     if logic.placing.active:
         return _("Click in a slice view to place {what}. Press Esc to cancel.").format(what=logic.placing.what)
     if not record.lesions:
-        return _("Press New lesion (W) and click on a lesion in any study. The other places are then proposed.")
+        return _("Press New lesion (W) and click on a lesion in any study. Its other places are then proposed.")
     unreviewed = len(logic.openPlaces())
     if unreviewed:
         text = _("Still to review: {count} proposals. Go to the next proposal (J), then press C, M, N or O.")
@@ -143,4 +143,4 @@ def nextStep(logic: FollowUpLogic) -> str:
     targets = [lesion for lesion in record.lesions if lesion.target]
     if any(each.visible and not each.size.confirmed for lesion in targets for each in lesion.findings.values()):
         return _("All proposals are reviewed. Measure the target lesions: choose a cell, and draw the axes (L, S).")
-    return _("All proposals are reviewed. The sections below show the response and export reports.")
+    return _("All proposals are reviewed. The sections below show the response and write reports.")

@@ -17,8 +17,8 @@ class LesionClicks:
     """Waits for mouse clicks in slice views. Each click places a point in a temporary node, which is removed
     afterwards.
 
-    lesion: id of the lesion for which it waits; None for a new lesion. kind: LONG or SHORT if it waits for the ends of
-    an axis; "" if it waits for the place of the lesion. what: the text next to the mouse.
+    lesion: id of the lesion to place or to measure; None for a new lesion. kind: LONG or SHORT if the clicks set the
+    ends of an axis; "" if the click sets the place of the lesion. what: the text that the views show next to the mouse.
 
     Signal changed(): waiting has begun or ended. Signal completed(lesion, kind, volumeNode, places): the last click was
     made. places: (n, 3) world RAS mm. volumeNode: the clicked volume, or None if it is not known.
@@ -79,7 +79,7 @@ class LesionClicks:
         if node.GetDisplayNode() is not None:
             node.GetDisplayNode().SetVisibility(False)
         mouse, selection = (self.scene.GetNodeByID(nodeId) for nodeId in (_INTERACTION, _SELECTION))
-        if selection.GetActivePlaceNodeID() == node.GetID():  # otherwise another tool has taken the mouse
+        if selection.GetActivePlaceNodeID() == node.GetID():  # otherwise another tool uses the mouse now
             mouse.SetPlaceModePersistence(self._before[2])
             selection.SetReferenceActivePlaceNodeClassName(self._before[0])
             selection.SetReferenceActivePlaceNodeID(self._before[1])

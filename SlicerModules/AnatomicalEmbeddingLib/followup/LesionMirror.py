@@ -1,4 +1,4 @@
-"""Shows a follow-up in the scene as markups nodes, and reports what the user changes in these nodes."""
+"""Shows a follow-up in the scene as markups nodes, and reports the user's changes of these nodes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LesionMirror:
         self._ownViews = Views.OwnViews(scene)
 
     def show(self, record: FollowUp, volumes: Mapping[str, object], shown: Mapping[str, object]) -> None:
-        """Set the points and lines to the values of a record. While the user drags a point, this waits until `poll`.
+        """Set the points and lines to the values of a record. If the user is dragging a point, `poll` does this later.
 
         volumes: all volumes of the patient, study key -> node. shown: the volumes that views show, study key -> node.
         The axes of lesions are drawn only in these volumes.
@@ -62,7 +62,7 @@ class LesionMirror:
                 Views.showOnlyIn(each.node.GetDisplayNode(), self.scene, each.volumeNode)
 
     def poll(self) -> None:
-        """Report points that the user added, and undo other edits of the nodes. Call `poll` a few times a second."""
+        """Report the points that the user added or deleted, and restore the nodes. Call `poll` a few times a second."""
         if self._inHand():
             return
         self._ownViews.follow()
@@ -81,7 +81,7 @@ class LesionMirror:
         self._edited = False
 
     def _report(self) -> None:
-        """Restore the nodes, and report what the user added or deleted. A deleted list is not reported."""
+        """Restore the nodes, and report added and deleted points and axes. A deleted list is not reported."""
         record = self._record
         lists = [(study, points) for study, points in self._points.items() if self._isHere(points.node)]
         gone = [

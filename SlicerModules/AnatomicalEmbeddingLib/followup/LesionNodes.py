@@ -1,7 +1,7 @@
 """The nodes that show lesions: a point list for each study, and a line for each axis in the studies that views show.
 
-The points of reviewed lesions and confirmed axes are green. Points that no person has reviewed, and unconfirmed axes,
-are amber.
+A point is green if a person has reviewed the lesion in this study, otherwise amber. An axis is green if a person has
+confirmed the lesion's size, otherwise amber.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def fitColumns(table) -> None:
 
 
 def _cell(record: FollowUp, lesion: str, study: str) -> tuple[str, str, str | None]:
-    """Return text, tool tip and background colour of the cell for a lesion in a study. Colour None: no own colour."""
+    """Return text, tool tip and background colour of a lesion's cell in a study. Colour None: the usual colour."""
     found = record.finding(lesion, study)
     if found is None:
         return "", _("There is no finding in this study yet: prepare the scans, or mark the lesion."), None
@@ -144,5 +144,5 @@ def _tip(record: FollowUp, found: Finding, status: str) -> str:
             absent = _("The scan probably does not show this place: press Outside, or Move and click on the lesion.")
             sentences.append(absent if status == words.ABSENT else f"{error[0].upper()}{error[1:]}.")
     if found.size.axes and not found.size.confirmed:
-        sentences.append(_("The axes were copied from another study. Accept them or draw new axes; then they count."))
+        sentences.append(_("The axes were copied from another study. They count only if you accept or redraw them."))
     return " ".join(sentences)

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 class Pairing(Listener):
     """Offers to join lesions that are the same. Signal changed(): `offer` or `reason` may have changed.
 
-    offer: the relations between lesions that are offered to the user; None without an offer. It becomes None when the
-    reviewed findings change. changes: sentences about the offered pairs, splits and mergers. notes: sentences about
-    lesions that stay as they are.
+    offer: the relations between lesions that are offered to the user; None without an offer. `offer` becomes None
+    when the reviewed findings change. changes: sentences about the offered pairs, splits and mergers. notes: sentences
+    about lesions that do not change.
     """
 
     def __init__(self, logic: FollowUpLogic) -> None:
@@ -50,13 +50,13 @@ class Pairing(Listener):
             return _("Choose two studies as prior and current first.")
         for study, second in ((one, other), (other, one)):
             if not _hasOwn(logic.record, study, second):
-                text = _("Pairing needs lesions marked in only one of the studies; mark such a lesion in {study}.")
+                text = _("Each of the two studies needs a lesion marked only there; mark such a lesion in {study}.")
                 return text.format(study=logic.record.study(study).label)
         for study in (one, other):
             status = logic.store.state(logic.volumes[study]).status
             if status != READY:
                 text = _("{study}: is not prepared; press Prepare scans.")
-                text = _("{study}: is being prepared.") if status in (WAITING, WORKING) else text
+                text = _("{study}: is being prepared; please wait.") if status in (WAITING, WORKING) else text
                 return text.format(study=logic.record.study(study).label)
         return ""
 
@@ -86,7 +86,7 @@ class Pairing(Listener):
         self._set(None)
 
     def update(self) -> None:
-        """Set `offer` to None if the reviewed findings have changed since the offer. New proposals do not matter."""
+        """Set `offer` to None if the reviewed findings have changed since the offer. New proposals keep the offer."""
         holds = self.offer is not None and self._basis == _basisOf(self.logic.record)
         self._set(self.offer if holds else None)
 
@@ -114,8 +114,10 @@ def _changes(record: FollowUp, found: Assignment) -> Iterator[str]:
         (found.split, _("{one} in {later} has split off from {other}: {how}.")),
         (found.merged, _("{one} has merged into {other} in {later}: {how}.")),
     )
-    likely = _("likely, because after matching they are {off:.0f} mm apart, and {expected:.0f} mm are expected")
-    uncertain = _("uncertain, because after matching they are {off:.0f} mm apart, but {expected:.0f} mm are expected")
+    likely = _("likely, because they are {off:.0f} mm apart after matching; up to {expected:.0f} mm are expected")
+    uncertain = _(
+        "uncertain, because they are {off:.0f} mm apart after matching; at most {expected:.0f} mm are expected"
+    )
     for pairs, sentence in kinds:
         for one, other in pairs:
             off, expected = found.distances[one, other]
@@ -127,7 +129,9 @@ def _notes(record: FollowUp, found: Assignment) -> Iterator[str]:
     """Yield a sentence for each lesion without a matching lesion in the other study."""
     earlier, later = (record.study(key).label for key in (found.earlier_study, found.later_study))
     sentences = {
-        DISAPPEARED: _("{lesion} in {here} has no matching lesion in {there}. If it is not there, press Not visible."),
+        DISAPPEARED: _(
+            "{lesion} in {here} has no matching lesion in {there}. If {there} does not show it, press Not visible."
+        ),
         NEW: _("{lesion} in {here} is new: no lesion is marked at its place in {there}."),
         OUTSIDE: _("{lesion} in {here} has no matching lesion: {there} probably does not show its place."),
     }

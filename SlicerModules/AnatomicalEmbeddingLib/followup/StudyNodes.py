@@ -50,7 +50,7 @@ def keyedVolumes(scene) -> dict[str, object]:
 
 
 def studiesOf(scene, patient: Patient) -> list[RecordStudy]:
-    """Return the studies of a patient for the record, in order. `keyedVolumes` must have given keys to the volumes."""
+    """Return the studies of a patient for the record, in order of date. Call `keyedVolumes` first: it sets the keys."""
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
     studies = []
     for study in patient.studies:
@@ -62,7 +62,7 @@ def studiesOf(scene, patient: Patient) -> list[RecordStudy]:
 
 
 def inStudies(record: FollowUp, loaded: Iterable[RecordStudy], others: Iterable[RecordStudy]) -> FollowUp:
-    """Return a record with all `loaded` studies, and with those of `others` that have a reviewed finding."""
+    """Return the record with all studies of `loaded`, and the studies of `others` that have a reviewed finding."""
     loaded = list(loaded)
     keys = {study.key for study in loaded}
     reviewed = {key for lesion in record.lesions for key in lesion.reviewed}
@@ -81,7 +81,7 @@ def _seriesUid(scene, volumeNode) -> str:
 
 
 def addStudyNode(scene, className: str, name: str, volumeNode):
-    """Add a markups node for a volume to the folder "Lesions". Mouse clicks place no points in the new node."""
+    """Add a markups node for a volume to the folder "Lesions". Later mouse clicks place no points in this node."""
     with keepingPlaceNode(scene):
         node = scene.AddNewNodeByClass(className, name)
     node.CreateDefaultDisplayNodes()
@@ -91,7 +91,7 @@ def addStudyNode(scene, className: str, name: str, volumeNode):
 
 
 def followVolume(node, volumeNode) -> None:
-    """Give a node the same parent transform as the volume. Its coordinates are then the RAS mm of the volume."""
+    """Give a node the same parent transform as the volume. The node's coordinates are then the RAS mm of the volume."""
     if node.GetTransformNodeID() != volumeNode.GetTransformNodeID():
         node.SetAndObserveTransformNodeID(volumeNode.GetTransformNodeID())
 

@@ -43,7 +43,7 @@ class Study:
 
 @dataclass(frozen=True)
 class Patient:
-    """A patient and the studies. key: unique key; "" for the group of volumes without a patient. studies: sorted by
+    """A patient with all studies. key: unique key; "" for the group of volumes without a patient. studies: sorted by
     date; studies without a date are last. uid: UID of the patient in DICOM; "" if there is no UID.
     """
 
@@ -61,7 +61,7 @@ class Patient:
         return [study for study in self.studies if study.volume is not volumeNode]
 
     def lastAfter(self, volumeNode):
-        """Return the default volume to compare with this volume: of the other studies, the last one with a date."""
+        """Return the default volume to compare with this one: the last other study, if possible with a date."""
         others = self.after(volumeNode)
         dated = [study for study in others if study.date is not None]
         return (dated or others)[-1].volume if others else None
@@ -112,7 +112,7 @@ def setDate(volumeNode, text: str) -> None:
 
 
 def _storedDate(scene, volumeNode) -> str:
-    """Return the study date of the volume's item in the subject hierarchy, or of its nearest parent; "" if none."""
+    """Return the date of the volume's item in the subject hierarchy, or of a parent item; "" if no item has a date."""
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
     name = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMStudyDateAttributeName()
     item = hierarchy.GetItemByDataNode(volumeNode)

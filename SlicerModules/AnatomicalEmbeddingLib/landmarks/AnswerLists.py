@@ -65,7 +65,7 @@ class AnswerLists:
         each.keep(known)
 
     def setByHand(self, pointId: str, target, status: str, position: Sequence[float] | None) -> None:
-        """Write the user's own answer. position: (3,) in the target's own RAS mm; None keeps the answer's position."""
+        """Write the user's own answer. position: (3,) in the target's own RAS mm; None to keep the position."""
         each = self._listFor(target)
         answers = each.answers
         new = replace(answers.get(pointId, Answer("", MOVED)), status=status, outdated=False)
@@ -110,8 +110,9 @@ class AnswerLists:
             each.keep(answers)
 
     def forget(self, ids: Iterable[str], volumeNode=None, corrections: bool = False) -> None:
-        """Remove the answers to points `ids`. volumeNode: one target, or None for all targets.
-        corrections: True also removes the user's own answers.
+        """Remove the answers to the points `ids`. volumeNode: one target; None for all targets.
+
+        corrections: True to also remove the user's own answers.
         """
         for each in self.lists.values():
             if volumeNode is None or each.volumeNode is volumeNode:

@@ -14,9 +14,9 @@ from .ControlPoints import isPreview
 
 @dataclass(frozen=True)
 class _State:
-    """One state. content: points and answers; two states are equal if their content is equal.
+    """One state. content: all points and answers; two states are equal if their content is equal.
 
-    lists: by node ID, a copy of the point list and its answers. The answers are None for the template's list.
+    lists: for each list, by node ID, a copy of the point list, and the answers or, for the template's list, None.
     """
 
     content: list[tuple]

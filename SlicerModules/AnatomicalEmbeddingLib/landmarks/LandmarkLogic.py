@@ -33,7 +33,7 @@ class LandmarkLogic(Listener):
     the user. Signal shown(pointId): all views have moved to this point and its answers.
 
     `setScans` sets template (volume node in which the user places points) and targets (volume nodes in which the points
-    are found). `setPoints` sets points (the template's point list). effort: how far matching goes, see
+    are found). `setPoints` sets points (the template's point list). effort: effort of matching, see
     `AnatomicalEmbedding.matching.match.match_all`. jumps: True to move all views to each point that was placed or
     moved. A scan without a map is embedded first; its views move when its answer comes.
     """
@@ -102,7 +102,7 @@ class LandmarkLogic(Listener):
         """
         if self._ownViews.follow():
             self.showInOwnViews()
-        if not Views.isPlacing(self.scene):  # not at the click itself, which would disturb the clicked view
+        if not Views.isPlacing(self.scene):  # not while a click is handled: this would disturb the clicked view
             self._placeAlsoIn(())
         while self._refused:
             self.deletePoint(self._refused.pop())
@@ -223,7 +223,7 @@ class LandmarkLogic(Listener):
         self._showAnswers(sentences)
 
     def _updateAnswers(self) -> None:
-        """Update all answers: match new points, remove answers to deleted points, copy the labels of the points."""
+        """Update all answers: match new points, remove answers to deleted points, copy the labels of points."""
         if self._writing:
             return
         sentences = []

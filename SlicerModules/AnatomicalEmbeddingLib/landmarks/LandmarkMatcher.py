@@ -39,7 +39,7 @@ class LandmarkMatcher:
         inside = templateMap.contains(places)
         sentences = self._noteOutside(template, {ids[n] for n in np.flatnonzero(~inside)})
         targets = [target for target in self._answers.targets if self.store.map(target) is not None]
-        # answers that are overwritten below are not removed first: they would flicker in the views
+        # answers that are overwritten below are not removed here: otherwise they would flicker in the views
         self._answers.retract(moved, keptFor=() if moved in self.outside else targets)
         groups: dict[tuple[int, ...], list] = {}
         for target in targets:

@@ -1,6 +1,7 @@
 """The working folder for outlines: the files of examples and scans, the training run, and the results.
 
-A file is written only if its content changes. The engine compares times of files, so a stopped run can continue.
+A file is written only if its content changes, because a run that continues keeps only results that are newer than the
+scan and the training.
 """
 
 from __future__ import annotations
@@ -89,14 +90,14 @@ class OutlineFolder:
                     path.replace(old)
 
     def run(self) -> Path:
-        """Return the folder of the training run for the present examples. Other examples have another folder."""
+        """Return the folder of the training run for the present examples. Changed examples get a new folder."""
         digest = hashlib.sha256()
         for path in sorted(self.examples.iterdir()):
             digest.update(path.name.encode() + path.read_bytes())
         return self.path / f"run-{digest.hexdigest()[:8]}"
 
     def table(self) -> dict[str, list[dict[str, str]]]:
-        """Return the rows of results by file name of the scan, without ending. Empty if there are no results yet."""
+        """Return file name of a scan, without ending -> its rows of the results; {} if there are no results yet."""
         try:
             return _table(self.results / "volumes.csv")
         except OSError:

@@ -1,4 +1,4 @@
-""" "Segment the rest like these": learns from the segmentations of a few scans and outlines other scans."""
+"""The work of "Segment the rest like these": learns from the segmentations of a few scans and outlines other scans."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .OutlineFolder import OutlineFolder, fileNames
 from .OutlineNodes import labelsOf, outlinedScans, titlesAndColours
 
 _SAVED = 0.05  # fraction of the progress bar for writing the files
-_TRAINING, _SCAN = 120, 12  # seconds for the training, and for each scan, on two processor cores
+_TRAINING, _SCAN = 120, 12  # about how many seconds the training, and each scan, need on two processor cores
 _PROGRESS = re.compile(r"^anatemb: (\d+) % (.*)$")
 _SKIPPED = "anatemb: skipped: "
 
@@ -54,8 +54,8 @@ class OutlineProcess(EngineProcess):
 
 class OutlineLogic(SceneJob):
     """Outlines scans in the background. A thread writes examples and scans to a folder. Then a separate process trains
-    and outlines the scans. Each finished outline is added to the scene. After a stop, the same examples and folder
-    continue the work.
+    and outlines the scans. Each finished outline is added to the scene. To continue after a stop, start again with the
+    same examples and the same folder.
 
     Signal changed(): a scan was outlined, or the work has begun or ended. Signal reported(sentence): a message for the
     user.
@@ -87,8 +87,7 @@ class OutlineLogic(SceneJob):
             self.cancel()
 
     def examplesAndRest(self, segmentations: Sequence, volumes: Sequence) -> tuple[list[tuple], list]:
-        """Return the examples as (volume, segmentation), and the volumes to outline: those with voxels that are no
-        examples.
+        """Return the examples as (volume, segmentation), and the volumes to outline: all other volumes with voxels.
 
         Raises PointsError if a segmentation cannot be an example, or if no example or no volume to outline is left.
         """
@@ -106,7 +105,7 @@ class OutlineLogic(SceneJob):
 
         Args:
             segmentations: the examples, each drawn on a different scan.
-            volumes: the scans; those on which an example was drawn are not outlined.
+            volumes: the scans; a scan on which an example was drawn is not outlined.
             folder: path of the working folder: new, empty, or from an earlier run.
             choice: weights, device and folder of maps.
 
@@ -133,7 +132,7 @@ class OutlineLogic(SceneJob):
         return True
 
     def _outline(self, folder: OutlineFolder, examples: Mapping, scans: dict, looks: Mapping, choice: Choice) -> Steps:
-        """All steps of the work. examples: file name -> (volume, segmentation). scans: file name -> volume."""
+        """Run all steps of the work. examples: file name -> (volume, segmentation). scans: file name -> volume."""
         try:
             with folder.namingErrors():
                 yield from self._save(folder, examples, scans)
@@ -187,7 +186,7 @@ class OutlineLogic(SceneJob):
             raise AnatomicalEmbeddingError(self.process.problem)
 
     def _addNext(self, folder: OutlineFolder, run: Path, left: dict, looks: Mapping) -> bool:
-        """Add the outlines of one finished scan to the scene, and remove it from `left`. False if there is none."""
+        """Remove a finished scan from `left`, and show its outlines in the scene. False if no scan is finished."""
         name = next((name for name in folder.outlined(run) if name in left), None)
         if name is None:
             return False

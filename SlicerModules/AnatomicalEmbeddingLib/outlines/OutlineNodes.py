@@ -1,4 +1,4 @@
-"""Segmentation nodes: the examples that the user drew, and the outlines, which store their rows of the results."""
+"""Segmentation nodes: the user's examples, and the outlines. A node of outlines stores its rows of the results."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def outlinedScans(segmentations: Sequence) -> list[tuple]:
             raise PointsError(f"{node.GetName()}: {text}")
         if volume.GetID() in found:
             other = found[volume.GetID()][1].GetName()
-            raise PointsError(f"{node.GetName()}: has the same scan as {other}; tick only one of them.")
+            raise PointsError(f"{node.GetName()}: has the same scan as {other}; untick one of the two.")
         found[volume.GetID()] = volume, node
     return list(found.values())
 
@@ -130,7 +130,7 @@ def rowsIn(scene) -> list[OutlineRow]:
         volume = node.GetNodeReference(VOLUME_ROLE)
         for row in json.loads(node.GetAttribute(_ROWS)) if volume is not None else ():
             isAbsent = row["status"] == ABSENT
-            doubt = None if isAbsent else float(row.get("doubt") or "-inf")  # saved by earlier versions without doubt
+            doubt = None if isAbsent else float(row.get("doubt") or "-inf")  # earlier versions saved no "doubt"
             structure, ml = canonical_name(row["structure"]), float(row["volume_ml"])
             rows.append(OutlineRow(node, volume, structure, row["status"], ml, doubt, row["remark"]))
     return sorted(rows, key=lambda row: (row.doubt is None, -(row.doubt or 0.0)))

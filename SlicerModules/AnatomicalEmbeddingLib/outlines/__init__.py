@@ -1,1 +1,1 @@
-""" "Segment the rest like these": a separate process learns from the outlines of a few scans and outlines others."""
+"""The section "Segment the rest like these": learns from the outlines of a few scans and outlines other scans."""

@@ -36,7 +36,7 @@ class PassingNodes:
         return node
 
     def follow(self) -> None:
-        """Draw each mark only in the views that show its scan now. Call this method a few times a second."""
+        """Draw each node only in the views that show its scan now. Call this a few times a second."""
         if self._nodes:
             self._ownViews.follow()
 

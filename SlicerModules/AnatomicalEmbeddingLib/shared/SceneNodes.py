@@ -1,7 +1,7 @@
-"""Nodes of a scene: find nodes by class, name nodes, and place their items in the subject hierarchy (Slicer's tree of
-data).
+"""Nodes of a scene: find nodes by class, name nodes, and place their items in the subject hierarchy.
 
-Slicer creates an item for every node. Outside Slicer, for example in the browser viewer, the functions below create it.
+The subject hierarchy is Slicer's tree of all data. Slicer creates an item in it for every node. Outside Slicer, for
+example in the browser viewer, the functions below create these items.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import slicer
 import vtk
 
-_HIDDEN = "AnatomicalEmbedding.Hidden"  # attribute of an item: its node is hidden from users
+_HIDDEN = "AnatomicalEmbedding.Hidden"  # attribute of an item whose node is hidden from users
 
 
 def nodesOf(scene, className: str) -> list:
@@ -18,7 +18,7 @@ def nodesOf(scene, className: str) -> list:
     `slicer.util.getNodesByClass` cannot be used: it always searches `slicer.mrmlScene`, not the given scene.
     """
     found = scene.GetNodesByClass(className)
-    found.UnRegister(None)  # the caller owns a reference to the collection that Python does not count
+    found.UnRegister(None)  # the caller must release the reference to the collection, which Python does not count
     return list(found)
 
 
@@ -74,7 +74,7 @@ def removeNode(scene, node) -> None:
 
 
 def freeName(scene, name: str) -> str:
-    """Return the name. A number is added only if a node of the scene has this name already."""
+    """Return `name`. If a node of the scene already has this name, add a number to it."""
     return name if scene.GetFirstNodeByName(name) is None else scene.GenerateUniqueName(name)
 
 

@@ -47,7 +47,7 @@ def viewTag(row: int, orientation: str) -> str:
 
 
 def _orientations(number: int, wide: bool) -> Sequence[tuple[str, str]]:
-    """(orientation, colour) of each scan's views."""
+    """Return (orientation, colour) of each view of a scan."""
     return ORIENTATIONS[:1] if number == AXIAL else ORIENTATIONS if wide else ORIENTATIONS[::2]
 
 
@@ -112,7 +112,7 @@ def showSideBySide(
     names = [volume.GetName() for volume in volumeNodes]
     views = len(names) * len(_orientations(number, wide))
     for most in [views] if afterEach is None else range(1, views + 1):
-        with NodeModify(layoutNode):  # one new layout of the window instead of one for each change
+        with NodeModify(layoutNode):  # the window gets a new layout once, not at each change
             _describe(layoutNode, number, names, wide, most)
             layoutNode.SetAttribute(_NAMES, json.dumps(names))
             if layoutNode.GetViewArrangement() not in (ROWS, AXIAL):

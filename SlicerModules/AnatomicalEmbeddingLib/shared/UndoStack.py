@@ -9,7 +9,7 @@ _LONGEST = 200  # largest number of former states
 
 
 class UndoStack(Generic[State]):
-    """The present state `now`, the states before it, and the states that `undo` has left."""
+    """The present state `now`, earlier states for `undo`, and undone states for `redo`."""
 
     def __init__(self, now: State) -> None:
         self.now = now
@@ -25,7 +25,7 @@ class UndoStack(Generic[State]):
         return bool(self._future)
 
     def step(self, state: State) -> None:
-        """Store the state after a step of the user. A state equal to the present state adds no undo step."""
+        """Store the state after an action of the user. If it equals the present state, no undo step is added."""
         if state != self.now:
             self._past = [*self._past, self.now][-_LONGEST:]
             self._future = []

@@ -14,8 +14,8 @@ ORIENTATIONS = (("Axial", "#F34A33"), ("Sagittal", "#EDD54C"), ("Coronal", "#6EB
 FIRST_VIEW_GROUP = 520  # views in one group move together; each scan has its own group
 _COMPOSITE = "vtkMRMLSliceCompositeNode"
 # attributes of display nodes
-_HIDDEN = "AnatomicalEmbedding.Hidden"  # set while no view shows its volume: former visibility in 2-D and 3-D
-_OWNED = "AnatomicalEmbedding.Owned"  # the display node is drawn only over its owner volume, see _OWNER_ROLE
+_HIDDEN = "AnatomicalEmbedding.Hidden"  # former visibility in 2-D and 3-D; set while no view shows the volume
+_OWNED = "AnatomicalEmbedding.Owned"  # the node is drawn only in views of its owner, the volume of _OWNER_ROLE
 _OWNER_ROLE = "AnatomicalEmbedding.Owner"  # reference role
 _MARKS_OF = tuple(f"AnatomicalEmbedding.{kind}Volume" for kind in ("", "Outlined", "Example"))  # reference roles
 _CLICKS = "AnatomicalEmbedding.Clicks"  # the display node draws nothing; it only lets clicks in its views place points
@@ -180,7 +180,7 @@ def _restrict(displayNode, scene, volumeNode) -> None:
         wanted += [node.GetID() for node in nodesOf(scene, "vtkMRMLViewNode")]
     if list(displayNode.GetViewNodeIDs()) != wanted:
         displayNode.SetViewNodeIDs(wanted)
-    _hide(displayNode, not wanted)  # an empty list of views means all of them
+    _hide(displayNode, not wanted)  # an empty list of views would mean all views
 
 
 def _hide(displayNode, hidden: bool) -> None:

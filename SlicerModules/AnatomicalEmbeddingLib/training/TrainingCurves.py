@@ -22,7 +22,7 @@ class TrainingCurves:
         self._nodes: dict[str, dict] = {}  # title -> nodes of the chart, see `slicer.util.plot`
 
     def showLoss(self, curve: LossCurve):
-        """Draw the running mean of the loss over the steps. Returns the chart node; None if there are no steps."""
+        """Draw the running mean of the loss against the step. Returns the chart node; None if there are no steps."""
         every = -(-len(curve.steps) // _MOST_POINTS) or 1
         steps, means = (
             curve.steps[::-1][::every][::-1],
@@ -31,7 +31,7 @@ class TrainingCurves:
         return self._show("Training loss", {"step": steps, "loss": means})
 
     def showValidation(self, validations: Sequence[Mapping[str, float]]):
-        """Draw the median errors over the steps, a line for each kind of point. Returns the chart node, or None."""
+        """Draw the median errors against the step, a line per kind of point. Returns the chart; None without rows."""
         columns = dict.fromkeys(["step", *(kind for row in validations for kind in row)])
         errors = {kind: [row.get(kind, np.nan) for row in validations] for kind in columns}
         chart = self._show("Validation error (mm)", errors)

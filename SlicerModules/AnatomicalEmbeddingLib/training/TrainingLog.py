@@ -10,14 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
-_KEPT = 0.98  # weight of the former mean in the running mean over about 50 steps; the trainer uses the same
+_KEPT = 0.98  # weight of the former mean in a running mean over about 50 steps, as in the trainer
 
 
 @dataclass
 class LossCurve:
-    """The running mean of the loss at each step. `read` reads it from a folder; `add` adds the steps of a run.
+    """The running mean of the loss at each step. `read` reads the curve from a run's folder; `add` adds a step.
 
-    minutes: training time that the folder has recorded, over all starts of the run.
+    minutes: training time up to the last step, all starts of the run together.
     """
 
     steps: list[int] = field(default_factory=list)
@@ -41,7 +41,7 @@ class LossCurve:
         return self.steps[-1] if self.steps else 0
 
     def add(self, step: int, mean: float) -> None:
-        """Add a step. Steps after it are removed: if a run was killed, it repeats its last steps when it continues."""
+        """Add a step. Equal and later steps are removed, because a run that was killed repeats its last steps."""
         if step <= self.last:
             kept = bisect_left(self.steps, step)
             del self.steps[kept:], self.means[kept:]
@@ -55,7 +55,7 @@ def readValidations(folder: str | Path) -> list[dict[str, float]]:
 
 
 def bestOf(validations: list[dict[str, float]]) -> dict[str, float] | None:
-    """Return the row of the weights that the run keeps, or None: the first row with the smallest mean of all errors."""
+    """Return the first row with the smallest mean error; None without rows. The run keeps the weights of this row."""
     return min(validations, key=lambda row: np.mean([row[kind] for kind in row if kind != "step"]), default=None)
 
 

@@ -30,11 +30,11 @@ class TrainingProgress:
 
 
 class TrainingProcess(EngineProcess):
-    """One run at a time. `poll` emits these signals.
+    """Runs the trainer, one run at a time. `poll` emits these signals.
 
     Signal logged(line): a line of the log. Signal progressed(TrainingProgress). Signal finished(outcome, sentence).
-    outcome: FINISHED (weights were written), STOPPED (the run can be continued) or FAILED. sentence: the reason of a
-    failure.
+    outcome: FINISHED (weights were written), STOPPED (the run can be continued) or FAILED. sentence: the reason of
+    a failure, otherwise "".
     """
 
     settings: TrainingSettings | None = None

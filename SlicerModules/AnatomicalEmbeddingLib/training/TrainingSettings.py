@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-# statistics of a few crops would differ from those of complete scans; fine-tuning needs only small changes
+# Batch normalisation keeps its statistics, because the statistics of a few crops differ from those of complete scans.
+# The learning rate is small, because fine-tuning changes the weights only a little.
 _FINE_TUNING = ("optimiser.frozen_statistics=true", "optimiser.learning_rate=0.001")
 _WORDS = {  # display names of the settings that must stay the same when a run continues
     "scanFolders": "folders of scans",
@@ -24,9 +25,9 @@ _WORDS = {  # display names of the settings that must stay the same when a run c
 class TrainingSettings:
     """Settings of one run.
 
-    scanFolders: folders with CTs, which are searched with their subfolders, or with prepared scans. validationFolder:
-    folder with labelled scans of other patients; "" for no validation. recipe: name or .toml file. fineTune: start from
-    the shipped weights. minutes: longest training time, all starts of the run together. validateEvery: number of steps
+    scanFolders: folders with CTs or with prepared scans; subfolders are searched too. validationFolder: folder with
+    labelled scans of other patients; "" for no validation. recipe: name or .toml file. fineTune: start from the
+    shipped weights. minutes: longest training time, all starts of the run together. validateEvery: number of steps
     between validations; 0 for no validation. threads: number of CPU threads; 0 for all. furtherOptions: more options of
     `anatemb train`, written as in a terminal.
     """
@@ -44,7 +45,7 @@ class TrainingSettings:
     runFolder: str = ""
 
     def arguments(self) -> list[str]:
-        """Return the arguments of `anatemb`. Raises ValueError if a quotation mark of `furtherOptions` is open."""
+        """Return the arguments of `anatemb`. Raises ValueError if `furtherOptions` has an unclosed quotation mark."""
         words = ["train", *self.scanFolders, "-o", self.runFolder, "--recipe", self.recipe, "--json"]
         words += ["--steps", str(self.steps), "--minutes", str(self.minutes)]
         words += ["--validate-every", str(self.validateEvery), "--device", self.device, "--align-with", "auto"]

@@ -17,7 +17,7 @@ _FOLDER = "reportFolder"  # key of the setting: folder of the last opened report
 
 
 class FindPanel(Listener):
-    """The section's widgets. ui: has findEdit, findLabel, reportEdit, reportButton, reportFileButton and reportList."""
+    """The widgets of the section. ui: the form that contains findEdit, findLabel, reportEdit and the other widgets."""
 
     def __init__(self, ui, search: WordSearch, session: Session) -> None:
         self.ui, self.search, self._session = ui, search, session

@@ -33,7 +33,7 @@ _REST_SECONDS = 0.12  # when the point did not change for this time, its name is
 
 @dataclass(eq=False)
 class _Query:
-    """Words and their places. at: index of the shown place. found, failed: answers and errors for it, by volume ID."""
+    """Words and their places. at: index of the shown place. found, failed: answers and errors, by volume ID."""
 
     text: str = ""
     steps: list[Step] = field(default_factory=list)

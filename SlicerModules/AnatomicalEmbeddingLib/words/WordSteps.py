@@ -43,13 +43,14 @@ class FoundPlace:
 
     @property
     def text(self) -> str:
-        """A sentence for the user."""
+        """The answer as a sentence, for the user."""
         place = self.place
         if self.world is None:
-            return f"not in this scan{f' (beyond its {place.side} border)' if place.side else ''}"
+            where = f"; it lies beyond the {place.side} border of the scan" if place.side else ""
+            return f"not in this scan{where}"
         if place.status == "uncertain" and place.remark:
             return f"not certain ({percent(place.probability)}): {place.remark}"
-        found = f"partly in this scan; the rest is beyond its {place.side} border" if place.side else "found"
+        found = f"partly in this scan; the rest lies beyond the {place.side} border" if place.side else "found"
         return f"{found}{f'; {place.doubt}' if place.doubt else ''} ({percent(place.probability)})"
 
 
@@ -88,8 +89,9 @@ def titleOf(step: Step) -> str:
 
 
 def nameOf(finder: PlaceFinder, point: np.ndarray) -> str:
-    """Return the name of the structure at a point, with its probability, if this is at least 0.5. Otherwise return two
-    names whose probabilities together are at least 0.5, or "". point: (3,) in the scan's own RAS mm.
+    """Return the name and the probability of the structure at a point (3,), in the scan's own RAS mm.
+
+    If this probability is below 0.5, return two names if the sum of their probabilities is at least 0.5, or else "".
     """
     from AnatomicalEmbedding.words import load_terms
 

@@ -1,4 +1,4 @@
-"""Boxes of structures from the library, crops of scans to boxes, and the part of the body that each scan shows."""
+"""Finds boxes of structures, crops scans to boxes, and states which part of the body each scan shows."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Boxes:
             self._changed = True
 
     def crop_node(self, crop_id: object):
-        """Return the crop's volume node for an ID that the page sent; None if there is no such crop."""
+        """Return the volume node with an ID that the page has sent; None if no crop has this ID."""
         return next((crop for crop in self._crops if crop.GetID() == crop_id), None)
 
     # -- for the page ------------------------------------------------------------------------------------------------

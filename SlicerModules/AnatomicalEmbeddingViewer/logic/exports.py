@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 
 class Exports:
-    """Makes each file when the page requests it. Publishes `exporting`: True while a scene is written.
+    """Makes each file when the page requests it. Sets the value `exporting` of the page: True while a scene
+    is written.
 
     Each method returns the content of a file, or a function that returns the content. This function may run in another
     thread. If there is no point yet, or a file cannot be written, AnatomicalEmbeddingError is raised.

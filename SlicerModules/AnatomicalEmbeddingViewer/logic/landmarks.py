@@ -142,7 +142,7 @@ class Landmarks:
 
     @property
     def _mouse_mode(self) -> str:
-        """The mode of the left mouse button. If clicks place points in a list of others, the mode is "move"."""
+        """The mode of the left mouse button. It is "place" only if clicks place points in the template's list."""
         now, points = self._mouse.GetCurrentInteractionMode(), self.logic.points
         if now == self._mouse.AdjustWindowLevel:
             return "window"

@@ -89,7 +89,7 @@ def cut_upright(voxels: np.ndarray, xy_to_ijk: np.ndarray, rows: int, columns: i
         xy_to_ijk: (4, 4), pixels (column, row, 0, 1) to continuous voxels (i, j, k, 1).
 
     Returns:
-        (rows, columns) float32 HU, black outside the scan. None if the slice is not parallel to the scan's axes.
+        (rows, columns) float32 HU; _OUTSIDE_HU outside the scan. None if the slice is not parallel to the scan's axes.
     """
     steps, start = xy_to_ijk[:3, :2], xy_to_ijk[:3, 3]
     moving = np.abs(steps) > _TOLERANCE
@@ -241,8 +241,8 @@ class PictureFactory(IViewFactory):
 class _Area(RcaViewAdapter):
     """The area of a view on the page.
 
-    All browser windows of a session show the same picture. It has the size of the area in the window in which the mouse
-    was last moved over the view, or which was resized last. Other windows scale the picture to their area.
+    All browser windows of a session show the same picture. If a window is resized, or the mouse moves over the view in
+    this window, the picture gets the size of the area in this window. Other windows scale the picture to their area.
     """
 
     def __init__(self, view: SliceView, picture: Picture, scrolled: Callable[[], object]) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -89,7 +87,7 @@ class Scans:
         session.scans_changed.emit()
         SceneNodes.removeNode(session.scene, node)
         del node
-        _release_memory()
+        gc.collect()  # maps are in reference cycles, and take much memory
 
     def choose_template(self, scan_id: str) -> None:
         node = self._session.scan(scan_id)
@@ -114,7 +112,7 @@ class Scans:
         self._session.store.cancel()
 
     def poll(self) -> None:
-        """Add the scans that were read since the last call, and let the map store do the same with new maps."""
+        """Add the scans that were read since the last call, and let the map store accept new maps."""
         for event in self._worker.poll():
             if event.kind == "progress":
                 continue
@@ -172,12 +170,3 @@ def _make_patient(
     from AnatomicalEmbedding.phantom import make_phantom
 
     return [replace(make_phantom(seed, spacing=_DEMO_SPACING_MM, coverage_mm=heights_mm).volume, name=name)]
-
-
-def _release_memory() -> None:
-    """Give the memory of a removed scan back to the system, because Python and glibc would keep it for a while."""
-    gc.collect()
-    if sys.platform == "linux":
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # some C libraries lack malloc_trim
-        if trim is not None:
-            trim(0)

@@ -16,7 +16,7 @@ from trame_slicer.views import ViewLayoutDefinition, ViewProps, ViewType
 
 from AnatomicalEmbeddingLib.shared.CtWindow import PRESETS, CtWindows, setWindow
 from AnatomicalEmbeddingLib.shared.Signal import Signal
-from AnatomicalEmbeddingLib.shared.Views import FIRST_VIEW_GROUP, ORIENTATIONS, OwnViews
+from AnatomicalEmbeddingLib.shared.Views import FIRST_VIEW_GROUP, ORIENTATIONS, OwnViews, volumeIn
 from AnatomicalEmbeddingLib.shared.VolumeNodes import huAt
 
 from .pictures import Painter, PictureFactory
@@ -203,8 +203,7 @@ class Views:
         node = self._cursor.GetCursorPositionXYZ(xyz)
         if node is None or node.GetSingletonTag() not in tags or not self._cursor.GetCursorPositionRAS(ras):
             return {}
-        row = next(row for row in self._rows for view in row.views.values() if view.get_view_node() is node)
-        value = None if row.scan is None else huAt(row.scan, ras)
+        value = huAt(volumeIn(self._session.scene, node), ras)
         return {} if value is None else {"tag": node.GetSingletonTag(), "hu": f"{value:.0f} HU"}
 
     def _window_of(self, display) -> tuple[float, float]:
@@ -236,7 +235,7 @@ class Views:
 
 
 def slice_to_ras(slice_node) -> np.ndarray:
-    """Return the matrix (4, 4) of a slice: directions right, up and out of the view, and origin; columns, RAS mm."""
+    """Return the matrix (4, 4) of a slice. Columns: directions right, up, out of the view, and origin, RAS mm."""
     return slicer.util.arrayFromVTKMatrix(slice_node.GetSliceToRAS())
 
 
@@ -252,7 +251,7 @@ def _slice_of(view) -> dict:
 
 
 def _edge_letters(view) -> dict[str, str]:
-    """Find the direction in the patient that each edge of a view is nearest to.
+    """Find the direction in the patient to which each edge of a view points. In an oblique slice, the nearest is used.
 
     Returns:
         One of the letters R, L, A, P, S, I for each edge: `left`, `right`, `top` and `bottom`.

@@ -63,7 +63,7 @@ class Guard:
         return answer if answer.prepared else _secured(request, answer)
 
     def refusal(self, request: web.Request) -> str | None:
-        """Return a sentence that says why a request is refused; None if it is allowed."""
+        """Return a sentence that says why a request is refused; None if the request is allowed."""
         host = request.headers.get("Host", "")
         if self._host in _LOCAL_HOSTS and _host_name(f"//{host}") not in _LOCAL_HOSTS:
             return f"Only the computer on which the viewer runs can open it; {_OPEN}"

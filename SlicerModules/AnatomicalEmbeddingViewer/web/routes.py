@@ -50,9 +50,12 @@ def add_routes(app: web.Application, session: Session, scans: Scans, exports: Ex
             raise web.HTTPNotFound(text="This crop is no longer in the scene; load the page again.")
         return _file(f"{file_name(node.GetName())}.nii.gz", await asyncio.to_thread(exports.volume(node)))
 
+    async def alive(_request: web.Request) -> web.Response:
+        return web.Response(text="yes")
+
     app.router.add_get("/", _answer_page)
     app.router.add_get("/index.html", _answer_page)
-    app.router.add_get("/alive", _answer_alive)
+    app.router.add_get("/alive", alive)
     app.router.add_static("/viewer", _STATIC)
     app.router.add_post("/upload", refusing(upload, session.report))
     makers = {
@@ -94,15 +97,11 @@ async def _answer_page(_request: web.Request) -> web.Response:
     return web.Response(text=page.replace("{script}", script).replace("{style}", style), content_type="text/html")
 
 
-async def _answer_alive(_request: web.Request) -> web.Response:
-    return web.Response(text="yes")
-
-
 def add_gallery(app: web.Application, gallery: Gallery) -> None:
     """Add the addresses /gallery.html and /gallery/..., which show and search the cohort."""
 
-    async def page(_request: web.Request) -> web.Response:
-        return web.Response(text=(_STATIC / "gallery.html").read_text(encoding="utf-8"), content_type="text/html")
+    async def page(_request: web.Request) -> web.FileResponse:
+        return web.FileResponse(_STATIC / "gallery.html")
 
     async def scans(_request: web.Request) -> web.Response:
         return web.json_response(await asyncio.to_thread(gallery.scans))

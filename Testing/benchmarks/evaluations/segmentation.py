@@ -24,6 +24,7 @@ from AnatomicalEmbedding.segmentation.examples import Example
 from AnatomicalEmbedding.segmentation.outlining import outline
 from AnatomicalEmbedding.segmentation.segmenter import Segmenter, train_segmenter
 from AnatomicalEmbedding.segmentation.voxels import VoxelNet
+from AnatomicalEmbedding.structures.labelled_scans import patient_of
 
 SHOTS = (1, 2, 5, 10)
 OURS, CARRIED = "ours", "labels by registration"
@@ -116,7 +117,7 @@ def evaluate_segmentation(
 
     steps: as `train_segmenter` has it. Raises PointsError where no patient is left to learn from or to test.
     """
-    patients = sorted({example.patient for example in examples})
+    patients = sorted({patient_of(example.id) for example in examples})
     order = np.random.default_rng(seed).permutation(patients).tolist()
     learnt = max(len(order) - (len(order) // 2 if tests is None else tests), 0)
     pool, test = order[:learnt], order[learnt:]
@@ -133,13 +134,13 @@ def evaluate_segmentation(
         def step(share: float, what: str, number: int = number) -> None:
             progress((number + share / 2) / len(shots), what)
 
-        chosen = [example for example in examples if example.patient in pool[:m]]
+        chosen = [example for example in examples if patient_of(example.id) in pool[:m]]
         with tempfile.TemporaryDirectory() as folder:
             segmenter = train_segmenter(chosen, model, Path(folder), seed, steps, step=step)
             untrained = replace(
                 segmenter, networks=tuple(VoxelNet(n.structures, n.descriptors).eval() for n in segmenter.networks)
             )
-            tested = [example for example in examples if example.patient in test]
+            tested = [example for example in examples if patient_of(example.id) in test]
             for n, example in enumerate(tested):
                 progress((number + 0.5 + n / len(tested) / 2) / len(shots), example.id)
                 volume = Volume.read(example.path)
@@ -166,7 +167,7 @@ def measure(example: Example, found, segmenter: Segmenter, method: str, shots: i
         doubt = float("nan") if one.doubt is None else one.doubt
         rows.append(
             Measured(
-                method, shots, example.id, example.patient, one.name, dice(own, true), hd95(own, true, spacing),
+                method, shots, example.id, patient_of(example.id), one.name, dice(own, true), hd95(own, true, spacing),
                 float(own.sum() / true.sum() - 1), doubt,
             )
         )  # fmt: skip

@@ -112,7 +112,7 @@ def test_entries_here_stay_and_additions_and_differences_are_named(bench, dicom,
     old = old.measure("L1", "key 1.2.1", LONG, None).mark("key 1.2.1", (5.0, 5.0, 5.0))
     assert load(old) == [
         "old.followup.json: new lesions: L2.",
-        "Lesions known before that have more findings or sizes now: L1 hilar.",
+        "Known lesions that have new findings or sizes: L1 hilar.",
         "old.followup.json differs from this follow-up. These entries were kept as they are here: L1 in 2024-01-01, "
         "kind of L1.",
     ]

@@ -1,12 +1,19 @@
-"""Base class of the panels that use the engine: adds the shared session, and the set-up section at the top."""
+"""Base class of the panels that use the engine: shared session, set-up section, and the scene's parameter node.
+
+A panel shows the parameter node of the scene, also after the scene has changed.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import qt
 import slicer
 import slicer.util
+import vtk
+from slicer.util import VTKObservationMixin
 
-from .ModulePanel import ModulePanel
+from ..Signal import Flag, Listener
 from .Session import Session
 from .SetupPanel import SetupPanel
 from .Widgets import showText
@@ -22,11 +29,23 @@ def sharedSession() -> Session:
     return next(session for session in _sessions if session.scene is scene)
 
 
-class EnginePanel(ModulePanel):
+class EnginePanel(Listener, VTKObservationMixin):
     """Mixin of a module's widget. session: see `sharedSession`. ui: widgets of the form by name, with a statusLabel.
 
-    The `setup` of the module must call `openPanel` first. The `enter` of the module must call `enterPanel`.
+    Widgets in `self.ui` that name a parameter are connected to this parameter. The module's `showParameters(node)`
+    updates the other widgets and the logic from the parameter node.
+
+    The module's `setup` first calls `openPanel`, then `atEnd` or `closing` for each object that must be closed, and
+    `followScene` at its end. `enter` calls `enterPanel`. `exit` does nothing unless `isSetUp`. `cleanup` calls `end`.
     """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parameterNode = self._guiTag = None
+        # True while this class itself changes the node or the panel; such changes are not treated as input of the user
+        self.changingParameters = Flag()
+        self._isStale = False
+        self._scene = None
 
     def openPanel(self, path: str) -> qt.QWidget:
         """Show the panel of a .ui file below the set-up section. Returns the panel's widget."""
@@ -47,4 +66,87 @@ class EnginePanel(ModulePanel):
         self.initializeParameterNode()
 
     def say(self, sentence: str) -> None:
+        """Show a sentence in the status label. An empty sentence hides the label."""
         showText(self.ui.statusLabel, sentence)
+
+    @property
+    def isSetUp(self) -> bool:
+        """True after `setup` has finished and until `cleanup` is called."""
+        return self._scene is not None
+
+    def closing(self, part):
+        """Make `end` call `part.close()`. Returns `part`."""
+        self.atEnd(part.close)
+        return part
+
+    def end(self) -> None:
+        """Undo `setup`, even if `setup` failed. Calls `exit` if the module is open, as Slicer's Reload does not."""
+        if self.isSetUp and self.parent.isEntered:
+            self.exit()
+        self.setParameterNode(None)
+        self.removeObservers()
+        self._scene = None
+        self.close()
+
+    def followScene(self, scene, getParameterNode: Callable) -> None:
+        """Connect the panel to the parameter node, now and after each change of the scene.
+
+        getParameterNode(): returns the parameter node of the scene; creates it if needed.
+        """
+        self._scene, self._getParameterNode = scene, getParameterNode
+        self.addObserver(scene, scene.StartCloseEvent, self.onSceneStartClose)
+        self.addObserver(scene, scene.EndCloseEvent, self.onSceneEndClose)
+        self.addObserver(scene, scene.EndImportEvent, self._onImported)
+        self.addObserver(scene, scene.EndBatchProcessEvent, self._onBatchEnd)
+        self.initializeParameterNode()
+
+    def initializeParameterNode(self) -> None:
+        self.setParameterNode(self._getParameterNode())
+
+    def setParameterNode(self, parameterNode) -> None:
+        """Connect the panel to a parameter node; None disconnects it."""
+        if self._parameterNode is not None:
+            self._parameterNode.disconnectGui(self._guiTag)
+            self.removeObserver(self._parameterNode.parameterNode, vtk.vtkCommand.ModifiedEvent, self._onParameters)
+        self._parameterNode, self._isStale = parameterNode, False
+        if parameterNode is not None:
+            self._guiTag = parameterNode.connectGui(self.ui)
+            # The node is observed, not its wrapper, because an observed object is kept alive. With the low priority we
+            # get the event after the wrapper, which returns old values until it has got the event
+            self.addObserver(
+                parameterNode.parameterNode, vtk.vtkCommand.ModifiedEvent, self._onParameters, priority=-1.0
+            )
+            self._onParameters()
+
+    def onSceneStartClose(self, caller, event) -> None:
+        self.setParameterNode(None)
+
+    def onSceneEndClose(self, caller, event) -> None:
+        if self.parent.isEntered:
+            self.initializeParameterNode()
+
+    @property
+    def takesInput(self) -> bool:
+        """True if a change in the panel comes from the user and can be written to the parameter node."""
+        return self._parameterNode is not None and not self.changingParameters and not self._isStale
+
+    def _onBatchEnd(self, caller, event) -> None:
+        """Update the panel soon: Slicer merges the subject hierarchy of a loaded scene only after this event."""
+        qt.QTimer.singleShot(0, self._showAgain)
+
+    def _onImported(self, caller, event) -> None:
+        """Mark the wrapper of the parameter node as out of date until it is created again.
+
+        An import may add nodes to which the parameter node refers. The wrapper gets no event then and keeps old values.
+        """
+        self._isStale = True
+
+    def _showAgain(self) -> None:
+        if self._parameterNode is not None:
+            self.initializeParameterNode()
+
+    def _onParameters(self, caller=None, event=None) -> None:
+        """Update the panel after a change of the parameter node or of the scene's nodes."""
+        if self.takesInput and not self._scene.IsBatchProcessing():  # during a batch the scene may be incomplete
+            with self.changingParameters:
+                self.showParameters(self._parameterNode)

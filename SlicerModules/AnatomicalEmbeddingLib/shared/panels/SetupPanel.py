@@ -94,7 +94,7 @@ class SetupPanel(Listener):
             message = str(error)
         left = self._missing()
         if left and not message:
-            message = _("{names}: still missing; restart Slicer and look again.").format(names=", ".join(left))
+            message = _("{names}: still missing; restart Slicer and try again.").format(names=", ".join(left))
         self.refresh()
         self._showPackages(message)
 

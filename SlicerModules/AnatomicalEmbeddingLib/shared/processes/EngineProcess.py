@@ -30,7 +30,7 @@ from ..Signal import Signal
 FINISHED, STOPPED, FAILED = "finished", "stopped", "failed"
 _CHILD = Path(__file__).with_name("EngineChild.py")
 _LINGER_SECONDS = 10.0  # time for the command's own children to end after the command
-_LINES_KEPT = 200  # number of lines of stderr in which the reason of a failure is searched
+_LINES_KEPT = 200  # number of lines of stderr that are searched for the reason of a failure
 _IS_WINDOWS = sys.platform == "win32"
 # the child gets its own process group; on Windows (CREATE_NEW_PROCESS_GROUP, CREATE_NO_WINDOW) also no console window
 _OWN_GROUP: Mapping[str, object] = (
@@ -120,7 +120,7 @@ class EngineProcess:
             _kill(child)
 
     def stop(self) -> None:
-        """Ask the command to save and end. If it is still running after `graceSeconds`, `poll` kills it."""
+        """Ask the command to save and end. If the command still runs after `graceSeconds`, `poll` kills it."""
         if not self.running or self.stopping:
             return
         self._deadline = time.monotonic() + self.graceSeconds
@@ -154,7 +154,7 @@ class EngineProcess:
         """Called when the command printed a line on stderr."""
 
     def onEnded(self, code: int, lines: list[str], stopped: bool) -> None:
-        """Called after the end. code: exit code. lines: last lines of stderr. stopped: True if `stop` was called."""
+        """Called after the end. code: exit code. lines: last lines of stderr. stopped: True after a call of `stop`."""
 
     def _newSignals(self) -> None:
         self.logged = Signal()
