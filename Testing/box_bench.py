@@ -1,4 +1,4 @@
-"""Boxes of synthetic patients in a scene, with the truth from their labels, for the tests of boxes and of crops."""
+"""Put boxes of synthetic patients into a scene, for the tests of boxes and crops. Their labels give the truth."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Synthetic patients as volume nodes, whose points are known, and the engine that ships."""
+"""Add synthetic patients, whose points are known, to a scene as volume nodes. Uses the shipped weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A synthetic patient scanned two or more times, with lesions that appear, grow, shrink, vanish, split and merge.
+"""A synthetic patient scanned two or more times. Lesions appear, grow, shrink, vanish, split and merge.
 
 Between scans, the patient gains or loses weight, breathes differently and lies in another position on the table. Scans
 differ in field of view, slices, noise and contrast phase. The history of each lesion is known.

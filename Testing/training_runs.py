@@ -1,4 +1,4 @@
-"""What the tests of training share: a trainer that does as it is told in place of the engine, waiting by polling."""
+"""Shared by the tests of training: a stand-in for the trainer, which obeys the test, and functions that wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slice views on nodes alone, as the application's layout makes them."""
+"""Make the nodes of slice views, without views, as the layout of 3D Slicer makes them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Lesions of one patient across studies: places proposed by matching, confirmed by a person, measured and reported."""
+"""Lesion follow-up: matching proposes the places of lesions in other studies; a person confirms and measures them."""

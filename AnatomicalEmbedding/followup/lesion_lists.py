@@ -55,10 +55,10 @@ def read_lesions(path: str | Path) -> list[MarkedLesion]:
 def mark_lesions(record: FollowUp, study: str, lesions: Sequence[MarkedLesion]) -> tuple[FollowUp, list[str]]:
     """Mark the lesions of a list in a study.
 
-    If a lesion is already seen in the study at this place, or with this name, no lesion is added; if the size of that
-    lesion is not confirmed, the line becomes its long axis. If exactly one lesion of other studies has this name, the
-    mark belongs to that lesion, unless a program gave the name (F-1, L1, 3). A finding that a person reviewed as not
-    visible or outside does not change.
+    If a person already saw a lesion at this place or with this name in the study, no lesion is added. If that lesion is
+    at this place and its size is not confirmed, the line becomes its long axis. If exactly one lesion of other studies
+    has this name, the mark belongs to that lesion, unless a program gave the name (F-1, L1, 3). A finding that a person
+    reviewed as not visible or outside does not change.
 
     Returns:
         The record; and sentences about lesions of the list that did not change the record.

@@ -25,8 +25,8 @@ def find_places(
 ) -> tuple[FollowUp, dict[str, dict[str, str]]]:
     """Propose the place of each lesion in the given studies, except where a person has reviewed the lesion.
 
-    The place is matched from another study: from all studies that have a map and in which a person saw the lesion, the
-    nearest in time is used. The axes in that study are copied to the new place.
+    The place is matched from a study that has a map and in which a person saw the lesion. If there are several such
+    studies, the nearest in time is used. The axes in that study are copied to the new place.
 
     Args:
         studies: keys of the studies to search.
@@ -49,7 +49,7 @@ def find_places(
                 continue
             source = _nearest_source(record, lesion.findings, key, maps)
             if source is None:
-                reasons[key][lesion.id] = f"{lesion.id}: was not seen in any other prepared study; mark it in one."
+                reasons[key][lesion.id] = f"{lesion.id}: was seen in no other prepared study; mark it in one of them."
             else:
                 wanted[source].append((key, lesion.id))
     for source, pairs in wanted.items():

@@ -82,7 +82,7 @@ class FollowUp:
     # -- studies and lesions -----------------------------------------------------------------------------------------
 
     def with_studies(self, studies: Iterable[Study]) -> FollowUp:
-        """Return the record with these studies, in this order. Lesions keep their findings in all other studies."""
+        """Return the record with these studies, in this order. Findings in studies that are left out are kept."""
         studies = tuple(studies)
         if len({study.key for study in studies}) < len(studies):
             raise AnatomicalEmbeddingError("two studies have the same key; give each study a different key.")
@@ -125,7 +125,7 @@ class FollowUp:
             if known is not None and known.reviewed and found.reviewed:
                 raise AnatomicalEmbeddingError(
                     f"{lesion_id}, {other_id}: both were reviewed in {labels.get(key, key)}, so they are two lesions; "
-                    "to join them, clear one of them in that study."
+                    "to join them, remove the finding of one of them in that study."
                 )
             if known is None or not known.reviewed:
                 findings[key] = found
@@ -138,8 +138,8 @@ class FollowUp:
     def describe(self, lesion_id: str, **changes: Any) -> FollowUp:
         """Change the fields name, site, target, nodal or split_from of a lesion.
 
-        If `split_from` is new, the lesion takes over from the lesion that it split from that it is nodal or non-target,
-        unless `changes` contains `nodal` or `target`.
+        If `split_from` is new, and the lesion that it names is nodal or non-target, the changed lesion becomes nodal or
+        non-target too, unless `changes` contains `nodal` or `target`.
         """
         if changes.get("split_from"):
             part, whole = self.lesion(lesion_id), self.lesion(str(changes["split_from"]))
@@ -152,8 +152,8 @@ class FollowUp:
     # -- proposals ---------------------------------------------------------------------------------------------------
 
     def propose(self, study: str, proposals: Mapping[str, Finding]) -> FollowUp:
-        """Enter proposals in a study. A reviewed finding is not replaced. proposals: lesion id -> finding; its size is
-        entered as not confirmed.
+        """Enter proposals in a study. A reviewed finding is not replaced. proposals: lesion id -> finding; the size of
+        the finding is entered as not confirmed.
         """
         for lesion_id, proposal in proposals.items():
             known = self.finding(lesion_id, study)

@@ -84,7 +84,8 @@ def from_json(document: Any) -> FollowUp:
         for other in (lesion.split_from, *(found.into for found in lesion.findings.values())):
             if other and (other not in known or other == lesion.id):
                 raise AnatomicalEmbeddingError(
-                    f"lesion {lesion.id}: names the lesion {other!r}, which does not exist; restore a backup."
+                    f"lesion {lesion.id}: refers to the lesion {other!r}, but there is no other lesion with this id;"
+                    " restore a backup."
                 )
     return FollowUp(lesions=tuple(lesions)).with_studies(studies)
 
@@ -94,7 +95,7 @@ def _understood(name: str, read: Callable[..., Any], value: Any) -> Any:
         return read(value)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise AnatomicalEmbeddingError(
-            f"{name} has a wrong entry ({error}); correct it, or restore a backup."
+            f"{name} has a wrong entry ({error}); correct the entry, or restore a backup."
         ) from error
 
 
@@ -139,7 +140,7 @@ def _require_text(value: Mapping[str, Any], *names: str) -> None:
 
 
 def _convert(kind: Any, value: Any, name: str = "") -> Any:
-    """Convert a JSON value to the type `kind`. In a class of `lesions`, null or missing fields get their defaults.
+    """Convert a JSON value to the type `kind`. If `kind` is a class of `lesions`, null or missing fields get defaults.
 
     name: name of the field, for messages.
     """

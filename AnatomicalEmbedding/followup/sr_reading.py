@@ -98,7 +98,7 @@ def _open(path: Path) -> Dataset:
 
 
 class _WholeFile(io.BytesIO):
-    """A file in memory that raises OSError if it ends inside a value, where pydicom would only skip the rest."""
+    """A file in memory. It raises OSError if it ends inside a value; pydicom alone would ignore the missing part."""
 
     def read(self, size: int | None = -1) -> bytes:
         data = super().read(size)

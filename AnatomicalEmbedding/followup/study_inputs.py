@@ -16,7 +16,7 @@ def same_studies(here: Sequence[Study], others: Sequence[Study]) -> dict[str, st
     """Find the studies of `others` that are also in `here`. Returns a dictionary: key in `others` -> key in `here`.
 
     Two studies are the same if they have the same key or the same DICOM series. Two studies without a series are also
-    the same if only these two have this name, and their dates, DICOM studies and contents do not differ.
+    the same if no other study has their name, and their dates, DICOM studies and contents do not differ.
     """
     known = {study.key for study in here}
     keys = {study.key: study.key for study in others if study.key in known}
@@ -50,7 +50,7 @@ def recognize(
         A study for each scan, with its key in the record; and sentences for the user.
 
     Raises:
-        AnatomicalEmbeddingError: a scan occurs twice, or its name fits several studies of the record.
+        AnatomicalEmbeddingError: a scan occurs twice, or it remains unclear which study of the record a scan is.
     """
     from ..scan.sources import distinct_names  # late: it loads SimpleITK, which Slicer's modules must not load at start
 
@@ -65,8 +65,8 @@ def recognize(
             raise AnatomicalEmbeddingError(f"{file}: was given twice, perhaps under two names; give each scan once.")
         if alike := unclear.get(scan.key):
             raise AnatomicalEmbeddingError(
-                f"{file}: may be {' or '.join(map(_shown, alike))} of the record, which contains only names of"
-                " scans; give the dates with --date, and enter missing dates of the record in 3D Slicer."
+                f"{file}: may be {' or '.join(map(_shown, alike))} of the record, because only the names of scans"
+                " can be compared; give the dates with --date, and enter missing dates of the record in 3D Slicer."
             )
         if scan.key not in keys:
             new = scan.name if scan.series_uid else free_name(name, taken)
@@ -90,7 +90,7 @@ def recognize(
 def in_order(known: Iterable[Study], others: Iterable[Study]) -> tuple[list[Study], list[str]]:
     """Sort all studies by date. A study without a date stays behind the study before it in the list (*known, *others).
 
-    Returns the studies, and a list with a sentence about the studies without a date; the list is empty without any.
+    Returns the studies; and a list with one sentence about the studies without a date, or an empty list.
     """
     studies = list({study.key: study for study in (*known, *others)}.values())
     ordered = sorted((each for each in studies if each.date is not None), key=lambda each: each.date)

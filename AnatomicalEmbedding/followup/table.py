@@ -17,7 +17,7 @@ from .status import status_of
 UNCONFIRMED = "UNCONFIRMED"  # the place was proposed, and no person has reviewed the place
 SIZE_UNCONFIRMED = "SIZE UNCONFIRMED"  # a person saw the lesion, but has not confirmed its axes in this study
 NOT_ASSESSED = "NOT ASSESSED"  # the lesion was not marked, proposed or reviewed in this study
-INCOMPLETE = "INCOMPLETE"  # entries of a person are missing before the response is known
+INCOMPLETE = "INCOMPLETE"  # a person must still make entries, which may change the response
 SUM_LABEL = "TARGETS, RECIST 1.1"
 
 COLUMNS = (
@@ -31,7 +31,7 @@ _FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r\n]")
 
 @dataclass(frozen=True)
 class Row:
-    """A lesion in a study. finding: None if it was not marked, proposed or reviewed there. status: see `status_of`."""
+    """A lesion in a study. finding: None if the lesion was not assessed in the study. status: see `status_of`."""
 
     lesion: Lesion
     study: Study
@@ -74,8 +74,8 @@ def rows(record: FollowUp) -> list[Row]:
 def write_csv(path: str | Path, record: FollowUp) -> None:
     """Write the table as CSV for spreadsheets: UTF-8 with byte order mark, separated by commas.
 
-    It has one row for each lesion and study; places are RAS mm. Then follows one row for each study with a known sum or
-    response. Text that a spreadsheet would run as a formula gets an apostrophe before it. Raises
+    The table has one row for each lesion and study; places are RAS mm. At its end is one row for each study with a
+    known sum or response. Text that a spreadsheet would run as a formula gets an apostrophe before it. Raises
     AnatomicalEmbeddingError if the file cannot be written.
     """
     text = io.StringIO("\ufeff")

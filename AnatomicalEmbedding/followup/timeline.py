@@ -155,7 +155,7 @@ class Timeline:
         return News(tuple(new), tuple(unclear), tuple(notes))
 
     def called_new(self, number: int) -> Iterator[tuple[str, str]]:
-        """Yield (id, reason) for lesions that were new or possibly new in an earlier visit, but are unknown now."""
+        """Yield (id, reason) for lesions in the `news` of earlier visits that this visit neither shows nor excludes."""
         study = self.record.studies[number]
         for lesion_id in dict.fromkeys(i for n in range(self.start + 1, number) for i in self.news(n).ids):
             shown = self.record.lesion(self.record.stands_for(lesion_id, study.key))

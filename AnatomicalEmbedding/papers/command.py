@@ -16,7 +16,7 @@ from ..training.recipes import Recipe, Rules, load_recipe
 class PaperRecipe:
     """A recipe of a paper.
 
-    path: file of the recipe. name: name of its objective in this file. rules: names of conditions of `recipes`.
+    path: file of the recipe. name: name of its objective in this file. rules: conditions that the recipe must meet.
     is_validated: whether training validates the weights. Validation is possible only if the weights can match points.
     """
 
@@ -27,7 +27,7 @@ class PaperRecipe:
     is_validated: bool = True
 
     def load(self, changes: dict[str, object] | None = None) -> Recipe:
-        """Read the recipe. changes: "section.key" -> new value. Raises AnatomicalEmbeddingError as `load_recipe`."""
+        """Read the recipe. changes: "section.key" -> new value. Raises what `load_recipe` raises."""
         return load_recipe(self.path, changes, {self.name: self.rules})
 
 

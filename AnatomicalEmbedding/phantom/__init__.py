@@ -1,4 +1,4 @@
-"""Synthetic patients with labels, named points and the exact map between any two patients."""
+"""Synthetic patients with labels, named points and the exact transform between any two patients."""
 
 from .patient import BODY_RANGE_MM, Phantom, make_phantom, map_points
 

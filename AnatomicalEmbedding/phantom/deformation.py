@@ -1,4 +1,4 @@
-"""Smooth, invertible maps from a scan of a synthetic patient to the canonical body.
+"""Smooth, invertible transforms from a scan of a synthetic patient to the canonical body.
 
 `to_body` is a composition of five steps, each with a known inverse:
 
@@ -8,7 +8,7 @@
 4. width, depth and subcutaneous fat: x and y scaled by functions of height, then a monotone radial map outside the
    muscle wall;
 5. organs: p -> p + sum of compact bumps. Where bumps overlap, the sum of their Lipschitz constants is below 1. Hence
-   the map is a bijection (Banach), and fixed-point iteration inverts it.
+   the transform is a bijection (Banach), and fixed-point iteration inverts it.
 """
 
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ class Bumps:
 
     @classmethod
     def random(cls, rng: np.random.Generator, scattered: int = 14) -> Self:
-        """Make random bumps: one for each organ, and `scattered` bumps in the trunk. They keep the slope bound."""
+        """Make random bumps: one for each organ, and `scattered` others. `slope_bound` is at most MAX_BUMP_SLOPE."""
         organs = [(np.asarray(c, float), float(r), float(s)) for c, r, s in _ORGAN_SHIFTS]
         center = np.array([c for c, _, _ in organs]) + rng.normal(0, 8, (len(organs), 3))
         reach = np.array([r for _, r, _ in organs])
@@ -175,7 +175,7 @@ class FatLayer:
 
 @dataclass(frozen=True)
 class Deformation:
-    """One patient's map, see the docstring of the module. All points are (N, 3) mm."""
+    """The transform of one patient, in the five steps that the module docstring lists. All points are (N, 3) mm."""
 
     rotation: np.ndarray  # patient axes -> body axes
     position_ras: np.ndarray  # where the body frame's origin lies in the scanner's RAS frame
@@ -192,7 +192,7 @@ class Deformation:
 
     @classmethod
     def random(cls, rng: np.random.Generator) -> Self:
-        """Make the map of a random patient."""
+        """Make the transform of a random patient."""
         angles = np.deg2rad(rng.normal(0, 1, 3) * (3.0, 2.0, 3.0)).clip(-0.12, 0.12)
         size = rng.uniform(0.91, 1.11)
         return cls(

@@ -1,4 +1,4 @@
-"""One synthetic patient, a scan of the patient, and the views used for measurements."""
+"""One synthetic patient, a scan of the patient, and the parts of the body that are scanned for measurements."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -73,7 +73,7 @@ class Phantom:
     """A synthetic CT with its exact truth.
 
     volume: int16 HU. labels: (k, j, i) uint8, on the volume's grid. label_names: number -> TotalSegmentator-like name.
-    points_ras: name -> (3,) RAS mm; only points inside the volume. deformation: map from RAS mm to the canonical body.
+    points_ras: name -> (3,) RAS mm; only points inside the volume. deformation: transform to the canonical body.
     """
 
     volume: Volume
@@ -106,8 +106,8 @@ def make_phantom(
 ) -> Phantom:
     """Make one synthetic patient and scan it.
 
-    The seed alone decides the patient. The same seed with another spacing, coverage or phase gives the same person in
-    the same position on the table.
+    The seed alone decides the patient. The same seed with another spacing, coverage or contrast gives the same person
+    in the same position on the table.
 
     Args:
         seed: which patient, 0 or more.
@@ -119,7 +119,7 @@ def make_phantom(
         contrast: "native", "arterial", "portal" or "delayed"; None: chosen by the seed.
 
     Returns:
-        The scan with labels, named points and the map to the canonical body. Equal arguments give equal scans.
+        The scan with labels, named points and the transform to the canonical body. Equal arguments give equal scans.
     """
     low, high = coverage_mm or BODY_RANGE_MM
     shape_rng, phase_rng, hu_rng, image_rng = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(4))
@@ -156,7 +156,7 @@ def _body_points(low: float, high: float, every: int = 7) -> np.ndarray:
     return points if len(points) else np.array([[0.0, 0.0, low], [0.0, 0.0, high]])
 
 
-# body heights in mm
+# lowest and highest body height that a scan shows, mm; None: the whole body
 VIEWS = {"whole": None, "lower half": (-100.0, 330.0), "upper half": (250.0, 620.0)}
 _SPACING_MM = (2.0, 2.0, 3.0)
 

@@ -1,4 +1,4 @@
-"""Make the voxels of a scan: read the canonical body through the patient's map; add CT numbers, noise and a table."""
+"""Make the voxels of a scan: transform the canonical body to the patient; add CT numbers, noise and a couch."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from .anatomy import Anatomy, canonical_anatomy
 from .tissues import TEXTURE_HU
 
 _AIR_HU = -1000.0
-_LATTICE_MM = 8.0  # the map is exact at nodes of this distance and linear between; the error is below 0.3 mm
+_LATTICE_MM = 8.0  # distance of the nodes at which the transform is computed; the error between them is below 0.3 mm
 _SLAB = 24  # slices processed together; limits the memory
 TEXTURE_SIZE = 96
 
@@ -63,7 +63,7 @@ def render(
 
 
 class BodyIndex:
-    """Computes where the voxels of a grid lie in the canonical volume: exactly on a coarse lattice, linear between."""
+    """Computes where voxels lie in the canonical volume: exactly at nodes of a lattice, elsewhere interpolated."""
 
     def __init__(self, to_body: ToBody, grid: Grid, anatomy: Anatomy) -> None:
         self._lattice = [
@@ -94,7 +94,7 @@ def _hat_weights(at: np.ndarray, knots: np.ndarray) -> np.ndarray:
 def _hounsfield(
     anatomy: Anatomy, hu: np.ndarray, heights: np.ndarray, rng: np.random.Generator
 ) -> tuple[torch.Tensor, int]:
-    """Compute blurred CT numbers, minus that of air, of the canonical slices near `heights`.
+    """Compute the blurred CT numbers of the canonical slices near `heights` (slice indices), plus 1000: air is 0.
 
     Also returns the index of the first of these slices.
     """

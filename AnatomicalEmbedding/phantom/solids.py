@@ -281,7 +281,7 @@ class Canvas:
         cortex: str = "cortical_bone",
         core: str = "marrow",
     ) -> None:
-        """Draw a bone: cortex around a core. The given solids have one continuous core. shell: thickness, mm."""
+        """Draw a bone: cortex around a core. All solids together have one core. shell: thickness of the cortex, mm."""
         parts = [solids] if isinstance(solids, Ellipsoid | Tube) else list(solids)
         self.paint(parts, cortex, label)
         self.paint([part.shrunk(shell) for part in parts], core, label)

@@ -1,4 +1,4 @@
-"""Tissues of the phantom: CT numbers by contrast phase, texture, and the published label names."""
+"""Tissues of the phantom: CT numbers by contrast phase, texture, and the names of all labels."""
 
 from types import MappingProxyType
 

@@ -1,15 +1,15 @@
-"""Test scans with unusual anatomy or wrong headers: real scans are changed in known ways, then checked and matched.
+"""Test scans with unusual anatomy or wrong headers: real scans are changed in known ways, checked and matched.
 
     python Testing/benchmarks/anatomy.py [SCAN...] [--picture FILE] [--points 60]
 
 Each changed scan is read as a file, checked as `anatemb info --check` checks it, and matched with the unchanged scan.
-The verdict is the first of these that holds:
+The verdict for a scan is the first of these words whose condition is met:
 
     refused   an error in one sentence
     handled   half of the answers are within 10 mm of the truth, and of the matched answers at most a tenth is more
               than 20 mm off
     flagged   a note or the orientation check reports the scan, or fewer than half of the answers are matched
-    NOT       none of these
+    NOT       in all other cases
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measure cohorts of many scans: memory and speed of a run, search times, sizes of files, loss by compressed maps.
+"""Measure cohorts of many scans: memory and speed of a run, search times, file sizes, effect of map compression.
 
 python Testing/benchmarks/cohort.py WORK [--scans 1000] [--real DIR] [--steps data,run,...]
 

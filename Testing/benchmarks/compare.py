@@ -1,4 +1,4 @@
-"""Measure other methods together with ours, as in `anatemb evaluate`. Needs the extra `bench`.
+"""Measure other methods and ours, as `anatemb evaluate` measures ours. Needs the packages of the extra `bench`.
 
 All options of `anatemb evaluate landmarks` and `anatemb evaluate boxes` can be given.
 """

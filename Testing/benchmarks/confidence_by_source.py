@@ -1,4 +1,4 @@
-"""Measure the confidence on scans from a source that the calibration has not seen. Each source is left out in turn.
+"""Measure expected errors and probabilities on scans of a source that the calibration does not contain.
 
     python Testing/benchmarks/confidence_by_source.py LABELLED... --scans SCANS... [--model auto] [--matches FILE.npz]
 

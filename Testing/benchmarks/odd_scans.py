@@ -1,4 +1,4 @@
-"""Changes that make a scan odd in a known way: unusual anatomy and wrong headers, on which models may fail."""
+"""Change scans in known ways, to unusual anatomy or wrong headers, for which models may give wrong answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measure the speed of the Slicer modules: loading, the answers to a click, and the crosshair.
+"""Measure the speed of the Slicer modules: loading, the answers after a click, and the crosshair.
 
 python Testing/benchmarks/slicer_modules.py
 

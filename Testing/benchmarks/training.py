@@ -1,4 +1,4 @@
-"""Measure the speed of training on this machine, for each recipe: seconds to make a batch and to do a step.
+"""Measure the speed of training on this machine, for each recipe: seconds for a batch and for a step.
 
     python Testing/benchmarks/training.py [--recipes ape hybrid ...] [--device auto] [--steps 12]
 

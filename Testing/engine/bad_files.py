@@ -1,4 +1,4 @@
-"""Files that are no CT volume, one of each kind, and the words of the message that refuses it."""
+"""Files that are not CT volumes, one of each kind, each with the words of the message that refuses the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of the commands share: the outcome of a run, and a folder with scans, points and weights."""
+"""Shared by the tests of the commands: the result of a command, and a folder with scans, points and weights."""
 
 from __future__ import annotations
 

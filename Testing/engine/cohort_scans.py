@@ -1,4 +1,4 @@
-"""What the tests of cohorts share: parts of synthetic patients as files, and a run without Dask."""
+"""Shared by the tests of cohorts: files with parts of synthetic patients, and a run without Dask."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Maps whose descriptors are a known function of place: alike where near, unlike where far."""
+"""Maps whose descriptors are a known function of the place: similar at near places, different at far places."""
 
 from __future__ import annotations
 

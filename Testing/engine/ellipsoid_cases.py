@@ -1,4 +1,4 @@
-"""Labelled scans whose truth is known: a body and organs that are ellipsoids at chosen places."""
+"""Labelled scans whose truth is known: the body and the organs are ellipsoids at chosen places."""
 
 import json
 

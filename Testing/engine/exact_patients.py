@@ -1,4 +1,4 @@
-"""Synthetic patients whose coordinates are known exactly, and their labelled bodies for an atlas."""
+"""Synthetic patients whose body coordinates are known exactly, and their labels, from which an atlas is made."""
 
 import numpy as np
 import torch

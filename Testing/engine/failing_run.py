@@ -1,4 +1,4 @@
-"""A training run that fails in its second step with batch workers, for test_trainer: `python failing_run.py FOLDER`."""
+"""Start a training run that fails in its second step with batch workers: `python failing_run.py FOLDER`."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Maps of three scans of one body, each moved by a known step, and a record over them."""
+"""Maps of three scans of one body, each shifted by a known vector, and a follow-up record of these scans."""
 
 from __future__ import annotations
 

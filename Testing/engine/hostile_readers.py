@@ -1,7 +1,7 @@
-"""The readers of the engine: for each, a good file, the ways to spoil it, and a use of the answer.
+"""List the readers of the engine: for each, a good file, the ways to damage the file, and a use of the result.
 
-A file that is accepted must also serve: maps are matched, weights embed a scan, forests are asked, records are written
-as tables. Otherwise a damaged file would only fail later, where nobody can say why.
+If a reader accepts a file, the result must also be usable: maps are matched, weights embed a scan, forests estimate
+errors, records are written as tables. Otherwise a damaged file would cause an unclear error later.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Texts that nobody means well: empty, endless, in other scripts, code."""
+"""Texts that could break a reader: empty, very long, in other scripts, or program code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outcomes of matches whose chances are known."""
+"""Made-up results of matching, whose probabilities are known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draw the pictures of pages in the README: a registration and a follow-up of a synthetic patient. Needs chromium.
+"""Make the pictures of report pages in the README: a registration and a follow-up. Needs chromium.
 
 python Testing/engine/make_page_pictures.py          # into Resources/Screenshots
 """

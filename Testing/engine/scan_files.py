@@ -1,4 +1,4 @@
-"""Small CT-like scans whose HU are a known function of world position, and DICOM series of them."""
+"""Small CT-like scans whose HU are a known function of the RAS position, and DICOM series of these scans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Maps whose coordinates are a known function of place, and small networks: what the engine tests share."""
+"""Maps whose coordinates are a known function of the place, and small networks, for the tests of the engine."""
 
 from __future__ import annotations
 

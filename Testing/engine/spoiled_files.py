@@ -1,4 +1,4 @@
-"""Good files that damage or malice has changed: each way takes bytes and a random generator, and returns others."""
+"""Damage good files: each function takes the bytes of a file and a random generator, and returns other bytes."""
 
 from __future__ import annotations
 

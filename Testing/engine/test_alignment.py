@@ -1,4 +1,4 @@
-"""Scans aligned by a map of them whose coordinates are a known smooth function of place, with faults added."""
+"""Test the alignment of scans, with maps whose coordinates are a known smooth function of the place plus errors."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""One name for each structure, whatever the spelling: labels, libraries, weights, and names that a user types."""
+"""Test that each structure has one name, however labels, libraries, weights and users spell the name."""
 
 import json
 

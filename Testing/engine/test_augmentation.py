@@ -1,4 +1,4 @@
-"""Intensity changes of a crop, each against what it says it does."""
+"""Test that each random change of HU in a crop does what its docstring says."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Each kind of bad file is refused in one readable line that names it, by the reader and by the command line."""
+"""Test that the reader and the command refuse each kind of bad file in one line that names the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blocks of descriptors, on maps whose descriptors are a known function of place and whose targets are deformed."""
+"""Test the matching of blocks of descriptors, on maps with known descriptors and deformed targets."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The body mask: against the labels of phantoms, and on shapes that are easily mistaken."""
+"""Test the body mask, on phantoms with labels and on shapes that are easily mistaken for the body."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Boxes and their files: LPS on disk, RAS in memory."""
+"""Test boxes and their files: the files are in LPS, the program uses RAS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cache of maps: found by content, bounded, least recently used out first, never a reason to fail."""
+"""Test the cache of maps: maps are found by content, the oldest are removed, and its errors stop no command."""
 
 from __future__ import annotations
 

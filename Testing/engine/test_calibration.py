@@ -1,4 +1,4 @@
-"""Forests of outcomes: what they learn, that they are read back as written, and what is refused."""
+"""Test the forests of a calibration: what they learn, that files keep them exactly, and which files are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`anatemb match` as a user would call it: what it writes, what it prints, and how it refuses."""
+"""Test the command `anatemb match`: the files that it writes, what it prints, and what it refuses."""
 
 from __future__ import annotations
 

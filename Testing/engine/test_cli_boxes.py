@@ -1,4 +1,4 @@
-"""anatemb structures, locate and crop, with a library and with examples of one's own, on labelled bodies."""
+"""Test the commands structures, locate and crop, with a library and with examples of the user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""anatemb calibrate and evaluate confidence: weights of no skill on labelled bodies, and everything on the way."""
+"""Test the commands calibrate and evaluate confidence, with untrained weights on labelled bodies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of every command: inputs stay, a full disk is reported, an ended command leaves nothing half-written."""
+"""Test files of all commands: inputs are not changed, a full disk is reported, no file is left half-written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""anatemb find and anatemb name: the files they write, and what they refuse."""
+"""Test the commands find and name: the files that they write, and what they refuse."""
 
 import csv
 import json

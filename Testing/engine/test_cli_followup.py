@@ -1,4 +1,4 @@
-"""`anatemb followup` as a user would call it."""
+"""Test the command `anatemb followup`, called as a user calls it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""anatemb register: what it writes, and what it refuses before it starts."""
+"""Test the command register: the files that it writes, and what it refuses before it starts."""
 
 from __future__ import annotations
 

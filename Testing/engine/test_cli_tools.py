@@ -1,4 +1,4 @@
-"""The smaller commands, called as a user would: info and embed."""
+"""Test the smaller commands, such as info, embed and cache, called as a user calls them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""anatemb train, as a user calls it: prepare, train, go on, and refuse what cannot work."""
+"""Test the command train: it prepares scans, trains, continues a stopped run, and refuses wrong arguments."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""Exports of a cohort: crops, tables of scans, boxes and places, pictures; and faults of scans."""
+"""Test the exports of a cohort: crops, pictures, and tables of scans, boxes and places; and faults of scans."""
 
 from __future__ import annotations
 

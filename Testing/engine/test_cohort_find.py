@@ -1,4 +1,4 @@
-"""Places in all scans of a cohort, against the known places of synthetic patients."""
+"""Test the search for places in all scans of a cohort, against the known places of synthetic patients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs of a cohort by Dask: the same maps by any workers, and whatever is killed on the way."""
+"""Test cohort runs with Dask: the maps are the same for any number of workers, and after workers were killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store of a cohort: what is recorded of good and bad scans, and what is kept of them."""
+"""Test the store of a cohort: what it records about good and bad scans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evidence on maps whose coordinates are known functions of place, and the figures that judge verdicts."""
+"""Test the evidence of matches on maps with known coordinates, and the figures that measure the confidence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contrast loss: small where descriptors tell places apart, and blind to near neighbours."""
+"""Test the contrastive loss: it is small if descriptors differ between places; near neighbours do not count."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What part of the body a scan holds, on maps whose heights are known."""
+"""Test which part of the body a scan shows, on maps whose body heights are known."""
 
 from dataclasses import replace
 

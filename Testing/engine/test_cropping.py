@@ -1,4 +1,4 @@
-"""Crops lie exactly on the voxels they come from, whatever the header."""
+"""Test that the voxels of a crop lie exactly on the voxels of its source, for all kinds of headers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Crops of scans whose HU and body coordinates are known functions of position."""
+"""Test training crops of scans whose HU and body coordinates are known functions of the position."""
 
 from dataclasses import replace
 

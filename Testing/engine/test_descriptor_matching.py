@@ -1,4 +1,4 @@
-"""The fine step, on maps whose descriptors are a known function of place: alike where near, unlike where far."""
+"""Test the fine step of matching, on maps whose descriptors are a known function of the place."""
 
 from __future__ import annotations
 

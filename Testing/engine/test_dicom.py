@@ -1,4 +1,4 @@
-"""DICOM series: whatever the names, the order or the gantry did, HU are right at their world points."""
+"""Test DICOM series: each place has the right HU, for any file names, slice order or gantry tilt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""README, docs/ and docstrings name commands, options, imports, files, figures and objects that exist."""
+"""Test that commands, options, imports, files, figures and objects named in README, docs and docstrings exist."""
 
 from __future__ import annotations
 

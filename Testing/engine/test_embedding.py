@@ -1,4 +1,4 @@
-"""Maps: sampling at points, and points outside."""
+"""Test maps: values at points, and points outside the map."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The landmark protocol on folders whose truth is known: ellipsoids at chosen places, moved by known shifts."""
+"""Test the evaluation of landmarks on folders with known truth: ellipsoids that are shifted by known vectors."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, and known by their SHA-256."""
+"""Test files: a file is written completely or not at all, and is identified by its SHA-256."""
 
 import hashlib
 import os

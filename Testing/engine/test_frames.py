@@ -1,4 +1,4 @@
-"""The common body frame: level tables, and first guesses by readings or by a map."""
+"""Test the common body frame: tables of levels, and first guesses from readings or from a map."""
 
 import json
 

@@ -1,7 +1,7 @@
-"""Damaged and hostile files, through every reader: each ends as an answer that can be used, or as one sentence of ours.
+"""Test that each reader either reads a damaged file usefully or refuses the file with one sentence of ours.
 
-The table READERS drives one property test. A case that ends the process, hangs, or claims more than 4 GB is found, as
-each reader runs in a child. ANATEMB_CASES=5000 tries as many of each.
+The test has one case for each entry of READERS. Each reader runs in a child process, so that the test also finds files
+that end the process, run without end, or need more than 4 GB. ANATEMB_CASES=5000 tests 5000 files for each reader.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The last step of a match on images whose true displacement is known."""
+"""Test the last step of matching, which compares images, on images with a known displacement."""
 
 from __future__ import annotations
 

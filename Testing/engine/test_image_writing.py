@@ -1,4 +1,4 @@
-"""Images are whole on the disk, or the file of that name stays as it was."""
+"""Test that an image is written completely; if this fails, the old file of the same name stays unchanged."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Volume -> map: the right place for every cell, progress, cancelling, the cache, memory and devices."""
+"""Test embedding: the coordinate of each cell, progress, cancelling, the cache, memory and devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matches with known truth: that the truth is true."""
+"""Test that the stated truth of matches with known truth is right."""
 
 from __future__ import annotations
 

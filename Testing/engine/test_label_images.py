@@ -1,4 +1,4 @@
-"""Label maps without images: where they are placed in the body frame, and the images made of them."""
+"""Test label maps without images: their place in the body frame, and the images that are made of them."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Points derived from outlines: on solids whose points are known, and on real pelves with points that people placed."""
+"""Test points derived from outlines, on solids with known points and on real pelves with points set by persons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The architecture: arrows point down, nothing of Slicer is in the engine, and torch is loaded only when needed."""
+"""Test the architecture: allowed imports between packages, no Slicer in the engine, torch loaded only if needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The evaluation of lesion follow-up: full marks for maps that know the truth, few for maps that do not."""
+"""Test the evaluation of lesion follow-up: exact maps must get the best figures, other maps lower figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Levels of the spine: from which ends they can be counted, and that no answer is sure where they cannot."""
+"""Test levels of the spine: where they can be counted from, and that other answers are called uncertain."""
 
 from dataclasses import replace
 

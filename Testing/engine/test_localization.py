@@ -1,4 +1,4 @@
-"""Boxes carried between maps whose coordinates are known functions of place."""
+"""Test the transfer of boxes between maps whose coordinates are known functions of the place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one training loop, on models so small that each step can be written down."""
+"""Test the training loop on models so small that the right result of each step can be written down."""
 
 from itertools import count
 

@@ -1,4 +1,4 @@
-"""The loss of coordinates against a loop over cells, and the correction of body frames."""
+"""Test the coordinate loss against a loop over cells, and the correction of body frames during training."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Map files: small, close to the map, whole or not at all; other files are refused by name."""
+"""Test map files: they are small, exact and written completely; files of other kinds are refused."""
 
 from __future__ import annotations
 

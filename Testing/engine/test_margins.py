@@ -1,4 +1,4 @@
-"""Margins: the recall that is stated is the recall that new boxes have."""
+"""Test margins: boxes of new structures have the recall that was stated."""
 
 from __future__ import annotations
 

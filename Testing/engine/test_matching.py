@@ -1,4 +1,4 @@
-"""Matching on maps whose coordinates are a known function of place: the answer is its inverse, exactly."""
+"""Test matching on maps whose coordinates are a known function: the answer must be its inverse, exactly."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Network, losses and a step of training on PyTorch's `meta` device, which mixes with the CPU as little as a GPU does.
+"""Test network, losses and a training step on PyTorch's `meta` device, which stands in for a GPU.
 
-Nothing is computed there; what makes a tensor on the default device, or copies one to the host, raises.
+The device computes nothing. Code that creates a tensor on the CPU, or copies a tensor to the CPU, raises an error, as
+on a GPU.
 """
 
 import torch

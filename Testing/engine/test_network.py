@@ -1,4 +1,4 @@
-"""The network's contract with inference and training: shapes, exact shifts, its input curve, its memory estimate."""
+"""Test what inference and training need from the network: shapes, exact shifts, input curve, memory estimate."""
 
 from dataclasses import asdict
 

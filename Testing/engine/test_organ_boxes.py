@@ -1,4 +1,4 @@
-"""Organs that the network sees: their boxes from shares of cells, and structures located by them."""
+"""Test boxes of organs from the organ head's values of cells, and structures located with these boxes."""
 
 from dataclasses import replace
 

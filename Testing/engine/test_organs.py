@@ -1,4 +1,4 @@
-"""The organ head, its training, and coordinates anchored to the organs, against known truth."""
+"""Test the organ head, its training, and coordinates corrected with the organs, against known truth."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Scans stored the wrong way round: what the network says of mirror images, and that good scans are left alone."""
+"""Test the detection of mirrored scans: mirror images are reported, good scans are not."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The command of papers/pcl on small random scans; its loss is in test_losses."""
+"""Test the command of papers/pcl on small random scans. The tests of its loss are in test_losses."""
 
 import numpy as np
 

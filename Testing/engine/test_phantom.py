@@ -1,4 +1,4 @@
-"""The synthetic patients: the map is invertible and exact, and the pictures show what labels and named points say."""
+"""Test synthetic patients: the transform is invertible and exact, and voxels agree with labels and named points."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Synthetic follow-ups: what is said of lesions is what the voxels show."""
+"""Test synthetic follow-ups: the voxels agree with the stated history of the lesions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Point lists: the world point survives every format, and a bad list is refused in one line."""
+"""Test point lists: every file format keeps the RAS position, and a bad list is refused in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Points derived from outlines, found and counted: on synthetic patients with the shipped weights, and by hand."""
+"""Test the evaluation of points derived from outlines, with the shipped weights on synthetic patients."""
 
 from __future__ import annotations
 

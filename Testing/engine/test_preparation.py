@@ -1,4 +1,4 @@
-"""From folders to a prepared set: what is found, what is reused, what is left out and how the user hears of it."""
+"""Test the preparation of scans: which scans are found, reused or left out, and what the user is told."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""Places of lesions in other studies, on maps whose answers are known exactly."""
+"""Test proposed places of lesions in other studies, on maps whose answers are known exactly."""
 
 from __future__ import annotations
 

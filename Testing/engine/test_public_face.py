@@ -1,4 +1,4 @@
-"""The names of `from AnatomicalEmbedding import ...`: scans of any program go in, tables of millimetres come out."""
+"""Test the public names of the package: they accept scans of other programs and return tables in mm."""
 
 from __future__ import annotations
 

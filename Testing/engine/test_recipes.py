@@ -1,4 +1,4 @@
-"""Recipes: the shipped ones, their way to and from a weights file, and every mistake a user can make in one."""
+"""Test recipes: shipped recipes load, weights files keep them, and each mistake of a user is named."""
 
 import json
 from pathlib import Path

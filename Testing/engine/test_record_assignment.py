@@ -1,4 +1,4 @@
-"""Lesions of a record that were marked in two studies: which are the same, and the record once a person agrees."""
+"""Test pairs of lesions that were marked separately in two studies, and the record after a person accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights files: what is written comes back, and whatever is not the right file is refused in one sentence."""
+"""Test weights files: reading returns what was written, and any other file is refused in one sentence."""
 
 from __future__ import annotations
 

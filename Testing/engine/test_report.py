@@ -1,4 +1,4 @@
-"""The report: pictures show the right place the right way round; the page holds everything and nothing else."""
+"""Test the report: pictures show the right place in the right orientation; the page needs no other file."""
 
 import base64
 import io

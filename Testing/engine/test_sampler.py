@@ -1,4 +1,4 @@
-"""Batches drawn from scans whose HU and body coordinates are known functions of position."""
+"""Test training batches from scans whose HU and body coordinates are known functions of the position."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Prepared scans: from files and phantoms to what the sampler draws from, and back from disk."""
+"""Test prepared scans: they are made from files and phantoms, saved, and read again unchanged."""
 
 from dataclasses import replace
 

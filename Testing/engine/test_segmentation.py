@@ -1,4 +1,4 @@
-"""Few-shot segmentation from end to end on synthetic patients, by the command line and the shipped weights."""
+"""Test segmentation from a few examples on synthetic patients, with the command and the shipped weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of segmentation from a few examples against known shapes and known files."""
+"""Test the steps of segmentation from a few examples, on known shapes and known files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the shipped weights promise: accuracy on unseen synthetic patients; answers independent of headers and slabs."""
+"""Test the shipped weights: accuracy on unseen synthetic patients; headers and slabs must not change answers."""
 
 import numpy as np
 import pytest

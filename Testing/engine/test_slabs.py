@@ -1,4 +1,4 @@
-"""Slabs: the result is the whole-volume result, within the memory they were given."""
+"""Test slabs: the result equals that of the whole volume, and the memory limit is kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which scans folders hold, and by what names they are told apart."""
+"""Test which scans are found in folders, and which names distinguish them."""
 
 from __future__ import annotations
 

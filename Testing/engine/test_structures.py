@@ -1,4 +1,4 @@
-"""Organs of a label map: their points, what is left out and why."""
+"""Test the points of structures in a label map, and which structures are left out."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The text network around its losses: organs, sentences, training that stops and goes on, and the command."""
+"""Test the text network: its organs, sentences, training that is stopped and continued, and the command."""
 
 from __future__ import annotations
 

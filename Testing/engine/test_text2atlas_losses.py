@@ -1,4 +1,4 @@
-"""Losses of the text network: values and gradients as the papers' formulas written out, and what must hold of them."""
+"""Test the losses of the text network: values and gradients equal those of the formulas in the papers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The training loop: it learns, resumes exactly, averages weights, and refuses what is not its own."""
+"""Test training: it learns, resumes exactly, averages weights, and refuses folders of other runs."""
 
 import csv
 import subprocess

@@ -1,4 +1,4 @@
-"""The engine never uses the network, and never runs code from pickles."""
+"""Test that the engine uses no internet connection and never runs code that is stored in pickle files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pairs of views: a point of one is the same point in the other, whatever was done to either."""
+"""Test pairs of training crops (views): a point that both show is the same point in the scan."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Volume: whatever the file format, axis order or header, the same world point gives the same HU."""
+"""Test volumes: for any file format, axis order or header, the same RAS position has the same HU."""
 
 from __future__ import annotations
 

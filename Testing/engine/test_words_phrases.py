@@ -1,4 +1,4 @@
-"""Words to places: what phrases and report sentences mean, and that no text breaks the reading."""
+"""Test the reading of phrases and reports: which places they name, and that no text causes an error."""
 
 import pytest
 from hostile_texts import hostile_texts

@@ -1,4 +1,4 @@
-"""Places by words in synthetic patients whose coordinates are known exactly, and an atlas of others."""
+"""Test the places of words in synthetic patients with exact coordinates, with an atlas made of other patients."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Ribs against known truth: their beginnings by the spine, their way through bone, pieces that reach no vertebra."""
+"""Test ribs: where they begin at the spine, their course through bone, and pieces that reach no vertebra."""
 
 import numpy as np
 import pytest

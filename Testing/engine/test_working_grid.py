@@ -1,4 +1,4 @@
-"""The working grid: whatever way a header is written, the network sees the same voxels at the same places."""
+"""Test the working grid: for any header, the network gets the same voxels at the same places."""
 
 import numpy as np
 import pytest

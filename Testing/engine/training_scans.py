@@ -1,4 +1,4 @@
-"""Small prepared scans whose HU and body coordinates are known functions of world position, and a tiny recipe."""
+"""Small prepared scans whose HU and body coordinates are known functions of the RAS position; a small recipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Imports modules in a process of its own; prints those that ask for forbidden packages, with the first of these.
+"""Import modules in a separate process; print each module that imports a forbidden package, and the package.
 
 python import_without.py FOLDER FORBIDDEN,... MODULE...
 """

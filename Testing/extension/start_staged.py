@@ -1,7 +1,7 @@
-"""Starts the staged extension in a process of its own, as Slicer would from its one flat folder, and prints what it
-found as JSON: python start_staged.py FLAT_FOLDER
+"""Start the staged extension in a separate process, as 3D Slicer would, from one folder without subfolders. Print the
+result as JSON: python start_staged.py FLAT_FOLDER
 
-The test kit stands in for the application; of the checkout only the kit is importable.
+The test kit is used in place of the application. Of the repository, only the test kit can be imported.
 """
 
 from __future__ import annotations

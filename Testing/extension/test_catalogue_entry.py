@@ -1,4 +1,4 @@
-"""The entry for the extensions index (Resources/Packaging): its fields, and that it agrees with CMakeLists.txt."""
+"""Test the entry for Slicer's extensions index (Resources/Packaging): its fields agree with CMakeLists.txt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Icons: one for the extension and one a module, drawn as .svg, rendered to .png."""
+"""Test icons: the extension and each module have one, drawn as .svg and rendered as .png."""
 
 from __future__ import annotations
 

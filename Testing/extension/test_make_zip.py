@@ -1,4 +1,4 @@
-"""The package: as CMake stages it, the same bytes every time, and laid out as Slicer's Extensions Manager takes it."""
+"""Test the package: the files that CMake stages, the same bytes each time, and the layout that Slicer needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The staged extension works from its one flat folder, without the checkout."""
+"""Test that the staged extension works from its single folder, without the repository."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is staged is what belongs into the extension, each file with the module that it serves."""
+"""Test that exactly the files of the extension are staged, each with the module that needs the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The extension's Python sources: what Slicer's loader, the extensions index and both Qt versions ask for."""
+"""Test the sources of the extension with the checks of `static_checks`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A patient with three studies and nothing in them, and one whose follow-up is reported."""
+"""Fixtures: a patient with three studies and no lesions, and a patient whose follow-up is in structured reports."""
 
 from pathlib import Path
 

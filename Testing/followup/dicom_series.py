@@ -1,4 +1,4 @@
-"""A synthetic patient's CT as a DICOM series, with what a scanner writes."""
+"""Write the CT of a synthetic patient as a DICOM series, with the attributes that a scanner writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A patient told by a table of sizes, lesion x study."""
+"""Make a follow-up record from a table of lesion sizes: one row for each lesion, one column for each study."""
 
 from __future__ import annotations
 

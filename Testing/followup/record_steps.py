@@ -1,4 +1,4 @@
-"""Random follow-ups: what persons and the software may do, in any order."""
+"""Random follow-ups: actions of persons and of the software, in any order."""
 
 from __future__ import annotations
 

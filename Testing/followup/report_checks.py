@@ -1,4 +1,4 @@
-"""What tests of structured reports compare, and the checker of DICOM that they ask."""
+"""Compare structured reports, and check them with the program dciodvfy."""
 
 from __future__ import annotations
 

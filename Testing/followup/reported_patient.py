@@ -1,4 +1,4 @@
-"""A patient whose follow-up is reported: every kind of finding, at known places."""
+"""A patient with structured reports: findings of every kind, at known places."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which lesion is which, on lists whose answer is plain."""
+"""Test which lesions of two studies are the same, on lists with an obvious answer."""
 
 import numpy as np
 from hypothesis import given, settings

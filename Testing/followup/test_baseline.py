@@ -1,4 +1,4 @@
-"""Which study is the baseline: RECIST 1.1, sections 3.2 and 4.3. Table of lesions and statuses agree with it."""
+"""Test which study is the baseline (RECIST 1.1, sections 3.2 and 4.3), also in the table and the statuses."""
 
 from measured_patient import GONE, PROPOSED, SEEN, axis, categories, last, patient
 

@@ -1,4 +1,4 @@
-"""Everything at once: what can be written is, and the rest is said with its reason."""
+"""Test the export of all files: if a file cannot be written, the reason is reported and the others are written."""
 
 import csv
 

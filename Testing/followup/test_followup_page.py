@@ -1,4 +1,4 @@
-"""The page: pictures show the place, what is drawn is to scale, what nobody confirmed is marked, all is in one file."""
+"""Test the page: pictures show the place, drawings are to scale, unconfirmed entries are marked, one file."""
 
 import base64
 import io

@@ -1,4 +1,4 @@
-"""What steps do to a record, and what they leave alone."""
+"""Test each action on a record: what the action changes, and that everything else stays the same."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""One word for each cell of the table."""
+"""Test the status of a lesion in a study: one word for each cell of the table."""
 
 from AnatomicalEmbedding.followup.lesions import CONFIRMED, MERGED, PROPOSED, Finding, Guess
 from AnatomicalEmbedding.followup.record import FollowUp

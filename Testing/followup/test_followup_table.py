@@ -1,4 +1,4 @@
-"""The table: what a spreadsheet reads is what was confirmed, and the rest is flagged."""
+"""Test the table: it contains the confirmed values, and rows with unconfirmed entries have a flag."""
 
 import csv
 import io

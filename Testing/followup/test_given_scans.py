@@ -1,4 +1,4 @@
-"""Scans given to a command: each is recognised as one study of the record, or gets a name of its own."""
+"""Test scans of a command: each becomes a study of the record, or a new study with a name of its own."""
 
 from __future__ import annotations
 

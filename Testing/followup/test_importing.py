@@ -1,4 +1,4 @@
-"""Adding another record: entries of a person stay, everything else is added, and differences are named."""
+"""Test adding a second record: entries of a person stay, all others are added, and differences are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists of marked lesions: which are known already, and that no list takes back what a person has said."""
+"""Test lists of marked lesions: known lesions are recognised, and entries of a person are never replaced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lesions that the baseline did not show, and all that is not in the sum: RECIST 1.1, 4.3.5 and tables 1 to 3."""
+"""Test lesions that are new since the baseline or not in the sum: RECIST 1.1, 4.3.5 and tables 1 to 3."""
 
 import pytest
 from measured_patient import GONE, OUT, PROPOSED, SEEN, axis, categories, last, patient

@@ -1,4 +1,4 @@
-"""Who the patient is stays in the DICOM files: nothing that commands print, write or keep names them, unless asked."""
+"""Test that no output, file or message of a command contains the patient's identity, unless the user asks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records as files: nothing is lost, and a file that is no record is refused by name."""
+"""Test record files: reading returns an equal record, and any other file is refused with its name."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""RECIST 1.1 worked by hand; section numbers are those of Eisenhauer et al. 2009."""
+"""Test the response by RECIST 1.1 on cases computed by hand. Section numbers are of Eisenhauer et al. 2009."""
 
 import pytest
 from measured_patient import GONE, OUT, axis, categories, last, patient

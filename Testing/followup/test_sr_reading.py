@@ -1,4 +1,4 @@
-"""Structured reports that are read: the record that was written comes back, lesions of other programs too."""
+"""Test reading of structured reports: those of this program give the same record; those of others are read too."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Structured reports as written: a checker of DICOM agrees, the unconfirmed is left out, errors say what to do."""
+"""Test written structured reports: a DICOM checker accepts them, and unconfirmed entries are left out."""
 
 import sys
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Scans of one visit are one time point: thorax and abdomen of a day, or of one study in DICOM."""
+"""Test visits: scans of one day, or of one DICOM study, have one response together."""
 
 from datetime import date
 

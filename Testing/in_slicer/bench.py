@@ -1,7 +1,7 @@
-"""Measures inside Slicer; `run.py SLICER --bench` runs it and writes what it says as a table.
+"""Measure speed inside 3D Slicer. `run.py SLICER --bench` runs this script and writes the figures as a table.
 
-Scans: synthetic patients of 512 x 512 x 150 voxels. The views draw, so a processor's software OpenGL is part of every
-figure.
+The scans are synthetic patients of 512 x 512 x 150 voxels. The views draw pictures, so all figures include the time of
+OpenGL, which runs on the CPU if the computer has no GPU.
 """
 
 import statistics

@@ -1,5 +1,5 @@
-"""The pictures of the modules in README and docs, of synthetic patients: `run.py SLICER --pictures` takes them in
-Slicer and puts them into Resources/Screenshots.
+"""Make the pictures of the modules for README and docs, with synthetic patients: `run.py SLICER --pictures` runs this
+script in 3D Slicer and writes the pictures into Resources/Screenshots.
 """
 
 from functools import cache

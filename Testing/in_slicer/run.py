@@ -1,12 +1,12 @@
-"""Runs the scenarios in a real Slicer, each in a fresh process with settings and folders of its own:
+"""Run the scenarios in a real 3D Slicer. Each scenario has its own process, settings and folders:
 
     python Testing/in_slicer/run.py path/to/Slicer                # all
     python Testing/in_slicer/run.py path/to/Slicer tutorial align # some
-    python Testing/in_slicer/run.py path/to/Slicer --bench        # measures, and writes figures.md and figures.json
-    python Testing/in_slicer/run.py path/to/Slicer --pictures     # takes those of README and docs anew
+    python Testing/in_slicer/run.py path/to/Slicer --bench        # measure, and write figures.md and figures.json
+    python Testing/in_slicer/run.py path/to/Slicer --pictures     # make the pictures of README and docs
 
-Needs Python 3.11 and nothing else. Without a path to Slicer everything is skipped with a sentence. On Linux without a
-screen Slicer is shown on one that xvfb-run makes.
+The script needs only Python 3.11. Without a path to 3D Slicer, all scenarios are skipped with a message. On Linux
+without a screen, 3D Slicer runs on a virtual screen of xvfb-run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Figures of a Slicer: what the modules add to its start, and the table of all that was measured."""
+"""Measure how much the modules add to the start time of 3D Slicer, and write the table of all figures."""
 
 from __future__ import annotations
 

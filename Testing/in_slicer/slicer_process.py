@@ -1,4 +1,4 @@
-"""Starting a Slicer with folders and settings of its own, and ending it in time."""
+"""Start 3D Slicer with its own folders and settings, and end it after a time limit."""
 
 from __future__ import annotations
 

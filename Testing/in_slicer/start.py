@@ -1,7 +1,8 @@
-"""Runs one scenario inside Slicer; `run.py` starts it: Slicer --python-script start.py FUNCTION FILE FOLDER. The file
-is not the first word: Slicer would run a first word that ends in .py instead of this script.
+"""Run one scenario inside 3D Slicer. `run.py` calls: Slicer --python-script start.py FUNCTION FILE FOLDER. The file is
+not the first argument, because Slicer would run a first argument that ends in .py instead of this script.
 
-Writes FOLDER/FUNCTION.json: outcome ("passed", "failed" or "skipped"), reason, figures. Pictures lie beside it.
+The script writes FOLDER/FUNCTION.json: outcome ("passed", "failed" or "skipped"), reason and figures. Pictures are
+written into the same folder.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The pair of synthetic patients that ships as sample data: python Testing/logic/sample_pair.py writes it anew.
+"""Make the pair of synthetic patients that ships as sample data: python Testing/logic/sample_pair.py writes the files.
 
-It ships as files, because drawing it needs torch, which a user who looks at the sample first may not have yet.
+The pair ships as files, because making it needs torch, and a new user may not have installed torch yet.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Maps of a scene's volumes: made in the background, dropped with what they were made from, nothing stale."""
+"""Test the maps of a scene's volumes: made in the background, and removed when volume or weights change."""
 
 import gc
 import threading

@@ -1,4 +1,4 @@
-"""Sample data: what is registered, and that the synthetic pair loads with neither network nor torch."""
+"""Test the sample data: all sources are registered, and the synthetic pair loads without network or torch."""
 
 import re
 import subprocess

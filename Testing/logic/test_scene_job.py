@@ -1,4 +1,4 @@
-"""A SceneJob: generators on the main thread that wait for work in the background, and how they end."""
+"""Test SceneJob: generators on the main thread that wait for background work, and how they end."""
 
 import threading
 import time

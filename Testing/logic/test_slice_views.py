@@ -1,4 +1,4 @@
-"""Slice views on nodes alone: which show what, jumping, a row for each scan; and the crosshair that follows anatomy."""
+"""Test the nodes of slice views: what they show, jumps, one row for each scan, and the anatomical crosshair."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Studies of a patient by date, on a real subject hierarchy as DICOM import builds it."""
+"""Test the order of a patient's studies by date, in a subject hierarchy as DICOM import makes it."""
 
 from datetime import date
 

@@ -1,4 +1,4 @@
-"""Curves read from a run's folder, at any moment of their being written."""
+"""Test the curves of a training run, which are read while the trainer may be writing the file."""
 
 import pytest
 

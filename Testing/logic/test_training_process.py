@@ -1,4 +1,4 @@
-"""The trainer as a child process: what it prints becomes signals, and it ends when it is told to, whole."""
+"""Test the trainer as a child process: its output becomes signals, and it ends completely when stopped."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Real runs of the real trainer in a child process, on two phantoms and with a network that takes milliseconds."""
+"""Test real training runs in a child process, with two phantoms and a very small network."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What a run's folder tells: new, begun, finished or somebody else's, and which settings may go on with it."""
+"""Test the state of a run's folder (new, unfinished, finished or foreign), and which settings can continue the run."""
 
 import os
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Settings of a run: the command they make is one that the trainer's parser takes, and faults are named."""
+"""Test the settings of a run: the trainer accepts the command made from them, and wrong settings are named."""
 
 from dataclasses import replace
 

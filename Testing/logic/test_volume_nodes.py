@@ -1,4 +1,4 @@
-"""Volume nodes: which are CTs, points between world and volume, and what an embedding depends on."""
+"""Test volume nodes: which are CTs, conversion of points, and which changes make a map out of date."""
 
 import numpy as np
 import pytest

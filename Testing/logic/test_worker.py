@@ -1,4 +1,4 @@
-"""Background work: progress, results, cancellation, failures, and that the thread ends."""
+"""Test background work: progress, results, cancelling, failures, and the end of the thread."""
 
 import threading
 import time

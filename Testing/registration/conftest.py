@@ -1,4 +1,4 @@
-"""A synthetic patient and the same bent by a known transform, registered once for all tests."""
+"""Fixture: a synthetic patient, the same patient deformed by a known transform, and their registration."""
 
 from dataclasses import dataclass
 from functools import cache

@@ -1,4 +1,4 @@
-"""The measuring of registrations, on maps that are known."""
+"""Test the evaluation of registration, with known transforms."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a registration writes is what it says: other programs read the same map."""
+"""Test the files of a registration: other programs that read them get the same transform."""
 
 import numpy as np
 import pytest

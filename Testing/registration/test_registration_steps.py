@@ -1,4 +1,4 @@
-"""Each step of registration against maps that are known: made-up matches, and a patient bent by a known transform."""
+"""Test each step of registration against known transforms, with made-up matches and a deformed patient."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What the tests of the scenarios share: the way to them, and the application of the test kit."""
+"""Fixtures for scenarios: the import path, and the application of the test kit."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The person of the scenarios at the test kit's application, where Slicer itself is not there.
+"""Acts as the person of the scenarios in the test kit, without 3D Slicer.
 
-Panels are real widgets and get real events. There are no pictures of scans: a slice view here is its node, and a click
-in it is the point that Slicer's view would have placed. Dialogs do not open; they are answered.
+Panels are real widgets and get real events. Slice views exist only as nodes, without pictures: a click places the point
+that a view of 3D Slicer would have placed. Dialogs are not shown; they are answered at once.
 """
 
 from __future__ import annotations

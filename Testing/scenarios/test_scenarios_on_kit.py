@@ -1,4 +1,4 @@
-"""Scenarios read once from end to end by the test kit: their panels, logic, scene and engine are the real ones."""
+"""Run each scenario once in the test kit, with the real panels, logic, scene and engine."""
 
 import importlib.util
 import os

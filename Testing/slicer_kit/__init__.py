@@ -1,15 +1,15 @@
-"""Test kit: scripted modules of 3D Slicer run on slicer-core and PySide6, without the application.
+"""Test kit: runs scripted modules of 3D Slicer with slicer-core and PySide6, without the application.
 
-`slicer_kit.scene` gives the MRML scene and logics and needs no Qt; `install()` adds doubles of what the application
-adds on top (qt, ctk, MRML widgets, slicer.app, ScriptedLoadableModule, parameterNodeWrapper ...) and returns the Kit.
-In a test, the fixture `kit` of Testing/widgets:
+`slicer_kit.scene` contains the MRML scene and logics, and needs no Qt. `install()` adds doubles of the parts that only
+the application has (qt, ctk, MRML widgets, slicer.app, ScriptedLoadableModule, parameterNodeWrapper ...) and returns
+the Kit. Tests in Testing/widgets use the fixture `kit`:
 
     widget = kit.open(kit.load_module("AnatomicalLandmarks"))
     kit.click(widget.ui.applyButton)
     kit.spin(lambda: widget.ui.applyButton.enabled)
 
-The doubles are never more lenient than the originals; where they differ, they refuse more (a signal, class or property
-that does not exist raises instead of doing nothing).
+The doubles are never more lenient than the originals, and sometimes stricter: a signal, class or property that does not
+exist raises an error, where the original does nothing.
 """
 
 from __future__ import annotations

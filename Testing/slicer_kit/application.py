@@ -1,5 +1,5 @@
 # ruff: noqa: N802, N815 - the names are those of Slicer and Qt
-"""`slicer.app` without the application, and the functions of the real slicer.util that open windows, without these."""
+"""Double of `slicer.app`, and doubles of the functions of slicer.util that open windows."""
 
 import logging
 from collections.abc import Callable

@@ -1,5 +1,5 @@
 # ruff: noqa: N801, N802, N815 - the names are those of Slicer and Qt
-"""Doubles of ctkCollapsibleButton and ctkCollapsibleGroupBox: a bar with a triangle that hides what is under it."""
+"""Doubles of ctkCollapsibleButton and ctkCollapsibleGroupBox: a bar that shows or hides the widgets below it."""
 
 from PySide6 import QtCore, QtWidgets
 

@@ -1,4 +1,4 @@
-"""Dialogs never block a test: each is written down and answered at once."""
+"""Doubles of dialogs: each is recorded and answered at once, so that no test waits."""
 
 from dataclasses import dataclass
 from typing import Any

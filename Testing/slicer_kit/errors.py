@@ -1,4 +1,4 @@
-"""What Qt, VTK and the garbage collector swallow, collected so that it fails the test that caused it."""
+"""Collect errors that Qt, VTK and the garbage collector hide, so that the test that caused them fails."""
 
 import sys
 import traceback

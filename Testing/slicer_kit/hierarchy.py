@@ -1,4 +1,4 @@
-"""Subject hierarchy items come and go with their nodes, as the application's plug-ins make them."""
+"""Add and remove subject hierarchy items together with their nodes, as the plug-ins of the application do."""
 
 import slicer
 import vtk

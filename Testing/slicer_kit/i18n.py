@@ -1,4 +1,4 @@
-"""Double of slicer.i18n: texts stay as they are, in the language of the source."""
+"""Double of slicer.i18n: texts are not translated."""
 
 
 def tr(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The Kit: what tests of module widgets use to load modules, open them, press buttons and look at the outcome."""
+"""The Kit: with it, the tests of module widgets load and open modules, press buttons and check the results."""
 
 import importlib.util
 import inspect

@@ -1,5 +1,5 @@
 # ruff: noqa: N802 - the names are those of Slicer and Qt
-"""`slicer.app.layoutManager()`: the slice views of a window, as far as their nodes and corner texts go."""
+"""Double of `slicer.app.layoutManager()`: slice views without pictures, with their nodes and corner texts."""
 
 import re
 from types import SimpleNamespace

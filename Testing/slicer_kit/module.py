@@ -1,5 +1,5 @@
 # ruff: noqa: N802 - the names are those of Slicer
-"""A loaded scripted module: what `slicer.modules` and its Python class see of it."""
+"""Double of a loaded scripted module, as `slicer.modules` returns it."""
 
 from pathlib import Path
 

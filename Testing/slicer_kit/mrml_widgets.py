@@ -1,5 +1,5 @@
 # ruff: noqa: N801, N802, N815 - the names are those of Slicer and Qt
-"""Doubles of Slicer's own widgets, put on the `slicer` module and made known to .ui files."""
+"""Doubles of Slicer's own widgets. They are added to the module `slicer`, and .ui files can use them."""
 
 from typing import ClassVar
 

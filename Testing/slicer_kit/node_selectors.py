@@ -1,5 +1,5 @@
 # ruff: noqa: N801, N802, N815 - the names are those of Slicer and Qt
-"""Doubles of qMRMLNodeComboBox and qMRMLCheckableNodeComboBox on the real scene."""
+"""Doubles of qMRMLNodeComboBox and qMRMLCheckableNodeComboBox, which list the nodes of the real scene."""
 
 from typing import ClassVar
 

@@ -1,5 +1,5 @@
 # ruff: noqa: N802, N803 - the names are those of Slicer and Qt
-"""Double of slicer.packaging: what is installed is looked up, what would be installed is written down."""
+"""Double of slicer.packaging: finds installed packages, and records installations instead of running them."""
 
 import sys
 import types

@@ -1,10 +1,10 @@
 # ruff: noqa: N802, N803 - the names are those of Slicer and Qt
-"""Double of slicer.parameterNodeWrapper, as far as the modules use it: bool, int, float, str, nodes and lists of these
-over a vtkMRMLScriptedModuleNode, bound to widgets.
+"""Double of slicer.parameterNodeWrapper for values of the types bool, int, float, str, nodes, and lists of these.
 
-The keys are those of the original (plain values by name, nodes as an empty parameter and a node reference of the same
-name, lists as `name.len`, `name.0` ...): a scene saved here opens in Slicer and the other way round. As there, values
-are read when the node reports a change, and kept until then. What the double does not know raises.
+The values are stored in a vtkMRMLScriptedModuleNode and connected to widgets. The keys are those of the original (plain
+values by name, nodes as an empty parameter and a node reference of the same name, lists as `name.len`, `name.0` ...).
+So 3D Slicer can open a scene that was saved here, and the double can open a scene of 3D Slicer. As in the original,
+values are read from the node only when the node reports a change. Other types raise TypeError.
 """
 
 import typing

@@ -1,8 +1,8 @@
-"""PythonQt's way of seeing Qt objects, put on the PySide6 classes of this process.
+"""Give the PySide6 classes of this process the behaviour of PythonQt.
 
-In Slicer a Qt property is an attribute (`button.enabled = False`, `table.rowCount`), slots and setters stay methods,
-signals are connected by signature (`button.connect("clicked(bool)", slot)`), `name` is the object name, and attributes
-that the C++ class does not have cannot be set: a typing error in an attribute name raises instead of passing unseen.
+In 3D Slicer, a Qt property is an attribute (`button.enabled = False`, `table.rowCount`), slots and setters are methods,
+signals are connected by signature (`button.connect("clicked(bool)", slot)`), and `name` is the object name. Attributes
+that the C++ class does not have cannot be set, so a typing error in an attribute name raises an error.
 """
 
 import ctypes

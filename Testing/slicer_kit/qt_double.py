@@ -1,5 +1,5 @@
 # ruff: noqa: N802 - the names are those of Slicer and Qt
-"""The `qt` module: PySide6 under PythonQt's conventions; dialogs never block, settings are the test's own."""
+"""Double of the module `qt`: PySide6 used as PythonQt; dialogs return at once, and each test has its own settings."""
 
 import sys
 import types

@@ -1,5 +1,5 @@
 # ruff: noqa: N802, N803 - the names are those of Slicer and Qt
-"""Double of the SampleData module: sources that modules register are written down and can be checked."""
+"""Double of the module SampleData: records the sources that modules register, so that tests can check them."""
 
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""The MRML scene and the module logics on slicer-core, without Qt and without the application."""
+"""The MRML scene and the module logics from slicer-core, without Qt and without the application."""
 
 import atexit
 import shutil

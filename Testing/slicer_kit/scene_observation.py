@@ -1,4 +1,4 @@
-"""Observers of the scene that end with the widget that they serve."""
+"""Observers of the scene. They are removed together with the widget that they belong to."""
 
 import shiboken6
 from PySide6 import QtWidgets

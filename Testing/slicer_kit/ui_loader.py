@@ -1,5 +1,5 @@
 # ruff: noqa: N802, N803 - the names are those of Slicer and Qt
-"""Loading .ui files: doubles for Slicer's classes, connections as written, errors where the application is mute."""
+"""Load .ui files with doubles of Slicer's classes. A mistake in a file raises an error; Slicer would ignore it."""
 
 import functools
 import operator

@@ -1,4 +1,4 @@
-"""`anatemb view` as a program of its own, and its page in a headless Chromium."""
+"""Start `anatemb view` as a separate program, and open its page in Chromium without a window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixtures of the viewer's tests: `anatemb view` as a program, and a browser (`make test` makes the environment)."""
+"""Fixtures of the viewer's tests: the running `anatemb view`, and a browser (`make test` makes the environment)."""
 
 from __future__ import annotations
 

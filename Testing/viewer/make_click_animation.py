@@ -1,4 +1,4 @@
-"""Draw Resources/Screenshots/click.webp: clicks in one scan, and three scans that go to the same places.
+"""Make Resources/Screenshots/click.webp: after clicks in one scan, three other scans show the same places.
 
 .venv-views/bin/python Testing/viewer/make_click_animation.py
 """

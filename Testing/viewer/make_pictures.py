@@ -1,4 +1,4 @@
-"""Draw viewer.png and viewer-words.png of Resources/Screenshots: the viewer's page with two synthetic patients.
+"""Make viewer.png and viewer-words.png in Resources/Screenshots: the viewer's page with two synthetic patients.
 
 .venv-views/bin/python Testing/viewer/make_pictures.py
 """

@@ -1,4 +1,4 @@
-"""Boxes and crops in the browser, and the part of the body that each scan shows."""
+"""Test boxes and crops in the browser, and the text that names the part of the body in each scan."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The scene as a bundle for Slicer: written in two parts, of which the second needs no scene."""
+"""Test the export of the scene for 3D Slicer: it is written in two parts; the second part does not read the scene."""
 
 from types import SimpleNamespace
 

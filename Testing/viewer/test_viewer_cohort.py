@@ -1,4 +1,4 @@
-"""The gallery of a cohort: one place in every scan, sorted and filtered, and a scan opened at its place."""
+"""Test the gallery of a cohort: one place in all scans, sorting, filters, and opening a scan at the place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`anatemb view` before it starts: refused options, missing packages, and its modules. Needs no trame."""
+"""Test the start of `anatemb view`: wrong options, missing packages, and imports. Needs no trame."""
 
 import ast
 from graphlib import TopologicalSorter

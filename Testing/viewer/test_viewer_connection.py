@@ -1,4 +1,4 @@
-"""Who is let in, what the answers carry, a lost connection, and the end of the program."""
+"""Test the viewer's connection: access rights, headers of answers, a lost connection, and the end of the program."""
 
 import http.client
 import os

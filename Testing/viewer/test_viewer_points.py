@@ -1,4 +1,4 @@
-"""Points in the browser: placed, matched, dragged, renamed, deleted, undone and exported."""
+"""Test points in the browser: place, match, drag, rename, delete, undo and export."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""A view's picture: the scan as in Slicer's own image of the same slice, and marks over it."""
+"""Test the picture of a view: it equals Slicer's picture of the same slice, with marks over it."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Scans that come and go while the page is open: uploads, good and bad, and the grid of many scans."""
+"""Test scans that are added or removed while the page is open: good and bad uploads, and the grid of scans."""
 
 import zipfile
 

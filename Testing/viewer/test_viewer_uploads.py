@@ -1,4 +1,4 @@
-"""Names, sizes and contents of uploads, without a browser."""
+"""Test the names, sizes and contents of uploads, without a browser."""
 
 import asyncio
 import zipfile

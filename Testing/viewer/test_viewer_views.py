@@ -1,4 +1,4 @@
-"""The views: which way the patient lies, and what the mouse, the toolbar and the crosshair change in them."""
+"""Test the views: the patient's orientation, and what the mouse, the toolbar and the crosshair change."""
 
 import re
 

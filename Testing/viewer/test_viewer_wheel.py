@@ -1,4 +1,4 @@
-"""The viewer from a wheel, as `pip install` brings it: nothing of the checkout is used."""
+"""Test the viewer as `pip install` installs it from a wheel, without the files of the repository."""
 
 import re
 import subprocess

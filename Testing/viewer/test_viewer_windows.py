@@ -1,4 +1,4 @@
-"""Two browser windows on one session, and browsers that close before they have sent all."""
+"""Test two browser windows of one session, and a browser that is closed during an upload."""
 
 import re
 import socket

@@ -1,4 +1,4 @@
-"""Words in the browser: a place is shown in all scans, a report leads to its places, the crosshair has a name."""
+"""Test words in the browser: the place in all scans, the sentences of a report, the name at the crosshair."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Fixtures of the view tests: real slice views, rendered offscreen, in an environment of their own (`make test`)."""
+"""Fixtures of the view tests: real slice views, drawn without a screen, in a separate environment (`make test`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slice views with a mouse: trame-slicer's views rendered offscreen, driven by the events of an interactor."""
+"""Slice views with a mouse: views of trame-slicer, drawn without a screen, that get the events of an interactor."""
 
 from __future__ import annotations
 

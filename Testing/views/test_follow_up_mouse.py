@@ -1,4 +1,4 @@
-"""Lesions marked, moved and measured with the mouse in real slice views."""
+"""Test lesions that are marked, moved and measured with the mouse in real slice views."""
 
 import numpy as np
 import pytest

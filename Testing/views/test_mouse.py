@@ -1,4 +1,4 @@
-"""Clicks and drags in real slice views: the template's point, its answers and the views that follow."""
+"""Test clicks and drags in real slice views: points of the template, answers, and views that follow."""
 
 import numpy as np
 import pytest

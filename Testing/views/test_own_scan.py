@@ -1,4 +1,4 @@
-"""What belongs to one scan is drawn over no other. The scans lie in the same millimetres, as in one scanner they do."""
+"""Test that marks of one scan are not drawn over another scan, although both have the same RAS mm."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The region of a place in Slicer's own slice views: shaded over its scan, and over no other."""
+"""Test that the region of a place is shaded over its own scan only, in Slicer's slice views."""
 
 import numpy as np
 import pytest

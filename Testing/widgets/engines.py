@@ -1,5 +1,5 @@
 # ruff: noqa: N802 - the names are those of the engine
-"""Engines whose work is known beforehand, for panels that only show it, and small scans for them."""
+"""Doubles of the engine with known results, for panels that only show results; and small scans for these doubles."""
 
 from __future__ import annotations
 

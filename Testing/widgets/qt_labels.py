@@ -1,4 +1,4 @@
-"""What a user reads in a label of rich text."""
+"""Return the text that a user reads in a label with rich text."""
 
 import re
 from html import unescape

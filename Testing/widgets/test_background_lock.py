@@ -1,4 +1,4 @@
-"""Slicer's main thread may keep Python's lock while Qt waits for events: the session gives it to the background."""
+"""Test that background threads continue although Slicer's main thread may keep Python's lock while Qt waits."""
 
 import ctypes
 import os

@@ -1,4 +1,4 @@
-"""The section "Cohort" of Anatomical Landmarks: places in many scans, one loaded by a double click."""
+"""Test the section "Cohort" of Anatomical Landmarks: places in many scans; a double click loads a scan."""
 
 from scans import patient
 

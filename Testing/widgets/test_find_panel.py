@@ -1,4 +1,4 @@
-"""Find by words in the panel of Anatomical Landmarks: what is typed, answered, shaded and taken away again."""
+"""Test the search by words in Anatomical Landmarks: typed text, answers, shaded regions, and removing them."""
 
 import pytest
 import slicer

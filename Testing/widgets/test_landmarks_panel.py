@@ -1,4 +1,4 @@
-"""The panel of Anatomical Landmarks: what a user sees and presses, on the real scene, logic and engine."""
+"""Test the panel of Anatomical Landmarks, as a user sees it, with the real scene, logic and engine."""
 
 import numpy as np
 import pytest

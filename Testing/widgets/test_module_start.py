@@ -1,4 +1,4 @@
-"""Starting and opening the modules loads neither torch nor SimpleITK, which take seconds."""
+"""Test that starting and opening the modules does not load torch or SimpleITK, which take seconds to load."""
 
 import subprocess
 import sys

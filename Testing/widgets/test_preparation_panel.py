@@ -1,4 +1,4 @@
-"""The bar that shows how far the embedding of some scans is, and starts and stops it."""
+"""Test the bar that shows the progress of preparing scans, and starts and stops it."""
 
 import pytest
 from engines import HeldEngine, InstantEngine, add_ct, fresh

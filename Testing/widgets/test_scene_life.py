@@ -1,4 +1,4 @@
-"""What scenes leave behind: volumes that were closed are gone, and scenes of other versions open."""
+"""Test that closed scenes leave no volumes in memory, and that saved scenes can be opened."""
 
 import gc
 

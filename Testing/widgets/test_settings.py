@@ -1,4 +1,4 @@
-"""What is remembered from session to session, and the session that all modules share."""
+"""Test the settings that are kept for later sessions, and the session that all modules share."""
 
 import threading
 

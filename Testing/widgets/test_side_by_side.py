@@ -1,4 +1,4 @@
-"""Scans in the views of a window: seen at the first press, as tissue, and where the point is."""
+"""Test scans in the views of a window: shown at the first press, in a soft-tissue window, at the chosen point."""
 
 import pytest
 import slicer.util

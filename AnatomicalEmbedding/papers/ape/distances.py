@@ -18,8 +18,8 @@ _FEWEST_POINTS = 32  # if the overlap of a pair gives fewer body voxels, another
 class PairBatch:
     """n pairs of crops of one scan. Positives are the p points that both crops of a pair show.
 
-    first, second: (n, 1, k, j, i) network input. first_ijk, second_ijk: (n, p, 3) continuous voxels of the positives in
-    the first and in the second crop. position_mm: (n, p, 3) mm along the scan's axes.
+    first, second: (n, 1, k, j, i) network input. first_ijk, second_ijk: (n, p, 3) voxel indices of the positives in the
+    first and in the second crop; they may be fractions. position_mm: (n, p, 3) mm along the scan's axes.
     """
 
     first: torch.Tensor
@@ -72,7 +72,7 @@ class PairSampler(BatchSampler):
 
 
 def in_cells(voxel_ijk: torch.Tensor) -> torch.Tensor:
-    """Convert continuous input voxels to continuous cells of 4 x 4 x 4 voxels."""
+    """Convert voxel indices of the input to indices of cells of 4 x 4 x 4 voxels. Indices may be fractions."""
     return (voxel_ijk + 0.5) / STRIDE - 0.5
 
 

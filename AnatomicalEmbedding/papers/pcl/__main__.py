@@ -1,4 +1,4 @@
-"""python -m AnatomicalEmbedding.papers.pcl ACDC: measures Dice with and without pre-training by slice positions."""
+"""python -m AnatomicalEmbedding.papers.pcl ACDC: measures Dice with and without pre-training on slice positions."""
 
 import argparse
 from collections.abc import Sequence
@@ -20,8 +20,8 @@ _WIDTHS = (12, 24, 48, 64)
 def position_contrast(z: torch.Tensor, position: torch.Tensor, threshold: float) -> torch.Tensor:
     """Equation 2 of Zeng 2021: two slices whose positions differ by less than the threshold are a positive pair.
 
-    z: (n, c) vectors of n slices. position: (n,) slice index over number of slices. A slice without a positive has
-    loss 0.
+    z: (n, c) vectors of n slices. position: (n,) slice index divided by the number of slices. A slice without a
+    positive has loss 0.
     """
     unit = F.normalize(z, dim=1)
     itself = torch.eye(len(z), dtype=torch.bool)
@@ -88,7 +88,10 @@ def move(x: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
 def train(
     scans: Sequence[torch.Tensor], steps: int, seed: int, start: UNet | None = None, contrast: bool = False
 ) -> UNet:
-    """Train a network from `start`'s encoder: pre-train by `contrast` (16 slices in two views), or learn outlines."""
+    """Train with `position_contrast` (16 slices in two views) if `contrast` is True, with outlines if it is False.
+
+    start: network whose encoder is copied before training. None: random weights.
+    """
     torch.manual_seed(seed)
     network = UNet(_CLASSES).train()
     if start is not None:
@@ -121,7 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m AnatomicalEmbedding.papers.pcl", description=__doc__)
     parser.add_argument("data", type=Path, metavar="ACDC", help="folder with train.list, test.list, NAME_frame*.npz")
     parser.add_argument("--steps", type=int, default=600, help="optimiser steps of each training (default: 600)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of patients and first weights (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of patient order and first weights (default: 0)")
     options = parser.parse_args(arguments)
     patients = [(options.data / f"{part}.list").read_text().split() for part in ("train", "test")]
     learnt, tested = ([[*map(read_scan, options.data.glob(f"{n}_frame*.npz"))] for n in sorted(p)] for p in patients)

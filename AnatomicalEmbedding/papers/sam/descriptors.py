@@ -11,7 +11,7 @@ from ...training.recipes import LossSpec
 from ...training.sampler import ViewBatch, ViewSampler
 
 _PER_GLOBAL = GLOBAL_STRIDE // LOCAL_STRIDE
-_MOST_LOOKED_AT = 8192  # largest number of cells of two views that are searched for hard negatives
+_MOST_LOOKED_AT = 8192  # of two views, at most this many cells are searched for hard negatives
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ def _local_loss(
 ) -> torch.Tensor:
     """Compute the local loss of a pair.
 
-    The paper takes the `candidates` hardest of all cells. Large views have too many cells: there a random part of the
-    cells is searched, and the same share of this part become candidates.
+    In the paper, the `candidates` hardest of all cells become candidates. If views have more than 8192 cells, only 8192
+    random cells are searched, and the number of candidates is reduced by the same factor.
     """
     anchor, positive = pair
     cells = sum(len(view.local_mm) for view in views)

@@ -21,7 +21,7 @@ _CHUNK_SIMILARITIES = 4_000_000
 
 
 class DescribedScan(NamedTuple):
-    """Unit descriptors of one scan.
+    """The descriptors of one scan, as vectors of length 1.
 
     Args:
         local: (l, k, j, i) local descriptor of each cell.

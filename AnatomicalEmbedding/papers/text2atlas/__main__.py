@@ -1,4 +1,4 @@
-"""python -m AnatomicalEmbedding.papers.text2atlas: trains the network, and asks it for the places of texts."""
+"""python -m AnatomicalEmbedding.papers.text2atlas: trains the network, and finds the places of texts with it."""
 
 import argparse
 import sys
@@ -28,11 +28,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         nargs="+",
         default=[],
         metavar="FILE",
-        help="text files: in each line a report, or a part",
+        help="text files; each line is a report or a part of a report",
     )
-    add("--mask", type=_share, default=0.0, metavar="SHARE", help="masked share of the names (default: 0; paper: 0.5)")
+    add("--mask", type=_share, default=0.0, metavar="SHARE", help="share of names to mask (default: 0; paper: 0.5)")
     add("--steps", type=console.at_least(1), default=1000, metavar="N", help="optimiser steps (default: 1000)")
-    add("--seed", type=console.at_least(0), default=0, help="seed of sentences and first weights (default: 0)")
+    add("--seed", type=console.at_least(0), default=0, help="seed of sentences and of first weights (default: 0)")
     console.complete(train, run_train, model=False)
 
     place = parts.add_parser("place", help="find the point of the body that a text describes, by a trained network")
@@ -77,7 +77,7 @@ def run_train(options: argparse.Namespace) -> None:
     if options.json:
         console.print_json({"model": str(path), "steps": recipe.steps, "sentences": len(examples)})
     else:
-        console.say(f"wrote {path}; ask: place TEXT --model {options.output}")
+        console.say(f"wrote {path}; find a place: place TEXT --model {options.output}")
 
 
 def run_place(options: argparse.Namespace) -> None:

@@ -64,7 +64,7 @@ class Organs:
 
 @lru_cache(maxsize=1)
 def shipped_organs() -> Organs:
-    """Make the organs from the shipped atlas and the recipes of derived places."""
+    """Make the organs from the shipped atlas, and from the rules for places that the atlas does not contain."""
     fields = frame_fields(shipped_atlas(""))
     names, cells, best = [], [], []
     for name in load_terms().by_name:

@@ -1,4 +1,4 @@
-"""Other methods that need no training: alignment of the middles of two bodies, and registration programs."""
+"""Other methods that need no training: aligning the middles of two bodies, and the registration programs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Evaluate lesion follow-up on synthetic patients: proposed places, pairs of lesions, and status of lesions.
 
-The evaluation works as the product does. Lesions are marked in a record, a little off their middles. Then
+The evaluation uses the same functions as the product. Lesions are marked in a record, near their middles. Then
 `find_places` proposes their places in the other studies, and `assign_in_record` pairs the lesions.
 """
 

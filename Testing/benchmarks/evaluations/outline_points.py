@@ -1,7 +1,7 @@
 """Derives landmarks from the outlines of structures, for example forks of airways and vessels, and ends of organs.
 
 Each derivation reads some structures by name (`anatomy.names`) and returns one point. It returns None if a structure is
-missing or has an unusual shape, or if the border of the label map cuts the end on which the point lies.
+missing or has an unusual shape, or if the end on which the point lies is cut off by the border of the label map.
 """
 
 from __future__ import annotations

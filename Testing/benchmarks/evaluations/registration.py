@@ -1,7 +1,7 @@
 """Evaluate registration: overlap of transferred labels (Dice), landmark errors, and folding.
 
-Every method maps the same lattice of points in the fixed body into the moving scan. All figures are computed from the
-mapped points. So the way in which a method resamples images or computes Jacobians has no influence.
+With each method, the same lattice of points in the fixed body is mapped into the moving scan. All figures are computed
+from the mapped points, so they do not depend on how a method resamples images or computes Jacobians.
 """
 
 import json

@@ -1,6 +1,7 @@
-"""Checks of the extension's sources that need no Slicer: what Slicer's loader and both Qt versions ask for.
+"""Checks of the extension's sources without 3D Slicer: the rules of Slicer's module loader and of both Qt versions.
 
-A check takes sources and returns problems, a sentence each that begins with file and line; none means all is well.
+Each check reads sources and returns a list of problems: sentences that begin with file and line. If the list is empty,
+the check has passed.
 """
 
 from .sources import Extension, Source

@@ -1,4 +1,4 @@
-"""Form of the module files: names, classes, header, icons."""
+"""Check the form of the module files: names, classes, header and icons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be imported and run at file scope, what logic may use, and which Qt names are gone in one of Qt 5 and 6."""
+"""Check imports, code at file scope, what logic files use, and Qt names that Qt 5 or Qt 6 does not have."""
 
 from __future__ import annotations
 

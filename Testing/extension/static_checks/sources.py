@@ -1,4 +1,4 @@
-"""The extension's source files, parsed."""
+"""Find and parse the source files of the extension."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the scenarios do in a running Slicer, with the mouse and the keys of a person."""
+"""Functions with which the scenarios use the mouse and the keys of a running 3D Slicer."""

@@ -1,4 +1,4 @@
-"""Dialogs that wait for an answer: file dialogs get the path that was agreed on, any other is a finding."""
+"""Answer dialogs: a file dialog gets the path that the scenario set; any other dialog is reported as a fault."""
 
 from __future__ import annotations
 

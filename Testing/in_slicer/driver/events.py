@@ -1,4 +1,4 @@
-"""Mouse and key events, sent by Qt to real widgets. The same code serves PythonQt on Qt 5 and on Qt 6."""
+"""Mouse and key events, sent through Qt to real widgets. The code works with PythonQt on Qt 5 and on Qt 6."""
 
 from __future__ import annotations
 

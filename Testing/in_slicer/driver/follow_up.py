@@ -1,4 +1,4 @@
-"""What a person does in Lesion Follow-up, and what it shows."""
+"""Actions of a person in Lesion Follow-up, and the texts and values that the module then shows."""
 
 from __future__ import annotations
 

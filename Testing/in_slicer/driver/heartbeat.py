@@ -1,4 +1,4 @@
-"""How long the main thread is held: a timer that should fire all the time notes the longest gap."""
+"""Measure how long the main thread is blocked: a timer with a short interval records its longest gap."""
 
 from __future__ import annotations
 

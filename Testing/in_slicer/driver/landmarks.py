@@ -1,4 +1,4 @@
-"""What Anatomical Landmarks shows: answers, their places, and the lists of points."""
+"""Read what Anatomical Landmarks shows: answers, their places, and the lists of points."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must not grow while the modules are used: nodes, observers of the scene, timers, threads, open files."""
+"""Count objects that must not become more with use: nodes, observers, timers, threads, open files."""
 
 from __future__ import annotations
 

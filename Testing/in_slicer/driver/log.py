@@ -1,4 +1,4 @@
-"""Slicer's log: what it says against this extension, and whatever is critical."""
+"""Read Slicer's log: messages about this extension, and all critical messages."""
 
 from __future__ import annotations
 

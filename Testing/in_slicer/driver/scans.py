@@ -1,4 +1,4 @@
-"""Synthetic patients in the scene: as volumes, and as DICOM series that were imported."""
+"""Add synthetic patients to the scene, as volumes or as imported DICOM series."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A person at Slicer: opens modules, presses buttons, answers dialogs, looks at the views."""
+"""Acts as a person at 3D Slicer: opens modules, presses buttons, answers dialogs, reads the views."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The slice views of the main window: clicks and drags at places of a scan, and what the views show."""
+"""Use the slice views of the main window: click and drag at places of a scan, and read what the views show."""
 
 from __future__ import annotations
 

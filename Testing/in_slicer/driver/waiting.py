@@ -1,4 +1,4 @@
-"""Waiting inside Slicer: events go on, and so do threads, until something is true or the time is up."""
+"""Wait inside 3D Slicer until a condition is true or the time is over. Events and threads continue meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Align volumes: ready with two CTs, the moving scan is laid on the fixed one, shown, and put back."""
+"""Align volumes: two CTs are chosen, the moving scan is aligned with the fixed one, shown, and moved back."""
 
 import numpy as np
 import slicer

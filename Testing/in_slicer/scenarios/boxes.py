@@ -1,4 +1,4 @@
-"""Boxes of organs: found by the library, drawn in the views of their own scan only, changed by hand, cropped to."""
+"""Boxes of organs are found with the library, shown only over their scan, edited by hand, and used for crops."""
 
 import numpy as np
 import qt

@@ -1,4 +1,4 @@
-"""Preparation is cancelled and goes on; the scene is closed in mid-work, and at last Slicer is ended in mid-work."""
+"""Preparation is cancelled and continued; the scene is closed, and later Slicer is ended, during the work."""
 
 from driver.landmarks import answer, new_list, place_point
 from driver.scans import add_patient, keep_no_maps, patient

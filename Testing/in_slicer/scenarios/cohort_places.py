@@ -1,4 +1,4 @@
-"""A place that was found in a cohort: its table is opened, and a double click loads a scan at the place."""
+"""A place found in a cohort: the user opens the table, and a double click loads a scan at the place."""
 
 import slicer
 from driver.landmarks import distance, world

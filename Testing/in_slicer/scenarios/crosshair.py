@@ -1,4 +1,4 @@
-"""The anatomical crosshair: every scan follows the mouse, whichever it is in, and nothing is left when it is off."""
+"""The anatomical crosshair: all scans follow the mouse from any scan; after switching off, nothing of it is left."""
 
 from driver.landmarks import distance, world
 from driver.scans import add_patient, patient

@@ -1,4 +1,4 @@
-"""A scan that ends in the middle of an organ: its box is never called whole; one stored upside down is pointed out."""
+"""A scan ends inside an organ: its box is never called whole. A scan stored upside down is reported."""
 
 import qt
 import slicer

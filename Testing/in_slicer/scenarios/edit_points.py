@@ -1,4 +1,4 @@
-"""Points are placed, renamed in the table, and deleted in the view with the Delete key; every step can be undone."""
+"""Points are placed, renamed in the table, and deleted in a view with the Delete key; undo works for each action."""
 
 from driver.landmarks import answer, answer_place, cell, new_list, place_point, world
 from driver.scans import add_patient, patient

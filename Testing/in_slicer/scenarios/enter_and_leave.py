@@ -1,4 +1,4 @@
-"""Every module is entered and left five times, the scene closed in between, a module reloaded: nothing is left."""
+"""Each module is opened five times, the scene is closed in between, a module is reloaded: no objects are left."""
 
 from driver import leaks
 from driver.scans import add_patient

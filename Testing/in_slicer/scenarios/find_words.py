@@ -1,4 +1,4 @@
-"""Words to places: what is typed is shown in all scans with its region shaded, Enter goes on, and nothing is left."""
+"""Places of words: a place is shown and shaded in all scans, Enter shows the next, and at the end all is removed."""
 
 import numpy as np
 import slicer

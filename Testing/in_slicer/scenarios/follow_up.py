@@ -1,4 +1,4 @@
-"""A whole follow-up of two DICOM studies: mark, propose, confirm, measure, export, and import the reports again."""
+"""A follow-up of two DICOM studies: mark, propose, confirm, measure, export, and import the reports again."""
 
 from driver.follow_up import go_to, keys, measure, place, point_list, size, state, table_text, volumes
 from driver.landmarks import distance, world

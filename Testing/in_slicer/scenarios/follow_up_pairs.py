@@ -1,4 +1,4 @@
-"""Lesions marked in both studies separately are paired; names and deletions in the Markups list are followed."""
+"""Lesions marked separately in two studies are paired; changes in Slicer's module Markups change the record."""
 
 from driver.follow_up import keys, mark, point_list, state, volumes
 from driver.scans import add_patient, patient

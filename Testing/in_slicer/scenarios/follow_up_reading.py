@@ -1,4 +1,4 @@
-"""Reading at 1280 x 800: both rows of views are on the screen, in soft tissue, and a lesion is seen close up."""
+"""Reading on a screen of 1280 x 800: two rows of views fit, show soft tissue, and show a lesion enlarged."""
 
 from driver.follow_up import mark, place, state, volumes
 from driver.scans import add_patient, patient

@@ -1,4 +1,4 @@
-"""A follow-up that was saved as .mrb is alive after a restart: lesions, response, lines, colours, export, once each."""
+"""A follow-up saved as .mrb is complete after a restart: lesions, response, lines, colours, export, without copies."""
 
 import json
 

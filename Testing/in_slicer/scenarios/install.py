@@ -1,4 +1,4 @@
-"""The zip of `make package` is installed from the file; after the restart the four modules are there and work."""
+"""The zip file of `make package` is installed; after a restart of 3D Slicer, the four modules work."""
 
 import os
 

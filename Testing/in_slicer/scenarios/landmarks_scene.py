@@ -1,4 +1,4 @@
-"""A scene of landmarks after a restart: points, answers, corrections, table and choices are as they were."""
+"""A saved scene of landmarks after a restart: points, answers, corrections, table and choices are unchanged."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A point that is clicked before the scans are ready: when its answer comes, all views go there."""
+"""A point is placed before the scans are prepared: when its answer arrives, all views show the place."""
 
 from driver.landmarks import answer, answer_place, new_list, place_point
 from driver.scans import add_patient, keep_no_maps, patient

@@ -1,4 +1,4 @@
-"""The main thread is hardly held: neither by the first preparation of scans nor by the first Show side by side."""
+"""The main thread is blocked only briefly by the first preparation and by the first "Show side by side"."""
 
 from driver.heartbeat import Heartbeat
 from driver.scans import keep_no_maps

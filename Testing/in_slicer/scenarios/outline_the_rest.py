@@ -1,4 +1,4 @@
-"""Segment the rest like these: an organ segmented in one scan is outlined in another, in the background."""
+"""Segment the rest like these: an organ segmented in one scan is outlined in another scan, in the background."""
 
 import slicer
 from driver.scans import add_patient, box_of, patient

@@ -1,4 +1,4 @@
-"""Place mode: waving the mouse makes no step of its own, and one pair of clicks gives one box."""
+"""Place mode: moving the mouse adds no undo step, and two clicks give exactly one box."""
 
 from driver.landmarks import new_list, place_point
 from driver.scans import add_patient, patient

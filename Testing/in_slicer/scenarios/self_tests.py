@@ -1,4 +1,4 @@
-"""Reload and Test of each module passes; without the packages it says so in a sentence, and in no error box."""
+"""Slicer's "Reload and Test" passes for each module; missing packages give a sentence and no error dialog."""
 
 import slicer
 from driver.user import MODULES

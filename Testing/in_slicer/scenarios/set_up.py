@@ -1,4 +1,4 @@
-"""Set-up: packages are installed or asked for, another device and other weights are chosen, the cache is emptied."""
+"""Set-up: packages are installed or requested, device and weights are changed, and the cache is emptied."""
 
 from driver.scans import add_patient, keep_no_maps
 from driver.waiting import pause

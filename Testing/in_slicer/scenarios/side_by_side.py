@@ -1,4 +1,4 @@
-"""Layouts: filled views at the first press, from a maximised view, with three rows that are saved, with four scans."""
+"""Layouts: all views show scans at the first press, from a maximised view, with three saved rows, with four scans."""
 
 from driver.landmarks import answer, new_list, place_point
 from driver.scans import add_patient, patient

@@ -1,4 +1,4 @@
-"""Training: started on a folder of scans, stopped, resumed; Slicer is ended while it runs, and no process is left."""
+"""Training is started on a folder of scans, stopped and resumed; when Slicer ends, no process is left."""
 
 import os
 import subprocess

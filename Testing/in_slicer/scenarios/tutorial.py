@@ -1,4 +1,4 @@
-"""The tutorial of docs/slicer.md, word for word."""
+"""The tutorial of docs/slicer.md, step by step."""
 
 from driver.landmarks import answer, answer_place, distance, new_list, place_of, place_point, world
 from driver.waiting import pause

@@ -1,4 +1,4 @@
-"""What the tests of boxes start from."""
+"""Fixtures of the tests of boxes."""
 
 import pytest
 from box_bench import BoxBench

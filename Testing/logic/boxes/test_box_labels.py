@@ -1,4 +1,4 @@
-"""Names of boxes: at the corner of what each view cuts of them, in that view alone."""
+"""Test the names of boxes in views: each name is at the corner of its box, and in that view only."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A search for boxes: its end before it is done, and what it refuses with a sentence."""
+"""Test the search for boxes: how it is cancelled, and what is refused with a sentence."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Boxes in a real scene: where the structures are, exact wherever volumes are moved, kept when edited, or outdated."""
+"""Test boxes in a real scene: they lie at the structures, also below transforms, and edited boxes are kept."""
 
 import numpy as np
 import slicer

@@ -1,4 +1,4 @@
-"""Coverage of scans in a real scene: in words, with faults of orientation, and of the present voxels."""
+"""Test the coverage of scans in a real scene: as words, with orientation faults, and after voxels changed."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Crops in a real scene: exactly the voxels of the source, where they were, with what the boxes hold."""
+"""Test crops in a real scene: they contain exactly the source's voxels inside the boxes, at the same places."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A user's own examples: marked by boxes or segments, read exactly, kept with the scene, searched by."""
+"""Test the user's own examples: boxes or segments are read exactly, saved with the scene, and used for locating."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Names of structures: read without torch, and readable."""
+"""Test the names of structures: they are read without torch, and shown in readable form."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Places in the scans of a cohort, as `anatemb cohort find` has written them, and the scans loaded at them."""
+"""Test the table of places that `anatemb cohort find` writes, and scans loaded at these places."""
 
 import time
 

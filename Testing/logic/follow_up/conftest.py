@@ -1,4 +1,4 @@
-"""What the tests of follow-up in the scene start from."""
+"""Fixtures of the tests of follow-up in the scene."""
 
 import pytest
 from follow_up_bench import FollowUpBench

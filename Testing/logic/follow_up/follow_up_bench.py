@@ -1,4 +1,4 @@
-"""A patient's studies in a scene, their follow-up, and the user's hands in the views."""
+"""The studies of a patient in a scene, the follow-up logic, and the user's actions in the views."""
 
 import numpy as np
 import slicer

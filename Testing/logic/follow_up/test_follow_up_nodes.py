@@ -1,4 +1,4 @@
-"""Points and lines of the scene: they show the record, and the user's hand on them changes it."""
+"""Test points and lines of the scene: they show the record, and a change by the user changes the record."""
 
 import numpy as np
 import vtk

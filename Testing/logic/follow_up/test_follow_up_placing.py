@@ -1,4 +1,4 @@
-"""Clicks in the views: new lesions, places, axes; and how they end."""
+"""Test clicks in the views that place new lesions, places or axes, and how placing ends."""
 
 import pytest
 from follow_up_bench import LISTS, LONG

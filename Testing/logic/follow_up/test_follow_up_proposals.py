@@ -1,4 +1,4 @@
-"""Places proposed by the shipped weights in the studies of one patient, and when."""
+"""Test when the shipped weights propose places in the studies of a patient, and where."""
 
 import numpy as np
 import pytest

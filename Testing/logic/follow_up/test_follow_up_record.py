@@ -1,4 +1,4 @@
-"""The record of a patient's lesions in the scene: kept, found again, undone."""
+"""Test the record of a patient's lesions in the scene: saving, loading, undo and redo."""
 
 from follow_up_bench import LINES, LISTS, LONG, SHORT, FollowUpBench
 

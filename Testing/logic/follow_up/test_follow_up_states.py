@@ -1,4 +1,4 @@
-"""What can come in an odd order: undo and deleted studies, Slicer's own tools, drags and new places."""
+"""Test events in an unusual order: undo, deleted studies, Slicer's own tools, places that arrive during a drag."""
 
 from follow_up_bench import LONG, SHORT
 

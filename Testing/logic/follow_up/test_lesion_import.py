@@ -1,4 +1,4 @@
-"""Lesions from point lists of the scene, structured reports and records of earlier sessions."""
+"""Test the import of lesions from point lists, structured reports and records of earlier sessions."""
 
 from dataclasses import replace
 from datetime import date

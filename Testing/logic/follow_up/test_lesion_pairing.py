@@ -1,4 +1,4 @@
-"""Lesions marked separately in two studies: the offer in sentences, and one step once a person agrees."""
+"""Test proposed pairs of lesions marked in two studies: accepting all pairs is one step for undo."""
 
 import pytest
 from follow_up_bench import FollowUpBench

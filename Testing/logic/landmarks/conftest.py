@@ -1,4 +1,4 @@
-"""What the tests of landmarks start from."""
+"""Fixtures of the tests of landmarks."""
 
 import pytest
 from landmark_bench import LandmarkBench

@@ -1,4 +1,4 @@
-"""Landmarks of synthetic patients in a scene, worked on as by a user."""
+"""Landmarks of synthetic patients in a scene, and the actions of a user on them."""
 
 import numpy as np
 import slicer

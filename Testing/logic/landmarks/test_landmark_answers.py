@@ -1,4 +1,4 @@
-"""Answers to landmarks: matched against known truth, wherever scans lie and whenever they get ready."""
+"""Test answers to landmarks against known truth, with moved scans and scans that are prepared late."""
 
 import numpy as np
 import pytest

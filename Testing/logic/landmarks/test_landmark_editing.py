@@ -1,4 +1,4 @@
-"""Landmarks and answers that a user places, drags, renames, deletes, corrects and takes back."""
+"""Test landmarks and answers that a user places, drags, renames, deletes, corrects and restores."""
 
 import numpy as np
 import vtk

@@ -1,4 +1,4 @@
-"""Landmarks in scenes: nodes that come and go, several lists, files and tables of the answers."""
+"""Test landmarks in scenes: deleted nodes, several point lists, saved files, and the table of answers."""
 
 import numpy as np
 import slicer

@@ -1,4 +1,4 @@
-"""One rule for the status of an answer: all programs, asked for the same points, say the same."""
+"""Test that all programs report the same status of an answer for the same points."""
 
 import csv
 

@@ -1,4 +1,4 @@
-"""What the tests of outlining the rest start from: three synthetic patients, two of them outlined."""
+"""Fixtures of the outline tests: three synthetic patients; in two of them, organs are outlined."""
 
 import sys
 

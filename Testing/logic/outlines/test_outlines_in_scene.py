@@ -1,4 +1,4 @@
-"""Segment the rest like these, in a scene: the real engine in its process; made-up ones where only time matters."""
+"""Test "Segment the rest like these" in a scene, with the real engine or, to test timing, with a made-up one."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""A synthetic patient, the same bent by a known transform, and the logic that aligns them."""
+"""A synthetic patient, the same patient deformed by a known transform, and the logic that aligns the two scans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of alignments start from."""
+"""Fixtures of the tests of alignment."""
 
 import pytest
 from align_bench import AlignBench, add_volume, bent_pair

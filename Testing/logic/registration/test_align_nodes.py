@@ -1,4 +1,4 @@
-"""Alignments as transform nodes: the registration's map wherever the volumes lie, undone again, kept in files."""
+"""Test alignments as transform nodes: they equal the registration, can be undone, and are saved with the scene."""
 
 import numpy as np
 import pytest

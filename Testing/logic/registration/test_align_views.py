@@ -1,4 +1,4 @@
-"""The moving volume over the fixed one, in the views that it belongs into."""
+"""Test that the views of the fixed volume, and no others, show the moving volume over the fixed volume."""
 
 import pytest
 from scans import add_patient

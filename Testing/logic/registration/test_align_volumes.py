@@ -1,4 +1,4 @@
-"""Aligning volumes of the scene: a patient, and the same bent by a known transform, come together."""
+"""Test the alignment of two volumes of a scene: a patient, and the same patient deformed by a known transform."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What the tests of words in a scene start from."""
+"""Fixtures of the tests of words in a scene."""
 
 import pytest
 from scans import add_patient, make_store

@@ -1,4 +1,4 @@
-"""Words looked for in scans of a scene: where they are, what is shaded, what is said where nothing is found."""
+"""Test the places of words in scans of a scene: the place, the shaded region, and the message if nothing is found."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Words looked for in a scene, as by a user."""
+"""A search for the places of words in a scene, used as by a user."""
 
 import time
 

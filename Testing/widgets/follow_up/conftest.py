@@ -1,4 +1,4 @@
-"""What the tests of the follow-up panel start from."""
+"""Fixtures of the tests of the follow-up panel."""
 
 import pytest
 import slicer

@@ -1,4 +1,4 @@
-"""What a person does at the follow-up panel, and what it shows then."""
+"""Actions of a person in the follow-up panel, and functions that read what the panel shows."""
 
 import numpy as np
 import vtk

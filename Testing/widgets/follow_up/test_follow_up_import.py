@@ -1,4 +1,4 @@
-"""Import of lesions by the menu of the follow-up panel."""
+"""Test the import of lesions with the menu of the follow-up panel."""
 
 import vtk
 from scans import patient

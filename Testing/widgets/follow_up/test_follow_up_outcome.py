@@ -1,4 +1,4 @@
-"""The follow-up panel: response, missing packages, and its end."""
+"""Test the follow-up panel: response, missing packages, and closing the panel."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""Reading a patient in the follow-up panel: marking, confirming, moving, measuring, by buttons and keys."""
+"""Test how a person marks, confirms, moves and measures lesions in the follow-up panel, with buttons and keys."""
 
 import numpy as np
 from follow_up_actions import choose

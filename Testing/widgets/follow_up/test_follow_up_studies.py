@@ -1,4 +1,4 @@
-"""The studies in the follow-up panel: patients, dates, prior and current."""
+"""Test the studies in the follow-up panel: patients, dates, prior and current."""
 
 import qt_labels
 import slicer.util

@@ -1,4 +1,4 @@
-"""What the tests of the section "Align volumes" start from."""
+"""Fixtures of the tests of the section "Align volumes"."""
 
 import pytest
 from scans import add_patient

@@ -1,4 +1,4 @@
-"""The section "Align volumes": what it offers and refuses; the scenario plays an alignment to its end."""
+"""Test what the section "Align volumes" offers and refuses. The scenario `align` tests a whole alignment."""
 
 import slicer.util
 

@@ -1,4 +1,4 @@
-"""What the tests of the ROI panel start from."""
+"""Fixtures of the tests of the ROI panel."""
 
 import pytest
 from scans import add_patient

@@ -1,4 +1,4 @@
-"""What a user does in the ROI panel, and what it shows then."""
+"""Actions of a user in the ROI panel, and functions that read what the panel shows."""
 
 import slicer
 import slicer.util

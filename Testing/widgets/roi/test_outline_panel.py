@@ -1,4 +1,4 @@
-"""The section "Segment the rest like these": what it asks for and keeps; the scenario plays it to its end."""
+"""Test the inputs of "Segment the rest like these". The scenario `outline_the_rest` tests a whole run."""
 
 from box_bench import add_segmentation
 from roi_actions import node

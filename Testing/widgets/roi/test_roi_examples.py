@@ -1,4 +1,4 @@
-"""Examples of a user's own in the ROI panel: drawn, placed, taken from segmentations, and removed."""
+"""Test the user's own examples in the ROI panel: drawn boxes, segments, and removing examples."""
 
 from box_bench import add_roi, add_segmentation, truth
 from roi_actions import cells, find, node

@@ -1,4 +1,4 @@
-"""The panel of Anatomical ROI: what it takes from the user and shows; the scenarios play the search to its end."""
+"""Test the inputs and texts of the panel of Anatomical ROI. The scenario `boxes` tests a whole search."""
 
 from box_bench import add_roi, truth
 from roi_actions import cells, find, node, tick

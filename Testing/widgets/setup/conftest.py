@@ -1,4 +1,4 @@
-"""What the tests of the set-up section start from."""
+"""Fixtures of the tests of the set-up section."""
 
 import pytest
 from engines import InstantEngine, fresh

@@ -1,4 +1,4 @@
-"""The packages in the set-up section: what is missing is said, and installed when the user asks."""
+"""Test packages in the set-up section: missing packages are named, and installed if the user agrees."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The set-up section of the modules: weights, device and maps, chosen, remembered and removed."""
+"""Test the set-up section of the modules: weights, device and maps can be chosen, are saved, and can be removed."""
 
 from qt_labels import shown
 

@@ -1,4 +1,4 @@
-"""What the tests of the training panel start from: the module with a made-up process."""
+"""Fixtures of the tests of the training panel: the module with a made-up training process."""
 
 import pytest
 from made_up_training import choose_all, load_training, open_panel

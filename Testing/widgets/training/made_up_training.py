@@ -1,4 +1,4 @@
-"""What the widget tests of training share: a made-up process, the opened panel, and what a run leaves on disk."""
+"""Shared by the tests of the training panel: a made-up process, the opened panel, and the files of a run."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The training panel, as a user sees and works it; most tests with a made-up process in place of a run."""
+"""Test the training panel, as a user sees and uses it; most tests have a made-up process."""
 
 from made_up_training import leave_run
 

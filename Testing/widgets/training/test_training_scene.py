@@ -1,4 +1,4 @@
-"""The training module in its application: settings kept on this computer, plots, closing."""
+"""Test the training module: settings that are kept on this computer, plots, and closing the scene."""
 
 from dataclasses import fields, replace
 
