@@ -106,7 +106,7 @@ def cut_upright(voxels: np.ndarray, xy_to_ijk: np.ndarray, rows: int, columns: i
         low = within.astype(np.intp)
         first = picture[low].astype(np.float32)
         part = (within - low).astype(np.float32)[:, None, None]
-        picture = np.moveaxis(first + part * (picture[np.minimum(low + 1, last)] - first), 0, -1)  # rotate the axes
+        picture = np.moveaxis(first + part * (picture[np.minimum(low + 1, last)] - first), 0, -1)  # next axis first
         outside.append((at < -0.5) | (at > last + 0.5))  # a scan ends half a voxel beyond the outermost centres
     picture[outside[0]] = picture[:, outside[1]] = picture[:, :, outside[2]] = _OUTSIDE_HU
     return picture[0]
