@@ -118,7 +118,7 @@ def open_library(weights_hash: str, model: str, path: str | Path | None = None) 
         library = StructureLibrary.load(path)
         if library.weights_hash != weights_hash:
             raise WeightsError(
-                f"{path}: the library was built with other weights; load these weights with --model, or build a new one."
+                f"{path}: the library was built with other weights; use its weights with --model, or build a new one."
             )
         return library
     shipped = shipped_library(weights_hash)
