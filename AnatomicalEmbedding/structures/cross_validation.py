@@ -80,7 +80,7 @@ def _examples_of(name: str, target: BoxCase, every: Sequence[BoxCase], shots: in
 _EFFORT = "fast"
 _MOST_EXAMPLES = 12  # for each structure; more examples hardly improve the boxes
 _FEWEST_EXAMPLES = 3
-_OWN_EXAMPLES = 3  # with so many examples, the margins for a user's own examples are learned
+_OWN_EXAMPLES = 3  # number of examples with which the margins for a user's own examples are learned
 
 
 def build_library(

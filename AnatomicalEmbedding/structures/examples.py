@@ -108,7 +108,7 @@ def read_examples(
         report: called with a sentence for each structure that cannot be an example.
 
     Raises:
-        AnatomicalEmbeddingError: the folder holds no example.
+        AnatomicalEmbeddingError: the folder does not exist, or contains no example.
     """
     if not folder.is_dir():
         raise AnatomicalEmbeddingError(f"{folder}: no such folder; give a folder of example scans.")

@@ -100,7 +100,7 @@ class Margins:
         return located.in_scan(grown(located.box_ras, self.margins_mm(located, recall)))
 
     def adapted(self, known: Sequence[KnownBox]) -> Margins:
-        """Return new margins with scales learned from a user's examples. known: see `located_by_others`."""
+        """Return new margins with scales learned from a user's examples. known: result of `located_by_others`."""
         if not known:
             return self
         off, names = _errors(known), np.array([box.located.name for box in known])

@@ -17,7 +17,7 @@ window.WebSocket = class extends WebSocket {
       if (!viewer.leaving) viewer.reconnect();
     });
   }
-  // trame requests blobs. This class returns array buffers, because the browser fetches a blob twice from another process.
+  // trame requests blobs. It gets array buffers instead, because the browser fetches a blob twice from another process.
   set binaryType(_kind) {
     super.binaryType = "arraybuffer";
   }
