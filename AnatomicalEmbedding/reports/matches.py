@@ -71,7 +71,7 @@ def _row(
 
 
 def _answer(name: str, volume: Volume, match: Matches, window: Window) -> dict[str, Any]:
-    """Return the data of one answer for the page. It has no pictures if the point has no position in the target.
+    """Return the data of one answer for the page. An answer without a position in the target has no pictures.
 
     match: the match of one point.
     """

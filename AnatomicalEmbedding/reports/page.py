@@ -16,7 +16,7 @@ _ENGINE = Path(__file__).parents[1]
 
 
 def check_packages() -> None:
-    """Raise AnatomicalEmbeddingError if pillow or jinja2 is not installed. Call this before long work."""
+    """Raise AnatomicalEmbeddingError if pillow or jinja2 is not installed. Call this before a long computation."""
     load_page("reports/page_style.css.j2")
     require("PIL", "pillow", "the report needs")
 

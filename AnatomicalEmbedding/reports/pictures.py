@@ -20,8 +20,8 @@ PIXEL_MM = 0.5
 OUTSIDE_HU = -10_000.0
 _JPEG_QUALITY = 80
 
-# The lung (bone) window is used if this fraction of a sphere around the point has HU values of lung (bone).
-_NEIGHBOURHOOD_MM = 12.0
+# The lung window is used if at least _LUNG_SHARE of a sphere around the point has HU values of lung; bone likewise.
+_NEIGHBOURHOOD_MM = 12.0  # radius of the sphere
 _LUNG_HU = (-990.0, -500.0)  # lung reaches -960 in deep inspiration; air is -1000
 _LUNG_SHARE = 0.5
 _BONE_HU = 250.0
@@ -83,14 +83,14 @@ def choose_window(volume: Volume, point_ras: np.ndarray) -> Window:
 
 
 def pixels_across(crop_mm: float = CROP_MM, pixel_mm: float = PIXEL_MM) -> int:
-    """Return the number of pixels along one side. The number is odd, so that one pixel is centred on the point."""
+    """Return the number of pixels along one side of a picture. It is odd, so that one pixel is centred on the point."""
     return 2 * round(crop_mm / pixel_mm / 2) + 1
 
 
 def slice_points(
     point_ras: np.ndarray, plane: Plane, crop_mm: float = CROP_MM, pixel_mm: float = PIXEL_MM
 ) -> np.ndarray:
-    """Return the positions of the pixels of the picture that `slice_hu` makes, row by row: (n * n, 3) RAS mm."""
+    """Return the positions (n * n, 3), RAS mm, of all pixels in the picture that `slice_hu` makes, row by row."""
     n = pixels_across(crop_mm, pixel_mm)
     offsets = (np.arange(n) - n // 2) * pixel_mm
     right = offsets[None, :, None] * np.array(plane.right)
@@ -136,7 +136,7 @@ def data_uri(pixels: np.ndarray) -> str:
 
 
 def _interpolate(voxels: np.ndarray, ijk: np.ndarray, inside: np.ndarray) -> np.ndarray:
-    """Return HU (n, n) at continuous indices (3, n, n), trilinear. Only voxels around the points `inside` are read."""
+    """Interpolate HU (n, n) linearly at voxel indices (3, n, n). Only voxels near the pixels `inside` are read."""
     import torch
     import torch.nn.functional as F
 

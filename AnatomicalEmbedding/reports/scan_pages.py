@@ -84,12 +84,12 @@ def outline_card(volume: Volume, name: str, found: Outlines) -> dict[str, Any]:
 
 
 def write_outline_report(path: Path, cards: Sequence[dict[str, Any]]) -> Path:
-    """Write the page of all scans from the results of `outline_card`. The least certain outline comes first."""
+    """Write the page of all scans from `outline_card` results. The scan with the least certain outline comes first."""
     return fill_page(path, "reports/outlines.html.j2", cards=sorted(cards, key=lambda card: -card["doubt"]))
 
 
 def _rgb(number: int) -> list[int]:
-    """Return red, green and blue, 0 to 255, of structure number 0, 1, ..."""
+    """Return the colour of a structure as red, green and blue, 0 to 255. The first structure has number 0."""
     return [round(255 * part) for part in colour(number)]
 
 
@@ -117,7 +117,7 @@ def write_places_report(
 ) -> Path:
     """Write the page of the places in one scan. Returns the path.
 
-    found: (words, place that they describe). missed: parts of the words without a known place.
+    found: (words, place that the words describe). missed: parts of the words that name no known place.
     """
     cards = [_place_card(volume, words, place) for words, place in found]
     sentences = list(map(not_understood, missed))
@@ -127,10 +127,10 @@ def write_places_report(
 def _place_card(volume: Volume, words: str, place: Place) -> dict[str, Any]:
     card = {"words": words, "title": place.title, "status": place.status, "pictures": []}
     if place.point_ras is None:
-        side = f", it would be {place.side} of it" if place.side else ""
+        side = f" (beyond its {place.side} border)" if place.side else ""
         return card | {"where": f"not in this scan{side}"}
-    where = ", ".join(f"{x:.0f}" for x in place.point_ras) + f" mm, {place.probability:.0%}"
-    rest = f"the rest is {place.side} of the scan" if place.side else ""
+    where = ", ".join(f"{x:.0f}" for x in place.point_ras) + f" mm, probability {place.probability:.0%}"
+    rest = f"the rest is beyond the {place.side} border of the scan" if place.side else ""
     where = "; ".join(part for part in (where, place.doubt, rest, place.remark) if part)
     shown = [{"plane": plane, "source": _shaded(volume, place, place.point_ras, plane)} for plane in PLANES]
     return card | {"where": where, "pictures": shown}
@@ -186,7 +186,7 @@ def _side_mm(box: np.ndarray) -> float:
 
 
 def _nearest(values: np.ndarray, ijk: np.ndarray) -> np.ndarray:
-    """Return the values (k, j, i) at the cells nearest to continuous indices i, j, k (n, 3): (n,); 0 outside."""
+    """Return the values (n,) of a grid (k, j, i) in the cells nearest to indices i, j, k (n, 3). Outside: 0."""
     cells = np.rint(ijk).astype(int)
     inside = ((cells >= 0) & (cells < values.shape[::-1])).all(axis=1)
     i, j, k = np.where(inside[:, None], cells, 0).T

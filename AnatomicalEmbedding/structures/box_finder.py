@@ -105,7 +105,7 @@ class BoxFinder:
 def choose_examples(
     examples: Mapping[str, Sequence[Example]], structures: Sequence[str] | None, holder: str
 ) -> dict[str, Sequence[Example]]:
-    """Return the examples of the named structures; None names all. holder: origin of the examples, for messages."""
+    """Return the examples of `structures`; None: of all structures. holder: origin of the examples, for messages."""
     return {name: examples[name] for name in (choose_names(structures, examples, holder) if structures else examples)}
 
 
@@ -117,12 +117,14 @@ def open_library(weights_hash: str, model: str, path: str | Path | None = None) 
     if path is not None:
         library = StructureLibrary.load(path)
         if library.weights_hash != weights_hash:
-            raise WeightsError(f"{path}: was built with other weights; load them with --model, or build a new library.")
+            raise WeightsError(
+                f"{path}: the library was built with other weights; use its weights with --model, or build a new one."
+            )
         return library
     shipped = shipped_library(weights_hash)
     if shipped is None:
         raise WeightsError(
             f"{model}: no structure library ships for these weights; build one with `anatemb structures DATA "
-            "-o FILE` and give it as library."
+            "-o FILE` and use it as the library."
         )
     return shipped

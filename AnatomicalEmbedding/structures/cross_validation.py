@@ -65,13 +65,13 @@ def find_boxes(
         found += [replace(box, peers=other.get(box.located.name, {})) for box in boxes]
     if not found:
         raise PointsError(
-            "no structure is completely inside scans of two patients; add labelled scans of the same part."
+            "no structure is completely inside scans of two patients; add labelled scans of the same body part."
         )
     return found, float(np.mean(seconds))
 
 
 def _examples_of(name: str, target: BoxCase, every: Sequence[BoxCase], shots: int, turn: int) -> list[BoxCase]:
-    """Choose at most `shots` scans of other patients that show the structure. turn: where the choice begins."""
+    """Choose at most `shots` scans of other patients that show the structure. turn: number of the first scan."""
     others = [case for case in every if case.patient != target.patient and name in case.structures]
     start = turn % max(len(others), 1)
     return [*others[start:], *others[:start]][:shots]
@@ -80,7 +80,7 @@ def _examples_of(name: str, target: BoxCase, every: Sequence[BoxCase], shots: in
 _EFFORT = "fast"
 _MOST_EXAMPLES = 12  # for each structure; more examples hardly improve the boxes
 _FEWEST_EXAMPLES = 3
-_OWN_EXAMPLES = 3  # margins for a user's own examples are learned from this number of examples
+_OWN_EXAMPLES = 3  # number of examples with which the margins for a user's own examples are learned
 
 
 def build_library(
@@ -89,10 +89,10 @@ def build_library(
     about: dict,
     progress: Callable[[float, str], None] = lambda share, what: None,
 ) -> StructureLibrary:
-    """Build a library of all structures that scans of at least three patients show whole.
+    """Build a library of all structures that lie completely in scans of at least three patients.
 
-    Margins are learned from boxes that were located with examples of other patients. So they hold for scans that are
-    not in the library. Raises PointsError if no structure has enough examples.
+    Margins are learned from boxes that were located with examples of other patients. So the margins are valid for scans
+    that are not in the library. Raises PointsError if no structure has enough examples.
     """
     maps: dict[str, EmbeddingMap] = {}
     known: dict[str, BoxCase] = {}
@@ -112,7 +112,7 @@ def build_library(
     }
     if not examples:
         raise PointsError(
-            f"no structure is completely inside scans of {_FEWEST_EXAMPLES} patients; add labelled scans."
+            f"no structure is completely inside scans of at least {_FEWEST_EXAMPLES} patients; add labelled scans."
         )
     found: list[KnownBox] = []
     for number, target in enumerate(known.values()):

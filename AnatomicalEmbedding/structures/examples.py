@@ -21,7 +21,7 @@ from .labelled_scans import Case, list_scans, load_case
 from .locating import Example, make_example
 
 _ROI_SUFFIX = ".roi.mrk.json"
-SYNTHETIC = "phantom-"  # the ids of synthetic patients begin with this
+SYNTHETIC = "phantom-"  # the ids of synthetic patients begin with this prefix
 _VOXELS = 4000  # about so many voxels of a structure are used to measure the recall
 _PHANTOM_MM = (2.0, 2.0, 3.0)
 _NO_STRUCTURES = {"background", "body_other", "subcutaneous_fat", "visceral_fat", "muscle"}
@@ -34,7 +34,7 @@ class KnownStructure:
     Args:
         box_ras: (2, 3) RAS mm.
         extremes_ras: (6, 3) RAS mm, in the order of boxes.SIDES.
-        voxels_ras: (n, 3) RAS mm, some of the structure's voxels, in all its parts.
+        voxels_ras: (n, 3) RAS mm, some of the structure's voxels, spread over the whole structure.
     """
 
     box_ras: np.ndarray
@@ -108,7 +108,7 @@ def read_examples(
         report: called with a sentence for each structure that cannot be an example.
 
     Raises:
-        AnatomicalEmbeddingError: the folder holds no example.
+        AnatomicalEmbeddingError: the folder does not exist, or contains no example.
     """
     if not folder.is_dir():
         raise AnatomicalEmbeddingError(f"{folder}: no such folder; give a folder of example scans.")
@@ -135,7 +135,7 @@ def read_examples(
 
 
 def _drawn_boxes(scan: Path) -> dict[str, np.ndarray]:
-    """Read the ROI files next to a scan: structure -> box. An ROI without a name gets the name in its file name."""
+    """Read the ROI files next to a scan: structure -> box. An ROI without a name is named after its file."""
     stem = display_name(scan)
     boxes: dict[str, np.ndarray] = {}
     for path in sorted(scan.parent.glob(f"{glob.escape(stem)}.*")):

@@ -25,7 +25,7 @@ LEFT_OUT_NAMES = {
         "soft_tissue", "table", "veins", "vessels",
     ),
     # Radiotherapy contours contain only the part near the target volume, so both ends are arbitrary.
-    "longer than most scans and often drawn in part": ("spinal_cord", "spinal_canal"),
+    "longer than most scans and often drawn only in part": ("spinal_cord", "spinal_canal"),
 }  # fmt: skip
 
 # Group of points -> heading of the group in reports. "extreme" is the group of all six extreme points.
@@ -41,7 +41,7 @@ _DIRECTIONS = np.array([(1, 0, 0), (-1, 0, 0), (0, 1, 0), (0, -1, 0), (0, 0, 1),
 
 
 def group_of(kind: str) -> str:
-    """Return the group to which a kind of point belongs, a key of GROUPS."""
+    """Return the group to which a kind of point belongs. The result is a key of GROUPS."""
     return kind if kind in GROUPS else "extreme"
 
 
@@ -58,10 +58,10 @@ def structure_name(name: str) -> str:
 
 
 def reason_left_out(name: str) -> str | None:
-    """Return the reason why a structure with this name is left out; None if the structure is measured."""
+    """Return the reason why a structure with this name is left out; None if the structure is not left out."""
     name = spelling_key(name)
     for reason, words in LEFT_OUT_WORDS.items():
-        # Only whole words match, not `systolic` for `cyst`. Plural and numbered forms match, too.
+        # Only whole words match: `cyst` does not match `cystic`. Plural and numbered forms match, too.
         if any(re.search(rf"(^|_){word}(s|es)?\d*(_|$)", name) for word in words):
             return reason
     return next((reason for reason, names in LEFT_OUT_NAMES.items() if name in names), None)
@@ -70,7 +70,7 @@ def reason_left_out(name: str) -> str | None:
 def find_structures(
     labels: np.ndarray, ijk_to_ras: np.ndarray, names: dict[int, str]
 ) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Measure every usable structure of a label map.
+    """Find the centre and the six extreme points of every structure of a label map that is not left out.
 
     labels: (k, j, i) integers, 0 = background. ijk_to_ras: (4, 4). names: label value -> name, each name once.
     Returns name -> points (7, 3) RAS mm in the order of KINDS, and name -> reason for each structure that was left out.

@@ -37,7 +37,7 @@ class LabelMap:
     """A label map: for each voxel of a scan, the label of the structure that contains the voxel.
 
     Args:
-        voxels: (k, j, i) whole numbers.
+        voxels: (k, j, i) integers.
         ijk_to_ras: (4, 4).
         values: name of structure -> label.
     """
@@ -105,8 +105,8 @@ def _read_volume(path: Path) -> Volume:
 def load_cases(folder: str | Path) -> list[Case]:
     """Read the labels and landmarks of all labelled scans in a folder, sorted by id. Volumes are read later.
 
-    Raises PointsError for a folder without labelled scans or a damaged .json, VolumeError for a label map that is
-    damaged or does not have the grid of its scan.
+    Raises PointsError for a folder without labelled scans and for a damaged .json. Raises VolumeError for a label map
+    that is damaged or does not have the grid of its scan.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -157,12 +157,12 @@ def _read_label_map(labels: Path, names: Path) -> LabelMap:
 
 
 def _as_labels(labels: Path, image: sitk.Image) -> np.ndarray:
-    """Return the voxels of a label map, (k, j, i) whole numbers. Raises VolumeError for fractions."""
+    """Return the voxels of a label map, (k, j, i) integers. Raises VolumeError for fractions."""
     voxels = sitk.GetArrayFromImage(image)
     if voxels.dtype.kind != "f":
         return voxels
     if not np.array_equal(voxels, np.rint(voxels)):
-        raise VolumeError(f"{labels}: the voxels hold fractions; give a label map of whole numbers.")
+        raise VolumeError(f"{labels}: the voxels contain fractions; give a label map of integers.")
     return voxels.astype(np.int32)
 
 
@@ -174,7 +174,7 @@ def _check_same_grid(scan: Path, labels: Path, image: sitk.Image) -> None:
     try:
         reader.ReadImageInformation()
     except RuntimeError as error:
-        raise VolumeError(f"{scan}: cannot be read; the file is damaged or no image, copy it again.") from error
+        raise VolumeError(f"{scan}: the file is damaged or is not an image; copy the file again.") from error
     size = reader.GetSize()[:3]
     corners = np.array([(0, 0, 0), np.array(size) - 1])
     apart = transform_points(image_affine(reader), corners) - transform_points(image_affine(image), corners)

@@ -1,7 +1,7 @@
 """Structure libraries: examples from many scans in one file. With a library, users need no examples of their own.
 
 NAME.structures.safetensors holds the examples of each structure: coordinates and descriptors at the points of the
-structure, and distances from near organs. An example takes 1 kB. Scans cannot be reconstructed from a library.
+structure, and distances to near organs. An example takes about 1 kB. Scans cannot be reconstructed from a library.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class StructureLibrary:
 
     @classmethod
     def load(cls, path: str | Path) -> StructureLibrary:
-        """Read a file that `save` wrote. Raises WeightsError if the file is damaged, newer, or no library."""
+        """Read a file that `save` wrote. Raises WeightsError for a damaged or a newer file, or another kind of file."""
         if not Path(path).is_file():
             raise WeightsError(f"{path}: no such file; give the path of a structure library.")
         try:

@@ -23,10 +23,10 @@ from ..scan.boxes import SIDES
 from ..scan.geometry import bounds_of, transform_points
 from .organ_evidence import NearOrgan, near_organs, sides_by_organ
 
-_INNER_SHARE = 0.7  # distance of the inner points from the box's middle, as a share of its half size
-_FEWEST_POINTS = 4  # least number of points with an answer for the fit
+_INNER_SHARE = 0.7  # distance of the inner points from the box's middle, as a share of half the box's size
+_FEWEST_POINTS = 4  # least number of points with an answer that the fit needs
 _ROUNDS = 5
-_SLOPE_MM = 14.0  # damping of the fit: points closer together than this are moved almost alike
+_SLOPE_MM = 14.0  # damping of the fit: points that are closer together than this get almost the same shift
 _KNEE_MM = 3.0
 _EXPECTED_MM = (2.0, 60.0)
 _DISAGREES_MM = 15.0
@@ -85,7 +85,7 @@ class Located:
 
     @property
     def status(self) -> str:
-        """ "whole", "cut", "absent", or "uncertain": perhaps cut, larger than the box, or of another level."""
+        """ "whole", "cut", "absent", or "uncertain": perhaps cut, small for its likely error, or of uncertain level."""
         low, high = self.in_scan(self.box_ras)
         present = self.present if (high > low).all() else 0.0
         error_share = self.sigma_mm.max() / max((self.box_ras[1] - self.box_ras[0]).min(), 1e-6)
@@ -178,11 +178,12 @@ def _sides(example: Example, places: np.ndarray, trust: np.ndarray) -> np.ndarra
         left = np.linalg.norm(moved - design @ fit, axis=1)
         robust = weight / (1 + (left / max(float(np.median(left)), _KNEE_MM)) ** 2)
     extremes = points[:6] + design[:6] @ fit
-    beyond = example.box_ras.ravel() - points[:6].ravel()[_OWN_AXIS]  # half a voxel for label maps
+    beyond = example.box_ras.ravel() - points[:6].ravel()[_OWN_AXIS]  # for label maps: half a voxel
     return extremes.ravel()[_OWN_AXIS] + beyond
 
 
-_OWN_AXIS = np.arange(6) * 3 + np.arange(6) % 3  # for each point n, the coordinate that its side determines
+# For each extreme point: the index, in the flattened points (6, 3), of the coordinate that determines the point's side.
+_OWN_AXIS = np.arange(6) * 3 + np.arange(6) % 3
 
 
 def _combined(
@@ -232,5 +233,5 @@ def _disagreements(sides: np.ndarray) -> tuple[str, ...]:
         usual = float(np.median(np.linalg.norm(others - centre, axis=1)))
         off = float(np.linalg.norm(middles[n] - centre))
         if off > max(_DISAGREES_MM, _DISAGREES_TIMES * usual):
-            remarks.append(f"example {n + 1} is {off:.0f} mm off the others")
+            remarks.append(f"the box from example {n + 1} is {off:.0f} mm from the other boxes")
     return tuple(remarks)

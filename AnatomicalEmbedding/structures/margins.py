@@ -21,7 +21,7 @@ from .labelled_scans import patient_of
 from .locating import Example, Located, locate
 
 TIMES = np.round(np.arange(0.0, 30.01, 0.1), 1)
-_DOUBT = 4.0  # for a single structure, the ratio of all structures has the weight of so many boxes
+_DOUBT = 4.0  # weight of the ratio of all structures in the ratio of one structure, as a number of boxes
 _COMMON = ""
 
 
@@ -47,7 +47,7 @@ class KnownBox:
         return float(((self.points_ras >= box[0]) & (self.points_ras <= box[1])).all(axis=1).mean())
 
     def volume_ratio(self, box: np.ndarray) -> float:
-        """Return the scan's volume divided by the volume of the box inside the scan; infinite for a box outside."""
+        """Return the scan's volume divided by the volume of the box inside the scan; infinite if the box is outside."""
         scan, inside = (np.diff(each, axis=0).prod() for each in (self.located.scan_ras, self.located.in_scan(box)))
         return float(scan / inside) if inside > 0 else float("inf")
 
@@ -66,8 +66,8 @@ class Margins:
     """How far to move the sides of boxes outward for a stated recall.
 
     Args:
-        recall: (len(TIMES),) mean share of a structure in its box if the sides are moved by TIMES the likely error; the
-            smaller one of the shares for real and for synthetic scans.
+        recall: (len(TIMES),) mean share of a structure in its box if each side is moved by TIMES its likely error. If
+            there are real and synthetic scans, each group has its own mean, and the smaller mean is used.
         boxes: number of boxes with known truth.
         scales: name of structure -> (6,) ratio of true to expected error of each side; "" for all other structures.
     """
@@ -100,7 +100,7 @@ class Margins:
         return located.in_scan(grown(located.box_ras, self.margins_mm(located, recall)))
 
     def adapted(self, known: Sequence[KnownBox]) -> Margins:
-        """Return new margins with scales learned from a user's examples. known: boxes found from the other examples."""
+        """Return new margins with scales learned from a user's examples. known: result of `located_by_others`."""
         if not known:
             return self
         off, names = _errors(known), np.array([box.located.name for box in known])
@@ -132,7 +132,7 @@ def learn_margins(known: Sequence[KnownBox], by_structure: bool) -> Margins:
     """Learn margins from boxes with known truth. Raises AnatomicalEmbeddingError if there is no box.
 
     Scales are learned from real scans if there are any, because synthetic patients are easier. by_structure: also learn
-    scales for each structure; the recall of a patient's boxes is then measured with the scales of the other patients.
+    scales for each structure; the recall of a patient's boxes is then measured with scales from the other patients.
     """
     if not known:
         raise AnatomicalEmbeddingError("margins need a box with known truth, and no box was given; add labelled scans.")
@@ -149,7 +149,7 @@ def learn_margins(known: Sequence[KnownBox], by_structure: bool) -> Margins:
         for n in np.flatnonzero(patients == patient):
             recalls[n] = _recall(known[n], scales)
     groups = [recalls[group] for group in (is_real, ~is_real) if group.any()]
-    boxes = len(groups) ** 2 / sum(1 / len(group) for group in groups)  # Kish's effective number
+    boxes = len(groups) ** 2 / sum(1 / len(group) for group in groups)  # Kish's effective number of boxes
     recall = np.min([group.mean(axis=0) for group in groups], axis=0)
     return Margins(recall, int(boxes), _scales(off[real], names[real], by_structure))
 

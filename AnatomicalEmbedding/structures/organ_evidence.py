@@ -1,8 +1,8 @@
-"""Places the sides of a structure by the box of an organ that overlaps with the structure.
+"""Places the sides of a structure with the help of an organ whose box overlaps with the box of the structure.
 
 A user's "liver" may be larger or smaller than the liver that the network finds, or may be a part of the liver. So the
-distances between the sides of structure and organ are read from the examples, and added to the organ's sides in the
-target.
+examples give the distances from the organ's sides to the structure's sides. These distances are added to the organ's
+sides in the target.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,9 @@ from ..scan.boxes import intersection_over_union
 _MOST_ORGANS = 3
 _LEAST_OVERLAP = 0.05
 _LEAST_MEAN_OVERLAP = 0.35  # an organ with a smaller mean overlap over the examples is not used
-_USUAL_MM = 10.0  # assumed error of a side that is placed by an organ
+_USUAL_MM = 10.0  # assumed error of a side that is placed with the help of an organ
 _USUAL_COUNT = 2.0  # the assumed error has the weight of so many examples
-_AT_EDGE_CELLS = 1.0  # a side of an organ that is closer to the scan's edge is not used: the scan may cut the organ
+_AT_EDGE_CELLS = 1.0  # an organ's side nearer to the scan's edge than this is not used: the scan may cut the organ
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class NearOrgan:
 
 
 def near_organs(box_ras: np.ndarray, organ_boxes: Mapping[str, np.ndarray]) -> tuple[NearOrgan, ...]:
-    """Find the organs that overlap most with a box (2, 3) RAS mm, best first. organ_boxes: see `EmbeddingMap`."""
+    """Find the organs whose boxes overlap most with a box (2, 3) RAS mm. The largest overlap comes first."""
     every = [
         NearOrgan(name, intersection_over_union(box_ras, organ), (box_ras - organ).ravel())
         for name, organ in organ_boxes.items()
@@ -50,7 +50,7 @@ def sides_by_organ(
     bounds_ras: np.ndarray,
     cell_mm: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Place a structure in a target by the organ that overlaps most with the structure.
+    """Place the sides of a structure in a target, with the help of the organ that overlaps most with the structure.
 
     Args:
         near: for each example, the result of `near_organs`.
@@ -59,7 +59,8 @@ def sides_by_organ(
         cell_mm: (3,) size of a cell of the target's map.
 
     Returns:
-        SIDES (6,), RAS mm, and the inverse of their squared errors (6,); None if no organ overlaps enough.
+        SIDES (6,), RAS mm, and the inverse of their squared errors (6,), which is 0 for a side at the scan's edge. None
+        if no organ overlaps enough, or if the network did not find the best organ in the target.
     """
     overlaps: dict[str, float] = {}
     for organ in (organ for of in near for organ in of):

@@ -21,7 +21,7 @@ _TRAME_OPTIONS = "--server --no-ws-compress --nosignalhandlers"
 
 
 def serve(options: argparse.Namespace, report: Callable[[str], None]) -> None:
-    """Serve the page until Ctrl-C, SIGTERM or SIGHUP, and remove the temporary files.
+    """Serve the page until Ctrl-C, SIGTERM or SIGHUP, then remove the temporary files.
 
     A background thread may still run when this function returns. Therefore the caller should end the process without
     Python's finalization.
@@ -35,7 +35,7 @@ def serve(options: argparse.Namespace, report: Callable[[str], None]) -> None:
     """
     os.environ["TRAME_ARGS"] = _TRAME_OPTIONS
     os.environ.setdefault("LP_NUM_THREADS", "0")  # Mesa draws small pictures faster without threads
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads of torch that wait use no CPU time
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # waiting threads of torch use no CPU time
     asyncio.run(_serve(options, report))
 
 
@@ -76,13 +76,13 @@ async def _serve(options: argparse.Namespace, report: Callable[[str], None]) -> 
 
 
 def _on_loop_error(loop: asyncio.AbstractEventLoop, context: dict) -> None:
-    """Report an error of the event loop. Errors of connections are ignored: the browser has closed the page."""
+    """Report an error of the event loop. Connection errors are ignored: the browser has closed the page."""
     if not isinstance(context.get("exception"), ConnectionError):
         loop.default_exception_handler(context)
 
 
 def _is_fault(record: logging.LogRecord) -> bool:
-    """Return True if a record is to be logged. Errors of connections that the browser has closed are not logged."""
+    """Return True if a record is to be logged. Connection errors are not logged, because a closed page causes them."""
     error = record.exc_info[1] if record.exc_info else sys.exc_info()[1]
     return not isinstance(error, ConnectionError)
 

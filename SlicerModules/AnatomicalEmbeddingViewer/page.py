@@ -100,7 +100,7 @@ class Viewer:
         )
 
     def _bind(self, wslink_server) -> None:
-        """Add access control and our own addresses to the server. Trame calls this before the server listens."""
+        """Add access control and the viewer's addresses to the server. Trame calls this before the server listens."""
         app = wslink_server.app
         app.middlewares.append(self._guard.middleware)
         add_routes(app, self.session, self._scans, self._exports, self._boxes)
@@ -150,7 +150,7 @@ class Viewer:
             self.server.trigger(name)(self._reporting(action))
 
     def _reporting(self, action: Callable) -> Callable:
-        """Return a function that runs the action, shows the message of an error, and then updates the page."""
+        """Return a function that runs the action, shows the error message if the action fails, and updates the page."""
 
         def act(*values) -> None:
             try:
@@ -166,7 +166,7 @@ class Viewer:
         for feature in self._features:
             feature.poll()
         if self._views.painter.busy and monotonic() - self._published < _DRAWING_S:
-            return  # draw the pictures first, because an update takes as long as one picture
+            return  # draw the pictures first, because an update takes as long as to draw one picture
         self._publish()
         self.server.state.flush()
 
@@ -184,5 +184,5 @@ def _template(name: str) -> str:
 
 
 def _read_source(name: str, source: Source, _cancelled: Callable[[], bool]) -> list[Volume]:
-    """Read a scan that was given on the command line. The third argument is not used; `Scans.read` gives it."""
+    """Read a scan that was given on the command line. `Scans.read` passes the third argument, which is not used."""
     return [replace(source.read(), name=name)]

@@ -80,7 +80,7 @@ class TestSeveralExamples:
         found = locate({"liver": [good[0], wrong, *good[1:]]}, analytic_map(itself))["liver"]
         np.testing.assert_allclose(found.box_ras, BOX, atol=2.0)
         assert len(found.remarks) == 1
-        assert found.remarks[0].startswith("example 2 is 4")
+        assert found.remarks[0].startswith("the box from example 2 is 4")
 
 
 def test_a_structure_that_is_not_in_the_scan(calibration):

@@ -25,7 +25,7 @@ _FOUND = "found", "matched"
 
 class Boxes:
     """Finds boxes and crops scans. Sets values of the page: `structures` (names in the library), `found` (table of
-    boxes), `crops`, `boxing` (progress; {} while no search runs) and `coverage` (shown part of the body by scan ID).
+    boxes), `crops`, `boxing` (progress; {} while no search runs) and `coverage` (scan ID -> shown part of the body).
     """
 
     def __init__(self, session: Session) -> None:
@@ -63,7 +63,7 @@ class Boxes:
         self._logic.removeBoxes(self._session.scans)
 
     def crop(self, structures: Sequence[str], margin_mm: float) -> None:
-        """Crop every scan to the boxes of these structures."""
+        """Crop every scan to one box around all boxes of these structures. The box is enlarged by `margin_mm`."""
         names, margin_mm = [str(name) for name in structures], min(max(float(margin_mm), 0.0), _MARGIN_LIMIT_MM)
         for scan in self._session.scans:
             try:

@@ -161,7 +161,7 @@ class Exports:
 
 
 def _reported_place(found, answer) -> np.ndarray:
-    """Return the place of an answer, (3,) RAS mm, also if the answer is "absent". Without a place: NaN."""
+    """Return the place of an answer, (3,) RAS mm, even if the answer is "absent". If it has no place: NaN."""
     if answer is None or answer.status == REMOVED or not found.hasPoint(answer):
         return np.full(3, np.nan)
     return fromNode(found.node, answer.pointId) if answer.status == ABSENT else found.worldOf(answer)

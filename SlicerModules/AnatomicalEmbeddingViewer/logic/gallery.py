@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 _REFINED_COUNT = 50  # number of most probable answers that are matched more exactly
 _SCAN_LIMIT = 4  # number of recently used scans that are kept in memory
-_THREAD_LIMIT = 2  # number of pictures that may be cut at the same time
+_THREAD_LIMIT = 2  # number of pictures that may be made at the same time
 
 
 class Gallery:
-    """Searches a cohort and cuts pictures from its scans. Methods may be called from several threads.
+    """Searches a cohort and makes pictures of its scans. Methods may be called from several threads.
 
     Raises:
         AnatomicalEmbeddingError: the folder is not a cohort, or no scan of the cohort is embedded.
@@ -68,7 +68,7 @@ class Gallery:
             return self._answers(self._search.point(query, _REFINED_COUNT))
 
     def picture(self, row_id: int, point_ras: list[float], plane: str) -> bytes:
-        """Return a JPEG of a scan around a point in RAS mm, cut along the body's axes. plane: a key of PLANES."""
+        """Return a JPEG of a scan around a point in RAS mm, parallel to the body's axes. plane: a key of PLANES."""
         from AnatomicalEmbedding.cohort.gallery import PLANES, thumbnail
         from AnatomicalEmbedding.reports.pictures import encode_jpeg
 

@@ -60,7 +60,7 @@ class Landmarks:
         self._changed = True
 
     def _list_of(self, template):
-        """Return the template's list of points. If there is no list yet, it is made."""
+        """Return the template's list of points. If the template has no list yet, make the list."""
         if template.GetID() not in self._lists:
             name = SceneNodes.freeName(self._session.scene, f"Points of {template.GetName()}")
             points = self._session.scene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode", name)
@@ -119,7 +119,7 @@ class Landmarks:
             self.logic.deletePoint(point_id)
 
     def set_not_visible(self, point_id: str, scan_id: str) -> None:
-        """Replace an answer by the statement of the user that the scan does not show the point."""
+        """Replace an answer with the user's statement that the scan does not show the point."""
         scan = self._session.scan(scan_id)
         if self._has_point(point_id) and scan in self.logic.targets:
             self.logic.setNotVisible(point_id, scan)

@@ -16,7 +16,7 @@ from .views import Views, slice_to_ras
 if TYPE_CHECKING:
     from .session import Session
 
-_PLACE_COUNT = 24  # approximate number of places of a slice that are matched in each other scan
+_PLACE_COUNT = 24  # approximate number of points of a slice; they are matched in all other scans
 
 
 class Linking:
@@ -59,13 +59,13 @@ class Linking:
         found = store.engine.match(source, places, [store.map(node) for node, _ in others], "fast")
         for (node, other), matches in zip(others, found, strict=True):
             shown = slice(None) if matches.status is None else matches.status != ABSENT
-            if len(matches.points_ras[shown]) >= len(places) / 2:  # or else this part is not in the scan
+            if len(matches.points_ras[shown]) >= len(places) / 2:  # otherwise, the scan does not show this part
                 middle = np.median(toWorld(node, matches.points_ras[shown]), axis=0)
                 other.get_view_node().JumpSliceByOffsetting(*middle)
 
 
 def _places_in(slice_node, scan, embedding) -> np.ndarray:
-    """Return places that are spread over the part of a slice inside the body: (n, 3) in the scan's own RAS mm."""
+    """Return points (n, 3) that are spread over the body in a slice, in the scan's own RAS mm (see `VolumeNodes`)."""
     matrix = slice_to_ras(slice_node)
     origin = fromWorld(scan, [matrix[:3, 3]])[0]
     axis = np.abs(matrix[:3, 2]).argmax()

@@ -1,7 +1,7 @@
 """Pictures of the slice views. All requested pictures are drawn in one round, and only changed pictures are sent.
 
-This replaces the view factory of trame-slicer, which sends a picture after each request. A marker that moves requests
-pictures of all views, so that many unchanged pictures would be sent.
+This module replaces the view factory of trame-slicer, which sends a picture after each request. When a marker moves, it
+requests pictures of all views, and most of these pictures are unchanged.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from vtk.util.numpy_support import vtk_to_numpy
 from AnatomicalEmbeddingLib.shared.Signal import Signal
 
 _OUTSIDE_HU = -32768  # HU value that is black in every CT window
-_TOLERANCE = 1e-6  # steps of fewer voxels count as zero
+_TOLERANCE = 1e-6  # smaller steps, in voxels, count as zero
 _JPEG_QUALITY = 90
 _PERIOD_S = 1 / 30  # shortest time between the starts of two rounds
 _EVENT_PERIOD_MS = 10  # shortest time between two mouse events
@@ -56,7 +56,7 @@ class ScanView(SliceView):
         self.schedule_render()
 
     def pixels(self) -> np.ndarray:
-        """Draw the picture as it is now: (rows, columns, 3) uint8, the top row first."""
+        """Draw the current picture: (rows, columns, 3) uint8, the top row first."""
         window, read = self.render_window(), vtk.vtkUnsignedCharArray()
         window.Render()
         columns, rows = window.GetSize()
@@ -86,7 +86,7 @@ def cut_upright(voxels: np.ndarray, xy_to_ijk: np.ndarray, rows: int, columns: i
 
     Args:
         voxels: (k, j, i).
-        xy_to_ijk: (4, 4), pixels (column, row, 0, 1) to continuous voxels (i, j, k, 1).
+        xy_to_ijk: (4, 4), from pixels (column, row, 0, 1) to voxel indices (i, j, k, 1), which may be fractions.
 
     Returns:
         (rows, columns) float32 HU; _OUTSIDE_HU outside the scan. None if the slice is not parallel to the scan's axes.
@@ -147,7 +147,7 @@ class Painter:
                 drawn.append(_run_logged(picture.draw))
                 for _turn in range(_LOOP_TURNS):
                     await asyncio.sleep(0)
-            for send in filter(None, drawn):  # together, so that the browser computes its layout once
+            for send in filter(None, drawn):  # sent together, so that the browser computes its layout once
                 _run_logged(send)
             if self._requested:
                 await asyncio.sleep(max(0.0, _PERIOD_S - (monotonic() - start)))
@@ -206,9 +206,9 @@ class PictureFactory(IViewFactory):
     def _create_view(self, view: ViewLayoutDefinition, scene, app_logic) -> ScanView:
         name = view.singleton_tag
         made = ScanView(scene, app_logic, name, scheduled_render_strategy=NoScheduleRendering())
-        # Slicer prepares every slice for 3-D views too, which doubles the time of each move. The viewer needs no 3-D.
+        # Slicer prepares every slice for 3-D views too, which doubles the time to show a slice. The viewer has no 3-D.
         made._logic.GetSliceModelNode().SetPolyDataConnection(None)
-        made.render_window().SetMultiSamples(0)  # without a GPU, smooth edges take three times as long
+        made.render_window().SetMultiSamples(0)  # without a GPU, smooth edges take three times as long to draw
         cursor = f"{name}_active_view_cursor"
         self._server.state.setdefault(cursor, "default")
         picture = Picture(self._painter, made, RcaWindow(made.render_window(), self._server.state, cursor))
@@ -258,7 +258,7 @@ class _Area(RcaViewAdapter):
 
     def on_interaction(self, origin: str, event: dict) -> None:
         size = int(event.get("w", 0)), int(event.get("h", 0))
-        if all(size) and self._current_size is not None and size != self._current_size[:2]:  # another window
+        if all(size) and self._current_size is not None and size != self._current_size[:2]:  # from another window
             self.update_size(origin, {"w": size[0], "h": size[1], "p": self._current_size[2]})
         before = self._node.GetSliceOffset()
         super().on_interaction(origin, event)

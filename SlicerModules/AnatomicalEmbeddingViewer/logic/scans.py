@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from .session import Session
 
-Reader = Callable[[Callable[[], bool]], "list[Volume]"]  # its argument: returns True after a cancel
+Reader = Callable[[Callable[[], bool]], "list[Volume]"]  # its argument returns True after the user has cancelled
 _STATUS_TEXTS = {WAITING: "waiting", READY: "ready", FAILED: "cannot be used"}
 _NAME_LIMIT = 80  # largest number of characters in a name
 _DEMO_SPACING_MM = (2.0, 2.0, 2.5)
@@ -39,7 +39,7 @@ class Scans:
     def __init__(self, session: Session, report: Callable[[str], None]) -> None:
         self._session, self._report = session, report
         self._worker = Worker()
-        self._jobs: dict[int, tuple[str, Callable[[], object]]] = {}  # name, function to call at the end
+        self._jobs: dict[int, tuple[str, Callable[[], object]]] = {}  # by number: name, function to call at the end
         self._job_numbers = count()
         session.on_close(self._worker.end)
 

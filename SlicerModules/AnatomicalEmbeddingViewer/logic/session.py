@@ -21,7 +21,7 @@ _SENTENCE_LIMIT = 6
 
 
 class ThreadedEngine(Engine):
-    """An engine that does not use one of the CPU cores, so that the page answers while a scan is embedded."""
+    """An engine that leaves one CPU core free, so that the page answers while a scan is embedded."""
 
     def load(self):
         import torch
@@ -63,7 +63,7 @@ class Session:
         return next((node for node in self.scans if node.GetID() == scan_id), None)
 
     def report(self, sentence: str) -> None:
-        """Show a message until the user dismisses it. If there are too many messages, the oldest one is removed."""
+        """Show a message until the user dismisses it. Only the latest `_SENTENCE_LIMIT` messages are kept."""
         if sentence not in self.sentences:
             self.sentences = [*self.sentences, sentence][-_SENTENCE_LIMIT:]
 
@@ -77,7 +77,7 @@ class Session:
 
 
 def file_content(folder: Path, name: str, write: Callable[[Path], object]) -> bytes:
-    """Call `write` with the path of a temporary file, and return what it has written. name: name of this file."""
+    """Call `write` with the path of a temporary file called `name`, and return the content that it has written."""
     with tempfile.TemporaryDirectory(dir=folder) as inner:
         path = Path(inner) / name
         write(path)

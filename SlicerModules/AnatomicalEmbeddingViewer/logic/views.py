@@ -30,7 +30,7 @@ _POSITIVE, _NEGATIVE = "RAS", "LPI"  # letters of the positive and negative dire
 
 @dataclass(eq=False)
 class _Row:
-    """The views of one scan. fits: for each orientation, the view's size and field of view after its last fit."""
+    """The views of one scan. fits: for each orientation, the view's size and field of view after the last `_fit`."""
 
     number: int
     views: dict[str, object]
@@ -235,7 +235,7 @@ class Views:
 
 
 def slice_to_ras(slice_node) -> np.ndarray:
-    """Return the matrix (4, 4) of a slice. Columns: directions right, up, out of the view, and origin, RAS mm."""
+    """Return the matrix (4, 4) of a slice. Columns: RAS directions right, up and out of the view; origin, RAS mm."""
     return slicer.util.arrayFromVTKMatrix(slice_node.GetSliceToRAS())
 
 
@@ -251,7 +251,7 @@ def _slice_of(view) -> dict:
 
 
 def _edge_letters(view) -> dict[str, str]:
-    """Find the direction in the patient to which each edge of a view points. In an oblique slice, the nearest is used.
+    """Find the letter of the direction at each edge of a view. Oblique slices get the letter of the nearest direction.
 
     Returns:
         One of the letters R, L, A, P, S, I for each edge: `left`, `right`, `top` and `bottom`.

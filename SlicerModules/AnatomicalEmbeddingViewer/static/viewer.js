@@ -17,7 +17,7 @@ window.WebSocket = class extends WebSocket {
       if (!viewer.leaving) viewer.reconnect();
     });
   }
-  // trame asks for blobs. The browser would fetch the content of each blob twice from another process.
+  // trame requests blobs. It gets array buffers instead, because the browser fetches a blob twice from another process.
   set binaryType(_kind) {
     super.binaryType = "arraybuffer";
   }
@@ -36,7 +36,7 @@ window.Blob = class extends PlainBlob {
     if (bytes && options?.type?.startsWith("image/")) this.picture = new Uint8Array(parts[0]);
   }
   static [Symbol.hasInstance](object) {
-    return object instanceof PlainBlob; // true also for files and for blobs that the browser makes
+    return object instanceof PlainBlob; // also true for files and for blobs that the browser itself makes
   }
 };
 const createObjectURL = URL.createObjectURL;

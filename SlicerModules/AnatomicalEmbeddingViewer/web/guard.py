@@ -66,7 +66,7 @@ class Guard:
         """Return a sentence that says why a request is refused; None if the request is allowed."""
         host = request.headers.get("Host", "")
         if self._host in _LOCAL_HOSTS and _host_name(f"//{host}") not in _LOCAL_HOSTS:
-            return f"Only the computer on which the viewer runs can open it; {_OPEN}"
+            return f"The viewer can be opened only on the computer on which it runs; {_OPEN}"
         origin = request.headers.get("Origin")
         if origin is not None and origin.partition("//")[2] != host:
             return f"Another web page sent this request; {_OPEN}"

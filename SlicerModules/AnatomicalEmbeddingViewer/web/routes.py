@@ -29,7 +29,7 @@ GALLERY_PAGE = "/gallery.html"
 
 
 def add_routes(app: web.Application, session: Session, scans: Scans, exports: Exports, boxes: Boxes) -> None:
-    """Add all addresses except the gallery's. Call this before the server listens, because trame adds its own later."""
+    """Add all addresses except the gallery's. Call this before the server listens: trame adds its addresses later."""
 
     async def upload(request: web.Request) -> web.Response:
         folder, names = await receive(request, session.folder)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from AnatomicalEmbedding.scan.volume import Volume
 
 _SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".mha")  # file formats that store a whole scan in one file
-_BYTES_LIMIT = 2 * 2**30  # limit of one upload, packed and unpacked
+_BYTES_LIMIT = 2 * 2**30  # limit for the files of one upload, and for the files in one zip
 _CHUNK_BYTES = 1 << 20
 _HEADER_BYTES = 1 << 16
 _NAME_LIMIT = 120  # largest number of characters in a name
