@@ -28,8 +28,8 @@ _SCAN_COLUMNS = (
     "scan", "state", "reason", "holds", "low_mm", "high_mm", "voxels_i", "voxels_j", "voxels_k", "spacing_i",
     "spacing_j", "spacing_k", "misfit_mm", "odd",
 )  # fmt: skip
-_SHOWN_SCANS = 20  # most scans that are listed with the reason of their failure; --json lists all
-_SHOWN_PLACES = 10  # most places that are listed; places.csv has all
+_SHOWN_SCANS = 20  # at most this many failed scans are listed with the reason; --json lists all
+_SHOWN_PLACES = 10  # at most this many places are listed; places.csv has all
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:

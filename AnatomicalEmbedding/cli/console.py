@@ -196,7 +196,7 @@ def embed(model: Model, volume: Volume, options: argparse.Namespace) -> Embeddin
 def report_faults(volume: Volume, embedding: EmbeddingMap) -> None:
     """Print on stderr each fault that the map shows in the header of a scan, for example a flipped axis."""
     for fault in embedding.faults:
-        warn(f"{volume.path or volume.name}: {fault}, as its anatomy shows; check the scan.")
+        warn(f"{volume.path or volume.name}: according to the anatomy, {fault}; check the scan.")
 
 
 def names_in(text: str | None) -> list[str]:

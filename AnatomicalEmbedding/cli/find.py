@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("words", "scan", "place", "status", "probability", "r", "a", "s", "remark")
 NOT_UNDERSTOOD = "not understood"  # status of a part of the words in which no known place was found
-_SHOWN = 60  # most characters of the words in the table on the terminal
+_SHOWN = 60  # characters; in the table on the terminal, longer words are cut off here
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:

@@ -90,7 +90,10 @@ def summarise(errors_mm: np.ndarray) -> Summary:
 
 @dataclass(frozen=True, eq=False)
 class Result(Tables):
-    """All measured errors. scan_seconds: for each matcher, mean seconds of the work that is done once for each scan."""
+    """All measured errors. scan_seconds: for each matcher, mean seconds of the work that is done once for each scan.
+
+    left_out: id of a case -> name of a structure that is not measured -> reason.
+    """
 
     matchers: tuple[str, ...]
     measured: tuple[Measured, ...]
