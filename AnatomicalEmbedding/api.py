@@ -128,7 +128,7 @@ def crop(
     boxes = [each.box_ras for each in found.values() if each.box_ras is not None]
     if not boxes:
         raise VolumeError(
-            f"{volume.name or 'the scan'}: shows none of the structures {', '.join(found)}; choose others."
+            f"{volume.name or 'the scan'}: shows none of the structures {', '.join(found)}; choose other structures."
         )
     box = np.clip(grown(enclosing(boxes), np.full(6, margin_mm)), *volume.bounds_ras)
     return crop_voxels(volume, box) if spacing_mm is None else crop_resampled(volume, box, spacing_mm)
@@ -139,7 +139,7 @@ def find(words: str, scan: Scan, *, embedding: EmbeddingMap | None = None, model
 
     Args:
         words: English names of structures, regions and levels.
-        scan: the scan; its voxels make places more exact.
+        scan: the scan; its voxels are used to find places more exactly.
         embedding: the map of the scan, if you have made it already.
         model: the model that embeds the scan if `embedding` is not given; default: the shipped weights.
 

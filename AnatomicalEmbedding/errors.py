@@ -27,7 +27,7 @@ class PointsError(AnatomicalEmbeddingError):
 
 
 class WeightsError(AnatomicalEmbeddingError):
-    """Model weights are missing, damaged, or do not match their card."""
+    """Model weights are missing, damaged, or not the file that the model card (JSON) describes."""
 
 
 class MapError(AnatomicalEmbeddingError):

@@ -106,7 +106,7 @@ def _hint(name: str, known: Collection[str]) -> str:
     if near:
         return f"did you mean {_listed(near)}?"
     if known_name(name) is not None:
-        return f'for its place, ask in words: anatemb find "{load_terms()[known_name(name)].title}".'
+        return f'to find its place, use: anatemb find "{load_terms()[known_name(name)].title}".'
     return f"give one of its {len(known)} names."
 
 

@@ -19,7 +19,7 @@ class Term:
     words: names in English; the first name is displayed. adjectives: forms before a noun ("renal"). side: "left",
     "right" or "". code: "SCT:...", "UBERON:..." or "". parent: the structure that contains this structure, or "".
     recipe: rule to compute the place (see `words/derived_places.py`), or "" for a place of the atlas. tissue: kind of
-    tissue. labels: spellings in label maps and libraries. parts: structures of which it is the sum. group: file name.
+    tissue. labels: spellings in label maps and libraries. parts: structures that form it together. group: file name.
     """
 
     name: str
@@ -77,7 +77,7 @@ def load_terms() -> Terms:
 
 @lru_cache(maxsize=1)
 def load_tissues() -> tuple[Term, ...]:
-    """Return the kinds of tissue ("bone", "lymph node"). They have a code but no place. Raises as `load_terms`."""
+    """Return the kinds of tissue ("bone", "lymph node"). They have a code but no place. Raises: see `load_terms`."""
     return tuple(term for term in _rows() if term.group == _TISSUES)
 
 

@@ -19,7 +19,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "NAME.calibration.safetensors next to the weights, where every command finds it. Each scan takes some seconds.",
     )
     add = parser.add_argument
-    add("data", type=Path, nargs="+", metavar="DATA", help="folders of CTs, some with labels")
+    add("data", type=Path, nargs="+", metavar="DATA", help="folders of CTs, with or without labels")
     add("-o", "--output", type=Path, metavar="FILE", help="file to write (default: next to the weights file)")
     add("--phantoms", type=at_least(0), default=10, metavar="N", help="number of synthetic patients (default: 10)")
     complete(parser, run, json=False)
@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> None:
     weights = Path(options.model)
     if options.output is None and weights.suffix != ".safetensors":
         raise AnatomicalEmbeddingError(
-            f"{options.model}: the calibration of shipped weights is not replaced; give another file with -o."
+            f"{options.model}: the calibration of shipped weights cannot be overwritten; name the new file with -o."
         )
     output = options.output or calibration_file(weights)
     if not output.name.endswith(SUFFIX):

@@ -28,8 +28,8 @@ _SCAN_COLUMNS = (
     "scan", "state", "reason", "holds", "low_mm", "high_mm", "voxels_i", "voxels_j", "voxels_k", "spacing_i",
     "spacing_j", "spacing_k", "misfit_mm", "odd",
 )  # fmt: skip
-_SHOWN_SCANS = 20  # most scans that are listed with the reason of their failure; --json lists all
-_SHOWN_PLACES = 10  # most places that are listed; places.csv has all
+_SHOWN_SCANS = 20  # at most this many failed scans are listed with the reason; --json lists all
+_SHOWN_PLACES = 10  # at most this many places are listed; places.csv has all
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -52,8 +52,8 @@ def _add_run(steps: argparse._SubParsersAction) -> None:
         "STORE is created if it does not exist. If a scan cannot be used, the reason is recorded.",
     )  # fmt: skip
     add("folders", nargs="*", type=Path, metavar="DIR", help="folders or files to add")
-    add("--workers", type=at_least(1), default=0, metavar="N", help="processes (default: from cores and free memory)")
-    add("--memory-mb", type=megabytes, default=0, metavar="MB", help="memory of a worker (default: equal shares)")
+    add("--workers", type=at_least(1), default=0, metavar="N", help="worker processes (default: by cores and memory)")
+    add("--memory-mb", type=megabytes, default=0, metavar="MB", help="memory of each worker (default: an equal share)")
     add("--scheduler", default="", metavar="ADDRESS", help="address of a Dask scheduler, such as tcp://host:8786")
     add("--no-descriptors", action="store_true", help="smaller maps (0.1 MB), less exact answers")
     add("--model", default="auto", metavar="NAME|FILE", help=WEIGHTS_HELP)
@@ -63,7 +63,7 @@ def _add_run(steps: argparse._SubParsersAction) -> None:
 def _add_others(steps: argparse._SubParsersAction) -> None:
     add = add_step(steps, "status", run_status, "Counts the scans of a cohort, and shows why some are not embedded.")
     add("--verify", action="store_true", help="compare every map file with its checksum")
-    add("--repair", action="store_true", help="also delete damaged maps; the next run embeds their scans again")
+    add("--repair", action="store_true", help="verify, and delete damaged maps; the next run embeds their scans again")
     about = "Removes scans from a cohort. The image files are not deleted."
     add_step(steps, "remove", run_remove, about)("scans", nargs="+", metavar="SCAN", help="scan, or folder of scans")
 
@@ -85,7 +85,7 @@ def _add_results(steps: argparse._SubParsersAction) -> None:
         add("--like", metavar="SCAN", help="example scan: a scan of the cohort, or any other CT")
         add("--point", metavar="R,A,S", help="the place in the example scan, RAS mm")
         add("--box", metavar="R,A,S,R,A,S", help="two corners of a box in the example scan, RAS mm")
-        add("--refine", type=at_least(0), default=50, metavar="N", help="best answers to refine (default: 50)")
+        add("--refine", type=at_least(0), default=50, metavar="N", help="how many best answers to refine (default: 50)")
     export("--structures", metavar="A,B,...", help='structures for boxes.csv (see `anatemb structures`), or "all"')
 
 
@@ -334,7 +334,7 @@ def _write_boxes(store: Store, search: Search, options: argparse.Namespace) -> P
 
 
 def _open_model(store: Store) -> Model:
-    """Load the weights with which the store was made."""
+    """Load the weights with which the scans of the store were embedded."""
     model = store.manifest.about.get("model", "auto")
     return console.open_model(
         argparse.Namespace(model=model, device="auto", threads=None, memory_mb=None, no_cache=False)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _N = TypeVar("_N", int, float)
 _LINE_SECONDS = 2.0  # least time between two lines of progress
 SCANS_HELP = "CT files, DICOM folders, or folders that contain scans, also in their subfolders"
-SERIES_HELP = "UID of the series to read from a DICOM folder with several CTs; repeat it for several folders"
+SERIES_HELP = "UID of the series to read from a DICOM folder with several CTs; repeat the option for several folders"
 EFFORT_HELP = "more effort: slightly more exact answers, but slower (default: standard)"
 WEIGHTS_HELP = "name or file of the weights (default: auto, the best shipped weights)"
 _SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
@@ -71,19 +71,19 @@ def add_computing(parser: argparse._ActionsContainer) -> None:
     add = parser.add_argument
     add("--device", default="auto", help="auto, cpu, cuda, cuda:1 or mps (default: auto)")
     add("--threads", type=at_least(1), metavar="N", help="CPU threads (default: all cores)")
-    add("--memory-mb", type=megabytes, metavar="MB", help="memory limit for one embedding (default: 60 %% of free)")
+    add("--memory-mb", type=megabytes, metavar="MB", help="memory for one scan (default: 60 %% of the free memory)")
     add("--no-cache", action="store_true", help="do not read or write maps in the cache on disk")
 
 
 def read_scan(path: str | Path, series: Sequence[str]) -> Volume:
-    """Read a scan, and print its notes on stderr. series: UIDs; the first that a DICOM folder contains is read."""
+    """Read a scan, and print its notes on stderr. series: see `chosen_series`."""
     from ..scan.volume import Volume
 
     return noted(Volume.read(path, chosen_series(path, series)), str(path))
 
 
 def chosen_series(path: str | Path, series: Sequence[str]) -> str | None:
-    """Return the first of the UIDs `series` that a DICOM folder contains. None for a file, or if there is none."""
+    """Return the first of the UIDs `series` that a DICOM folder contains. None for a file or another folder."""
     held = held_series(path) if series else set()
     return next((uid for uid in series if uid in held), None)
 
@@ -114,7 +114,7 @@ def ending_signals() -> list[signal.Signals]:
 
 
 def stop_on_signals() -> Callable[[], bool]:
-    """Catch the signals that end a program. Returns a function that returns True after a signal, to save a run."""
+    """Catch the signals that end a program, to save a run first. Returns a function; it returns True after a signal."""
     received: list[bool] = []
     try:
         for number in (signal.SIGINT, *ending_signals()):
@@ -186,7 +186,7 @@ def open_model(options: argparse.Namespace, name: str | None = None) -> Model:
 
 
 def embed(model: Model, volume: Volume, options: argparse.Namespace) -> EmbeddingMap:
-    """Embed a scan with a progress bar. If the scan seems to be flipped, print this on stderr."""
+    """Embed a scan with a progress bar. If the scan seems to be flipped, print a warning on stderr."""
     with progress_bar(volume.name or "scan", options.json) as progress:
         found = model.embed(volume, progress)
     report_faults(volume, found)
@@ -194,9 +194,9 @@ def embed(model: Model, volume: Volume, options: argparse.Namespace) -> Embeddin
 
 
 def report_faults(volume: Volume, embedding: EmbeddingMap) -> None:
-    """Print on stderr each fault in the orientation of a scan, for example a flipped axis."""
+    """Print on stderr each fault that the map shows in the header of a scan, for example a flipped axis."""
     for fault in embedding.faults:
-        warn(f"{volume.path or volume.name}: {fault}, as its anatomy shows; check the scan.")
+        warn(f"{volume.path or volume.name}: according to the anatomy, {fault}; check the scan.")
 
 
 def names_in(text: str | None) -> list[str]:

@@ -22,7 +22,7 @@ COLUMNS = ("scan", "crop", "structures", "voxels_i", "voxels_j", "voxels_k", "vo
 def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "crop",
-        help="crop scans to organs, with a recall that you choose",
+        help="crop scans to structures, with a recall that you choose",
         description="Crops every SCAN to the boxes of the chosen structures and writes NIfTI files. Boxes are enlarged "
         "until they are expected to hold the fraction of the structure given with --recall. They end at the border of "
         "the scan. The voxels are not changed unless --spacing is given. A scan that cannot be read, or shows none of "
@@ -34,8 +34,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     add("--margin-mm", type=console.not_negative, default=0.0, metavar="MM", help="mm to add on every side of a box")
     add("--spacing", type=_spacing, metavar="X,Y,Z", help="resample to this voxel size, mm; -1000 HU outside the scan")
     result = (
-        "do the reverse: take the label maps that another program made from crops, and write them on the voxels of the "
-        "whole SCAN. RESULT is one label map, or a folder of label maps whose names start with the name of their scan"
+        "do the reverse: resample label maps that another program made from crops to the voxels of the whole SCAN. "
+        "RESULT is one label map, or a folder of label maps whose names start with the name of their scan"
     )
     add("--paste-back", type=Path, metavar="RESULT", help=result)
     console.complete(parser, run, "output", series=True)
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> None:
             found = finder.find(embedding)
             boxes = {n: each.box_ras for n, each in found.items() if each.box_ras is not None}
             if not boxes:
-                raise AnatomicalEmbeddingError(f"{path}: shows none of the chosen structures; choose others.")
+                raise AnatomicalEmbeddingError(f"{path}: shows none of the chosen structures; choose other structures.")
             missing = " ".join(n for n in found if n not in boxes)
             together = {f"{name}_crop": list(boxes)}
             for crop_name, members in ({f"{name}_{n}": [n] for n in boxes} if options.separate else together).items():

@@ -14,7 +14,7 @@ SPACING_MM = (2.0, 2.0, 3.0)
 TEMPLATE_MM = (120.0, 600.0)  # from the sacrum to the neck
 _POINTS = "template.mrk.json"
 _OTHERS = ("template.nii.gz", "target.nii.gz", "target.mrk.json", "matches.csv", "report.html")
-TARGET_MM = (190.0, 600.0)  # from above the iliac crests: one of the points is absent
+TARGET_MM = (190.0, 600.0)  # from above the iliac crests to the neck, so that the point on a crest is absent
 SHOWN = (
     "carina", "aortic_arch_top", "heart_apex", "liver_dome", "kidney_left_centre", "kidney_right_centre",
     "spleen_centre", "vertebrae_L3", "iliac_crest_left", "lung_apex_right",

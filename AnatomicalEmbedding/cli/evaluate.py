@@ -59,7 +59,7 @@ def _add_kind(
 def run_landmarks(
     options: argparse.Namespace, peers: Mapping[str, Matcher] | None = None, notes: Sequence[str] = ()
 ) -> None:
-    """Measure landmarks. peers: other methods to measure, by name. notes: sentences to print with the result."""
+    """Measure landmark errors. peers: other methods to measure, by name. notes: sentences to print with the result."""
     from ..evaluation.protocol import EmbeddingMatcher, evaluate_landmarks
     from ..structures.labelled_scans import load_cases
 
@@ -85,7 +85,7 @@ def run_confidence(options: argparse.Namespace) -> None:
 
 
 def run_boxes(options: argparse.Namespace, peers: PeerBoxes | None = None) -> None:
-    """Measure boxes. peers: function that finds boxes with other methods, which are measured too."""
+    """Measure the accuracy of boxes. peers: function that finds boxes with other methods, to measure these too."""
     from ..evaluation.boxes import BoxResult, find_by_library
     from ..structures.box_finder import open_library
     from ..structures.cross_validation import find_boxes
@@ -108,7 +108,7 @@ def run_boxes(options: argparse.Namespace, peers: PeerBoxes | None = None) -> No
 
 
 def finish(result: Any, options: argparse.Namespace) -> None:
-    """Print a result, and write it to the file of the option -o if it is given."""
+    """Print a result. If the option -o names a file, also write the result to this file."""
     print(result.to_json() if options.json else result.table())
     if options.output is not None:
         write_text(options.output, result.markdown() if options.output.suffix == ".md" else result.to_json())

@@ -1,4 +1,4 @@
-"""anatemb find: find the places that words describe in scans. anatemb name: name the structures at a point."""
+"""anatemb find: find places in scans that are named in words. anatemb name: name the structures at a point."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("words", "scan", "place", "status", "probability", "r", "a", "s", "remark")
 NOT_UNDERSTOOD = "not understood"  # status of a part of the words in which no known place was found
-_SHOWN = 60  # most characters of the words in the table on the terminal
+_SHOWN = 60  # characters; in the table on the terminal, longer words are cut off here
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -26,7 +26,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 def _add_find(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "find",
-        help="find places that words, or the sentences of a report, name",
+        help="find places that are named in words or in a report",
         description='Finds the places that WORDS name ("mass in the left adrenal", "12th rib on the right") in every '
         "SCAN. Writes places.csv, and for each scan NAME.places.mrk.json (points, opens in Slicer) and "
         "NAME.places.html (a page on which the region of each place is shaded). If a scan does not show a place, the "
@@ -34,7 +34,7 @@ def _add_find(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("words", metavar="WORDS", nargs="?", help="name of a place; leave it out with --report")
     parser.add_argument("scans", nargs="*", metavar="SCAN", help=console.SCANS_HELP)
-    about = "find the places that the sentences of this report name; a text file or DICOM SR"
+    about = "report, a text file or DICOM SR; find the places that its sentences name"
     parser.add_argument("--report", type=Path, metavar="FILE", help=about)
     console.complete(parser, run_find, "output", "report", series=True)
 

@@ -39,7 +39,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "the columns label,r,a,s",
     )
     add("current", type=Path, nargs="+", metavar="CURRENT", help="other scans of the patient, earlier or later")
-    add("--record", type=Path, metavar="FILE", help="patient.followup.json to continue; entries of a person are kept")
+    add("--record", type=Path, metavar="FILE", help="record (.followup.json) to continue; a person's entries are kept")
     add(
         "--date",
         action="append",
@@ -65,8 +65,8 @@ def run(options: argparse.Namespace) -> None:
     kept = options.output / f"{_NAME}{SUFFIX}"
     if kept.exists() and (options.record is None or options.record.resolve() != kept.resolve()):
         raise AnatomicalEmbeddingError(
-            f"{kept}: is a follow-up that would be replaced; to continue the follow-up, add --record {kept}; to start a"
-            " new one, choose another output folder."
+            f"{kept}: this record would be overwritten; to continue the record, add --record {kept}; to start "
+            "a new record, choose another output folder."
         )
     lesions = read_lesions(options.lesions)
     record = read_record(options.record) if options.record is not None else FollowUp()

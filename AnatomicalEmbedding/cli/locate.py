@@ -38,7 +38,7 @@ def add_box_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("scans", nargs="+", metavar="SCAN", help=console.SCANS_HELP)
     add("--structures", metavar="A,B,...", help="names of structures (see `anatemb structures`); default: all")
-    add("--library", type=Path, metavar="FILE", help="structure library (default: the shipped one)")
+    add("--library", type=Path, metavar="FILE", help="structure library (default: the shipped library)")
     examples = (
         "folder of your own examples, used instead of the library: scans NAME.nii.gz, each with NAME.seg.nii.gz and "
         "NAME.labels.json, or with boxes drawn in Slicer and saved as NAME.STRUCTURE.roi.mrk.json"

@@ -26,7 +26,7 @@ def build_parser() -> argparse.ArgumentParser:
     """Make the parser of the whole command line. The module of each command adds its own parser."""
     parser = argparse.ArgumentParser(
         prog="anatemb",
-        description="Find the same anatomical points in other CT scans, in world millimetres (RAS).",
+        description="Find the same anatomical points in other CT scans. All coordinates are RAS mm.",
         epilog="'anatemb COMMAND --help' shows the options of a command.",
     )
     parser.add_argument("--version", action="version", version=f"anatemb {__version__}")

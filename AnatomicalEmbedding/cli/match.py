@@ -38,7 +38,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "match",
         help="find points of one scan in other scans",
-        description="Find the points of TEMPLATE in every TARGET. Writes one .mrk.json per target (opens in Slicer), "
+        description="Finds the points of TEMPLATE in every TARGET. Writes one .mrk.json per target (opens in Slicer), "
         "matches.csv and report.html to the output folder. All coordinates are RAS mm. A target that cannot be used is "
         "reported and skipped.",
     )
@@ -142,7 +142,7 @@ def _points_and_targets(options: argparse.Namespace) -> tuple[PointList, list[st
     """Return the points and the paths of the targets that the command line gives."""
     if options.point:
         if Path(options.files[0]).suffix.lower() in (".json", ".csv"):
-            raise PointsError(f"{options.files[0]}: points are given both in this file and with --point; give one.")
+            raise PointsError(f"{options.files[0]}: points are given in this file and with --point; leave one out.")
         points = np.array([parse_point(text) for text in options.point])
         return PointList(tuple(f"P-{n + 1}" for n in range(len(points))), points), options.files
     points_file, targets = options.files[0], options.files[1:]

@@ -67,7 +67,7 @@ class Scans:
                 yield path, name, volume, console.embed(model, volume, self._options)
 
     def write_table(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[Path]:
-        """Write NAME.csv into the output folder if there are rows. Returns a list with its path, [] without rows."""
+        """If there are rows, write NAME.csv into the output folder and return [path]; if not, return []."""
         path = self._options.output / f"{name}.csv"
         if rows:
             console.write_table(path, columns, rows)
@@ -77,7 +77,7 @@ class Scans:
         self, results: dict[str, Sequence[object]], table: tuple[Sequence[str], Sequence[Sequence[object]]] | None,
         written: Sequence[Path],
     ) -> None:  # fmt: skip
-        """Print the results of all scans. If a scan was skipped, raise AnatomicalEmbeddingError, for the exit code.
+        """Print the results of all scans. If a scan was skipped, raise AnatomicalEmbeddingError: exit code 2.
 
         Args:
             results: name -> records, printed with --json.

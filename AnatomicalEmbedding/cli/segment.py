@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..segmentation.segmenter import Segmenter
 
 PAGE_NAME = "outlines.html"
-_SECONDS = 12  # for one scan on two CPU cores
+_SECONDS = 12  # usual time for one scan on two CPU cores
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -134,7 +134,7 @@ def _results(options: argparse.Namespace, name: str, inputs: Sequence[Path]) -> 
     """Return the result files of one scan. Raises AnatomicalEmbeddingError if a result would overwrite an input."""
     ends = (".seg.nrrd", ".seg.nii.gz", ".labels.json")
     results = [options.output / f"{name}{end}" for end in (ends if options.nifti else ends[:1])]
-    if options.output.resolve() in {path.resolve().parent for path in inputs}:  # may hold outlines drawn by hand
+    if options.output.resolve() in {path.resolve().parent for path in inputs}:  # drawn outlines may lie there
         siblings = [path.with_name(f"{name}{end}") for path in inputs for end in ends]
         console.check_kept([*inputs, *siblings], results)
     return results

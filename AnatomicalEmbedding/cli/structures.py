@@ -17,13 +17,13 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         description="Without DATA, lists the structures of a library. DATA are folders of scans NAME.nii.gz, each with "
         "NAME.seg.nii.gz and NAME.labels.json. From DATA, the command builds a library for `locate` and `crop` (-o "
         "NAME.structures.safetensors), with every structure that lies completely inside at least three scans; or an "
-        "atlas for `find` (-o NAME.atlas.npz), for which label maps without scans are enough. Both can be used with "
-        "the weights given with --model only.",
+        "atlas for `find` (-o NAME.atlas.npz), for which label maps without scans are enough. A library or atlas can "
+        "be used only with the weights that it was built with (--model).",
     )
     add = parser.add_argument
     add("data", type=Path, nargs="*", metavar="DATA", help="folders of labelled scans")
     add("-o", "--output", type=Path, metavar="FILE", help="library or atlas to write")
-    add("--library", type=Path, metavar="FILE", help="library to list (default: the shipped one)")
+    add("--library", type=Path, metavar="FILE", help="library to list (default: the shipped library)")
     add("--phantoms", type=at_least(0), metavar="N", help="synthetic patients to add (default: 8, for an atlas 18)")
     complete(parser, run)
 

@@ -27,8 +27,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         description="Trains on the CTs of DATA and on synthetic patients. To continue an interrupted run, give the "
         "same command again. Writes weights.safetensors, loss.csv and a checkpoint to the output folder. `anatemb "
         "train prepare DATA... -o SET` only prepares the scans; SET can be the DATA of all runs with the same voxel "
-        "size. "
-        "Duplicates and scans that cannot be used are reported and left out.",
+        "size. Duplicates and scans that cannot be used are reported and left out.",
     )
     add_options(parser)
     parser.add_argument("--recipe", default="ape", metavar="NAME|FILE", help="ape, hybrid, joint or a .toml file")
@@ -36,13 +35,13 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add all options except --recipe. Commands of papers have these options too."""
+    """Add all options except --recipe. The training commands of papers have these options too."""
     add = parser.add_argument
     add("data", type=Path, nargs="+", metavar="DATA", help="folders with CTs, also in subfolders; or a prepared set")
     add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder of the run, or of the prepared set")
-    add("--levels", type=Path, metavar="FILE", help="body levels that you read (default: DATA/../train_levels.json)")
-    add("--place-with", default="auto", metavar="NAME|FILE", help="weights that place scans without such levels")
-    add("--align-with", metavar="NAME|FILE", help="weights whose maps, smoothed, become the body coordinates")
+    add("--levels", type=Path, metavar="FILE", help="measured heights of levels (default: DATA/../train_levels.json)")
+    add("--place-with", default="auto", metavar="NAME|FILE", help="weights that place scans without measured levels")
+    add("--align-with", metavar="NAME|FILE", help="weights whose smoothed maps give the scans their body coordinates")
     add("--jobs", type=at_least(1), default=min(os.cpu_count() or 1, 8), metavar="N", help="scans prepared at a time")
     add("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="change an entry of the recipe")
     add("--steps", type=at_least(1), default=3000, metavar="N", help="optimiser steps (default: 3000)")
@@ -53,11 +52,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=at_least(0),
         default=500,
         metavar="N",
-        help="steps per validation; 0: none (default: 500)",
+        help="steps between two validations; 0: no validation (default: 500)",
     )
     add("--phantoms", type=at_least(0), default=12, metavar="N", help="synthetic patients to add (default: 12)")
     add("--label-maps", type=Path, metavar="DIR", help="label maps without images; synthetic images are made from them")
-    add("--label-images", type=at_least(1), default=1, metavar="N", help="images of each label map (default: 1)")
+    add("--label-images", type=at_least(1), default=1, metavar="N", help="images per label map (default: 1)")
     add("--exclude", action="append", default=[], metavar="PATTERN", help="leave out scans by name, such as 'ricord*'")
     add("--name", metavar="NAME", help="name of the weights (default: name of the recipe)")
     add("--start-from", metavar="NAME|FILE", help="weights with which training starts")
@@ -102,7 +101,7 @@ def train_recipe(options: argparse.Namespace, recipe: Recipe, objective: Objecti
         for name in sorted({s.name for s in scans} - {s.name for s in apart}):
             _report(f"left out: {name} is a scan of a patient in {options.validate}, which is used for validation")
         if not apart:
-            raise AnatomicalEmbeddingError(f"{options.validate}: contains all training patients; choose others.")
+            raise AnatomicalEmbeddingError(f"{options.validate}: contains all training patients; name other patients.")
         scans = apart
     stop = stop_on_signals()
 

@@ -87,7 +87,7 @@ def check(options: argparse.Namespace) -> None:
         )
     if options.token and (len(options.token) < 16 or not options.token.replace("-", "").replace("_", "").isalnum()):
         raise AnatomicalEmbeddingError(
-            "--token: the text is too short or has other characters; use at least 16 letters, digits, - or _."
+            "--token: the text is too short or contains a forbidden character; use at least 16 letters, digits, - or _."
         )
     for path in (*options.scans, options.cohort):
         if path is not None and not path.exists():

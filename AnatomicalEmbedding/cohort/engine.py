@@ -66,8 +66,7 @@ def choose_weights(store: Store, model: str, descriptors: bool) -> tuple[str, st
     if about.get("weights_hash", found.sha256) != found.sha256:
         raise AnatomicalEmbeddingError(
             f"{store.folder}: was embedded with the weights {about['model']}, not {found.name}; leave --model out, or "
-            "make "
-            "a new cohort."
+            "make a new cohort."
         )
     if not found.network.metric:
         raise AnatomicalEmbeddingError(f"{found.name}: has no common body frame in mm; use other weights.")
@@ -84,7 +83,7 @@ class _Run:
     ) -> None:  # fmt: skip
         self._store, self._plan, self._client, self._progress = store, plan, client, progress
         self._weights_hash = weights_hash
-        self._due, self._total, self._counts = due[::-1], len(due), Counter[str]()  # reversed: pop() takes the end
+        self._due, self._total, self._counts = due[::-1], len(due), Counter[str]()  # reversed: pop() removes the end
         self._rows: dict[Any, Row] = {}  # rows by the future of their task
         self._last_worker = time.monotonic()
 
@@ -120,9 +119,8 @@ class _Run:
         is_late = now - self._last_worker > _PATIENCE_S
         if not workers and (self._client.status in ("closed", "closing") or is_late):
             raise AnatomicalEmbeddingError(
-                f"{self._plan.scheduler or 'the scheduler'}: has ended, or has no workers; start scheduler and "
-                "workers, "
-                f"then give the same command again. {self._counts.total()} finished scans of this run are kept."
+                f"{self._plan.scheduler or 'the scheduler'}: has ended, or has no workers; start scheduler "
+                f"and workers, then repeat the command. {self._counts.total()} finished scans of this run are kept."
             )
         return workers
 
@@ -148,7 +146,7 @@ class _Run:
         except TimeoutError:
             return  # the worker ended before it sent the result; Dask runs the task again
         except (KilledWorker, MemoryError):
-            reason = f"{row.path}: {_RETRIES} workers crashed, perhaps from lack of memory; give more with --memory-mb."
+            reason = f"{row.path}: {_RETRIES} workers crashed, perhaps from lack of memory; raise --memory-mb."
             found = {"state": FAILED, "reason": reason}
         except (CancelledError, OSError):
             self._due.append(self._rows.pop(future))

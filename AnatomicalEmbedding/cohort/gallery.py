@@ -1,4 +1,4 @@
-"""A page with pictures of one place in many scans. All have the same orientation and scale relative to the body."""
+"""A page with pictures of one place in many scans, all in the same orientation and scale relative to the body."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def thumbnail(volume: Volume, point_ras: np.ndarray, facts: dict[str, Any], plan
 def write_gallery(
     path: Path, title: str, found: Sequence[Found], facts: dict[int, dict[str, Any]], progress: Callable[[float], None]
 ) -> Path:
-    """Write one HTML page with the places in `found`, in this order. The first 300 places have a picture.
+    """Write one HTML page with the places in `found`, in the order of `found`. The first 300 places have a picture.
 
     facts: facts of each scan, by row id. A scan that can no longer be read is shown without a picture.
     Raises AnatomicalEmbeddingError when pillow or jinja2 is not installed, or the page cannot be written.

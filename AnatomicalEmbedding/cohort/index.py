@@ -31,7 +31,7 @@ from .store import Store
 _STEP_MM = 0.05  # unit of the stored coordinates
 _CHUNK_CELLS = 500_000  # cells whose distances are computed at a time
 _PART_SCANS = 1000
-_LEAST_SHARE = 0.8  # a part is made again if fewer of its scans are still in the store
+_LEAST_SHARE = 0.8  # a part is made again if a smaller share of its scans is still in the store
 _KEY = "scan_hashes"
 
 

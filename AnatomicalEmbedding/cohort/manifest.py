@@ -22,7 +22,7 @@ WAITING = "waiting"  # not embedded yet
 EMBEDDED = "embedded"
 DUPLICATE = "duplicate"  # has the same content as an embedded scan
 UNUSABLE = "unusable"  # not a CT, damaged or too large; embedded only after the file has changed
-FAILED = "failed"  # the worker crashed, or an unexpected error; the next run tries again
+FAILED = "failed"  # the worker crashed, or an unexpected error occurred; the next run tries again
 STATES = (WAITING, EMBEDDED, DUPLICATE, UNUSABLE, FAILED)
 _FORMAT = 2  # stores of format 1 have maps in an older format
 _BATCH_SCANS = 100  # scans added in one transaction
@@ -56,7 +56,7 @@ class Row:
 
     @property
     def source(self) -> Source:
-        """The files of the scan, to read it."""
+        """The Source of the scan; its method `read` reads the scan."""
         return Source(self.path, self.series, self.files, self.scan == self.path, self.size, self.changed_ns)
 
     @classmethod
@@ -108,7 +108,7 @@ class Manifest:
         """SHA-256 of the weights of all maps."""
         if found := self.about.get("weights_hash"):
             return found
-        raise self._damaged("no weights")
+        raise self._damaged("it names no weights")
 
     def set_about(self, values: dict[str, str]) -> None:
         """Record facts about the cohort. They hold for all later runs."""
@@ -202,7 +202,7 @@ class Manifest:
             return {check_hash(row["scan_hash"]): (str(row["sha256"]), int(row["size"])) for row in found}
 
     def find(self, scan: str) -> list[Row]:
-        """Return the scans with this label or path, or in this folder. AnatomicalEmbeddingError if there is none."""
+        """Return the scans with this label, path or folder. Raises AnatomicalEmbeddingError if there is none."""
         found = self._execute(
             "SELECT * FROM scans WHERE scan IN (?1, ?2) OR path IN (?1, ?2)"
             " OR substr(path, 1, length(?2) + 1) IN (?2 || '/', ?2 || '\\') ORDER BY id",
@@ -229,7 +229,7 @@ class Manifest:
             )
 
     def drop_unused(self) -> list[str]:
-        """Remove the entries of map files that no scan uses. Returns the content hashes of these scans."""
+        """Remove the entries of map files that no scan uses. Returns the content hashes in these entries."""
         unused = "scan_hash NOT IN (SELECT scan_hash FROM scans WHERE scan_hash IS NOT NULL)"
         with self._transaction():
             found = self._execute(f"SELECT scan_hash FROM maps WHERE {unused}")

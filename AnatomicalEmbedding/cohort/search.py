@@ -50,10 +50,11 @@ class Found:
 
     Args:
         status: "matched", "uncertain" or "absent".
-        probability: for a point: that the scan shows it and the answer is within 10 mm. For words: that `point_ras` is
-            in the place. For a box: fraction of its points that the scan shows. None without a calibration.
-        expected_error_mm, point_ras: mm, and (3,) RAS mm; None if the place is absent.
-        similarity: 0 to 1, for a point only.
+        probability: for a point: chance that the scan shows the point and the answer is within 10 mm of it. For words:
+            chance that `point_ras` is in the place. For a box: fraction of its points that the scan shows. None without
+            a calibration.
+        expected_error_mm: None without a calibration. point_ras: (3,) RAS mm. Both are None if the place is absent.
+        similarity: of the answer and the point in the example scan, 0 to 1; None for words.
     """
 
     row: Row
@@ -72,7 +73,7 @@ class Found:
 
 
 class Search:
-    """Finds places in the maps that a store has now. Using one object for several searches saves time."""
+    """Finds places in the maps that a store contains at this time. Use one object for several searches to save time."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -95,7 +96,8 @@ class Search:
         """Search every scan for the point of a query. Scans with the highest probability come first.
 
         refined: how many answers to match with descriptors. All others are matched with coordinates and have no
-        probability. step: called with the fraction done, 0 to 1. Raises MapError if the query is of other weights.
+        probability. step: called with the fraction done, 0 to 1. Raises MapError if the query was made
+        with other weights.
         """
         if query.weights_hash != self.store.manifest.weights_hash:
             raise MapError("the map of the point was made with other weights than this cohort; use the same weights.")
@@ -195,7 +197,7 @@ def one_mention(words: str) -> Mention:
     mentions = [mention for part in parts for mention in part.mentions]
     titles = [load_terms()[name].title for mention in mentions for name in mention.places]
     if len(titles) > 1:
-        raise AnatomicalEmbeddingError(f"{words!r}: names {len(titles)} places ({', '.join(titles[:6])}); name one.")
+        raise AnatomicalEmbeddingError(f"{words!r}: names {len(titles)} places ({', '.join(titles[:6])}); give one.")
     return mentions[0]
 
 

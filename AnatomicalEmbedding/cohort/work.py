@@ -67,7 +67,7 @@ def _embed(store: Path, row: Row, plan: Plan, weights_hash: str) -> dict[str, An
     from ..embedding.device import memory_budget
     from ..embedding.inference import volume_hash
 
-    torch.set_num_threads(1)  # one worker for each core; with one thread, all machines round alike
+    torch.set_num_threads(1)  # each core has a worker; with one thread, all machines round results in the same way
     sitk.ProcessObject.SetGlobalWarningDisplay(False)
     sitk.ProcessObject.SetGlobalDefaultNumberOfThreads(1)
     _check_readable(row, plan.memory_bytes or memory_budget(torch.device("cpu")))
@@ -79,7 +79,7 @@ def _embed(store: Path, row: Row, plan: Plan, weights_hash: str) -> dict[str, An
         model = _model(plan.model, plan.device)
         if model.weights_hash != weights_hash:
             raise AnatomicalEmbeddingError(
-                f"{plan.model}: this worker has other weights of this name; install the same weights everywhere."
+                f"{plan.model}: this worker has other weights with this name; install the same weights on all machines."
             )
         if plan.memory_bytes:
             model.budget_bytes = max(plan.memory_bytes - _KEPT_BYTES - volume.voxels.nbytes * 3, 64 * 2**20)

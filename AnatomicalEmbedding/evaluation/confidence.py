@@ -22,7 +22,7 @@ class Judged:
     """n answers with their reported confidence; all arrays are (n,).
 
     errors_mm: true error; infinite where the point is absent. groups: group of the point, a key of GROUPS. whole: True
-    if the target was not cut for the test. probability, probability_20: chance of an error below 10 mm, below 20 mm.
+    if the target was not cropped for the test. probability, probability_20: chance of an error below 10 mm, 20 mm.
     """
 
     errors_mm: np.ndarray
@@ -105,7 +105,7 @@ def _cells(row: ConfidenceRow) -> tuple[str, ...]:
 
 
 def judge_trials(trials: Iterable[Trial], effort: str = "standard") -> Judged:
-    """Match the points of every trial, and collect errors and reported confidence.
+    """Match the points of every trial, and collect the true errors and the reported confidence of the answers.
 
     Raises AnatomicalEmbeddingError if the weights have no calibration.
     """
@@ -170,7 +170,8 @@ def _risk(judged: Judged) -> list[tuple[float, float, float]]:
 def auroc(doubt: np.ndarray, wrong: np.ndarray) -> float | None:
     """Return the area under the ROC curve: the probability that a wrong answer has a higher doubt than a right answer.
 
-    doubt: (n,). wrong: (n,) bool. Equal doubt counts half. Returns None if all answers are right or all are wrong.
+    doubt: (n,). wrong: (n,) bool. A pair with equal doubt counts half. Returns None if all answers are right or
+    all are wrong.
     """
     many, few = int((~wrong).sum()), int(wrong.sum())
     if not many or not few:
@@ -183,7 +184,7 @@ def auroc(doubt: np.ndarray, wrong: np.ndarray) -> float | None:
 def calibration_error(probability: np.ndarray, came_true: np.ndarray) -> float:
     """Return the expected calibration error (Naeini 2015), with ten bins of equal width.
 
-    It is the mean of |mean probability - fraction that came true| over the bins, weighted by their numbers of answers.
+    It is the mean of |mean probability - fraction that came true| over the bins, weighted by the answers in each bin.
     """
     if not len(probability):
         return 0.0

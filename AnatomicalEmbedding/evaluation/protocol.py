@@ -19,7 +19,7 @@ from ..structures.labelled_scans import Case, Pair, find_pairs
 from .results import Measured, Result
 
 Matcher = Callable[[Case, np.ndarray, Case], np.ndarray]
-"""Carries points of a template, (N, 3) RAS mm, to a target: (N, 3) RAS mm, NaN without an answer.
+"""Finds points (N, 3) of a template in a target. Returns (N, 3); NaN for a point without an answer. All in RAS mm.
 
 A matcher may also have `prepare(case) -> float`, for the work that is done once for a scan. `prepare` returns the
 seconds of this work, without reading the file, and 0 if the work was done before.
@@ -72,8 +72,7 @@ def evaluate_landmarks(
     if not pairs:
         raise PointsError(
             f"no two of the {len(cases)} labelled scans have points in common: structures that lie completely inside "
-            "scans "
-            "of two patients, or landmarks in two scans of one patient; add scans of the same body part."
+            "scans of two patients, or landmarks in two scans of one patient; add scans of the same body part."
         )
     measured: list[Measured] = []
     scan_seconds: dict[str, float] = {}

@@ -68,7 +68,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Summary:
-    """Figures in mm for the errors of n points with an answer; None if n is 0. missing: points without answer."""
+    """Figures in mm for the errors of n answered points; None if n is 0. missing: number of points without answer."""
 
     n: int
     missing: int
@@ -90,7 +90,10 @@ def summarise(errors_mm: np.ndarray) -> Summary:
 
 @dataclass(frozen=True, eq=False)
 class Result(Tables):
-    """All measured errors. scan_seconds: for each matcher, mean seconds of the work that is done once for each scan."""
+    """All measured errors. scan_seconds: for each matcher, mean seconds of the work that is done once for each scan.
+
+    left_out: id of a case -> name of a structure that is not measured -> reason.
+    """
 
     matchers: tuple[str, ...]
     measured: tuple[Measured, ...]
@@ -99,7 +102,7 @@ class Result(Tables):
     notes: tuple[str, ...] = ()
 
     def errors(self, matcher: str, group: str | None = None, name: str | None = None) -> np.ndarray:
-        """Return the errors of a matcher, mm. group, name: only errors of this key of GROUPS, of this structure."""
+        """Return the errors of a matcher, mm: all, or only of `group` (a key of GROUPS) and of structure `name`."""
         chosen = [
             error
             for measured in self.measured

@@ -118,8 +118,7 @@ def check_extent(shape: tuple[int, int, int], affine: np.ndarray, where: str) ->
         seen = " x ".join(f"{e:.0f}" for e in extent)
         raise VolumeError(
             f"{where}: covers only {seen} mm; give a larger part of the scan, at least {MIN_EXTENT_MM:.0f} mm along "
-            "each"
-            " axis."
+            "each axis."
         )
 
 
@@ -136,8 +135,7 @@ def check_axis_order(voxels: np.ndarray, ijk_to_ras: np.ndarray, where: str) -> 
     if sides > _LEAST_CUT and sides > _TIMES_CUT * ends:
         raise VolumeError(
             f"{where}: the first and last slices show air, and the body touches the sides, as if the voxels were in "
-            "the "
-            "order i, j, k of nibabel; give the voxels in the order k, j, i: array.transpose()."
+            "the order i, j, k of nibabel; use array.transpose() to give the voxels in the order k, j, i."
         )
 
 
@@ -165,7 +163,7 @@ def check_hounsfield(voxels: np.ndarray, where: str) -> None:
     if low >= 0 and p1 < 300 and shifted > max(0.6 * dense, 0.005 * inside.size):
         raise VolumeError(
             f"{where}: looks like a CT without its rescale intercept ({seen}); subtract 1024 from the voxels, or "
-            "export it again."
+            "export the scan again."
         )
     has_fat = np.mean(inside < -30) >= 0.005
     tissue = np.count_nonzero((inside >= -150) & (inside <= 250))

@@ -27,8 +27,9 @@ _TAGS = {
 
 @dataclass(frozen=True)
 class SeriesInfo:
-    """One series of a folder. slices: number of images with a position, no localizers. spacing: (i,j,k) mm or None.
+    """One series of a folder.
 
+    slices: number of images that have a position and are not localizers. spacing: (i,j,k) mm or None.
     study_uid, date: UID and date (YYYYMMDD) of the study. patient: the Patient ID. A value that the files lack is "".
     """
 
@@ -43,7 +44,7 @@ class SeriesInfo:
 
 
 DicomSeries = tuple[np.ndarray, np.ndarray, tuple[str, ...]]
-"""Voxels (k,j,i) in HU, ijk_to_ras (4,4) that may be sheared, and notes for the user."""
+"""Voxels (k,j,i) in HU; ijk_to_ras (4,4), which may be sheared; and notes for the user."""
 
 
 @dataclass(frozen=True)

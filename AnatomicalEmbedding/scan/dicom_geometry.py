@@ -9,11 +9,11 @@ from ..errors import VolumeError
 from .checks import MIN_SLICES
 from .geometry import RAS_FROM_LPS
 
-# In steps of the even grid: a slice further than this from its grid position is uneven, not just rounded in the header.
+# In steps of the even grid. A slice up to this far from its grid position counts as even: the header is rounded.
 _EVEN = 0.1
 # A step larger than this many times the median step is a gap.
 _GAP = 1.5
-# In median steps: up to two missing slices in a row are interpolated, more are refused.
+# In median steps: the largest gap that is interpolated (two missing slices). A series with a larger gap is refused.
 _MAX_STEP = 3.2
 _MAX_STEP_MM = 15.0
 _MAX_MISSING = 0.1
@@ -105,7 +105,7 @@ def _axes(orientation_lps: np.ndarray, where: str) -> tuple[np.ndarray, np.ndarr
     row, column = orientation_lps[:3], orientation_lps[3:]
     lengths = np.linalg.norm(row), np.linalg.norm(column)
     if min(lengths) < 0.9 or max(lengths) > 1.1 or abs(row @ column) > 0.01:
-        raise VolumeError(f"{where}: Image Orientation (Patient) is not two perpendicular axes; export it again.")
+        raise VolumeError(f"{where}: Image Orientation (Patient) has no perpendicular axes; export the scan again.")
     row = row / lengths[0]
     column = column - (column @ row) * row
     column /= np.linalg.norm(column)
@@ -122,7 +122,8 @@ def _line(
     worst = np.linalg.norm(off_line, axis=1).max()
     if worst > _MAX_OFF_LINE_MM:
         raise VolumeError(
-            f"{where}: slices lie up to {worst:.1f} mm off a straight line, so the series mixes scans; export only one."
+            f"{where}: slices lie up to {worst:.1f} mm off a straight line, so the series mixes scans; export only one "
+            "scan."
         )
     if np.linalg.norm(along - normal) * np.ptp(distance) < half_pixel:
         along = normal

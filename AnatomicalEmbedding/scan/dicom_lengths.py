@@ -1,8 +1,8 @@
 """Compare the lengths that DICOM elements state with the size of the file (DICOM PS3.5, 7.1).
 
 GDCM allocates memory for the stated length of a value before it reads the value. One wrong byte in a slice of 500 kB
-costs up to 4 GB and ten seconds. An unknown value type has the same effect, because GDCM reads its two letters as a
-length. This module therefore checks all elements of a file before GDCM reads the file.
+costs up to 4 GB of memory and ten seconds. An unknown value type has the same effect, because GDCM reads the two
+letters of the type as a length. This module therefore checks all elements of a file before GDCM reads the file.
 """
 
 import mmap
@@ -16,7 +16,7 @@ _UNDEFINED = 0xFFFFFFFF
 _ITEM, _PIXELS, _SYNTAX = (0xFFFE, 0xE000), (0x7FE0, 0x0010), (0x0002, 0x0010)
 _DELIMITERS = 0xFFFE
 _IMPLICIT, _BIG_ENDIAN, _DEFLATED = b"1.2.840.10008.1.2", b"1.2.840.10008.1.2.2", b"1.2.840.10008.1.2.1.99"
-_HARMLESS = 1 << 20  # bytes: some scanners state lengths up to this much too large, and GDCM can read these files
+_HARMLESS = 1 << 20  # bytes; some scanners write lengths that are too large by up to this, and GDCM can read the files
 
 
 def lengths_fit(path: Path) -> bool:

@@ -118,14 +118,14 @@ def read_points(path: str | Path) -> PointList:
 
 
 def parse_point(text: str, count: int = 3) -> np.ndarray:
-    """Parse "x,y,z" in RAS mm, or `count` numbers with commas. Raises PointsError if the text is something else."""
+    """Parse `count` numbers in RAS mm with commas, such as "x,y,z". Raises PointsError for any other text."""
     try:
         values = np.array([float(part) for part in text.split(",")])
     except ValueError:
         values = np.empty(0)
     if values.shape != (count,) or not np.isfinite(values).all():
         kind = "a point; give three" if count == 3 else f"a box; give {count}"
-        raise PointsError(f"{text!r} is not {kind} numbers in RAS mm, such as 12.5,-40,310, without spaces.")
+        raise PointsError(f"{text!r} is not {kind} numbers in RAS mm, with commas and no spaces, as in 12.5,-40,310.")
     return values
 
 

@@ -77,7 +77,7 @@ def find_scans(
 
     report: called with a sentence for each series that is left out, and for each folder that cannot be listed. series:
     UIDs; from a folder that holds some of these series, only these series are used. output: a folder of results, which
-    is not searched. Raises AnatomicalEmbeddingError if no folder holds one of `series`.
+    is not searched. Raises AnatomicalEmbeddingError if one of `series` is in no folder.
     """
     found: dict[Path, Source] = {}
     for scan in given:
@@ -101,7 +101,7 @@ def find_scans(
 
 
 def distinct_names(scans: Sequence[str | Path]) -> list[str]:
-    """Return a short name for each scan: its file or folder without an image suffix. Names are unique, ignoring case.
+    """Return a short name for each scan: its file or folder name without an image suffix; unique, ignoring case.
 
     scans: paths, or labels of sources. If scans would get the same name, folders are added before the name and parts of
     the series UID after it, as few as needed: a/ct.nii.gz and b/ct.nii.gz become a_ct and b_ct. Names that are still
@@ -150,7 +150,7 @@ def _telling(rows: list[list[str]], known: list[tuple[str, ...]]) -> list[tuple[
 def read_scan(scan: str) -> Volume:
     """Read a scan by its label in a cohort, as in places.csv: a file, a folder, or folder#series.
 
-    Raises AnatomicalEmbeddingError if the scan does not exist any more, VolumeError for the reasons of `Volume.read`.
+    Raises AnatomicalEmbeddingError if the scan does not exist any more, and the errors of `Volume.read`.
     """
     path = scan if _exists(scan) else scan.rpartition("#")[0]
     if path and _exists(path):

@@ -132,8 +132,8 @@ def test_names_are_chosen_in_any_spelling():
         ("kidney", "kidney: the library has no structure of this name; did you mean kidney_left, kidney_right?"),
         ("livr", "did you mean liver?"),
         ("rib", "did you mean rib_left_1, rib_left_10, rib_left_11, rib_left_12 and 8 more?"),
-        ("prostate", 'of this name; for its place, ask in words: anatemb find "prostate".'),
-        ("femur_left", 'of this name; for its place, ask in words: anatemb find "left femur".'),
+        ("prostate", 'of this name; to find its place, use: anatemb find "prostate".'),
+        ("femur_left", 'of this name; to find its place, use: anatemb find "left femur".'),
         ("xyzzy", "give one of its 17 names."),
     ],
 )

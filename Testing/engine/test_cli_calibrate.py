@@ -52,7 +52,7 @@ def test_weights_get_their_calibration_and_use_it(anatemb, labelled, place, tmp_
 
 
 def test_wrong_data_and_names_are_refused(anatemb, labelled, tmp_path):
-    assert_refused(anatemb("calibrate", labelled), "auto: the calibration of shipped weights is not replaced")
+    assert_refused(anatemb("calibrate", labelled), "auto: the calibration of shipped weights cannot be overwritten")
     assert_refused(anatemb("calibrate", labelled, "-o", tmp_path / "x.json"), "must be named NAME.calibration")
     output = tmp_path / "x.calibration.safetensors"
     assert_refused(anatemb("calibrate", tmp_path / "none", "-o", output), "none: no such folder")

@@ -96,7 +96,7 @@ def test_a_record_is_replaced_only_where_it_is_continued(anatemb, place, tmp_pat
     record = read_record(path)
     write_record(path, record.confirm("L2", keys_of(record)[1]))
     kept = path.read_bytes()
-    assert_refused(anatemb(*words), f"{path}: is a follow-up that would be replaced", f"add --record {path}")
+    assert_refused(anatemb(*words), f"{path}: this record would be overwritten", f"add --record {path}")
     assert path.read_bytes() == kept
     assert anatemb(*words, "--record", path).code == 0
     assert read_record(path).finding("L2", keys_of(record)[1]).state == CONFIRMED

@@ -89,5 +89,5 @@ def test_labels_of_another_scan_are_refused(anatemb, place, labels, tmp_path):
     outcome = anatemb(
         "register", place.template, place.target, "-o", tmp_path / "o", "--labels", tmp_path / "small.nii.gz"
     )
-    assert_refused(outcome, "small.nii.gz", "has other voxels than the moving scan")
+    assert_refused(outcome, "small.nii.gz", "has another voxel grid than the moving scan")
     assert not (tmp_path / "o").exists()
