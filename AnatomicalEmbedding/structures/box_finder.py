@@ -117,12 +117,14 @@ def open_library(weights_hash: str, model: str, path: str | Path | None = None) 
     if path is not None:
         library = StructureLibrary.load(path)
         if library.weights_hash != weights_hash:
-            raise WeightsError(f"{path}: was built with other weights; load them with --model, or build a new library.")
+            raise WeightsError(
+                f"{path}: was built with other weights; load its weights with --model, or build a new library."
+            )
         return library
     shipped = shipped_library(weights_hash)
     if shipped is None:
         raise WeightsError(
             f"{model}: no structure library ships for these weights; build one with `anatemb structures DATA "
-            "-o FILE` and give it as library."
+            "-o FILE` and give this FILE as the library."
         )
     return shipped

@@ -15,8 +15,8 @@ from .library import StructureLibrary
 from .locating import Example, make_example
 from .margins import KnownBox, known_boxes, learn_margins
 
-# A function that finds boxes (2, 3) by other methods: (structure -> examples, target, scan -> map) returns
-# structure -> method -> box.
+# A function that finds boxes (2, 3) by other methods. Its arguments are (structure -> examples, target, scan -> map);
+# it returns structure -> method -> box.
 PeerBoxes = Callable[
     [Mapping[str, list[BoxCase]], BoxCase, Mapping[str, EmbeddingMap]], dict[str, dict[str, np.ndarray]]
 ]
@@ -65,13 +65,13 @@ def find_boxes(
         found += [replace(box, peers=other.get(box.located.name, {})) for box in boxes]
     if not found:
         raise PointsError(
-            "no structure is completely inside scans of two patients; add labelled scans of the same part."
+            "no structure is completely inside scans of two patients; add labelled scans of the same body part."
         )
     return found, float(np.mean(seconds))
 
 
 def _examples_of(name: str, target: BoxCase, every: Sequence[BoxCase], shots: int, turn: int) -> list[BoxCase]:
-    """Choose at most `shots` scans of other patients that show the structure. turn: where the choice begins."""
+    """Choose at most `shots` scans of other patients that show the structure. turn: number of scans to skip first."""
     others = [case for case in every if case.patient != target.patient and name in case.structures]
     start = turn % max(len(others), 1)
     return [*others[start:], *others[:start]][:shots]

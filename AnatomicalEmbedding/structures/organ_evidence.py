@@ -16,7 +16,7 @@ _MOST_ORGANS = 3
 _LEAST_OVERLAP = 0.05
 _LEAST_MEAN_OVERLAP = 0.35  # an organ with a smaller mean overlap over the examples is not used
 _USUAL_MM = 10.0  # assumed error of a side that is placed by an organ
-_USUAL_COUNT = 2.0  # the assumed error has the weight of so many examples
+_USUAL_COUNT = 2.0  # the assumed error has the weight of this number of examples
 _AT_EDGE_CELLS = 1.0  # a side of an organ that is closer to the scan's edge is not used: the scan may cut the organ
 
 
@@ -26,7 +26,7 @@ class NearOrgan:
 
     Args:
         overlap: intersection over union of both boxes.
-        offset_mm: (6,) SIDES of the structure minus SIDES of the organ.
+        offset_mm: (6,) positions of the structure's sides minus positions of the organ's sides, in the order of SIDES.
     """
 
     name: str
@@ -59,7 +59,8 @@ def sides_by_organ(
         cell_mm: (3,) size of a cell of the target's map.
 
     Returns:
-        SIDES (6,), RAS mm, and the inverse of their squared errors (6,); None if no organ overlaps enough.
+        Positions of the structure's sides (6,), RAS mm, in the order of SIDES, and the inverse of their squared errors
+        (6,). None if no organ overlaps enough.
     """
     overlaps: dict[str, float] = {}
     for organ in (organ for of in near for organ in of):

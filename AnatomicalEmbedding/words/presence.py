@@ -44,12 +44,12 @@ class FrameFields:
 
 
 def occupancy_of(name: str, atlas: Atlas) -> Occupancy | None:
-    """Return the atlas entry of a place, or None. For a place with a recipe, the entry needs three real patients."""
+    """Return the atlas entry of a place, or None. If a recipe exists, it replaces an entry of 1 or 2 real patients."""
     found = atlas.occupancies.get(name)
     return found if found is not None and (found.real >= 3 or not load_terms()[name].recipe) else None
 
 
-frame_fields = lru_cache(maxsize=2)(FrameFields)  # cached, because all scans share it
+frame_fields = lru_cache(maxsize=2)(FrameFields)  # cached, because all scans share these fields
 
 
 class Presence:
