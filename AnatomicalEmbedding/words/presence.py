@@ -23,7 +23,7 @@ _CHUNK = 8192
 
 
 class FrameFields:
-    """Gives the fields of all places in the average body, on the grid of the body frame, from an atlas."""
+    """Computes where places lie in the average body: one field for each place, from an atlas, in the body frame."""
 
     def __init__(self, atlas: Atlas) -> None:
         self.grid: Grid = make_frame_grid()

@@ -24,13 +24,13 @@ RIBS = 12
 SECTORS = 36  # angles that divide a half of the body, from the back to the front
 _FEWEST = 6  # cells; smaller pieces of bone get no number
 _ONE_RIB_MM = 9.0  # at the beginning of a rib, its bone extends over less than this height
-_AMONG_SHARE = 0.5  # least share of a piece that lies where the atlas has ribs; shoulder blades have a lower share
+_AMONG_SHARE = 0.5  # a piece with a lower share where the atlas has ribs gets no number, such as a shoulder blade
 _HALF_CORRECTED = 20  # with so many numbered cells, half of the patient's mean coordinate error is corrected
 _BONE_HU = 130.0  # least mean HU of a cell of bone
 _REACH = 3  # bone within this number of atlas cells of the ribs may be rib too
 _VERTEBRA_MM = (30.0, 45.0)  # bone closer to the spine's middle, sideways and to the front, belongs to a vertebra
 _BEGIN_MM = (34.0, 46.0)  # distance sideways from the spine's middle at which ribs are counted
-_BEGIN_AHEAD_MM = 15.0
+_BEGIN_AHEAD_MM = 15.0  # ribs are counted only up to this distance in front of the spine's middle
 _FEWEST_BEGIN = 3  # cells
 # Height of a rib at its beginning above the middle of its vertebra, mm: medians over label maps, rounded. Lumbar
 # vertebrae have processes at this place, which are no ribs.
