@@ -145,7 +145,7 @@ class Search:
             status = str(decide(located.present, error))
             found[found.index(each)] = replace(
                 each, status=status, probability=located.present, expected_error_mm=error,
-                point_ras=located.in_scan(located.box_ras).mean(axis=0),
+                point_ras=located.in_scan(located.box_ras).mean(axis=0), similarity=None,
             )  # fmt: skip
         return sorted(found, key=_order)
 

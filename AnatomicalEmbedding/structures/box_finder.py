@@ -118,13 +118,13 @@ def open_library(weights_hash: str, model: str, path: str | Path | None = None) 
         library = StructureLibrary.load(path)
         if library.weights_hash != weights_hash:
             raise WeightsError(
-                f"{path}: the library was built with other weights; use its weights with --model, or build a new one."
+                f"{path}: was built with other weights; load its weights with --model, or build a new library."
             )
         return library
     shipped = shipped_library(weights_hash)
     if shipped is None:
         raise WeightsError(
             f"{model}: no structure library ships for these weights; build one with `anatemb structures DATA "
-            "-o FILE` and use it as the library."
+            "-o FILE` and give this FILE as the library."
         )
     return shipped

@@ -15,8 +15,8 @@ from .library import StructureLibrary
 from .locating import Example, make_example
 from .margins import KnownBox, known_boxes, learn_margins
 
-# A function that finds boxes (2, 3) by other methods: (structure -> examples, target, scan -> map) returns
-# structure -> method -> box.
+# A function that finds boxes (2, 3) by other methods. Its arguments are (structure -> examples, target, scan -> map);
+# it returns structure -> method -> box.
 PeerBoxes = Callable[
     [Mapping[str, list[BoxCase]], BoxCase, Mapping[str, EmbeddingMap]], dict[str, dict[str, np.ndarray]]
 ]
@@ -71,7 +71,7 @@ def find_boxes(
 
 
 def _examples_of(name: str, target: BoxCase, every: Sequence[BoxCase], shots: int, turn: int) -> list[BoxCase]:
-    """Choose at most `shots` scans of other patients that show the structure. turn: number of the first scan."""
+    """Choose at most `shots` scans of other patients that show the structure. turn: number of scans to skip first."""
     others = [case for case in every if case.patient != target.patient and name in case.structures]
     start = turn % max(len(others), 1)
     return [*others[start:], *others[:start]][:shots]

@@ -15,9 +15,9 @@ from ..scan.boxes import intersection_over_union
 _MOST_ORGANS = 3
 _LEAST_OVERLAP = 0.05
 _LEAST_MEAN_OVERLAP = 0.35  # an organ with a smaller mean overlap over the examples is not used
-_USUAL_MM = 10.0  # assumed error of a side that is placed with the help of an organ
-_USUAL_COUNT = 2.0  # the assumed error has the weight of so many examples
-_AT_EDGE_CELLS = 1.0  # an organ's side nearer to the scan's edge than this is not used: the scan may cut the organ
+_USUAL_MM = 10.0  # assumed error of a side that is placed by an organ
+_USUAL_COUNT = 2.0  # the assumed error has the weight of this number of examples
+_AT_EDGE_CELLS = 1.0  # a side of an organ that is closer to the scan's edge is not used: the scan may cut the organ
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +26,7 @@ class NearOrgan:
 
     Args:
         overlap: intersection over union of both boxes.
-        offset_mm: (6,) SIDES of the structure minus SIDES of the organ.
+        offset_mm: (6,) positions of the structure's sides minus positions of the organ's sides, in the order of SIDES.
     """
 
     name: str
@@ -59,8 +59,8 @@ def sides_by_organ(
         cell_mm: (3,) size of a cell of the target's map.
 
     Returns:
-        SIDES (6,), RAS mm, and the inverse of their squared errors (6,), which is 0 for a side at the scan's edge. None
-        if no organ overlaps enough, or if the network did not find the best organ in the target.
+        Positions of the structure's sides (6,), RAS mm, in the order of SIDES, and the inverse of their squared errors
+        (6,). None if no organ overlaps enough.
     """
     overlaps: dict[str, float] = {}
     for organ in (organ for of in near for organ in of):

@@ -20,7 +20,7 @@ _WHERE = (
 __all__ = sorted(_WHERE)
 
 
-def __getattr__(name: str) -> Any:  # lazy: reading phrases must not import torch (seconds)
+def __getattr__(name: str) -> Any:  # lazy: importing torch takes seconds, and phrases need no torch
     if name in _WHERE:
         return getattr(import_module(f".{_WHERE[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,7 +1,8 @@
-"""The atlas: how often each structure lies at each place of the average body, and the usual descriptors of structures.
+"""The atlas: how often each structure lies at each place of the average body, and weights to recognise its descriptors.
 
-The places are body coordinates that the network computed, so they include the network's usual errors. The atlas file
-holds statistics of many bodies; no scan can be restored from the file.
+The places are body coordinates that the network computed, so they include the network's usual errors. The body frame is
+the coordinate system of these coordinates; the atlas divides the body frame into cells of 6 mm. The atlas file holds
+statistics of many bodies; no scan can be restored from the file.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ FORMAT_VERSION = 2
 _BYTES_LIMIT = 200 << 20  # limit of an unpacked file; the shipped atlas has 3 MB
 _LARGEST_WEIGHT = 1e4  # largest weight of a discriminant; shipped atlases stay below 12
 STEP_MM = 6.0
-LOW_MM = np.array([-246.0, -180.0, -186.0])  # centre of the first cell: right, anterior, superior
+LOW_MM = np.array([-246.0, -180.0, -186.0])  # centre of the first cell of the body frame: right, anterior, superior
 SHAPE = (173, 66, 83)  # k, j, i
 
 
@@ -36,7 +37,7 @@ class Occupancy:
         first: index i, j, k of the first cell of `share` in the body frame.
         share: uint8 (k, j, i), 255 times the fraction of patients whose structure fills the cell.
         real: number of real patients that were counted.
-        discriminant: float32 (d + 1,) weights for descriptors, see `occupancy`; or None.
+        discriminant: float32 (d + 1,) weights for descriptors of length d, see the module `occupancy`; or None.
     """
 
     first: tuple[int, int, int]
@@ -45,7 +46,7 @@ class Occupancy:
     discriminant: np.ndarray | None = None
 
     def points_mm(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return cell centres (n, 3) in the body frame, mm, and their weights (n,), which sum to 1."""
+        """Return the centres (n, 3) of the cells with a share, body frame mm, and their weights (n,), with sum 1."""
         k, j, i = np.nonzero(self.share)
         weight = self.share[k, j, i].astype(np.float64)
         return LOW_MM + STEP_MM * (np.stack([i, j, k], axis=1) + self.first), weight / weight.sum()
@@ -54,7 +55,7 @@ class Occupancy:
 @dataclass(frozen=True, eq=False)
 class Atlas:
     """The occupancy of each structure, by canonical name. weights_hash: SHA-256 of the weights that computed the
-    coordinates. about: sources of the atlas.
+    coordinates. about: the name of these weights, and the names of the bodies in the atlas.
     """
 
     weights_hash: str
@@ -79,7 +80,7 @@ class Atlas:
 
     @classmethod
     def load(cls, path: str | Path) -> Atlas:
-        """Read a file that `save` wrote. Raises WeightsError if the file is missing, damaged, newer, or no atlas."""
+        """Read a file that `save` wrote. Raises WeightsError if the file is missing, damaged, no atlas, or too new."""
         if not Path(path).is_file():
             raise WeightsError(f"{path}: no such file; give the path of an atlas.")
         try:
@@ -89,7 +90,7 @@ class Atlas:
             with np.load(path, allow_pickle=False) as file:
                 about = parse_json(file["about"].tobytes())
                 if about["format_version"] > FORMAT_VERSION:
-                    raise WeightsError(f"{path}: written by a newer version of this program; update it.")
+                    raise WeightsError(f"{path}: written by a newer version of this program; update the program.")
                 found = {
                     str(of["name"]): _occupancy(of, file[f"share_{n}"], file.get(f"discriminant_{n}"))
                     for n, of in enumerate(about["structures"])
@@ -97,12 +98,12 @@ class Atlas:
             return cls(str(about["weights_sha256"]), found, dict(about["about"]))
         except WeightsError:
             raise
-        except Exception:  # zipfile and numpy raise many kinds for damaged files
+        except Exception:  # zipfile and numpy raise errors of many types for damaged files
             raise WeightsError(f"{path}: the file is damaged or is not an atlas; download the atlas again.") from None
 
 
 def _occupancy(of: dict[str, Any], share: np.ndarray, discriminant: np.ndarray | None) -> Occupancy:
-    """Check and make one occupancy. Raises ValueError if it lies outside the body frame or has a wrong type."""
+    """Check values and create an occupancy. Raises ValueError for a wrong type, or for cells outside the body frame."""
     first, real = of["first"], of["real"]
     if any(type(n) is not int for n in (*first, real)) or share.dtype != np.uint8 or not share.any():
         raise ValueError("no occupancy")
@@ -120,11 +121,11 @@ def _loaded(path: Path) -> Atlas:
 
 
 def shipped_atlas(weights_hash: str) -> Atlas:
-    """Return the shipped atlas for these weights. If there is none, return an atlas for other weights.
+    """Return the shipped atlas for these weights. If no atlas is shipped for them, return an atlas for other weights.
 
     Raises WeightsError if no atlas is installed.
     """
     found = [_loaded(path) for path in sorted(resource("Atlas").glob("*" + SUFFIX))]
     if not found:
-        raise WeightsError("this installation has no atlas for words; install the package again.")
+        raise WeightsError("this installation has no atlas, so words cannot be found; install the package again.")
     return next((atlas for atlas in found if atlas.weights_hash == weights_hash), found[-1])

@@ -35,7 +35,7 @@ PHANTOM_SEED = 73_000
 _SAMPLE_MM = 4.0
 _FEWEST_REAL = 3  # with at least so many real patients, synthetic patients count less
 _SYNTHETIC_SHARE = 0.1  # weight of all synthetic patients together; see RESULTS
-_BLUR_MM, _BLUR_FEW_MM = 5.0, 12.0  # blur for many bodies; blur added for n bodies is _BLUR_FEW_MM / root of n
+_BLUR_MM, _BLUR_FEW_MM = 5.0, 12.0  # standard deviation of the blur: see `_blur_of`
 _LEAST_SHARE = 0.02
 _FEWEST_DESCRIBED = 2  # bodies needed to learn a discriminant of descriptors
 _RIDGE = 0.005  # added to each variance of the descriptors, which have length 1
@@ -43,7 +43,8 @@ _FEWEST_POINTS, _POINTS_LIMIT = 5, 2000  # points of one body, inside or around 
 _SPREAD_OUT = (
     "body_other", "subcutaneous_fat", "visceral_fat", "torso_fat", "vertebrae_unspecified", "stomach_and_duodenum",
 )  # fmt: skip
-_KEPT = (None, reason_left_out("spinal_cord"))  # the spinal cord is kept: it has a place, though no centre
+# The `reason_left_out` of counted structures: none, or that of the spinal cord, which has a place but no centre.
+_KEPT = (None, reason_left_out("spinal_cord"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +98,7 @@ def build_atlas(
         made = make_phantom(PHANTOM_SEED + number, (3.0, 3.0, 3.0))
         volume, names = made.volume, dict(made.label_names)
         bodies.append(_sampled(volume.name, made.labels, volume.ijk_to_ras, names, model.embed(volume), "synthetic"))
-    progress(0.92, "counting")
+    progress(0.92, "counting the structures in each cell")
     named = {kind: [body.name for body in bodies if body.kind == kind] for kind in ("real", "drawn", "synthetic")}
     occupancies = with_discriminants(count_occupancy(bodies), bodies)
     return Atlas(model.weights_hash, occupancies, {"weights": model.name, "bodies": named})
@@ -115,7 +116,7 @@ def list_label_files(folder: Path) -> list[Path]:
 
 
 def _beside(path: Path, suffixes: Iterable[str]) -> list[Path]:
-    """Return the paths in the folder of a label map that have the NAME of the map and one of the suffixes."""
+    """For a label map NAME.seg.nii.gz, return the paths NAME + suffix in the same folder, for each suffix."""
     return [path.with_name(path.name.removesuffix(label_images.SUFFIX) + suffix) for suffix in suffixes]
 
 
@@ -133,7 +134,7 @@ def _read_labels(path: Path) -> tuple[np.ndarray, np.ndarray, dict[int, str]]:
 def _sampled(
     name: str, voxels: np.ndarray, ijk_to_ras: np.ndarray, labels: dict[int, str], embedding: EmbeddingMap, kind: str
 ) -> SampledBody:
-    """Read a label map about every 4 mm. Returns the points in the body with body coordinates and descriptors."""
+    """Sample a label map about every 4 mm. Returns the points inside the body, with coordinates and descriptors."""
     spacing = np.linalg.norm(ijk_to_ras[:3, :3], axis=0)
     step = np.maximum(np.rint(_SAMPLE_MM / spacing), 1).astype(int)
     every = [slice(0, n, s) for n, s in zip(voxels.shape, step[::-1], strict=True)]
@@ -151,7 +152,7 @@ def _sampled(
 
 
 def count_occupancy(bodies: list[SampledBody]) -> dict[str, Occupancy]:
-    """Count how often each structure lies in each cell, in all bodies that show the cell and label the structure."""
+    """Count how often each structure lies in each cell, among the bodies that show the cell and label the structure."""
     counted: dict[str, list[_Counted]] = {}
     for body in bodies:
         index, held = _frame_index(body)
@@ -185,7 +186,7 @@ def with_discriminants(occupancies: dict[str, Occupancy], bodies: list[SampledBo
             i, j, k = (index[near] - first).T
             label, descriptor = body.label[near], body.descriptor[near].astype(np.float32)
             inside = np.isin(label, values)
-            # only every second unlabelled point was kept
+            # unlabelled points have the weight 2, because `_sampled` kept only every second unlabelled point
             weight = np.where(label == 0, 2, 1) * (share[k, j, i] / 255.0) * ~inside
             chosen = [_thinned(np.flatnonzero(of)) for of in (inside, weight > 0)]
             if min(map(len, chosen)) >= _FEWEST_POINTS:
@@ -198,8 +199,8 @@ def with_discriminants(occupancies: dict[str, Occupancy], bodies: list[SampledBo
 def _discriminant(patients: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> np.ndarray:
     """Compute Fisher's linear discriminant of one structure (see `occupancy`). All patients have the same weight.
 
-    patients: for each, the descriptors inside the structure (n, d), those around it (m, d), and weights (m,) of the
-    descriptors around it.
+    patients: for each patient, the descriptors (n, d) inside the structure, the descriptors (m, d) around the
+    structure, and weights (m,) of the descriptors around the structure.
     """
     means = [(inside.mean(axis=0), np.average(about, axis=0, weights=weight)) for inside, about, weight in patients]
     one, other = np.mean(means, axis=0)
@@ -215,7 +216,7 @@ def _thinned(index: np.ndarray) -> np.ndarray:
 
 
 def _labels_of(body: SampledBody) -> dict[str, list[int]]:
-    """Return structure -> labels for a body; also for structures that are sums of others, such as a whole lung."""
+    """Return structure -> its labels in a body; also for a structure with labelled parts only, such as a whole lung."""
     parts = set(body.names.values())
     wanted: dict[str, tuple[str, ...]] = {name: (name,) for name in parts}
     wanted |= {name: of for name, of in sums_of_parts().items() if name not in parts and not parts.isdisjoint(of)}
@@ -262,7 +263,7 @@ def _share(of: list[_Counted], low: np.ndarray, size: np.ndarray) -> np.ndarray:
         grid = np.zeros_like(inside)
         grid[tuple(np.array(np.unravel_index(one.cells, SHAPE)) - low[:, None])] = one.number
         density = _blurred(one.shown[crop], _BLUR_MM)
-        # each body counts alike, however densely it was sampled
+        # divided by the density, so that each body counts the same, however densely it was sampled
         share = _blurred(grid, _BLUR_MM) / np.maximum(density, 1e-3)
         known = np.minimum(density / max(float(np.median(density[density > 0.05])), 1e-3), 1.0)
         inside += np.clip(share, 0, 1) * known

@@ -4,12 +4,13 @@ A recipe is a word and its arguments. Numbers are in mm, but the numbers of `par
 Gaussian with standard deviation SD:
 
     at X Y Z SD                 a blob in the body frame (X sideways; for a place with a side, away from the midline)
-    fit X Y Z SD MM             like `at`, but X, Y, Z and SD were measured on outlined scans; right within MM
+    fit X Y Z SD MM             like `at`, but X, Y, Z and SD were measured on outlined scans; an
+                                answer within MM counts as right
     box X0 X1 Y0 Y1 Z0 Z1       a box in the body frame
     part NAME X0 X1 Y0 Y1 Z0 Z1 the part of place NAME between fractions of its extent along R, A, S; for a place with a
                                 side, X runs from the midline outwards
     end NAME DIRECTION SD       a blob at the end of place NAME in a direction
-    shift NAME X Y Z SD         a blob at the offset X Y Z from the middle of place NAME
+    shift NAME X Y Z SD         a blob at the offset X Y Z (X as in `at`) from the middle of place NAME
     shell NAME MM               the layer around the surface of place NAME
     between NAME NAME           the space between two places
     union NAME ...              all the places together
@@ -26,7 +27,7 @@ from .grid_weights import NOWHERE, Field, Grid
 from .qualifiers import Qualifier
 
 _SOFT_SHARE = 0.06  # fraction of the extent over which a part fades at its ends
-_EXTENT = (0.02, 0.98)  # the extent of a field contains the values between these fractions of its total
+_EXTENT = (0.02, 0.98)  # the extent of a field ends where these fractions of its total are reached along an axis
 _END_SHARE = 0.06
 _BETWEEN_MM = 7.0
 _AROUND_MM, _AROUND_SOFT_MM = 8.0, 7.0
@@ -42,7 +43,8 @@ _ZONES = {
 }  # fmt: skip
 _RELATIONS = {"above": "superior", "below": "inferior", "before": "anterior", "behind": "posterior"}
 
-# Error along each axis of points that a person set, compared with outlines (95 points at 10 places; see RESULTS)
+# Error, along each axis, of the points of `at` recipes, which a person set: compared with points derived from outlines
+# (95 points at 10 places; see RESULTS).
 _BY_HAND_MM = 13.0
 _RIGHT_MM = 10.0  # an answer for a point is right within this distance
 
@@ -72,7 +74,7 @@ def field_by_recipe(recipe: str, grid: Grid, field_of: Finder, side: str = "") -
 
 
 def surety(recipe: str) -> float | None:
-    """Return the chance that a place lies at the point of its recipe; None if the recipe describes no point."""
+    """Return the chance that the point of a recipe is right, that is, near its place; None for other recipes."""
     kind, _, values = _parsed(recipe)
     if kind not in ("at", "fit", "shift"):
         return None
@@ -112,7 +114,7 @@ def qualify(grid: Grid, field: Field, qualifier: Qualifier, side: str) -> Field:
 def part_of(grid: Grid, field: Field, shares: np.ndarray, side: str) -> Field:
     """Return the part of a field between fractions `shares` (3, 2) of its extent along R, A, S.
 
-    With a side, R runs from the midline outwards.
+    If the place has a `side`, the fractions along R run from the midline outwards.
     """
     low, high = grid.span(field, *_EXTENT)
     values = field.values

@@ -12,10 +12,10 @@ from ..anatomy.terms import Term, Terms, load_terms, plain_words
 from .qualifiers import RELATIONS, SEEN, ZONE_NOUNS, ZONES
 from .tokens import tokenise
 
-_SHORTEST, _LONGEST = 5, 24  # letters; spelling mistakes are corrected in words of this length
-_ALIKE = 0.85  # difflib's ratio: one mistake in 7 letters, two in 14
+_SHORTEST, _LONGEST = 5, 24  # letters; spelling is corrected only in words of 5 to 24 letters
+_ALIKE = 0.85  # least ratio of difflib: allows one mistake in 7 letters, or two in 14
 TYPED_LENGTH = 200  # characters; in a longer text no spelling mistakes are corrected
-_COMPLETED_WORDS = 6  # the completed place begins in one of so many last words
+_COMPLETED_WORDS = 6  # only the last six words of a text are completed
 _SHOWN = 60  # characters of the text that a message shows
 BOTH = frozenset(("both", "bilateral"))
 SILENT = frozenset(("of", "the", "a", "an", "in", "its", "this", "that", *BOTH, *SIDES))
@@ -36,7 +36,7 @@ class Entry:
 
 
 class Dictionary:
-    """Maps phrases, without silent words, to places."""
+    """Maps phrases to places. The phrases contain no silent words, that is, no sides and no words such as "of"."""
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
@@ -105,7 +105,7 @@ def singular(word: str) -> str:
 
 
 def suggestions(beginning: str, most: int = 8) -> list[str]:
-    """Return the titles of places that have a word with this beginning, the shortest title first."""
+    """Return the titles of places that have `beginning` at the start of a word of a name; short names come first."""
     wanted = [token.word for token in tokenise(beginning[:TYPED_LENGTH])]
     sides = [word for word in wanted if word in SIDES]
     plain = " ".join(word for word in wanted if word not in SIDES)
@@ -123,7 +123,8 @@ def suggestions(beginning: str, most: int = 8) -> list[str]:
 def completions(typed: str, most: int = 8) -> list[str]:
     """Complete the last words of a text to places: "mass in the left adr" -> "mass in the left adrenal gland".
 
-    The longest ending of the text that is the beginning of a place name is completed; without it, the result is empty.
+    Of the endings of the text that are the beginning of a place name, the longest is completed. If there is no such
+    ending, the result is empty.
     """
     if len(typed) > TYPED_LENGTH or not typed.strip() or typed != typed.rstrip():
         return []

@@ -1,4 +1,6 @@
-"""Grids of scans and of the body frame, and fields: one value in each cell, stored as the box with values above 0."""
+"""Grids of scans and of the body frame, and fields. A field gives each cell of a grid a value; it stores only the box
+that holds the values above 0.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,7 @@ class Grid:
         return Field((0, 0, 0), np.zeros(self.shape, dtype=np.float32))
 
     def position(self, field: Field, axis: int) -> np.ndarray:
-        """Return centres (mm) of a field's cells along axis 0 (R), 1 (A) or 2 (S), to broadcast to its values."""
+        """Return the centres, mm, of a field's cells along axis 0 (R), 1 (A) or 2 (S). They broadcast to its values."""
         shape = [1, 1, 1]
         shape[2 - axis] = -1
         return self.axes[axis][self.crop(field)[2 - axis]].reshape(shape)
@@ -84,7 +86,7 @@ class Grid:
         return np.array([float((field.values * self.position(field, axis)).sum() / total) for axis in range(3)])
 
     def span(self, field: Field, low: float, high: float) -> np.ndarray:
-        """Return (2, 3) mm: for each axis, below which position the fractions `low` and `high` of all values lie."""
+        """Return (2, 3) mm: on each axis, the positions below which the fractions `low` and `high` of the total lie."""
         result = np.zeros((2, 3))
         for axis, others in enumerate(((0, 1), (0, 2), (1, 2))):
             share = np.cumsum(field.values.sum(axis=others, dtype=np.float64))
@@ -107,9 +109,9 @@ class Grid:
 
     @cached_property
     def _by_place(self) -> tuple[np.ndarray, np.ndarray]:
-        """Flat indices of the grid cells with tissue, sorted by the cell of the body frame in which they lie, and for
-        each cell of the body frame, where its grid cells begin in this list. Cells outside the frame are listed at the
-        border of the frame.
+        """List the grid cells with tissue by the cell of the body frame in which they lie. Grid cells outside the frame
+        count to its nearest border cell. Returns flat indices of the grid cells, and for each frame cell, the position
+        in this list at which its grid cells begin.
         """
         cells = np.flatnonzero(self.tissue)
         index = np.rint((self.body.reshape(3, -1)[:, cells].T - LOW_MM) / STEP_MM).astype(int)
@@ -118,7 +120,7 @@ class Grid:
         return cells[np.argsort(flat, kind="stable")], begin
 
     def cells_in(self, first: np.ndarray, held: np.ndarray) -> np.ndarray:
-        """Return (n,) flat indices of the grid cells with tissue whose places lie in the chosen body-frame cells.
+        """Return (n,) flat indices of the grid cells with tissue that lie in chosen cells of the body frame.
 
         held: bool (k, j, i), True for a chosen frame cell; first: frame index i, j, k of the first cell of `held`.
         """
@@ -154,7 +156,7 @@ class Grid:
         return Field(field.first, np.ascontiguousarray(values, dtype=np.float32))
 
     def trimmed(self, field: Field) -> Field:
-        """Return the field in the smallest box that holds its values above 0."""
+        """Return the field in the smallest box that holds its values above 0.001; smaller values become 0."""
         values = np.where(field.values > _LEAST, field.values, 0)
         held = np.argwhere(values)
         if not len(held):
@@ -217,7 +219,7 @@ def make_scan_grid(embedding: EmbeddingMap, volume: Volume | None = None) -> Gri
     if not embedding.provenance.metric:
         raise MapError(f"{name}: the weights give no body coordinates in mm; embed the scan with other weights.")
     if not len(embedding.body_index):
-        raise MapError(f"{name}: holds no body, so nothing can be found in it.")
+        raise MapError(f"{name}: holds no body, so no place can be found; choose a CT of a patient.")
     parts = np.maximum(np.rint(embedding.cell_mm / _FINE_MM), 1).astype(int)
     while np.prod(parts) * embedding.body.numel() > _CELLS_LIMIT and (parts > 1).any():
         parts = np.maximum(parts - 1, 1)

@@ -15,7 +15,7 @@ _LIST = (",", "and", "&", "/", "or", "with")
 _SIZES = ("mm", "cm", "x", "%", "m")  # a number before one of these words is a size
 _SILENT = ("of", "the", "number", "no", "level", "and", *SIDES)
 _LIVER = ("liver", "hepatic", "couinaud")
-_LIMIT = 30  # places of one list
+_LIMIT = 30  # largest number of places in one list
 _RIBS = 12
 
 Item = Callable[[str, str], str | None]  # (word, item before it or "") -> item, or None if the word is no item
@@ -24,8 +24,8 @@ Item = Callable[[str, str], str | None]  # (word, item before it or "") -> item,
 def read(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
     """Read numbered places that begin at word `at`.
 
-    Returns the names of the places and the index of the next word, or None. A name may contain "{s}" for the side,
-    which other words of the text give.
+    Returns the names of the places and the index of the next word; None if no numbered place begins there. A name may
+    contain "{s}" in place of the side; the side comes from other words of the text.
     """
     for reader in (_vertebrae, _ribs, _segments, _stations):
         found = reader(words, at)
@@ -35,7 +35,7 @@ def read(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
 
 
 def _items(words: Sequence[str], at: int, item: Item) -> tuple[list[tuple[str, str]], int]:
-    """Read a list from word `at` on. Returns (link word, item) for each item, and the index of the next word."""
+    """Read a list from word `at` on. Returns (linking word such as "to", item) for each, and the next word's index."""
     found: list[tuple[str, str]] = []
     n, link, after = at, "", at
     while n < len(words) and len(found) < _LIMIT:

@@ -1,7 +1,7 @@
-"""Find one structure in a scan: the atlas gives the chance of each cell, then three steps correct it by the scan.
+"""Find one structure in a scan: the atlas gives the chance of each cell, then three steps correct the chance.
 
 * Local descriptors: a cell may look like the structure in other patients, or like its surroundings. By Fisher's linear
-  discriminant (1936), the log likelihood ratio of a descriptor x is w.x + c. A discriminant is (d + 1,): w, then c.
+  discriminant (1936), the log likelihood ratio of a descriptor x (d,) is w.x + c. A discriminant (d + 1,) is w, then c.
 * CT numbers: the histograms of the structure and of its surroundings are learnt from this patient, starting with the
   chances of the atlas and the HU limits of the tissue (three rounds of expectation and maximisation).
 * Rivals: only one of several structures can fill a cell. If o are the odds of a structure against no structure at all,
@@ -19,8 +19,8 @@ from ..embedding.map import EmbeddingMap
 from .atlas import LOW_MM, STEP_MM, Occupancy
 from .grid_weights import Field, Grid
 
-_BACK_MM, _FRONT_MM, _LEAST_PART = -40.0, 60.0, 0.1
-# Wide bins for enhanced vessels: cells partly filled by a thin vessel are darker. Narrow bins found fewer vessels.
+_BACK_MM, _FRONT_MM, _LEAST_PART = -40.0, 60.0, 0.1  # see `faded`
+# Wide bins for enhanced vessels, because cells that a thin vessel fills in part are darker; narrow bins found fewer.
 _EDGES = np.array([
     *(-2000, -950, -900, -800, -600, -400, -250, -160, -120, -90, -60, -30, -10, 0), *range(10, 110, 10),
     *(120, 140, 160, 180, 200, 250, 300, 400, 600, 1000, 4000),
@@ -34,13 +34,13 @@ _TISSUES: dict[str, tuple[float, float, float]] = {
     "fluid": (-20, 130, 20), "brain": (0, 90, 20),
 }  # fmt: skip
 _ROUNDS = 3
-_CELLS_LIMIT = 30_000  # CT numbers are learnt from about so many cells
+_CELLS_LIMIT = 30_000  # CT numbers are learnt from about this number of cells
 _LEAST, _SUREST = 0.004, 0.98
 _UNIFORM = ("soft", "vessel", "artery", "muscle", "fluid", "brain")
 _UNIFORM_SIGMA = (15.0, 35.0)  # HU
 _LOG_LIMIT = 2.5
 _FEWEST_SURE = 20  # cells
-# Factor of the log ratio; below 1, because neighbouring cells and CT numbers hold the same information in part
+# Factor of the descriptors' log ratio; below 1, because neighbouring cells and CT numbers hold the same facts in part
 _DESCRIPTOR_WORTH = 0.6
 _DESCRIPTOR_LIMIT = 3.0  # largest log ratio
 
@@ -52,7 +52,7 @@ def read_occupancy(grid: Grid, found: Occupancy, shift_mm: float = 0.0, fading: 
     """
     if grid.body is None:
         return Field(found.first, found.share.astype(np.float32) / 255)
-    # frame cells with a share, their neighbours, and cells up to the shift away
+    # near: the frame cells with a share above 0, their neighbours, and the cells that the shift can reach
     reach = [1, 1, 1 + int(np.ceil(abs(shift_mm) / STEP_MM))]
     held = np.pad((found.share > 0).astype(np.uint8), [(n, n) for n in reach[::-1]])
     near = sitk.GetArrayFromImage(sitk.BinaryDilate(sitk.GetImageFromArray(held), reach, sitk.sitkBox)) > 0
@@ -82,7 +82,7 @@ def weighed(grid: Grid, prior: Field, embedding: EmbeddingMap, discriminant: np.
     held = prior.values > 0
     if not held.any():
         return prior
-    # log ratio of the map's fine cells around the prior's box, interpolated at the grid cells with a chance above 0
+    # log ratio at the map's local descriptors around the prior's box, interpolated at the cells with a chance above 0
     first, local_mm = embedding.cell_to_ras[:3, 3] - embedding.cell_mm / 4, embedding.cell_mm / 2
     low = (grid.origin + grid.step * prior.first - first) / local_mm
     high = low + (np.array(prior.values.shape[::-1]) - 1) * grid.step / local_mm

@@ -38,7 +38,7 @@ from .tokens import MOST_CHARACTERS, Span, Token, split_sentences, tokenise
 _BREAKS = frozenset(",:()[]")
 _BETWEEN_ENTRIES = frozenset((",", "and", "or", "&", "/"))  # separators in a list of places
 _SIDE_REACH, _SAME_SIDE_REACH, _CHAIN_REACH, _NEAR = 4, 6, 4, 5  # words
-_AFTER_A_SIDE = frozenset(("and", "is", "are", "was", "with", "in"))  # end the reach of a side word
+_AFTER_A_SIDE = frozenset(("and", "is", "are", "was", "with", "in"))  # these words end the reach of a side word
 _LONGEST_PHRASE = 9
 _PLACES_LIMIT = 60  # names in a sentence
 
@@ -90,7 +90,7 @@ class Sentence:
 
 
 def parse(text: str) -> list[Mention]:
-    """Find the places that a text of a few words or several sentences names, in the order of the text.
+    """Find the places that a text names, in the order of the text. A text is a few words or several sentences.
 
     Raises AnatomicalEmbeddingError for a text of more than 30,000 characters.
     """
@@ -115,7 +115,7 @@ def parse_query(text: str) -> list[Sentence]:
 
 
 def _read(text: str) -> list[tuple[Sentence, list[Span]]]:
-    """Return each sentence of a text with its places, and with the entries of a list in it that name no place."""
+    """Return each sentence of a text with its places; for a list, also the entries that name no place."""
     if len(text) > MOST_CHARACTERS:
         raise AnatomicalEmbeddingError(
             f"the text has {len(text):,} characters; give a text of at most {MOST_CHARACTERS:,} characters."
@@ -204,7 +204,7 @@ def _longest(words: Sequence[str], at: int) -> Name | None:
 
 
 def give_sides(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
-    """Stage 2: give the names their sides. A name is left out if its place exists only on the other side."""
+    """Stage 2: give the names their sides. A name that gets a side from a near name must have a place on this side."""
     sides: dict[range, str] = {}  # by tokens, because all names of a list such as "ribs 3 to 5" have one side
     for at, word in enumerate(words):
         owner = _owner(words, at, names) if word in SIDES or word in BOTH else None

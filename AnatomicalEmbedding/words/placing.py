@@ -25,9 +25,9 @@ from .ribs import Ribs, find_ribs
 from .spine import begins_at_end, between_bounds, find_spine, numbered_place
 
 _PEAK_MM = 2.5  # standard deviation of the blur of the chances before the best point is chosen
-_REGION_MM = 4.0  # standard deviation of the blur of regions; with it, regions of 90 % contain 90 % of the places
+_REGION_MM = 4.0  # standard deviation of the blur of regions, so that regions of 90 % contain 90 % of the true places
 _TRUST = 0.85  # factor for a probability that was not compared with measured errors
-# Computed chance -> fraction of points that were right, measured without training scans and label maps; see RESULTS.
+# Computed chance -> fraction of points that were right, measured with atlases that did not contain the tested patients.
 _CHANCE, _RIGHT = (0.0, 0.4, 0.7, 0.9, 1.0), (0.25, 0.4, 0.8, 0.89, 0.98)
 _NAMED = 0.05  # least chance of a place that `name_at` returns
 _DISC_MM = 7.0
@@ -237,7 +237,7 @@ class PlaceFinder:
     def _among_others(self, name: str) -> Field:
         """Return for each cell the chance that it belongs to a structure of the atlas and not to another structure."""
         alone = self._field_alone(name)
-        if self.grid.hu is None:  # in a cohort, computing all structures takes too long
+        if self.grid.hu is None:  # without CT numbers, the other structures are not computed, to save time
             return alone
         wholes = self._terms.ancestors(name)
         sharing = [n for n in self._excluding if n in wholes or name in self._terms.ancestors(n)]
@@ -316,7 +316,7 @@ class PlaceFinder:
         return places[int(firmness.argmax())]
 
     def _best_point(self, field: Field) -> tuple[np.ndarray | None, float]:
-        """Return the point (3,) RAS mm with the largest blurred chance, and this chance; None and 0 without any."""
+        """Return the point (3,) RAS mm with the largest blurred chance, and this chance; None and 0 if all are 0."""
         if field.total < 0.05:
             return None, 0.0
         smooth = self.grid.blurred(field, _PEAK_MM) * (field.values > 0)

@@ -23,7 +23,7 @@ _CHUNK = 8192
 
 
 class FrameFields:
-    """Gives the fields of all places in the average body, on the grid of the body frame, from an atlas."""
+    """Computes where places lie in the average body: one field for each place, from an atlas, in the body frame."""
 
     def __init__(self, atlas: Atlas) -> None:
         self.grid: Grid = make_frame_grid()
@@ -44,12 +44,12 @@ class FrameFields:
 
 
 def occupancy_of(name: str, atlas: Atlas) -> Occupancy | None:
-    """Return the atlas entry of a place, or None. For a place with a recipe, the entry needs three real patients."""
+    """Return the atlas entry of a place, or None. If a recipe exists, it replaces an entry of 1 or 2 real patients."""
     found = atlas.occupancies.get(name)
     return found if found is not None and (found.real >= 3 or not load_terms()[name].recipe) else None
 
 
-frame_fields = lru_cache(maxsize=2)(FrameFields)  # cached, because all scans share it
+frame_fields = lru_cache(maxsize=2)(FrameFields)  # cached, because all scans share these fields
 
 
 class Presence:

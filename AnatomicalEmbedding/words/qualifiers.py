@@ -1,8 +1,8 @@
 """Words around the name of a place: zones ("upper pole of"), relations ("posterior to") and denials ("no").
 
 A word such as "no" before the name, or "not seen" after it, denies the subject of the clause. If nothing else is named
-between the denial and the name, the place itself is denied ("no gallbladder", "the left kidney is absent"). In all
-other clauses a finding is denied ("no hydronephrosis of the right kidney").
+between the denial and the name, the place itself is denied ("no gallbladder", "the left kidney is absent").
+Otherwise, a finding in the place is denied ("no hydronephrosis of the right kidney").
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ PARTS = frozenset([
     "segment", "process", "crest", "shaft", "pedicle", "lamina", "tubercle", "condyle", "epicondyle", "stump", "pole",
     "corner",
 ])  # fmt: skip
-# Words before a name that mean the space next to the named place; the longest words first.
+# Phrases before a name that mean the space next to the named place; the phrases of two words come first.
 RELATIONS: dict[tuple[str, ...], str] = {
     **{(word, "to"): "above" for word in ("superior", "cranial", "cephalad")},
     **{(word, "to"): "below" for word in ("inferior", "caudal")},

@@ -39,7 +39,7 @@ def _sr_text(path: Path) -> str:
 
     try:
         pieces = list(_texts(pydicom.dcmread(path, stop_before_pixels=True)))
-    except Exception:  # pydicom raises many kinds for damaged files
+    except Exception:  # pydicom raises errors of many types for damaged files
         raise AnatomicalEmbeddingError(f"{path}: the DICOM file is damaged; export the report again.") from None
     if not pieces:
         raise AnatomicalEmbeddingError(f"{path}: the DICOM file contains no text; give a structured report.")

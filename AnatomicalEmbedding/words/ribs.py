@@ -1,9 +1,9 @@
 """Number the ribs: each rib is followed through bone from the vertebra at which the rib begins.
 
 At the chest wall, a body coordinate may be wrong by the distance of two ribs. Next to the spine the levels are known:
-there, the bone gets the numbers of the vertebrae, all ribs in one ordered sequence. Then each number spreads through
-connected bone. Pieces that reach no vertebra, for example because the scan begins below the heads of the ribs, are
-numbered by their body coordinates, corrected by the mean error of the coordinates of the numbered ribs.
+there, the bone gets the numbers of the vertebrae, for all ribs at once and in their order. Then each number spreads
+through connected bone. Pieces that reach no vertebra, for example because the scan begins below the heads of the ribs,
+are numbered by their body coordinates, corrected by the mean error of the coordinates of the numbered ribs.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from .spine import Spine
 RIBS = 12
 SECTORS = 36  # angles that divide a half of the body, from the back to the front
 _FEWEST = 6  # cells; smaller pieces of bone get no number
-_ONE_RIB_MM = 9.0  # at its beginning, the bone of one rib differs less in height
-_AMONG_SHARE = 0.5  # least share of a piece that lies where the atlas has ribs; shoulder blades have a lower share
+_ONE_RIB_MM = 9.0  # at the beginning of a rib, its bone extends over less than this height
+_AMONG_SHARE = 0.5  # a piece with a lower share where the atlas has ribs gets no number, such as a shoulder blade
 _HALF_CORRECTED = 20  # with so many numbered cells, half of the patient's mean coordinate error is corrected
-_BONE_HU = 130.0  # least mean of a cell of bone
-_REACH = 3  # atlas cells around the ribs in which bone may be rib too
+_BONE_HU = 130.0  # least mean HU of a cell of bone
+_REACH = 3  # bone within this number of atlas cells of the ribs may be rib too
 _VERTEBRA_MM = (30.0, 45.0)  # bone closer to the spine's middle, sideways and to the front, belongs to a vertebra
 _BEGIN_MM = (34.0, 46.0)  # distance sideways from the spine's middle at which ribs are counted
-_BEGIN_AHEAD_MM = 15.0
+_BEGIN_AHEAD_MM = 15.0  # ribs are counted only up to this distance in front of the spine's middle
 _FEWEST_BEGIN = 3  # cells
 # Height of a rib at its beginning above the middle of its vertebra, mm: medians over label maps, rounded. Lumbar
 # vertebrae have processes at this place, which are no ribs.
@@ -38,10 +38,11 @@ _ABOVE_MM = {f"T{n + 1}": mm for n, mm in enumerate((3, 12, 11, 10, 10, 10, 9, 8
 _ABOVE_MM |= {f"L{n}": 0 for n in range(1, 5)}
 _ERROR_MM, _COMMON_MM = 5.0, 5.0  # standard errors of this height: of one rib, and of all ribs of a patient together
 _SKIPPED = 4.0  # cost of bone that is no rib, and of a rib without bone
-_PROFILE_MM, _VALLEY = 2.5, 0.7  # blur of the amount of bone over height; most bone between two ribs, relative to a rib
+# Blur of the amount of bone over height. Between two ribs, this amount falls below _VALLEY of its value at a rib.
+_PROFILE_MM, _VALLEY = 2.5, 0.7
 _DRIFT_MM, _DRIFT_SHARE = 11.0, 0.08  # largest change of the coordinate error along a rib, and its learning rate
 _FARTHEST_PIECE_MM = 30.0  # a piece whose coordinates differ more from those of every rib gets no number
-_NOT_THERE_MM = 50.0  # error of a cell where the rib never is; larger errors of cells are reduced to this error
+_NOT_THERE_MM = 50.0  # error of a cell where the atlas never has the rib, and largest error of all other cells
 _TOUCHING = np.concatenate([np.eye(3, dtype=int), -np.eye(3, dtype=int)])  # cells that share a face
 _OFFSETS = np.stack(np.meshgrid(*[(-1, 0, 1)] * 3), axis=-1).reshape(-1, 3)
 _NEXT_CELLS = 1.2  # cells nearer than this, in units of the largest cell side, are next to bone
@@ -58,7 +59,7 @@ class Ribs:
     number: np.ndarray
 
     def prior(self, grid: Grid, name: str, usual: Field) -> Field | None:
-        """Return the chances of rib `name`: large in its bone, and larger where `usual` is large; None without bone."""
+        """Return the chances of rib `name`: large in its bone, most where `usual` is large; None if too little bone."""
         _, side, number = name.split("_")
         own = (self.side == SIDES.index(side)) & (self.number == int(number))
         if own.sum() < _FEWEST:
@@ -116,7 +117,7 @@ def number_pieces(
     Args:
         index: (n, 3) i, j, k of the cells.
         error: (n, 13) mm, body height of each cell, corrected by the spine, minus the usual height of each rib there;
-            NaN where the rib does not reach.
+            NaN where the atlas never has the rib.
         among: (n,) bool, whether the atlas has ribs at the cell.
         shape: (k, j, i) of the grid.
     """
@@ -140,7 +141,7 @@ def number_pieces(
 
 
 def _known_median(values: np.ndarray) -> float:
-    """Return the median of the values that are not NaN; NaN if all are."""
+    """Return the median of the values that are not NaN; NaN if all values are NaN."""
     known = values[~np.isnan(values)]
     return float(np.median(known)) if len(known) else np.nan
 
@@ -203,7 +204,7 @@ def _sectors(body: np.ndarray) -> np.ndarray:
 
 
 def _begun(height: np.ndarray, begins: np.ndarray, spine: Spine) -> np.ndarray:
-    """Number the cells (n,) of one half where the ribs begin (`begins`); -1 elsewhere. height: (n,) RAS S mm."""
+    """Number the cells (n,) of one half in which ribs begin (`begins`); -1 for other cells. height: (n,) RAS S mm."""
     number, here = np.full(len(height), -1), np.flatnonzero(begins)
     groups = [here[group] for group in _groups(height[here])]
     levels = _levels(np.array([height[group].mean() for group in groups]), spine)
@@ -244,7 +245,7 @@ def _levels(heights: np.ndarray, spine: Spine) -> list[int]:
 
 
 def _aligned(price: np.ndarray) -> tuple[float, list[tuple[int, int]]]:
-    """Pair two ordered sequences at the least cost. price: (a, b) of each pair. Returns total cost and pairs."""
+    """Pair two ordered sequences at the least cost. price: (a, b), cost of each pair. Returns total cost and pairs."""
     rows, columns = price.shape
     cost = np.zeros((rows + 1, columns + 1))
     cost[:, 0], cost[0] = _SKIPPED * np.arange(rows + 1), _SKIPPED * np.arange(columns + 1)
@@ -267,7 +268,7 @@ def _followed(index: np.ndarray, number: np.ndarray, error: np.ndarray, shape: t
     """Spread rib numbers, cell by cell, to connected cells without a number (-1).
 
     error: (n, 13) mm, body height of each cell minus the usual height of each rib at the cell. Along a rib the error
-    changes slowly, and where two ribs touch it jumps. A number does not spread across a jump.
+    changes slowly; from a rib to a rib that touches it, the error jumps. A number does not spread across a jump.
     """
     row = np.full(tuple(n + 2 for n in shape), -1, dtype=np.int32)
     at = index[:, ::-1] + 1

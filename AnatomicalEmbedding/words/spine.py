@@ -2,9 +2,9 @@
 
 A body coordinate gives the height in the body with an error of about one vertebra. Discs show exactly where boundaries
 are, but not between which vertebrae. Dynamic programming fits the ordered sequence of all boundaries, also beyond the
-scan, to coordinates and discs.
-A boundary fits well near its usual coordinate, at the usual height of a vertebra from the next boundary, and on a disc,
-which is darker than the end plates on both sides of the disc.
+scan, to coordinates and discs. A boundary fits well if it lies near its usual coordinate, if its distance to the next
+boundary is the usual height of a vertebra, and if it lies on a disc. A disc is darker than the end plates above and
+below the disc.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .atlas import LOW_MM, STEP_MM, Atlas, Occupancy
 from .grid_weights import Field, Grid
 
 _STEP_MM = 1.5  # step along the spine
-_NEAR_MM = 8.0  # standard deviation of the weight of a cell over its distance from the usual course of the spine
+_NEAR_MM = 8.0  # standard deviation of a cell's Gaussian weight over its distance from the spine's usual course
 _RADIUS_MM = 9.0  # the CT numbers of a disc are read inside this radius
 _END_PLATE_MM = (4.5, 6.0)  # from the middle of a disc to its end plates
 _BLUR_MM = 1.5
@@ -36,7 +36,7 @@ _COORDINATE_MM = dict(
 )
 _COORDINATE_WORTH = 0.6  # below 1: the coordinates of neighbouring boundaries have similar errors
 _SPACING_SHARE = 0.1  # standard deviation of the heights of one patient's vertebrae, as a fraction of the height
-_SCALES, _SCALE_SPREAD = np.arange(0.8, 1.26, 0.05), 0.1  # size of a patient against the usual size, and its spread
+_SCALES, _SCALE_SPREAD = np.arange(0.8, 1.26, 0.05), 0.1  # size of a patient relative to the usual size, and its spread
 _DISC_WORTH = 2.0
 _DISC_LIMIT = 2.0
 _CORRELATED = 4.0  # number of neighbouring boundaries whose coordinates have similar errors
@@ -90,14 +90,19 @@ def find_spine(grid: Grid, atlas: Atlas, volume: Volume | None) -> Spine | None:
 
 
 def begins_at_end(spine: Spine, ends: Mapping[str, float]) -> bool:
-    """Return whether all levels are certain: an end of the spine (`levels.spine_ends`) lies next to its vertebra."""
+    """Return whether all levels are certain, because the scan shows an end of the spine and the vertebra next to it.
+
+    ends: see `levels.spine_ends`.
+    """
     heights = dict(zip(spine.names, spine.bounds_s.mean(axis=1), strict=True))
     return any(NEXT_TO[end] in heights and has_next(end, heights[NEXT_TO[end]], at) for end, at in ends.items())
 
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """A vertebra or disc. share: fraction inside the scan, 0 to 1. point_ras: (3,) middle; None outside the scan."""
+    """A vertebra or disc. share: fraction inside the scan, 0 to 1. point_ras: (3,) middle; None outside the scan.
+    chance: that the level is right.
+    """
 
     share: float
     point_ras: np.ndarray | None
@@ -125,8 +130,8 @@ def numbered_place(spine: Spine, name: str) -> Level | None:
 def between_bounds(grid: Grid, field: Field, spine: Spine, vertebra: str) -> Field:
     """Reduce the field of a vertebra above and below its boundaries; less below, because processes reach downwards.
 
-    The scan may show a part of the next vertebra above the listed vertebrae: its processes, behind the spine's middle.
-    The scan may also show a part of the next vertebra below. The field of all other vertebrae becomes 0.
+    Of the next vertebra above those of `spine`, the scan may show the processes, behind the spine's middle. Of the next
+    vertebra below those of `spine`, it may show the upper part. The field of all farther vertebrae becomes 0.
     """
     place = VERTEBRAE.index(vertebra)
     height, behind = grid.position(field, 2), 1.0
@@ -154,7 +159,7 @@ def _usual_course(atlas: Atlas) -> tuple[list[str], np.ndarray] | None:
 
 
 def _densest(occupancy: Occupancy) -> np.ndarray:
-    """Return the middle (3,), mm, of the cells that lie most often in a structure. For a vertebra this is its body."""
+    """Return the middle (3,), mm, of the cells that lie most often in a structure: for a vertebra, in its body."""
     share = occupancy.share.astype(np.float64)
     weight = np.where(share > 0.7 * share.max(), share, 0)
     k, j, i = np.nonzero(weight)
@@ -162,7 +167,9 @@ def _densest(occupancy: Occupancy) -> np.ndarray:
 
 
 def _course(grid: Grid, frame: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Find the slices with spine, upwards: RAS S mm (m,), middle of the spine (m, 2) R, A mm, body height (m,)."""
+    """Find the slices that show the spine, upwards. Return their RAS S mm (m,), the middle of the spine in R and A mm
+    (m, 2), and its body height (m,) mm; None for fewer than 6 slices.
+    """
     order = np.argsort(frame[:, 2])
     z = grid.body[2]
     x = np.interp(z, frame[order, 2], frame[order, 0]).astype(np.float32)
@@ -193,7 +200,7 @@ def _smoothed(values: np.ndarray, sigma: float) -> np.ndarray:
 
 
 def _discness(volume: Volume, heights: np.ndarray, path: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return heights, RAS S mm, every 1.5 mm; and for each height, how much darker the spine is than next to it."""
+    """Return heights (n,), RAS S mm, every 1.5 mm; and (n,) how much darker the spine is there than above and below."""
     at = np.arange(heights[0] - 2, heights[-1] + 2, _STEP_MM)
     centre = np.stack([np.interp(at, heights, path[:, 0]), np.interp(at, heights, path[:, 1]), at], axis=1)
     tangent = _smoothed(np.gradient(centre, axis=0), 8.0)
@@ -256,7 +263,7 @@ def _fitted(
     middle = (upper + lower) / 2
     within, whole = np.clip(middle, low, high), (middle >= low) & (middle <= high)
     shift = frame[shown + 1, 2] - np.interp(within, heights, body_z)
-    if whole.any():  # the middle of a cut vertebra lies outside the scan: the nearest whole vertebra has the same shift
+    if whole.any():  # a cut vertebra, with its middle outside the scan, gets the shift of the nearest whole vertebra
         shift = np.interp(np.arange(len(shift)), np.flatnonzero(whole), shift[whole])
     return Spine(
         tuple(names[n + 1] for n in shown),
@@ -270,7 +277,7 @@ def _fitted(
 
 
 def _best_paths(unary: np.ndarray, usual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return, for each place of each boundary, the least cost of the path from above to it, and from below to it."""
+    """Return, for each place of each boundary, the least cost with all boundaries above it, and with all below it."""
     down, up = unary.copy(), unary.copy()
     for n in range(1, len(unary)):
         down[n] += _least_before(down[n - 1], usual[n - 1])
@@ -304,7 +311,7 @@ def _traced(down: np.ndarray, usual: np.ndarray) -> list[int]:
 
 
 def _chance(marginal: np.ndarray, chosen: list[int], n: int) -> float:
-    """Return the chance that vertebra `n` has the right level, from the costs of one level higher and lower."""
+    """Return the chance that vertebra `n` has the right level, from the costs of this level and its neighbours."""
     costs = []
     for step in (-1, 0, 1):
         places = [(bound, chosen[int(np.clip(bound + step, 0, len(chosen) - 1))]) for bound in (n - 1, n)]

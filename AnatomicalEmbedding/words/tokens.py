@@ -94,7 +94,7 @@ def tokenise(text: str, offset: int = 0) -> list[Token]:
 
 
 def _before_a_number(found: list[Token]) -> bool:
-    """Return whether the next word may be a Roman number, as after "segment" or after "segments 5 and"."""
+    """Return whether the next word may be a Roman numeral, as after "segment" or after "segments 5 and"."""
     if found[-1].word in _NUMBERED:
         return True
     listed = found[-1].word in ("-", "/", "and", ",") and len(found) > 2 and found[-2].word[:1].isdigit()

@@ -59,10 +59,10 @@ class RegionNodes(PassingNodes):
         node.CreateDefaultDisplayNodes()
         display = node.GetDisplayNode()
         display.SetSaveWithScene(False)
-        display.SetVisibility3D(False)  # saves the time to compute a surface
+        display.SetVisibility3D(False)  # so no time is spent on a surface
         node.SetAndObserveTransformNodeID(volumeNode.GetTransformNodeID())
         for mask, (share, colour, inside) in zip(region.masks, _SHARES, strict=True):
-            name = f"{title}, {share:.0%} of its probability"
+            name = f"{title}, region with {share:.0%} of the probability"
             segmentId = node.AddSegmentFromBinaryLabelmapRepresentation(_image(mask, region), name, colour)
             display.SetSegmentOpacity2DFill(segmentId, inside)
             display.SetSegmentVisibility3D(segmentId, False)

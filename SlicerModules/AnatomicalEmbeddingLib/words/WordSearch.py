@@ -1,4 +1,4 @@
-"""Search by words: finds the places that words name in all scans of a scene, one place after the other.
+"""Search by words: finds the places that words name, one after the other, each in all scans of a scene.
 
 Also finds the name of the structure at a point.
 """
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from AnatomicalEmbedding.embedding.map import EmbeddingMap
     from AnatomicalEmbedding.words import Mention, Place, PlaceFinder, Sentence
 
-_WORDS, _REPORT, _PLACE, _NAME, _PREPARE = "words", "report", "place", "name", "prepare"  # parts of the job
-_REST_SECONDS = 0.12  # when the point did not change for this time, its name is looked up
+_WORDS, _REPORT, _PLACE, _NAME, _PREPARE = "words", "report", "place", "name", "prepare"  # names of the work in `_job`
+_REST_SECONDS = 0.12  # a point must stay unchanged for this time before its name is looked up
 
 
 @dataclass(eq=False)
@@ -76,7 +76,7 @@ class WordSearch(Listener):
         self.changed, self.reported, self.reportRead, self.named = Signal(), Signal(), Signal(), Signal()
         self.name, self.naming = "", False
         self.regions = RegionNodes(scene)
-        self._job = SceneJob(scene, store, "look again")
+        self._job = SceneJob(scene, store, "search again")
         self._job.reported.connect(self.reported.emit)
         self._query = _Query()  # a query without words stands for no search
         self._searched: dict[str, _Searched] = {}  # by volume ID
@@ -252,7 +252,7 @@ class WordSearch(Listener):
         try:
             place, region = yield from self._askFinder(node, lambda finder: _placeOf(finder, step))
         except AnatomicalEmbeddingError as error:
-            if self.store.map(node) is embedding:  # otherwise the scan has changed, and is searched again
+            if self.store.map(node) is embedding:  # if not, the scan has changed and will be searched again
                 query.failed[node.GetID()] = str(error)
         else:
             world = None if place.point_ras is None else toWorld(node, [place.point_ras])[0]
@@ -266,7 +266,7 @@ class WordSearch(Listener):
         name = ""
         if node.GetScene() is self.scene and self.store.map(node) is not None:
             point = fromWorld(node, [world])[0]
-            with suppress(AnatomicalEmbeddingError):  # the scan was changed or removed: it has no name
+            with suppress(AnatomicalEmbeddingError):  # the scan was changed or removed: the point has no name
                 name = yield from self._askFinder(node, lambda finder: nameOf(finder, point))
         self._setName(name)
 
@@ -285,7 +285,7 @@ class WordSearch(Listener):
         self.reportRead.emit()
 
     def _askFinder(self, node, ask: Callable[[PlaceFinder], object]) -> Steps:
-        """Call ask(finder) of a scan in the background and return the result. Creates the finder if there is none."""
+        """Call `ask` with the finder of a scan in the background; return its result. Creates a missing finder."""
         searched = self._searchedOf(node)
         copy = None if searched.finder is not None else snapshot(node)
 

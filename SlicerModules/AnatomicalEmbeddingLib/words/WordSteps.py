@@ -1,4 +1,4 @@
-"""Converts words to steps: a step is one place to find. Also the answer to a step in one scan, and names of points."""
+"""Converts words to steps; a step is one place to find. Also writes the answers and the names of points as texts."""
 
 from __future__ import annotations
 
@@ -64,8 +64,9 @@ def stepsOf(text: str) -> tuple[list[Step], list[str]]:
 
 
 def _ended(text: str) -> str:
-    """Complete the beginning of a place name, if only one completion is possible, or only one that completes just the
-    last word. Otherwise, return the text unchanged.
+    """Complete a text that names no place, if it has only one completion, or only one that adds no further words.
+
+    Otherwise, return the text unchanged.
     """
     from AnatomicalEmbedding.words import completions, parse
 
