@@ -191,7 +191,7 @@ def _line(at: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _span(values: torch.Tensor, size: int) -> tuple[int, int]:
-    """Return the first voxel and the last voxel + 1 that `values` reach on an axis of `size` voxels; at least one voxel."""
+    """Return the voxels (first, last + 1) that `values` reach on an axis of `size` voxels; at least one voxel."""
     low = min(max(int(values.amin().floor()), 0), size - 1)
     return low, max(min(int(values.amax().ceil()) + 1, size), low + 1)
 
