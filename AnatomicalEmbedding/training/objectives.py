@@ -16,7 +16,7 @@ from .recipes import LossSpec, Recipe
 from .sampler import BatchSampler, CoordinateBatch, CoordinateSampler, ViewBatch, ViewSampler
 from .scans import PreparedScan
 
-_NEAR_CELLS, _FAR_CELLS = (3, 3, 3), (10, 10, 8)  # local cells (i, j, k): reach of each half of the negatives
+_NEAR_CELLS, _FAR_CELLS = (3, 3, 3), (10, 10, 8)  # reach of the two halves of the negatives, local cells (i, j, k)
 
 
 def info_nce(anchor: torch.Tensor, positive: torch.Tensor, negatives: torch.Tensor, temperature: float) -> torch.Tensor:
