@@ -103,8 +103,9 @@ class Registration:
         """
         path = Path(path)
         if path.suffix.lower() not in TRANSFORM_SUFFIXES:
-            endings = ", ".join(TRANSFORM_SUFFIXES)
-            raise VolumeError(f"{path}: is not a file name of a transform; choose a name with the ending {endings}.")
+            raise VolumeError(
+                f"{path}: is not a file name of a transform; give a name that ends in {', '.join(TRANSFORM_SUFFIXES)}."
+            )
         try:
             with atomic_path(path) as temporary:
                 sitk.WriteTransform(self.to_sitk(), str(temporary))

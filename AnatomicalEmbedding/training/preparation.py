@@ -25,7 +25,7 @@ from .scans import PreparedScan, Spacing, as_field, prepare_volume, with_labels
 
 REPORT = "report.csv"
 _SIGMA_MM = 30.0
-_PRIOR_CELLS = 4.0  # weight of the prior of no displacement from the affine fit; a reliable cell has weight 1
+_PRIOR_CELLS = 4.0  # weight of a zero displacement in each weighted mean; a reliable cell has weight 1
 _THUMBNAIL = 6  # side, in voxels, of the blocks whose means are compared to find equal scans
 _SAME_HU = 0.5  # block means that differ by less are equal up to rounding
 _Scan = tuple[str, Source]  # name of the scan, and where it is stored
@@ -123,7 +123,7 @@ def prepare_set(
     prepared = [outcome.prepared for outcome in outcomes if outcome.prepared is not None]
     if not prepared:
         where = ", ".join(map(str, folders))
-        raise AnatomicalEmbeddingError(f"{where}: no scan can be used for training; see the reasons above.")
+        raise AnatomicalEmbeddingError(f"{where}: no scan can be used for training; correct the problems above.")
     return prepared
 
 

@@ -15,7 +15,7 @@ from .loop import ALGORITHMS, OptimiserSpec
 
 @dataclass(frozen=True)
 class BatchSpec:
-    """Crops of a batch. A size is (i, j, k) voxels. A band is [low, high, weight]: body heights, mm, and share."""
+    """Crops of a batch. A size is (i, j, k) voxels. A band: lowest and highest body height in mm, weight."""
 
     crop_sizes: list[list[int]]
     height_bands: list[list[float]]

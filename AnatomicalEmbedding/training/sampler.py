@@ -283,8 +283,8 @@ def matching_cells(
     Returns (p, 3) integer local cells (i, j, k) of the first crop and (p, 3) fractional local cells of the second crop.
 
     An affine fit to the cells of the second crop gives a guess. Of the cells around the guess, the nearest is chosen;
-    the slope of the fit gives the fraction of a cell to the position. This is exact for affine crops; for elastic crops
-    the error is some hundredths of a cell.
+    the slope of the fit gives the remaining fraction of a cell. This is exact for affine crops; for elastic crops the
+    error is some hundredths of a cell.
     """
     device = hu.device
     shape = torch.tensor(second.shape[2::-1], device=device)
