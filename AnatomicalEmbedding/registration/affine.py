@@ -25,7 +25,7 @@ _DOUBT = 4.0  # points must be spread over this multiple of the error to determi
 _LEAST_DOUBT_MM = 1e-4  # least value of this spread, for points in one plane without error
 # These limits are wider than those of `matching.status`: many points with errors of 2 cm still give a good fit.
 _LEAST_PRESENT, _LEAST_PROBABILITY, _LARGEST_ERROR_MM = 0.85, 0.2, 20.0
-_LEAST_SCORE = 0.5  # least score of a match that takes part, for weights without calibration
+_LEAST_SCORE = 0.5  # least score of a match that is used; only for weights without calibration
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,10 @@ class GridMatches:
 
 
 def match_grid(fixed: EmbeddingMap, moving: EmbeddingMap) -> GridMatches:
-    """Match a grid of points in the fixed scan's body with the moving scan. Raises MapError if the maps do not fit."""
+    """Match a grid of points in the fixed scan's body with the moving scan.
+
+    Raises MapError if the maps were made with different weights, or if a scan shows no body.
+    """
     fixed.check_body()
     depth = _depth_mm(fixed)
     for step in _STEPS_MM:
@@ -66,7 +69,7 @@ def match_grid(fixed: EmbeddingMap, moving: EmbeddingMap) -> GridMatches:
 
 
 def _trust(found: Matches) -> tuple[np.ndarray, np.ndarray]:
-    """Choose the matches that take part in the fit, (n,) bool. Also returns their weights (n,)."""
+    """Choose the matches that the fit uses, (n,) bool. Also returns the weight of every match, (n,)."""
     if found.status is None:
         return found.score >= _LEAST_SCORE, found.score
     sure = (found.present >= _LEAST_PRESENT) & (found.probability >= _LEAST_PROBABILITY)
@@ -98,7 +101,7 @@ def fit_affine(matches: GridMatches, kind: str = AFFINE) -> np.ndarray:
 
 
 def _grid(fixed: EmbeddingMap, depth: np.ndarray, step_mm: float) -> tuple[Lattice, np.ndarray, np.ndarray, np.ndarray]:
-    """Make a lattice. Returns it and the index, RAS mm and depth of each of its points inside the body and the scan."""
+    """Make a lattice. Also returns index, RAS mm and depth of its points that lie in the body and in the scan."""
     low, high = fixed.body_bounds_ras
     lattice = Lattice.within(low, high, step_mm)
     points = lattice.points_ras()
@@ -119,8 +122,8 @@ def _depth_mm(fixed: EmbeddingMap) -> np.ndarray:
 def _affine(source: np.ndarray, target: np.ndarray, weight: np.ndarray, doubt_mm: float) -> np.ndarray:
     """Fit an affine transform by least squares, with a prior that it is a rotation.
 
-    The prior has the strength of points that are spread by `doubt_mm`. It is needed because points determine no scale
-    along an axis on which they all lie close together.
+    The prior has the same weight as points that are spread over `doubt_mm`. It is needed because points that lie close
+    together on an axis determine no scale along this axis.
     """
     middles, spread = _moments(source, target, weight)
     own = _moments(source, source, weight)[1]
@@ -141,7 +144,7 @@ def _moments(source: np.ndarray, target: np.ndarray, weight: np.ndarray) -> tupl
 
 
 def _turn(spread: np.ndarray) -> np.ndarray:
-    """Find the rotation with the least squared error from the covariance `spread` (3, 3) (Kabsch 1976)."""
+    """Compute the rotation with the least squared error from the covariance `spread`, (3, 3) (Kabsch 1976)."""
     u, _, vt = np.linalg.svd(spread)
     return u @ np.diag([1.0, 1.0, np.sign(np.linalg.det(u @ vt))]) @ vt
 

@@ -20,7 +20,7 @@ from ..embedding.working_grid import crop, resample
 from ..scan.volume import Volume
 from .spline import ROUGHNESS_DIAGONAL, Lattice, SplineField, conjugate_gradients, roughness
 
-_HU = (-1000.0, 400.0)  # values outside are clipped, so metal and dense bone look like other bone
+_HU = (-1000.0, 400.0)  # HU outside are clipped, so that metal and dense bone look like other bone
 _REACH = 2  # a window extends by this many voxels on each side
 _NOISE_HU = 50.0  # a window with less contrast counts as flat
 
@@ -55,7 +55,7 @@ def image_features(volume: Volume, embedding: EmbeddingMap, spacing_mm: float) -
 
 
 def slopes(features: Features) -> torch.Tensor:
-    """Compute derivatives (3, c, k, j, i) along R, A, S, per mm, by central differences; zero at the lattice's ends."""
+    """Compute derivatives (3, c, k, j, i) along R, A, S, per mm, by central differences; zero at the border."""
     values = features.values
     found = torch.zeros(3, *values.shape, device=values.device)
     for axis, spacing in enumerate(features.lattice.spacing_mm):
@@ -79,11 +79,11 @@ _LEVELS = ((6.0, 24.0), (3.0, 12.0))  # spacing of the compared points, and of t
 _ROUNDS = 6
 _UNFOLDING_ROUNDS = 3
 _MOST_SMOOTH = 20.0
-_LEAST_VOLUME = 0.1  # least volume ratio relative to the affine map; with less, space is about to fold
+_LEAST_VOLUME = 0.1  # least volume ratio, relative to the affine transform; with less, the field is near folding
 _SMOOTH = 0.6  # weight of smoothness, relative to the mean of the blocks' matrices
 _DAMPING = 0.05
-_STILL_MM = 0.05  # a level ends when the mean move of a step is smaller
-_KNEE = 1.0  # difference of features at which a point's weight is half; for content that only one scan shows
+_STILL_MM = 0.05  # a level ends when a step changes the displacement by less, on average
+_KNEE = 1.0  # difference of features at which a point's weight is halved, as in tissue that only one scan shows
 _CG_ROUNDS = 10
 _BLOCK = 2  # a block has this many points along each axis
 _PAIRS = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))  # stored entries of a symmetric 3 x 3 matrix
@@ -98,7 +98,7 @@ def refine(
     device: torch.device,
     step: Callable[[float], None] = lambda share: None,
 ) -> SplineField:
-    """Improve a displacement field by comparing the images. The field is added after the affine transform.
+    """Improve a displacement field, which is added after the affine transform, by comparing the images.
 
     affine: (4, 4) RAS mm fixed -> moving. volumes, maps: those of the fixed and of the moving scan. step: called with
     the share done; an exception raised in `step` stops the computation.

@@ -1,4 +1,4 @@
-"""Registers two scans: matching, fit of a transform, and refinement by the images."""
+"""Registers two scans: matching, fit of a transform, and refinement by comparing the images."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STEPS = 40
 
 
 def fit_field(matches: GridMatches, affine: np.ndarray, low: np.ndarray, high: np.ndarray) -> SplineField:
-    """Fit a displacement field over the box low..high (RAS mm) to the errors that matches have after the affine map."""
+    """Fit a displacement field over the box low..high (RAS mm) to the errors of matches after the affine transform."""
     shape = matches.lattice.shape
     i, j, k = torch.from_numpy(matches.index.T)
     wanted, trust = torch.zeros(3, *shape), torch.zeros(shape)

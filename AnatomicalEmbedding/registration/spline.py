@@ -87,7 +87,7 @@ class Basis:
         return torch.tensordot(self.a @ (knots @ self.r.T), self.s, dims=([1], [1])).permute(0, 3, 1, 2)
 
     def gather(self, values: torch.Tensor) -> torch.Tensor:
-        """Sum values (c, k, j, i) at points to knots (c, K, J, I). This is the transpose of `spread`."""
+        """Sum values (c, k, j, i) of the points at each knot, (c, K, J, I). This is the transpose of `spread`."""
         return torch.tensordot(self.a.T @ (values @ self.r), self.s, dims=([1], [0])).permute(0, 3, 1, 2)
 
     def to(self, device: torch.device) -> Basis:
@@ -101,9 +101,10 @@ class Basis:
 
 @dataclass(frozen=True, eq=False)
 class SplineField:
-    """A displacement field over a box, mm along R, A, S. low: (3,) RAS mm of the box's lowest corner: place of knot 1.
+    """A displacement field over a box, mm along R, A, S.
 
-    knot_mm: distance between knots. coefficients: (3, K, J, I) float32.
+    low: (3,) RAS mm of the box's lowest corner, where knot (1, 1, 1) lies; knot (0, 0, 0) lies outside the box.
+    knot_mm: distance between knots. coefficients: (3, K, J, I) float32, value of each knot.
     """
 
     low: tuple[float, float, float]
@@ -143,7 +144,7 @@ class SplineField:
         return torch.linalg.det(self.slopes(lattice)[..., where].permute(2, 0, 1) + linear)
 
     def at(self, points_ras: np.ndarray) -> np.ndarray:
-        """Compute displacements (n, 3) mm at points (n, 3) RAS mm. Points outside the box are first moved to it."""
+        """Compute displacements (n, 3) mm at points (n, 3) RAS mm. Points outside are first moved to the box."""
         high = np.array(self.low) + np.array(self.intervals) * self.knot_mm
         places = torch.from_numpy(np.clip(np.asarray(points_ras, dtype=np.float64), self.low, high))
         found = torch.zeros(len(places), 3, dtype=torch.float64)

@@ -18,7 +18,7 @@ from .spline import DEGREE, Lattice, SplineField
 TRANSFORM_SUFFIXES = (".h5", ".hdf5", ".tfm", ".txt")
 _JACOBIAN_MM = 4.0
 _FOLDED_LIMIT = 0.005  # largest share of the body that may be folded
-_CHANGED_LIMIT = 0.2  # least volume ratio; the inverse is the largest volume ratio
+_CHANGED_LIMIT = 0.2  # least usual volume ratio; its inverse is the largest usual ratio
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Folding:
 
     @property
     def doubt(self) -> str:
-        """A sentence why the user should check the result, or "" if there is no reason."""
+        """The reason why the user should check the result, or "" if there is no reason."""
         if self.share > _FOLDED_LIMIT or self.low < _CHANGED_LIMIT or self.high > 1 / _CHANGED_LIMIT:
             return (
                 "Tissue is stretched or compressed more than in real bodies. This happens if two scans have little of "
@@ -94,7 +94,7 @@ class Registration:
         affine.SetTranslation(lps[:3, 3].tolist())
         if self.field is None:
             return affine
-        return sitk.CompositeTransform([affine, self._spline()])  # the last one is applied first
+        return sitk.CompositeTransform([affine, self._spline()])  # the last transform of the list is applied first
 
     def write(self, path: str | Path) -> None:
         """Write an ITK transform file, such as .h5 or .tfm. Slicer opens it, and ANTs can use it as initial transform.
@@ -103,7 +103,9 @@ class Registration:
         """
         path = Path(path)
         if path.suffix.lower() not in TRANSFORM_SUFFIXES:
-            raise VolumeError(f"{path}: is not a file name of a transform; end it in {', '.join(TRANSFORM_SUFFIXES)}.")
+            raise VolumeError(
+                f"{path}: is not a file name of a transform; give a name that ends in {', '.join(TRANSFORM_SUFFIXES)}."
+            )
         try:
             with atomic_path(path) as temporary:
                 sitk.WriteTransform(self.to_sitk(), str(temporary))
@@ -142,7 +144,7 @@ class Registration:
     def _spline(self) -> sitk.BSplineTransform:
         """Make the B-spline that has the same effect before the affine transform as `field` has after it."""
         knot_mm = self.field.knot_mm
-        intervals = [n + 2 * DEGREE for n in self.field.intervals]  # ITK's field has a jump at its border
+        intervals = [n + 2 * DEGREE for n in self.field.intervals]  # ITK's field jumps to 0 at its border
         low = np.array(self.field.low) - DEGREE * knot_mm
         spline = sitk.BSplineTransform(3, DEGREE)
         spline.SetTransformDomainMeshSize(intervals)

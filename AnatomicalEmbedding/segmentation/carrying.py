@@ -16,7 +16,7 @@ from ..registration.spline import Lattice
 from ..scan.geometry import bounds_of
 from .grids import Crop
 
-CARRIED = 3  # examples that labels are carried from
+CARRIED = 3  # number of examples from which labels are carried over
 _UNSHOWN, _SHARES = 0.7, (0.0, 0.6)  # the weight of carried labels is 0.7 minus the contrast, limited to this range
 _AROUND_MM = 9.0
 _GREY_HU, _BINS = (-200.0, 300.0), 25
@@ -73,7 +73,7 @@ def _through(matrix: np.ndarray, points: torch.Tensor) -> torch.Tensor:
 
 
 def mean_guess(carried: torch.Tensor) -> torch.Tensor:
-    """Average carried labels (n, s, k, j, i) over the examples, without NaN: (s, k, j, i); 0 if all are NaN."""
+    """Average carried labels (n, s, k, j, i) over n examples, NaN left out: (s, k, j, i); 0 if all n values are NaN."""
     return torch.nan_to_num(torch.nanmean(carried, dim=0))
 
 
@@ -89,7 +89,7 @@ def blend(found: torch.Tensor, carried: torch.Tensor, guess_share: torch.Tensor)
 
 
 def guess_share(contrast: float) -> float:
-    """Compute the weight of the carried labels against the network; it is high if the contrast is low.
+    """Compute the weight of the carried labels in `blend`. A structure with low contrast has a high weight.
 
     contrast: 0..1, from `contrast_of`.
     """
@@ -97,7 +97,7 @@ def guess_share(contrast: float) -> float:
 
 
 def contrast_of(crop: Crop, labels: torch.Tensor) -> float:
-    """Measure how much the grey values of a structure differ from those within 9 mm around it, 0..1.
+    """Measure how much the grey values of a structure differ from the grey values within 9 mm around it, 0..1.
 
     The contrast is 1 minus the overlap of the two histograms. It is 1 if the structure or its surroundings have no
     voxel. labels: (k, j, i), share of each voxel that the structure fills.

@@ -23,7 +23,7 @@ from .grids import Group, group_structures, make_crop, occupancy, region, spacin
 from .voxels import TrainingCrop
 
 _NOT_STRUCTURES = {"background", ""}
-_SHARE = 0.002  # share of a structure's voxels outside its range of body coordinates, at each end of an axis
+_SHARE = 0.002  # share of a structure's voxels that are left out at each end of its range of body coordinates
 _POINTS = 3000
 
 
@@ -42,7 +42,7 @@ class Example:
 
     @property
     def files(self) -> list[Path]:
-        """Files of the scan, of its outlines and of their names."""
+        """Files of the scan, its outlines and the names of the outlined structures."""
         beside = sorted(self.path.parent.glob(f"{glob.escape(self.id)}.*"))
         return [p for p in beside if p == self.path or p.name.endswith(".labels.json") or is_label_map(p)]
 
@@ -50,7 +50,7 @@ class Example:
 def read_examples(folder: Path, names: Sequence[str] | None = None) -> list[Example]:
     """Read the outlined scans of a folder: NAME.nii.gz with NAME.seg.nii.gz + NAME.labels.json, or with NAME.seg.nrrd.
 
-    names: structures to read; None: all. Raises PointsError if the folder holds no outlined scan, and
+    names: structures to read; None: all. Raises PointsError if the folder contains no outlined scan, and
     AnatomicalEmbeddingError if no scan outlines one of the names.
     """
     if not folder.is_dir():
@@ -83,7 +83,7 @@ def _read_labels(scan: Path) -> LabelMap | None:
 
 @dataclass(frozen=True, eq=False)
 class PreparedExample:
-    """One example ready for training. crops: by number of the group. volumes_ml, contrast: by name of the structure."""
+    """One example ready for training. crops: group number -> crop. volumes_ml, contrast: structure name -> value."""
 
     id: str
     embedding: EmbeddingMap

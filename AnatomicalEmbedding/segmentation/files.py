@@ -57,11 +57,11 @@ def write_segments(path: Path, labels: np.ndarray, ijk_to_ras: np.ndarray, names
 
 
 def read_segments(path: Path) -> LabelMap:
-    """Read a .seg.nrrd of 3D Slicer as a label map. If segments overlap, the label map shows the later segment.
+    """Read a .seg.nrrd of 3D Slicer as a label map. Where segments overlap, the label map shows the later segment.
 
     Raises VolumeError if the file cannot be read, PointsError if it has no segments.
     """
-    damaged = f"{path}: cannot be read; it is damaged or no segmentation of 3D Slicer. Save it again."
+    damaged = f"{path}: cannot be read; it is damaged or not a segmentation. Save it again in 3D Slicer."
     check_text_header(path)
     reader = sitk.ImageFileReader()
     reader.SetFileName(str(path))
@@ -75,7 +75,7 @@ def read_segments(path: Path) -> LabelMap:
 
 
 def _label_map(image: sitk.Image, path: Path) -> LabelMap:
-    """Convert an image of segments. Raises ValueError, TypeError or IndexError if the image is damaged."""
+    """Convert an image of segments to a label map. Raises ValueError, TypeError or IndexError if it is damaged."""
     voxels = sitk.GetArrayFromImage(image)
     layers = voxels[None] if voxels.ndim == 3 else np.moveaxis(voxels, -1 if image.GetDimension() == 3 else 0, 0)
     about = {key: image.GetMetaData(key) for key in image.GetMetaDataKeys()}

@@ -1,4 +1,4 @@
-"""Find the part of a scan that may hold a group of structures, and resample it to the grid of the network.
+"""Find the part of a scan that may show a group of structures, and resample it to the grid of the network.
 
 A group is a set of structures that share a voxel size and a network. Its part of a scan is found by body coordinates:
 it consists of the cells whose coordinates lie in the range that the group's structures have in the examples. A margin
@@ -20,12 +20,12 @@ from ..scan.cropping import crop_voxels
 from ..scan.geometry import transform_points
 from ..scan.volume import Volume
 
-MARGIN_MM = 28.0  # margin around a structure's body coordinates; 99 % of their errors are smaller
+MARGIN_MM = 28.0  # margin around a structure's body coordinates; 99 % of the errors of body coordinates are smaller
 _EDGE_MM = 12.0
-_AFFINE_MM = 70.0  # if a cell's coordinate differs more from the affine fit of the scan, the coordinate is wrong
+_AFFINE_MM = 70.0  # if a cell's body coordinate differs more from an affine fit to all cells, the coordinate is wrong
 _FINEST_MM, _COARSEST_MM = 2.5, 4.0
 _TALL_MM = 420.0  # largest height of a group in the body; a taller group would need most of each scan
-_ACROSS = 7.0  # voxels across the mean thickness of a structure
+_ACROSS = 7.0  # wanted number of voxels across the mean thickness of a structure
 UNIT_MM = 100.0  # unit of the coordinates that the network reads
 
 
@@ -56,7 +56,7 @@ class Group:
         names, spacing_mm = tuple(values["names"]), float(values["spacing_mm"])
         whole = low.shape == high.shape == (len(names), 3) and bool(np.isfinite([low, high]).all())
         if not whole or not names or not all(isinstance(name, str) for name in names) or not 0.5 <= spacing_mm <= 20:
-            raise ValueError("a group of no structures")
+            raise ValueError("a group without structures or with wrong values")
         return cls(names, spacing_mm, low, high)
 
 
@@ -99,8 +99,8 @@ class Crop:
 def spacing_for(mask: np.ndarray, size_mm: np.ndarray) -> float:
     """Choose the voxel size in mm for a structure: small for a thin structure, but not much below the example's voxels.
 
-    mask: (k, j, i) bool. size_mm: (3,) of the mask's voxels along i, j, k. Three times volume over surface stands for
-    the structure's radius; for a ball, this is exact.
+    mask: (k, j, i) bool. size_mm: (3,) of the mask's voxels along i, j, k. The structure's radius is estimated as three
+    times its volume divided by its surface, which is exact for a ball.
     """
     faces = 0.0
     for axis, across in zip((2, 1, 0), size_mm, strict=True):
@@ -111,9 +111,9 @@ def spacing_for(mask: np.ndarray, size_mm: np.ndarray) -> float:
 
 
 def region(group: Group, names: Sequence[str], embedding: EmbeddingMap) -> np.ndarray | None:
-    """Find the box (2, 3) RAS mm of the part of a scan that may hold these structures of a group.
+    """Find the box (2, 3) RAS mm of the part of a scan that may show these structures of a group.
 
-    The box is clipped to the body in the scan, with a margin. Returns None if the scan does not show this part.
+    The box contains the body cells that may show them, with a margin. Returns None if the scan does not show this part.
     """
     ras, body = body_points(embedding)
     affine, _ = robust_affine(ras, body)
@@ -153,7 +153,7 @@ def occupancy(mask: np.ndarray, ijk_to_ras: np.ndarray, crop: Crop) -> torch.Ten
     part = mask[tuple(slice(a, b) for a, b in zip(low, high, strict=True))]
     to_ras = ijk_to_ras.copy()
     to_ras[:3, 3] = transform_points(ijk_to_ras, low[None, ::-1])[0]
-    filled = Volume((part.astype(np.int16) - 1) * 1000, to_ras)  # outside the mask -1000, as air around a scan
+    filled = Volume((part.astype(np.int16) - 1) * 1000, to_ras)  # 0 in the mask; outside -1000, like air around a scan
     grid = resample(filled, (crop.spacing_mm,) * 3, lattice=1, step=1)
     share = ((grid.hu - AIR_HU) / 1000).clamp(0, 1).half()
     start = np.rint((np.asarray(grid.origin_ras) - crop.origin_ras) / crop.spacing_mm).astype(int)[::-1]
@@ -166,7 +166,7 @@ def occupancy(mask: np.ndarray, ijk_to_ras: np.ndarray, crop: Crop) -> torch.Ten
 
 
 def _coordinates(embedding: EmbeddingMap, to_ras: np.ndarray, shape: torch.Size, points: np.ndarray) -> np.ndarray:
-    """Return (n, 3) body coordinates of a crop's voxels: interpolated between body cells, or from the affine fit."""
+    """Return (n, 3) body coordinates of a crop's voxels: interpolated near body cells, elsewhere from an affine fit."""
     affine, _ = robust_affine(*body_points(embedding))
     result = apply_affine(affine, points)
     cells = torch.from_numpy(transform_points(embedding.ras_to_cell, points)).float()
@@ -187,7 +187,7 @@ def _features(embedding: EmbeddingMap, box_ras: np.ndarray) -> tuple[torch.Tenso
 
 
 def group_structures(spacings: Mapping[str, float], ranges: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> list[Group]:
-    """Group structures by voxel size (mm) and place.
+    """Group structures by voxel size (mm) and place in the body.
 
     If all voxel sizes differ by less than 1 mm, they may share a group. Otherwise small and large sizes are separated.
     A group is at most _TALL_MM high. ranges: name of the structure -> lowest and highest body coordinate, (3,) mm.

@@ -21,11 +21,11 @@ from .voxels import predict
 ABSENT, CUT, WHOLE = "absent", "cut", "whole"
 _NOT_FOUND = "it was not found where it is expected"
 _LEAST_SHARE = 0.15  # components smaller than this share of the largest component are removed
-_LEAST_KEPT = 0.4  # share of the carried volume; with less, the network has failed (it is 0.6 or more in 300 outlines)
+_LEAST_KEPT = 0.4  # share of the volume of the carried labels; with less, the network has failed (usual: 0.6 or more)
 _LEAST_VOLUME = 0.03  # share of the median volume in the examples; with less, the structure is absent
-# Weight of each of `signs` in the logit of the Dice, fitted to 324 outlines of development scans, see RESULTS.md.
+# Weights of the five `signs` in the logit of the Dice, fitted to 324 outlines of development scans, see RESULTS.md.
 _WEIGHTS = np.array([2.10, 11.84, 1.74, 0.23, -0.57])
-_LEAST_STEADY = 0.85  # lowest second sign in the outlines of the fit
+_LEAST_STEADY = 0.85  # lowest value of the second sign in these 324 outlines
 COLUMNS = ("scan", "structure", "status", "volume_ml", "look", "doubt", "remark")
 TABLE_NAME = "volumes.csv"
 
@@ -59,7 +59,7 @@ def outline(
     segmenter: Segmenter,
     step: Callable[[float, str], None] = lambda share, what: None,
 ) -> Outlines:
-    """Outline every structure of a segmenter in a scan. embedding: its map, made with the segmenter's weights."""
+    """Outline all structures of a segmenter in a scan. embedding: the scan's map, made with the segmenter's weights."""
     labels = np.zeros(volume.shape, np.uint8)
     strength = np.full(volume.shape, 0.5, np.float32)
     outlines: list[Outline] = []
@@ -99,10 +99,11 @@ def outline(
 def choose_answer(
     joined: torch.Tensor, guess: torch.Tensor, crop: Crop, group: Group, row: int
 ) -> tuple[torch.Tensor, str]:
-    """Choose between the joined answer and the carried labels alone; returns the chosen probability and a remark.
+    """Choose between the result of `blend` and the carried labels alone; returns the probability and a remark.
 
-    The carried labels alone are chosen if the joined answer is much smaller. Then the scan looks different from all
-    examples, for instance because of another contrast phase. row: index of the structure in the group.
+    The carried labels alone are chosen if the outline from `blend` is much smaller. Then the scan looks different from
+    all examples, for instance because of another contrast phase. joined: (k, j, i) result of `blend`. guess: (k, j, i)
+    mean of the carried labels. row: index of the structure in the group.
     """
     kept, why = clean(joined, crop, group, row)
     kept = kept if not why else torch.zeros_like(kept)
@@ -113,10 +114,10 @@ def choose_answer(
 
 
 def clean(probability: torch.Tensor, crop: Crop, group: Group, row: int) -> tuple[torch.Tensor, str]:
-    """Keep the connected components of a probability that belong to the structure.
+    """Remove the connected components of a probability that do not belong to the structure.
 
     A component is kept if it has at least _LEAST_SHARE of the size of the largest, and if the body coordinate of its
-    middle is in the structure's range in the examples. Returns the probability, and why no component is left, or "".
+    middle is in the structure's range in the examples. Also returns "", or the reason why no component is left.
     """
     mask = (probability > 0.5) & crop.inside
     if not mask.any():
@@ -141,7 +142,7 @@ def clean(probability: torch.Tensor, crop: Crop, group: Group, row: int) -> tupl
 def paint(
     probability: torch.Tensor, crop: Crop, volume: Volume, value: int, labels: np.ndarray, strength: np.ndarray
 ) -> None:
-    """Write `value` into `labels` where the probability is higher than `strength`, and write it into `strength`.
+    """Where the probability is higher than `strength`, write it into `strength`, and `value` into `labels`.
 
     strength: 0.5, or the probability of the structure that was painted before.
     """
@@ -160,7 +161,7 @@ def paint(
 
 
 def _measured(number: int, found: Outline, labels: np.ndarray, volume: Volume) -> Outline:
-    """Add to an outline its volume, and whether the border of the scan cuts it."""
+    """Add the volume to an outline, and the status CUT if the outline reaches the border of the scan."""
     if found.status == ABSENT:
         return found
     mask = labels == number + 1
@@ -182,7 +183,7 @@ def signs(guess: torch.Tensor, tried: torch.Tensor, kept: torch.Tensor, spacing_
     5. 1 if there is only one example, else 0.
 
     guess: (k, j, i) mean of the carried labels. tried: (changes, k, j, i) probabilities for changed inputs.
-    kept: (k, j, i) probability from which the outline is made. examples: number of examples.
+    kept: (k, j, i) probability from which the outline is made. examples: number of examples of the structure.
     """
     mask = kept > 0.5
     steady = float(np.mean([_dice(each > 0.5, mask) for each in tried]))

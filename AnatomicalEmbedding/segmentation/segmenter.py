@@ -1,4 +1,4 @@
-"""Train a segmenter, and write and read it: networks, groups, and the examples from which labels are carried over."""
+"""Train, write and read a segmenter: networks, groups, and the examples from which labels are carried over."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -61,10 +61,11 @@ class Segmenter:
         return tuple(name for group in self.groups for name in group.names)
 
     def check(self, weights_hash: str, path: Path) -> None:
-        """Raise WeightsError unless the segmenter was trained with these weights of the embedding."""
+        """Raise WeightsError if the segmenter was not trained with these weights of the embedding."""
         if weights_hash != self.weights_hash:
             raise WeightsError(
-                f"{path}: was trained with other weights ({self.weights}) than the loaded ones; train again."
+                f"{path}: was trained with the weights {self.weights}, but other weights are loaded;"
+                " load those weights, or train again."
             )
 
 
@@ -78,14 +79,14 @@ def train_segmenter(
     step: Callable[[float, str], None] = lambda share, text: None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Segmenter:
-    """Train a segmenter on outlined scans and save it in a folder. If the folder has its result already, read it.
+    """Train a segmenter on outlined scans and save it in a folder. If the folder contains this segmenter, only read it.
 
-    steps: training steps of each network. weights: file from which the embedding's weights are loaded later; "": they
-    are loaded by the model's name.
+    steps: training steps of each network. weights: file from which the embedding's weights are loaded later; if it is
+    "", they are loaded by the model's name.
 
     Raises:
         CancelledError: `cancelled` returned True.
-        AnatomicalEmbeddingError: the folder holds another run.
+        AnatomicalEmbeddingError: the folder contains a run with other examples or options.
         WeightsError: the model has no body frame in mm.
     """
     if not model.network.metric:
@@ -125,7 +126,7 @@ def train_segmenter(
 
 
 def _check_record(folder: Path, identity: dict[str, object], steps: int) -> None:
-    """Raise AnatomicalEmbeddingError if the folder holds a run with other examples or options."""
+    """Raise AnatomicalEmbeddingError if the folder contains a run with other examples or options."""
     path = folder / _RECORD
     try:
         record = parse_json(path.read_text(encoding="utf-8"))

@@ -1,7 +1,7 @@
 """The network that outlines structures, and the patches on which it is trained.
 
-The network classifies single voxels near the labels carried over from examples. It reads the image around the voxel,
-the voxel's body coordinate, the carried labels and the descriptor of the map. Single voxels of a few scans are enough
+The network classifies single voxels near the labels carried over from examples (the guess). It reads the image around
+the voxel, the voxel's body coordinate, the guess and the descriptor of the map. Single voxels of a few scans are enough
 training data, so training takes a minute or two on a CPU. The voxels are taken from random patches, which are turned,
 scaled and bent, and whose grey values and coordinates are changed.
 """
@@ -30,7 +30,7 @@ _BEND_MM = 5.0
 _KNOTS = 4  # control points of the bending along each axis of a patch
 _SHIFT_HU, _CONTRAST, _NOISE_HU = 25.0, 0.2, 25.0
 _MISPLACED_MM = 7.0  # standard deviation of the shift of a patch's coordinates
-_DISPLACED_MM = (2.0, 8.0)  # range of the displacement of a guess that is made from the example's own labels
+_DISPLACED_MM = (2.0, 8.0)  # range of the displacement of a guess that is made from the patch's own labels
 _CARRIED, _NO_GUESS = 0.6, 0.05  # shares of patches: with a guess carried from other examples; without a guess
 _ON_STRUCTURE = 0.8  # share of patches whose middle lies in a structure
 
@@ -96,7 +96,7 @@ class PatchSampler:
         return Patch(network_input(hu, coordinate, guess), features, labels[None], example.known)
 
     def _guess(self, n: int, where: torch.Tensor) -> torch.Tensor:
-        """Make the guess (s, k, j, i) of a patch: labels carried from other examples, or its own labels displaced."""
+        """Make the guess (s, k, j, i) of a patch: labels from other examples, displaced own labels, or zeros."""
         example, rng = self._examples[n], self._rng
         if rng.random() < _NO_GUESS:
             return torch.zeros(len(example.labels), *self._size)
@@ -111,7 +111,7 @@ class PatchSampler:
             bent = F.interpolate(knots, halved.shape[:3], mode="trilinear", align_corners=True)[0].movedim(0, -1)
             halved = halved + bent
         read = F.grid_sample(source, _normalised(halved, source.shape), padding_mode="zeros", align_corners=False)
-        if rng.random() < 0.5:  # as smooth as the mean of several examples
+        if rng.random() < 0.5:  # smooth, like the mean of labels from several examples
             read = F.avg_pool3d(read, 3, 1, 1)
         return F.interpolate(read, self._size, mode="trilinear", align_corners=False)[0]
 
@@ -142,7 +142,7 @@ class PatchSampler:
 
     def _other_grey(self, hu: torch.Tensor) -> torch.Tensor:
         rng = self._rng
-        if rng.random() < 0.3:  # a smoother kernel
+        if rng.random() < 0.3:  # like a smoother reconstruction kernel
             hu = F.avg_pool3d(hu[None, None], 3, 1, 1, count_include_pad=False)[0, 0].lerp(hu, float(rng.random()))
         contrast = float(np.exp(rng.normal(0, _CONTRAST / 2)))
         soft = (1 - ((hu - 50) / 250).abs()).clamp(0, 1)  # contrast medium changes soft tissue, not air
@@ -161,7 +161,7 @@ class PatchSampler:
 
 
 def read_features(crop: Crop, where: torch.Tensor) -> torch.Tensor:
-    """Read the descriptors of a crop at voxels `where` (k, j, i, 3), order i, j, k: (1, c, k, j, i)."""
+    """Read the descriptors of a crop at voxels `where` (k, j, i, 3), order i, j, k. Returns (1, c, k, j, i)."""
     ras = where * crop.spacing_mm + torch.from_numpy(crop.origin_ras).float()
     cells = (ras - torch.from_numpy(crop.feature_low).float()) / torch.from_numpy(crop.feature_mm).float()
     source = crop.features[None]
@@ -177,18 +177,18 @@ OPTIMISER = OptimiserSpec(3e-3, warm_up=0.0, final=0.01, weight_decay=1e-3, ema=
 _PATCH = 48  # voxels along an axis
 _HIDDEN = 96
 _DROP = 0.1
-_TRUST = 6.0  # difference of the start logits for a guess of 0 and of 1
+_TRUST = 6.0  # before training, logits of voxels with guess 1 are higher by this value than with guess 0
 _NEVER = -10.0  # logit of voxels far from every guess
-_REACH = 6  # a structure is expected within this many voxels of the guess
+_REACH = 6  # voxels are classified within this distance, in voxels, of the guess
 _BLOCKS = (3, 6, 14)  # approximate sides, in voxels, of the blocks whose means are read
 _NEAR = [s for s in product((-1, 0, 1), repeat=3) if any(s)]
 _FAR = [tuple(r * int(a == axis) for a in range(3)) for r in (-5, -2, 2, 5) for axis in range(3)]
-_PATCHES, _LEAST_PATCHES, _ROWS = 96, 8, 5000  # patches drawn for training (usual, least), voxels per patch
+_PATCHES, _LEAST_PATCHES, _ROWS = 96, 8, 5000  # number of patches for training (most, least), voxels per patch
 _BATCH = 4096
 _CHUNK = 65536
 _MOST_CHANNELS = 4096
 _WINDOW, _STEP = 112, 8  # voxels along an axis: the largest window; window sizes are multiples of _STEP
-# Changes of the input that should not change the answer: HU added in soft tissue, shift of the coordinates in mm.
+# Changes of the input that should not change the outline: HU added in soft tissue, shift of the coordinates in mm.
 CHANGES = ((0.0, (0.0, 0.0, 0.0)), (15.0, (4.0, -4.0, 4.0)), (-15.0, (-4.0, 4.0, -4.0)))
 
 
@@ -237,7 +237,7 @@ class VoxelNet(nn.Module):
 def block_means(x: torch.Tensor, structures: int) -> list[torch.Tensor]:
     """Compute the means of grey values and guess in blocks around every voxel, one tensor per size of `_BLOCKS`.
 
-    The smallest blocks give (1, c, k, j, i). The larger blocks have half the resolution, which costs an eighth.
+    The smallest blocks give (1, c, k, j, i). The larger blocks have half the resolution, to save time and memory.
     """
     read = torch.cat([x[:, : len(WINDOWS)], x[:, x.shape[1] - structures :]], dim=1)
     halved = F.avg_pool3d(read, 2)
@@ -262,7 +262,7 @@ def _pool_axes(pool: Callable[..., torch.Tensor], x: torch.Tensor, size: int, **
 def read_context(
     x: torch.Tensor, features: torch.Tensor | None, blocks: list[torch.Tensor], where: torch.Tensor
 ) -> torch.Tensor:
-    """Collect (n, c) input, neighbours, block means and descriptor at voxels `where` (n, 3), order k, j, i."""
+    """Read input, neighbours, block means and descriptor at voxels `where` (n, 3), order k, j, i. Returns (n, c)."""
     last = torch.tensor(x.shape[2:], device=x.device) - 1
 
     def at(values: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
@@ -305,9 +305,9 @@ def voxel_losses(
 def voxel_loss(logits: torch.Tensor, labels: torch.Tensor, known: torch.Tensor) -> torch.Tensor:
     """Compute cross entropy plus soft Dice loss of n voxels and s structures.
 
-    logits, labels, known: (n, s). Only entries whose example outlines the structure (known) are used. Without the
-    Dice loss, outlines of thin structures such as the oesophagus are too small. A structure that no voxel shows has no
-    Dice loss.
+    logits, labels, known: (n, s). known: whether the example outlines the structure; other entries are not used.
+    Without the Dice loss, outlines of thin structures such as the oesophagus are too small. A structure that no voxel
+    shows has no Dice loss.
     """
     weight = known.float()
     each = F.binary_cross_entropy_with_logits(logits, labels, reduction="none")
@@ -341,7 +341,7 @@ def _draw_rows(
 
 
 def _choose_voxels(patch: Patch, rng: np.random.Generator) -> torch.Tensor:
-    """Choose voxels (n, 3), order k, j, i, of a patch: half near borders of structures, a third near the guess."""
+    """Choose voxels (n, 3), order k, j, i, of a patch: half near borders, a third near the guess."""
     shown = _pool_axes(F.avg_pool3d, patch.labels, 5)
     border = (shown > 0.02) & (shown < 0.98)
     guess = patch.x[:, -patch.labels.shape[1] :]
@@ -367,7 +367,7 @@ def predict(
     device = next(network.parameters()).device
     k, j, i = (min(_WINDOW, -(-n // _STEP) * _STEP) for n in crop.shape)
     size = (k, j, i)
-    # bfloat16 if the device has instructions for it: more than twice as fast
+    # bfloat16 is more than twice as fast if the device has instructions for it
     precision = torch.autocast(device.type, torch.bfloat16, enabled=fast_dtype(device) == torch.bfloat16)
     padded = [max(0, n - whole) for n, whole in zip(size, crop.shape, strict=True)]
     pad = [0, padded[2], 0, padded[1], 0, padded[0]]

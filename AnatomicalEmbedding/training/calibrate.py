@@ -26,24 +26,24 @@ LABELLED, BENT, PHANTOMS = "pairs of labelled scans", "bent scans", "synthetic p
 WEIGHTS = {LABELLED: 1.0, BENT: 1.0, PHANTOMS: 0.1}
 
 _TREES = 48
-_LEAF = 100  # least number of matches in a leaf; smaller leaves fit only the sources that they were learnt from
-_LEAVES = 20  # with few matches, leaves are smaller, so that a tree can have this many of them
+_LEAF = 100  # least number of matches in a leaf; with smaller leaves, a forest fits new kinds of scans less well
+_LEAVES = 20  # if there are few matches, leaves are smaller, so that a tree can still have this number of leaves
 _FEATURE_SHARE = 0.5
 _FARTHEST_MM = 100.0  # larger errors are set to this value
-_ERROR_SCALE = 1000.0  # the error is divided by this number, so that it hardly influences the choice of splits
+_ERROR_SCALE = 1000.0  # the error is divided by this number, so that the error hardly influences where the trees split
 _FEWEST = 200
 
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """n matches: evidence (n, len(EVIDENCE)) and errors_mm (n,), infinite if the point is absent."""
+    """Results of n matches. evidence: (n, len(EVIDENCE)). errors_mm: (n,), infinite if the point is absent."""
 
     evidence: np.ndarray
     errors_mm: np.ndarray
 
     @classmethod
     def joined(cls, parts: Iterable[Self]) -> Self:
-        """Join the matches of several outcomes, one after the other."""
+        """Join several outcomes into one outcome that has all their matches."""
         parts = list(parts)
         evidence = np.concatenate([np.empty((0, len(EVIDENCE)), np.float32), *(p.evidence for p in parts)])
         return cls(evidence, np.concatenate([np.empty(0), *(p.errors_mm for p in parts)]))
@@ -64,7 +64,7 @@ def try_matching(trial: Trial, effort: str) -> Outcomes:
 def grow_forest(sources: Mapping[str, Outcomes], weights: Mapping[str, float], seed: int = 0) -> Forest:
     """Fit a forest to the matches of all sources.
 
-    weights: total weight of each source, however many matches the source has.
+    sources: name of the source -> its matches. weights: name of the source -> total weight of all its matches.
     Raises AnatomicalEmbeddingError if there are too few matches, or if scikit-learn is not installed.
     """
     used = {name: found for name, found in sources.items() if len(found.errors_mm) and weights.get(name, 0.0) > 0}
@@ -97,7 +97,7 @@ def grow_forest(sources: Mapping[str, Outcomes], weights: Mapping[str, float], s
 
 
 def _targets(errors_mm: np.ndarray) -> np.ndarray:
-    """Return (n, 6) regression targets: the outcomes, then how near the answer is to the truth, at several scales."""
+    """Return (n, 6) regression targets: the four OUTCOMES, then two values that only help to choose the splits."""
     present = np.isfinite(errors_mm)
     error = np.minimum(errors_mm, _FARTHEST_MM)
     far = np.log(np.maximum(error, 0.5)) / 3
@@ -117,7 +117,8 @@ def collect(
 ) -> Calibration:
     """Learn the calibration of a model from labelled and unlabelled scans in folders and from synthetic patients.
 
-    Raises PointsError if a folder does not exist, and AnatomicalEmbeddingError in the same cases as `grow_forest`.
+    Raises PointsError if a folder does not exist or the folders contain no scan, and AnatomicalEmbeddingError in the
+    same cases as `grow_forest`.
     """
     for folder in folders:
         if not folder.is_dir():

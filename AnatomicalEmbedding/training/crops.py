@@ -1,9 +1,9 @@
 """Crops: parts of prepared scans with random changes, and the position of each of their cells in the patient.
 
-A cell of a crop has 4 x 4 x 4 voxels. A scan is resampled through a smooth map in two passes: first each source slice
-in its plane, then along the slices (Catmull and Smith, SIGGRAPH 1980). Two passes read the memory in order and use
-vector instructions. On CPUs this is three times as fast as trilinear interpolation, which reads eight voxels from
-distant places for each new voxel.
+A cell of a crop has 4 x 4 x 4 voxels. A smooth transform from crop to scan says where to resample the scan. There are
+two passes: first within each slice of the scan, then from slice to slice (Catmull and Smith, SIGGRAPH 1980). The passes
+read the memory in order and use vector instructions. On CPUs, they are three times as fast as trilinear interpolation,
+which reads eight voxels from distant places for each new voxel.
 """
 
 from dataclasses import dataclass
@@ -17,17 +17,17 @@ from ..scan.geometry import rotations
 from .recipes import AugmentationSpec
 from .scans import FIELD_STEP, PreparedScan
 
-_LATTICE = (5, 5, 5)  # nodes of the map from crop to scan, which holds affine and elastic parts together
+_LATTICE = (5, 5, 5)  # nodes of the transform from crop to scan; it has an affine and an elastic part
 AIR_HU = -1000
-_LEAST_ADVANCE = 0.2  # least step from node to node along the slices, as a share of the mean step; prevents folding
+_LEAST_ADVANCE = 0.2  # least distance of successive nodes along k, as a share of the mean distance; prevents folding
 
 
 @dataclass(frozen=True)
 class Warp:
-    """The map from the voxels (i, j, k) of a crop to voxels of the scan, which may be fractions.
+    """The transform from the voxels (i, j, k) of a crop to voxels of the scan, which may be fractions.
 
-    depth: (nk, nj, ni) k of the scan at the nodes of a lattice that spans the crop; linear between nodes.
-    in_plane: (2, s, nj, ni) i and j of the scan where the columns of the lattice cross s slices of the scan.
+    depth: (nk, nj, ni) scan voxel k at the nodes of a lattice that spans the crop; interpolated between nodes.
+    in_plane: (2, s, nj, ni) scan voxels i and j where the columns of the lattice cross s slices of the scan.
     first_slice: k of the first of these slices. shape: (k, j, i) of the crop.
     """
 
@@ -38,7 +38,7 @@ class Warp:
 
     @classmethod
     def through(cls, nodes_ijk: np.ndarray, shape: torch.Size, device: torch.device) -> "Warp":
-        """Make the map from scan voxels (3, nk, nj, ni) of the lattice nodes. It is exact at the nodes."""
+        """Make the transform that is exact at the lattice nodes. nodes_ijk: (3, nk, nj, ni) scan voxel of each node."""
         x, y, depth = nodes_ijk
         depth = _advancing(depth)
         first, last = int(np.floor(depth.min())), int(np.ceil(depth.max()))
@@ -64,7 +64,7 @@ class Warp:
         extent = torch.tensor([right - left, back - front], device=hu.device)
         in_part = (columns - corner[:, None, None, None] + 0.5) * (2 / extent)[:, None, None, None] - 1
         _, along_j, along_i = self._weights(1)
-        # first along the rows, then across whole rows: both are matrix products over contiguous memory
+        # interpolate along i first, then along j: both are matrix products over contiguous memory
         grid = torch.einsum("csab,xb->csax", in_part, along_i)
         grid = torch.einsum("ya,csax->syxc", along_j, grid).contiguous()
         flat = F.grid_sample(part[:, None], grid, align_corners=False)
@@ -79,7 +79,7 @@ class Warp:
         return torch.lerp(before, after, between).add_(AIR_HU).view(self.shape)
 
     def voxel_ijk(self, pool: int = 1) -> torch.Tensor:
-        """Return (k, j, i, 3): scan voxel (i, j, k) of each crop voxel, or of each cell of `pool` voxels a side."""
+        """Return (k, j, i, 3): scan voxel (i, j, k) of each crop voxel, or of each cell with `pool` voxels a side."""
         depth = self._depth(pool)
         _, along_j, along_i = self._weights(pool)
         columns = torch.einsum("csab,ya,xb->csyx", self.in_plane, along_j, along_i)
@@ -110,7 +110,7 @@ class Crop:
 def draw_geometry(
     spec: AugmentationSpec, size_ijk: tuple[int, int, int], spacing_mm: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Choose a random geometry of a crop: (3, k, j, i) mm from the crop's centre to each node of the lattice.
+    """Choose the random geometry of a crop. Returns (3, k, j, i): mm from the crop's centre to each lattice node.
 
     The recipe sets the ranges of spacing, scale of each axis, rotation and elastic displacement (mean zero).
     """
@@ -191,13 +191,13 @@ def _line(at: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _span(values: torch.Tensor, size: int) -> tuple[int, int]:
-    """Return the first voxel and the last voxel + 1 that `values` reach on an axis of `size` voxels; at least one."""
+    """Return the voxels (first, last + 1) that `values` reach on an axis of `size` voxels; at least one voxel."""
     low = min(max(int(values.amin().floor()), 0), size - 1)
     return low, max(min(int(values.amax().ceil()) + 1, size), low + 1)
 
 
 _LOWEST_HU, _HIGHEST_HU = -1100, 1700
-# The HU of soft tissue depend on contrast phase, kernel and dose; those of air and dense bone hardly do.
+# The HU of soft tissue depend on contrast phase, kernel and dose; the HU of air and dense bone hardly do.
 _REMAP_HU = np.array([-1100.0, -500, -120, 0, 40, 80, 150, 300, 700, 1700])
 _REMAP_LOW = np.array([-40.0, -80, -30, -25, -25, -30, -50, -100, -150, 0])
 _REMAP_HIGH = np.array([40.0, 80, 30, 25, 25, 50, 120, 200, 200, 0])
@@ -251,7 +251,7 @@ def _level_table(spec: AugmentationSpec, network: NetworkSpec, rng: np.random.Ge
         hu = np.interp(hu, _REMAP_HU, _REMAP_HU + rng.uniform(_REMAP_LOW, _REMAP_HIGH))
     if rng.random() < spec.window_probability:
         low, high = (rng.uniform(ends[0], ends[1]) for ends in (spec.window_low, spec.window_high))
-        if network.normalise_output:  # the paper stretches the random window over the whole input range
+        if network.normalise_output:  # as in the paper of APE, the window is stretched over the whole input range
             level = (hu.clip(low, high) - low) / (high - low)
         else:
             level = np.interp(hu.clip(low, high), network.hu_knots, network.level_knots)

@@ -1,9 +1,10 @@
 """The common body frame, which relates scans of different patients.
 
 Body coordinates are mm along the patient's axes (R, A, S): x = 0 in the mid-sagittal plane, y = 0 about the spine,
-z = 0 at the femoral heads' centres. A level reading is the world z of a known level in a scan, such as the carina. A
-scale and a shift, fitted to a few level readings of a scan, give the body heights. x and y are first guessed from the
-skeleton. Training corrects all three axes; the standard deviations of a `FrameGuess` limit these corrections.
+z = 0 at the femoral heads' centres. A level is a known height in the body, such as the carina; a level reading is the
+RAS z (world z) of a level in a scan. A scale and a shift, fitted to a few level readings of a scan, convert RAS z to
+body height. x and y are first guessed from the skeleton. Training corrects all three axes; the standard deviations of
+a `FrameGuess` limit these corrections.
 """
 
 from dataclasses import dataclass
@@ -19,10 +20,10 @@ from ..scan.geometry import transform_points
 
 _BONE_HU = 250
 _MIDLINE_MM = 25.0
-_CROPPED_SHARE = 0.2  # if the shares of body at the left and right border differ by more, a part is cut off
-_SCALE_SD = 0.08  # standard deviation of the z scale between patients; it keeps the scale near 1 if readings are few
+_CROPPED_SHARE = 0.2  # if the shares of body voxels in the left and right border layers differ more, the scan is cut
+_SCALE_SD = 0.08  # standard deviation of the z scale between patients; keeps the scale near 1 if there are few readings
 _READING_SD_MM = 8.0
-_LINE_PRIOR = 1e4  # mm^2: keeps the scale near 1 where a scan is a few slices thin
+_LINE_PRIOR = 1e4  # mm^2: keeps the scale near 1 if a scan has only a few slices
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class LevelTable:
 
 @dataclass(frozen=True)
 class FrameGuess:
-    """First guess of the map from RAS to the body frame: body = scale * ras + shift on each axis.
+    """First guess of the conversion from RAS to the body frame: body = scale * ras + shift on each axis.
 
     scale_sd, shift_sd_mm: standard deviations of the errors of scale and shift.
     """
@@ -109,7 +110,7 @@ def _robust_line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
 
 
 def fit_heights(readings: dict[float, float]) -> tuple[float, float]:
-    """Fit body height = scale * z + shift to readings {body height: world z}; few readings keep it near 1."""
+    """Fit body height = scale * z + shift to readings {body height: world z}; with few readings, scale stays near 1."""
     height = np.array(list(readings))
     z = np.array(list(readings.values()))
     spread = z - z.mean()
@@ -121,7 +122,7 @@ def fit_heights(readings: dict[float, float]) -> tuple[float, float]:
 def _skeleton_axes(hu: np.ndarray, body: np.ndarray, grid_to_ras: np.ndarray) -> tuple[float, float, bool]:
     """Estimate world x of the mid-sagittal plane and world y of the spine, mm.
 
-    Also returns True if they cannot be estimated: the scan cuts off a part of the body, or shows little bone.
+    Returns (0, 0, True) if they cannot be estimated, because the scan cuts off a part of the body or shows little bone.
     """
     cropped = abs(body[:, :, 0].mean() - body[:, :, -1].mean()) > _CROPPED_SHARE
     bone_kji = np.argwhere((hu > _BONE_HU) & body)

@@ -1,9 +1,8 @@
 """Pairs of scans with points whose true matches are known.
 
 There are three kinds of pairs: two labelled scans, a scan and its copy bent by a known transform, and two synthetic
-patients. Some targets are
-cut, so that some points are absent from the target; the truth of such a point is NaN. Points of labelled scans within
-10 mm outside a cut are left out.
+patients. Some targets are cut to a part of their height. A point outside this part is absent from the target, and its
+true place is NaN. Points near a border of the part (2 mm inside to 10 mm outside) are left out.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,14 +28,14 @@ _BEND_MM = 7.0  # standard deviation of a control point's displacement along eac
 _TURN_RAD = 0.08
 _SCALE = 0.07
 _SHIFT_MM = 15.0
-_SPACING_MM = (2.0, 4.0)  # range of the slice spacing of the copy
+_SPACING_MM = (2.0, 4.0)  # lowest and highest slice spacing of a copy, mm
 _NOISE_HU = 15.0
-_UPRIGHT = 0.999  # least cosine of the angle between slices and horizontal plane
+_UPRIGHT = 0.999  # least cosine of the angle between the slices and the horizontal plane
 
 
 @dataclass(frozen=True, eq=False)
 class WarpedScan:
-    """A bent copy of a scan, and the exact map of its points into the original."""
+    """A bent copy of a scan, and the exact transform from the copy to the original."""
 
     volume: Volume
     transform: sitk.Transform
@@ -49,7 +48,7 @@ class WarpedScan:
 
 
 def warp_scan(volume: Volume, seed: int) -> WarpedScan:
-    """Copy a scan slightly bent, turned and scaled, on another grid, with noise. Equal seeds give equal copies."""
+    """Return a copy of a scan: slightly bent, turned and scaled, on another grid, with noise; equal for equal seeds."""
     rng = np.random.default_rng(seed)
     image = volume.to_sitk()
     low, high = transform_points(LPS_FROM_RAS, volume.bounds_ras)
@@ -95,7 +94,7 @@ class Trial:
     """N points of a template, with their true places in a target.
 
     template_ras, target_ras: (N, 3) RAS mm; rows of target_ras are NaN for points absent from the target.
-    whole: whether the target is not cut. groups: for each point, one of `label_names.GROUPS`.
+    whole: False if the target is cut. groups: for each point, one of `label_names.GROUPS`.
     """
 
     template: EmbeddingMap
@@ -112,7 +111,7 @@ class Trial:
 
 
 def cut_scan(volume: Volume, low_mm: float, high_mm: float) -> Volume:
-    """Keep the slices between two heights (S, mm). Raises VolumeError if there is no such slice."""
+    """Return the slices of a scan between two heights, RAS z in mm. Raises VolumeError if there is no such slice."""
     box_ras = volume.bounds_ras.copy()
     box_ras[:, 2] = low_mm, high_mm
     return crop_voxels(volume, box_ras)
@@ -160,13 +159,13 @@ def _shared(
 
 
 def _upright(volume: Volume) -> bool:
-    """Return whether every slice lies at one height. Only such a scan can be cut at a height."""
+    """Return whether the slices of a scan are horizontal. Only a scan with horizontal slices can be cut at a height."""
     axes = volume.ijk_to_ras[:3, :3] / np.linalg.norm(volume.ijk_to_ras[:3, :3], axis=0)
     return bool(np.abs(axes[2]).max() > _UPRIGHT)
 
 
 def _placed(places: np.ndarray, cut: tuple[float, float] | None) -> np.ndarray:
-    """Return (n,): 1 for places inside the cut heights, -1 for places far outside, 0 near a border of the cut."""
+    """Return (n,): 1 for places between the two heights `cut`, -1 for places far outside, 0 near a height."""
     if cut is None:
         return np.ones(len(places))
     beyond = np.maximum(cut[0] - places[:, 2], places[:, 2] - cut[1])
@@ -174,7 +173,7 @@ def _placed(places: np.ndarray, cut: tuple[float, float] | None) -> np.ndarray:
 
 
 def bent_trials(volumes: Iterable[Volume], embed: Embed) -> Iterator[Trial]:
-    """Yield trials of random points of each scan. The target is a bent copy of the scan, whole and cut."""
+    """Yield trials of random points of each scan. The target is a bent copy of the scan, first whole, then cut."""
     for number, volume in enumerate(volumes):
         rng = np.random.default_rng(number)
         copy = warp_scan(volume, number)
@@ -201,7 +200,7 @@ def bent_trials(volumes: Iterable[Volume], embed: Embed) -> Iterator[Trial]:
 
 
 def phantom_trials(seeds: Iterable[int], embed: Embed) -> Iterator[Trial]:
-    """Yield trials of each synthetic patient against every view of the next patient; the last against the first.
+    """Yield trials that match each synthetic patient with every view of the next one, and the last with the first.
 
     The points are centres and extremes of structures, as for labelled scans.
     """

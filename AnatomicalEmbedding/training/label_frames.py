@@ -1,12 +1,12 @@
 """Place label maps in the body frame, so that each organ lies at its mean place in many patients.
 
 First each label map gets a scale and a shift along each axis (generalised Procrustes analysis towards the mean shape).
-The organs of the mean shape are aligned to those of the phantoms' canonical body, so that the frame does not drift.
-Then a smooth field moves centres and extremes of the organs to their mean places. In a label map without bones the
-field is zero at the spine and the body wall, so that low organs do not move the spine and the wall.
+The organs of the mean shape are aligned to the organs of the phantoms' canonical body, so that the frame does not
+drift. Then a smooth field moves centres and extremes of the organs to their mean places. If a label map has no bones,
+the field is zero at the spine and the body wall, so that organs that lie low do not move the spine and the wall.
 
 The canonical body was drawn by hand: relative to its organs, its spine is two centimetres from the right place.
-`Placement` has the maps between the canonical body and the mean of the patients.
+`Placement` converts points between the canonical body and the mean of the patients.
 """
 
 from collections.abc import Container, Mapping
@@ -23,7 +23,7 @@ from ..structures.label_names import find_structures, structure_name
 from .frames import SETTLED_SCALE_SD, SETTLED_SHIFT_SD_MM, STILL, FrameGuess
 
 FEWEST_STRUCTURES = 3  # a label map with fewer structures cannot be placed
-_SHARED_BY = 3  # a structure that the canonical body lacks is used only if at least this many label maps hold it
+_SHARED_BY = 3  # a structure that the canonical body lacks is used only if at least this many label maps contain it
 _ROUNDS = 5
 _MOST_SPREAD_MM = 27.0  # a structure whose centre varies more between patients is not used
 _NOT_HELD = ("vertebrae_", "rib_", "sacrum")
@@ -40,9 +40,9 @@ Points = dict[str, np.ndarray]  # structure -> (7, 3) RAS mm: centre, then six e
 
 @dataclass(frozen=True)
 class BodyMap:
-    """A map from RAS mm to body mm: a scale and a shift on each axis, plus Gaussians.
+    """A function from RAS mm to body mm: a scale and a shift on each axis, plus a sum of Gaussians.
 
-    centres_ras, weights: (n, 3) centres of the Gaussians, and their displacements in mm.
+    centres_ras: (n, 3) centres of the Gaussians. weights: (n, 3) mm, factor of each Gaussian.
     """
 
     frame: FrameGuess
@@ -74,8 +74,8 @@ class Placement:
     """Where label maps lie in the body frame.
 
     maps: body map of each label map, by name. mean: mean centre and extremes of each structure, (7, 3) body mm.
-    to_canonical: maps mean body mm to canonical body mm. from_canonical: the opposite map. They are two separate fits,
-    so a point that is mapped there and back ends a few mm from its start.
+    to_canonical: from body mm of the mean to body mm of the canonical body. from_canonical: the opposite direction. The
+    two are fitted separately, so a point that is converted there and back ends a few mm from its start.
     """
 
     maps: dict[str, BodyMap]
@@ -106,7 +106,7 @@ def place(structures: Mapping[str, Points]) -> Placement:
         points = held(known & mean.keys())
         if not points:
             raise AnatomicalEmbeddingError(
-                f"label maps: no map shows {FEWEST_STRUCTURES} complete structures; give other label maps."
+                f"label maps: no label map shows {FEWEST_STRUCTURES} complete structures; give other label maps."
             )
         frames = {m: fit_frame(of, mean) for m, of in points.items()}
         placed = {m: {n: p for n, p in structures[m].items() if n in known} for m in points}
@@ -123,7 +123,7 @@ def place(structures: Mapping[str, Points]) -> Placement:
 
 
 def fit_frame(points: Points, mean: Points) -> FrameGuess:
-    """Fit the shift and the scale per axis that bring a map's points onto the mean shape, scales kept near 1."""
+    """Fit a shift and a scale for each axis that move a label map's points to the mean shape. Scales stay near 1."""
     names = list(points)
     weight = np.tile([1.0] + [_EXTREME_WEIGHT] * 6, len(names))
     weight = weight[:, None] / weight.sum()
@@ -135,7 +135,7 @@ def fit_frame(points: Points, mean: Points) -> FrameGuess:
 
 
 def _in_body(points: Mapping[str, Points], frames: Mapping[str, FrameGuess]) -> dict[str, np.ndarray]:
-    """Return for each structure its points in the label maps that hold it: (number of these maps, 7, 3) body mm."""
+    """Return the points of each structure, body mm: (number of label maps that contain the structure, 7, 3)."""
     found: dict[str, list[np.ndarray]] = {}
     for name, structures in points.items():
         for structure, p in structures.items():
@@ -144,7 +144,7 @@ def _in_body(points: Mapping[str, Points], frames: Mapping[str, FrameGuess]) -> 
 
 
 def _hold_to_canonical(mean: Points, count: Mapping[str, int]) -> Points:
-    """Shift and scale the mean shape so that its organs fit those of the canonical body."""
+    """Shift and scale the mean shape so that its organs, without bones, fit the organs of the canonical body."""
     canonical = canonical_structures()
     shared = [name for name in mean if name in canonical and not name.startswith(_NOT_HELD)]
     weight = np.sqrt([count[name] for name in shared])[:, None]
@@ -186,7 +186,7 @@ def _spine_and_wall(heights: np.ndarray) -> np.ndarray:
 
 
 def _least_slope(body_map: BodyMap) -> float:
-    """Return the least slope of a body map along any axis, divided by that axis' scale, near the map's Gaussians."""
+    """Return the least slope of a body map along R, A or S near its Gaussians, relative to the scale of this axis."""
     points = body_map.centres_ras
     lattice = np.concatenate([points + step for step in ((0, 0, 0), (25, 0, 0), (0, 25, 0), (0, 0, 25))])
     slopes = []

@@ -1,4 +1,4 @@
-"""Label images: CT images made of label maps. They show real organs in the canonical body of the phantoms.
+"""Label images: CT images made from label maps. They show real organs in the canonical body of the phantoms.
 
 Each labelled structure gets the HU of its tissue in a contrast phase. Bones get a dense shell. Hollow organs get a wall
 and random contents. The rest of the image is the canonical body, deformed to fit the label map. Organs of the canonical
@@ -33,7 +33,7 @@ from .scans import PreparedScan, Spacing, prepare_volume, with_exact_body, with_
 SUFFIX = ".seg.nii.gz"
 _PHASE_ODDS = (0.15, 0.15, 0.6, 0.1)  # probability of each of PHASES: most scans of the abdomen are portal venous
 _BONE, _HOLLOW = "cortical_bone", "gut_wall"  # tissues of outer layers
-# Names of structures (regular expressions): tissue inside, then tissue of the outer layer if it differs.
+# A row: names of structures (a regular expression), their tissue, and the tissue of their outer layer or None.
 _MADE_OF: tuple[tuple[str, str, str | None], ...] = (
     (r"lung_.*", "lung", None),
     (r"trachea", "airway", "airway_wall"),
@@ -63,7 +63,7 @@ _MADE_OF: tuple[tuple[str, str, str | None], ...] = (
     (r"(vertebrae|rib|hip|femur|femoral_head|humerus|scapula|clavicula)_.*", "marrow", _BONE),
     (r"sacrum|sternum|skull|mandible", "marrow", _BONE),
 )
-_FILLED = ("stomach", "duodenum", "small_bowel", "colon")  # filled with fluid, and with gas above it
+_FILLED = ("stomach", "duodenum", "small_bowel", "colon")  # these contain fluid or stool, and gas in front of it
 _GAS_SHARE = (0.0, 0.4)
 _ORAL_CONTRAST = 0.25  # share of images with contrast medium in stomach and bowel
 _ORAL_HU = (120.0, 400.0)
@@ -181,7 +181,7 @@ def _number_canonical_labels(names: Sequence[str]) -> np.ndarray:
 def _draw_tissue(body: LabelledBody, tissue: np.ndarray, theirs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draw the labelled structures over the tissue (k, j, i) of the canonical body; returns the new tissue.
 
-    theirs: (k, j, i) structure of the canonical body at each voxel, an index into the names of `body`; 0: no name.
+    theirs: (k, j, i) structure of the canonical body at each voxel, an index into `body.names`; 0: not in these names.
     """
     labels = body.labels
     # voxels of a structure that share a face with another label
@@ -193,7 +193,7 @@ def _draw_tissue(body: LabelledBody, tissue: np.ndarray, theirs: np.ndarray, rng
         bony = around == _BONE or within in ("muscle", "cartilage")
         emptied[number] = TISSUE_ID["muscle" if bony else "visceral_fat"]
     drawn = np.where((labels == 0) & (theirs > 0), emptied[theirs], tissue)
-    # where both bodies show the same organ, the canonical tissue stays, because it has vessels, medulla and pelvis
+    # where both bodies show the same organ, the canonical tissue stays, because it shows parts such as vessels
     solid = ~np.isin(np.array(body.names), _FILLED) & (outside == inside)
     keeps = (labels > 0) & (theirs == labels) & solid[labels]
     drawn = np.where((labels > 0) & ~keeps, np.where(shell, outside[labels], inside[labels]), drawn)
@@ -209,7 +209,7 @@ def _draw_tissue(body: LabelledBody, tissue: np.ndarray, theirs: np.ndarray, rng
 def prepare_label_images(
     folder: Path, each: int, spacing_mm: Spacing, destination: Path, report: Callable[[str], None]
 ) -> tuple[list[Path], Placement]:
-    """Prepare `each` images of every label map of a folder; images prepared before are reused.
+    """Prepare `each` images (a number) of every label map in a folder; images prepared before are reused.
 
     Label maps that cannot be placed in the body frame are left out. Raises AnatomicalEmbeddingError if none is left.
     """

@@ -1,6 +1,6 @@
 """The only training loop: learning rate, gradient, averaged weights, checkpoints, log and stop.
 
-All networks are trained by `TrainingLoop`: coordinates and descriptors, orientation, segmentation, texts. The caller
+`TrainingLoop` trains the networks of coordinates and descriptors, orientation, segmentation and texts. The caller
 computes the loss of a batch. A batch must depend on (seed, step) alone. Then a run that was stopped and continued
 ends with the same weights as a run without a stop.
 """
@@ -41,8 +41,8 @@ class OptimiserSpec:
     Args:
         learning_rate: the highest learning rate, reached at the end of the warm-up.
         warm_up: share of the steps in which the learning rate rises linearly.
-        final: learning rate at the last step, as a share of the highest. It falls along half a cosine. If final is 1,
-            it stays constant.
+        final: learning rate at the last step, as a share of the highest. After the warm-up, the rate falls along half a
+            cosine; with 1, it stays constant.
         weight_decay: weight decay of the network.
         gradient_clip: largest norm of the gradient; a longer gradient is shortened to it.
         ema: largest decay, 0 to 1, of the exponential mean of the weights over steps. 0: the run returns the
@@ -70,7 +70,7 @@ class OptimiserSpec:
 
 @dataclass(frozen=True)
 class Progress:
-    """State after a step: its number, the number of steps of the run, and the mean loss of about 50 steps."""
+    """State after a step: its number, the number of steps of the run, and the mean loss of the last 50 steps or so."""
 
     step: int
     steps: int
@@ -169,7 +169,7 @@ class TrainingLoop:
             minutes: limit for the whole run; the minutes before a resume count too.
             cancelled: called after each step. Once it returns True, the checkpoint is written and CancelledError is
                 raised.
-            after_step: called after each step with the log, and with True after the last step.
+            after_step: called after each step with the log and a bool, which is True after the last step.
 
         Raises AnatomicalEmbeddingError if the loss is not a number or the disk is full.
         """
@@ -207,7 +207,7 @@ class TrainingLoop:
             with atomic_path(path) as temporary:
                 torch.save(state, temporary)
         except RuntimeError as error:  # torch raises this on a full disk
-            raise AnatomicalEmbeddingError(f"{path}: could not be written whole; is the disk full?") from error
+            raise AnatomicalEmbeddingError(f"{path}: cannot be written; free disk space and start again.") from error
 
     def resume(self, path: Path) -> None:
         """Read the state of a checkpoint, if the file exists.
@@ -239,7 +239,7 @@ class TrainingLoop:
 class StepLog:
     """Writes loss.csv and validation.csv in `folder`. Use it as a context manager.
 
-    steps_kept: rows of later steps, from a run that was stopped, are removed.
+    steps_kept: number of steps whose rows are kept; rows of later steps, from a stopped run, are removed.
     """
 
     def __init__(self, folder: Path, steps_kept: int):

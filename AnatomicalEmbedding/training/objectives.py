@@ -1,4 +1,4 @@
-"""Objectives of our recipes: the batches that each needs, and the losses of coordinates, descriptors and organs."""
+"""Objectives of our recipes: their batches, and the losses of coordinates, descriptors and organs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from .recipes import LossSpec, Recipe
 from .sampler import BatchSampler, CoordinateBatch, CoordinateSampler, ViewBatch, ViewSampler
 from .scans import PreparedScan
 
-_NEAR_CELLS, _FAR_CELLS = (3, 3, 3), (10, 10, 8)  # local cells (i, j, k): reach of each half of the negatives
+_NEAR_CELLS, _FAR_CELLS = (3, 3, 3), (10, 10, 8)  # reach of the two halves of the negatives, local cells (i, j, k)
 
 
 def info_nce(anchor: torch.Tensor, positive: torch.Tensor, negatives: torch.Tensor, temperature: float) -> torch.Tensor:
@@ -35,7 +35,7 @@ def near_loss(found: Features, batch: ViewBatch, spec: LossSpec, generator: torc
     the first view, half from the second view.
     """
     pairs = len(batch.first_cells)
-    views = found.local.unbind()  # once, because the gradient of each indexing is as large as all views together
+    views = found.local.unbind()  # the gradient of each indexing would be as large as all views together
     losses = []
     for pair in range(pairs):
         maps = views[pair], views[pairs + pair]
@@ -61,7 +61,7 @@ def _similar_nearby(
     spec: LossSpec,
     generator: torch.Generator,
 ) -> torch.Tensor:
-    """Compute (p, n) similarities of queries to random cells near them; -inf outside the view or within exclude_mm."""
+    """Compute (p, n) similarities of queries to random cells near them; -inf outside the view and within exclude_mm."""
     count = spec.negatives // 4
     reach = torch.tensor([_NEAR_CELLS] * count + [_FAR_CELLS] * count)
     drawn = torch.rand(len(reach), 3, generator=generator)
@@ -73,7 +73,7 @@ def _similar_nearby(
 
 
 def read_cells(grid: torch.Tensor, cells: torch.Tensor, unit: bool = True) -> torch.Tensor:
-    """Read a grid (d, k, j, i) at fractional cells (p, 3), order i, j, k: (p, d), scaled to length 1 if `unit`."""
+    """Read a grid (d, k, j, i) at fractional cells (p, 3), i first. Returns (p, d), scaled to length 1 if `unit`."""
     read = read_linear(grid[None], cells[None])[0]
     return F.normalize(read, dim=1) if unit else read
 
@@ -95,8 +95,8 @@ class FrameCorrections(nn.Module):
 
     The first guess of the frame (from level readings and skeleton) has an error of a few centimetres. Training
     corrects the frame so that it agrees with the network. A Gaussian prior limits the correction; its standard
-    deviations are those of the first guess. Phantoms have an exact frame: their deviation is zero, so they are not
-    corrected.
+    deviations are those of the first guess. Phantoms have an exact frame: their standard deviations are zero, so they
+    are not corrected.
     """
 
     def __init__(self, scans: list[PreparedScan], unit_mm: float):
@@ -108,7 +108,7 @@ class FrameCorrections(nn.Module):
         }
         for name, values in priors.items():
             self.register_buffer(name, torch.from_numpy(values).float(), persistent=False)
-        # both are in units of the standard deviations of their priors, so that one learning rate fits both
+        # shift and scale are in units of the standard deviations of their priors, so that one learning rate fits both
         self.shift = nn.Parameter(torch.zeros(len(scans), 3))
         self.scale = nn.Parameter(torch.zeros(len(scans), 3))
 

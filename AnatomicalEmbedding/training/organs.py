@@ -1,8 +1,8 @@
 """Organs in training: the loss of the organ head, and the usual places and codes of organs.
 
 The usual place of an organ is the median of its coordinates, their spread and its volume over many patients. The code
-of an organ is a vector that tells the organ from its neighbours. `with_organ_knowledge` computes both from labelled
-scans and stores them in the network.
+of an organ is a vector that differs from the vectors of its neighbours. `with_organ_knowledge` computes places and
+codes from labelled scans and stores them in the network.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,19 +15,19 @@ from ..embedding.models.network import STRIDE, EmbeddingNetwork
 from .scans import PreparedScan
 
 _PRESENT_CELLS = 0.5  # an organ with fewer cells in a crop adds no overlap to the loss
-_FEWEST_PATIENTS = 5  # scans that show an organ completely; with fewer scans it has no usual place
+_FEWEST_PATIENTS = 5  # with fewer scans that show an organ completely, the organ has no usual place
 _MOST_SPREAD = 0.2  # units of the network; an organ whose mean coordinate varies more has no usual place
 _NORMAL = 1.48  # standard deviation of a normal distribution, divided by its median absolute deviation
-_HELD_CELLS = 1  # least distance, in cells, of a complete organ from the ends of the scan
+_HELD_CELLS = 1  # least distance, in cells, of a complete organ from the lowest and the highest cells of the body
 _NEAR_CELLS = 2
 _OPPOSED = 0.3  # the cosine between the codes of neighbours is moved towards minus this value
-_LEAST_WEIGHT = 0.02  # weight of two organs that never lie near each other: thorough matching searches far
+_LEAST_WEIGHT = 0.02  # weight of organs that never lie near each other; not 0, because thorough matching searches far
 _ELSEWHERE_WEIGHT = 0.3  # least weight of "everything else", which is next to every organ
 _STEPS, _RATE = 500, 0.05
 
 
 def share_of_cells(labels: torch.Tensor, classes: int, side: int) -> torch.Tensor:
-    """Return (classes, k/side, j/side, i/side): share of each class of labels (k, j, i) in cubic cells."""
+    """Return (classes, k/side, j/side, i/side): share of each class in cells of side^3 voxels of labels (k, j, i)."""
     k, j, i = (n // side for n in labels.shape)
     within = labels.long().reshape(k, side, j, side, i, side).permute(1, 3, 5, 0, 2, 4).reshape(side**3, -1)
     share = torch.zeros(classes, k * j * i, device=labels.device)
@@ -63,7 +63,7 @@ class LabelledCells:
     """A labelled scan in cells of 4 x 4 x 4 voxels.
 
     coordinate: (3, k, j, i) in units of the network. share: (1 + n, k, j, i) share of each class in each cell; class 0
-    is "everything else". body: bool (k, j, i). known: classes that the scan labels. cell_ml: volume of a cell.
+    is "everything else". body: bool (k, j, i). known: classes that the labels include. cell_ml: volume of a cell.
     """
 
     coordinate: torch.Tensor
@@ -75,7 +75,7 @@ class LabelledCells:
 
 @torch.no_grad()
 def read_cells_of(network: EmbeddingNetwork, scans: Sequence[PreparedScan]) -> Iterator[LabelledCells]:
-    """Yield the cells of labelled scans, with the network's coordinates before a correction by organs."""
+    """Yield the cells of labelled scans. Their coordinates are not yet corrected with the organs."""
     organs = network.spec.organs
     for scan in scans:
         known = tuple(n for n, name in enumerate(organs, 1) if name in scan.label_names)
@@ -112,7 +112,7 @@ def with_organ_knowledge(network: EmbeddingNetwork, scans: Sequence[PreparedScan
 
 
 def _place(cells: LabelledCells, number: int) -> torch.Tensor | None:
-    """Return (7,): mean and deviation of an organ's coordinates, and its ml; None if the organ is not complete."""
+    """Return (7,): mean and spread of an organ's coordinates, and its volume in ml; None if the organ is cut."""
     weight = cells.share[number]
     layers = torch.nonzero(weight.flatten(1).any(1)).flatten()
     body = torch.nonzero(cells.body.flatten(1).any(1)).flatten()
@@ -127,9 +127,9 @@ def _place(cells: LabelledCells, number: int) -> torch.Tensor | None:
 def usual_places(rows: Sequence[Sequence[torch.Tensor]], organs: Sequence[str]) -> torch.Tensor:
     """Compute the usual place of each organ, (n, 7) as in `OrganHead.places`.
 
-    rows: for each organ, one (7,) of `_place` for each scan that shows it completely. The usual place is the median of
-    its rows. It is zero if fewer than five scans show the organ, if its place varies much, or if the organ of the other
-    side has no usual place.
+    rows: for each organ, a row (7,) from `_place` for each scan that shows it completely. The usual place is the median
+    of the rows. It is zero if fewer than five scans show the organ, if its place varies much, or if the organ of the
+    other side has no usual place.
     """
     places = torch.zeros(len(organs), 7)
     for number, found in enumerate(rows):
@@ -147,7 +147,7 @@ def usual_places(rows: Sequence[Sequence[torch.Tensor]], organs: Sequence[str]) 
 
 
 def _other_side(name: str) -> str:
-    """Return the name of the organ on the other side: kidney_left -> kidney_right. A name without side is returned."""
+    """Return the name of the organ on the other side: kidney_left -> kidney_right. Other names do not change."""
     swapped = {"left": "right", "right": "left"}
     return "_".join(swapped.get(word, word) for word in name.split("_"))
 

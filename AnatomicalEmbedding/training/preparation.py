@@ -25,7 +25,7 @@ from .scans import PreparedScan, Spacing, as_field, prepare_volume, with_labels
 
 REPORT = "report.csv"
 _SIGMA_MM = 30.0
-_PRIOR_CELLS = 4.0  # prior weight of a zero displacement from the affine map, in cells of full weight
+_PRIOR_CELLS = 4.0  # weight of a zero displacement in each weighted mean; a reliable cell has weight 1
 _THUMBNAIL = 6  # side, in voxels, of the blocks whose means are compared to find equal scans
 _SAME_HU = 0.5  # block means that differ by less are equal up to rounding
 _Scan = tuple[str, Source]  # name of the scan, and where it is stored
@@ -34,7 +34,7 @@ _Scan = tuple[str, Source]  # name of the scan, and where it is stored
 def align_scan(scan: PreparedScan, embedding: EmbeddingMap) -> PreparedScan:
     """Give a scan a body field, fitted to the body coordinates of its map.
 
-    The field is a robust affine map plus a smooth displacement. Raises AnatomicalEmbeddingError if the coordinates of
+    The field is a robust affine fit plus a smooth displacement. Raises AnatomicalEmbeddingError if the coordinates of
     the map are not mm of the common body frame.
     """
     ras, body = body_points(embedding)
@@ -123,7 +123,7 @@ def prepare_set(
     prepared = [outcome.prepared for outcome in outcomes if outcome.prepared is not None]
     if not prepared:
         where = ", ".join(map(str, folders))
-        raise AnatomicalEmbeddingError(f"{where}: no scan can be used for training; the lines above name the reasons.")
+        raise AnatomicalEmbeddingError(f"{where}: no scan can be used for training; correct the problems above.")
     return prepared
 
 
@@ -169,7 +169,7 @@ def _prepare(
             readings = {} if levels is None else levels.of(name)
             if not readings and model is None:
                 raise VolumeError(
-                    f"{source.label}: has no level reading; add one to the level table, or use --place-with."
+                    f"{source.label}: has no level reading; add a reading to the level table, or use --place-with."
                 )
             volume = source.read()
             seen_by = cache(lambda name: _model(name).embed(volume))  # `model` and `align` are often the same weights

@@ -15,7 +15,7 @@ from .loop import ALGORITHMS, OptimiserSpec
 
 @dataclass(frozen=True)
 class BatchSpec:
-    """Crops of a batch. Sizes are (i, j, k) voxels; heights are mm in the common body frame."""
+    """Crops of a batch. A size is (i, j, k) voxels. A band: lowest and highest body height in mm, weight."""
 
     crop_sizes: list[list[int]]
     height_bands: list[list[float]]
@@ -24,13 +24,13 @@ class BatchSpec:
     label_image_share: float = 0.0  # share of crops from label images; all other crops are from real scans
     pairs: int = 0
     points_per_pair: int = 0
-    overlap: list[float] = field(default_factory=lambda: [0.2, 1.0])  # range of the overlap, share of a view's side
-    cross_share: float = 0.0  # share of phantom pairs with views of two different phantoms
+    overlap: list[float] = field(default_factory=lambda: [0.2, 1.0])  # range of the overlap: share of a view's side
+    cross_share: float = 0.0  # share of the pairs from phantoms whose views show two different phantoms
 
 
 @dataclass(frozen=True)
 class AugmentationSpec:
-    """Random changes of crops. Ranges are [low, high]. Levels are network input, 0..1. Probability 0: never applied."""
+    """Random changes of crops. A range is [low, high]; noise_level is in units of the network input, 0 to 1."""
 
     spacing_scale: list[float] = field(default_factory=lambda: [1.0, 1.0])
     spacing_mm_low: list[float] | None = None
@@ -54,7 +54,7 @@ class AugmentationSpec:
 
 @dataclass(frozen=True)
 class LossSpec:
-    """Settings of the losses. `temperature` to `candidates` are for the contrastive loss of descriptors (Yan 2022)."""
+    """Settings of the losses. The contrastive loss (Yan 2022) uses the entries `temperature` to `candidates`."""
 
     beta_mm: float = 20.0
     frame_prior: float = 0.0
@@ -87,7 +87,7 @@ _SECTIONS = {
     "optimiser": OptimiserSpec,
 }  # fmt: skip
 
-# Conditions for recipes. Each has a test of the recipe, and the end of the error message if the test fails.
+# Conditions for recipes: a test of the recipe, and the end of the error message for a recipe that fails the test.
 _CONDITIONS: dict[str, tuple[Callable[[Recipe], bool], str]] = {
     "coordinates": (lambda recipe: recipe.network.coordinates, "needs network.coordinates"),
     "metric": (lambda recipe: recipe.network.unit_mm is not None, "needs network.unit_mm"),
@@ -100,7 +100,7 @@ _CONDITIONS: dict[str, tuple[Callable[[Recipe], bool], str]] = {
     ),
     "upright": (
         lambda recipe: recipe.augmentation.rotation_rad == 0 and recipe.augmentation.elastic_probability == 0,
-        "cannot rotate or warp crops; leave those entries out",
+        "cannot rotate or bend crops; remove augmentation.rotation_rad and augmentation.elastic_probability",
     ),
 }
 Rules = Sequence[str]  # names of the conditions that a recipe must meet

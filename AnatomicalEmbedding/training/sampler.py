@@ -3,8 +3,8 @@
 Batch number `step` depends on (seed, step) alone, so that a stopped run can continue.
 
 Descriptors are learnt from pairs of views, and points that both views of a pair show (Yan 2022, Algorithm 1, lines
-1-5). A view is a crop. The two views of a pair mostly show one scan. They may differ in scale, rotation, elastic
-deformation and intensity. The positions of the cells tell where a point of the first view lies in the second view.
+1-5). A view is a crop. Usually, both views of a pair are crops of one scan. They may differ in scale, rotation, elastic
+deformation and intensity. The positions of the cells show where a point of the first view lies in the second view.
 """
 
 import signal
@@ -21,9 +21,9 @@ from .crops import Crop, augment, body_coordinates, cell_positions, cut_crop, dr
 from .recipes import Recipe
 from .scans import ORIGINS, PreparedScan
 
-_KEEP_INSIDE = 0.7  # share of crops that are moved to lie inside the scan, along the axes where they fit
-_SEARCH = 4  # local cells around the guess that are searched for the same point in the second view
-_CANDIDATES = 4  # cells tried per wanted point: some lie outside the second view or the body
+_KEEP_INSIDE = 0.7  # share of crops that are moved into the scan, along the axes on which the scan is long enough
+_SEARCH = 4  # the point is searched for in the second view within this many local cells of the guess
+_CANDIDATES = 4  # cells tried for each wanted point, because some cells lie outside the second view or the body
 _TRIES = 10
 _TISSUE_HU = -900.0  # higher HU counts as tissue, lung included; the outside of the body is air
 _ROUNDS = 12
@@ -33,7 +33,7 @@ _FEWEST = 16  # a pair with fewer shared points is replaced by another pair of v
 
 @dataclass
 class CoordinateBatch:
-    """b crops.
+    """A batch of b crops.
 
     image: (b, 1, k, j, i) network input. body_mm: (b, 3, k/4, j/4, i/4) body coordinates of the cells. inside: bool
     (b, k/4, j/4, i/4), whether a cell lies in the body. scan: (b,) index of the scan.
@@ -46,7 +46,7 @@ class CoordinateBatch:
 
 
 class BatchSampler(Dataset):
-    """Base class of all samplers: chooses a scan and a place in it."""
+    """Base class of all samplers: chooses a scan and a place in it for each crop."""
 
     def __init__(self, scans: list[PreparedScan], recipe: Recipe, seed: int):
         self.scans, self.recipe, self.seed = scans, recipe, seed
@@ -196,7 +196,7 @@ class ViewSampler(BatchSampler):
                     return views, (found[0][chosen], found[1][chosen])
 
     def _partner(self, index: int, voxel: np.ndarray, rng: np.random.Generator) -> tuple[int, np.ndarray]:
-        """Choose scan and voxel of the second view: those of the first view, or the same place in another phantom."""
+        """Choose scan and voxel of the second view: the same as in the first, or the same place in another phantom."""
         phantom = self.origin == ORIGINS.index("phantom")
         others = np.flatnonzero(phantom & (np.arange(len(self.scans)) != index))
         if phantom[index] and len(others) and rng.random() < self.recipe.batch.cross_share:
@@ -211,7 +211,7 @@ class ViewSampler(BatchSampler):
         size: tuple[int, int, int],
         rng: np.random.Generator,
     ) -> list[Crop]:
-        """Cut two crops near the aimed voxels. They overlap by a random share of their side, in the recipe's range."""
+        """Cut two crops near the chosen voxels. On each axis, they overlap by a random share, in the recipe's range."""
         crops = []
         low, high = self.recipe.batch.overlap
         side = np.where(rng.random(3) < 0.5, -1, 1)
@@ -255,7 +255,7 @@ class ViewSampler(BatchSampler):
 
 
 def counterpart(scan: PreparedScan, voxel_ijk: np.ndarray, other: PreparedScan) -> np.ndarray | None:
-    """Find the voxel (i, j, k) of another scan with the same body coordinates; None if the other scan lacks it.
+    """Find the voxel (i, j, k) of another scan with the same body coordinates; None if that scan does not show them.
 
     Each round reduces the error, because body coordinates differ from RAS mm only by smooth displacements.
     """
@@ -282,8 +282,9 @@ def matching_cells(
     hu: (k, j, i) of the first crop. first, second: (k/2, j/2, i/2, 3) mm, positions of the local cells of each crop.
     Returns (p, 3) integer local cells (i, j, k) of the first crop and (p, 3) fractional local cells of the second crop.
 
-    An affine fit to the cells of the second crop gives a guess. The nearest cell around the guess is found; the slope
-    of the fit gives the rest. This is exact for affine crops; for elastic crops the error is some hundredths of a cell.
+    An affine fit to the cells of the second crop gives a guess. Of the cells around the guess, the nearest is chosen;
+    the slope of the fit gives the remaining fraction of a cell. This is exact for affine crops; for elastic crops the
+    error is some hundredths of a cell.
     """
     device = hu.device
     shape = torch.tensor(second.shape[2::-1], device=device)

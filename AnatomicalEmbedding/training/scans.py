@@ -21,7 +21,7 @@ from ..structures.labelled_scans import LabelMap
 from .frames import STILL, FrameGuess, guess_frame
 
 _PHANTOM_MM = (2.0, 2.0, 3.0)
-_EVEN = 2  # sizes of prepared scans are multiples of this number, which the body mask needs
+_EVEN = 2  # sizes of prepared scans are multiples of this number, because the body mask needs such sizes
 Spacing = tuple[float, float, float]
 PHANTOM_SEED = 1000
 ORIGINS = ("scan", "label map", "phantom")  # scan of a patient; label image; synthetic patient
@@ -40,7 +40,7 @@ class PreparedScan:
         body_field: float32 (3, k, j, i) body mm at every FIELD_STEP-th voxel, more exact than `frame`; None: not known.
         origin: one of ORIGINS.
         labels: uint8 (k, j, i), 1 + index into `label_names`; 0 outside these structures.
-        label_names: structures that were looked for in the whole scan, even if the scan does not show them.
+        label_names: structures that `labels` would show if the scan showed them; the scan may not show them all.
     """
 
     name: str
@@ -112,7 +112,7 @@ class PreparedScan:
 def prepare_volume(volume: Volume, frame: dict[float, float] | FrameGuess, spacing_mm: Spacing) -> PreparedScan:
     """Prepare one scan: resample it to the working grid, find the body and guess the body frame.
 
-    frame: the guessed frame, or level readings {body height mm: world z mm} from which to guess it.
+    frame: the guessed frame, or level readings {body height mm: world z mm} from which the frame is guessed.
     Raises VolumeError if the scan shows no patient.
     """
     grid, body = patient_on_grid(volume, spacing_mm, _EVEN, _EVEN)
@@ -157,7 +157,7 @@ def as_field(body_mm: np.ndarray) -> torch.Tensor:
 
 
 def prepare_phantoms(count: int, spacing_mm: Spacing, destination: Path, report: Callable[[str], None]) -> list[Path]:
-    """Make and prepare `count` synthetic patients, seeds from PHANTOM_SEED; patients prepared before are reused."""
+    """Make and prepare `count` synthetic patients; patients prepared before are reused. PHANTOM_SEED: first seed."""
     destination.mkdir(parents=True, exist_ok=True)
     paths = []
     for seed in range(PHANTOM_SEED, PHANTOM_SEED + count):

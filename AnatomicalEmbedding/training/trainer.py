@@ -1,6 +1,7 @@
 """Train the embedding network on prepared scans, with the batches and the loss of the recipe's objective.
 
-`Validation` selects the weights by the landmark error on patients that are not trained on.
+`Validation` measures how far matched points are from the truth in patients that are not used for training. A run
+returns the weights with the smallest error.
 """
 
 import copy
@@ -64,7 +65,8 @@ def train(
     progress: Callable[[Progress], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> TrainingRun:
-    """Train on prepared scans. A stopped run continues from `folder`/checkpoint.pt, with equal recipe, scans and steps.
+    """Train on prepared scans. A stopped run continues from `folder`/checkpoint.pt if recipe, scans, steps and seed
+    are equal.
 
     Args:
         objective: the recipe's objective; needed only if it is not one of OBJECTIVES.
@@ -73,7 +75,7 @@ def train(
         start_from: weights to fine-tune.
         minutes: the run ends after this time; the minutes before a resume count too.
         validate: returns errors in mm of a network, by kind. It is called every `validate_every` steps and at the end;
-            the weights with the least mean error are returned. None: the weights of the last step are returned.
+            the weights with the least mean error are returned. None: the averaged weights of the last step.
 
     Raises AnatomicalEmbeddingError if the checkpoint belongs to another run. Raises CancelledError once `cancelled`
     returns True, after the checkpoint is saved.
@@ -109,7 +111,7 @@ def train(
         batch = next(batches)
         batch = type(batch)(**{name: x.to(place) for name, x in vars(batch).items()})
         precision = torch.autocast(place.type, dtype, enabled=dtype != torch.float32)
-        # the random negatives of a batch depend on (seed, step) alone, like the batch
+        # like the batch, its random negatives depend on (seed, step) alone
         generator = torch.Generator().manual_seed(seed * 1_000_003 + number)
         return objective.loss(network, batch, LossContext(recipe, frames, precision, generator))
 
@@ -159,7 +161,7 @@ def _on_cpu(network: EmbeddingNetwork) -> EmbeddingNetwork:
 
 def _copy_weights(source: nn.Module, target: EmbeddingNetwork) -> None:
     """Copy the weights that both networks have. Heads that only `target` has keep their random weights."""
-    fault = "--start-from: these weights do not fit the network of the recipe; choose a recipe with the same widths."
+    fault = "--start-from: the weights do not fit the recipe's network; choose a recipe with equal network.widths."
     try:
         unlike = target.load_state_dict(source.state_dict(), strict=False)
     except RuntimeError:
@@ -170,9 +172,9 @@ def _copy_weights(source: nn.Module, target: EmbeddingNetwork) -> None:
 
 @dataclass
 class Validation:
-    """Measures the landmark error of a network on synthetic patients and, if given, on labelled scans.
+    """Measures the errors of a network's matches on synthetic patients and, if given, on labelled scans.
 
-    labelled: folder of labelled scans, see `load_cases`. device: device for the networks, as for `load_model`.
+    labelled: folder of labelled scans, see `load_cases`. device: where the networks run, as for `load_model`.
     """
 
     labelled: Path | None = None

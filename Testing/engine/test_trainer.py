@@ -189,7 +189,7 @@ def test_fine_tuning_starts_from_the_given_weights(scans, tmp_path):
 
 def test_fine_tuning_another_network_is_refused(scans, tmp_path):
     other = EmbeddingNetwork(replace(tiny_recipe().network, widths=(4, 8)))
-    with pytest.raises(AnatomicalEmbeddingError, match="do not fit the network"):
+    with pytest.raises(AnatomicalEmbeddingError, match="do not fit the recipe's network"):
         train(scans, tiny_recipe(), tmp_path, 1, workers=0, start_from=other)
 
 
