@@ -67,9 +67,7 @@ def fit_body(embedding: EmbeddingMap) -> BodyFit:
     return BodyFit(misfit, radius, (right, front, up), float(np.ptp(ras[:, 2])))
 
 
-_LARGEST_FALL_MM = (
-    80.0  # largest decrease of body height towards the top; 0 in training scans, over 180 in two joined scans
-)
+_LARGEST_FALL_MM = 80.0  # largest decrease of body height on the way up; 0 in training scans, over 180 in joined scans
 _FEWEST_IN_LAYER = 10
 
 

@@ -57,7 +57,7 @@ class NetworkSpec:
         hu_knots, level_knots: piecewise-linear map from HU to network input; constant beyond the first and last knot.
         unit_mm: mm in one unit of the coordinate; None if the coordinate has no metric unit (as in papers).
         frame: "body" for coordinates of the common body; "scan" if the origin differs from scan to scan.
-        normalise_output: whether the coordinate passes a batch normalisation without affine parameters (Goncharov 2024).
+        normalise_output: whether a batch normalisation without affine parameters follows the coordinate (as in APE).
         scales: inference magnifies the scan by each of these factors and averages the coordinates.
         coordinates: whether the network has a coordinate head.
         global_channels, local_channels: number of channels of the descriptors; 0: the network lacks this head.
