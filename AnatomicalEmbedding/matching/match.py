@@ -41,8 +41,8 @@ class Matches:
 
     Args:
         points_ras: (N, 3) RAS mm in the target.
-        score: (N,) 0 to 1, similarity of the answer and the template's point. It compares the descriptors if the
-            weights have descriptors, else the coordinates.
+        score: (N,) 0 to 1, similarity of the answer and the template's point. It compares the descriptors, or
+            the coordinates if the effort is "coordinates".
         status: (N,) "matched", "uncertain" or "absent" (not in this scan), see `matching.status`.
         expected_error_mm: (N,) mean error of answers with similar evidence whose point is in the scan.
         probability, probability_20: (N,) probability that the point is in the scan and the answer is within 10 mm, or
@@ -52,8 +52,7 @@ class Matches:
         levels: (N,) the two possible levels, "L3 or L4", of an answer at the spine that may be one vertebra off, else
             "". The status of an answer with two possible levels is never "matched".
 
-    Without a calibration, status, error and probabilities are None. If the weights have no coordinates, evidence and
-    levels are None, too.
+    Without a calibration, status, error and probabilities are None. If N is 0, evidence and levels are None, too.
     """
 
     points_ras: np.ndarray
@@ -164,8 +163,8 @@ def match_query(query: Query, targets: Sequence[EmbeddingMap], effort: str = "st
     """Find the points of a query as `match_all` does. The template itself is not needed.
 
     Args:
-        effort: any effort except "thorough", which needs the template. If the query was made for a lower effort, that
-            lower effort is used.
+        effort: any effort except "thorough", which needs the template. If the query lacks values that the effort needs,
+            a lower effort is used.
 
     Raises:
         MapError: a target was embedded with other weights, or has no body cells.
