@@ -15,7 +15,7 @@ from .working_grid import AIR_HU, WorkingGrid, crop, resample
 _MASK_MM = 3.0  # the mask is computed on in-plane voxels of at least this size, to average out noise
 _TISSUE_HU = -350.0  # between lung and fat
 _LUNG_HU = -970.0  # mean density above which a region is lung, not outside air
-_CUT_SHARE = 0.25  # if more voxels of the scan's side faces show body, the sides cut through the patient
+_CUT_SHARE = 0.25  # if a larger share of the scan's side faces shows body, the sides cut through the patient
 _OPENING_MM = 8.0  # thinner sheets (table tops, blankets) are removed
 _SMALL_PART = 0.03  # least size of a separate part, as a share of the largest; keeps arms and legs, removes cushions
 
@@ -29,7 +29,7 @@ def patient_on_grid(
 ) -> tuple[WorkingGrid, np.ndarray]:
     """Make the network's input from a scan.
 
-    Returns the working grid and the body mask (k, j, i). Both are cut to the body's box; outside the body, the grid
+    Returns the working grid and the body mask (k, j, i). Both are cropped to the body's box; outside the body, the grid
     is air.
     lattice, size_step: as in `working_grid.resample`. step: called with (share done, text of the step).
     Raises VolumeError if no patient is found.
@@ -88,7 +88,7 @@ def body_on_grid(grid: WorkingGrid) -> np.ndarray:
 
 
 def _dilate(mask: np.ndarray, reach: int) -> np.ndarray:
-    """Dilate a mask in-plane by a square. It is not dilated along z, because the table is long in z."""
+    """Dilate a mask in-plane by a square. Dilation along z would not help to remove the table, which is long in z."""
     for axis in (1, 2):
         grown = mask.copy()
         along, before = np.moveaxis(grown, axis, 0), np.moveaxis(mask, axis, 0)

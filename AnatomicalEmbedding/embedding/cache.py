@@ -49,7 +49,7 @@ class MapCache:
         return found
 
     def put(self, embedding: EmbeddingMap) -> None:
-        """Store a map, then remove the least recently used maps beyond the limit. If writing fails, nothing happens."""
+        """Store a map, then remove the least recently used maps beyond the limit. Raises no error if writing fails."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             embedding.save(self._path(embedding.provenance))
@@ -83,7 +83,7 @@ class MapCache:
         """Return the time of last use, the size in bytes and the path of each map."""
         found = []
         for path in self.folder.glob("*.map.safetensors"):
-            with suppress(OSError):  # another program has just removed it
+            with suppress(OSError):  # another program may have just removed the file
                 about = path.stat()
                 found.append((about.st_mtime, about.st_size, path))
         return found

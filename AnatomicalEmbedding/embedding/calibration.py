@@ -19,7 +19,7 @@ from ..errors import WeightsError
 from ..resources import resource
 
 SUFFIX = ".calibration.safetensors"
-OUTCOMES = ("present", "within 10 mm", "within 20 mm", "error mm")  # columns; an absent point counts as error 0
+OUTCOMES = ("present", "within 10 mm", "within 20 mm", "error mm")  # columns; an absent point has error 0
 _METADATA_KEY = "anatomical_embedding_calibration"
 _CHUNK = 2000
 
@@ -44,7 +44,7 @@ class Forest:
 
     @cached_property
     def _tables(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """For each node: its feature, its two children, its row in `outcomes`. Both children of a leaf are the leaf."""
+        """For each node: its feature, two children and row in `outcomes`. A leaf is its own child, twice."""
         leaf, node = self.feature < 0, np.arange(len(self.feature))
         children = np.stack([np.where(leaf, node, node + 1), np.where(leaf, node, self.otherwise)], axis=1)
         return np.maximum(self.feature, 0).astype(np.int64), children.ravel(), np.cumsum(leaf) - 1

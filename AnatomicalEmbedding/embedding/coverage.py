@@ -42,10 +42,10 @@ def apply_affine(affine: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class BodyFit:
-    """How well an affine function of the position fits the coordinates of a map; badly if no body is shown.
+    """How well an affine function of the position fits the coordinates of a map. If no body is shown, it fits badly.
 
     Args:
-        misfit_mm: median distance between coordinates and function, in mm of the body frame.
+        misfit_mm: median distance between the coordinates and the values of the function, in mm of the body frame.
         radius_mm: median distance of the body cells from their middle, in mm of the body frame.
         scales: mm of the body frame for each mm of the scan, along R, A, S.
         height_mm: height of the body in the scan, along S.
@@ -67,7 +67,7 @@ def fit_body(embedding: EmbeddingMap) -> BodyFit:
     return BodyFit(misfit, radius, (right, front, up), float(np.ptp(ras[:, 2])))
 
 
-_LARGEST_FALL_MM = 80.0  # largest decrease of body height upwards; 0 in training scans, above 180 in two joined scans
+_LARGEST_FALL_MM = 80.0  # largest decrease of body height on the way up; 0 in training scans, over 180 in joined scans
 _FEWEST_IN_LAYER = 10
 
 
@@ -120,10 +120,10 @@ def find_coverage(embedding: EmbeddingMap) -> Coverage:
 
 
 def height_at(end: float, z: np.ndarray, body: np.ndarray) -> float:
-    """Estimate the body height, mm, at the world height `end`: the median of the estimates from the cells near `end`.
+    """Estimate the body height, mm, at the height `end`, S mm: the median of the estimates from the cells near `end`.
 
-    Body height changes by about 1 mm per mm of the scan. So each cell's estimate is its own body height plus its
-    distance from `end`.
+    Body height changes by about 1 mm per mm of the scan. So each cell's estimate is its own body height `body` plus
+    the height of `end` above the cell, `end` - `z`.
     """
     near = np.abs(z - end) <= _END_MM
     if near.sum() < _FEWEST_CELLS:

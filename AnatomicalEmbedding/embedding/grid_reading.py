@@ -50,7 +50,7 @@ def read_rows(rows: torch.Tensor, shape: torch.Size, cells: torch.Tensor) -> tor
 
 
 def flat_index(cells: torch.Tensor, shape: torch.Size) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the row index (...) of cells (..., 3), integers, in a grid of shape (k, j, i), and whether each is on it.
+    """Return the row indices (...) of integer cells (..., 3) in a grid of shape (k, j, i), and which cells are on it.
 
     A cell outside the grid gets the row of the nearest border cell.
     """
@@ -66,7 +66,7 @@ def _last_cell(shape: tuple[int, int, int], device: torch.device) -> torch.Tenso
 
 
 def rows_of(grid: torch.Tensor) -> torch.Tensor:
-    """Return a grid (c, k, j, i) as rows (k * j * i, c), one per cell. Reading whole rows is several times faster."""
+    """Return a grid (c, k, j, i) as rows (k * j * i, c), one per cell. Reading cells from rows is much faster."""
     return grid.movedim(0, -1).reshape(-1, grid.shape[0])
 
 
@@ -97,7 +97,7 @@ def peak_offsets(scores: torch.Tensor, best: torch.Tensor, shape: Sequence[int])
     0 along an axis where the cell is no maximum, lies at the border, or has a neighbour that is not finite.
 
     Args:
-        scores: (n, cells) scores in n boxes of this shape; the last axis of the shape is the fastest.
+        scores: (n, cells) scores in n boxes of shape `shape`, whose last axis is the fastest.
         best: (n,) index of each peak cell in its box.
     """
     row, offsets, stride = torch.arange(len(best)), [], int(np.prod(shape))

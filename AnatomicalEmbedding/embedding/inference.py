@@ -91,7 +91,7 @@ class Model:
         scan: a Volume, a path, or anything else that `Volume.of` accepts.
 
         progress: called with (share done, text of the step). cancelled: called between steps; if it returns True,
-        CancelledError is raised. Raises VolumeError if the voxels are no CT or show no body, MemoryLimitError if the
+        CancelledError is raised. Raises VolumeError if the voxels are not a CT or show no body, MemoryLimitError if the
         memory budget is too small even for computing the scan slab by slab.
         """
         volume = Volume.of(scan)
@@ -110,7 +110,7 @@ class Model:
             kept = self._compute(volume, provenance, step)
             if self.cache is not None:
                 self.cache.put(kept)
-                # a file stores fewer bits. Read it back, so that the first answers equal all later answers.
+                # a file stores fewer bits per value. Read the map back, so that the first answers equal later answers.
                 kept = self.cache.get(provenance) or kept
         # the cache may hold the map of a scan with the same voxels but another name
         result = replace(kept, provenance=provenance, notes=volume.notes, calibration=self.calibration)
@@ -126,7 +126,7 @@ class Model:
             axis: self._run_network(
                 turn_over(volume, axis),
                 provenance,
-                lambda share, what: step(0.95, "checking which way round the scan is stored"),
+                lambda share, what: step(0.95, "checking whether the scan is stored mirrored"),
             )[0]
             for axis in doubtful_axes(found, log_odds)
         }
@@ -213,7 +213,7 @@ class Model:
             except (MemoryError, RuntimeError) as error:
                 if not is_out_of_memory(error):
                     raise
-            # another program took the free memory: halve the budget and try again, until MemoryLimitError
+            # another program took the free memory: halve the budget and try again, until MemoryLimitError is raised
             budget = int(fixed + (min(budget, need) - fixed) / 2)
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
@@ -231,10 +231,11 @@ def run_in_slabs(
 
     The coordinate of a cell depends on the whole body. So independent tiles would give other coordinates than the whole
     scan (measured: up to 17 mm with 20 cm of overlap, 3 mm with 30 cm). But only the finest level of the U-Net and the
-    local descriptors need much memory, and they depend on a few cells only. So these two are computed slab by slab
-    along k, twice (in the encoder and in the decoder). The coarser levels, with an eighth of the cells, are computed
-    for the whole scan. The result equals that of the whole scan up to rounding. The global descriptor, which only
-    training needs, is not computed.
+    local descriptors need much memory, and they depend on a few cells only. So slabs along k are computed one by
+    one, in two passes: first the finest level of the encoder, then the finest level of the decoder and the descriptors.
+    Between the passes, the coarser levels, with an eighth of the cells, are computed for the whole scan at once. Apart
+    from rounding, the result is the same as without slabs. The global descriptor, which only training needs, is left
+    out.
 
     slab_cells: thickness of a slab in cells along k; even, so that no 2 x 2 x 2 block of the pooling is split.
     step: called with the share done, after each slab.

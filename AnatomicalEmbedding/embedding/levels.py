@@ -31,12 +31,12 @@ _AHEAD_MM, _HEIGHT_MM = np.array(list(_COURSE_MM.values()), dtype=np.float64).T
 ENDS_MM = {"sacrum": 131.0, "lung apices": 552.0, "skull base": 638.0}
 NEXT_TO = {"sacrum": "L5", "lung apices": "T1", "skull base": "C2"}  # the vertebra at each end
 _LUNGS, _BRAIN = ("lung_left", "lung_right"), ("brain", "brainstem")
-_LEAST_SACRUM_MM = 35.0  # least height of the sacrum; the organ head may mistake the last lumbar vertebra for less
+_LEAST_SACRUM_MM = 35.0  # least height of the sacrum's box; a lower box may be the last lumbar vertebra, not a sacrum
 _WITHIN_MM = 5.0  # an organ that ends closer to the scan's border than this may be cut
 _BELOW_BRAIN_MM = 30.0  # least height of the part below the brain that the scan must show
-_APICES_FROM_MM = 530.0  # least body height of the scan's top
+_APICES_FROM_MM = 530.0  # the lung apices count as shown only if the scan's top has a larger body height
 _BEHIND_MM = 45.0  # from the middle of a vertebral body back to its spinous process
-_NEAR_MM = 60.0  # from the line of vertebral bodies and spinous processes: about 4 cm from bone
+_NEAR_MM = 60.0  # distance from the line of vertebral bodies and spinous processes; about 4 cm from bone
 _FARTHEST_MM = 100.0  # largest distance from an end: the height of three vertebrae
 _AGREE_MM = np.array([20.0, 13.0, 10.0])  # tolerance at each end of ENDS_MM: a little more than half a vertebra
 _NUMBERED = re.compile(
@@ -109,7 +109,7 @@ def levels_at(heights: np.ndarray) -> np.ndarray:
 
 
 def level_of(structure: str) -> str | None:
-    """Return the vertebra of a vertebra, rib or disc by its name; for a disc, the vertebra above the disc.
+    """Return the level of a vertebra, rib or disc, read from its name. The level of a disc is the vertebra above it.
 
     Returns None for other structures.
     """
@@ -119,7 +119,7 @@ def level_of(structure: str) -> str | None:
 
 
 def is_counted(level: str, height: float, ends: Mapping[str, float]) -> bool:
-    """Whether a vertebra lies at its usual distance from an end near it. height: world height of its middle, mm."""
+    """Whether a vertebra lies at its usual distance from a nearby end. height: world height of its middle, mm."""
     usual = np.array([[_COURSE_MM[level][1] - at for at in ENDS_MM.values()]])
     return bool(counted_alike(usual, above_ends(np.array([height]), ends))[0])
 
@@ -127,8 +127,8 @@ def is_counted(level: str, height: float, ends: Mapping[str, float]) -> bool:
 def doubtful_level(structure: str, level: str, body_height: float) -> str:
     """Name the two possible levels of a numbered structure whose level is not certain.
 
-    body_height: height of the found place in the body frame, mm. It decides whether the second level is the one above
-    `level` or the one below.
+    body_height: height of the found place in the body frame, mm. If this height is lower than usual for `level`,
+    the second level is the next lower one, else the next higher one.
 
     Returns:
         "L3 or L4"; for ribs "rib 11 or 12". For rib 12, the second answer may be a process of L1, which lies below it.

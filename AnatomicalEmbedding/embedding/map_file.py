@@ -2,7 +2,8 @@
 
 A file stores the coordinates of body cells, as 16-bit steps of their range. It stores the local descriptors of body
 cells and their neighbours, as 12-bit steps of each descriptor's largest value. Matching reads no other cells. Reading a
-map from a file changes 98 of 100 answers by less than 0.05 mm; with 8-bit descriptors, 82 of 100 (see RESULTS.md).
+map from a file changes 98 of 100 answers by less than 0.05 mm. With 8-bit descriptors, only 82 of 100 answers changed
+by less than 0.05 mm (see RESULTS.md).
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ def _opened(path: str | Path) -> Iterator[tuple[Any, dict[str, Any]]]:
                 raise MapError(f"{path}: written by an older version of this program; embed the scan again.")
             yield file, about
     except NewerFormatError:
-        raise MapError(f"{path}: written by a newer version of this program; update it, or embed again.") from None
+        raise MapError(f"{path}: written by a newer version; update this program, or embed the scan again.") from None
     except DAMAGED:
         raise MapError(f"{path}: not an embedding map, or damaged; embed the scan again.") from None
 

@@ -1,10 +1,10 @@
 """Finds the boxes of organs, and corrects the body coordinates of organs that lie higher or lower than usual.
 
-Both read the output of the organ head. The network's coordinate follows the body as a whole, but organs lie at
-different places in different patients. A large liver may push a kidney down by 10 to 20 cm. If a scan shows an organ
-completely, the coordinates of the organ's cells are shifted and scaled so that their mean and spread equal those of
-this organ in many patients. Outside the organ, the shift becomes smaller with the distance, down to zero. A given place
-in an organ then has the same coordinates in all patients.
+Both functions read the output of the organ head. The network's coordinate depends on the body as a whole, but organs
+lie at different places in different patients. A large liver may push a kidney down by 10 to 20 cm. If a scan shows an
+organ completely, the coordinates of the organ's cells are shifted and scaled so that their mean and spread equal those
+of this organ in many patients. Outside the organ, the shift becomes smaller with the distance, down to zero. A given
+place in an organ then has the same coordinates in all patients.
 """
 
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ import torch
 
 from .grid_reading import smoothed
 
-_INSIDE = 0.5  # a face of an organ lies where the largest share in a layer of cells passes this value
-_CONNECTED = 0.35  # least share of a cell that belongs to a connected part
+_INSIDE = 0.5  # a side of an organ's box lies where the largest share in a layer of cells passes this value
+_CONNECTED = 0.35  # an organ's connected part consists of cells that the organ fills to at least this share
 _THINNEST = 0.1  # cells; a thinner box is a single cell whose share is close to _INSIDE
 
 

@@ -1,7 +1,7 @@
 """Finds scans whose header contradicts their anatomy: mirrored scans, two joined scans, or a wrong voxel size.
 
 A small network compares the scan, in cells of 12 mm, with its three mirror images, in which liver, heart, spine and
-head look different. The network is trained separately and is used with all weights. Its output is reliable in trunks
+head look different. The network is trained separately and is the same for all weights. Its output is reliable in trunks
 and often wrong in pelves and thighs. So a fault is only reported if the mirror image of the scan also fits the body
 frame better.
 """
@@ -38,8 +38,8 @@ _DOUBTFUL = 0.7  # above these log odds of a swapped axis, the mirror image is e
 _MISFIT_MM = 18.0  # misfit above which front-back and head-feet mirror images are embedded; correct scans have less
 _BETTER = 1.03  # factor by which a left-right mirror image must fit better; small, as both body sides look alike
 _MUCH = 1.2  # the same for front-back and head-feet mirror images
-_LEAST_ALONG = 0.35  # mm of the body frame for each mm of the scan along S; about 1 if the scan is stored correctly
-_LEAST_ACROSS = 0.5  # the same along R; a scan with less shows no body at all
+_LEAST_ALONG = 0.35  # fewer mm of the body frame per mm of the scan along S mean doubt; about 1 in correct scans
+_LEAST_ACROSS = 0.5  # a scan with fewer mm of the body frame per mm along R shows no body at all
 _SHORT_MM = 100.0  # height of scans that are too short to judge
 # See RESULTS.md: in scans of adults the misfit is at most 0.13 times the radius of `fit_body`, and 1 mm of a scan is
 # 0.63 to 1.37 mm of the body frame.
@@ -49,7 +49,7 @@ _SIZES = 0.6, 1.45
 
 @torch.no_grad()
 def orientation_of(grid: WorkingGrid, body: np.ndarray) -> tuple[float, float, float]:
-    """Estimate the log odds that a scan is stored correctly along R, A and S; 0 if the scan does not show this.
+    """Estimate the log odds that a scan is stored correctly along R, A and S; 0 where the scan does not show it.
 
     Args:
         grid: working grid with air outside the body.
@@ -114,7 +114,7 @@ def find_faults(
 def in_cells(grid: WorkingGrid, body: np.ndarray) -> torch.Tensor:
     """Average a scan in cells, (3, k, j, i): mean and standard deviation of the levels (0..1), and share of body.
 
-    The result is cut to the body, so that the network does not see on which side a working grid has more air.
+    The result is cropped to the body, so that the network does not see on which side a working grid has more air.
     """
     window = [max(1, round(cell / step)) for cell, step in zip(_CELL_MM, grid.spacing_mm, strict=True)][::-1]
     image = piecewise_linear(grid.hu, _HU, _LEVELS)

@@ -50,7 +50,7 @@ def read_tensor_file(
 
 
 def about_in(file: Any, key: str, newest: int | None = None) -> dict[str, Any]:
-    """Read the JSON object under `key` in the metadata of an open file; arguments and errors as `read_tensor_file`."""
+    """Read the JSON object under `key` in an open file's metadata. Arguments and errors: see `read_tensor_file`."""
     about = parse_json((file.metadata() or {})[key])
     if not isinstance(about, dict):
         raise ValueError("no facts")
@@ -100,7 +100,8 @@ def check_size(grid: torch.Tensor, shape: tuple[int | None, ...], dtype: torch.d
 def made_for(make: Callable[[], _Network], state: Mapping[str, torch.Tensor]) -> _Network:
     """Make the network to which the tensors in `state` belong. Raises ValueError if they belong to another network.
 
-    A damaged file may describe a network larger than the memory. So shapes are first compared on the meta device.
+    A damaged file may describe a network larger than the memory. So shapes are first compared on the meta device,
+    which allocates no memory.
     """
     with torch.device("meta"):
         expected = {name: values.shape for name, values in make().state_dict().items()}

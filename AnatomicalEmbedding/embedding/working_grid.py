@@ -19,7 +19,7 @@ AIR_HU = -1000.0
 # CT numbers and their levels (0 to 255), linear in between
 _KNOTS_HU = (-1000, -800, -400, -100, 100, 400, 1300)
 _KNOTS = (0.0, 25.5, 127.5, 158.1, 183.6, 204.0, 255.0)
-_ALIGNED_VOXELS = 0.05  # a scan is axis-aligned if its axes deviate by less over the whole grid
+_ALIGNED_VOXELS = 0.05  # a scan is axis-aligned if its axes deviate by less than this over the whole grid
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,10 @@ def resample(volume: Volume, spacing_mm: tuple[float, float, float], lattice: in
 
 
 def crop(grid: WorkingGrid, inside: np.ndarray, lattice: int, step: int) -> tuple[WorkingGrid, np.ndarray]:
-    """Cut a working grid and its mask `inside` to the box of the mask, extended to `lattice` and `step`."""
+    """Crop a working grid and its mask `inside` to the box of the mask.
+
+    The box is extended to start at a multiple of `lattice` voxels and to end at a multiple of `step` voxels.
+    """
     if not inside.any():
         return grid, inside
     slices = []

@@ -4,7 +4,8 @@ A single descriptor is ambiguous; the descriptors of the surrounding tissue toge
 nodes is laid around the template's point. The descriptor of each node is compared with the target at every displacement
 in a small box around the first answer. Each node chooses the displacement with the highest mean similarity over the
 node's neighbours (its **block**). A robust affine function is fitted to the chosen displacements and gives the
-displacement of the point. (UAE, Bai 2023, does the same with the answers of neighbouring points.)
+displacement of the point. (UAE, Bai 2023, fits a function to the answers of neighbouring points in the same way.)
+A **local cell** is a half cell of the map: each half cell has its own local descriptor.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ..embedding.map import EmbeddingMap
 from ..errors import MapError
 from .target_batch import TargetRows
 
-_NODE_STEP = 2  # local cells between nodes
+_NODE_STEP = 2  # distance between nodes, in local cells
 _NODE_MM = 22.0  # radius around the point in which nodes choose a displacement
 _BLOCK_MM = 16.0  # radius of a node's block
 _BLOCK_SIGMA_MM = 14.0
@@ -33,7 +34,7 @@ _UNSEEN = 0.2  # how strongly a displacement that moves a part of the block out 
 _FIT_SIGMA_MM = 20.0
 _FIT_ROUNDS = 6
 _FIT_KNEE_MM = 4.0  # residual at which a node's weight has halved
-_SLOPE_PRIOR = 300.0  # mm^2: keeps the displacement uniform if few nodes choose one
+_SLOPE_PRIOR = 300.0  # mm^2; keeps the fitted displacement uniform if only few nodes choose a displacement
 _DITHER = torch.tensor([0.8191725134, 0.6710436067, 0.5497004779])  # evenly spread in 3-D (Roberts 2018)
 _GROUPS = 2  # number of groups of nodes; more groups need less computation but more matrix products
 _CHUNK_POINTS = 128
@@ -41,7 +42,7 @@ _CHUNK_POINTS = 128
 
 @dataclass(frozen=True)
 class Blocks:
-    """The surroundings of n template points. descriptors: (n, m, l) of m nodes. seen: (n, m), nodes in the body."""
+    """The tissue around n template points. descriptors: (n, m, l), at m nodes. seen: (n, m) bool, node in the body."""
 
     descriptors: torch.Tensor
     seen: torch.Tensor
@@ -80,9 +81,10 @@ class _Layout:
     when the template is read. Rounding to cells then biases each node differently, and the mean bias is about 0.
     answering: (a,) numbers of the nodes that choose a displacement. block: (a, m) weights of their blocks; rows sum
     to 1. low, size: (3,) corner and extent i, j, k of the box of target cells that nodes can reach. displacements:
-    (d, 3), k slowest; shape: their numbers (dk, dj, di). groups: for each group of nodes and the cells that they reach,
-    (first node, last node + 1, first cell, last cell + 1). cell: (m * d) for each node and displacement, the cell of
-    the box. pick: (m * d) the same as an index into the products (cells, nodes) of all groups, one after the other.
+    (d, 3), k slowest. shape: (dk, dj, di), numbers of displacements along the axes. groups: for each group of nodes and
+    the cells that they reach, (first node, last node + 1, first cell, last cell + 1). cell: (m * d,) for each node and
+    displacement, the number of the reached cell in the box. pick: (m * d,) where to find the product of node and
+    reached cell in the products (cells, nodes) of all groups, one group after the other.
     """
 
     def __init__(self, local_mm: tuple[float, float, float]) -> None:
@@ -128,7 +130,7 @@ def match_blocks(blocks: Blocks, rows: TargetRows, first_cells: torch.Tensor) ->
     layout = _Layout(_local_mm(rows.maps[0]))
     first = (first_cells.double() + 0.5) * 2 - 0.5
     found = _in_parts(blocks, rows, first, first, layout)
-    # an answer far from the first one may lie at the border of the box: search again around it
+    # an answer far from the first answer may lie at the border of the box: search again around the new answer
     far = torch.nonzero(found.moved_mm > _AGAIN_MM).flatten()
     if len(far):
         again = _in_parts(blocks.select(far), rows.select(far), found.cells[far], first[far], layout)
@@ -140,7 +142,7 @@ def match_blocks(blocks: Blocks, rows: TargetRows, first_cells: torch.Tensor) ->
 def _in_parts(
     blocks: Blocks, rows: TargetRows, about: torch.Tensor, first: torch.Tensor, layout: _Layout
 ) -> BlockAnswers:
-    """Search around places `about` (n, 3) for all points. All places are in local cells, also in the result."""
+    """Search around places `about` (n, 3) for all points. first: (n, 3) first answers. All are in local cells."""
     if blocks.seen.shape[1] != len(layout.nodes):
         raise MapError("the two maps have cells of different sizes; embed both scans again with the same weights.")
     every = (blocks.descriptors, blocks.seen, about, first)

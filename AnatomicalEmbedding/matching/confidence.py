@@ -21,15 +21,16 @@ EVIDENCE = (
     "cycle",
 )  # fmt: skip
 _HIGHEST = 0.99  # highest probability that is stated: a thousand similar matches cannot prove a higher one
-PLACE = [EVIDENCE.index(axis) for axis in "ras"]  # columns of the point's body coordinate
-_FAR_MM = 60.0  # an edge that is farther away has no influence
+PLACE = [EVIDENCE.index(axis) for axis in "ras"]  # columns of the point's body coordinate (r, a, s)
+_FAR_MM = 60.0  # larger distances to an edge are reduced to this distance
 
 
 class Evidence:
     """Evidence of n matches, filled in step by step. Values that an effort does not compute stay 0.
 
     Attributes:
-        first: first answers. query, template_size: coordinates (n, 3) and sizes (n,) of the template's points.
+        first: first answers. query, template_size: coordinates (n, 3) and sizes (n,) of the template's points, as in
+            `Query`.
         similarity: (n,) similarity of descriptors at the point and at the answer.
         spread_mm: (n,) disagreement of the nodes around the point, see `BlockAnswers`.
         cycle_mm: (n,) distance between each point and the place found by matching its answer back to the template.
@@ -52,7 +53,7 @@ class Evidence:
 
 
 def _coordinate_and_edges(target: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor:
-    """Read at cells (n, 3): coordinate, mm to the nearest edge of the scan, mm to its nearest end along S. (n, 5)."""
+    """For cells (n, 3), return (n, 5): coordinate, mm to the scan's nearest edge, mm to its nearest end along S."""
     mixed = read_linear(target.coordinate_and_body, cells[None].float())[0]
     coordinate = mixed[:, :3] / mixed[:, 3:].clamp_min(1e-6)
     voxel = transform_points(target.cell_to_scan, cells.numpy())

@@ -3,7 +3,7 @@
 As in the paper (Goncharov 2024, section 2.2), the cell with the nearest coordinate is found first. We add two steps.
 The coordinate of a point is read from an affine function fitted to the template's map around the point, which averages
 out errors of the map. In the target, an affine function is fitted around the nearest cell and solved for the
-coordinate, which gives an answer between cells.
+place with the wanted coordinate, which gives an answer between cells.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from .target_batch import TargetRows
 
 _RADIUS_MM = 24.0  # cells within this distance of a place take part in the fit
 _SIGMA_MM = 14.0
-_ENOUGH = 4.0  # least sum of weights, because a row of the fit has four unknowns
+_ENOUGH = 4.0  # least sum of the cells' weights, because the fit has four unknowns for each coordinate
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class CoordinateAnswers:
     Args:
         cells: (n, 3) float64, answers in target cells i, j, k.
         residual: (n,) distance between the coordinate at the answer and the wanted coordinate, in the unit of the map.
-        size: (n,) volume in the body frame of 1 mm^3 of the target: determinant of the map's slope.
+        size: (n,) volume in the body frame that corresponds to 1 mm^3 of the target: determinant of the map's slope.
     """
 
     cells: torch.Tensor
@@ -80,7 +80,7 @@ class CoordinateAnswers:
 def read_coordinates(template: EmbeddingMap, points_ras: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
     """Read the coordinates (n, 3), float64, of template points, and the determinants (n,) of the map's slope there.
 
-    They come from the affine fit; if few body cells are near a point, they come from the map itself.
+    The coordinates come from the affine fit or, if few body cells are near a point, from the map itself.
     """
     sampled = torch.from_numpy(template.sample(points_ras))
     cells = torch.from_numpy(transform_points(template.ras_to_cell, points_ras))

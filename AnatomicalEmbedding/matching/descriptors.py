@@ -26,7 +26,7 @@ def refine(query: torch.Tensor, rows: TargetRows, cells: torch.Tensor) -> tuple[
     local_mm = rows.maps[0].cell_mm / 2
     reach = reach_of(_RADIUS_MM, local_mm)
     size = max(1, _CHUNK_SIMILARITIES // (int(np.prod(2 * reach + 1)) * query.shape[1]))
-    first = (cells.double() + 0.5) * 2 - 0.5  # in local cells
+    first = (cells.double() + 0.5) * 2 - 0.5  # in local cells (half cells)
     parts = [
         _peak_near(q, f, reach, torch.from_numpy(local_mm), part)
         for q, f, part in zip(query.split(size), first.split(size), rows.split(size), strict=True)

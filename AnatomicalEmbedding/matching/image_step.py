@@ -1,9 +1,9 @@
-"""The last step of matching: moves the match to where the images themselves agree best.
+"""The last step of matching: moves the answer to where the images themselves agree best.
 
 Descriptors belong to half cells of 6 x 6 x 8 mm, which is too coarse to show where exactly an airway divides. So the
-image around the point is compared with the image around its match at every small displacement, by normalised
-correlation in a Gaussian window. The match moves by the best displacement only if this is clearly better than all
-displacements a few mm away. In uniform tissue the match does not move.
+image around the point is compared with the image around its answer at every small displacement, by normalised
+correlation in a Gaussian window. The answer moves to the best displacement only if the correlation there is clearly
+higher than at all displacements that are some mm away. In uniform tissue the answer does not move.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _WINDOW_MM, _SIGMA_MM = 16.0, 8.0
 _SEARCH_MM = 16.0
 _PRIOR_MM, _PRIOR_WEIGHT = 8.0, 0.05  # a displacement of _PRIOR_MM lowers the correlation by _PRIOR_WEIGHT
 _APART_MM = 8.0  # displacements farther than this from the best one are its competitors
-_UNCLEAR, _CLEAR = 0.1, 0.14  # lead over the competitors at which the match does not move, and moves fully
-_ALIKE = 0.4  # least correlation at which the match moves
+_UNCLEAR, _CLEAR = 0.1, 0.14  # up to this lead over the competitors the answer stays; from this lead on it moves fully
+_ALIKE = 0.4  # least correlation at which the answer moves
 _FLAT = 1e-4  # variance of a window without structure, for levels of 0 to 1
 
 
@@ -66,8 +66,9 @@ def _ball(mm: torch.Tensor, radius_mm: float) -> torch.Tensor:
 def read_windows(template: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor:
     """Read windows (n, m) of the template's image around places (n, 3), in cells of the template.
 
-    From each voxel the window's mean is subtracted; then it is multiplied by its weight and divided by the standard
-    deviation. The product with a target window, divided by that window's standard deviation, is the correlation.
+    The window's mean is subtracted from each voxel. Then the voxel is multiplied by its weight and divided by the
+    window's standard deviation. The scalar product of the result and a target window, divided by the standard deviation
+    of the target window, is the correlation.
     """
     layout = _Layout(_voxel_mm(template))
     shown = _read(template, cells, layout.window)
@@ -76,7 +77,7 @@ def read_windows(template: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor:
 
 
 def sharpen(windows: torch.Tensor, rows: TargetRows, cells: torch.Tensor) -> torch.Tensor:
-    """Move matches (n, 3), in target cells, to where the images agree best. windows: (n, m), from `read_windows`."""
+    """Move answers (n, 3), in target cells, to where the images agree best. windows: (n, m), from `read_windows`."""
     layout = _Layout(_voxel_mm(rows.maps[0]))
     correlation = torch.empty(len(cells), len(layout.moves))
     shown = torch.empty(len(layout.cell))

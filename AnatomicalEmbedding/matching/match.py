@@ -28,7 +28,7 @@ from .target_batch import TargetRows
 
 _SCORE_MM = 10.0
 _CORRECTED_MM = 15.0  # an answer that is matched back farther than this from the point is not corrected
-_SAME_TISSUE = 0.85  # similarity at the spine that 80 % of matches in one patient reach, 3 % between two patients
+_SAME_TISSUE = 0.85  # similarity at the spine: 80 % of matches within a patient reach it, 3 % between patients
 _BATCH_POINTS = 2000  # points x targets in memory at a time; each needs 13 kB
 
 
@@ -41,8 +41,8 @@ class Matches:
 
     Args:
         points_ras: (N, 3) RAS mm in the target.
-        score: (N,) 0 to 1, similarity of the answer and the template's point. It compares the descriptors if the
-            weights have descriptors, else the coordinates.
+        score: (N,) 0 to 1, similarity of the answer and the template's point. It compares the descriptors, or
+            the coordinates if the effort is "coordinates".
         status: (N,) "matched", "uncertain" or "absent" (not in this scan), see `matching.status`.
         expected_error_mm: (N,) mean error of answers with similar evidence whose point is in the scan.
         probability, probability_20: (N,) probability that the point is in the scan and the answer is within 10 mm, or
@@ -52,7 +52,7 @@ class Matches:
         levels: (N,) the two possible levels, "L3 or L4", of an answer at the spine that may be one vertebra off, else
             "". The status of an answer with two possible levels is never "matched".
 
-    Without a calibration, status, error and probabilities are None; without coordinates, evidence and levels, too.
+    Without a calibration, status, error and probabilities are None. If N is 0, evidence and levels are None, too.
     """
 
     points_ras: np.ndarray
@@ -112,7 +112,8 @@ def match_all(
         effort: "standard" is the default. "fast" compares the descriptor of each point only, without the tissue around
             the point. It is five times faster and less exact, for crosshairs that follow the mouse and for tens of
             thousands of points. "thorough" also matches each answer back to the template and corrects the answer by
-            half of the error; it takes twice as long. "coordinates" compares no descriptors. Weights without
+            half of the distance to the point that remains there; it takes twice as long. "coordinates" compares no
+            descriptors. Weights without
             descriptors always use "coordinates".
 
     Raises:
@@ -162,8 +163,8 @@ def match_query(query: Query, targets: Sequence[EmbeddingMap], effort: str = "st
     """Find the points of a query as `match_all` does. The template itself is not needed.
 
     Args:
-        effort: any effort except "thorough", which needs the template. If the query was made for a lower effort than
-            this one, the lower effort is used.
+        effort: any effort except "thorough", which needs the template. If the query lacks values that the effort needs,
+            a lower effort is used.
 
     Raises:
         MapError: a target was embedded with other weights, or has no body cells.
@@ -250,7 +251,7 @@ def _doubtful_levels(
 
 
 def _check_targets(targets: Sequence[EmbeddingMap], weights_hash: str) -> None:
-    """Raise MapError if a target was made by other weights than the wanted points, or holds no body."""
+    """Raise MapError if the map of a target was made by other weights than the query, or holds no body."""
     for target in targets:
         made = target.provenance
         if made.weights_hash != weights_hash:

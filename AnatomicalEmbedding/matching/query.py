@@ -22,7 +22,7 @@ class Query:
     Args:
         weights_hash: SHA-256 of the weights of the template's map.
         coordinates: (n, 3) float64 in the unit of the map.
-        sizes: (n,) volume in the body frame of 1 mm^3 of the template.
+        sizes: (n,) volume in the body frame that corresponds to 1 mm^3 of the template at each point.
         descriptors: (n, l) descriptors of the points themselves, for effort "fast"; or None.
         blocks: descriptors of the tissue around the points, for "standard" and "thorough"; or None.
         above_ends_mm: (n, len(ENDS_MM)) height of the points above each end of the spine, mm; NaN for an end that the
@@ -38,7 +38,7 @@ class Query:
 
 
 def read_query(template: EmbeddingMap, points_ras: np.ndarray, effort: str = "standard") -> Query:
-    """Read the values that an effort of matching needs from a template, at points (n, 3) RAS mm.
+    """Read from a template, at points (n, 3) RAS mm, the values that an effort of matching needs.
 
     Raises:
         PointsError: a point lies outside the template.

@@ -19,7 +19,8 @@ _PERHAPS_SHOWN = 0.5  # with a lower probability the answer is absent
 
 INSIDE, PARTLY, OUTSIDE = "inside", "partly", "outside"
 _INSIDE_SHARE, _OUTSIDE_SHARE = 0.85, 0.03  # least share of an INSIDE place in the scan; largest of an OUTSIDE place
-_SEEN, _SEEN_UNCOUNTED = 0.8, 0.5  # probability of a cell from which a place with a small share is not OUTSIDE
+# A place with a small share is not OUTSIDE if a cell shows it with this probability; the second holds if `counted`.
+_SEEN, _SEEN_UNCOUNTED = 0.8, 0.5
 CERTAIN_BY_RULE = 0.3  # least probability of a place that has its own rule; with less the place is uncertain
 CERTAIN_SEX = 0.5  # least probability of a place that only one sex has; with less the place is uncertain
 

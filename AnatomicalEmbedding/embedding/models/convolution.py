@@ -11,11 +11,11 @@ from ..device import fast_dtype
 
 
 class Convolution(nn.Conv3d):
-    """nn.Conv3d with zero padding. Without gradients, a CPU computes it by oneDNN with channels last in memory.
+    """nn.Conv3d with zero padding. If gradients are off, a CPU computes it by oneDNN, with channels last in memory.
 
-    On a small grid (a batch of one, channels * k * j at most 20,480) PyTorch's own choice is four times slower. For 24
-    channels, channels last in memory halves the time of oneDNN. On processors with bfloat16 instructions, products are
-    bfloat16 and sums float32 if the kernel is larger than the stride; this halves the time.
+    On a small grid (a batch of one, channels * k * j at most 20,480) the method that PyTorch chooses is four times
+    slower. For 24 channels, channels last in memory halves the time of oneDNN. If the processor has bfloat16
+    instructions and the kernel is larger than the stride, products are bfloat16 and sums float32, at half the time.
     """
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -53,6 +53,6 @@ def fold_norms(network: nn.Module) -> nn.Module:
 
 
 def _by_onednn(x: torch.Tensor) -> bool:
-    """Whether oneDNN computes the convolution: on a CPU, in float32, without gradients and mixed precision."""
+    """Whether oneDNN computes the convolution: on a CPU, in float32, without gradients or mixed precision."""
     plain = x.device.type == "cpu" and x.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
     return plain and not torch.is_grad_enabled() and torch.backends.mkldnn.is_available()

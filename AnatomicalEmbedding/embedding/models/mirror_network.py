@@ -1,4 +1,7 @@
-"""A small network that recognises mirrored scans. Mirroring a scan changes the sign of the network's output."""
+"""A small network that recognises mirrored scans.
+
+If a scan is mirrored along an axis, the network's output for this axis changes its sign.
+"""
 
 import torch
 import torch.nn.functional as F
@@ -7,12 +10,12 @@ from torch import nn
 from .convolution import Convolution
 
 _CHANNELS = 2  # mean and standard deviation of the image in a cell
-STRIDE = 4  # stride of the last layer; inputs are padded to multiples of this
+STRIDE = 4  # stride of the last layer; inputs are padded to multiples of STRIDE
 AXES = (4, 3, 2)  # the axes of a batch along R, A and S
 
 
 class MirrorNetwork(nn.Module):
-    """Gives the log odds that a scan is stored correctly along R, A and S: the mean over some networks (members).
+    """Computes the log odds that a scan is stored correctly along R, A and S: the mean over its members (networks).
 
     widths: number of channels in the three parts of each member.
     """
@@ -24,8 +27,8 @@ class MirrorNetwork(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Compute log odds (b, 3) along R, A, S.
 
-        x: (b, 3, k, j, i) in cells of about 12 mm: mean and standard deviation of the image, and share of body. k, j
-        and i are multiples of STRIDE.
+        x: (b, 3, k, j, i) cells of about 12 mm. Channels: mean of the image in the cell, its standard deviation, and
+        the share of the cell that lies in the body. k, j and i are multiples of STRIDE.
         """
         turned = [x, *(x.flip(axis) for axis in AXES)]
         return torch.stack([self._of_member(member, turned) for member in self.members]).mean(0)

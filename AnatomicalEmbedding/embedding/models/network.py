@@ -34,7 +34,7 @@ OPTIONAL_HEADS = (*DESCRIPTOR_HEADS, "organs")
 
 
 class Features(NamedTuple):
-    """The network's output for a volume. If the network lacks a head, its output is None. Descriptors have length 1.
+    """The network's output for a volume. If the network lacks a head, its field is None. Descriptors have length 1.
 
     coordinate: (b, 3, k/4, j/4, i/4), channels along R, A, S in units of `unit_mm`. global_: (b, g, k/8, j/8, i/8),
     sizes rounded up. local: (b, l, k/2, j/2, i/2), float16 at inference. organs: (b, n, k/4, j/4, i/4) share of each
@@ -55,14 +55,14 @@ class NetworkSpec:
         widths: channels of the U-Net levels (two or more), finest (stride 4) first.
         spacing_mm: (x, y, z) spacing of the working grid with which the network was trained.
         hu_knots, level_knots: piecewise-linear map from HU to network input; constant beyond the first and last knot.
-        unit_mm: mm in one unit of the coordinate; None if the coordinate has no metric unit (recipes of papers).
+        unit_mm: mm in one unit of the coordinate; None if the coordinate has no metric unit (as in papers).
         frame: "body" for coordinates of the common body; "scan" if the origin differs from scan to scan.
-        normalise_output: whether the coordinate passes a batch normalisation without affine parameters (as the paper).
+        normalise_output: whether a batch normalisation without affine parameters follows the coordinate (as in APE).
         scales: inference magnifies the scan by each of these factors and averages the coordinates.
         coordinates: whether the network has a coordinate head.
         global_channels, local_channels: number of channels of the descriptors; 0: the network lacks this head.
-        organs: names of the organs of the organ head; empty for no organ head. This head needs coordinates and local
-            descriptors.
+        organs: names of the organs that the organ head finds; empty if there is no organ head. The organ head needs
+            coordinates and local descriptors.
         organ_channels: number of channels, added to the local descriptor, that encode the organs at a place; may be 0.
     """
 
@@ -99,7 +99,7 @@ class NetworkSpec:
             and all(0 <= count <= _MOST_CHANNELS for count in (spec.global_channels, spec.local_channels))
         )
         if not fits:
-            raise ValueError("a network cannot be of these sizes, spacings, knots, scales or this frame")
+            raise ValueError("a network cannot have these widths, spacings, knots, scales, channels, unit or frame")
         return spec
 
 
@@ -144,17 +144,17 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def lattice(self) -> int:
-        """Total stride in voxels. Shifting the input by a multiple of the total stride shifts the output exactly."""
+        """Total stride in voxels. Shifting the input by a multiple of it only shifts the output."""
         return STRIDE * 2 ** (len(self.spec.widths) - 1)
 
     @property
     def fixed_bytes_per_voxel(self) -> float:
-        """Memory, bytes per input voxel, that slabs do not reduce: grids, input and the coarser levels."""
+        """Memory, bytes per input voxel, that a run in slabs also needs: grids, input and the coarser levels."""
         return 16.0 + 4.0 * 8 * self.spec.widths[1] / (2 * STRIDE) ** 3
 
     @property
     def descriptor_bytes_per_voxel(self) -> float:
-        """Additional memory of the local descriptor and the organs, bytes per input voxel, with or without slabs."""
+        """Additional memory for the local descriptor and the organs, bytes per voxel of the input or of one slab."""
         channels = self.spec.local_channels
         local = 4 * self.spec.widths[0] + 3 * channels + 2 * self.spec.organ_channels if channels else 0
         organs = OrganHead.channels_at_once(channels) if self.spec.organs else 0
@@ -164,7 +164,7 @@ class EmbeddingNetwork(nn.Module):
     def bytes_per_voxel(self) -> float:
         """Peak memory, bytes per input voxel, to compute coordinates without slabs; descriptors need more.
 
-        It is the sum of the fixed bytes and of the activations of the finest level, which slabs can reduce.
+        This is the sum of the fixed bytes and of the activations of the finest level, which slabs can reduce.
         """
         return self.fixed_bytes_per_voxel + 4.0 * 8 * self.spec.widths[0] / STRIDE**3
 
@@ -174,7 +174,7 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def reach_cells(self) -> int:
-        """How many stride-4 cells around a cell the last level and the heads depend on; an even number."""
+        """Reach of the last decoder level and the heads: how many stride-4 cells they read to each side; even."""
         return 6 if self.spec.organs else 4 if self.spec.local_channels else 2
 
     def forward(self, x: torch.Tensor, descriptors: bool = True) -> Features:
@@ -184,7 +184,7 @@ class EmbeddingNetwork(nn.Module):
         return found._replace(global_=self.describe(coarse)) if descriptors else found
 
     def fine(self, x: torch.Tensor) -> torch.Tensor:
-        """Run the first encoder level, which has the finest cells. Returns (b, c, k/4, j/4, i/4)."""
+        """Run the stem and the first encoder level, which has the finest cells. Returns (b, c, k/4, j/4, i/4)."""
         return self.encoder[0](self.stem(x))
 
     def coarse(self, pooled: torch.Tensor) -> torch.Tensor:
@@ -207,7 +207,7 @@ class EmbeddingNetwork(nn.Module):
     def finish(self, coarse: torch.Tensor, fine: torch.Tensor, x: torch.Tensor, descriptors: bool = True) -> Features:
         """Run the last decoder level, then compute coordinate, local descriptor and organs.
 
-        coarse: output of `coarse`. fine: output of `fine`. x: network input. descriptors: False: coordinates only.
+        coarse: output of `coarse`. fine: output of `fine`. x: network input. descriptors: if False, only coordinates.
         """
         up = self.decoder[-1](_join(self.up[-1](coarse), fine))
         coordinate = None
@@ -259,7 +259,7 @@ class _LocalHead(nn.Module):
 
 
 class _Content:
-    """The box of cells of stride 4 that are not all air, and a rim of some cells around it.
+    """The box around all cells of stride 4 that contain more than air, widened by a rim of _RIM_CELLS cells.
 
     Up to half of a working grid is air outside this box, where neither descriptors nor organs are needed.
     """
@@ -270,11 +270,11 @@ class _Content:
         self.cells = [_filled(x, axis, cells) for axis, cells in enumerate(self.size, 2)]
 
     def cut(self, whole: torch.Tensor) -> torch.Tensor:
-        """Cut this part out of a tensor (..., k, j, i) of the whole scan, of any stride."""
+        """Cut this box out of a tensor (..., k, j, i) of any stride that covers the whole scan."""
         return whole[self._where(whole.shape[2] // self.size[0])]
 
     def placed(self, part: torch.Tensor, layout: torch.memory_format = torch.contiguous_format) -> torch.Tensor:
-        """Put a tensor of this part into a tensor of the whole scan, with zeros elsewhere."""
+        """Put a tensor that covers this box into a tensor that covers the whole scan, with zeros elsewhere."""
         steps = part.shape[2] // (self.cells[0].stop - self.cells[0].start)
         size = (*part.shape[:2], *(n * steps for n in self.size))
         whole = torch.empty(size, dtype=part.dtype, device=part.device, memory_format=layout).zero_()
@@ -296,7 +296,7 @@ def _filled(x: torch.Tensor, axis: int, cells: int) -> slice:
 
 
 def _join(upsampled: torch.Tensor, skip: torch.Tensor) -> torch.Tensor:
-    """Concatenate the channels of an upsampled level and of `skip`. If `skip` is smaller, the surplus is cut off."""
+    """Concatenate the channels of an upsampled level and of `skip`. The former is cut to the size of `skip`."""
     k, j, i = skip.shape[2:]
     return torch.cat([upsampled[:, :, :k, :j, :i], skip], dim=1)
 

@@ -1,4 +1,4 @@
-"""The organ head: the share of each cell that each organ fills, and a code of the organs for the local descriptor.
+"""The organ head: estimates the share of each cell that each organ fills, and appends organ codes to descriptors.
 
 Its inputs are the two finest levels of the U-Net, the coordinate, and the local descriptors and the image at stride 2.
 Each cell of stride 4 contains eight cells of stride 2.
@@ -14,9 +14,9 @@ from .convolution import Convolution, convolve
 
 _WIDTH = 72
 _CONTEXT = 48
-_CELLS = 8  # number of stride-2 cells in a stride-4 cell; adjacent in the weights of a channel
+_CELLS = 8  # number of stride-2 cells in a stride-4 cell; in `mix`, their weights for one channel are adjacent
 _LEAST_LENGTH = 1e-12
-_ORGAN_SHARE = 0.5  # share of the organs in the similarity of two local descriptors; the rest is appearance
+_ORGAN_SHARE = 0.5  # share of the organ codes in the similarity of two descriptors; appearance has the other half
 
 
 class OrganHead(nn.Module):
@@ -52,19 +52,20 @@ class OrganHead(nn.Module):
         local: torch.Tensor,
         cells: Sequence[slice] = (),
     ) -> torch.Tensor:
-        """Compute probabilities (b, n, k/4, j/4, i/4) of n organs. The rest, up to a sum of 1, is the
-        probability of "no organ".
+        """Compute probabilities (b, n, k/4, j/4, i/4) of n organs; 1 minus their sum is that of "no organ".
 
-        x: (b, 1, k, j, i) network input. coordinate, fine: stride 4. coarse: stride 8. local: stride 2. cells: slices
-        k, j, i, in cells of stride 4, of the part of `coarse` that the other inputs show; default: from cell 0 on.
+        x: (b, 1, k, j, i) network input. coordinate, fine: stride 4. coarse: stride 8, always of the whole scan.
+        local: stride 2. cells: if the other inputs show only a part of the scan, this part as slices k, j, i in cells
+        of stride 4; default: from cell 0 on.
         """
         return self.logits(F.avg_pool3d(x, 2), coordinate, fine, coarse, local, cells).float().softmax(1)[:, 1:]
 
     def join(self, local: torch.Tensor, organs: torch.Tensor) -> torch.Tensor:
         """Append organ codes to local descriptors (b, l, k/2, ...). Returns (b, l + d, k/2, ...) of length 1, float16.
 
-        organs: (b, n, k/4, j/4, i/4) probabilities. The code is the sum of the organs' codes, each weighted by the
-        square root of its probability. So the product of two codes is like the Bhattacharyya coefficient.
+        organs: (b, n, k/4, j/4, i/4) probabilities. The appended code is the sum of all organs' codes, each weighted by
+        the square root of the organ's probability. So the product of the codes of two places is similar to the
+        Bhattacharyya coefficient of their probabilities.
         """
         every = torch.cat([1 - organs.sum(1, keepdim=True), organs], dim=1).clamp_min(0).sqrt()
         code = torch.einsum("bnkji,nd->bkjid", every, self.codes).movedim(-1, 1)

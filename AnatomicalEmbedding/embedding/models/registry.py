@@ -22,7 +22,7 @@ class Weights:
 
     Args:
         sha256: SHA-256 of the weights file.
-        card: training data, figures, limits.
+        card: the model card, with training data, figures and limits.
         calibration: predicts the errors of matches made with these weights, or None.
     """
 
@@ -75,7 +75,7 @@ def read_weights(path: Path) -> Weights:
 
 
 def _calibration(weights: Path, sha256: str) -> Calibration | None:
-    """Read the calibration next to a weights file, or the shipped one if it is missing or belongs to other weights."""
+    """Read the calibration next to a weights file. If it is missing or of other weights, read the shipped one."""
     path = calibration_file(weights)
     found = Calibration.load(path) if path.exists() else None
     return found if found is not None and found.weights_hash == sha256 else find_calibration(sha256)
