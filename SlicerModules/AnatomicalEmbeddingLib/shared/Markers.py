@@ -43,8 +43,10 @@ class PassingNodes:
     def drop(self, ownerId: str) -> None:
         node = self._nodes.pop(ownerId, None)
         if node is not None and node.GetScene() is self.scene:
-            self.scene.RemoveNode(node.GetDisplayNode())
+            display = node.GetDisplayNode()
             removeNode(self.scene, node)
+            if display is not None and display.GetScene() is self.scene:
+                self.scene.RemoveNode(display)  # after its node: Slicer ends with a fault in the other order
 
     def clear(self) -> None:
         for ownerId in list(self._nodes):
