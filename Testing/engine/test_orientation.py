@@ -120,6 +120,6 @@ def test_match_and_info_say_it(anatemb, trunk, tmp_path):
     arguments = (tmp_path / "right.nii.gz", tmp_path / "wrong.nii.gz", "--point", middle, "-o", tmp_path / "out")
     outcome = anatemb("match", *arguments, "--no-cache")
     assert outcome.code == 0
-    assert f"wrong.nii.gz: {FAULTS[2]}" in outcome.err
+    assert f"wrong.nii.gz: according to the anatomy, {FAULTS[2]}" in outcome.err
     assert "right.nii.gz" not in outcome.err
     assert FAULTS[2] in next((tmp_path / "out").glob("*.html")).read_text()

@@ -66,7 +66,7 @@ def test_shipped_recipe_loads_and_survives_a_weights_file(name):
         ("rpr-paper", "network.frame", "body", 'objective "offsets" needs network.frame = "scan"'),
         ("bpr-paper", "network.frame", "body", 'objective "levels" needs network.frame = "scan"'),
         ("ape", "network.frame", "scan", 'objective "coordinates" needs network.frame = "body"'),
-        ("ape", "network.frame", "bodies", "scales or this frame"),
+        ("ape", "network.frame", "bodies", "correct that entry"),
         ("sam-paper", "optimiser.algorithm", "sgd", 'algorithm must be "adamw" or "radam"'),
     ],
 )
@@ -121,4 +121,4 @@ def test_positives_of_rotated_or_warped_crops_are_refused():
     """The pair sampler finds positives by the crops' boxes, which is right for upright crops alone."""
     for recipe in ("ape-paper", "rpr-paper", "bpr-paper"):
         for entry in ("rotation_rad", "elastic_probability"):
-            refused(recipe, "cannot rotate or warp", {f"augmentation.{entry}": 0.2})
+            refused(recipe, "cannot rotate or bend crops", {f"augmentation.{entry}": 0.2})
