@@ -17,7 +17,7 @@ from .coordinates import read_coordinates
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """Values of a template at n points.
+    """Values that matching reads from the map of a template at n points.
 
     Args:
         weights_hash: SHA-256 of the weights of the template's map.

@@ -18,7 +18,10 @@ _Found = TypeVar("_Found")  # a tensor, or a tuple of tensors
 
 @dataclass(frozen=True)
 class TargetRows:
-    """Which map each row of a batch belongs to: the first counts[0] rows to maps[0], and so on."""
+    """The map of each row of a batch: the first counts[0] rows belong to maps[0], and so on.
+
+    A row stands for one point in one target.
+    """
 
     maps: tuple[EmbeddingMap, ...]
     counts: tuple[int, ...]

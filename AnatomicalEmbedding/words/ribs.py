@@ -21,11 +21,12 @@ from .occupancy import faded
 from .spine import Spine
 
 RIBS = 12
-SECTORS = 36  # angles that divide a half of the body, from the back to the front
+SECTORS = 36  # each half of the body is divided into this number of angles, from the back to the front
 _FEWEST = 6  # cells; smaller pieces of bone get no number
 _ONE_RIB_MM = 9.0  # at the beginning of a rib, its bone extends over less than this height
-_AMONG_SHARE = 0.5  # a piece with a lower share where the atlas has ribs gets no number, such as a shoulder blade
-_HALF_CORRECTED = 20  # with so many numbered cells, half of the patient's mean coordinate error is corrected
+# If a smaller share of a piece of bone lies where the atlas has ribs, the piece gets no number: a shoulder blade, say.
+_AMONG_SHARE = 0.5
+_HALF_CORRECTED = 20  # with this number of numbered cells, half of the patient's mean coordinate error is corrected
 _BONE_HU = 130.0  # least mean HU of a cell of bone
 _REACH = 3  # bone within this number of atlas cells of the ribs may be rib too
 _VERTEBRA_MM = (30.0, 45.0)  # bone closer to the spine's middle, sideways and to the front, belongs to a vertebra
@@ -59,7 +60,7 @@ class Ribs:
     number: np.ndarray
 
     def prior(self, grid: Grid, name: str, usual: Field) -> Field | None:
-        """Return the chances of rib `name`: large in its bone, most where `usual` is large; None if too little bone."""
+        """Return the chances of rib `name`: high in its bone, most where `usual` is high; None for too little bone."""
         _, side, number = name.split("_")
         own = (self.side == SIDES.index(side)) & (self.number == int(number))
         if own.sum() < _FEWEST:
