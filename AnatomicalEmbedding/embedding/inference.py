@@ -51,7 +51,9 @@ def load_model(name: str = "auto", device: str = "auto", cache: MapCache | None 
     """
     found = find_weights(name)
     if not found.network.spec.coordinates:
-        raise WeightsError(f"{found.name}: has no coordinates, which maps need; choose other weights.")
+        raise WeightsError(
+            f"{found.name}: the weights give no coordinates, so no map can be made; choose other weights."
+        )
     network, on = fold_norms(found.network), choose_device(device)
     return Model(network, found.name, found.sha256, on, found.card, cache, calibration=found.calibration)
 
@@ -89,7 +91,6 @@ class Model:
         """Make the map of a scan, or read it from the cache.
 
         scan: a Volume, a path, or anything else that `Volume.of` accepts.
-
         progress: called with (fraction done, text of the step). cancelled: called between steps; if it returns True,
         CancelledError is raised. Raises VolumeError if the voxels are not a CT or show no body, MemoryLimitError if the
         memory budget is too small even for computing the scan slab by slab.

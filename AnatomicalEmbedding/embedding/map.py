@@ -38,7 +38,7 @@ class EmbeddingMap:
             each half cell has a descriptor.
         calibration: predicts the errors of matches made with the weights, or None; not stored in the map's file.
         organ_boxes: organ -> (2, 3) lowest and highest corner, RAS mm, for the organs that the network finds.
-        faults: signs that the scan is stored wrongly, such as "left and right are swapped"; mostly empty.
+        faults: signs that the scan is stored wrongly, such as "left and right are swapped"; usually empty.
         image: uint8, the scan as grey levels 0 to 255 (`working_grid.levels_of`), with `voxels_per_cell` voxels along
             each axis of a cell; or None.
     """

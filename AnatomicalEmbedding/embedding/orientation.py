@@ -65,7 +65,7 @@ def log_odds_of(network: MirrorNetwork, cells: torch.Tensor) -> torch.Tensor:
 
 
 def doubtful_axes(embedding: EmbeddingMap, log_odds: Sequence[float]) -> tuple[int, ...]:
-    """Choose the axes R, A, S (0, 1, 2) along which the scan must be mirrored and embedded again; mostly empty.
+    """Choose the axes R, A, S (0, 1, 2) along which the scan must be mirrored and embedded again; usually empty.
 
     The result is empty for maps without coordinates in mm, because their coordinates cannot be compared with the body
     frame. log_odds: result of `orientation_of`.

@@ -43,7 +43,7 @@ class TargetRows:
         return torch.cat(found)
 
     def select(self, index: torch.Tensor) -> TargetRows:
-        """Return a batch of the rows with the numbers in `index`, which must be ascending."""
+        """Return a batch of the rows with the numbers in `index`. The numbers must be ascending."""
         ends = torch.tensor(self.counts).cumsum(0)
         before = torch.searchsorted(index, ends).tolist()
         return TargetRows(self.maps, tuple(end - start for start, end in zip([0, *before], before, strict=False)))

@@ -37,8 +37,8 @@ _FEWEST_BEGIN = 3  # cells
 # vertebrae have processes at this place, which are no ribs.
 _ABOVE_MM = {f"T{n + 1}": mm for n, mm in enumerate((3, 12, 11, 10, 10, 10, 9, 8, 6, 4, -4, -14))}
 _ABOVE_MM |= {f"L{n}": 0 for n in range(1, 5)}
-_ERROR_MM, _COMMON_MM = 5.0, 5.0  # standard errors of this height: of one rib, and of all ribs of a patient together
-_SKIPPED = 4.0  # cost of bone that is no rib, and of a rib without bone
+_ERROR_MM, _COMMON_MM = 5.0, 5.0  # standard errors of this height: for each rib, and common to a patient's ribs
+_SKIPPED = 4.0  # cost of leaving bone without a rib, or a rib without bone, in `_aligned`
 # Blur of the amount of bone over height. Between two ribs, this amount falls below _VALLEY of its value at a rib.
 _PROFILE_MM, _VALLEY = 2.5, 0.7
 _DRIFT_MM, _DRIFT_SHARE = 11.0, 0.08  # largest change of the coordinate error along a rib, and its learning rate

@@ -21,7 +21,7 @@ from .atlas import LOW_MM, STEP_MM, Atlas, Occupancy
 from .grid_weights import Field, Grid
 
 _STEP_MM = 1.5  # step along the spine
-_NEAR_MM = 8.0  # standard deviation of a cell's Gaussian weight over its distance from the spine's usual course
+_NEAR_MM = 8.0  # standard deviation of the Gaussian weight of cells, by their distance from the spine's usual course
 _RADIUS_MM = 9.0  # the CT numbers of a disc are read inside this radius
 _END_PLATE_MM = (4.5, 6.0)  # from the middle of a disc to its end plates
 _BLUR_MM = 1.5
