@@ -121,7 +121,7 @@ def load_cases(folder: str | Path) -> list[Case]:
 
 
 def refuse_twins(names: Sequence[str]) -> None:
-    """Raise PointsError if two scans have the same name, for example because they are in different folders."""
+    """Raise PointsError if two scans have the same name, for example two scans from different folders."""
     for name in names:
         if names.count(name) > 1:
             raise PointsError(f"two scans have the name {name}; rename one scan, or give only one of the folders.")
