@@ -34,6 +34,7 @@ class EmbeddingMap:
         body: bool (k, j, i), True in body cells: tissue inside the scan, not air or table.
         cell_to_ras: (4, 4), cell index (i, j, k, 1) -> RAS mm of the cell's centre. Cells lie along the axes R, A, S.
         scan_to_ras: (4, 4), voxel index (i, j, k, 1) of the scan -> RAS mm. scan_shape: (k, j, i) size of the scan.
+        notes: changes made when the scan was read, in words.
         local: float16 (l, 2k, 2j, 2i), local descriptors of length 1, or None. Each cell has 2 x 2 x 2 half cells, and
             each half cell has a descriptor.
         calibration: predicts the errors of matches made with the weights, or None; not stored in the map's file.

@@ -55,7 +55,7 @@ def read_query(template: EmbeddingMap, points_ras: np.ndarray, effort: str = "st
 
 
 def join_queries(parts: list[Query]) -> Query:
-    """Join several queries. Raises PointsError if they were made with different weights or for different efforts."""
+    """Join several queries. Raises PointsError if the queries were made with different weights or efforts."""
     if len({part.weights_hash for part in parts}) > 1:
         raise PointsError(
             "these examples were made with different weights; make them again, all with the same weights."

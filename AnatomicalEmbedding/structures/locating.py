@@ -85,7 +85,7 @@ class Located:
 
     @property
     def status(self) -> str:
-        """ "whole", "cut", "absent", or "uncertain": perhaps cut, small for its likely error, or of uncertain level."""
+        """ "whole", "cut", "absent" or "uncertain" (perhaps cut, small for its likely error, or of uncertain level)."""
         low, high = self.in_scan(self.box_ras)
         present = self.present if (high > low).all() else 0.0
         error_share = self.sigma_mm.max() / max((self.box_ras[1] - self.box_ras[0]).min(), 1e-6)

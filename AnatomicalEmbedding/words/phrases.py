@@ -184,7 +184,7 @@ def find_names(words: Sequence[str]) -> list[Name]:
 
 
 def _longest(words: Sequence[str], at: int) -> Name | None:
-    """Find the longest phrase of the dictionary that begins at word `at`. Silent words and sides in it are ignored."""
+    """Find the longest phrase of the dictionary that begins at word `at`. Silent words and sides are skipped."""
     dictionary = load_dictionary()
     if words[at] not in dictionary.firsts:
         return None

@@ -101,7 +101,7 @@ def begins_at_end(spine: Spine, ends: Mapping[str, float]) -> bool:
 @dataclass(frozen=True, eq=False)
 class Level:
     """A vertebra or disc. share: fraction inside the scan, 0 to 1. point_ras: (3,) middle; None outside the scan.
-    chance: that the level is right.
+    chance: chance that the level is right.
     """
 
     share: float

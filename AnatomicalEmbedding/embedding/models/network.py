@@ -149,7 +149,7 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def fixed_bytes_per_voxel(self) -> float:
-        """Memory, bytes per input voxel, that a run in slabs also needs: grids, input and the coarser levels."""
+        """Memory, bytes per input voxel, that slabs cannot reduce: grids, input and the coarser levels."""
         return 16.0 + 4.0 * 8 * self.spec.widths[1] / (2 * STRIDE) ** 3
 
     @property
