@@ -31,8 +31,8 @@ def patient_on_grid(
 
     Returns the working grid and the body mask (k, j, i). Both are cropped to the body's box; outside the body, the grid
     is air.
-    lattice, size_step: as in `working_grid.resample`. step: called with (share done, text of the step).
-    Raises VolumeError if no patient is found.
+    lattice, size_step: the arguments `lattice` and `step` of `working_grid.resample`. step: called with (fraction of
+    the work done, text of the step). Raises VolumeError if no patient is found.
     """
     step(0.0, "resampling")
     grid = resample(volume, spacing_mm, lattice, size_step)
@@ -50,7 +50,7 @@ def no_patient(volume: Volume) -> VolumeError:
 
 
 def body_mask(hu: np.ndarray, spacing_mm: tuple[float, float, float]) -> np.ndarray:
-    """Find the mask (k, j, i) of the patient. It contains lungs and bowel gas, but not the table.
+    """Find the mask (k, j, i) of the patient. The mask contains lungs and bowel gas, but not the table.
 
     hu: float or int array (k, j, i) with axial slices along k and voxels of 3 to 6 mm, so that noise is averaged out.
     If the sides of the scan cut through a lung, that lung is recognised by its density, and the mask contains it.
@@ -109,7 +109,7 @@ def _fill_slices(body: np.ndarray) -> np.ndarray:
 
 
 def _add_open_lungs(hu: np.ndarray, body: np.ndarray) -> np.ndarray:
-    """Add lung that touches the in-plane border of the scan and is therefore not enclosed by the body wall."""
+    """Add lungs that the body wall does not enclose, because the in-plane border of the scan cuts through them."""
     sides = np.concatenate([body[:, [0, -1], :].ravel(), body[:, :, [0, -1]].ravel()])
     if sides.mean() < _CUT_SHARE:
         return body  # air surrounds the patient: no lung touches the border

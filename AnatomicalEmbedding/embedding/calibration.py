@@ -19,20 +19,21 @@ from ..errors import WeightsError
 from ..resources import resource
 
 SUFFIX = ".calibration.safetensors"
-OUTCOMES = ("present", "within 10 mm", "within 20 mm", "error mm")  # columns; an absent point has error 0
+# Columns of `Forest.outcomes`. The error of a point that the target does not show counts as 0.
+OUTCOMES = ("present", "within 10 mm", "within 20 mm", "error mm")
 _METADATA_KEY = "anatomical_embedding_calibration"
 _CHUNK = 2000
 
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """Decision trees over rows of evidence. The nodes of all trees are stored in one list.
+    """t decision trees over rows of evidence. The m nodes of all trees are stored in one list.
 
     Args:
         roots: (t,) index of the first node of each tree.
-        feature, threshold: (m,) test of each node: evidence[feature] <= threshold. If it is true, continue at the node
-            with the next index. A leaf has feature -1.
-        otherwise: (m,) index of the node to continue at if the test is false.
+        feature: (m,) index of the evidence value that each node tests; -1 for a leaf, which tests nothing.
+        threshold: (m,) limit of this value. If the value is at most the limit, the node with the next index follows.
+        otherwise: (m,) index of the node that follows if the value is larger than the limit.
         outcomes: (leaves, len(OUTCOMES)) mean outcomes of the matches in each leaf; leaves in the order of the nodes.
     """
 
@@ -44,7 +45,7 @@ class Forest:
 
     @cached_property
     def _tables(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """For each node: its feature, two children and row in `outcomes`. A leaf is its own child, twice."""
+        """For each node: feature, two children and row in `outcomes`. Both children of a leaf are the leaf itself."""
         leaf, node = self.feature < 0, np.arange(len(self.feature))
         children = np.stack([np.where(leaf, node, node + 1), np.where(leaf, node, self.otherwise)], axis=1)
         return np.maximum(self.feature, 0).astype(np.int64), children.ravel(), np.cumsum(leaf) - 1

@@ -23,7 +23,7 @@ def body_points(embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
 
 
 def robust_affine(ras: np.ndarray, body: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Fit an affine function body = [ras, 1] @ affine. Returns affine (4, 3) and Huber's weight (n,) of each point."""
+    """Fit body = [ras, 1] @ affine to points (n, 3). Returns affine (4, 3) and Huber's weight (n,) of each point."""
     design = np.column_stack([ras, np.ones(len(ras))])
     weight = np.ones(len(ras))
     affine = np.zeros((4, 3))
@@ -42,7 +42,7 @@ def apply_affine(affine: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class BodyFit:
-    """How well an affine function of the position fits the coordinates of a map. If no body is shown, it fits badly.
+    """How well an affine function of the position fits the coordinates of a map: badly if the scan shows no body.
 
     Args:
         misfit_mm: median distance between the coordinates and the values of the function, in mm of the body frame.
@@ -67,7 +67,8 @@ def fit_body(embedding: EmbeddingMap) -> BodyFit:
     return BodyFit(misfit, radius, (right, front, up), float(np.ptp(ras[:, 2])))
 
 
-_LARGEST_FALL_MM = 80.0  # largest decrease of body height on the way up; 0 in training scans, over 180 in joined scans
+# Largest decrease of the body height from a lower to a higher layer: 0 in training scans, over 180 in joined scans.
+_LARGEST_FALL_MM = 80.0
 _FEWEST_IN_LAYER = 10
 
 
@@ -82,14 +83,14 @@ def heights_fall(embedding: EmbeddingMap) -> bool:
     return len(heights) > 1 and bool((np.maximum.accumulate(heights) - heights).max() > _LARGEST_FALL_MM)
 
 
-# Mean heights in mm above the femoral heads' centres, from readings in the training scans.
+# Mean body heights of landmarks, mm above the centres of the femoral heads, measured in the training scans.
 LEVELS_MM = {
     "the symphysis": -33.0, "the femoral heads": 0.0, "the sacral promontory": 102.0, "the iliac crests": 152.0,
     "the kidneys": 257.0, "the diaphragm": 378.0, "the carina": 469.0, "the lung apices": 555.0, "the chin": 613.0,
     "the skull base": 677.0, "the vertex": 819.0,
 }  # fmt: skip
-_END_MM = 80.0  # the body height of an end is estimated from the cells within this distance
-_AT_MM = 20.0  # an end within this distance of a level gets the name of the level
+_END_MM = 80.0  # the body height at an end of the scan is estimated from the cells within this distance
+_AT_MM = 20.0  # an end of the scan within this distance of a landmark gets the name of the landmark
 _FEWEST_CELLS = 20
 
 

@@ -50,7 +50,7 @@ def read_rows(rows: torch.Tensor, shape: torch.Size, cells: torch.Tensor) -> tor
 
 
 def flat_index(cells: torch.Tensor, shape: torch.Size) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the row indices (...) of integer cells (..., 3) in a grid of shape (k, j, i), and which cells are on it.
+    """Return the row indices (...) of integer cells (..., 3) in a grid (k, j, i), and bool (...): is the cell inside?
 
     A cell outside the grid gets the row of the nearest border cell.
     """

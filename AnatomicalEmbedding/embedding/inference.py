@@ -51,7 +51,7 @@ def load_model(name: str = "auto", device: str = "auto", cache: MapCache | None 
     """
     found = find_weights(name)
     if not found.network.spec.coordinates:
-        raise WeightsError(f"{found.name}: has no coordinates, which maps need; choose other weights.")
+        raise WeightsError(f"{found.name}: gives no coordinates, so no map can be made; choose other weights.")
     network, on = fold_norms(found.network), choose_device(device)
     return Model(network, found.name, found.sha256, on, found.card, cache, calibration=found.calibration)
 
@@ -89,8 +89,7 @@ class Model:
         """Make the map of a scan, or read it from the cache.
 
         scan: a Volume, a path, or anything else that `Volume.of` accepts.
-
-        progress: called with (share done, text of the step). cancelled: called between steps; if it returns True,
+        progress: called with (fraction done, text of the step). cancelled: called between steps; if it returns True,
         CancelledError is raised. Raises VolumeError if the voxels are not a CT or show no body, MemoryLimitError if the
         memory budget is too small even for computing the scan slab by slab.
         """
@@ -199,7 +198,7 @@ class Model:
             if need > budget and slab_cells < 2:
                 raise MemoryLimitError(
                     f"embedding needs about {need / 2**20:.0f} MB but {budget / 2**20:.0f} MB are allowed; "
-                    "close other programs, or raise --memory-mb."
+                    "close other programs, or give a larger limit with --memory-mb."
                 )
             try:
                 # float16 on CUDA only; on a CPU, `Convolution` chooses the number type
@@ -238,7 +237,7 @@ def run_in_slabs(
     out.
 
     slab_cells: thickness of a slab in cells along k; even, so that no 2 x 2 x 2 block of the pooling is split.
-    step: called with the share done, after each slab.
+    step: called after each slab with the fraction of the work done.
     """
     stride, cells = network.stride, x.shape[1] // network.stride
     reach = network.reach_cells if descriptors else _FINE_REACH_CELLS
@@ -294,7 +293,7 @@ def _resampled(cells: torch.Tensor, shape: torch.Size, scale: float, stride: int
 
 
 def _read_along_axes(x: torch.Tensor, places: list[np.ndarray]) -> torch.Tensor:
-    """Read x (c, k, j, i) by linear interpolation at continuous `places` along k, j and i; zero outside x."""
+    """Read x (c, k, j, i) by linear interpolation at fractional `places` along k, j and i; zero outside x."""
     k, j, i = (axis_matrix(n, place) for n, place in zip(x.shape[1:], places, strict=True))
     return torch.einsum("ak,ckyx->cayx", k, j @ (x @ i.T))
 

@@ -3,7 +3,8 @@
 Neighbouring vertebrae look alike, and organs lie up to one level higher or lower in one patient than in another. So an
 answer by coordinate or appearance may be one level off. A level counts as certain if the scan shows the sacrum, the
 lung apices or the skull base within the height of three vertebrae: vertebrae can be counted from there. The top of the
-sacrum, the lung apices and the skull base are called **ends** in this file.
+sacrum, the lung apices and the skull base are called **ends** in this file. A **world height** is a coordinate S of
+RAS mm in the scan, unlike a body height.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ def counted_alike(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def has_next(end: str, height: float, at: float) -> bool:
-    """Whether a vertebra can be the neighbour of an end. height, at: world heights of the vertebra and the end, mm."""
+    """Whether a vertebra can be the vertebra NEXT_TO an end. height, at: world heights of vertebra and end, mm."""
     return abs(height - at - (_COURSE_MM[NEXT_TO[end]][1] - ENDS_MM[end])) < _AGREE_MM.max()
 
 
@@ -128,10 +129,10 @@ def doubtful_level(structure: str, level: str, body_height: float) -> str:
     """Name the two possible levels of a numbered structure whose level is not certain.
 
     body_height: height of the found place in the body frame, mm. If this height is lower than usual for `level`,
-    the second level is the next lower one, else the next higher one.
+    the second level is the next lower level; if not, the next higher level.
 
     Returns:
-        "L3 or L4"; for ribs "rib 11 or 12". For rib 12, the second answer may be a process of L1, which lies below it.
+        "L3 or L4"; for ribs "rib 11 or 12". For rib 12, the second answer may be a process of L1, below rib 12.
     """
     n = _NAMES.index(level)
     other = _NAMES[min(max(n + (1 if body_height < _COURSE_MM[level][1] else -1), 0), len(_NAMES) - 1)]

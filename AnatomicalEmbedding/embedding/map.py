@@ -34,11 +34,12 @@ class EmbeddingMap:
         body: bool (k, j, i), True in body cells: tissue inside the scan, not air or table.
         cell_to_ras: (4, 4), cell index (i, j, k, 1) -> RAS mm of the cell's centre. Cells lie along the axes R, A, S.
         scan_to_ras: (4, 4), voxel index (i, j, k, 1) of the scan -> RAS mm. scan_shape: (k, j, i) size of the scan.
+        notes: changes made when the scan was read, in words.
         local: float16 (l, 2k, 2j, 2i), local descriptors of length 1, or None. Each cell has 2 x 2 x 2 half cells, and
             each half cell has a descriptor.
         calibration: predicts the errors of matches made with the weights, or None; not stored in the map's file.
         organ_boxes: organ -> (2, 3) lowest and highest corner, RAS mm, for the organs that the network finds.
-        faults: signs that the scan is stored wrongly, such as "left and right are swapped"; mostly empty.
+        faults: signs that the scan is stored wrongly, such as "left and right are swapped"; usually empty.
         image: uint8, the scan as grey levels 0 to 255 (`working_grid.levels_of`), with `voxels_per_cell` voxels along
             each axis of a cell; or None.
     """
@@ -112,7 +113,7 @@ class EmbeddingMap:
 
     @cached_property
     def centred_cells(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """(3,) mean of the body cells' coordinates, (n, 3) coordinates minus the mean, (n,) half of their |c|^2."""
+        """(3,) mean of the body cells' coordinates; (n, 3) coordinates c minus the mean; (n,) |c|^2 / 2."""
         cells = self.body_cells[1]
         centred = cells - cells.mean(0)
         return cells.mean(0), centred, centred.square().sum(1) / 2

@@ -15,7 +15,9 @@ import torch
 
 from .grid_reading import smoothed
 
-_INSIDE = 0.5  # a side of an organ's box lies where the largest share in a layer of cells passes this value
+# A **share** is the fraction of a cell that an organ fills. A side of the organ's box lies where the largest share in a
+# layer of cells passes this value.
+_INSIDE = 0.5
 _CONNECTED = 0.35  # an organ's connected part consists of cells that the organ fills to at least this share
 _THINNEST = 0.1  # cells; a thinner box is a single cell whose share is close to _INSIDE
 
@@ -46,7 +48,10 @@ def _connected_parts(masks: np.ndarray) -> np.ndarray:
 
 
 def _box_in_cells(share: np.ndarray, parts: np.ndarray) -> np.ndarray | None:
-    """Find the box of the largest part: (2, 3) lowest and highest fractional i, j, k. None if it is faint or thin."""
+    """Find the box of the largest part: (2, 3) lowest and highest fractional i, j, k.
+
+    Returns None if no share is above _INSIDE, or if the box is thinner than _THINNEST.
+    """
     weight = np.bincount(parts.ravel(), weights=share.ravel())
     weight[0] = 0
     largest = sitk.GetImageFromArray((parts == weight.argmax()).astype(np.uint8))
@@ -73,7 +78,7 @@ _LEAST_VOLUME = 0.3  # share of the organ's usual volume
 _CUT_SHARE = 0.02  # share of an organ's cells in the scan's first and last layer, above which the organ counts as cut
 _FARTHEST = 0.6  # largest shift of an organ, in units of the network; an aorta found at a wrong place would need 1.4
 _SCALES = (0.6, 1.6)
-_LEAST_SPREAD = 0.03  # least spread of an organ's coordinates that determines a scale
+_LEAST_SPREAD = 0.03  # a smaller spread of an organ's coordinates is replaced by this spread
 _SCALED_ML = 20.0  # organs with a smaller usual volume are shifted but not scaled
 _FADE_MM = (14.0, 14.0, 19.0)
 _ELSEWHERE = 0.05  # weight of "no shift" in the average of shifts at each cell

@@ -38,7 +38,7 @@ _DOUBTFUL = 0.7  # above these log odds of a swapped axis, the mirror image is e
 _MISFIT_MM = 18.0  # misfit above which front-back and head-feet mirror images are embedded; correct scans have less
 _BETTER = 1.03  # factor by which a left-right mirror image must fit better; small, as both body sides look alike
 _MUCH = 1.2  # the same for front-back and head-feet mirror images
-_LEAST_ALONG = 0.35  # fewer mm of the body frame per mm of the scan along S mean doubt; about 1 in correct scans
+_LEAST_ALONG = 0.35  # below this many mm of the body frame per mm of the scan, S is doubtful; correct scans: about 1
 _LEAST_ACROSS = 0.5  # a scan with fewer mm of the body frame per mm along R shows no body at all
 _SHORT_MM = 100.0  # height of scans that are too short to judge
 # See RESULTS.md: in scans of adults the misfit is at most 0.13 times the radius of `fit_body`, and 1 mm of a scan is
@@ -49,7 +49,7 @@ _SIZES = 0.6, 1.45
 
 @torch.no_grad()
 def orientation_of(grid: WorkingGrid, body: np.ndarray) -> tuple[float, float, float]:
-    """Estimate the log odds that a scan is stored correctly along R, A and S; 0 where the scan does not show it.
+    """Estimate the log odds that a scan is stored correctly along R, A and S; near 0 for an axis that cannot be judged.
 
     Args:
         grid: working grid with air outside the body.
@@ -65,10 +65,10 @@ def log_odds_of(network: MirrorNetwork, cells: torch.Tensor) -> torch.Tensor:
 
 
 def doubtful_axes(embedding: EmbeddingMap, log_odds: Sequence[float]) -> tuple[int, ...]:
-    """Choose the axes R, A, S (0, 1, 2) along which the scan must be mirrored and embedded again; mostly empty.
+    """Choose the axes R, A, S (0, 1, 2) along which the scan must be mirrored and embedded again; usually empty.
 
-    The result is empty for maps without coordinates in mm, because they cannot be compared. log_odds: result of
-    `orientation_of`.
+    The result is empty for maps without coordinates in mm, because their coordinates cannot be compared with the body
+    frame. log_odds: result of `orientation_of`.
     """
     if not embedding.provenance.metric:
         return ()
@@ -129,7 +129,7 @@ def in_cells(grid: WorkingGrid, body: np.ndarray) -> torch.Tensor:
 def _padded(cells: torch.Tensor, shift: tuple[int, int, int]) -> torch.Tensor:
     """Pad cells (3, k, j, i) with air on all sides, to sizes that are multiples of STRIDE.
 
-    shift: (k, j, i) of 0 or 1; 1 puts the surplus cell of an odd padding before the scan, 0 behind it.
+    shift: (k, j, i) of 0 or 1; if the padding is odd, 1 puts the surplus cell before the scan, 0 behind the scan.
     """
     sides = []
     for n, rounded in zip(cells.shape[:0:-1], shift[::-1], strict=True):

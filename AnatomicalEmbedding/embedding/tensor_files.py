@@ -120,7 +120,7 @@ def write_tensor_file(
 ) -> None:
     """Write tensors and metadata as safetensors, complete or not at all. Raises `error` if this is not possible."""
     if not str(path).endswith(".safetensors"):
-        raise error(f"{path}: is written as safetensors; give a name that ends in .safetensors.")
+        raise error(f"{path}: the file name has another ending than .safetensors; give a name with this ending.")
     try:
         with atomic_path(path) as temporary:
             save_file({name: values.contiguous() for name, values in tensors.items()}, str(temporary), metadata)

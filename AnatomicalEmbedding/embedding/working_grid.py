@@ -80,7 +80,7 @@ def resample(volume: Volume, spacing_mm: tuple[float, float, float], lattice: in
 
     If the scan's voxels are smaller than the grid's, groups of voxels (bins) are averaged first, which avoids aliasing.
     Then values are interpolated linearly. The grid covers the scan. It starts at a multiple of `lattice` grid voxels in
-    the world, and its size along each axis is a multiple of `step` voxels.
+    RAS mm, and its size along each axis is a multiple of `step` voxels.
     """
     array, ijk_to_ras = canonical_axes(volume)
     spacing = np.asarray(spacing_mm)
@@ -124,7 +124,7 @@ def crop(grid: WorkingGrid, inside: np.ndarray, lattice: int, step: int) -> tupl
 def _sample_aligned(
     array: np.ndarray, bins: np.ndarray, grid_to_ijk: np.ndarray, size_ijk: np.ndarray, slab: int = 16
 ) -> torch.Tensor:
-    """Average and interpolate an axis-aligned scan, by one small matrix for each axis. Works slab by slab along k."""
+    """Average and interpolate an axis-aligned scan, with one small matrix for each axis. Works slab by slab along k."""
     bi, bj, bk = (int(b) for b in bins)
     nk, nj, ni = (n // b for n, b in zip(array.shape, (bk, bj, bi), strict=True))
     along_i, along_j, along_k = (

@@ -2,10 +2,10 @@
 
 A single descriptor is ambiguous; the descriptors of the surrounding tissue together are less ambiguous. So a lattice of
 nodes is laid around the template's point. The descriptor of each node is compared with the target at every displacement
-in a small box around the first answer. Each node chooses the displacement with the highest mean similarity over the
-node's neighbours (its **block**). A robust affine function is fitted to the chosen displacements and gives the
-displacement of the point. (UAE, Bai 2023, fits a function to the answers of neighbouring points in the same way.)
-A **local cell** is a half cell of the map: each half cell has its own local descriptor.
+in a small box around the **first answer**, which was found by body coordinates. Each node chooses the displacement with
+the highest mean similarity over the node's neighbours (its **block**). A robust affine function is fitted to the chosen
+displacements and gives the displacement of the point. (UAE, Bai 2023, fits a function to the answers of neighbouring
+points in the same way.) A **local cell** is a half cell of the map: each half cell has its own local descriptor.
 """
 
 from __future__ import annotations
@@ -30,13 +30,15 @@ _SEARCH_MM = 16.0  # half size of the box of displacements
 _AGAIN_MM = 6.0  # if the answer moved farther than this, the search is repeated around the new answer
 _PRIOR_MM = 12.0  # usual distance of the truth from the first answer
 _PRIOR_WEIGHT = 0.05  # how much a displacement of _PRIOR_MM lowers the mean similarity
-_UNSEEN = 0.2  # how strongly a displacement that moves a part of the block out of the body is penalised
+_UNSEEN = 0.2  # strength of the penalty if a displacement moves a part of the block out of the body
 _FIT_SIGMA_MM = 20.0
 _FIT_ROUNDS = 6
 _FIT_KNEE_MM = 4.0  # residual at which a node's weight has halved
 _SLOPE_PRIOR = 300.0  # mm^2; keeps the fitted displacement uniform if only few nodes choose a displacement
 _DITHER = torch.tensor([0.8191725134, 0.6710436067, 0.5497004779])  # evenly spread in 3-D (Roberts 2018)
-_GROUPS = 2  # number of groups of nodes; more groups need less computation but more matrix products
+# The nodes are divided into this number of groups; each group is compared with the target in one matrix product. More
+# groups need fewer multiplications but more matrix products.
+_GROUPS = 2
 _CHUNK_POINTS = 128
 
 
@@ -81,10 +83,10 @@ class _Layout:
     when the template is read. Rounding to cells then biases each node differently, and the mean bias is about 0.
     answering: (a,) numbers of the nodes that choose a displacement. block: (a, m) weights of their blocks; rows sum
     to 1. low, size: (3,) corner and extent i, j, k of the box of target cells that nodes can reach. displacements:
-    (d, 3), k slowest. shape: (dk, dj, di), numbers of displacements along the axes. groups: for each group of nodes and
-    the cells that they reach, (first node, last node + 1, first cell, last cell + 1). cell: (m * d,) for each node and
-    displacement, the number of the reached cell in the box. pick: (m * d,) where to find the product of node and
-    reached cell in the products (cells, nodes) of all groups, one group after the other.
+    (d, 3), k slowest. shape: (dk, dj, di), numbers of displacements along the axes. groups: for each group of nodes
+    (first node, last node + 1, first reached cell, last reached cell + 1). cell: (m * d,) for each node and
+    displacement, the number of the reached cell in the box. pick: (m * d,) for each node and displacement, the index of
+    the product of node and reached cell in the list of all products: the matrices (cells, nodes) of all groups.
     """
 
     def __init__(self, local_mm: tuple[float, float, float]) -> None:
@@ -174,7 +176,8 @@ def _match(
     possible = held[:, layout.answering] > 0
     score = score.masked_fill(~possible, -torch.inf)
     best = (score - prior[:, None]).argmax(2)
-    # The prior helps to choose the cell only. Within the cell, it would shift the answer towards the first answer.
+    # The prior prefers places near the first answer. It is used only to choose the cell; within the cell, it would
+    # shift the answer towards the first answer.
     step = peak_offsets(score.flatten(0, 1), best.flatten(), layout.shape).flip(1).view(*best.shape, 3)
     # subtract the mean dither of the block, because the template was read at the dithered places
     offset = layout.block @ (layout.dither * blocks.seen[..., None]) / seen.clamp_min(1e-6)

@@ -16,6 +16,9 @@ from .coordinates import CoordinateAnswers
 from .status import decide
 from .target_batch import TargetRows
 
+# residual, gap: distance of the answer's coordinate from the point's coordinate, after the first step and at the end.
+# moved: mm from the first answer. edge, end: mm to the scan's nearest edge, and to its nearest end along S. sizes:
+# volume in the body frame of 1 mm^3. r, a, s: body coordinate of the point. similarity, spread, cycle: see `Evidence`.
 EVIDENCE = (
     "residual", "gap", "moved", "edge", "end", "template size", "target size", "r", "a", "s", "similarity", "spread",
     "cycle",
@@ -29,8 +32,8 @@ class Evidence:
     """Evidence of n matches, filled in step by step. Values that an effort does not compute stay 0.
 
     Attributes:
-        first: first answers. query, template_size: coordinates (n, 3) and sizes (n,) of the template's points, as in
-            `Query`.
+        first: first answers, found by body coordinates.
+        query, template_size: coordinates (n, 3) and sizes (n,) of the template's points, as in `Query`.
         similarity: (n,) similarity of descriptors at the point and at the answer.
         spread_mm: (n,) disagreement of the nodes around the point, see `BlockAnswers`.
         cycle_mm: (n,) distance between each point and the place found by matching its answer back to the template.

@@ -55,7 +55,7 @@ def _coordinates_and_body(embedding: EmbeddingMap, cells: torch.Tensor) -> torch
     return embedding.coordinate_rows[index] * inside[..., None]
 
 
-_MAX_MOVE_MM = 12.0  # largest move by one fit; farther than about one cell the affine function is an extrapolation
+_MAX_MOVE_MM = 12.0  # largest move by one fit, about one cell: farther away, the affine function is an extrapolation
 _FITS = 2
 _RIDGE = 0.03
 _CHUNK_DISTANCES = 30_000_000

@@ -1,7 +1,7 @@
-"""The fast fine step of matching: compares the local descriptor of the point alone with the target (Yan 2022).
+"""The fine step of effort "fast": compares the local descriptor of the point alone with the target (Yan 2022).
 
-It finds the place with the most similar descriptor in a small box around the first answer. The box excludes similar
-places far away.
+It finds the place with the most similar descriptor in a small box around the first answer, which was found by body
+coordinates. The box excludes similar places far away.
 """
 
 import numpy as np

@@ -27,7 +27,7 @@ from .status import ABSENT, at_most_uncertain
 from .target_batch import TargetRows
 
 _SCORE_MM = 10.0
-_CORRECTED_MM = 15.0  # an answer that is matched back farther than this from the point is not corrected
+_CORRECTED_MM = 15.0  # if an answer is matched back to a place farther than this from the point, it is not corrected
 _SAME_TISSUE = 0.85  # similarity at the spine: 80 % of matches within a patient reach it, 3 % between patients
 _BATCH_POINTS = 2000  # points x targets in memory at a time; each needs 13 kB
 
@@ -111,10 +111,9 @@ def match_all(
         points_ras: (N, 3) RAS mm in the template; continuous, not rounded to voxels.
         effort: "standard" is the default. "fast" compares the descriptor of each point only, without the tissue around
             the point. It is five times faster and less exact, for crosshairs that follow the mouse and for tens of
-            thousands of points. "thorough" also matches each answer back to the template and corrects the answer by
-            half of the distance to the point that remains there; it takes twice as long. "coordinates" compares no
-            descriptors. Weights without
-            descriptors always use "coordinates".
+            thousands of points. "thorough" takes twice as long: it also matches each answer back to the template,
+            measures how far this place is from the point, and corrects the answer by half of this difference.
+            "coordinates" compares no descriptors. Weights without descriptors always use "coordinates".
 
     Raises:
         PointsError: a point lies outside the template.
@@ -251,12 +250,12 @@ def _doubtful_levels(
 
 
 def _check_targets(targets: Sequence[EmbeddingMap], weights_hash: str) -> None:
-    """Raise MapError if the map of a target was made by other weights than the query, or holds no body."""
+    """Raise MapError if the map of a target was made with other weights than the query, or shows no body."""
     for target in targets:
         made = target.provenance
         if made.weights_hash != weights_hash:
             raise MapError(
-                f"{made.scan or 'target'}: its map was made by other weights ({made.model}) than the map of the points;"
+                f"{made.scan or 'target'}: its map was made by other weights ({made.model}) than the template's map;"
                 " embed both scans with the same weights."
             )
         target.check_body()

@@ -17,7 +17,7 @@ from .coordinates import read_coordinates
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """Values of a template at n points.
+    """Values that matching reads from the map of a template at n points.
 
     Args:
         weights_hash: SHA-256 of the weights of the template's map.
@@ -55,7 +55,7 @@ def read_query(template: EmbeddingMap, points_ras: np.ndarray, effort: str = "st
 
 
 def join_queries(parts: list[Query]) -> Query:
-    """Join several queries. Raises PointsError if they were made with different weights or for different efforts."""
+    """Join several queries. Raises PointsError if the queries were made with different weights or efforts."""
     if len({part.weights_hash for part in parts}) > 1:
         raise PointsError(
             "these examples were made with different weights; make them again, all with the same weights."

@@ -13,25 +13,27 @@ from __future__ import annotations
 import numpy as np
 
 MATCHED, UNCERTAIN, ABSENT = "matched", "uncertain", "absent"
-MATCHED_MM = 15.0  # largest expected error of a match
+MATCHED_MM = 15.0  # largest expected error of a "matched" answer
 _SHOWN = 0.85  # least probability, for "matched", that the scan shows the point
 _PERHAPS_SHOWN = 0.5  # with a lower probability the answer is absent
 
 INSIDE, PARTLY, OUTSIDE = "inside", "partly", "outside"
-_INSIDE_SHARE, _OUTSIDE_SHARE = 0.85, 0.03  # least share of an INSIDE place in the scan; largest of an OUTSIDE place
-# A place with a small share is not OUTSIDE if a cell shows it with this probability; the second holds if `counted`.
+_INSIDE_SHARE, _OUTSIDE_SHARE = 0.85, 0.03  # share of a place in the scan: least for INSIDE, largest for OUTSIDE
+# A place with such a small share is still not OUTSIDE if a cell shows the place with at least this probability: the
+# first value, or the second value if `counted` (see `decide_place`).
 _SEEN, _SEEN_UNCOUNTED = 0.8, 0.5
-CERTAIN_BY_RULE = 0.3  # least probability of a place that has its own rule; with less the place is uncertain
-CERTAIN_SEX = 0.5  # least probability of a place that only one sex has; with less the place is uncertain
+CERTAIN_BY_RULE = 0.3  # a place that was computed by a recipe is uncertain below this probability
+CERTAIN_SEX = 0.5  # a place that only one sex has is uncertain below this probability
 
 WHOLE, CUT = "whole", "cut"
 NEAR_ERRORS = 1.5  # a side closer to the scan's edge than this many likely errors may lie beyond the edge
-_LOOSE = 0.4  # likely error of a side / smallest size of the box, above which the box may miss its structure
+# If the likely error of a side, divided by the smallest size of the box, is larger, the box may miss its structure.
+_LOOSE = 0.4
 _MOSTLY_SHOWN = 0.5  # if a smaller share of a structure is in the scan, its box is cut
 
 
 def decide(present: np.ndarray | float, expected_mm: np.ndarray | float) -> np.ndarray:
-    """Decide statuses (n,). present: (n,) probability that the scan shows the point. expected_mm: (n,) error, mm."""
+    """Decide statuses (n,). present: (n,) chance that the scan shows the point. expected_mm: (n,) expected error."""
     sure = (np.asarray(present) >= _SHOWN) & (np.asarray(expected_mm) <= MATCHED_MM)
     return np.where(np.asarray(present) < _PERHAPS_SHOWN, ABSENT, np.where(sure, MATCHED, UNCERTAIN))
 

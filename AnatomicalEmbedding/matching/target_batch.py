@@ -18,7 +18,10 @@ _Found = TypeVar("_Found")  # a tensor, or a tuple of tensors
 
 @dataclass(frozen=True)
 class TargetRows:
-    """Which map each row of a batch belongs to: the first counts[0] rows to maps[0], and so on."""
+    """The map of each row of a batch: the first counts[0] rows belong to maps[0], and so on.
+
+    A row stands for one point in one target.
+    """
 
     maps: tuple[EmbeddingMap, ...]
     counts: tuple[int, ...]
@@ -40,7 +43,7 @@ class TargetRows:
         return torch.cat(found)
 
     def select(self, index: torch.Tensor) -> TargetRows:
-        """Return a batch of the rows with the numbers in `index`, which must be ascending."""
+        """Return a batch of the rows with the numbers in `index`. The numbers must be ascending."""
         ends = torch.tensor(self.counts).cumsum(0)
         before = torch.searchsorted(index, ends).tolist()
         return TargetRows(self.maps, tuple(end - start for start, end in zip([0, *before], before, strict=False)))

@@ -83,7 +83,7 @@ class BoxFinder:
         """Make a finder from the structures that a user marked in the scans of a folder; see `examples.read_examples`.
 
         Args:
-            margins: general margins for a user's examples. The examples in the folder are used to adapt the margins.
+            margins: general margins for a user's examples; they are adapted with the examples in the folder.
             report: called with a sentence for each structure that cannot be an example.
         """
         marked = read_examples(folder, model, report)
@@ -105,7 +105,7 @@ class BoxFinder:
 def choose_examples(
     examples: Mapping[str, Sequence[Example]], structures: Sequence[str] | None, holder: str
 ) -> dict[str, Sequence[Example]]:
-    """Return the examples of `structures`; None: of all structures. holder: origin of the examples, for messages."""
+    """Return the examples of `structures`; if None, of all. holder: origin of the examples, for messages."""
     return {name: examples[name] for name in (choose_names(structures, examples, holder) if structures else examples)}
 
 

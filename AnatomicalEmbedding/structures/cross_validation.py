@@ -1,4 +1,4 @@
-"""Locates structures of labelled scans from examples of other patients. Makes margins and libraries from the boxes."""
+"""Locates structures of labelled scans from examples of other patients. Also builds libraries, with margins."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ def find_boxes(
     Args:
         templates: additional scans, used as examples only.
         peers: function that finds boxes by other methods, for comparison.
-        progress: called with (share done, text of the step).
+        progress: called with (fraction done, text of the step).
 
     Returns:
         The boxes, and the mean time to locate the structures of a scan, s.

@@ -22,7 +22,7 @@ from .locating import Example, make_example
 
 _ROI_SUFFIX = ".roi.mrk.json"
 SYNTHETIC = "phantom-"  # the ids of synthetic patients begin with this prefix
-_VOXELS = 4000  # about so many voxels of a structure are used to measure the recall
+_VOXELS = 4000  # about this number of a structure's voxels is used to measure the recall
 _PHANTOM_MM = (2.0, 2.0, 3.0)
 _NO_STRUCTURES = {"background", "body_other", "subcutaneous_fat", "visceral_fat", "muscle"}
 
@@ -44,7 +44,7 @@ class KnownStructure:
 
 @dataclass(frozen=True, eq=False)
 class BoxCase:
-    """One scan with its patient, its case or volume, and the structures that lie completely in the scan, by name."""
+    """One scan as a case or a volume, its patient, and the structures that lie completely in the scan, by name."""
 
     id: str
     patient: str

@@ -76,7 +76,7 @@ class Case:
 
     @property
     def label_map(self) -> LabelMap:
-        """The label map; the last two stay in memory. Raises PointsError for a case without label map."""
+        """The label map. The two label maps that were used last stay in memory. Raises PointsError if there is none."""
         if self.labels is None:
             raise PointsError(f"{self.id}: the scan has no label map; put {self.id}.seg.nii.gz next to the scan.")
         return _read_label_map(self.labels, self.path.with_name(f"{self.id}.labels.json"))
@@ -88,7 +88,7 @@ class Case:
 
     @property
     def volume(self) -> Volume:
-        """The scan, read at its first use; the last six scans stay in memory."""
+        """The scan, read at its first use. The six scans that were used last stay in memory."""
         return _read_volume(self.path)
 
 
@@ -121,7 +121,7 @@ def load_cases(folder: str | Path) -> list[Case]:
 
 
 def refuse_twins(names: Sequence[str]) -> None:
-    """Raise PointsError if two scans have the same name. Scans from different folders may have the same name."""
+    """Raise PointsError if two scans have the same name, for example two scans from different folders."""
     for name in names:
         if names.count(name) > 1:
             raise PointsError(f"two scans have the name {name}; rename one scan, or give only one of the folders.")
@@ -217,7 +217,7 @@ def _read_json(path: Path) -> dict:
     try:
         return parse_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise PointsError(f"{path}: is missing; write the names of the structures or points into this file.") from error
+        raise PointsError(f"{path}: is missing; create this file with the names of structures or points.") from error
     except (OSError, ValueError) as error:
         raise PointsError(f"{path}: the file is not valid JSON; correct the file.") from error
 

@@ -30,9 +30,9 @@ _SLOPE_MM = 14.0  # damping of the fit: points that are closer together than thi
 _KNEE_MM = 3.0
 _EXPECTED_MM = (2.0, 60.0)
 _DISAGREES_MM = 15.0
-_DISAGREES_TIMES = (
-    3.0  # an example disagrees at this multiple of the usual distance of the other boxes from their median
-)
+# An example disagrees if its box is farther from the median of the other boxes than this multiple of their own usual
+# distance from the median.
+_DISAGREES_TIMES = 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ class Located:
         present: 0 to 1, share of the structure's points inside the target; with 0, `box_ras` lies outside the scan.
         cut: SIDES that lie beyond the scan's edge.
         remarks: sentences about examples that disagree.
-        near: SIDES so close to the scan's edge that they may lie beyond it, because of their likely error.
+        near: SIDES inside the scan that may in truth lie beyond its edge: the edge is within NEAR_ERRORS likely errors.
         scan_ras: (2, 3) RAS mm, the box of the scan.
         levels: for a vertebra, disc or rib of uncertain level, the two possible levels ("L3 or L4"); else "".
     """
@@ -85,7 +85,7 @@ class Located:
 
     @property
     def status(self) -> str:
-        """ "whole", "cut", "absent", or "uncertain": perhaps cut, small for its likely error, or of uncertain level."""
+        """ "whole", "cut", "absent" or "uncertain" (perhaps cut, small for its likely error, or of uncertain level)."""
         low, high = self.in_scan(self.box_ras)
         present = self.present if (high > low).all() else 0.0
         error_share = self.sigma_mm.max() / max((self.box_ras[1] - self.box_ras[0]).min(), 1e-6)

@@ -20,9 +20,9 @@ from .examples import SYNTHETIC, BoxCase
 from .labelled_scans import patient_of
 from .locating import Example, Located, locate
 
-TIMES = np.round(np.arange(0.0, 30.01, 0.1), 1)
-_DOUBT = 4.0  # weight of the ratio of all structures in the ratio of one structure, as a number of boxes
-_COMMON = ""
+TIMES = np.round(np.arange(0.0, 30.01, 0.1), 1)  # possible margins of a side, as multiples of the side's likely error
+_DOUBT = 4.0  # in the ratio of one structure, the ratio of all structures counts as much as this number of boxes
+_COMMON = ""  # key of the ratio of all structures
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ class Margins:
         recall: (len(TIMES),) mean share of a structure in its box if each side is moved by TIMES its likely error. If
             there are real and synthetic scans, each group has its own mean, and the smaller mean is used.
         boxes: number of boxes with known truth.
-        scales: name of structure -> (6,) ratio of true to expected error of each side; "" for all other structures.
+        scales: name of structure -> (6,) ratio of true to expected error of each side; key "": all other structures.
     """
 
     recall: np.ndarray
@@ -125,7 +125,7 @@ class Margins:
                 return cls(recall, int(values["boxes"]), scales)
         except (AttributeError, KeyError, TypeError, ValueError):
             pass
-        raise WeightsError("margins are damaged or of another version; fetch the file again.")
+        raise WeightsError("the margins are damaged or were written by another version; download the file again.")
 
 
 def learn_margins(known: Sequence[KnownBox], by_structure: bool) -> Margins:
@@ -166,7 +166,7 @@ def located_by_others(marked: Mapping[str, Sequence[tuple[Example, EmbeddingMap]
 
 
 def _scales(off: np.ndarray, names: np.ndarray, by_structure: bool) -> dict[str, np.ndarray]:
-    """Compute the root mean square (6,) of relative errors `off` (n, 6), for all structures and for each structure."""
+    """Compute the root mean square (6,) of the `_errors` (n, 6), for all structures and for each structure."""
     common = np.sqrt((off**2).mean(axis=0))
     scales = {_COMMON: common}
     for name in np.unique(names) if by_structure else ():

@@ -15,8 +15,8 @@ from ..scan.boxes import intersection_over_union
 _MOST_ORGANS = 3
 _LEAST_OVERLAP = 0.05
 _LEAST_MEAN_OVERLAP = 0.35  # an organ with a smaller mean overlap over the examples is not used
-_USUAL_MM = 10.0  # assumed error of a side that is placed by an organ
-_USUAL_COUNT = 2.0  # the assumed error has the weight of this number of examples
+_USUAL_MM = 10.0  # assumed error of a side that is placed with the help of an organ
+_USUAL_COUNT = 2.0  # the assumed error counts as much as the errors of this number of examples
 _AT_EDGE_CELLS = 1.0  # a side of an organ that is closer to the scan's edge is not used: the scan may cut the organ
 
 

@@ -46,7 +46,7 @@ class Occupancy:
     discriminant: np.ndarray | None = None
 
     def points_mm(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the centres (n, 3) of the cells with a share, body frame mm, and their weights (n,), with sum 1."""
+        """Return the centres (n, 3), body frame mm, of the cells with a share above 0, and weights (n,) with sum 1."""
         k, j, i = np.nonzero(self.share)
         weight = self.share[k, j, i].astype(np.float64)
         return LOW_MM + STEP_MM * (np.stack([i, j, k], axis=1) + self.first), weight / weight.sum()
@@ -127,5 +127,5 @@ def shipped_atlas(weights_hash: str) -> Atlas:
     """
     found = [_loaded(path) for path in sorted(resource("Atlas").glob("*" + SUFFIX))]
     if not found:
-        raise WeightsError("this installation has no atlas, so words cannot be found; install the package again.")
+        raise WeightsError("this installation has no atlas, so no named place can be found; install the package again.")
     return next((atlas for atlas in found if atlas.weights_hash == weights_hash), found[-1])

@@ -33,17 +33,17 @@ from .grid_weights import as_cell
 
 PHANTOM_SEED = 73_000
 _SAMPLE_MM = 4.0
-_FEWEST_REAL = 3  # with at least so many real patients, synthetic patients count less
+_FEWEST_REAL = 3  # from this number of real patients on, synthetic patients count less
 _SYNTHETIC_SHARE = 0.1  # weight of all synthetic patients together; see RESULTS
 _BLUR_MM, _BLUR_FEW_MM = 5.0, 12.0  # standard deviation of the blur: see `_blur_of`
 _LEAST_SHARE = 0.02
 _FEWEST_DESCRIBED = 2  # bodies needed to learn a discriminant of descriptors
 _RIDGE = 0.005  # added to each variance of the descriptors, which have length 1
-_FEWEST_POINTS, _POINTS_LIMIT = 5, 2000  # points of one body, inside or around a structure
+_FEWEST_POINTS, _POINTS_LIMIT = 5, 2000  # number of points of one body, inside or around a structure
 _SPREAD_OUT = (
     "body_other", "subcutaneous_fat", "visceral_fat", "torso_fat", "vertebrae_unspecified", "stomach_and_duodenum",
 )  # fmt: skip
-# The `reason_left_out` of counted structures: none, or that of the spinal cord, which has a place but no centre.
+# A structure is counted if its `reason_left_out` is None or that of the spinal cord, which has a place but no centre.
 _KEPT = (None, reason_left_out("spinal_cord"))
 
 

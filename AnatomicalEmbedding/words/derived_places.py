@@ -32,7 +32,7 @@ _END_SHARE = 0.06
 _BETWEEN_MM = 7.0
 _AROUND_MM, _AROUND_SOFT_MM = 8.0, 7.0
 _BEYOND_MM, _ACROSS_MM = 3.0, 8.0  # width of the soft limits of a relation, along its direction and across it
-_LEVEL = 0.5  # fraction of a field's peak at which its border lies
+_LEVEL = 0.5  # the border of a field lies where its values are this fraction of the largest value
 _ALONG = {
     "left": (0, -1), "right": (0, 1), "posterior": (1, -1), "anterior": (1, 1), "inferior": (2, -1), "superior": (2, 1),
 }  # fmt: skip
@@ -43,8 +43,8 @@ _ZONES = {
 }  # fmt: skip
 _RELATIONS = {"above": "superior", "below": "inferior", "before": "anterior", "behind": "posterior"}
 
-# Error, along each axis, of the points of `at` recipes, which a person set: compared with points derived from outlines
-# (95 points at 10 places; see RESULTS).
+# A person set the points of `at` recipes. This is their error along each axis, measured with 95 points at 10 places
+# that were derived from outlines; see RESULTS.
 _BY_HAND_MM = 13.0
 _RIGHT_MM = 10.0  # an answer for a point is right within this distance
 
@@ -74,7 +74,7 @@ def field_by_recipe(recipe: str, grid: Grid, field_of: Finder, side: str = "") -
 
 
 def surety(recipe: str) -> float | None:
-    """Return the chance that the point of a recipe is right, that is, near its place; None for other recipes."""
+    """Return the chance that the point of an `at`, `fit` or `shift` recipe is right; None for other recipes."""
     kind, _, values = _parsed(recipe)
     if kind not in ("at", "fit", "shift"):
         return None

@@ -123,8 +123,8 @@ def suggestions(beginning: str, most: int = 8) -> list[str]:
 def completions(typed: str, most: int = 8) -> list[str]:
     """Complete the last words of a text to places: "mass in the left adr" -> "mass in the left adrenal gland".
 
-    Of the endings of the text that are the beginning of a place name, the longest is completed. If there is no such
-    ending, the result is empty.
+    The longest ending of the text with which the name of a place begins is completed. If there is no such ending, the
+    result is empty.
     """
     if len(typed) > TYPED_LENGTH or not typed.strip() or typed != typed.rstrip():
         return []

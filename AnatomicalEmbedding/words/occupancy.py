@@ -1,4 +1,6 @@
-"""Find one structure in a scan: the atlas gives the chance of each cell, then three steps correct the chance.
+"""Find one structure in a scan: compute for each cell the chance that the cell belongs to the structure.
+
+The first chance of a cell comes from the atlas. Then three steps correct it:
 
 * Local descriptors: a cell may look like the structure in other patients, or like its surroundings. By Fisher's linear
   discriminant (1936), the log likelihood ratio of a descriptor x (d,) is w.x + c. A discriminant (d + 1,) is w, then c.
@@ -20,7 +22,8 @@ from .atlas import LOW_MM, STEP_MM, Occupancy
 from .grid_weights import Field, Grid
 
 _BACK_MM, _FRONT_MM, _LEAST_PART = -40.0, 60.0, 0.1  # see `faded`
-# Wide bins for enhanced vessels, because cells that a thin vessel fills in part are darker; narrow bins found fewer.
+# Wide bins for enhanced vessels, because cells that a thin vessel fills in part are darker. Narrow bins found fewer
+# vessels.
 _EDGES = np.array([
     *(-2000, -950, -900, -800, -600, -400, -250, -160, -120, -90, -60, -30, -10, 0), *range(10, 110, 10),
     *(120, 140, 160, 180, 200, 250, 300, 400, 600, 1000, 4000),
@@ -46,7 +49,7 @@ _DESCRIPTOR_LIMIT = 3.0  # largest log ratio
 
 
 def read_occupancy(grid: Grid, found: Occupancy, shift_mm: float = 0.0, fading: bool = False) -> Field:
-    """Return for each cell of a grid the share of the atlas at the cell's place.
+    """Return for each cell of a grid the atlas's chance of the structure: its share at the cell's body coordinate.
 
     shift_mm: added to the body heights of the cells. fading: whether this shift is smaller in front, see `faded`.
     """
@@ -75,7 +78,7 @@ def faded(shift_mm: float, ahead_mm: np.ndarray) -> np.ndarray:
 
 
 def weighed(grid: Grid, prior: Field, embedding: EmbeddingMap, discriminant: np.ndarray | None) -> Field:
-    """Correct the chances of the cells by their descriptors. Without descriptors, return `prior`."""
+    """Correct the chances `prior` of the cells by their descriptors. Without descriptors, return `prior`."""
     local = embedding.local
     if local is None or discriminant is None or len(discriminant) != len(local) + 1:
         return prior

@@ -5,7 +5,7 @@
 2. **Give each name its side.** A side word belongs to the name that contains it, to the name that follows within four
    words, or to the name before it ("12th rib on the right"). A name without a side gets the side of a name near it.
 3. **Give each name its part or relation.** "upper pole of" or "posterior to" before a name, or "lower pole" after it,
-   is the qualifier of the name. Words next to a name that the search cannot use are kept, to show them to the user.
+   is the qualifier of the name. If the search cannot use a word next to a name, the word is shown to the user.
 4. **Drop vaguer names.** Of "left lung, upper lobe", only the lobe is kept. A region is dropped if the sentence names a
    part of the region. A place that is named twice in a row is kept once.
 """
@@ -184,7 +184,7 @@ def find_names(words: Sequence[str]) -> list[Name]:
 
 
 def _longest(words: Sequence[str], at: int) -> Name | None:
-    """Find the longest phrase of the dictionary that begins at word `at`. Silent words and sides in it are ignored."""
+    """Find the longest phrase of the dictionary that begins at word `at`. Silent words and sides are skipped."""
     dictionary = load_dictionary()
     if words[at] not in dictionary.firsts:
         return None
@@ -307,7 +307,7 @@ def _zones(words: Sequence[str], each: Name, before: list[str], named: set[int])
 
 
 def drop_vaguer(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
-    """Stage 4: drop a name if another name means a smaller place inside its place. Drop repeated names."""
+    """Stage 4: drop the name of a place if another name means a part of this place. Drop repeated names."""
     terms = load_terms()
     wholes = [_wholes(each) for each in names]
     kept = []

@@ -33,7 +33,7 @@ _NAMED = 0.05  # least chance of a place that `name_at` returns
 _DISC_MM = 7.0
 _CELL_MM, _FIRMER_HU = 4.0, 5.0  # largest distance to denser bone; gain in HU needed for each square mm of distance
 _AORTA = "aorta"  # all arteries have the CT numbers of the aorta
-_PEAK = 0.6  # largest value of a blob after sampling in cells and averaging
+_PEAK = 0.6  # largest value of a blob (a Gaussian field) after sampling in cells and averaging
 _PROSTATE, _UTERUS = "prostate", "uterus"  # the largest organ that only men or only women have
 _OF_MEN = (_PROSTATE, "seminal_vesicle_left", "seminal_vesicle_right", "testis_left", "testis_right", "penis")
 _OF_WOMEN = (_UTERUS, "cervix_uteri", "vagina", "ovary_left", "ovary_right", "adnexa_left", "adnexa_right")
@@ -78,7 +78,7 @@ class Place:
         return level_sentence(self.levels) if self.levels else ""
 
     def least_chance(self, share: float) -> float:
-        """Return the lowest chance of a cell in the smallest region that holds `share` of the place's total chance."""
+        """Return the lowest chance of a cell in the smallest region with the fraction `share` of the total chance."""
         values = np.sort(self.region.values.ravel())[::-1].astype(np.float64)
         total = values.cumsum()
         return max(float(values[min(int(np.searchsorted(total, share * total[-1])), len(values) - 1)]), 1e-6)
@@ -86,7 +86,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Named:
-    """A place at a point. name: name of the term. title: name to display. probability: that this place is right."""
+    """A place at a point. name: name of the term. title: name to display. probability: that the name is right."""
 
     name: str
     title: str

@@ -44,7 +44,10 @@ class FrameFields:
 
 
 def occupancy_of(name: str, atlas: Atlas) -> Occupancy | None:
-    """Return the atlas entry of a place, or None. If a recipe exists, it replaces an entry of 1 or 2 real patients."""
+    """Return the atlas entry of a place, or None.
+
+    If a place has a recipe, an entry that was counted in fewer than three real patients is not used.
+    """
     found = atlas.occupancies.get(name)
     return found if found is not None and (found.real >= 3 or not load_terms()[name].recipe) else None
 
@@ -74,7 +77,7 @@ class Presence:
         return self._ras[nearest] + (places - self._body[nearest]) @ self._back
 
     def share(self, field: Field, shift_mm: float = 0.0, fading: bool = False) -> tuple[float, str]:
-        """Return the fraction (0 to 1) of a field inside the scan, and the side of the scan where the other part lies.
+        """Return the fraction (0 to 1) of a field inside the scan, and the side where most of the missing part lies.
 
         field: field on the grid of the body frame. shift_mm: correction of this patient's body heights at the field.
         fading: whether the correction is smaller in front, see `faded`.

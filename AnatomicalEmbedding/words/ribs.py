@@ -21,11 +21,12 @@ from .occupancy import faded
 from .spine import Spine
 
 RIBS = 12
-SECTORS = 36  # angles that divide a half of the body, from the back to the front
+SECTORS = 36  # each half of the body is divided into this number of angles, from the back to the front
 _FEWEST = 6  # cells; smaller pieces of bone get no number
 _ONE_RIB_MM = 9.0  # at the beginning of a rib, its bone extends over less than this height
-_AMONG_SHARE = 0.5  # a piece with a lower share where the atlas has ribs gets no number, such as a shoulder blade
-_HALF_CORRECTED = 20  # with so many numbered cells, half of the patient's mean coordinate error is corrected
+# If a smaller share of a piece of bone lies where the atlas has ribs, the piece gets no number: a shoulder blade, say.
+_AMONG_SHARE = 0.5
+_HALF_CORRECTED = 20  # with this number of numbered cells, half of the patient's mean coordinate error is corrected
 _BONE_HU = 130.0  # least mean HU of a cell of bone
 _REACH = 3  # bone within this number of atlas cells of the ribs may be rib too
 _VERTEBRA_MM = (30.0, 45.0)  # bone closer to the spine's middle, sideways and to the front, belongs to a vertebra
@@ -36,8 +37,8 @@ _FEWEST_BEGIN = 3  # cells
 # vertebrae have processes at this place, which are no ribs.
 _ABOVE_MM = {f"T{n + 1}": mm for n, mm in enumerate((3, 12, 11, 10, 10, 10, 9, 8, 6, 4, -4, -14))}
 _ABOVE_MM |= {f"L{n}": 0 for n in range(1, 5)}
-_ERROR_MM, _COMMON_MM = 5.0, 5.0  # standard errors of this height: of one rib, and of all ribs of a patient together
-_SKIPPED = 4.0  # cost of bone that is no rib, and of a rib without bone
+_ERROR_MM, _COMMON_MM = 5.0, 5.0  # standard errors of this height: for each rib, and common to a patient's ribs
+_SKIPPED = 4.0  # cost of leaving bone without a rib, or a rib without bone, in `_aligned`
 # Blur of the amount of bone over height. Between two ribs, this amount falls below _VALLEY of its value at a rib.
 _PROFILE_MM, _VALLEY = 2.5, 0.7
 _DRIFT_MM, _DRIFT_SHARE = 11.0, 0.08  # largest change of the coordinate error along a rib, and its learning rate
@@ -59,7 +60,7 @@ class Ribs:
     number: np.ndarray
 
     def prior(self, grid: Grid, name: str, usual: Field) -> Field | None:
-        """Return the chances of rib `name`: large in its bone, most where `usual` is large; None if too little bone."""
+        """Return the chances of rib `name`: high in its bone, most where `usual` is high; None for too little bone."""
         _, side, number = name.split("_")
         own = (self.side == SIDES.index(side)) & (self.number == int(number))
         if own.sum() < _FEWEST:

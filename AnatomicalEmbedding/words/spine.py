@@ -21,7 +21,7 @@ from .atlas import LOW_MM, STEP_MM, Atlas, Occupancy
 from .grid_weights import Field, Grid
 
 _STEP_MM = 1.5  # step along the spine
-_NEAR_MM = 8.0  # standard deviation of a cell's Gaussian weight over its distance from the spine's usual course
+_NEAR_MM = 8.0  # standard deviation of the Gaussian weight of cells, by their distance from the spine's usual course
 _RADIUS_MM = 9.0  # the CT numbers of a disc are read inside this radius
 _END_PLATE_MM = (4.5, 6.0)  # from the middle of a disc to its end plates
 _BLUR_MM = 1.5
@@ -34,7 +34,7 @@ _HEIGHT_MM = dict(zip(VERTEBRAE, (
 _COORDINATE_MM = dict(
     zip(VERTEBRAE, (*[11] * 7, *[14] * 4, *[17] * 4, *[20] * 3, *[22] * 3, 19, 15, 11, 9), strict=True)
 )
-_COORDINATE_WORTH = 0.6  # below 1: the coordinates of neighbouring boundaries have similar errors
+_COORDINATE_WORTH = 0.6  # weight of coordinates; below 1, as neighbouring boundaries have similar errors
 _SPACING_SHARE = 0.1  # standard deviation of the heights of one patient's vertebrae, as a fraction of the height
 _SCALES, _SCALE_SPREAD = np.arange(0.8, 1.26, 0.05), 0.1  # size of a patient relative to the usual size, and its spread
 _DISC_WORTH = 2.0
@@ -101,7 +101,7 @@ def begins_at_end(spine: Spine, ends: Mapping[str, float]) -> bool:
 @dataclass(frozen=True, eq=False)
 class Level:
     """A vertebra or disc. share: fraction inside the scan, 0 to 1. point_ras: (3,) middle; None outside the scan.
-    chance: that the level is right.
+    chance: chance that the level is right.
     """
 
     share: float
@@ -110,7 +110,7 @@ class Level:
 
 
 def numbered_place(spine: Spine, name: str) -> Level | None:
-    """Find the vertebra or disc of a term. Return None for other terms, and for levels that the fit does not number."""
+    """Find the vertebra or disc of a term. Return None for other terms, and for the ends of VERTEBRAE."""
     kind, first, *_ = *name.split("_"), ""
     if kind not in ("vertebrae", "disc") or first in VERTEBRAE[:1] + VERTEBRAE[-1:]:
         return None
@@ -130,8 +130,8 @@ def numbered_place(spine: Spine, name: str) -> Level | None:
 def between_bounds(grid: Grid, field: Field, spine: Spine, vertebra: str) -> Field:
     """Reduce the field of a vertebra above and below its boundaries; less below, because processes reach downwards.
 
-    Of the next vertebra above those of `spine`, the scan may show the processes, behind the spine's middle. Of the next
-    vertebra below those of `spine`, it may show the upper part. The field of all farther vertebrae becomes 0.
+    If the vertebra is the next above those in `spine`, the scan may show its processes, behind the spine's middle. If
+    it is the next below, the scan may show its upper part. The field of any other vertebra outside `spine` becomes 0.
     """
     place = VERTEBRAE.index(vertebra)
     height, behind = grid.position(field, 2), 1.0

@@ -11,11 +11,12 @@ from ..device import fast_dtype
 
 
 class Convolution(nn.Conv3d):
-    """nn.Conv3d with zero padding. If gradients are off, a CPU computes it by oneDNN, with channels last in memory.
+    """nn.Conv3d with zero padding. Without gradients, a CPU computes it with oneDNN, channels last in memory.
 
     On a small grid (a batch of one, channels * k * j at most 20,480) the method that PyTorch chooses is four times
-    slower. For 24 channels, channels last in memory halves the time of oneDNN. If the processor has bfloat16
-    instructions and the kernel is larger than the stride, products are bfloat16 and sums float32, at half the time.
+    slower than oneDNN. For 24 channels, channels last in memory halves the time of oneDNN. If the processor has
+    bfloat16 instructions and the kernel is larger than the stride, products are bfloat16 and sums float32. This takes
+    half of the time.
     """
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

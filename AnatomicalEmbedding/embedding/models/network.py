@@ -149,7 +149,7 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def fixed_bytes_per_voxel(self) -> float:
-        """Memory, bytes per input voxel, that a run in slabs also needs: grids, input and the coarser levels."""
+        """Memory, bytes per input voxel, that slabs cannot reduce: grids, input and the coarser levels."""
         return 16.0 + 4.0 * 8 * self.spec.widths[1] / (2 * STRIDE) ** 3
 
     @property
@@ -199,7 +199,7 @@ class EmbeddingNetwork(nn.Module):
         return x
 
     def describe(self, coarse: torch.Tensor) -> torch.Tensor | None:
-        """Compute the global descriptor, or None if the network has none."""
+        """Compute the global descriptors from the output of `coarse`; None if the network has no such head."""
         if not self.spec.global_channels:
             return None
         return _UnitLength.apply(_in_safe_precision(self.global_, coarse).float())
@@ -296,7 +296,7 @@ def _filled(x: torch.Tensor, axis: int, cells: int) -> slice:
 
 
 def _join(upsampled: torch.Tensor, skip: torch.Tensor) -> torch.Tensor:
-    """Concatenate the channels of an upsampled level and of `skip`. The former is cut to the size of `skip`."""
+    """Concatenate the channels of `upsampled` and `skip`. First, `upsampled` is cropped to the size of `skip`."""
     k, j, i = skip.shape[2:]
     return torch.cat([upsampled[:, :, :k, :j, :i], skip], dim=1)
 

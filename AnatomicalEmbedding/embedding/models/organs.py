@@ -24,7 +24,8 @@ class OrganHead(nn.Module):
 
     places: (n, 7) averages over the training patients, for each organ: mean coordinate (3, in units of the network),
     standard deviation of the coordinates of its cells (3, same units) and volume in ml (1).
-    codes: (1 + n, d) vectors of length 1, row 0 for "no organ". Codes of neighbouring organs differ.
+    codes: (1 + n, d) organ codes: one vector of length 1 for each organ; row 0 is for "no organ". Codes of neighbouring
+    organs differ.
     """
 
     def __init__(self, widths: tuple[int, ...], local_channels: int, organs: int, code_channels: int = 0):
