@@ -66,7 +66,7 @@ def run_landmarks(
     cases = load_cases(options.folder)
     templates = load_cases(options.templates) if options.templates else []
     model = open_model(options)
-    model.cache = None  # the time of embedding is measured
+    model.cache = None  # every scan is embedded, because the time of embedding is measured
     matchers = {model.name: EmbeddingMatcher(model, options.effort)} | dict(peers or {})
     with progress_bar("pairs", options.json) as progress:
         result = evaluate_landmarks(cases, matchers, progress, notes, templates)

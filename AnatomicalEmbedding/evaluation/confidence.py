@@ -21,8 +21,8 @@ _BINS = 10
 class Judged:
     """n answers with their reported confidence; all arrays are (n,).
 
-    errors_mm: true error; infinite where the point is absent. groups: group of the point, a key of GROUPS. whole: True
-    if the target was not cropped for the test. probability, probability_20: chance of an error below 10 mm, 20 mm.
+    errors_mm: true error; infinite where the point is absent. groups: keys of GROUPS, such as "centre". whole: True if
+    the target was not cropped for the test. probability, probability_20: chance of an error below 10 mm, 20 mm.
     """
 
     errors_mm: np.ndarray
@@ -42,9 +42,9 @@ class Judged:
 class ConfidenceRow:
     """Figures of one group of answers; None where a figure is undefined.
 
-    auroc_10, auroc_20: `auroc` for errors above 10 mm, above 20 mm; doubt is 1 - probability; present points only.
-    auroc_10_all, auroc_20_all: also with absent points, which count as wrong. ece: expected calibration error of the
-    probability, ten bins. matched: fraction of present points with status matched. false_matched, absent_found:
+    auroc_10, auroc_20: `auroc` of present points. Errors above 10 mm (20 mm) are wrong; the doubt is 1 - probability of
+    a smaller error. auroc_10_all, auroc_20_all: the same with absent points, which are wrong too. ece: see
+    `calibration_error`. matched: fraction of present points with status matched. false_matched, absent_found:
     fraction of absent points with status matched, and with status absent. expected, found: mean expected error and mean
     true error of present points in mm; a true error above 100 mm counts as 100 mm.
     """

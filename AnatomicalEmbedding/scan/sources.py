@@ -73,7 +73,7 @@ def find_scans(
     """Find the scans in files, folders and their subfolders. Returns each scan once, under a unique short name.
 
     A DICOM series that is not a CT volume is left out if other series under the same path are CT volumes. A path
-    without a scan also becomes a source; reading this source raises the error that explains it.
+    without a scan also becomes a source; reading this source raises an error with the reason.
 
     report: called with a sentence for each series that is left out, and for each folder that cannot be listed. series:
     UIDs; from a folder that holds some of these series, only these series are used. output: a folder of results, which
