@@ -19,8 +19,7 @@ class Term:
     words: names in English; the first name is displayed. adjectives: forms before a noun ("renal"). side: "left",
     "right" or "". code: "SCT:...", "UBERON:..." or "". parent: the structure that contains this structure, or "".
     recipe: rule to compute the place (see `words/derived_places.py`), or "" for a place of the atlas. tissue: kind of
-    tissue. labels: spellings in label maps and libraries. parts: the structures that it consists of. group: name of the
-    row's file, without ".csv".
+    tissue. labels: spellings in label maps and libraries. parts: its parts, if data sets label these. group: file name.
     """
 
     name: str

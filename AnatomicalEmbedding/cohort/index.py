@@ -135,8 +135,8 @@ class Index:
 class _Part:
     """One file of the index, mapped from the disk.
 
-    numbers: content hash of a scan -> number of the scan in this part. first: (scans + 1,) index, from 0 to n, of the
-    first of the n cells that belongs to each scan; the last entry is n. coordinate: (n, 3) int16, in steps of 0.05 mm.
+    numbers: content hash of a scan -> number of the scan in this part. first: (scans + 1,) index of the
+    first cell of each scan among the n cells; the last entry is n. coordinate: (n, 3) int16, in steps of 0.05 mm.
     cell: (n,) int32 flat index in the grid of the scan. matrices: (scans, 2, 4, 4), cell to RAS and voxel to RAS.
     """
 

@@ -9,7 +9,7 @@ from ..errors import VolumeError
 from .checks import MIN_SLICES
 from .geometry import RAS_FROM_LPS
 
-# In steps of the even grid. A slice up to this far from its grid position lies on the grid: headers are rounded.
+# In steps of the even grid. Slices up to this far from their grid position count as even: headers are rounded.
 _EVEN = 0.1
 # A step larger than this many times the median step is a gap.
 _GAP = 1.5
