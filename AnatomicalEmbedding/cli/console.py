@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..scan.volume import Volume
 
 _N = TypeVar("_N", int, float)
-_LINE_SECONDS = 2.0  # least time between two lines of progress
+_LINE_SECONDS = 2.0  # shortest time between two printed lines of progress
 SCANS_HELP = "CT files, DICOM folders, or folders that contain scans, also in their subfolders"
 SERIES_HELP = "UID of the series to read from a DICOM folder with several CTs; repeat the option for several folders"
 EFFORT_HELP = "more effort: slightly more exact answers, but slower (default: standard)"
@@ -194,7 +194,7 @@ def embed(model: Model, volume: Volume, options: argparse.Namespace) -> Embeddin
 
 
 def report_faults(volume: Volume, embedding: EmbeddingMap) -> None:
-    """Print on stderr each fault that the map shows in the header of a scan, for example a flipped axis."""
+    """Print on stderr each fault of a scan's header that is visible in the scan's map, for example a flipped axis."""
     for fault in embedding.faults:
         warn(f"{volume.path or volume.name}: according to the anatomy, {fault}; check the scan.")
 

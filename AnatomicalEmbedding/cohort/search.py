@@ -29,7 +29,7 @@ from .index import Hit, Index
 from .manifest import Row
 from .store import Store
 
-_REFINED = 50  # default number of refined answers: matched with descriptors, or found by words in the scan
+_REFINED = 50  # default number of refined answers: matched with descriptors, or, for words, found in the scan itself
 _FAR_MM = 60.0  # in the body frame: if the nearest cell of a scan is farther, the place is absent
 _NEAR_MM = 30.0  # the same limit for answers that are not refined
 _NEAR_WORDS_MM = 25.0  # the same limit for answers by words that are not refined

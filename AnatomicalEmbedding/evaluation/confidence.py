@@ -184,7 +184,7 @@ def auroc(doubt: np.ndarray, wrong: np.ndarray) -> float | None:
 def calibration_error(probability: np.ndarray, came_true: np.ndarray) -> float:
     """Return the expected calibration error (Naeini 2015), with ten bins of equal width.
 
-    It is the mean of |mean probability - fraction that came true| over the bins, weighted by the answers in each bin.
+    It is the mean, weighted by the answers in each bin, of |mean probability - fraction of True in `came_true`|.
     """
     if not len(probability):
         return 0.0
