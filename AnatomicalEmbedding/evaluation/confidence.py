@@ -128,7 +128,7 @@ def judge_trials(trials: Iterable[Trial], effort: str = "standard") -> Judged:
 
 
 def summarise_confidence(judged: Judged, model: str) -> ConfidenceResult:
-    """Compute figures for all answers, for the answers in whole scans, and for each group of points in whole scans."""
+    """Compute figures for all answers, for answers in scans that were not cropped, and for each group of these."""
     whole = judged.select(judged.whole)
     rows = [_row("all", judged), _row("whole scans", whole)]
     # A user would place points of all groups except "extreme", which depend on the exact outline.
