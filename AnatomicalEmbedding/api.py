@@ -54,7 +54,7 @@ def match_all(
         template: map or scan in which the points are given.
         points: (N, 3) mm, or a PointList as `read_points` returns it.
         targets: maps or scans to search.
-        effort: "coordinates" (quickest), "fast", "standard" or "thorough" (twice the time, a little more exact).
+        effort: "coordinates" (quickest), "fast", "standard" or "thorough" (a little more exact, twice the time).
         frame: "RAS" or "LPS": the frame of `points` if they are an array. Answers have `points_ras` and `points_lps`.
         model: the model that embeds scans; default: the shipped weights.
 

@@ -35,7 +35,7 @@ class MapError(AnatomicalEmbeddingError):
 
 
 class MemoryLimitError(AnatomicalEmbeddingError):
-    """The work needs more memory than allowed, even if the scan is embedded in slabs."""
+    """The work needs more memory than allowed, even if the scan is embedded part by part (in slabs)."""
 
 
 class CancelledError(AnatomicalEmbeddingError):

@@ -22,7 +22,7 @@ _SIDE_WORDS = {"left": LEFT, "l": LEFT, "lt": LEFT, "right": RIGHT, "r": RIGHT, 
 _SAME_WORDS = {"vertebra": "vertebrae"}
 _WORD = re.compile(r"[^\W_]+")
 _SHOWN = 4  # largest number of names in an error message
-# texts in a label that mean a part or a layer of an organ
+# these texts in a label mean a part or a layer of an organ; `whole_name` removes them
 _LAYERS = re.compile(
     r",? (wall|contents|cortical|spongiosa|medullary cavity|adipose tissue|glandular tissue|blood|tissue)\b"
     r"|\((blood|inner part)\)|, (upper|lower) half|(?<=kidney, left), \w+|(?<=kidney, right), \w+"
@@ -82,7 +82,7 @@ def choose_names(wanted: Sequence[str], known: Collection[str], holder: str) -> 
     """Return the wanted names, given in any spelling, as they are written in `known`; each name once.
 
     Args:
-        holder: the thing that contains the known names, for the error message ("the structure library").
+        holder: what contains the known names, such as "the structure library"; used in the error message.
 
     Raises:
         AnatomicalEmbeddingError: a wanted name is not in `known`; the message suggests similar names.

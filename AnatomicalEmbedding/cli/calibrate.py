@@ -15,8 +15,9 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         help="learn how reliable answers with your own weights are",
         description="Matches each scan of DATA with deformed and cropped copies of itself, labelled scans with each "
         "other, and synthetic patients with each other. The true places of all points are known. From the errors, the "
-        "command learns how exact an answer is likely to be, and when a point is not in a scan. It writes "
-        "NAME.calibration.safetensors next to the weights, where every command finds it. Each scan takes some seconds.",
+        "command learns to estimate the error of an answer, and to recognise points that a scan does not show. It "
+        "writes NAME.calibration.safetensors next to the weights, where every command finds this file. Each scan takes "
+        "some seconds.",
     )
     add = parser.add_argument
     add("data", type=Path, nargs="+", metavar="DATA", help="folders of CTs, with or without labels")

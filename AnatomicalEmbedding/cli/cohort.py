@@ -53,9 +53,9 @@ def _add_run(steps: argparse._SubParsersAction) -> None:
     )  # fmt: skip
     add("folders", nargs="*", type=Path, metavar="DIR", help="folders or files to add")
     add("--workers", type=at_least(1), default=0, metavar="N", help="worker processes (default: by cores and memory)")
-    add("--memory-mb", type=megabytes, default=0, metavar="MB", help="memory of each worker (default: an equal share)")
+    add("--memory-mb", type=megabytes, default=0, metavar="MB", help="worker's memory (default: free memory / workers)")
     add("--scheduler", default="", metavar="ADDRESS", help="address of a Dask scheduler, such as tcp://host:8786")
-    add("--no-descriptors", action="store_true", help="smaller maps (0.1 MB), less exact answers")
+    add("--no-descriptors", action="store_true", help="maps without descriptors: 0.1 MB each, less exact answers")
     add("--model", default="auto", metavar="NAME|FILE", help=WEIGHTS_HELP)
     add("--device", default="auto", help="auto, cpu or cuda (default: auto)")
 
@@ -85,14 +85,17 @@ def _add_results(steps: argparse._SubParsersAction) -> None:
         add("--like", metavar="SCAN", help="example scan: a scan of the cohort, or any other CT")
         add("--point", metavar="R,A,S", help="the place in the example scan, RAS mm")
         add("--box", metavar="R,A,S,R,A,S", help="two corners of a box in the example scan, RAS mm")
-        add("--refine", type=at_least(0), default=50, metavar="N", help="how many best answers to refine (default: 50)")
+        add("--refine", type=at_least(0), default=50, metavar="N", help="best answers to make more exact (default: 50)")
     export("--structures", metavar="A,B,...", help='structures for boxes.csv (see `anatemb structures`), or "all"')
 
 
 def add_step(
     steps: argparse._SubParsersAction, name: str, run: Callable[[argparse.Namespace], None], about: str, *shared: str
 ) -> Callable[..., argparse.Action]:
-    """Add a subcommand of `anatemb cohort` that uses a store. Returns `add_argument` of the subcommand's parser."""
+    """Add a subcommand of `anatemb cohort` for a store. Returns the method `add_argument` of the subcommand's parser.
+
+    about: description; its first sentence is also the short help. shared: options to add, see `console.complete`.
+    """
     parser = steps.add_parser(name, help=about[0].lower() + about[1:].partition(".")[0], description=about)
     parser.add_argument("store", type=Path, metavar="STORE", help="folder of the cohort")
     console.complete(parser, run, *shared, model=False)
@@ -294,7 +297,7 @@ def run_export(options: argparse.Namespace) -> None:
             console.write_table(written[-1], COLUMNS, [_row(each, "") for each in found])
             facts = {row.id: facts for row, facts in search.index.scans.values()}
             with console.progress_bar("pictures", options.json) as progress:
-                title = options.words or f"like {options.like}"
+                title = options.words or f"Place as in {options.like}"
                 gallery = options.output / "gallery.html"
                 written.append(write_gallery(gallery, title, found, facts, lambda share: progress(share, "")))
     if options.json:

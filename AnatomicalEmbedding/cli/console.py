@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..scan.volume import Volume
 
 _N = TypeVar("_N", int, float)
-_LINE_SECONDS = 2.0  # least time between two lines of progress
+_LINE_SECONDS = 2.0  # shortest time between two printed lines of progress
 SCANS_HELP = "CT files, DICOM folders, or folders that contain scans, also in their subfolders"
 SERIES_HELP = "UID of the series to read from a DICOM folder with several CTs; repeat the option for several folders"
 EFFORT_HELP = "more effort: slightly more exact answers, but slower (default: standard)"
@@ -83,7 +83,7 @@ def read_scan(path: str | Path, series: Sequence[str]) -> Volume:
 
 
 def chosen_series(path: str | Path, series: Sequence[str]) -> str | None:
-    """Return the first of the UIDs `series` that a DICOM folder contains. None for a file or another folder."""
+    """Return the first UID in `series` that a DICOM folder contains. None for a file, or if there is none."""
     held = held_series(path) if series else set()
     return next((uid for uid in series if uid in held), None)
 
@@ -107,7 +107,7 @@ def warn(sentence: str) -> None:
 
 
 def ending_signals() -> list[signal.Signals]:
-    """Return SIGTERM, and SIGHUP if it exists and nohup does not block it."""
+    """Return the signals that end a program: SIGTERM, and SIGHUP if it exists and nohup does not block it."""
     hang_up = getattr(signal, "SIGHUP", None)
     blocked = hang_up is None or signal.getsignal(hang_up) == signal.SIG_IGN
     return [signal.SIGTERM] if blocked else [signal.SIGTERM, hang_up]
@@ -194,7 +194,7 @@ def embed(model: Model, volume: Volume, options: argparse.Namespace) -> Embeddin
 
 
 def report_faults(volume: Volume, embedding: EmbeddingMap) -> None:
-    """Print on stderr each fault that the map shows in the header of a scan, for example a flipped axis."""
+    """Print on stderr each fault of a scan's header that is visible in the scan's map, for example a flipped axis."""
     for fault in embedding.faults:
         warn(f"{volume.path or volume.name}: according to the anatomy, {fault}; check the scan.")
 
@@ -247,7 +247,7 @@ def progress_bar(label: str, quiet: bool = False) -> Iterator[ProgressCallback]:
 
 @contextmanager
 def progress_lines(name: str, quiet: bool, before: int = 0, of: int = 1) -> Iterator[ProgressCallback]:
-    """Yield a progress callback for one of `of` scans; `before` scans are done already.
+    """Yield a progress callback for one scan. of: number of all scans. before: number of scans that are done already.
 
     On a terminal, the callback draws a bar. Otherwise it prints a line every few seconds, also with --json:
     `anatemb: PERCENT % NAME: STEP`. PERCENT refers to all scans together.

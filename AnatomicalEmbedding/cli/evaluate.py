@@ -66,7 +66,7 @@ def run_landmarks(
     cases = load_cases(options.folder)
     templates = load_cases(options.templates) if options.templates else []
     model = open_model(options)
-    model.cache = None  # the time of embedding is measured
+    model.cache = None  # every scan is embedded, because the time of embedding is measured
     matchers = {model.name: EmbeddingMatcher(model, options.effort)} | dict(peers or {})
     with progress_bar("pairs", options.json) as progress:
         result = evaluate_landmarks(cases, matchers, progress, notes, templates)
@@ -85,7 +85,7 @@ def run_confidence(options: argparse.Namespace) -> None:
 
 
 def run_boxes(options: argparse.Namespace, peers: PeerBoxes | None = None) -> None:
-    """Measure the accuracy of boxes. peers: function that finds boxes with other methods, to measure these too."""
+    """Measure the accuracy of boxes. peers: function that finds boxes with other methods, which are measured too."""
     from ..evaluation.boxes import BoxResult, find_by_library
     from ..structures.box_finder import open_library
     from ..structures.cross_validation import find_boxes
@@ -93,7 +93,7 @@ def run_boxes(options: argparse.Namespace, peers: PeerBoxes | None = None) -> No
     from ..structures.labelled_scans import load_cases
 
     if options.library and (peers or options.templates):
-        raise AnatomicalEmbeddingError("--library and --templates cannot be used together; leave one out.")
+        raise AnatomicalEmbeddingError("--library and --templates cannot be used together; leave out one of the two.")
     model = open_model(options)
     library = open_library(model.weights_hash, model.name)
     cases = list(labelled_boxes(load_cases(options.folder)))

@@ -1,4 +1,4 @@
-"""anatemb find: find places in scans that are named in words. anatemb name: name the structures at a point."""
+"""anatemb find: find, in scans, the places that words name. anatemb name: name the structures at a point."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("words", "scan", "place", "status", "probability", "r", "a", "s", "remark")
 NOT_UNDERSTOOD = "not understood"  # status of a part of the words in which no known place was found
-_SHOWN = 60  # characters; in the table on the terminal, longer words are cut off here
+_SHOWN = 60  # characters; in the table on the terminal, a longer text is shortened to this length
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -29,8 +29,8 @@ def _add_find(commands: argparse._SubParsersAction) -> None:
         help="find places that are named in words or in a report",
         description='Finds the places that WORDS name ("mass in the left adrenal", "12th rib on the right") in every '
         "SCAN. Writes places.csv, and for each scan NAME.places.mrk.json (points, opens in Slicer) and "
-        "NAME.places.html (a page on which the region of each place is shaded). If a scan does not show a place, the "
-        "status of this place is outside.",
+        "NAME.places.html (a page on which the region of each place is shaded). If a scan does not show a place, this "
+        'place has the status "outside" in this scan.',
     )
     parser.add_argument("words", metavar="WORDS", nargs="?", help="name of a place; leave it out with --report")
     parser.add_argument("scans", nargs="*", metavar="SCAN", help=console.SCANS_HELP)
@@ -78,9 +78,9 @@ def run_find(options: argparse.Namespace) -> None:
 
 
 def _mentions(options: argparse.Namespace) -> tuple[list[tuple[str, Mention]], list[str]]:
-    """Return the places that the words name, each as (words, place), and the parts of the words without a known place.
+    """Return (text, place) for each place that words or report name, and the parts of the words that name no place.
 
-    For a report, the second list is empty. Raises AnatomicalEmbeddingError if there is no place.
+    For a report, the second list is empty. Raises AnatomicalEmbeddingError if no known place is named.
     """
     from ..words import not_understood, parse_query, parse_report
     from ..words.report_text import read_report

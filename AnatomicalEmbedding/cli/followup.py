@@ -45,7 +45,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         action="append",
         default=[],
         metavar="YYYY-MM-DD",
-        help="date of a scan; give one for PRIOR, then one for each CURRENT; by default, DICOM dates are used",
+        help="date of PRIOR; repeat the option for each CURRENT, in the order of the scans (default: the DICOM dates)",
     )
     add("--sr", action="store_true", help="also write a DICOM structured report (TID 1500) for each scan that is DICOM")
     console.complete(parser, run, "output", "report", "effort", series=True)
@@ -122,7 +122,7 @@ def _dates(given: Sequence[str], count: int) -> list[date | None]:
 
 
 def _describe(path: Path, series: str | None, volume: Volume, day: date | None) -> tuple[Study, str]:
-    """Return the study of a scan and its Patient ID or "". The key of the study is a series UID or a content hash."""
+    """Return the study of a scan, and the Patient ID ("" if unknown). The study's key is series UID or content hash."""
     from ..embedding.inference import volume_hash
     from ..followup.study_inputs import date_of
     from ..scan.dicom import describe_series, is_dicom_file

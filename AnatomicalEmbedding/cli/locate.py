@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _description(found: StructureBox, recall: float) -> str:
     cut = f", cut at its {' and '.join(found.located.cut)} side" if found.located.cut else ""
-    return f"{found.status}{cut}; grown for a recall of {recall:g}"
+    return f"{found.status}{cut}; box enlarged for a recall of {recall:g}"
 
 
 def _row(path: str, found: StructureBox) -> list[object]:

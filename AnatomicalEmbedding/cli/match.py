@@ -142,7 +142,7 @@ def _points_and_targets(options: argparse.Namespace) -> tuple[PointList, list[st
     """Return the points and the paths of the targets that the command line gives."""
     if options.point:
         if Path(options.files[0]).suffix.lower() in (".json", ".csv"):
-            raise PointsError(f"{options.files[0]}: points are given in this file and with --point; leave one out.")
+            raise PointsError(f"{options.files[0]}: this file and --point both give points; give only one of them.")
         points = np.array([parse_point(text) for text in options.point])
         return PointList(tuple(f"P-{n + 1}" for n in range(len(points))), points), options.files
     points_file, targets = options.files[0], options.files[1:]

@@ -51,7 +51,7 @@ class Scans:
 
     @contextmanager
     def skipping(self) -> Iterator[None]:
-        """Report the error of one scan and continue with the next. If only one scan was given, its error is raised."""
+        """Report the error of one scan and continue with the next scan. If only one scan was given, raise its error."""
         try:
             yield
         except AnatomicalEmbeddingError as error:
@@ -77,7 +77,7 @@ class Scans:
         self, results: dict[str, Sequence[object]], table: tuple[Sequence[str], Sequence[Sequence[object]]] | None,
         written: Sequence[Path],
     ) -> None:  # fmt: skip
-        """Print the results of all scans. If a scan was skipped, raise AnatomicalEmbeddingError: exit code 2.
+        """Print the results of all scans. If a scan was skipped, raise AnatomicalEmbeddingError (exit code 2).
 
         Args:
             results: name -> records, printed with --json.

@@ -117,7 +117,7 @@ def run_run(options: argparse.Namespace) -> None:
             if not options.no_report:
                 pictures.append(outline_card(volume, name, found))
             done[path] = found.outlines
-            # written after every scan, so that an interrupted run can continue; `earlier` has rows of scans that follow
+            # written after every scan, so that an interrupted run can continue; `earlier` keeps rows of later scans
             rows = table_rows(list((earlier | done).items()))
             console.write_table(options.output / TABLE_NAME, COLUMNS, rows)
     rows = table_rows(list(done.items()))
@@ -134,7 +134,7 @@ def _results(options: argparse.Namespace, name: str, inputs: Sequence[Path]) -> 
     """Return the result files of one scan. Raises AnatomicalEmbeddingError if a result would overwrite an input."""
     ends = (".seg.nrrd", ".seg.nii.gz", ".labels.json")
     results = [options.output / f"{name}{end}" for end in (ends if options.nifti else ends[:1])]
-    if options.output.resolve() in {path.resolve().parent for path in inputs}:  # drawn outlines may lie there
+    if options.output.resolve() in {path.resolve().parent for path in inputs}:  # may hold drawn outlines
         siblings = [path.with_name(f"{name}{end}") for path in inputs for end in ends]
         console.check_kept([*inputs, *siblings], results)
     return results

@@ -15,10 +15,10 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "structures",
         help="list the structures that can be located; with DATA, build your own library or atlas",
         description="Without DATA, lists the structures of a library. DATA are folders of scans NAME.nii.gz, each with "
-        "NAME.seg.nii.gz and NAME.labels.json. From DATA, the command builds a library for `locate` and `crop` (-o "
-        "NAME.structures.safetensors), with every structure that lies completely inside at least three scans; or an "
-        "atlas for `find` (-o NAME.atlas.npz), for which label maps without scans are enough. A library or atlas can "
-        "be used only with the weights that it was built with (--model).",
+        "NAME.seg.nii.gz and NAME.labels.json. With -o NAME.structures.safetensors, the command builds a library for "
+        "`locate` and `crop`, with every structure that lies completely inside at least three scans. With -o "
+        "NAME.atlas.npz, it builds an atlas for `find`; for an atlas, label maps without scans are enough. A library "
+        "or atlas can be used only with the weights that it was built with (--model).",
     )
     add = parser.add_argument
     add("data", type=Path, nargs="*", metavar="DATA", help="folders of labelled scans")

@@ -26,8 +26,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         help="train weights on a folder of CTs",
         description="Trains on the CTs of DATA and on synthetic patients. To continue an interrupted run, give the "
         "same command again. Writes weights.safetensors, loss.csv and a checkpoint to the output folder. `anatemb "
-        "train prepare DATA... -o SET` only prepares the scans; SET can be the DATA of all runs with the same voxel "
-        "size. Duplicates and scans that cannot be used are reported and left out.",
+        "train prepare DATA... -o SET` only prepares the scans; SET can then be the DATA of every run with the same "
+        "voxel size. Duplicates and scans that cannot be used are reported and left out.",
     )
     add_options(parser)
     parser.add_argument("--recipe", default="ape", metavar="NAME|FILE", help="ape, hybrid, joint or a .toml file")
@@ -39,13 +39,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("data", type=Path, nargs="+", metavar="DATA", help="folders with CTs, also in subfolders; or a prepared set")
     add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder of the run, or of the prepared set")
-    add("--levels", type=Path, metavar="FILE", help="measured heights of levels (default: DATA/../train_levels.json)")
-    add("--place-with", default="auto", metavar="NAME|FILE", help="weights that place scans without measured levels")
+    levels = "z (mm) of standard levels, such as the carina, in the scans (default: DATA/../train_levels.json)"
+    add("--levels", type=Path, metavar="FILE", help=levels)
+    add("--place-with", default="auto", metavar="NAME|FILE", help="weights that place scans not listed in --levels")
     add("--align-with", metavar="NAME|FILE", help="weights whose smoothed maps give the scans their body coordinates")
     add("--jobs", type=at_least(1), default=min(os.cpu_count() or 1, 8), metavar="N", help="scans prepared at a time")
     add("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="change an entry of the recipe")
     add("--steps", type=at_least(1), default=3000, metavar="N", help="optimiser steps (default: 3000)")
-    add("--minutes", type=not_negative, metavar="N", help="time limit; the run then ends with the weights so far")
+    add("--minutes", type=not_negative, metavar="N", help="time limit; at the limit, the weights so far are written")
     add("--validate", type=Path, metavar="DIR", help="labelled scans of other patients, to choose the best weights")
     add(
         "--validate-every",
@@ -73,7 +74,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def train_recipe(options: argparse.Namespace, recipe: Recipe, objective: Objective | None = None) -> None:
-    """Prepare the scans and train. objective: the training objective if the recipe comes from a paper."""
+    """Prepare the scans and train. objective: training objective of a recipe from a paper; None for other recipes."""
     import torch
 
     from ..embedding.device import choose_device
@@ -89,7 +90,7 @@ def train_recipe(options: argparse.Namespace, recipe: Recipe, objective: Objecti
         paths = _prepared_scans(options, options.data[1:], recipe, options.output)
         if options.json:
             print_json({"prepared": list(map(str, paths))})
-        say(f"prepared {len(paths)} scans in {options.output}; its report.csv lists all.", options.json)
+        say(f"prepared {len(paths)} scans in {options.output}; report.csv there lists all scans.", options.json)
         return
     device = choose_device(options.device)
     # loaded before the scans are prepared: preparing may take an hour, and wrong weights must fail earlier
@@ -101,7 +102,7 @@ def train_recipe(options: argparse.Namespace, recipe: Recipe, objective: Objecti
         for name in sorted({s.name for s in scans} - {s.name for s in apart}):
             _report(f"left out: {name} is a scan of a patient in {options.validate}, which is used for validation")
         if not apart:
-            raise AnatomicalEmbeddingError(f"{options.validate}: contains all training patients; name other patients.")
+            raise AnatomicalEmbeddingError(f"{options.validate}: contains all training patients; give other patients.")
         scans = apart
     stop = stop_on_signals()
 
@@ -146,7 +147,7 @@ def _training_scans(options: argparse.Namespace, recipe: Recipe) -> list[Prepare
     folders = [folder for folder in options.data if folder not in sets]
     if options.levels is not None and not folders:
         raise AnatomicalEmbeddingError(
-            f"--levels {options.levels}: the body heights of scans in prepared sets are known; leave --levels out."
+            f"--levels {options.levels}: prepared sets already contain body heights; leave --levels out."
         )
     paths = [path for folder in sets for path in sorted(folder.glob("*.safetensors"))]
     paths += _prepared_scans(options, folders, recipe, prepared) if folders else []

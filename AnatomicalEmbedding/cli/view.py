@@ -1,4 +1,4 @@
-"""anatemb view: show scans next to each other in a browser. After a click in one scan, all show the same place."""
+"""anatemb view: show scans side by side in a browser. After a click in one scan, all scans show the same place."""
 
 import argparse
 import atexit

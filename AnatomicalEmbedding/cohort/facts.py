@@ -20,9 +20,9 @@ def make_facts(embedding: EmbeddingMap) -> dict[str, Any]:
     """Return facts about a scan as JSON values, computed from the map of the scan.
 
     held: which part of the body the scan shows, in words. low_mm, high_mm: body heights of the ends of this part.
-    frame: (4, 3) matrix of the affine fit body = [ras, 1] @ frame. misfit_mm: median error of this fit. body_shape:
-    number of cells k, j, i. Other entries: see `EmbeddingMap`. Raises MapError if the coordinates of the map are not
-    in mm of the common body frame.
+    frame: (4, 3) matrix that converts RAS mm to body coordinates, fitted to the body cells: body = [ras, 1] @ frame.
+    misfit_mm: median error of this fit. body_shape: number of cells k, j, i. Other entries: see `EmbeddingMap`. Raises
+    MapError if the body coordinates of the map are not in mm.
     """
     made_by = embedding.provenance
     if not made_by.metric:

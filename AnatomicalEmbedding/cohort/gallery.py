@@ -65,7 +65,7 @@ def write_gallery(
 
 def _picture(found: Found, facts: dict[int, dict[str, Any]], number: int) -> str:
     if number >= _MOST_PICTURES:
-        return '<div class="none">no picture; see places.csv</div>'
+        return '<div class="none">only the first 300 places have a picture</div>'
     try:
         volume = found.row.source.read()
     except AnatomicalEmbeddingError:

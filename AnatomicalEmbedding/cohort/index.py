@@ -110,7 +110,7 @@ class Index:
         self.scans = {row.scan_hash: (row, facts) for row, facts in store.manifest.embedded()}
 
     def nearest(self, coordinates: np.ndarray) -> Iterator[Hit]:
-        """Find, in each scan, the cell nearest to any of m places. coordinates: (m, 3) mm in the body frame."""
+        """Find, in each scan, the cell that is nearest to one of m places. coordinates: (m, 3) mm in the body frame."""
         steps = torch.from_numpy(np.atleast_2d(coordinates) / _STEP_MM).float()
         for part in self._parts:
             chunks = [_squares(chunk.float(), steps) for chunk in part.coordinate.split(_CHUNK_CELLS)]
@@ -135,9 +135,9 @@ class Index:
 class _Part:
     """One file of the index, mapped from the disk.
 
-    numbers: content hash of a scan -> its number. first: (scans + 1,) number of the first cell of each scan.
-    coordinate: (n, 3) int16, in steps of 0.05 mm. cell: (n,) int32 flat index of each cell in the grid of its scan.
-    matrices: (scans, 2, 4, 4), cell to RAS and voxel to RAS.
+    numbers: content hash of a scan -> number of the scan in this part. first: (scans + 1,) index of the
+    first cell of each scan among the n cells; the last entry is n. coordinate: (n, 3) int16, in steps of 0.05 mm.
+    cell: (n,) int32 flat index in the grid of the scan. matrices: (scans, 2, 4, 4), cell to RAS and voxel to RAS.
     """
 
     path: Path
@@ -166,7 +166,7 @@ def _squares(coordinates: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
 
 
 def refresh(store: Store) -> list[_Part]:
-    """Update the index to the maps of the store. Raises MapError if a map file is missing or damaged."""
+    """Add new maps to the index, make damaged parts again, return all parts. Raises MapError if a map file is bad."""
     folder = store.folder / "index"
     wanted = set(store.manifest.map_files())
     parts: list[_Part] = []

@@ -29,7 +29,7 @@ from .index import Hit, Index
 from .manifest import Row
 from .store import Store
 
-_REFINED = 50  # default number of refined answers: matched with descriptors, or found by words in the scan
+_REFINED = 50  # default number of refined answers: matched with descriptors, or, for words, found in the scan itself
 _FAR_MM = 60.0  # in the body frame: if the nearest cell of a scan is farther, the place is absent
 _NEAR_MM = 30.0  # the same limit for answers that are not refined
 _NEAR_WORDS_MM = 25.0  # the same limit for answers by words that are not refined
@@ -37,7 +37,7 @@ _FIT_REACH_MM = 84.0  # matching with coordinates reads cells up to this distanc
 _BLOCK_REACH_MM = 132.0  # matching with descriptors reads cells up to this distance from its first cell
 _BATCH_SCANS = 100  # scans matched at a time
 _ABSENT_PROBABILITY = 0.01
-_INSIDE_SHARE = 0.3  # a point lies in the place if the atlas field exceeds this share of its largest value
+_INSIDE_SHARE = 0.3  # a point lies in the place if its value in the atlas exceeds this share of the largest value
 _FRAME_POINTS = 6  # points of a place in the atlas with which all scans are compared first
 _RANK = {MATCHED: 0, UNCERTAIN: 1, ABSENT: 2}
 
@@ -95,9 +95,9 @@ class Search:
     def point(self, query: Query, refined: int = _REFINED, step: Step = lambda share: None) -> list[Found]:
         """Search every scan for the point of a query. Scans with the highest probability come first.
 
-        refined: how many answers to match with descriptors. All others are matched with coordinates and have no
-        probability. step: called with the fraction done, 0 to 1. Raises MapError if the query was made
-        with other weights.
+        refined: how many answers to match with descriptors. All other answers come from coordinates alone and have no
+        probability. step: called with the fraction done, 0 to 1. Raises MapError if the query was made with other
+        weights.
         """
         if query.weights_hash != self.store.manifest.weights_hash:
             raise MapError("the map of the point was made with other weights than this cohort; use the same weights.")
@@ -150,10 +150,10 @@ class Search:
         return sorted(found, key=_order)
 
     def words(self, mention: Mention, refined: int = _REFINED, step: Step = lambda share: None) -> list[Found]:
-        """Search every scan for the first place of a mention. Scans with the highest probability come first.
+        """Search every scan for the first place that a mention (parsed words) names. The order is that of `point`.
 
         The expected error is an estimate, not calibrated: the chance that the point lies outside the place, times the
-        mean distance of the place's region from the point.
+        mean distance between the point and the region in which the place probably lies.
 
         refined: how many scans to read and to search with `PlaceFinder`. In all other scans, and in scans that can no
         longer be read, the answer is the cell nearest to the middle of the place, with status "uncertain".

@@ -98,7 +98,7 @@ class Store:
             self.map_path(scan_hash).unlink(missing_ok=True)
 
     def remove(self, scans: Sequence[str]) -> list[Row]:
-        """Remove scans, given by name or folder, and delete maps that no other scan uses. CT files are not deleted."""
+        """Remove scans, given by name or folder, and delete maps that are unused now. CT files are not deleted."""
         with self.locked():
             rows = {row.id: row for scan in scans for row in self.manifest.find(scan)}
             self.manifest.remove(rows.values())

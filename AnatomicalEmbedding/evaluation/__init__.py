@@ -1,1 +1,1 @@
-"""Measure accuracy on labelled scans and synthetic patients with published protocols. `anatemb evaluate` uses this."""
+"""Measure accuracy on labelled scans and synthetic patients with published protocols. Used by `anatemb evaluate`."""

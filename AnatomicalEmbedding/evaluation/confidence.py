@@ -21,8 +21,8 @@ _BINS = 10
 class Judged:
     """n answers with their reported confidence; all arrays are (n,).
 
-    errors_mm: true error; infinite where the point is absent. groups: group of the point, a key of GROUPS. whole: True
-    if the target was not cropped for the test. probability, probability_20: chance of an error below 10 mm, 20 mm.
+    errors_mm: true error; infinite where the point is absent. groups: keys of GROUPS, such as "centre". whole: True if
+    the target was not cropped for the test. probability, probability_20: chance of an error below 10 mm, 20 mm.
     """
 
     errors_mm: np.ndarray
@@ -42,9 +42,9 @@ class Judged:
 class ConfidenceRow:
     """Figures of one group of answers; None where a figure is undefined.
 
-    auroc_10, auroc_20: `auroc` for errors above 10 mm, above 20 mm; doubt is 1 - probability; present points only.
-    auroc_10_all, auroc_20_all: also with absent points, which count as wrong. ece: expected calibration error of the
-    probability, ten bins. matched: fraction of present points with status matched. false_matched, absent_found:
+    auroc_10, auroc_20: `auroc` of present points. Errors above 10 mm (20 mm) are wrong; the doubt is 1 - probability of
+    a smaller error. auroc_10_all, auroc_20_all: the same with absent points, which are wrong too. ece: see
+    `calibration_error`. matched: fraction of present points with status matched. false_matched, absent_found:
     fraction of absent points with status matched, and with status absent. expected, found: mean expected error and mean
     true error of present points in mm; a true error above 100 mm counts as 100 mm.
     """
@@ -128,7 +128,7 @@ def judge_trials(trials: Iterable[Trial], effort: str = "standard") -> Judged:
 
 
 def summarise_confidence(judged: Judged, model: str) -> ConfidenceResult:
-    """Compute figures for all answers, for the answers in whole scans, and for each group of points in whole scans."""
+    """Compute figures for all answers, for answers in scans that were not cropped, and for each group of these."""
     whole = judged.select(judged.whole)
     rows = [_row("all", judged), _row("whole scans", whole)]
     # A user would place points of all groups except "extreme", which depend on the exact outline.
@@ -184,7 +184,7 @@ def auroc(doubt: np.ndarray, wrong: np.ndarray) -> float | None:
 def calibration_error(probability: np.ndarray, came_true: np.ndarray) -> float:
     """Return the expected calibration error (Naeini 2015), with ten bins of equal width.
 
-    It is the mean of |mean probability - fraction that came true| over the bins, weighted by the answers in each bin.
+    It is the mean, weighted by the answers in each bin, of |mean probability - fraction of True in `came_true`|.
     """
     if not len(probability):
         return 0.0

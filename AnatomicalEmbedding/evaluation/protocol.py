@@ -1,7 +1,7 @@
 """The landmark protocol: match all shared points of all pairs of scans, with one or more methods.
 
-In scans of different patients, these are the centre and six extreme points of every structure that lies completely
-inside both scans (Goncharov et al., MICCAI 2024, section 3). In scans of one patient, these are the named landmarks.
+Two scans of different patients share the centre and six extreme points of every structure that lies completely inside
+both scans (Goncharov et al., MICCAI 2024, section 3). Two scans of one patient share the named landmarks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Matcher = Callable[[Case, np.ndarray, Case], np.ndarray]
 """Finds points (N, 3) of a template in a target. Returns (N, 3); NaN for a point without an answer. All in RAS mm.
 
 A matcher may also have `prepare(case) -> float`, for the work that is done once for a scan. `prepare` returns the
-seconds of this work, without reading the file, and 0 if the work was done before.
+seconds of this work, or 0 if the work was done before. The time to read the file does not count.
 """
 
 
@@ -71,8 +71,8 @@ def evaluate_landmarks(
     pairs = find_pairs(cases, templates)
     if not pairs:
         raise PointsError(
-            f"no two of the {len(cases)} labelled scans have points in common: structures that lie completely inside "
-            "scans of two patients, or landmarks in two scans of one patient; add scans of the same body part."
+            f"no two of the {len(cases)} labelled scans have points in common; add scans of two patients that "
+            "show the same structures completely, or two scans of one patient with the same landmarks."
         )
     measured: list[Measured] = []
     scan_seconds: dict[str, float] = {}

@@ -48,8 +48,8 @@ def crop_voxels(volume: Volume, box_ras: np.ndarray) -> Volume:
 def crop_resampled(volume: Volume, box_ras: np.ndarray, spacing_mm: tuple[float, float, float]) -> Volume:
     """Resample a box (2, 3) RAS mm to a grid parallel to the RAS axes: linear, -1000 HU outside the scan.
 
-    The grid starts at the box's lowest corner and ends with the last whole voxel. Raises VolumeError if a spacing is
-    not positive, or if the box is smaller than one voxel or has more than 10^9 voxels.
+    The grid starts at the box's lowest corner and ends with the last voxel that fits into the box. Raises VolumeError
+    if a spacing is not positive, or if the box is smaller than one voxel or has more than 10^9 voxels.
     """
     spacing = np.asarray(spacing_mm, dtype=np.float64)
     if spacing.shape != (3,) or not (spacing > 0).all():

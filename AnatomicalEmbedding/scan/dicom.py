@@ -30,7 +30,7 @@ class SeriesInfo:
     """One series of a folder.
 
     slices: number of images that have a position and are not localizers. spacing: (i,j,k) mm or None.
-    study_uid, date: UID and date (YYYYMMDD) of the study. patient: the Patient ID. A value that the files lack is "".
+    study_uid, date: UID and date (YYYYMMDD) of the study. patient: Patient ID. Texts that are not in the files are "".
     """
 
     uid: str
@@ -49,7 +49,7 @@ DicomSeries = tuple[np.ndarray, np.ndarray, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class _Slice:
-    """Part of the header of one file. tags: values by the names in _TAGS. Geometry is None without a position."""
+    """Part of the header of one file. tags: values by the names in _TAGS. An array that the header lacks is None."""
 
     path: Path
     tags: dict[str, str]
@@ -200,7 +200,7 @@ def _numbers(text: str, count: int) -> np.ndarray | None:
 def _is_ct_storage(path: Path) -> bool:
     """Return True if the SOP class of a file is CT Image Storage. Reads bytes, because GDCM refuses some damaged files.
 
-    A DICOM file without SOP class, or truncated before it, counts as CT, because the slice may belong to the CT series.
+    A DICOM file that has no SOP class, or ends before the SOP class, counts as CT: the slice may be part of the series.
     """
     with path.open("rb") as stream:
         head = stream.read(1024)
@@ -252,7 +252,7 @@ def _info(uid: str, group: list[_Slice]) -> SeriesInfo:
 
 
 def _choose(groups: dict[str, list[_Slice]], path: Path, series: str | None) -> list[_Slice]:
-    """Return the placed slices of the chosen series, or of the only CT volume."""
+    """Return the slices (see `_placed`) of `series`. If `series` is None, return those of the only CT volume."""
     if series is not None and series not in groups:
         raise VolumeError(f"{path}: has no series {series}; choose one of {_describe(groups, list(groups))}.")
     volumes = [uid for uid, group in groups.items() if not _unfit(group)]

@@ -9,7 +9,7 @@ from ..errors import VolumeError
 from .checks import MIN_SLICES
 from .geometry import RAS_FROM_LPS
 
-# In steps of the even grid. A slice up to this far from its grid position counts as even: the header is rounded.
+# In steps of the even grid. Slices up to this far from their grid position count as even: headers are rounded.
 _EVEN = 0.1
 # A step larger than this many times the median step is a gap.
 _GAP = 1.5
@@ -115,7 +115,7 @@ def _axes(orientation_lps: np.ndarray, where: str) -> tuple[np.ndarray, np.ndarr
 def _line(
     positions: np.ndarray, distance: np.ndarray, normal: np.ndarray, half_pixel: float, where: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Fit a straight line through the slice origins. Returns the first origin and the shift per mm along the normal."""
+    """Fit a line through the slice origins. Returns its first point, and its shift (3,) for 1 mm along the normal."""
     centred = distance - distance.mean()
     along = (positions - positions.mean(axis=0)).T @ centred / (centred @ centred)
     off_line = positions - positions.mean(axis=0) - centred[:, None] * along

@@ -28,7 +28,7 @@ class Source:
 
     path: an image file, or the folder of a DICOM series. series: the SeriesInstanceUID, or "" for an image file. files:
     names of the slices in the folder. alone: True if the folder holds no other series. size: bytes. changed_ns: time of
-    the last change. unfit: the reason why a DICOM series is not a CT volume, from its headers; otherwise "".
+    the last change. unfit: the reason why, by its headers, a DICOM series is not a CT volume; or "".
     """
 
     path: str
@@ -73,7 +73,7 @@ def find_scans(
     """Find the scans in files, folders and their subfolders. Returns each scan once, under a unique short name.
 
     A DICOM series that is not a CT volume is left out if other series under the same path are CT volumes. A path
-    without a scan also becomes a source; reading this source raises the error that explains it.
+    without a scan also becomes a source; reading this source raises an error with the reason.
 
     report: called with a sentence for each series that is left out, and for each folder that cannot be listed. series:
     UIDs; from a folder that holds some of these series, only these series are used. output: a folder of results, which
@@ -135,9 +135,9 @@ def _parts(scan: str) -> tuple[list[str], str, list[str]]:
 
 
 def _telling(rows: list[list[str]], known: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Choose columns of `rows`, from left to right, until all rows that differ also differ in the chosen columns.
+    """Choose columns of `rows`, from left to right, until they distinguish all rows that are not equal.
 
-    known: columns chosen before. A column is chosen only if it separates rows that earlier columns do not separate.
+    known: columns chosen before. A column is chosen only if it distinguishes rows that are equal in earlier columns.
     """
     chosen: list[tuple[str, ...]] = []
     for column in zip_longest(*rows, fillvalue=""):

@@ -58,7 +58,7 @@ class TestFullDisk:
 
 def test_points_are_given_once(anatemb, place, tmp_path):
     words = ("match", place.template, place.points, "--point", "0,0,0", place.target, "-o", tmp_path / "out")
-    assert_refused(anatemb(*words), place.points, "points are given in this file and with --point")
+    assert_refused(anatemb(*words), place.points, "this file and --point both give points")
 
 
 class TestBeingEnded:
