@@ -66,7 +66,7 @@ class FollowUpLogic(Listener):
         return self.history.now
 
     def setPatient(self, patient: Patient | None) -> None:
-        """Start the follow-up of a patient, or continue its record in the scene. If `patient` is None, end the follow-up."""
+        """Start the follow-up of a patient, or continue its record in the scene. None: end the follow-up."""
         if patient is None or not patient.studies:
             if self.patient is not None:
                 self._release()
@@ -140,7 +140,7 @@ class FollowUpLogic(Listener):
     # -- actions of the user -----------------------------------------------------------------------------------------
 
     def mark(self, study: str, place: Point, lesion: str | None = None) -> str:
-        """Mark a lesion at `place`, and prepare all scans. lesion: its id; None for a new one. Returns the id, or ""."""
+        """Mark a lesion at `place`, and prepare all scans. lesion: id; None for a new lesion. Returns the id or ""."""
 
         def step(record: FollowUp) -> FollowUp:
             known = lesion is not None and record.finding(lesion, study) is not None
