@@ -50,7 +50,7 @@ class Pairing(Listener):
             return _("Choose two studies as prior and current first.")
         for study, second in ((one, other), (other, one)):
             if not _hasOwn(logic.record, study, second):
-                text = _("{study}: no lesion is marked here that is not marked in the other study; mark one here.")
+                text = _("{study}: has no lesion of its own; mark a lesion here that is not marked in the other study.")
                 return text.format(study=logic.record.study(study).label)
         for study in (one, other):
             status = logic.store.state(logic.volumes[study]).status
@@ -114,10 +114,8 @@ def _changes(record: FollowUp, found: Assignment) -> Iterator[str]:
         (found.split, _("{one} in {later} has split off from {other}: {how}.")),
         (found.merged, _("{one} has merged into {other} in {later}: {how}.")),
     )
-    likely = _("likely, because they are {off:.0f} mm apart after matching; up to {expected:.0f} mm are expected")
-    uncertain = _(
-        "uncertain, because they are {off:.0f} mm apart after matching; at most {expected:.0f} mm are expected"
-    )
+    likely = _("likely, because matching puts them {off:.0f} mm apart; at most {expected:.0f} mm are expected")
+    uncertain = _("uncertain, because matching puts them {off:.0f} mm apart; at most {expected:.0f} mm are expected")
     for pairs, sentence in kinds:
         for one, other in pairs:
             off, expected = found.distances[one, other]

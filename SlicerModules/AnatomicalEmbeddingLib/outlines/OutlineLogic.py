@@ -132,7 +132,10 @@ class OutlineLogic(SceneJob):
         return True
 
     def _outline(self, folder: OutlineFolder, examples: Mapping, scans: dict, looks: Mapping, choice: Choice) -> Steps:
-        """Run all steps of the work. examples: file name -> (volume, segmentation). scans: file name -> volume."""
+        """Run all steps. examples: file name -> (volume, segmentation). scans: file name -> volume.
+
+        looks: see `OutlineNodes.addOutlines`.
+        """
         try:
             with folder.namingErrors():
                 yield from self._save(folder, examples, scans)
