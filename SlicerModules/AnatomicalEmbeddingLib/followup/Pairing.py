@@ -37,7 +37,7 @@ class Pairing(Listener):
         self.listen(logic.store.changed, lambda _volumeId: self.update())
 
     def setStudies(self, prior: str, current: str) -> None:
-        """Set the keys of the two studies to compare; "" if not chosen. If the keys change, `offer` ends."""
+        """Set the keys of the two studies to compare; "" if not chosen. New keys set `offer` to None."""
         if (prior, current) != self._studies:
             self._studies = (prior, current)
             self.cancel()

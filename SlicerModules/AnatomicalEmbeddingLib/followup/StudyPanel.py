@@ -47,13 +47,13 @@ class StudyPanel:
         fillComboBox(ui.priorSelector, _entries(self._studies), prior and prior.GetID())
         fillComboBox(ui.currentSelector, _entries(patient.after(prior) if patient else []), current and current.GetID())
         notes = [study.note for study in self._studies if study.note]
-        if notes and not self._isUndated:  # not later: then only the user opens and closes the section
+        if notes and not self._isUndated:  # after that, only the user opens and closes it
             ui.studyArea.collapsed = False
         self._isUndated = bool(notes)
         if patient is None:
             notes.append(_("Load CTs of two or more studies of a patient."))
         elif len(self._studies) < 2:
-            notes.append(_("Load a second study, or move the volume of one to this patient in the Data module."))
+            notes.append(_("Load a second study, or move another loaded volume to this patient in the Data module."))
         ui.noteLabel.text = coloured("\n".join(notes), WARNING).replace("\n", "<br>")
         ui.noteLabel.visible = bool(notes)
         ui.showButton.enabled = None not in (prior, current)

@@ -33,7 +33,7 @@ _REST_SECONDS = 0.12  # a point must stay unchanged for this time before its nam
 
 @dataclass(eq=False)
 class _Query:
-    """Words and their places `steps`. at: index of the shown place. found, failed: volume ID -> its answer or error."""
+    """Words and their places `steps`. at: index of the shown place. found, failed: volume ID -> answer, error."""
 
     text: str = ""
     steps: list[Step] = field(default_factory=list)
