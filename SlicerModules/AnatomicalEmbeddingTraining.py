@@ -35,7 +35,8 @@ class AnatomicalEmbeddingTraining(ScriptedLoadableModule):
             'See the <a href="{url}">documentation</a>.'
         ).format(url="https://github.com/AnatomicalEmbedding/SlicerAnatomicalEmbedding")
         self.parent.acknowledgementText = _(
-            "After APE (Goncharov et al., MICCAI 2024) and SAM (Yan et al., IEEE Transactions on Medical Imaging 2022)."
+            "The method follows APE (Goncharov et al., MICCAI 2024) and SAM (Yan et al., IEEE Transactions on Medical "
+            "Imaging 2022)."
         )
 
 

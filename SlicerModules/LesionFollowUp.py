@@ -52,8 +52,8 @@ class LesionFollowUp(ScriptedLoadableModule):
             'Research software, not a medical device. See the <a href="{url}">documentation</a>.'
         ).format(url="https://github.com/AnatomicalEmbedding/SlicerAnatomicalEmbedding")
         self.parent.acknowledgementText = _(
-            "After APE (Goncharov et al., MICCAI 2024) and SAM (Yan et al., IEEE Transactions on Medical Imaging "
-            "2022). RECIST 1.1: Eisenhauer et al., European Journal of Cancer 2009."
+            "The method follows APE (Goncharov et al., MICCAI 2024) and SAM (Yan et al., IEEE Transactions on Medical "
+            "Imaging 2022). RECIST 1.1: Eisenhauer et al., European Journal of Cancer 2009."
         )
         slicer.app.connect("startupCompleted()", registerSampleData)
         slicer.app.connect("startupCompleted()", offerLayouts)
@@ -148,7 +148,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
     # -- choices of the user -----------------------------------------------------------------------------------------
 
     def _choose(self, prior, current):
-        """Set the two studies to compare. Views of the former two studies then show the new studies."""
+        """Set the two studies to compare. Views that show the studies chosen before are changed to the new studies."""
         node = self._parameterNode
         before = node.prior, node.current
         with self.changingParameters:
@@ -160,7 +160,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
             self.logic.mirror.restrict()
 
     def _onChoice(self):
-        """Show the study that the user has chosen, and move all views to the chosen lesion."""
+        """Make the chosen study the current study, unless it is the prior study, and move all views to the lesion."""
         volume = self.logic.volumes.get(self.choice.study)
         node = self._parameterNode
         if node is not None and volume is not None and volume is not node.prior and volume is not node.current:
@@ -195,7 +195,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self._showStudies(found, self._patient(found))
 
     def _chooseStudies(self, node, found):
-        """Choose default studies if no study is chosen, or if a chosen study was removed from the scene."""
+        """Choose default studies if none are chosen, a chosen one was removed, or the order of the studies changed."""
         patient = self._patient(found)
         if patient is None:
             patient = next((each for each in found if len(each.studies) > 1), found[0] if found else None)

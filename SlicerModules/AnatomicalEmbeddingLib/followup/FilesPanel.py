@@ -18,7 +18,7 @@ from .FollowUpFiles import exportFollowUp, importFiles, importPoints, pointLists
 from .FollowUpLogic import FollowUpLogic
 from .LesionActions import LesionActions
 
-_FOLDER = "followUpFolder"  # key under which this computer stores the folder that was used last
+_FOLDER = "followUpFolder"  # name of the setting that stores the last folder for import and export
 
 
 class ImportPanel(Listener):
@@ -74,7 +74,7 @@ class ImportPanel(Listener):
 
 
 class ExportPanel(Listener):
-    """Exports files. ui: has a check box for each kind of file, exportButton, exportLabel and exportedLabel."""
+    """Exports files. ui: has exportButton, exportLabel, exportedLabel, and a check box for each kind of file."""
 
     def __init__(self, ui, logic: FollowUpLogic) -> None:
         self.ui, self.logic = ui, logic
@@ -87,7 +87,7 @@ class ExportPanel(Listener):
         self.update()
 
     def update(self) -> None:
-        """Enable the kinds of files that can be written, and show the number of unreviewed proposals."""
+        """Enable the check boxes of possible kinds of files, and show the number of unreviewed proposals."""
         ui, record = self.ui, self.logic.record
         reason = whyNoReports(self.logic.volumes.values())
         ui.srBox.enabled = not reason

@@ -47,9 +47,9 @@ def studiesOfPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
 def importPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
     """Make a lesion from each point of a list, with the point's label as name. One undo removes all these lesions.
 
-    If a lesion of another study has the same name as a point, the point is added to that lesion; `mark_lesions` states
-    all cases. study: key of the study for points that were not placed in a volume of the patient. Returns sentences for
-    the user.
+    If a lesion of another study has the same name as a point, the point is added to that lesion; see `mark_lesions`
+    for all cases. study: key of the study for points that were not placed in a volume of the patient. Returns
+    sentences for the user.
     """
     marked: dict[str, list[MarkedLesion]] = {key: [] for key in logic.volumes}
     leftOut, notes = [], []
@@ -119,7 +119,7 @@ def _points(logic: FollowUpLogic, listNode, study: str) -> Iterator[tuple[str, s
 
 
 def _applied(logic: FollowUpLogic, step: Callable[[FollowUp], FollowUp], name: str) -> list[str]:
-    """Change the record with `step`. Returns sentences about the changes. name: name of the import in them."""
+    """Change the record with `step`. Returns sentences about the changes. name: the imported files or point list."""
     known = {lesion.id: lesion for lesion in logic.record.lesions}
     if not logic.apply(step):
         return []
@@ -137,7 +137,7 @@ def _applied(logic: FollowUpLogic, step: Callable[[FollowUp], FollowUp], name: s
 
 
 def _setDates(logic: FollowUpLogic) -> list[str]:
-    """Set the date of each scan that has a date only in the record. Returns a list with one sentence, or []."""
+    """Set the dates of scans without a date from the record. Returns a list with one sentence; [] if none was set."""
     dates = {study.key: study.date for study in logic.record.studies if study.date is not None}
     dated = []
     for study in logic.patient.studies:

@@ -26,8 +26,8 @@ _LESION_MM = 150.0  # a view that shows more than this is zoomed in when it move
 
 
 class FollowUpLogic(Listener):
-    """Keeps the follow-up of one patient. Places are in the RAS mm of the volume. If a method cannot change the record,
-    it emits `reported` with the reason and returns False or "".
+    """Keeps the follow-up of one patient. Places are in the RAS mm of the volume, before its parent transform. If a
+    method cannot change the record, it emits `reported` with the reason and returns False or "".
 
     Signal changed(): the record or the undo history has changed. Signal reported(sentence): a message for the user.
     Signal touched(lesion, study): the user marked, moved or measured the lesion in a view of the study. Signal
@@ -52,7 +52,7 @@ class FollowUpLogic(Listener):
         self.mirror.placed.connect(self._onPlaced)
         self.mirror.measured.connect(self._onMeasured)
         self.mirror.reported.connect(self.reported.emit)
-        self._asked: dict[str, dict[str, tuple]] = {}  # study key -> `_question` at the last proposals
+        self._asked: dict[str, dict[str, tuple]] = {}  # study key -> `_question` when places were last proposed
         self.listen(store.changed, self._onMap)
         self.observe(scene, scene.NodeRemovedEvent, lambda *_: self._onNodeRemoved())
         self.observe(scene, scene.StartCloseEvent, lambda *_: self.setPatient(None))
@@ -66,7 +66,7 @@ class FollowUpLogic(Listener):
         return self.history.now
 
     def setPatient(self, patient: Patient | None) -> None:
-        """Start the follow-up of a patient, or continue it if the scene contains the patient's record. None ends it."""
+        """Start the follow-up of a patient, or continue its record in the scene. None: end the follow-up."""
         if patient is None or not patient.studies:
             if self.patient is not None:
                 self._release()
@@ -140,7 +140,7 @@ class FollowUpLogic(Listener):
     # -- actions of the user -----------------------------------------------------------------------------------------
 
     def mark(self, study: str, place: Point, lesion: str | None = None) -> str:
-        """Mark a lesion at `place`. lesion: id of a known lesion; None for a new one. Returns the id; "" on failure."""
+        """Mark a lesion at `place`, and prepare all scans. lesion: id; None for a new lesion. Returns the id or ""."""
 
         def step(record: FollowUp) -> FollowUp:
             known = lesion is not None and record.finding(lesion, study) is not None
@@ -152,7 +152,7 @@ class FollowUpLogic(Listener):
         return marked if done else ""
 
     def measure(self, lesion: str, study: str, longAxis: Axis | None, shortAxis: Axis | None) -> bool:
-        """Set the axes of a lesion in a study. A proposed place that is far from the axis is moved; see `_placedOn`."""
+        """Set the axes of a lesion in a study. A proposed place may move to the middle of an axis; see `_placedOn`."""
         axis = longAxis or shortAxis
         return self.apply(lambda r: _placedOn(r, lesion, study, axis).measure(lesion, study, longAxis, shortAxis))
 
@@ -165,7 +165,7 @@ class FollowUpLogic(Listener):
             record = step(self.record, *arguments, **changes)
         except AnatomicalEmbeddingError as error:
             self.reported.emit(str(error))
-            self.mirror.show(self.record, self.volumes, self._shown)  # moves the dragged point to its former place
+            self.mirror.show(self.record, self.volumes, self._shown)  # moves a dragged point back
             return False
         self.history.step(record)
         self._show()
@@ -176,17 +176,17 @@ class FollowUpLogic(Listener):
         self._restore(self.history.undo)
 
     def redo(self) -> None:
-        """Make the change again that was undone last."""
+        """Make the change again that the last undo reversed."""
         self._restore(self.history.redo)
 
     # -- the mouse ---------------------------------------------------------------------------------------------------
 
     def placeLesion(self, lesion: str | None = None) -> None:
-        """Wait for a click in a view, which marks the lesion. lesion: id of a known lesion; None for a new lesion."""
+        """Wait for a click in a view, and mark the lesion there. lesion: id of the lesion; None for a new lesion."""
         self.placing.start(lesion, "", lesion or self.record.free_id())
 
     def drawAxis(self, lesion: str, kind: str) -> None:
-        """Wait for two clicks in a view, which become the ends of an axis of the lesion. kind: LONG or SHORT."""
+        """Wait for two clicks in a view: the ends of an axis of the lesion. kind: LONG or SHORT."""
         self.placing.start(lesion, kind, f"{lesion} {kind}")
 
     def _onClicked(self, lesion: str | None, kind: str, volumeNode, places: np.ndarray) -> None:

@@ -57,7 +57,7 @@ class LesionActions(Listener):
             self.choose(*(beyond or unreviewed)[0])
 
     def _keepChoice(self) -> None:
-        """If the record no longer contains the chosen lesion or the chosen study, clear the choice."""
+        """If the chosen lesion was removed, choose no lesion. If the chosen study was removed, choose `usual`."""
         record = self.logic.record
         lesion = self.lesion if self.lesion in {each.id for each in record.lesions} else ""
         self.choose(lesion, self.study if self.study in {each.key for each in record.studies} else "")
@@ -83,7 +83,7 @@ class LesionActions(Listener):
         steps[action]()
 
     def mergeChoices(self) -> list[str]:
-        """Return the ids of the lesions into which the chosen lesion can merge: they have a place in the study too."""
+        """Return the ids of the lesions into which the chosen lesion can merge: all with a place in this study."""
         found = {each.id: each.findings.get(self.study) for each in self.logic.record.lesions if each.id != self.lesion}
         return [each for each, finding in found.items() if finding is not None and finding.state in WITH_PLACE]
 
@@ -133,14 +133,14 @@ def nextStep(logic: FollowUpLogic) -> str:
     if logic.placing.active:
         return _("Click in a slice view to place {what}. Press Esc to cancel.").format(what=logic.placing.what)
     if not record.lesions:
-        return _("Press New lesion (W) and click on a lesion in any study. Its other places are then proposed.")
+        return _("Press New lesion (W) and click on a lesion. Its places in the other studies are then proposed.")
     unreviewed = len(logic.openPlaces())
     if unreviewed:
         text = _("Still to review: {count} proposals. Go to the next proposal (J), then press C, M, N or O.")
         return text.format(count=unreviewed)
     if any(study not in lesion.findings for lesion in record.lesions for study in logic.volumes):
-        return _("Empty cells have no finding yet: prepare the scans, or choose a cell and press M, N or O.")
+        return _("The table has cells without a finding: prepare the scans, or choose a cell and press M, N or O.")
     targets = [lesion for lesion in record.lesions if lesion.target]
     if any(each.visible and not each.size.confirmed for lesion in targets for each in lesion.findings.values()):
         return _("All proposals are reviewed. Measure the target lesions: choose a cell, and draw the axes (L, S).")
-    return _("All proposals are reviewed. The sections below show the response and write reports.")
+    return _("All proposals are reviewed. In the sections below, see the response and export reports.")

@@ -40,7 +40,7 @@ class LesionClicks:
         return self._node is not None
 
     def start(self, lesion: str | None, kind: str, what: str) -> None:
-        """Start to wait: for one click if `kind` is "", otherwise for the two ends of an axis."""
+        """Wait for one click if `kind` is "", otherwise for two clicks. An earlier wait is stopped."""
         self.stop()
         mouse, selection = (self.scene.GetNodeByID(nodeId) for nodeId in (_INTERACTION, _SELECTION))
         persistence = mouse.GetPlaceModePersistence()
@@ -69,7 +69,7 @@ class LesionClicks:
         self.changed.emit()
 
     def stop(self) -> None:
-        """Stop waiting and restore the former mouse mode. An axis with only one end is discarded."""
+        """Stop waiting, and give the mouse back to the views. An axis with only one end is discarded."""
         if self._node is None:
             return
         node, self._node, self.what = self._node, None, ""

@@ -14,7 +14,7 @@ from .LesionActions import LesionActions
 
 
 class LesionForm(Listener):
-    """Shows and changes the chosen lesion, with the widgets of `ui`: formArea, nameEdit, siteEdit, and others."""
+    """Shows and changes the chosen lesion. ui: has the widgets of the form, for example nameEdit and siteEdit."""
 
     def __init__(self, ui, choice: LesionActions) -> None:
         self.ui, self.logic, self.choice = ui, choice.logic, choice
@@ -33,7 +33,7 @@ class LesionForm(Listener):
         self.update()
 
     def update(self) -> None:
-        """Show the present values of the chosen lesion."""
+        """Fill the form with the values of the chosen lesion. Texts that the user is typing do not change."""
         ui, record = self.ui, self.logic.record
         lesion = next((each for each in record.lesions if each.id == self.choice.lesion), None)
         with self._filling:

@@ -34,7 +34,7 @@ class LesionMirror:
         self._ownViews = Views.OwnViews(scene)
 
     def show(self, record: FollowUp, volumes: Mapping[str, object], shown: Mapping[str, object]) -> None:
-        """Set the points and lines to the values of a record. If the user is dragging a point, `poll` does this later.
+        """Set the points and lines to the values of a record. If the user is dragging a point, `poll` sets them later.
 
         volumes: all volumes of the patient, study key -> node. shown: the volumes that views show, study key -> node.
         The axes of lesions are drawn only in these volumes.
@@ -81,7 +81,7 @@ class LesionMirror:
         self._edited = False
 
     def _report(self) -> None:
-        """Restore the nodes, and report added and deleted points and axes. A deleted list is not reported."""
+        """Restore the nodes, and report added and deleted points and axes. A deleted point list is not reported."""
         record = self._record
         lists = [(study, points) for study, points in self._points.items() if self._isHere(points.node)]
         gone = [
@@ -116,7 +116,7 @@ class LesionMirror:
             )
 
     def _onEdited(self, index: int | None = None) -> None:
-        self._edited = True  # `poll` reports the edit, because now the view still uses the node
+        self._edited = True  # the view still uses the node at this moment; `poll` reports the edit later
 
     def _onPointMoved(self, points: LesionPoints, index: int) -> None:
         lesion = points.lesionAt(index)

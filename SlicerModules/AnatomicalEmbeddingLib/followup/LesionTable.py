@@ -16,14 +16,14 @@ from ..shared.panels.CellTable import putCell, setColumns
 from ..shared.Signal import Flag, Listener
 from .LesionActions import LesionActions
 
-_MOST_STRETCHED = 4  # if there are more studies than this, the table scrolls
+_MOST_STRETCHED = 4  # number of studies; with more studies, the table scrolls
 _LEAST_ROWS, _MOST_ROWS = 3, 10
 _ROW_PX = 36
 _SEEN, _OPEN, _GONE = "\u2713", "\u25cb", "\u2715"
 
 
 class LesionTable(Listener):
-    """Shows the record in the QTableWidget `table`. The current cell stands for the chosen lesion and study."""
+    """Shows the record in the QTableWidget `table`. The current cell is the cell of the chosen lesion and study."""
 
     def __init__(self, table, choice: LesionActions) -> None:
         self.logic, self.choice = choice.logic, choice
@@ -42,7 +42,7 @@ class LesionTable(Listener):
         self.update()
 
     def update(self) -> None:
-        """Show the present record."""
+        """Fill the table from the record."""
         record, table = self.logic.record, self.widget
         with self._filling:
             setColumns(table, [_("Lesion"), *(self._header(study) for study in record.studies)])
@@ -86,7 +86,7 @@ def fitColumns(table) -> None:
 
 
 def _cell(record: FollowUp, lesion: str, study: str) -> tuple[str, str, str | None]:
-    """Return text, tool tip and background colour of a lesion's cell in a study. Colour None: the usual colour."""
+    """Return text, tool tip and background colour of a lesion's cell in a study. Colour None is the default colour."""
     found = record.finding(lesion, study)
     if found is None:
         return "", _("There is no finding in this study yet: prepare the scans, or mark the lesion."), None
@@ -119,7 +119,7 @@ def _lesionText(lesion: Lesion) -> str:
 
 
 def _lesionTip(lesion: Lesion) -> str:
-    """Return sentences about the site of a lesion, and about the lesion of which it was a part before."""
+    """Return a sentence about the site of a lesion, and a sentence about the lesion from which it has split off."""
     site = _("Site: {site}.").format(site=lesion.site) if lesion.site else ""
     split = _("Split off from {lesion}.").format(lesion=lesion.split_from) if lesion.split_from else ""
     return " ".join(part for part in (site, split) if part)

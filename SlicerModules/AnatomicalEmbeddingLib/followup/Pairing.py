@@ -1,4 +1,4 @@
-"""Finds lesions that were marked separately in two studies but are the same. The user must accept the pairs."""
+"""Finds lesions that were marked separately in two studies but are the same lesion. The user must accept the pairs."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 class Pairing(Listener):
     """Offers to join lesions that are the same. Signal changed(): `offer` or `reason` may have changed.
 
-    offer: the relations between lesions that are offered to the user; None without an offer. `offer` becomes None
-    when the reviewed findings change. changes: sentences about the offered pairs, splits and mergers. notes: sentences
-    about lesions that do not change.
+    offer: the pairs, splits and mergers of lesions that the user can accept; None if nothing is offered. If a person
+    changes a finding, `offer` becomes None. changes: a sentence for each pair, split and merger in `offer`. notes:
+    sentences about the lesions that `offer` does not change.
     """
 
     def __init__(self, logic: FollowUpLogic) -> None:
@@ -37,7 +37,7 @@ class Pairing(Listener):
         self.listen(logic.store.changed, lambda _volumeId: self.update())
 
     def setStudies(self, prior: str, current: str) -> None:
-        """Set the keys of the two studies to compare; "" for a study that is not chosen."""
+        """Set the keys of the two studies to compare; "" if not chosen. New keys set `offer` to None."""
         if (prior, current) != self._studies:
             self._studies = (prior, current)
             self.cancel()
@@ -50,7 +50,7 @@ class Pairing(Listener):
             return _("Choose two studies as prior and current first.")
         for study, second in ((one, other), (other, one)):
             if not _hasOwn(logic.record, study, second):
-                text = _("Each of the two studies needs a lesion marked only there; mark such a lesion in {study}.")
+                text = _("{study}: has no lesion of its own; mark a lesion here that is not marked in the other study.")
                 return text.format(study=logic.record.study(study).label)
         for study in (one, other):
             status = logic.store.state(logic.volumes[study]).status
@@ -76,7 +76,7 @@ class Pairing(Listener):
         self._set(found)
 
     def agree(self) -> bool:
-        """Make the offered changes. One undo reverses them. Returns True if the record was changed."""
+        """Apply `offer` to the record. One undo reverses all changes. Returns True if the record was changed."""
         offer = self.offer
         self.cancel()
         return offer is not None and self.logic.apply(offer.put_into)
@@ -86,7 +86,7 @@ class Pairing(Listener):
         self._set(None)
 
     def update(self) -> None:
-        """Set `offer` to None if the reviewed findings have changed since the offer. New proposals keep the offer."""
+        """Set `offer` to None if a person has changed findings since `begin`. Changed proposals have no effect."""
         holds = self.offer is not None and self._basis == _basisOf(self.logic.record)
         self._set(self.offer if holds else None)
 
@@ -102,7 +102,7 @@ def _hasOwn(record: FollowUp, study: str, other: str) -> bool:
 
 
 def _basisOf(record: FollowUp) -> tuple:
-    """Return the order of the studies and the reviewed findings. If they change, an offer is no longer valid."""
+    """Return the order of the studies and all reviewed findings. If one of the two changes, `offer` is not valid."""
     reviewed = {lesion.id: lesion.reviewed for lesion in record.lesions}
     return tuple(study.key for study in record.studies), reviewed
 
@@ -114,10 +114,8 @@ def _changes(record: FollowUp, found: Assignment) -> Iterator[str]:
         (found.split, _("{one} in {later} has split off from {other}: {how}.")),
         (found.merged, _("{one} has merged into {other} in {later}: {how}.")),
     )
-    likely = _("likely, because they are {off:.0f} mm apart after matching; up to {expected:.0f} mm are expected")
-    uncertain = _(
-        "uncertain, because they are {off:.0f} mm apart after matching; at most {expected:.0f} mm are expected"
-    )
+    likely = _("likely, because matching puts them {off:.0f} mm apart; at most {expected:.0f} mm are expected")
+    uncertain = _("uncertain, because matching puts them {off:.0f} mm apart; at most {expected:.0f} mm are expected")
     for pairs, sentence in kinds:
         for one, other in pairs:
             off, expected = found.distances[one, other]

@@ -14,8 +14,7 @@ from .Pairing import Pairing
 
 
 class PairingPanel(Pairing):
-    """Shows the offered pairs in the panel and not in a dialog, so that the user can look at the lesions before
-    accepting.
+    """Shows the offered pairs in the panel and not in a dialog: the user can look at the lesions before the decision.
 
     ui: has pairButton, and pairArea with pairLabel, agreeButton and cancelPairButton. say(sentence): called with the
     reason if no pairs could be offered.

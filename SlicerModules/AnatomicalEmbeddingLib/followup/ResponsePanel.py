@@ -1,4 +1,4 @@
-"""The table with the RECIST sum and response of each study, and sentences about entries that are missing."""
+"""The table with the RECIST sum and response of each study, and sentences about findings and sizes that are missing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ResponsePanel(Listener):
         self.update()
 
     def update(self) -> None:
-        """Show the response for the present record."""
+        """Fill the table and the sentences from the record."""
         record = self.logic.record
         found = recist.responses(record) if record.lesions else []
         table = self.ui.responseTable
@@ -55,12 +55,12 @@ class ResponsePanel(Listener):
         showText(self.ui.missingLabel, self._sentences(found))
 
     def _sentences(self, found: list[recist.Response]) -> str:
-        """Return the missing entries of the chosen study and remarks about this study, as HTML."""
+        """Return, as HTML, what is missing for the response of the chosen study, and remarks about this study."""
         if not found:
             return _("After you have marked and measured lesions, the sums and the response are shown here.")
         here = next((each for each in found if each.study == (self.choice.study or self.choice.usual)), found[-1])
         lines = [_("Missing: {entry}").format(entry=each) for each in here.missing]
         lines += [_("Note: {remark}").format(remark=each) for each in here.notes]
         left = len(lines) - _MOST_SENTENCES
-        more = [_("{count} more entries: see the tool tips of the study.").format(count=left)] if left > 0 else []
+        more = [_("{count} more: see the tool tips of this study's column.").format(count=left)] if left > 0 else []
         return "<br>".join(coloured(line, WARNING) for line in lines[:_MOST_SENTENCES] + more)

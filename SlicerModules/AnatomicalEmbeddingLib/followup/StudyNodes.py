@@ -62,7 +62,7 @@ def studiesOf(scene, patient: Patient) -> list[RecordStudy]:
 
 
 def inStudies(record: FollowUp, loaded: Iterable[RecordStudy], others: Iterable[RecordStudy]) -> FollowUp:
-    """Return the record with all studies of `loaded`, and the studies of `others` that have a reviewed finding."""
+    """Return the record with only these studies: all of `loaded`, and those of `others` with a reviewed finding."""
     loaded = list(loaded)
     keys = {study.key for study in loaded}
     reviewed = {key for lesion in record.lesions for key in lesion.reviewed}
@@ -102,11 +102,12 @@ def followVolume(node, volumeNode) -> None:
 def findRecord(scene, patient: Patient, keys: Iterable[str]) -> tuple[object | None, FollowUp, list[str]]:
     """Find the text node with the follow-up of a patient.
 
-    This is the node with the patient's UID. Without such a node, it is the node that has the most studies of `keys`.
+    This is the node with the patient's UID. Without such a node, it is the node whose record has the most of the study
+    keys `keys`.
 
     Returns:
-        The node, its record, and a sentence for each node that cannot be read. If no node is found: None, an empty
-        record, and the sentences.
+        The node, its record, and a sentence for each follow-up node that cannot be read. If no node is found, the node
+        is None and the record is empty.
     """
     most, best, problems = 0, (None, FollowUp()), []
     for node in nodesOf(scene, _RECORD_CLASS):

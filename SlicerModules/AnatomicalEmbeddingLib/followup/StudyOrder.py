@@ -43,8 +43,8 @@ class Study:
 
 @dataclass(frozen=True)
 class Patient:
-    """A patient with all studies. key: unique key; "" for the group of volumes without a patient. studies: sorted by
-    date; studies without a date are last. uid: UID of the patient in DICOM; "" if there is no UID.
+    """A patient with all studies. key: unique key; "" for the entry with all volumes without a patient. studies: sorted
+    by date; studies without a date are last. uid: UID of the patient in DICOM; "" if there is no UID.
     """
 
     key: str
@@ -57,11 +57,11 @@ class Patient:
         return [study.volume for study in self.studies]
 
     def after(self, volumeNode) -> list[Study]:
-        """Return all studies except the study of this volume, in order."""
+        """Return all studies except the study of `volumeNode`, in order of date."""
         return [study for study in self.studies if study.volume is not volumeNode]
 
     def lastAfter(self, volumeNode):
-        """Return the default volume to compare with this one: the last other study, if possible with a date."""
+        """Return the volume of the last study with a date, except `volumeNode`; without dates, of the last study."""
         others = self.after(volumeNode)
         dated = [study for study in others if study.date is not None]
         return (dated or others)[-1].volume if others else None
@@ -72,12 +72,12 @@ class Patient:
 
     @property
     def usualPair(self) -> tuple:
-        """The default volumes (prior, current): of the first and the last study."""
+        """The default (prior, current): the volumes of the first and the last study."""
         return self.volumes[0], self.lastAfter(self.volumes[0])
 
 
 def patients(scene) -> list[Patient]:
-    """Return the patients of all CT volumes, in the scene's order. Volumes without a patient form the last group."""
+    """Return the patients of all CT volumes, in the scene's order. The last entry has all volumes without a patient."""
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
     volumes: dict[int, list] = {}
     for volume in scans(scene):

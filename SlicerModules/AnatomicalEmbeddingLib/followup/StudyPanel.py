@@ -39,7 +39,7 @@ class StudyPanel:
         ui.currentSelector.connect("activated(int)", self._onCurrent)
 
     def show(self, found: Sequence[Patient], patient: Patient | None, prior, current) -> None:
-        """Show all patients, and the chosen patient and volumes, which are None if the user has not chosen any."""
+        """Show the patients `found`, and the chosen patient, prior and current volume. Each of these may be None."""
         ui, self._prior, self._current = self.ui, prior, current
         self._studies = patient.studies if patient is not None else ()
         names = [(each.key, each.name or _("(no patient in the subject hierarchy)")) for each in found]
@@ -47,13 +47,13 @@ class StudyPanel:
         fillComboBox(ui.priorSelector, _entries(self._studies), prior and prior.GetID())
         fillComboBox(ui.currentSelector, _entries(patient.after(prior) if patient else []), current and current.GetID())
         notes = [study.note for study in self._studies if study.note]
-        if notes and not self._isUndated:  # later, only the user opens and closes the section
+        if notes and not self._isUndated:  # after that, only the user opens and closes it
             ui.studyArea.collapsed = False
         self._isUndated = bool(notes)
         if patient is None:
             notes.append(_("Load CTs of two or more studies of a patient."))
         elif len(self._studies) < 2:
-            notes.append(_("Load a second study, or move its volume to this patient in the Data module."))
+            notes.append(_("Load a second study, or move another loaded volume to this patient in the Data module."))
         ui.noteLabel.text = coloured("\n".join(notes), WARNING).replace("\n", "<br>")
         ui.noteLabel.visible = bool(notes)
         ui.showButton.enabled = None not in (prior, current)
@@ -87,7 +87,7 @@ class StudyPanel:
         try:
             setDate(self._studies[item.row()].volume, item.text())
         except ValueError as error:
-            self._showDates()  # shows the former date again
+            self._showDates()  # shows the valid date again
             self._say(str(error))
             return
         self.dated.emit()

@@ -1,7 +1,7 @@
 """The working folder for outlines: the files of examples and scans, the training run, and the results.
 
-A file is written only if its content changes, because a run that continues keeps only results that are newer than the
-scan and the training.
+A run that continues keeps only those results that are newer than the file of the scan and the training. Therefore a
+file is written only if its content changes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from AnatomicalEmbedding.files import free_name, once_a_change, write_text
 if TYPE_CHECKING:
     from ..shared.VolumeNodes import Snapshot
 
-_RECORD = "outlines.json"  # a JSON list of the scans; proves that this module made the folder
+_RECORD = "outlines.json"  # JSON list with the file names of all scans; exists only in folders of this module
 
 
 class OutlineFolder:
@@ -90,14 +90,14 @@ class OutlineFolder:
                     path.replace(old)
 
     def run(self) -> Path:
-        """Return the folder of the training run for the present examples. Changed examples get a new folder."""
+        """Return the folder of the training run on the written examples. Changed examples have another folder."""
         digest = hashlib.sha256()
         for path in sorted(self.examples.iterdir()):
             digest.update(path.name.encode() + path.read_bytes())
         return self.path / f"run-{digest.hexdigest()[:8]}"
 
     def table(self) -> dict[str, list[dict[str, str]]]:
-        """Return file name of a scan, without ending -> its rows of the results; {} if there are no results yet."""
+        """Return file name of a scan, without ending -> the scan's rows of the results; {} if there are no results."""
         try:
             return _table(self.results / "volumes.csv")
         except OSError:

@@ -19,7 +19,7 @@ from .OutlineFolder import OutlineFolder, fileNames
 from .OutlineNodes import labelsOf, outlinedScans, titlesAndColours
 
 _SAVED = 0.05  # fraction of the progress bar for writing the files
-_TRAINING, _SCAN = 120, 12  # about how many seconds the training, and each scan, need on two processor cores
+_TRAINING, _SCAN = 120, 12  # approximate seconds on two processor cores: for the training, and for each scan
 _PROGRESS = re.compile(r"^anatemb: (\d+) % (.*)$")
 _SKIPPED = "anatemb: skipped: "
 
@@ -27,7 +27,7 @@ _SKIPPED = "anatemb: skipped: "
 class OutlineProcess(EngineProcess):
     """Runs one command of the engine: the training on examples, or the outlining of scans.
 
-    progress: finished fraction (0 to 1) and name of the present step. skipped: a sentence for each scan that could not
+    progress: finished fraction (0 to 1) and name of the current step. skipped: a sentence for each scan that could not
     be outlined. problem: a sentence that states why the command ended early; "" if it ended as planned.
     """
 
@@ -132,7 +132,10 @@ class OutlineLogic(SceneJob):
         return True
 
     def _outline(self, folder: OutlineFolder, examples: Mapping, scans: dict, looks: Mapping, choice: Choice) -> Steps:
-        """Run all steps of the work. examples: file name -> (volume, segmentation). scans: file name -> volume."""
+        """Run all steps. examples: file name -> (volume, segmentation). scans: file name -> volume.
+
+        looks: see `OutlineNodes.addOutlines`.
+        """
         try:
             with folder.namingErrors():
                 yield from self._save(folder, examples, scans)
@@ -169,8 +172,8 @@ class OutlineLogic(SceneJob):
                 self.reported.emit(str(error))
 
     def _follow(self, part: tuple[float, float], each: Callable[[], object] = lambda: None) -> Steps:
-        """Show the progress of the process until it ends, and call `each` in every poll. At the end, report skipped
-        scans.
+        """Show the progress of the process until it ends, and call `each` in every poll. At the end, report the
+        skipped scans.
 
         part: start and end of this step on the progress bar, 0 to 1. Raises AnatomicalEmbeddingError if the process was
         stopped or has failed.
@@ -186,7 +189,7 @@ class OutlineLogic(SceneJob):
             raise AnatomicalEmbeddingError(self.process.problem)
 
     def _addNext(self, folder: OutlineFolder, run: Path, left: dict, looks: Mapping) -> bool:
-        """Remove a finished scan from `left`, and show its outlines in the scene. False if no scan is finished."""
+        """If a scan in `left` is finished, show its outlines, remove it from `left` and return True; if not, False."""
         name = next((name for name in folder.outlined(run) if name in left), None)
         if name is None:
             return False

@@ -21,7 +21,7 @@ from ..shared.Signal import Flag, Listener, Signal
 from . import OutlineNodes
 from .OutlineLogic import OutlineLogic
 
-_FOLDER = "outlineFolder"  # key under which this computer stores the folder
+_FOLDER = "outlineFolder"  # name of the setting that stores the working folder
 
 
 class OutlinePanel(Listener):
@@ -93,7 +93,7 @@ class OutlinePanel(Listener):
             self.update()
 
     def update(self) -> None:
-        """Show the present table, button and progress."""
+        """Update the table, the button and the progress bar."""
         self._rows = OutlineNodes.rowsIn(self.logic.scene)
         table = self.ui.outlineTable
         table.setRowCount(len(self._rows))

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
-_KEPT = 0.98  # weight of the former mean in a running mean over about 50 steps, as in the trainer
+_KEPT = 0.98  # weight of the mean before the step in a running mean over about 50 steps, as in the trainer
 
 
 @dataclass
 class LossCurve:
     """The running mean of the loss at each step. `read` reads the curve from a run's folder; `add` adds a step.
 
-    minutes: training time up to the last step, all starts of the run together.
+    minutes: training time up to the last step, summed over all starts of the run.
     """
 
     steps: list[int] = field(default_factory=list)
@@ -41,7 +41,7 @@ class LossCurve:
         return self.steps[-1] if self.steps else 0
 
     def add(self, step: int, mean: float) -> None:
-        """Add a step. Equal and later steps are removed, because a run that was killed repeats its last steps."""
+        """Add a step. Remove this step and later steps first, because a run that was killed repeats its last steps."""
         if step <= self.last:
             kept = bisect_left(self.steps, step)
             del self.steps[kept:], self.means[kept:]
@@ -50,7 +50,7 @@ class LossCurve:
 
 
 def readValidations(folder: str | Path) -> list[dict[str, float]]:
-    """Read the file validation.csv of a run. Each row has "step", and for each kind of point the median error, mm."""
+    """Read the file validation.csv of a run. Each row has "step", and the median error in mm by kind of point."""
     return [row for row in _rows(Path(folder) / "validation.csv") if len(row) > 1]
 
 

@@ -65,7 +65,7 @@ class TrainingPanel:
         self.refresh()
 
     def refresh(self) -> None:
-        """Read the run's folder again, look for missing packages, and show the present state."""
+        """Read the run's folder again, look for missing packages, and update the panel."""
         self._run = inspectRun(self.form.settings().runFolder)
         self._missingPackages = Engine.missingPackages()
         if not self.process.running:
@@ -76,7 +76,7 @@ class TrainingPanel:
     def poll(self) -> None:
         """Read and show the progress of the run. Call `poll` a few times a second."""
         if self.process.running:
-            time.sleep(_YIELD_SECONDS)  # lets the threads run that read the output; see Session.tick
+            time.sleep(_YIELD_SECONDS)  # so that the threads that read the output can run; see Session.tick
             self.process.poll()
             self.update()
 
@@ -136,7 +136,7 @@ class TrainingPanel:
             self._stepped = False
             self.ui.progressBar.setRange(
                 0, 0
-            )  # a moving bar without a value: nobody knows how long the preparation takes
+            )  # a moving bar without a value: the duration of the preparation is not known
             ModuleSettings.setValue(_LAST_SETTINGS, json.dumps(settings.toDict()))
         self.refresh()
 
@@ -190,7 +190,7 @@ class TrainingPanel:
 
     def _status(self, problem: str) -> str:
         if self.process.stopping:
-            return escape(_("Stopping: the present step is finished and saved first."))
+            return escape(_("Stopping: the current step is finished and saved first."))
         if self._news:
             return self._news
         if problem:

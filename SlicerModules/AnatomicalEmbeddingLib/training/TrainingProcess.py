@@ -40,7 +40,7 @@ class TrainingProcess(EngineProcess):
     settings: TrainingSettings | None = None
 
     def start(self, settings: TrainingSettings, finishNow: bool = False) -> None:
-        """Start a run, or continue the run in the folder. finishNow: train one more step only, then write the weights.
+        """Start the run in `settings.runFolder`, or continue it. finishNow: train one more step, then write weights.
 
         Raises AnatomicalEmbeddingError if the process cannot be started, or if the folder cannot be written to.
         """

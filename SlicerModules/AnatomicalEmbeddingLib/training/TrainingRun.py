@@ -1,4 +1,4 @@
-"""The folder of a run: reads its settings and progress, and checks if a run can start or continue in it."""
+"""The folder of a run: reads the run's settings and progress, and checks if a run can start or continue there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CHECKPOINT, _WEIGHTS, _PREPARED = "checkpoint.pt", "weights.safetensors", "prep
 @dataclass(frozen=True)
 class RunState:
     """State of a run's folder. stage: NEW, FOREIGN (not a folder of this module), UNFINISHED or FINISHED. settings:
-    settings of the run's first start; None if the folder has no run. steps, minutes: number of finished steps and
+    settings of the run's first start; None if the folder has no run. steps: number of finished steps. minutes:
     training time. weights: path of the weights file; None before the run is finished.
     """
 
@@ -43,7 +43,7 @@ def inspectRun(folder: str | Path) -> RunState:
         # scans are prepared for one recipe only, so a run with prepared scans cannot get other settings
         return RunState(path, UNFINISHED if (path / _PREPARED).is_dir() else NEW, settings)
     curve = LossCurve.read(path)
-    # at its end a run writes checkpoint, then weights; if it was continued later, the checkpoint is newer
+    # a run ends by writing first the checkpoint, then the weights; if it continues later, the checkpoint is newer
     if weights.is_file() and weights.stat().st_mtime_ns >= checkpoint.stat().st_mtime_ns:
         return RunState(path, FINISHED, settings, curve.last, curve.minutes, weights)
     return RunState(path, UNFINISHED, settings, curve.last, curve.minutes)

@@ -27,7 +27,7 @@ class TrainingSettings:
 
     scanFolders: folders with CTs or with prepared scans; subfolders are searched too. validationFolder: folder with
     labelled scans of other patients; "" for no validation. recipe: name or .toml file. fineTune: start from the
-    shipped weights. minutes: longest training time, all starts of the run together. validateEvery: number of steps
+    shipped weights. minutes: longest training time, summed over all starts. validateEvery: number of steps
     between validations; 0 for no validation. threads: number of CPU threads; 0 for all. furtherOptions: more options of
     `anatemb train`, written as in a terminal.
     """
@@ -97,6 +97,6 @@ def settingsProblem(settings: TrainingSettings) -> str | None:
 
 
 def differences(settings: TrainingSettings, begun: TrainingSettings) -> list[str]:
-    """Return the display names of the settings that differ, but must be the same to continue the run `begun`."""
+    """Return the names, for display, of the settings that prevent a run with settings `begun` from continuing."""
     old, new = begun.toDict(), settings.toDict()
     return [_WORDS[name] for name in new if name in _WORDS and new[name] != old[name]]

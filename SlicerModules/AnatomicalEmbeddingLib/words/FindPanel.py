@@ -1,4 +1,4 @@
-"""The section "Find by words". The user types words or chooses a sentence of a report; all scans show the place."""
+"""The section "Find by words": the user types words or chooses a sentence of a report; all views show the place."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..shared.panels.Widgets import WARNING, coloured, showText
 from ..shared.Signal import Listener
 from .WordSearch import WordSearch
 
-_FOLDER = "reportFolder"  # key of the setting: folder of the last opened report
+_FOLDER = "reportFolder"  # name of the setting that stores the folder of the last report
 
 
 class FindPanel(Listener):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from AnatomicalEmbedding.words import Place
 
 _FINER = 2  # voxels per cell of the place's grid, along each axis, for smooth edges
-_SHARES = ((0.5, (1.0, 0.82, 0.2), 0.35), (0.9, (0.3, 0.65, 1.0), 0.0))  # (fraction of probability, colour, opacity)
+_SHARES = ((0.5, (1.0, 0.82, 0.2), 0.35), (0.9, (0.3, 0.65, 1.0), 0.0))  # (probability in the region, colour, opacity)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class RegionNodes(PassingNodes):
         node.CreateDefaultDisplayNodes()
         display = node.GetDisplayNode()
         display.SetSaveWithScene(False)
-        display.SetVisibility3D(False)  # so no time is spent on a surface
+        display.SetVisibility3D(False)  # so that Slicer computes no surface
         node.SetAndObserveTransformNodeID(volumeNode.GetTransformNodeID())
         for mask, (share, colour, inside) in zip(region.masks, _SHARES, strict=True):
             name = f"{title}, region with {share:.0%} of the probability"

@@ -1,4 +1,4 @@
-"""Search by words: finds the places that words name, one after the other, each in all scans of a scene.
+"""Search by words: finds the places that words name. It shows one place at a time, in all scans of the scene.
 
 Also finds the name of the structure at a point.
 """
@@ -33,7 +33,7 @@ _REST_SECONDS = 0.12  # a point must stay unchanged for this time before its nam
 
 @dataclass(eq=False)
 class _Query:
-    """Words and their places. at: index of the shown place. found, failed: answers and errors, by volume ID."""
+    """Words and their places `steps`. at: index of the shown place. found, failed: volume ID -> answer, error."""
 
     text: str = ""
     steps: list[Step] = field(default_factory=list)
@@ -66,7 +66,7 @@ class WordSearch(Listener):
     structure at the latest point, has changed. naming: True while this name is being looked up.
 
     volumes: the scans that are searched. A scan without a map is embedded when a search starts. A scan with a map is
-    read as soon as the user types the first letters, so that the first answer comes quickly.
+    prepared as soon as the user types the first letters, so that the first answer comes quickly.
     """
 
     def __init__(self, scene, store: MapStore, clock: Callable[[], float] = time.monotonic) -> None:
@@ -100,7 +100,7 @@ class WordSearch(Listener):
         return self._query.text
 
     def offers(self, text: str) -> list[str]:
-        """Return completions of the words that the user types. The first call starts to read scans in advance."""
+        """Return completions of the words that the user types. The first call starts to prepare the scans with maps."""
         from AnatomicalEmbedding.words import completions
 
         self._typed = True
@@ -108,7 +108,7 @@ class WordSearch(Listener):
         return completions(text)
 
     def find(self, text: str) -> None:
-        """Search for the places that the words name. This replaces the former search."""
+        """Search for the places that the words name. An earlier search is stopped, and its results are removed."""
         self.clear()
         if text.strip():
             self._query = _Query(text.strip())
@@ -116,7 +116,7 @@ class WordSearch(Listener):
             self.changed.emit()
 
     def findMentions(self, text: str, mentions: Sequence[Mention]) -> None:
-        """Search for the places that a sentence of a report names. mentions: the places in the sentence."""
+        """Search for the places `mentions` that the sentence `text` of a report names. An earlier search is stopped."""
         self.clear()
         self._query = _Query(text)
         self._setSteps(self._query, steps(mentions))
@@ -135,7 +135,7 @@ class WordSearch(Listener):
         self.changed.emit()
 
     def clear(self) -> None:
-        """Stop the search and remove the drawn regions."""
+        """Stop the search, and remove its answers and drawn regions."""
         query, self._query = self._query, _Query()
         self._job.cancel(_WORDS)
         self._job.cancel(_PLACE)
@@ -144,11 +144,11 @@ class WordSearch(Listener):
             self.changed.emit()
 
     def readReport(self, text: str) -> None:
-        """Find the places in each sentence of a report."""
+        """Set `sentences` to the sentences of a report, with the places that each sentence names."""
         self._job.start(self._readReport(lambda: text), _REPORT)
 
     def openReport(self, path: str) -> None:
-        """Find the places in each sentence of a report file: text, or a DICOM structured report."""
+        """Set `sentences` as `readReport` does, from a file: a text file, or a DICOM structured report."""
         from AnatomicalEmbedding.words.report_text import read_report
 
         self._job.start(self._readReport(lambda: read_report(Path(path))), _REPORT)
@@ -200,7 +200,7 @@ class WordSearch(Listener):
     # -- work --------------------------------------------------------------------------------------------------------
 
     def poll(self) -> None:
-        """Continue the work. Call it a few times a second, after `MapStore.poll`."""
+        """Continue the work. Call `poll` a few times a second, after `MapStore.poll`."""
         self._job.poll()
         self._startNext()
         self.regions.follow()

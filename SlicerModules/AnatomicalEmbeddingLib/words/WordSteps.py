@@ -23,7 +23,7 @@ _LIKELY = 0.5  # lowest probability of a name that is shown
 
 @dataclass(frozen=True)
 class Step:
-    """One place that the words name. name: name of the term. negated: True if the words say that a finding, or the
+    """One place that the words name. name: key in `load_terms()`. negated: True if the words say that a finding, or the
     place itself, is absent. remark: a further statement to show to the user, or "".
     """
 
@@ -64,9 +64,10 @@ def stepsOf(text: str) -> tuple[list[Step], list[str]]:
 
 
 def _ended(text: str) -> str:
-    """Complete a text that names no place, if it has only one completion, or only one that adds no further words.
+    """Return the completion of a text that names no place, if there is only one completion.
 
-    Otherwise, return the text unchanged.
+    If there are several, return the only one that completes the last word and adds no further words. Otherwise, return
+    the text unchanged.
     """
     from AnatomicalEmbedding.words import completions, parse
 
@@ -92,7 +93,8 @@ def titleOf(step: Step) -> str:
 def nameOf(finder: PlaceFinder, point: np.ndarray) -> str:
     """Return the name and the probability of the structure at a point (3,), in the scan's own RAS mm.
 
-    If this probability is below 0.5, return two names if the sum of their probabilities is at least 0.5, or else "".
+    If each probability is below 0.5, return two names of separate structures whose probabilities have a sum of at least
+    0.5. If there are no such names, return "".
     """
     from AnatomicalEmbedding.words import load_terms
 
