@@ -1,4 +1,7 @@
-"""The canonical body as volumes. It is drawn once per process; later organs are drawn over earlier organs."""
+"""The canonical body as volumes: the artificial average body that is deformed to make each synthetic patient.
+
+It is drawn once per process. Organs that are drawn later replace the tissue of earlier organs.
+"""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -35,7 +38,7 @@ class Anatomy:
 
     @staticmethod
     def nearest(grid: np.ndarray, index: np.ndarray, beyond: int = 0) -> np.ndarray:
-        """Read `label` or `tissue` at the voxels nearest to indices (..., 3); outside the grid, return `beyond`."""
+        """Read `label` or `tissue` at the voxels nearest to indices (..., 3). Outside the grid, return `beyond`."""
         nk, nj, ni = grid.shape
         i, j, k = np.moveaxis(np.rint(index).astype(np.int32), -1, 0)
         held = (i >= 0) & (i < ni) & (j >= 0) & (j < nj) & (k >= 0) & (k < nk)
