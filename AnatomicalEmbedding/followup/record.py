@@ -61,10 +61,7 @@ class FollowUp:
         return self.lesion(lesion_id).findings.get(study)
 
     def stands_for(self, lesion_id: str, study: str) -> str:
-        """Return the id of the lesion that is measured for `lesion_id` in a study.
-
-        This is the lesion that it has merged into in this study, or `lesion_id` itself if it has not merged.
-        """
+        """Return the lesion id that counts in a study: the lesion that `lesion_id` has merged into, or `lesion_id`."""
         seen = {lesion_id}
         while (found := self.finding(lesion_id, study)) is not None and found.state == MERGED:
             lesion_id = found.into
@@ -251,10 +248,7 @@ class FollowUp:
         return self._with(replace(lesion, findings={**lesion.findings, study: finding}))
 
     def _without(self, lesion_id: str, instead: str) -> FollowUp:
-        """Remove a lesion. Where `into` or `split_from` of another lesion names it, `instead` is entered.
-
-        If `instead` is "", such a `split_from` becomes "", and findings with such an `into` are removed.
-        """
+        """Remove a lesion. In other lesions, `instead` replaces its id; if `instead` is "", its entries are removed."""
         kept = []
         for lesion in (each for each in self.lesions if each.id != lesion_id):
             findings = {

@@ -73,10 +73,7 @@ def _strip(record: FollowUp, cells: list[Row], volumes: Mapping[str, Volume]) ->
 
 
 def _window(cells: list[Row], volumes: Mapping[str, Volume]) -> Window:
-    """Choose the grey window for the tissue at the first place where a person saw the lesion.
-
-    If no person saw it, the first proposed place is used.
-    """
+    """Choose the grey window at the first place that a person saw. If there is none: at the first proposed place."""
     placed = [row for row in cells if row.finding and row.finding.point_ras and row.study.key in volumes]
     best = next((row for row in placed if row.finding.visible), placed[0] if placed else None)
     if best is None:

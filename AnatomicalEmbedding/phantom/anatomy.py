@@ -1,7 +1,4 @@
-"""The canonical body as volumes: the artificial average body that is deformed to make each synthetic patient.
-
-It is drawn once per process. Organs that are drawn later replace the tissue of earlier organs.
-"""
+"""The canonical body (the average body that each synthetic patient is made from) as volumes, drawn once per process."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -49,7 +46,7 @@ class Anatomy:
 @lru_cache(maxsize=1)
 def canonical_anatomy() -> Anatomy:
     """Draw the canonical body. The first call takes about three seconds; later calls return the same object."""
-    canvas = Canvas(LOW, HIGH, STEP_MM)
+    canvas = Canvas(LOW, HIGH, STEP_MM)  # in it, each organ replaces the tissue of the organs drawn before
     draw_walls(canvas)
     draw_abdomen(canvas)
     draw_thorax(canvas)

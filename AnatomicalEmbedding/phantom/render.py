@@ -79,10 +79,7 @@ class BodyIndex:
         self._down = _hat_weights(np.arange(nj), self._lattice[1])
 
     def at(self, rows: np.ndarray) -> np.ndarray:
-        """Return indices (i, j, k) in the canonical body for the slices `rows`, float32 (len(rows), nj, ni, 3).
-
-        The numbers of slices in `rows` may be fractions.
-        """
+        """Return indices (i, j, k) in the canonical body, float32 (len(rows), nj, ni, 3). rows: slices or fractions."""
         planes = np.tensordot(_hat_weights(rows, self._lattice[2]), self.coarse, axes=(1, 0))
         lines = np.matmul(self._down, planes.transpose(0, 3, 1, 2))  # (rows, 3, nj, I)
         return np.matmul(lines, self._across.T).transpose(0, 2, 3, 1)

@@ -137,10 +137,7 @@ def data_uri(pixels: np.ndarray) -> str:
 
 
 def _interpolate(voxels: np.ndarray, ijk: np.ndarray, inside: np.ndarray) -> np.ndarray:
-    """Interpolate HU (n, n) linearly at voxel indices (3, n, n). inside: bool (n, n), pixels inside the scan.
-
-    Only voxels near these pixels are read.
-    """
+    """Interpolate HU (n, n) at voxel indices (3, n, n). Only voxels near the pixels inside the scan are read."""
     import torch
     import torch.nn.functional as F
 

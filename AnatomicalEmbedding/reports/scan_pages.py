@@ -85,10 +85,7 @@ def outline_card(volume: Volume, name: str, found: Outlines) -> dict[str, Any]:
 
 
 def write_outline_report(path: Path, cards: Sequence[dict[str, Any]]) -> Path:
-    """Write the page of all scans. cards: results of `outline_card`; the scan with the least certain outline is first.
-
-    Returns the path.
-    """
+    """Write the page of all scans (results of `outline_card`). The scan with the least certain outline comes first."""
     return fill_page(path, "reports/outlines.html.j2", cards=sorted(cards, key=lambda card: -card["doubt"]))
 
 

@@ -65,10 +65,7 @@ def _block(inputs: int, width: int) -> nn.Sequential:
 
 
 def read_scan(path: Path) -> torch.Tensor:
-    """Read the middle of an ACDC scan (.npz) as (z, 1 + 4, 80, 80).
-
-    The first channel is the image, 0 to 1. The other four channels are the share of each class in the pixel, 0 to 1.
-    """
+    """Read the middle of an ACDC scan (.npz): (z, 1 + 4, 80, 80). Channels: image (0 to 1), shares of the 4 classes."""
     with np.load(path, allow_pickle=False) as file:
         image, label = (torch.from_numpy(file[key].astype(np.int64)) for key in ("image", "label"))
     low, high = np.percentile(image.numpy(), (1, 99))
