@@ -17,8 +17,8 @@ def add_record(here: FollowUp, other: FollowUp) -> tuple[FollowUp, tuple[str, ..
     """Add to `here` the studies, dates, lesions, findings, sizes, names and sites that only `other` contains.
 
     Entries of a person in `here` are not changed. If both records contain a lesion or a study, it keeps the id or key
-    that it has in `here`. A finding of the state merged is left out if, in `here`, a person reviewed the lesion that it
-    names as not visible, outside or merged in the same study.
+    that it has in `here`. A finding "merged into X" is left out if, in `here`, a person entered that X is not visible,
+    outside or merged in the same study.
 
     Returns:
         The record; and names of the entries that were not changed, although `other` has different values: "L1 in
@@ -74,7 +74,7 @@ def renamed(lesion: Lesion, keys: Mapping[str, str], ids: Mapping[str, str]) -> 
 def _filled(mine: Lesion, other: Lesion) -> Lesion:
     """Return `mine`, with the findings, sizes, name, site and `split_from` that only `other` has.
 
-    A finding or size that a person reviewed in `other` replaces one that no person reviewed in `mine`.
+    A reviewed finding, or a confirmed size, of `other` replaces an unreviewed finding, or an unconfirmed size.
     """
     findings = dict(mine.findings)
     for key, found in other.findings.items():
@@ -91,8 +91,8 @@ def _is_refused(mine: Finding | None, found: Finding, study: str, known: Mapping
     """Return whether `found`, a finding of the added record, must be left out because `here` contradicts it.
 
     mine: the finding of the same lesion in `here`; it contradicts only if a person reviewed it. study: key of the
-    study. known: lesions of `here`, by id. If `found` has the state merged, it is left out if a person entered that the
-    lesion it merged into has no place in this study: otherwise both lesions would count as 0 mm.
+    study. known: lesions of `here`, by id. A finding "merged into X" is also left out if a person entered that X has no
+    place in this study. Otherwise both lesions would count as 0 mm.
     """
     if mine is not None and mine.reviewed:
         return found.reviewed and not _agree(mine, found)

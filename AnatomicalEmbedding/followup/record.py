@@ -61,7 +61,7 @@ class FollowUp:
         return self.lesion(lesion_id).findings.get(study)
 
     def stands_for(self, lesion_id: str, study: str) -> str:
-        """Return the lesion id that counts in a study: the lesion that `lesion_id` has merged into, or `lesion_id`."""
+        """Return the id of the lesion that counts in a study: `lesion_id`, or the lesion that it has merged into."""
         seen = {lesion_id}
         while (found := self.finding(lesion_id, study)) is not None and found.state == MERGED:
             lesion_id = found.into
@@ -248,7 +248,7 @@ class FollowUp:
         return self._with(replace(lesion, findings={**lesion.findings, study: finding}))
 
     def _without(self, lesion_id: str, instead: str) -> FollowUp:
-        """Remove a lesion. In other lesions, `instead` replaces its id; if `instead` is "", its entries are removed."""
+        """Remove a lesion. Where other lesions name its id, `instead` replaces this id; "" removes the entry there."""
         kept = []
         for lesion in (each for each in self.lesions if each.id != lesion_id):
             findings = {

@@ -16,7 +16,7 @@ def same_studies(here: Sequence[Study], others: Sequence[Study]) -> dict[str, st
     """Find the studies of `others` that are also in `here`. Returns a dictionary: key in `others` -> key in `here`.
 
     Two studies are the same if they have the same key or the same DICOM series. Two studies without a series are also
-    the same if they alone have a certain name, and if their dates, DICOM studies and contents do not differ.
+    the same if they have the same name, no other study has it, and dates, DICOM studies and contents do not differ.
     """
     known = {study.key for study in here}
     keys = {study.key: study.key for study in others if study.key in known}

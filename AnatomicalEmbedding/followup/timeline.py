@@ -155,7 +155,7 @@ class Timeline:
         return News(tuple(new), tuple(unclear), tuple(notes))
 
     def called_new(self, number: int) -> Iterator[tuple[str, str]]:
-        """Yield (id, reason) for lesions of earlier `news` that are not assessed, only proposed or outside here."""
+        """Yield (id, reason) for lesions of earlier `news` that are not assessed, only proposed or outside now."""
         study = self.record.studies[number]
         for lesion_id in dict.fromkeys(i for n in range(self.start + 1, number) for i in self.news(n).ids):
             shown = self.record.lesion(self.record.stands_for(lesion_id, study.key))
@@ -164,7 +164,7 @@ class Timeline:
                 yield shown.id, why_unknown(shown, found, study)
 
     def _shown(self, lesion: Lesion, number: int) -> Lesion | None:
-        """Return the lesion as which a person saw `lesion` in visit `number`; None if no person saw it there.
+        """Return the lesion under whose id a person saw `lesion` in visit `number`; None if no person saw it there.
 
         This is `lesion` itself; or the lesion that it has merged into, if `lesion` was seen separately before.
         """

@@ -73,7 +73,7 @@ class Bumps:
 
     @classmethod
     def random(cls, rng: np.random.Generator, scattered: int = 14) -> Self:
-        """Make one bump for each of _ORGAN_SHIFTS, and `scattered` bumps at random. Limit: MAX_BUMP_SLOPE."""
+        """Make random bumps near _ORGAN_SHIFTS, and `scattered` others. `slope_bound` is at most MAX_BUMP_SLOPE."""
         organs = [(np.asarray(c, float), float(r), float(s)) for c, r, s in _ORGAN_SHIFTS]
         center = np.array([c for c, _, _ in organs]) + rng.normal(0, 8, (len(organs), 3))
         reach = np.array([r for _, r, _ in organs])

@@ -79,7 +79,7 @@ class BodyIndex:
         self._down = _hat_weights(np.arange(nj), self._lattice[1])
 
     def at(self, rows: np.ndarray) -> np.ndarray:
-        """Return indices (i, j, k) in the canonical body, float32 (len(rows), nj, ni, 3). rows: slices or fractions."""
+        """Return indices i, j, k in the canonical body, (len(rows), nj, ni, 3). rows: slices; they may be fractions."""
         planes = np.tensordot(_hat_weights(rows, self._lattice[2]), self.coarse, axes=(1, 0))
         lines = np.matmul(self._down, planes.transpose(0, 3, 1, 2))  # (rows, 3, nj, I)
         return np.matmul(lines, self._across.T).transpose(0, 2, 3, 1)
@@ -122,7 +122,7 @@ def soften(volume: torch.Tensor, axis: int) -> torch.Tensor:
 
 
 def texture(tissue: np.ndarray, starts: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Return the texture, HU, of tissues (k, j, i). starts: (3,) index k, j, i of their first voxel in the tile."""
+    """Return the texture, HU, of tissues (k, j, i). starts: (3,) index k, j, i of their first voxel in the texture."""
     k, j, i = ((np.arange(n) + start) % TEXTURE_SIZE for n, start in zip(tissue.shape, starts, strict=True))
     return TEXTURE_HU[tissue] * _texture_tile()[k][:, j][:, :, i]
 

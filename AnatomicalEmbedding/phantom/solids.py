@@ -94,7 +94,7 @@ class Spline:
 
 
 class Loft:
-    """A solid with rounded cross-sections. A table gives their sizes at some heights; they are interpolated between.
+    """A solid with rounded cross-sections. A table gives their sizes at some heights; other heights are interpolated.
 
     Columns of `table`: z, half width (x), front (y), back (y). A cross-section is made of two half-ellipses that meet
     at 0.45 of the way from back to front. squareness: 0 to below 1, makes the cross-section more rectangular.

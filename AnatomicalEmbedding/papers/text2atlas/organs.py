@@ -40,7 +40,7 @@ class Organs:
         """Choose `count` random cells of every organ that a text names, for b texts.
 
         named: names of the organs, for each text. Returns the cells, float32 (b, m, count, 3) mm, and bool (b, m). m is
-        the largest number of organs in a text. A text with fewer organs has False at the unused places.
+        the largest number of organs in a text. A text with fewer organs has False in the unused entries.
         """
         most = max(map(len, named))
         points = np.zeros((len(named), most, count, 3), dtype=np.float32)
