@@ -47,7 +47,7 @@ _ORGAN_SHIFTS = (
 
 @dataclass(frozen=True)
 class Waves:
-    """A smooth function of height: sum of amplitude * cos(2 pi z / wavelength + phase)."""
+    """A smooth function of height z: sum of n waves, amplitude * cos(2 pi z / wavelength + phase). All fields: (n,)."""
 
     amplitude: np.ndarray
     wavelength_mm: np.ndarray

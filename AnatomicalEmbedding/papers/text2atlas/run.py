@@ -42,7 +42,7 @@ def soft_organ_distance(predicted: torch.Tensor, points: torch.Tensor, named: to
 
 @dataclass(frozen=True)
 class TextRecipe:
-    """Settings of a training run. mask: share of masked names of places (0.5 in the self-supervised variant)."""
+    """Settings of a training run. mask: share of place names to mask (0.5 in the self-supervised variant)."""
 
     mask: float = 0.0
     steps: int = 1000

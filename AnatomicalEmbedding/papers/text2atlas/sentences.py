@@ -58,7 +58,7 @@ class Example:
 class SentenceMaker:
     """Makes sentences from templates, with random places and words. All places are equally likely.
 
-    around: largest number of random common words before and after a sentence; half of the time there are none.
+    around: largest number of random common words before and after a sentence. About half of the time, no word is added.
     """
 
     def __init__(self, organs: Organs, families: dict[str, tuple[str, ...]] = FAMILIES, around: int = 4) -> None:
