@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 _UNCALIBRATED_ERROR_MM = 6.0  # assumed matching error of weights without calibration
 _LEAST_ERROR_MM = 1.0
 _MIDDLE_ERROR = 0.6  # how far a mark may lie from the middle of the lesion, as a fraction of the lesion's radius
-_ALONE_PRICE = 2.0  # price of a lesion without partner; a pair at its expected distance costs 1
-_ABSENT_PRICE = 1.0  # added to the price of a pair if the match of a lesion has the status absent
+_ALONE_PRICE = 2.0  # price of two lesions without partner, one in each study; a pair at its expected distance costs 1
+_ABSENT_PRICE = 1.0  # added to the price of a pair for each of its lesions whose match has the status absent
 _FORBIDDEN_PRICE = 1e6
 _SIZE_PRICE = 0.25  # added to the price of a pair if the radii differ by a factor of e (2.7)
 _UNMEASURED_MM = 7.0  # assumed radius of a lesion that was not measured
@@ -31,9 +31,9 @@ _PART_REACH = 1.15  # the parts of a lesion lie within 1.15 times the lesion's r
 
 @dataclass(frozen=True, eq=False)
 class Listed:
-    """The n lesions of one study.
+    """The n lesions of one study, with their matches in the other study.
 
-    ids: lesion ids. A lesion that is known in both studies has the same id in both. points_ras: (n, 3) RAS mm.
+    ids: lesion ids. A lesion that is known in both studies has the same id in both lists. points_ras: (n, 3) RAS mm.
     radius_mm: (n,). carried_ras: (n, 3) RAS mm, the matches of `points_ras` in the other study. error_mm: (n,) expected
     errors of the matches, above 0. absent: (n,) bool, whether the match has the status absent.
     """
@@ -52,15 +52,15 @@ class Assignment:
 
     same: pairs of ids of the same lesion: (id in the earlier study, id in the later study).
     split: pairs (id of a part, id of the lesion that it split from).
-    merged: pairs (id of a lesion, id of the lesion that it merged into). Apply `same` before `merged`.
+    merged: pairs (id of a lesion, id of the lesion that it merged into). The ids are valid after `same` was entered.
     earlier: the earlier lesions without a relation: id -> DISAPPEARED, or OUTSIDE (its place is not in the later scan).
     later: the later lesions without a relation: id -> NEW, or OUTSIDE (its place is not in the earlier scan).
-    distances: for each pair: (distance after matching, mm; the distance to expect from the matching error and the
-        lesion sizes, mm).
+    distances: for each pair of `same`, `split` and `merged`: (distance after matching, mm; distance to expect from the
+        matching error and the lesion sizes, mm).
 
-    The other fields are set by `assign_in_record`. apart: pairs that look like one lesion, but that a person reviewed
-    as two lesions in one study. unread: id -> the reason why the lesion could not be matched. earlier_study,
-    later_study: study keys.
+    `assign_in_record` also sets these fields. apart: pairs that are not in `same`, because a person reviewed both
+    lesions in one study. unread: id -> the reason why the lesion could not be matched. earlier_study, later_study:
+    study keys.
     """
 
     same: tuple[tuple[str, str], ...]
@@ -75,7 +75,7 @@ class Assignment:
     later_study: str = ""
 
     def put_into(self, record: FollowUp) -> FollowUp:
-        """Return the record with all relations entered. Raises AnatomicalEmbeddingError if a lesion is not in it."""
+        """Return `record` with all relations. Raises AnatomicalEmbeddingError if it does not contain their lesions."""
         for one, other in self.same:
             record = record.unite(one, other)
         for part, whole in self.split:
@@ -88,9 +88,10 @@ class Assignment:
 def assign_lesions(earlier: Listed, later: Listed) -> Assignment:
     """Pair the lesions of two lists by their matches in both directions. Lesions with the same id always form a pair.
 
-    The price of a pair is its distance divided by the expected distance, plus a price for the change of size. A lesion
-    without partner has a price too. Linear assignment minimises the sum of all prices. Then each lesion without partner
-    is tested: it may be a part of a lesion that split, or one of several lesions that merged.
+    The price of a pair is its distance divided by the expected distance, plus prices for a change of size and for
+    matches with the status absent. A lesion without partner has a price too. Linear assignment minimises the sum of all
+    prices. Then each lesion without partner is tested: it may be a part of a lesion that split, or one of several
+    lesions that merged.
     """
     pairs = _pairs(earlier, later)
     merging = sorted(_parts(earlier, later, pairs))
@@ -143,9 +144,10 @@ def _distances(earlier: Listed, later: Listed) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _parts(listed: Listed, others: Listed, pairs: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Find lesions without partner that lie, with a paired lesion, inside one larger lesion of the other study.
+    """Find the lesions of `listed` without partner that are parts of a larger lesion of `others`.
 
-    Yields pairs: number of the lesion in `listed`, number of the larger lesion in `others`.
+    The larger lesion must have a partner in `listed`, which is another part. pairs: (number in `listed`, number in
+    `others`) of each lesion and its partner. Yields (number of the part in `listed`, number of the larger lesion).
     """
     for n in sorted(set(range(len(listed.ids))) - {i for i, _ in pairs}):
         found = []
@@ -168,9 +170,9 @@ def _parts(listed: Listed, others: Listed, pairs: Sequence[tuple[int, int]]) -> 
 def assign_in_record(
     record: FollowUp, earlier: str, later: str, maps: Mapping[str, EmbeddingMap], effort: str = "standard"
 ) -> Assignment:
-    """Pair the lesions that were seen in only one of two studies. The record changes only by `Assignment.put_into`.
+    """Pair the lesions that were seen in only one of two studies. To enter the result, call `Assignment.put_into`.
 
-    Lesions that are known in both studies stay as they are, but other lesions may turn out to be parts of them.
+    Lesions that are known in both studies are not changed, but other lesions may turn out to be parts of them.
 
     Args:
         earlier, later: study keys.
@@ -203,7 +205,10 @@ def assign_in_record(
 def _listed(
     record: FollowUp, key: str, other: str, maps: Mapping[str, EmbeddingMap], effort: str, unread: dict[str, str]
 ) -> Listed:
-    """List the open lesions of study `key` (`_is_open`). Lesions outside the patient are added to `unread` instead."""
+    """List the lesions of study `key` for which `_is_open` is true, with their matches in study `other`.
+
+    A lesion outside the patient is not listed; the reason is added to `unread`.
+    """
     lesions = [lesion for lesion in record.lesions if _is_open(lesion, key, other)]
     points = np.array([lesion.findings[key].point_ras for lesion in lesions]).reshape(-1, 3)
     lengths = [lesion.findings[key].size.long_mm for lesion in lesions]
@@ -219,6 +224,6 @@ def _listed(
 
 
 def _is_open(lesion: Lesion, key: str, other: str) -> bool:
-    """Return whether a person saw the lesion in study `key`, and did not review it as gone in study `other`."""
+    """Return whether a person saw the lesion in study `key`, and did not enter that it is not seen in `other`."""
     here, there = lesion.findings.get(key), lesion.findings.get(other)
     return here is not None and here.visible and (there is None or there.visible or not there.reviewed)

@@ -41,7 +41,8 @@ _MAY_BE_EMPTY = (
 def _read_source(study: Study, files: str | Path | Iterable[str | Path]) -> list[Dataset]:
     """Read the headers of the slices of a study, without pixels. files: the slices, or a folder that contains them.
 
-    Raises AnatomicalEmbeddingError, which names the study, if the files are not slices of the study with a position.
+    Raises AnatomicalEmbeddingError, which names the study, if the files do not contain slices of this study whose
+    position in the patient is known.
     """
     import pydicom
 
@@ -55,7 +56,7 @@ def _read_source(study: Study, files: str | Path | Iterable[str | Path]) -> list
             placed[uid] = slices
     if not placed:
         raise AnatomicalEmbeddingError(
-            f"{study.label}: no DICOM slices of it were given (NIfTI, NRRD and multi-frame files cannot be used)."
+            f"{study.label}: no DICOM slices of this study were given (NIfTI, NRRD, multi-frame files cannot be used)."
             " A structured report refers to the DICOM images of its study; load the DICOM series, or export the table"
             " (CSV), the page (HTML) or the record instead."
         )
@@ -121,9 +122,10 @@ def write_sr(
 
 
 class _Report:
-    """Makes the parts of a report.
+    """Makes the parts of a structured report.
 
-    images: the slices that the report refers to, by UID. left_out: sentences about entries that the report leaves out.
+    frame: UID of the images' frame of reference. images: the slices that the report refers to, by UID. left_out:
+    sentences about entries that the report leaves out.
     """
 
     def __init__(self, hd: Any, record: FollowUp, study: Study, source: list[Dataset]) -> None:

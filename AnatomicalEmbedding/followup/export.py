@@ -25,9 +25,9 @@ def export(
     name: str = "follow-up",
     kinds: Iterable[str] = (CSV, HTML, SR, RECORD),
 ) -> tuple[list[Path], list[str]]:
-    """Write NAME.csv, NAME.html, NAME.followup.json, and NAME-STUDY.sr.dcm for each study; existing files are replaced.
+    """Write NAME.csv, NAME.html and NAME.followup.json, and for each study a file NAME-STUDY.sr.dcm.
 
-    If a file cannot be written, the other files are still written.
+    Existing files are replaced. If a file cannot be written, the other files are still written.
 
     Args:
         volumes: study key -> scan, for the pictures of the page.
@@ -36,7 +36,8 @@ def export(
         kinds: the kinds of files to write: CSV, HTML, SR, RECORD.
 
     Returns:
-        The files that were written; and sentences about entries that are left out and files that were not written.
+        Two lists: the files that were written; sentences about entries that the reports leave out, and about files that
+        were not written.
 
     Raises:
         AnatomicalEmbeddingError: the record has no lesion, or no file could be written.

@@ -10,18 +10,19 @@ from .record import FollowUp
 from .sr_codes import organ_of
 from .study_inputs import in_order, same_studies
 
-_SAME_MM = 0.01  # places in structured reports have single precision
+_SAME_MM = 0.01  # two places this near are the same place, because structured reports store places in single precision
 
 
 def add_record(here: FollowUp, other: FollowUp) -> tuple[FollowUp, tuple[str, ...]]:
     """Add to `here` the studies, dates, lesions, findings, sizes, names and sites that only `other` contains.
 
     Entries of a person in `here` are not changed. If both records contain a lesion or a study, it keeps the id or key
-    that it has in `here`. A merger into a lesion is left out if this lesion is not visible, or outside, in `here`.
+    that it has in `here`. A finding "merged into X" is left out if, in `here`, a person entered that X is not visible,
+    outside or merged in the same study.
 
     Returns:
-        The record; and the entries that were not changed, although `other` has other values: "L1 in 2024-01-15" stands
-        for a finding, "kind of L1" for name, site, target, nodal or split_from.
+        The record; and names of the entries that were not changed, although `other` has different values: "L1 in
+        2024-01-15" is a finding, "kind of L1" is the name, site, target, nodal or split_from of a lesion.
     """
     keys, ids = same_studies(here.studies, other.studies), _ids(here, other)
     record = _with_studies(here, other, keys)
@@ -47,7 +48,7 @@ def _with_studies(here: FollowUp, other: FollowUp, keys: Mapping[str, str]) -> F
 
 
 def _ids(here: FollowUp, other: FollowUp) -> dict[str, str]:
-    """Return, for each lesion id of `other`, the id that the lesion gets in the result."""
+    """Return the ids of the lesions of `other` in the joined record: id in `other` -> id in the joined record."""
     same = {lesion.tracking_uid: lesion.id for lesion in here.lesions}
     used = {*same.values(), *(lesion.id for lesion in other.lesions)}
     ids = {}
@@ -71,7 +72,10 @@ def renamed(lesion: Lesion, keys: Mapping[str, str], ids: Mapping[str, str]) -> 
 
 
 def _filled(mine: Lesion, other: Lesion) -> Lesion:
-    """Return `mine`, with the findings, sizes, name, site and `split_from` that only `other` has."""
+    """Return `mine`, with the findings, sizes, name, site and `split_from` that only `other` has.
+
+    A reviewed finding, or a confirmed size, of `other` replaces an unreviewed finding, or an unconfirmed size.
+    """
     findings = dict(mine.findings)
     for key, found in other.findings.items():
         known = findings.get(key)
@@ -84,10 +88,11 @@ def _filled(mine: Lesion, other: Lesion) -> Lesion:
 
 
 def _is_refused(mine: Finding | None, found: Finding, study: str, known: Mapping[str, Lesion]) -> bool:
-    """Return whether the new finding `found` contradicts the present finding `mine`, which a person entered.
+    """Return whether `found`, a finding of the added record, must be left out because `here` contradicts it.
 
-    A merger is also refused if the present record (`known`) says that the other lesion is not in this study. Otherwise
-    both lesions would count as 0 mm.
+    mine: the finding of the same lesion in `here`; it contradicts only if a person reviewed it. study: key of the
+    study. known: lesions of `here`, by id. A finding "merged into X" is also left out if a person entered that X has no
+    place in this study. Otherwise both lesions would count as 0 mm.
     """
     if mine is not None and mine.reviewed:
         return found.reviewed and not _agree(mine, found)
@@ -96,7 +101,7 @@ def _is_refused(mine: Finding | None, found: Finding, study: str, known: Mapping
 
 
 def _agree(one: Finding, other: Finding) -> bool:
-    """Return whether two reviewed findings agree. A size that only one of them has does not matter."""
+    """Return whether two reviewed findings agree. A size that only one of the findings has is not compared."""
     if not (one.visible and other.visible):
         return (one.state, one.into) == (other.state, other.into)
     pairs = [(one.point_ras, other.point_ras)]
@@ -107,7 +112,7 @@ def _agree(one: Finding, other: Finding) -> bool:
 
 
 def _differs_in_kind(mine: Lesion, other: Lesion) -> bool:
-    """Return whether two descriptions of a lesion disagree. An entry that is empty in one of them does not matter."""
+    """Return whether name, organ, split_from, target or nodal of a lesion differ. Empty texts are not compared."""
     words = [(each.name, each.split_from, organ_of(each.site)) for each in (mine, other)]
     differ = any(one and another and one != another for one, another in zip(*words, strict=True))
     return differ or (mine.target, mine.nodal) != (other.target, other.nodal)

@@ -12,7 +12,7 @@ from ..scan.points import read_points
 from .lesions import MARKED, Axis, Lesion, Point
 from .record import FollowUp
 
-_SAME_MM = 1.0  # two marks in one scan with a smaller distance mark the same lesion
+_SAME_MM = 1.0  # two marks in one scan that are nearer to each other than this mark the same lesion
 # Names that programs, not persons, give. 3D Slicer names points LIST-1, F-1 or F_1-1, and lines L or L_1. A row of a
 # table without a name gets its number. This program names lesions L1 or R1.
 _AUTOMATIC = re.compile(r"[FLPR]?[-_]?\d*|Line(_\d+)?|.*-\d+", re.IGNORECASE)
@@ -20,7 +20,7 @@ _AUTOMATIC = re.compile(r"[FLPR]?[-_]?\d*|Line(_\d+)?|.*-\d+", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class MarkedLesion:
-    """A lesion of a list. name: may be "". point_ras: RAS mm. long_axis: ends of the line, RAS mm; None for a point."""
+    """A lesion of a file. name: may be "". point_ras: RAS mm. long_axis: ends of its line, RAS mm; None for a point."""
 
     name: str
     point_ras: Point
@@ -55,10 +55,12 @@ def read_lesions(path: str | Path) -> list[MarkedLesion]:
 def mark_lesions(record: FollowUp, study: str, lesions: Sequence[MarkedLesion]) -> tuple[FollowUp, list[str]]:
     """Mark the lesions of a list in a study.
 
-    If a person already saw a lesion at this place or with this name in the study, no lesion is added. If that lesion is
-    at this place and its size is not confirmed, the line becomes its long axis. If exactly one lesion of other studies
-    has this name, the mark belongs to that lesion, unless a program gave the name (F-1, L1, 3). A finding that a person
-    reviewed as not visible or outside does not change.
+    For each lesion of the list, the first rule that fits is used:
+    1. The record has a lesion that a person saw in this study, at the same place or with the same name. No lesion is
+       added. If the place is the same and the size is not confirmed, the line of the list becomes the long axis.
+    2. Exactly one lesion that was not seen in this study has the same name, and no program gave the name (F-1, L1, 3).
+       The mark is added to this lesion, unless a person reviewed it as not visible, outside or merged in this study.
+    3. A new lesion is added.
 
     Returns:
         The record; and sentences about lesions of the list that did not change the record.
@@ -97,7 +99,7 @@ def is_automatic(name: str) -> bool:
 
 
 def _seen_at(record: FollowUp, study: str, point_ras: Point) -> str | None:
-    """Return the id of the lesion that is seen at this place in the study, or None."""
+    """Return the id of a lesion that is seen within 1 mm of `point_ras` (RAS mm) in the study, or None."""
     for each in record.lesions:
         found = each.findings.get(study)
         if found is not None and found.visible and math.dist(found.point_ras, point_ras) < _SAME_MM:
@@ -106,9 +108,10 @@ def _seen_at(record: FollowUp, study: str, point_ras: Point) -> str | None:
 
 
 def _seen_as(record: FollowUp, study: str, marked: MarkedLesion, claimed: Container[str | None]) -> str | None:
-    """Return the id of the nearest lesion with this name that is seen in the study, or None.
+    """Return the id of the nearest lesion that is seen in the study and has the name of `marked`, or None.
 
-    claimed: ids of lesions that belong to other entries of the list; they are not returned.
+    If a program gave the name, lesions that were proposed before a person saw them are not returned. claimed: ids of
+    lesions that belong to other entries of the list; these lesions are not returned.
     """
     places = {}
     for each in record.lesions:
@@ -122,7 +125,10 @@ def _seen_as(record: FollowUp, study: str, marked: MarkedLesion, claimed: Contai
 
 
 def _namesake(record: FollowUp, study: str, name: str) -> Lesion | None:
-    """Return the only lesion with this name that is not seen in the study. None for a name that a program gave."""
+    """Return the lesion that has this name and is not seen in the study.
+
+    Returns None if there is no such lesion or more than one, or if a program gave the name.
+    """
     named = [each for each in record.lesions if each.name == name]
     named = [each for each in named if study not in each.findings or not each.findings[study].visible]
     return named[0] if name and not is_automatic(name) and len(named) == 1 else None

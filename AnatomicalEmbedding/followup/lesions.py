@@ -10,15 +10,15 @@ from datetime import date
 from typing import Any
 
 Point = tuple[float, float, float]
-Axis = tuple[Point, Point]  # its two ends
+Axis = tuple[Point, Point]  # the two ends of an axis
 
 MARKED = "marked"  # a person marked the place
 PROPOSED = "proposed"  # the software found the place; no person has reviewed it
 CONFIRMED = "confirmed"  # a person accepted the proposed place
 MOVED = "moved"  # a person corrected the proposed place
-NOT_VISIBLE = "not visible"  # by a person: the scan shows the place, but no lesion there
-OUTSIDE = "outside"  # by a person: the scan does not show the place
-MERGED = "merged"  # by a person: the lesion has merged into another lesion, and only that lesion is measured
+NOT_VISIBLE = "not visible"  # a person entered that the scan shows the place, but no lesion there
+OUTSIDE = "outside"  # a person entered that the scan does not show the place
+MERGED = "merged"  # a person entered that the lesion has merged into another lesion; only the other lesion is measured
 STATES = (MARKED, PROPOSED, CONFIRMED, MOVED, NOT_VISIBLE, OUTSIDE, MERGED)
 WITH_PLACE = (MARKED, PROPOSED, CONFIRMED, MOVED)  # states of a finding that has a place
 VISIBLE = (MARKED, CONFIRMED, MOVED)  # states of a lesion that a person saw in the study
@@ -51,9 +51,9 @@ class Study:
 class Guess:
     """The result of matching for a proposed place.
 
-    status: "matched", "uncertain" or "absent" (the scan does not show the place). source: key of the study in which the
-    lesion was known. expected_error_mm: error of the place to expect, mm. probability: probability that the error is
-    less than 10 mm, 0 to 1. expected_error_mm and probability are None if the weights have no calibration.
+    status: "matched", "uncertain" or "absent" (the scan does not show the place). source: key of the study from which
+    the lesion was matched. expected_error_mm: expected error of the place, mm. probability: probability that the error
+    is less than 10 mm, 0 to 1. expected_error_mm and probability are None if the weights have no calibration.
     """
 
     status: str
@@ -130,7 +130,7 @@ class Finding:
 
     @property
     def visible(self) -> bool:
-        """Whether a person has seen the lesion here."""
+        """Whether a person has seen the lesion in this study."""
         return self.state in VISIBLE
 
 

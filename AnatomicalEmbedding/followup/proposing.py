@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..embedding.map import EmbeddingMap
     from ..matching.match import Matches
 
-_NEAR_BODY_MM = 12.0  # a lesion of the skin may lie outside the body cells, but not farther than this
+_NEAR_BODY_MM = 12.0  # a lesion of the skin may lie outside the body cells, but at most this far from the nearest one
 
 
 def find_places(
@@ -30,7 +30,7 @@ def find_places(
 
     Args:
         studies: keys of the studies to search.
-        maps: maps of these and other studies, by study key.
+        maps: by study key, the maps of these studies and of the studies in which a person saw lesions.
         effort: see `matching.match.match_all`.
 
     Returns:
@@ -38,7 +38,7 @@ def find_places(
 
     Raises:
         AnatomicalEmbeddingError: a study is not in the record.
-        MapError: the maps were made by different weights.
+        MapError: the maps were made with different weights.
     """
     reasons: dict[str, dict[str, str]] = {key: {} for key in studies}
     wanted: dict[str, list[tuple[str, str]]] = defaultdict(list)  # key of the source -> (key of the target, lesion id)
@@ -49,7 +49,7 @@ def find_places(
                 continue
             source = _nearest_source(record, lesion.findings, key, maps)
             if source is None:
-                reasons[key][lesion.id] = f"{lesion.id}: was seen in no other prepared study; mark it in one of them."
+                reasons[key][lesion.id] = f"{lesion.id}: is marked in no other study that is loaded; mark it in one."
             else:
                 wanted[source].append((key, lesion.id))
     for source, pairs in wanted.items():
@@ -104,7 +104,7 @@ def _nearest_source(
 
 
 def _proposal(seen: Finding, matches: Matches, number: int, source: str) -> Finding:
-    """Make a proposal from match `number`, with the axes of `seen`, moved to the new place, but without its volume."""
+    """Make a proposal at the place of match `number`. The axes of `seen` are moved there; its volume is not copied."""
     guess = Guess(UNCERTAIN, source)  # if the weights have no calibration
     if matches.status is not None:
         error, probability = float(matches.expected_error_mm[number]), float(matches.probability[number])

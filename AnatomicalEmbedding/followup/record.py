@@ -1,4 +1,4 @@
-"""The record of one patient: the studies in order of time, the lesions, and methods for each action of a person.
+"""The record of one patient: the studies in order of time, the lesions, and a method for each action of a person.
 
 A record is immutable: each method returns a new record. To undo an action, use the previous record. A method that
 raises an error changes nothing.
@@ -61,7 +61,7 @@ class FollowUp:
         return self.lesion(lesion_id).findings.get(study)
 
     def stands_for(self, lesion_id: str, study: str) -> str:
-        """Return the id of the lesion whose size counts: `lesion_id`, or the lesion that it has merged into."""
+        """Return the id of the lesion that counts in a study: `lesion_id`, or the lesion that it has merged into."""
         seen = {lesion_id}
         while (found := self.finding(lesion_id, study)) is not None and found.state == MERGED:
             lesion_id = found.into
@@ -138,8 +138,8 @@ class FollowUp:
     def describe(self, lesion_id: str, **changes: Any) -> FollowUp:
         """Change the fields name, site, target, nodal or split_from of a lesion.
 
-        If `split_from` is new, and the lesion that it names is nodal or non-target, the changed lesion becomes nodal or
-        non-target too, unless `changes` contains `nodal` or `target`.
+        If `split_from` names another lesion than before, this lesion becomes nodal if the named lesion is nodal, and
+        non-target if the named lesion is non-target. `nodal` and `target` in `changes` have priority.
         """
         if changes.get("split_from"):
             part, whole = self.lesion(lesion_id), self.lesion(str(changes["split_from"]))
@@ -248,7 +248,7 @@ class FollowUp:
         return self._with(replace(lesion, findings={**lesion.findings, study: finding}))
 
     def _without(self, lesion_id: str, instead: str) -> FollowUp:
-        """Remove a lesion. Links of other lesions to it are changed to `instead`, or are removed if `instead` is ""."""
+        """Remove a lesion. Where other lesions name its id, `instead` replaces this id; "" removes the entry there."""
         kept = []
         for lesion in (each for each in self.lesions if each.id != lesion_id):
             findings = {

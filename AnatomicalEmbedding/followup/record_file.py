@@ -30,7 +30,7 @@ _fields_of = cache(get_type_hints)
 
 
 def write_record(path: str | Path, record: FollowUp) -> None:
-    """Write a record to one file, completely or not at all. Raises AnatomicalEmbeddingError if that fails."""
+    """Write a record to one file. Raises AnatomicalEmbeddingError if this fails; an old file is then unchanged."""
     write_text(path, json.dumps(to_json(record), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
@@ -127,9 +127,9 @@ def _finding(value: Mapping[str, Any]) -> Finding:
     if found.state not in STATES:
         raise ValueError(f"the state {found.state!r} is unknown")
     if (found.point_ras is not None) != (found.state in WITH_PLACE):
-        raise ValueError(f"the state is {found.state!r}, and point_ras is {found.point_ras}")
+        raise ValueError(f"point_ras is {found.point_ras}, but the state is {found.state!r}")
     if bool(found.into) != (found.state == MERGED):
-        raise ValueError(f"the state is {found.state!r}, and into is {found.into!r}")
+        raise ValueError(f"into is {found.into!r}, but the state is {found.state!r}")
     return found
 
 
@@ -140,9 +140,9 @@ def _require_text(value: Mapping[str, Any], *names: str) -> None:
 
 
 def _convert(kind: Any, value: Any, name: str = "") -> Any:
-    """Convert a JSON value to the type `kind`. If `kind` is a class of `lesions`, null or missing fields get defaults.
+    """Convert a JSON value to the type `kind`. name: name of the field, for messages.
 
-    name: name of the field, for messages.
+    If `kind` is a class of `lesions`, fields that are missing or null get their default values.
     """
     parts = get_args(kind)
     if NoneType in parts:

@@ -31,7 +31,7 @@ def write_page(path: str | Path, record: FollowUp, volumes: Mapping[str, Volume]
     """Write one HTML page that contains all pictures. The page needs no script, no other file and no network.
 
     Args:
-        volumes: study key -> scan, in the frame of the record. A study without a scan has no pictures.
+        volumes: study key -> scan, in the RAS mm of the record. A study without a scan has no pictures.
 
     Raises:
         AnatomicalEmbeddingError: jinja2 or pillow is not installed, or the page cannot be written. In both cases no
@@ -50,9 +50,10 @@ def write_page(path: str | Path, record: FollowUp, volumes: Mapping[str, Volume]
 
 
 def _strip(record: FollowUp, cells: list[Row], volumes: Mapping[str, Volume]) -> dict[str, Any]:
-    """Return the values of one lesion for the template. All pictures of a lesion have the same scale and window.
+    """Return the values of one lesion for the page's template. All pictures of a lesion have the same scale and window.
 
-    half_mm: half the length of a side of the pictures. bar_mm: length of the scale bar. cells: one for each study.
+    half_mm: half the length of a side of the pictures. bar_mm: length of the scale bar. cells: a dictionary for each
+    study.
     """
     axes = [axis for row in cells if row.finding for axis in row.finding.size.axes.values()]
     side_mm = max([_LEAST_SIDE_MM, *(_SIDE * math.dist(*axis) for axis in axes)])
@@ -72,7 +73,7 @@ def _strip(record: FollowUp, cells: list[Row], volumes: Mapping[str, Volume]) ->
 
 
 def _window(cells: list[Row], volumes: Mapping[str, Volume]) -> Window:
-    """Choose the grey window at the first place that a person saw or, if there is none, that was proposed."""
+    """Choose the grey window at the first place that a person saw. If there is none: at the first proposed place."""
     placed = [row for row in cells if row.finding and row.finding.point_ras and row.study.key in volumes]
     best = next((row for row in placed if row.finding.visible), placed[0] if placed else None)
     if best is None:
@@ -83,9 +84,9 @@ def _window(cells: list[Row], volumes: Mapping[str, Volume]) -> Window:
 def _picture(row: Row, volume: Volume | None, side_mm: float, window: Window, record: FollowUp) -> dict[str, Any]:
     """Return the values of one picture; or, if there is no picture, only `why`: a sentence with the reason.
 
-    source: the picture as a data URI. drawn: for each axis "long" or "short", and its two ends, as mm to the right of
-    and mm below the middle of the picture. cross: the place of the lesion, in the same way. off_mm: distance of the
-    place from the slice that is shown, mm.
+    source: the picture as a data URI. drawn: for each axis, the word "long" or "short" and the two ends; each end is
+    (mm to the right of, mm below) the middle of the picture. cross: the place of the lesion, also relative to the
+    middle. off_mm: distance of this place from the slice that is shown, mm.
     """
     found = row.finding
     if found is None:
@@ -98,7 +99,7 @@ def _picture(row: Row, volume: Volume | None, side_mm: float, window: Window, re
     if volume is None:
         return {"why": "no picture: the scan is not loaded"}
     middle = np.array(found.point_ras)
-    if found.size.long_axis is not None:  # the slice of the measurement
+    if found.size.long_axis is not None:  # show the slice in which the long axis was drawn
         middle[2] = np.mean(found.size.long_axis, axis=0)[2]
     if not volume.contains(middle[None])[0]:
         return {"why": "no picture: the place is outside the loaded scan"}

@@ -1,7 +1,7 @@
 """Response by RECIST 1.1 (Eisenhauer et al., Eur J Cancer 45:228, 2009). Only confirmed measurements are used.
 
-Target lesions and new lesions decide the response. Non-target lesions can only prevent a complete response. Whether
-they have unequivocally grown must be decided by the radiologist.
+Target lesions and new lesions decide the response. Non-target lesions can only prevent a complete response. The
+radiologist must decide whether non-target lesions have unequivocally grown.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ BASELINE = "baseline"
 COMPLETE, PARTIAL, STABLE, PROGRESSIVE = "CR", "PR", "SD", "PD"
 NOT_EVALUABLE = "not evaluable"
 
-_LEAST_MM, _LEAST_NODE_MM = 10.0, 15.0  # least diameter of a target at baseline; of a lymph node
+_LEAST_MM, _LEAST_NODE_MM = 10.0, 15.0  # least diameters at baseline: of a target lesion; of a target lymph node
 _MOST_TARGETS, _MOST_OF_A_SITE = 5, 2  # largest number of targets in all, and in one organ
 _GROWN, _GROWN_MM = 1.2, 5.0  # progression: the sum has grown by this factor and by this many mm since the nadir
 _SHRUNK = 0.7  # the response is partial if the sum is at most this fraction of the sum at baseline
@@ -29,7 +29,7 @@ _NO_TARGET = "no target lesion is marked and measured; mark a target lesion, and
 class Response:
     """The response at one study.
 
-    study: its key. category: BASELINE, COMPLETE, PARTIAL, STABLE, PROGRESSIVE or NOT_EVALUABLE. sum_mm: sum of the
+    study: study key. category: BASELINE, COMPLETE, PARTIAL, STABLE, PROGRESSIVE or NOT_EVALUABLE. sum_mm: sum of the
     diameters of all targets, mm; None if a diameter is unknown. nadir_mm: the smallest earlier sum, mm. from_baseline,
     from_nadir: change of the sum since the baseline and since the nadir, percent. new: ids of new lesions. missing:
     sentences about entries that a person must still make. notes: remarks.
@@ -86,7 +86,7 @@ def _not_judged(timeline: Timeline, number: int) -> Response:
 
 
 def _lacking(timeline: Timeline, number: int) -> tuple[str, ...]:
-    """Return sentences about the missing entries that prevent visit `number` and the start from being the baseline."""
+    """Return sentences about missing entries. Because of them, neither visit `number` nor the start is the baseline."""
     if not timeline.counting(timeline.start) and number > timeline.start:
         label = timeline.first.label
         return (f"no target lesion is marked in {label}, the first study with a lesion; mark a target there.",)
@@ -153,7 +153,7 @@ def _others_left(timeline: Timeline, number: int) -> Iterator[tuple[str, str]]:
         found = lesion.findings.get(study.key)
         gone = found is not None and (found.state == NOT_VISIBLE or is_normal(lesion, diameter_mm(lesion, found)))
         if lesion_id not in in_sum and not gone:
-            yield lesion_id, "is not in the sum and was not reviewed as not visible, so the response is not complete."
+            yield lesion_id, "may still be there, but is not in the sum, so the response is not complete; review it."
 
 
 def _choice_notes(sizes: Measured, targets: list[Lesion]) -> Iterator[str]:

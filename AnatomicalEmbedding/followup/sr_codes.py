@@ -1,5 +1,7 @@
 """Codes of structured reports: SNOMED CT and DICOM codes for sizes, codes of this program for states and roles.
 
+A role says whether a lesion is a target lesion, and whether it is a lymph node.
+
 The codes of organs are in `anatomy.codes`.
 """
 
@@ -38,9 +40,9 @@ SPLIT_FROM: Code = ("split-from", SCHEME, "Tracking UID of the lesion it split f
 
 
 def site_codes(site: str) -> tuple[Code, Code | None] | None:
-    """Return the codes of organ and side of a site such as "left kidney" or "kidney_left". None: the organ is unknown.
+    """Return the code of the organ and the code of the side of a site such as "left kidney" or "kidney_left".
 
-    The code of the side is None if the site names no side.
+    The code of the side is None if the site names no side. Returns None if the organ is unknown.
     """
     organ = code_of(site)
     side = next((word for word in spelling_key(site).split("_") if word in SIDES), "")
@@ -54,6 +56,6 @@ def organ_of(site: str) -> str:
 
 
 def site_words(organ: Code, side: Code | None) -> str:
-    """Return a site in words, such as "left kidney". An unknown code is replaced by its meaning, the third entry."""
+    """Return a site in words, such as "left kidney". If the code of the organ is unknown, its third entry is used."""
     named = next((word for word, code in SIDE_CODES.items() if side is not None and side[:2] == code[:2]), "")
     return f"{named} {name_of_code(organ) or organ[2]}".strip()

@@ -66,7 +66,11 @@ def read_srs(paths: Iterable[str | Path]) -> FollowUp:
 
 
 def _with_short_ids(record: FollowUp) -> FollowUp:
-    """Split identifiers such as "L1 dome" into the ids and names of lesions. Links to unknown lesions are removed."""
+    """Split identifiers such as "L1 dome" into the ids and names of lesions.
+
+    A lesion without an id, or with an id that is already used, gets an id such as R1. If a lesion has split from, or
+    merged into, a lesion that no report contains, this entry is removed.
+    """
     parts = [_ID_AND_NAME.fullmatch(lesion.name).groups(default="") for lesion in record.lesions]
     ids: dict[str, str] = {}
     for number, (lesion, (short, _)) in enumerate(zip(record.lesions, parts, strict=True), start=1):
@@ -147,7 +151,7 @@ def _study(document: Dataset) -> Study:
 
 
 def _lesion(group: Dataset, study_key: str) -> Lesion | None:
-    """Read the lesion of a measurement group. None if it has no Tracking Unique Identifier or no place."""
+    """Read the lesion of a measurement group. None if the Tracking UID, or a place that the state needs, is missing."""
     items = list(_children(group))
     uid = _uid(items, _TRACKING_UID)
     state = _STATES.get(_answer(items, codes.STATE))
@@ -179,7 +183,7 @@ def _size(items: list[Dataset]) -> Measurement:
 
 
 def _axis(items: list[Dataset], code: codes.Code) -> Axis | None:
-    """Read the two ends of an axis, RAS mm. None if the report contains no coordinates of it in the patient."""
+    """Read the two ends of an axis, RAS mm. None if the items contain no coordinates in the patient for this axis."""
     for number in _named(items, code):
         for item in _children(number):
             if item.ValueType == "SCOORD3D" and len(ends := _points(item)) == 2:
@@ -188,7 +192,7 @@ def _axis(items: list[Dataset], code: codes.Code) -> Axis | None:
 
 
 def _place(items: list[Dataset], size: Measurement) -> Point | None:
-    """Return the place of a lesion, RAS mm: its center or, without a center, the mean of its region or axis."""
+    """Return the place of a lesion, RAS mm: its center. If the group has no center: the mean of its outline or axis."""
     placed = [item for item in items if item.ValueType == "SCOORD3D"]
     chosen = next(iter([*_named(placed, codes.CENTER), *placed]), None)
     points = _points(chosen) if chosen is not None else list(size.long_axis or size.short_axis or ())
@@ -230,7 +234,7 @@ def _children(item: Dataset) -> Iterator[Dataset]:
 
 
 def _named(items: Iterable[Dataset], name: codes.Code) -> list[Dataset]:
-    """Return the items whose concept name is `name`. The comparison of pydicom also knows SRT codes of old programs."""
+    """Return the items whose concept name is `name`. With pydicom's `Code`, the SRT codes of old programs fit too."""
     from pydicom.sr.coding import Code
 
     named = [(item, item.get("ConceptNameCodeSequence")) for item in items]

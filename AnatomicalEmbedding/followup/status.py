@@ -7,7 +7,7 @@ from .timeline import timeline_of
 
 BASELINE = "baseline"  # seen in the baseline visit or, if there is no baseline, in the first visit with a lesion
 NEW = "new"  # first seen in this visit; in an earlier visit a person looked at the place and saw no lesion
-MAYBE_NEW = "new?"  # first seen in this visit; it is new or not, depending on an entry that a person must still make
+MAYBE_NEW = "new?"  # first seen in this visit; whether it is new depends on an entry that a person must still make
 SPLIT = "split"  # first seen in this visit, as a part of another lesion
 DISAPPEARED = "disappeared"  # not visible, but seen in an earlier visit
 

@@ -16,7 +16,7 @@ def same_studies(here: Sequence[Study], others: Sequence[Study]) -> dict[str, st
     """Find the studies of `others` that are also in `here`. Returns a dictionary: key in `others` -> key in `here`.
 
     Two studies are the same if they have the same key or the same DICOM series. Two studies without a series are also
-    the same if no other study has their name, and their dates, DICOM studies and contents do not differ.
+    the same if they have the same name, no other study has it, and dates, DICOM studies and contents do not differ.
     """
     known = {study.key for study in here}
     keys = {study.key: study.key for study in others if study.key in known}
@@ -41,7 +41,7 @@ def recognize(
 
     Args:
         known: studies of the record.
-        scans: one study for each scan; its key is the UID of the DICOM series or the hash of the content.
+        scans: the scans, each as a `Study` whose key is the UID of the DICOM series or the hash of the content.
         files: paths of the scans.
         by_hand: whether the dates of `scans` were given by the user. If True, they replace the dates in the record; if
             False, the dates in the record are kept.
@@ -88,7 +88,7 @@ def recognize(
 
 
 def in_order(known: Iterable[Study], others: Iterable[Study]) -> tuple[list[Study], list[str]]:
-    """Sort all studies by date. A study without a date stays behind the study before it in the list (*known, *others).
+    """Sort all studies by date. A study without a date is put behind the study before it in the list (*known, *others).
 
     Returns the studies; and a list with one sentence about the studies without a date, or an empty list.
     """

@@ -25,7 +25,7 @@ COLUMNS = (
     "flags", "R_mm", "A_mm", "S_mm", "long_axis_mm", "short_axis_mm", "volume_ml", "expected_error_mm",
     "probability_within_10_mm", "merged_with", "split_from", "sum_mm", "percent_from_baseline", "percent_from_nadir",
 )  # fmt: skip
-# Text that a spreadsheet runs as a formula. Blanks before it and full-width characters do not prevent this.
+# Text that a spreadsheet runs as a formula. It does so even after blanks, and with full-width characters.
 _FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r\n]")
 
 
@@ -74,8 +74,8 @@ def rows(record: FollowUp) -> list[Row]:
 def write_csv(path: str | Path, record: FollowUp) -> None:
     """Write the table as CSV for spreadsheets: UTF-8 with byte order mark, separated by commas.
 
-    The table has one row for each lesion and study; places are RAS mm. At its end is one row for each study with a
-    known sum or response. Text that a spreadsheet would run as a formula gets an apostrophe before it. Raises
+    The table has one row for each lesion and study; places are RAS mm. Below these rows, it has one row for each study
+    with a known sum or response. An apostrophe is put before text that a spreadsheet would run as a formula. Raises
     AnatomicalEmbeddingError if the file cannot be written.
     """
     text = io.StringIO("\ufeff")
@@ -113,7 +113,7 @@ def _cells(row: Row) -> dict[str, object]:
 
 
 def _sums(record: FollowUp) -> Iterator[dict[str, object]]:
-    """Yield a row for each study whose response or complete sum is known."""
+    """Yield a row for each study whose response, or whose sum of all targets, is known."""
     for response in responses(record):
         if response.sum_mm is not None or response.category != NOT_EVALUABLE:
             yield {

@@ -21,8 +21,8 @@ NORMAL_NODE_MM = 10.0  # a lymph node with a shorter short axis is normal
 class News:
     """New lesions of a visit.
 
-    new: their ids. unclear: (id, sentence that asks a person for the missing entry) for each lesion that may be new.
-    notes: (id, remark).
+    new: ids of the new lesions. unclear: for each lesion that may be new: (id, sentence that asks a person for the
+    missing entry). notes: (id, remark).
     """
 
     new: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class News:
 
 @dataclass(frozen=True)
 class Measured:
-    """The diameters in a visit. lesions: pairs (lesion, mm). missing: pairs (id, why its diameter is unknown)."""
+    """The diameters in a visit. lesions: pairs (lesion, mm). missing: pairs (id, why the diameter is unknown)."""
 
     lesions: tuple[tuple[Lesion, float], ...]
     missing: tuple[tuple[str, str], ...]
@@ -54,7 +54,7 @@ class Measured:
 
     @property
     def is_cleared(self) -> bool:
-        """Whether every lesion is gone or, if it is a lymph node, has a normal size."""
+        """Whether all diameters are known and mean no disease (`is_normal`)."""
         return not self.missing and all(is_normal(lesion, size) for lesion, size in self.lesions)
 
     @property
@@ -70,8 +70,8 @@ class Timeline:
     Visits are numbered from 0. record: has one study for each visit, in order; for each lesion it contains the most
     informative finding of the visit. scans: the original studies of each visit. start: number of the first visit in
     which a person saw a lesion; lesions that are first seen later are new. baseline: number of the first visit, from
-    the start on, in which all targets of the start are measured; None if a new lesion appears before that visit, or if
-    no target has a diameter above 0 mm in it.
+    the start on, in which all targets of the start are measured. It is None if there is no such visit, if a new lesion
+    appears up to this visit, or if no target has a diameter above 0 mm in this visit.
     """
 
     record: FollowUp
@@ -128,7 +128,7 @@ class Timeline:
         return Measured(tuple(sizes), tuple(missing))
 
     def news(self, number: int) -> News:
-        """Return the new lesions of visit `number`: lesions that are seen in it, but were not seen at the start."""
+        """Return the lesions that are new or may be new in visit `number`: seen in it, but not seen at the start."""
         first, study = self.first, self.record.studies[number]
         new, unclear, notes = [], [], []
         for lesion in self.record.lesions:
@@ -155,7 +155,7 @@ class Timeline:
         return News(tuple(new), tuple(unclear), tuple(notes))
 
     def called_new(self, number: int) -> Iterator[tuple[str, str]]:
-        """Yield (id, reason) for lesions in the `news` of earlier visits that this visit neither shows nor excludes."""
+        """Yield (id, reason) for lesions of earlier `news` that are not assessed, only proposed or outside now."""
         study = self.record.studies[number]
         for lesion_id in dict.fromkeys(i for n in range(self.start + 1, number) for i in self.news(n).ids):
             shown = self.record.lesion(self.record.stands_for(lesion_id, study.key))
@@ -164,9 +164,9 @@ class Timeline:
                 yield shown.id, why_unknown(shown, found, study)
 
     def _shown(self, lesion: Lesion, number: int) -> Lesion | None:
-        """Return the lesion that shows `lesion` in visit `number`; None if no person saw it in this visit.
+        """Return the lesion under whose id a person saw `lesion` in visit `number`; None if no person saw it there.
 
-        This is `lesion` itself; or, if `lesion` was seen separately before, the lesion that it has merged into.
+        This is `lesion` itself; or the lesion that it has merged into, if `lesion` was seen separately before.
         """
         key = self.record.studies[number].key
         found = lesion.findings.get(key)
@@ -182,9 +182,10 @@ class Timeline:
 def timeline_of(record: FollowUp) -> Timeline:
     """Find the visits, the start and the baseline of a follow-up.
 
-    Studies of the same date or the same DICOM study form one visit. A lesion that is seen in any scan of a visit is
-    present, with its largest size. A lesion is outside only if it is outside all scans of the visit. A lesion is gone
-    only if no scan of the visit has an unreviewed proposal, except proposals with the status "absent".
+    Studies of the same date or the same DICOM study form one visit. If a lesion is seen in any scan of a visit, it is
+    seen in the visit, with its largest size. It is outside only if it is outside all scans of the visit. It is not
+    visible if this was entered for a scan, and if no scan of the visit has an unreviewed proposal for this lesion;
+    proposals with the status "absent" do not matter.
     """
     scans = _together(record.studies)
     studies = [replace(first, name=", ".join(dict.fromkeys(s.name for s in (first, *rest)))) for first, *rest in scans]
@@ -237,7 +238,7 @@ def why_unknown(lesion: Lesion, found: Finding | None, study: Study) -> str:
 
 
 def sentences(why: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """Return one sentence for each reason, with the ids of all lesions that have it. why: pairs (lesion id, reason)."""
+    """Return one sentence for each reason, with the ids of all its lesions. why: pairs (lesion id, reason)."""
     of_reason: dict[str, dict[str, None]] = {}
     for lesion_id, reason in why:
         of_reason.setdefault(reason, {})[lesion_id] = None

@@ -1,4 +1,4 @@
-"""The canonical body as volumes. It is drawn once per process; later organs are drawn over earlier organs."""
+"""The canonical body (the average body that each synthetic patient is made from) as volumes, drawn once per process."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -35,7 +35,7 @@ class Anatomy:
 
     @staticmethod
     def nearest(grid: np.ndarray, index: np.ndarray, beyond: int = 0) -> np.ndarray:
-        """Read `label` or `tissue` at the voxels nearest to indices (..., 3); outside the grid, return `beyond`."""
+        """Read `label` or `tissue` at the voxels nearest to indices (..., 3). Outside the grid, return `beyond`."""
         nk, nj, ni = grid.shape
         i, j, k = np.moveaxis(np.rint(index).astype(np.int32), -1, 0)
         held = (i >= 0) & (i < ni) & (j >= 0) & (j < nj) & (k >= 0) & (k < nk)
@@ -46,7 +46,7 @@ class Anatomy:
 @lru_cache(maxsize=1)
 def canonical_anatomy() -> Anatomy:
     """Draw the canonical body. The first call takes about three seconds; later calls return the same object."""
-    canvas = Canvas(LOW, HIGH, STEP_MM)
+    canvas = Canvas(LOW, HIGH, STEP_MM)  # in it, each organ replaces the tissue of the organs drawn before
     draw_walls(canvas)
     draw_abdomen(canvas)
     draw_thorax(canvas)

@@ -1,4 +1,4 @@
-"""Smooth, invertible transforms from a scan of a synthetic patient to the canonical body.
+"""Smooth, invertible transforms from a scan of a synthetic patient to the canonical body (module `anatomy`).
 
 `to_body` is a composition of five steps, each with a known inverse:
 
@@ -7,8 +7,8 @@
 3. bending: x and y shifted by functions of height (lordosis, kyphosis, scoliosis, lean);
 4. width, depth and subcutaneous fat: x and y scaled by functions of height, then a monotone radial map outside the
    muscle wall;
-5. organs: p -> p + sum of compact bumps. Where bumps overlap, the sum of their Lipschitz constants is below 1. Hence
-   the transform is a bijection (Banach), and fixed-point iteration inverts it.
+5. organs: p -> p + sum of bumps, that is, shifts that are 0 outside a sphere. Where bumps overlap, the sum of their
+   Lipschitz constants is below 1. Hence the transform is a bijection (Banach), and fixed-point iteration inverts it.
 """
 
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ _ORGAN_SHIFTS = (
 
 @dataclass(frozen=True)
 class Waves:
-    """A smooth function of height: sum of amplitude * cos(2 pi z / wavelength + phase)."""
+    """A smooth function of height z: sum of n waves, amplitude * cos(2 pi z / wavelength + phase). All fields: (n,)."""
 
     amplitude: np.ndarray
     wavelength_mm: np.ndarray
@@ -73,7 +73,7 @@ class Bumps:
 
     @classmethod
     def random(cls, rng: np.random.Generator, scattered: int = 14) -> Self:
-        """Make random bumps: one for each organ, and `scattered` others. `slope_bound` is at most MAX_BUMP_SLOPE."""
+        """Make random bumps near _ORGAN_SHIFTS, and `scattered` others. `slope_bound` is at most MAX_BUMP_SLOPE."""
         organs = [(np.asarray(c, float), float(r), float(s)) for c, r, s in _ORGAN_SHIFTS]
         center = np.array([c for c, _, _ in organs]) + rng.normal(0, 8, (len(organs), 3))
         reach = np.array([r for _, r, _ in organs])
@@ -91,8 +91,9 @@ class Bumps:
     def slope_bound(self) -> float:
         """Upper bound of the Lipschitz constant of the sum of all bumps.
 
-        A lattice covers all bumps. In each cell of the lattice, the slope of a bump is bounded by its largest value at
-        the distances that occur in the cell. The bound is the largest sum over bumps in any cell.
+        The space around all bumps is divided into cubes. For each cube and bump, the largest slope of the bump is
+        computed for the distances from its centre that occur in the cube. In each cube, the slopes of all bumps are
+        added. The bound is the largest of these sums.
         """
         cell = 28.0
         reach = self.reach_mm[:, None]
@@ -103,7 +104,7 @@ class Bumps:
         total = np.zeros(len(middles))
         for center, reach, shift in zip(self.center, self.reach_mm, self.shift_mm, strict=True):
             distance = np.linalg.norm(middles - center, axis=1)
-            # the slope rises up to reach / sqrt(5) and falls beyond
+            # the slope of a bump is largest at the distance reach / sqrt(5) from its centre
             steepest = np.clip(reach / np.sqrt(5), distance - corner, distance + corner)
             t = np.minimum(steepest / reach, 1)
             total += np.linalg.norm(shift) / reach * 6 * t * np.square(1 - t * t)
@@ -125,14 +126,15 @@ class FatLayer:
     """Changes the thickness of the fat outside the muscle wall.
 
     A radius r in the patient (1 = muscle wall) becomes r - change * softplus(r - 1) in the canonical body. `change` is
-    below 1. If it is positive, the patient has more fat than the canonical body. The change fades out towards the neck.
+    below 1. If it is positive, the patient has more fat than the canonical body. In neck and head it becomes 0.
+    softness: width of the smooth transition at r = 1, in units of r.
     """
 
     change: float
     softness: float = 0.05
 
     def _ellipse(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return for each point the y of the section's middle, the radius (1 = muscle wall) and the change."""
+        """Return for each point: y of the cross-section's middle, the radius (1 = muscle wall), and the change."""
         z = points[:, 2]
         half, middle, front, back = BODY.section(z)
         inset = fat_mm(z)
@@ -146,7 +148,7 @@ class FatLayer:
         u = np.clip((radius - 1) / self.softness, -60, 60)
         soft = self.softness * np.where(u > 40, u, np.log1p(np.exp(np.minimum(u, 40))))
         soft += np.maximum(radius - 1 - 60 * self.softness, 0)
-        zero = self.softness * np.log1p(np.exp(-1 / self.softness))  # keeps the axis fixed
+        zero = self.softness * np.log1p(np.exp(-1 / self.softness))  # radius 0 stays 0
         return radius - amount * (soft - zero), 1 - amount / (1 + np.exp(-u))
 
     def apply(self, points: np.ndarray) -> np.ndarray:

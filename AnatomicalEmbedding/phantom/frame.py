@@ -1,4 +1,4 @@
-"""The canonical body frame: body heights of vertebrae, the curve of the spine, and the outlines.
+"""The canonical body's frame: heights of vertebrae, the curve of the spine, and the outlines of skin and body cavity.
 
 Axes in mm: +x to the patient's right, +y anterior, +z superior. x = 0 is the mid-sagittal plane. y = 0 is near the
 middle of the vertebral bodies. z = 0 is at the centres of the femoral heads. The heights are those of an average adult:

@@ -1,4 +1,4 @@
-"""One synthetic patient, a scan of the patient, and the parts of the body that are scanned for measurements."""
+"""Synthetic patients and their scans; `phantom_views` makes the scans that validation and benchmarks use."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,13 +18,13 @@ from .skeleton import FEMORAL_HEAD, ILIAC_CREST, PROMONTORY, STERNAL_NOTCH, SYMP
 from .thorax import AORTIC_ARCH_TOP, AORTIC_BIFURCATION, CARINA, HEART_APEX, LV_CENTRE
 from .tissues import LABEL_ID, PHASES, hu_table
 
-BODY_RANGE_MM = (-115.0, 828.0)  # body heights that can be shown
+BODY_RANGE_MM = (-115.0, 828.0)  # lowest and highest body height that a scan can show
 _PHASE_ODDS = (0.3, 0.18, 0.38, 0.14)
 _MARGIN_MM = (12.0, 12.0, 40.0)  # air at the sides, in front, and behind (room for the couch)
 
 
 def _sided(name: str, right: ArrayLike, label: str) -> dict[str, tuple[ArrayLike, str]]:
-    """Return a point on the right and its mirror image, by name. The side replaces `{}` in the label."""
+    """Return a point on the right and its mirror image: name -> (point, label). `{}` in the label becomes the side."""
     sides = (("left", (-1, 1, 1)), ("right", (1, 1, 1)))
     return {f"{name}_{side}": (np.multiply(right, flip), label.format(side)) for side, flip in sides}
 
@@ -72,8 +72,9 @@ LANDMARK_LABEL = MappingProxyType({name: label for name, (_, label) in _POINTS.i
 class Phantom:
     """A synthetic CT with its exact truth.
 
-    volume: int16 HU. labels: (k, j, i) uint8, on the volume's grid. label_names: number -> TotalSegmentator-like name.
-    points_ras: name -> (3,) RAS mm; only points inside the volume. deformation: transform to the canonical body.
+    volume: int16 HU. labels: (k, j, i) uint8, on the volume's grid. label_names: number -> name, as in
+    TotalSegmentator. points_ras: name -> (3,) RAS mm; only points inside the volume. deformation: transform to the
+    canonical body.
     """
 
     volume: Volume

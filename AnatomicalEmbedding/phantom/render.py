@@ -63,7 +63,7 @@ def render(
 
 
 class BodyIndex:
-    """Computes where voxels lie in the canonical volume: exactly at nodes of a lattice, elsewhere interpolated."""
+    """Computes where voxels lie in the canonical body: exactly at the nodes of a lattice; elsewhere it interpolates."""
 
     def __init__(self, to_body: ToBody, grid: Grid, anatomy: Anatomy) -> None:
         self._lattice = [
@@ -79,7 +79,7 @@ class BodyIndex:
         self._down = _hat_weights(np.arange(nj), self._lattice[1])
 
     def at(self, rows: np.ndarray) -> np.ndarray:
-        """Return float32 indices (i, j, k) for the slices `rows`, which may be fractions: (len(rows), nj, ni, 3)."""
+        """Return indices i, j, k in the canonical body, (len(rows), nj, ni, 3). rows: slices; they may be fractions."""
         planes = np.tensordot(_hat_weights(rows, self._lattice[2]), self.coarse, axes=(1, 0))
         lines = np.matmul(self._down, planes.transpose(0, 3, 1, 2))  # (rows, 3, nj, I)
         return np.matmul(lines, self._across.T).transpose(0, 2, 3, 1)
@@ -94,9 +94,9 @@ def _hat_weights(at: np.ndarray, knots: np.ndarray) -> np.ndarray:
 def _hounsfield(
     anatomy: Anatomy, hu: np.ndarray, heights: np.ndarray, rng: np.random.Generator
 ) -> tuple[torch.Tensor, int]:
-    """Compute the blurred CT numbers of the canonical slices near `heights` (slice indices), plus 1000: air is 0.
+    """Compute the blurred CT numbers of the canonical body between the lowest and the highest slice of `heights`.
 
-    Also returns the index of the first of these slices.
+    heights: slice indices. Returns the CT numbers plus 1000, so that air is 0; and the index of their first slice.
     """
     first = int(np.clip(np.floor(heights.min()) - 2, 0, anatomy.tissue.shape[0] - 2))
     last = int(np.clip(np.ceil(heights.max()) + 3, first + 2, anatomy.tissue.shape[0]))
@@ -122,7 +122,7 @@ def soften(volume: torch.Tensor, axis: int) -> torch.Tensor:
 
 
 def texture(tissue: np.ndarray, starts: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Return the texture, HU, of tissues (k, j, i). starts: (3,) index of the first voxel in the periodic field."""
+    """Return the texture, HU, of tissues (k, j, i). starts: (3,) index k, j, i of their first voxel in the texture."""
     k, j, i = ((np.arange(n) + start) % TEXTURE_SIZE for n, start in zip(tissue.shape, starts, strict=True))
     return TEXTURE_HU[tissue] * _texture_tile()[k][:, j][:, :, i]
 
@@ -157,7 +157,7 @@ def draw_table(voxels: np.ndarray, labels: np.ndarray, grid: Grid) -> None:
     covered = labels.max(axis=0) > 0
     if not covered.any():
         return
-    deepest = nj - 1 - covered[::-1].argmax(axis=0)  # last covered row of each column
+    deepest = nj - 1 - covered[::-1].argmax(axis=0)  # last row that shows the body, in each column
     columns = np.nonzero(covered.any(axis=0))[0]
     across = (np.arange(ni) - columns.mean()) * grid.spacing[0]
     rise = np.square(across) / 900.0  # mm by which the couch rises towards the sides

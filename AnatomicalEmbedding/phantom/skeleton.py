@@ -16,7 +16,7 @@ PROMONTORY = np.array([0.0, 3.0, 101.0])
 XIPHOID = np.array([0.0, 108.0, 352.0])
 STERNAL_NOTCH = np.array([0.0, 64.0, 514.0])
 
-# Ribs 1-12: how far they reach around the chest (0: spine, 1: sternum), and how far they descend over that way (mm).
+# Ribs 1-12: how far they reach around the chest (0: spine, 1: sternum), and how far a complete rib would descend (mm).
 _RIB_END = (0.93, 0.95, 0.95, 0.95, 0.94, 0.92, 0.90, 0.84, 0.77, 0.68, 0.46, 0.30)
 _RIB_FALL = (30, 52, 68, 82, 96, 106, 112, 108, 100, 88, 58, 40)
 _BONY = 0.76  # beyond this part of the way, a rib is cartilage
@@ -118,7 +118,7 @@ def _draw_sacrum(canvas: Canvas) -> None:
 
 
 def rib_point(number: int, way: float, side: int, outward: float = 4.5) -> np.ndarray:
-    """Return a point on a rib's middle line. way: share of the way from the spine (0) to the sternum (1)."""
+    """Return a point on a rib's middle line, `outward` mm outside of CAVITY. way: 0 at the spine, 1 at the sternum."""
     start = VERTEBRA_Z[f"T{number}"] + 7
     z = start + 6 * np.sin(np.pi * min(way * 4, 1)) * (way < 0.25) - _RIB_FALL[number - 1] * way**1.25
     if way > _BONY and number <= 10:  # the cartilage rises to the sternum

@@ -94,7 +94,7 @@ class Spline:
 
 
 class Loft:
-    """A stack of rounded cross-sections, given by a table over height.
+    """A solid with rounded cross-sections. A table gives their sizes at some heights; other heights are interpolated.
 
     Columns of `table`: z, half width (x), front (y), back (y). A cross-section is made of two half-ellipses that meet
     at 0.45 of the way from back to front. squareness: 0 to below 1, makes the cross-section more rectangular.
@@ -106,7 +106,7 @@ class Loft:
         self._profile = Spline(self.table[:, 0], self.table[:, 1:])
 
     def section(self, z: np.ndarray | float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return half width, y of the widest level, and depth to the front and to the back from there, at heights z."""
+        """Return four arrays for heights z: half width, y of the widest place, depth from this y to front and back."""
         half, front, back = np.moveaxis(self._profile(z), -1, 0)
         center = back + 0.45 * (front - back)
         return half, center, front - center, center - back
@@ -159,7 +159,10 @@ def sheet(first: ArrayLike, second: ArrayLike, radius: float) -> list[Tube]:
 
 
 def axes_along(direction: ArrayLike, roll: float = 0.0) -> np.ndarray:
-    """Return orthonormal rows: the third points along `direction`, the first as near to +x as possible if roll is 0."""
+    """Return three orthonormal rows. The third row points along `direction`.
+
+    If `roll` is 0, the first row is as near to +x as possible. roll: rotation about the third row, rad.
+    """
     third = np.asarray(direction, float) / np.linalg.norm(direction)
     reference = np.array([1.0, 0, 0]) if abs(third[0]) < 0.9 else np.array([0, 1.0, 0])
     first = reference - third * (third @ reference)
@@ -180,7 +183,10 @@ SIDES: tuple[tuple[str, Callable[[ArrayLike], np.ndarray]], ...] = (("right", np
 def branching(
     start: ArrayLike, step: ArrayLike, radius: float, depth: int, rng: np.random.Generator, taper: float = 0.76
 ) -> list[Tube]:
-    """Make a tree of straight vessels, the first from `start` along `step`. Branches turn by 20 to 40 degrees."""
+    """Make a tree of straight vessels, the first from `start` along `step`. Branches turn by 20 to 40 degrees.
+
+    depth: how often a vessel divides in two. taper: radius of a branch, as a fraction of the radius before it.
+    """
     begin, along = np.asarray(start, float), np.asarray(step, float)
     end = begin + along
     segments = [Tube(np.stack([begin, end]), np.array([radius, radius * 0.85]))]
@@ -260,7 +266,7 @@ class Canvas:
         order = order[(box[order] > 0).all(axis=1)]
         found = [np.empty(0, int)]
         while len(order):
-            # the boxes of a batch all have the size of its largest box; a batch fits into the processor's cache
+            # all boxes of a batch get the size of its largest box; a batch fits into the processor's cache
             work = np.maximum.accumulate(box[order], axis=0).prod(axis=1) * np.arange(1, len(order) + 1)
             count = max(int(np.searchsorted(work, _BATCH, side="right")), 1)
             batch, order = order[:count], order[count:]

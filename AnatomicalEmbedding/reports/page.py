@@ -24,7 +24,7 @@ def check_packages() -> None:
 def load_page(name: str) -> jinja2.Template:
     """Load a page template. name: its path inside the package, such as "reports/boxes.html.j2".
 
-    The template escapes HTML in values. A variable without a value is an error. If jinja2 is not installed,
+    The template escapes HTML in values. To fill it, each of its variables needs a value. If jinja2 is not installed,
     AnatomicalEmbeddingError is raised.
     """
     jinja2 = require("jinja2", "jinja2", "the report needs")
@@ -36,6 +36,6 @@ def load_page(name: str) -> jinja2.Template:
 
 
 def fill_page(path: str | Path, template: str, /, **values: object) -> Path:
-    """Fill a template of `load_page` with values, and write the page. If writing fails, no file is left."""
+    """Fill a page template with values, and write the page. template: as for `load_page`. Returns the path."""
     write_text(path, load_page(template).render(values, version=__version__))
     return Path(path)

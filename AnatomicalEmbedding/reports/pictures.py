@@ -20,7 +20,8 @@ PIXEL_MM = 0.5
 OUTSIDE_HU = -10_000.0
 _JPEG_QUALITY = 80
 
-# The lung window is used if at least _LUNG_SHARE of a sphere around the point has HU values of lung; bone likewise.
+# The lung window is used if at least the share _LUNG_SHARE of a sphere around the point has HU values of lung. For the
+# bone window, at least the share _BONE_SHARE must be above _BONE_HU.
 _NEIGHBOURHOOD_MM = 12.0  # radius of the sphere
 _LUNG_HU = (-990.0, -500.0)  # lung reaches -960 in deep inspiration; air is -1000
 _LUNG_SHARE = 0.5
@@ -136,7 +137,7 @@ def data_uri(pixels: np.ndarray) -> str:
 
 
 def _interpolate(voxels: np.ndarray, ijk: np.ndarray, inside: np.ndarray) -> np.ndarray:
-    """Interpolate HU (n, n) linearly at voxel indices (3, n, n). Only voxels near the pixels `inside` are read."""
+    """Interpolate HU (n, n) at voxel indices (3, n, n). Only voxels near the pixels inside the scan are read."""
     import torch
     import torch.nn.functional as F
 

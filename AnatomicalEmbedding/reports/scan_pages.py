@@ -27,7 +27,8 @@ _PIXELS = 300  # along one side of a picture of boxes, outlines or registrations
 _AROUND = 1.4  # side of a picture, as a multiple of the longest side of the shown box
 _LEAST_MM = 130.0  # shortest side of a picture
 _PLACE_MM, _PLACE_PIXEL_MM = 120.0, 0.8  # side and pixel size of a picture of a place
-_REGIONS = ((0.9, (86, 196, 214), 0.22), (0.5, (255, 216, 77), 0.38))  # fraction of the probability, RGB, opacity
+# The shaded regions of a place: share of the place's total probability in the region, RGB, opacity.
+_REGIONS = ((0.9, (86, 196, 214), 0.22), (0.5, (255, 216, 77), 0.38))
 _CROSS_PIXELS = np.arange(4, 11)
 
 
@@ -84,7 +85,7 @@ def outline_card(volume: Volume, name: str, found: Outlines) -> dict[str, Any]:
 
 
 def write_outline_report(path: Path, cards: Sequence[dict[str, Any]]) -> Path:
-    """Write the page of all scans from `outline_card` results. The scan with the least certain outline comes first."""
+    """Write the page of all scans (results of `outline_card`). The scan with the least certain outline comes first."""
     return fill_page(path, "reports/outlines.html.j2", cards=sorted(cards, key=lambda card: -card["doubt"]))
 
 
@@ -130,7 +131,7 @@ def _place_card(volume: Volume, words: str, place: Place) -> dict[str, Any]:
         side = f" (beyond its {place.side} border)" if place.side else ""
         return card | {"where": f"not in this scan{side}"}
     where = ", ".join(f"{x:.0f}" for x in place.point_ras) + f" mm, probability {place.probability:.0%}"
-    rest = f"the rest is beyond the {place.side} border of the scan" if place.side else ""
+    rest = f"a part of the place is beyond the {place.side} border of the scan" if place.side else ""
     where = "; ".join(part for part in (where, place.doubt, rest, place.remark) if part)
     shown = [{"plane": plane, "source": _shaded(volume, place, place.point_ras, plane)} for plane in PLANES]
     return card | {"where": where, "pictures": shown}
@@ -155,10 +156,10 @@ def _shaded(volume: Volume, place: Place, point_ras: np.ndarray, plane: Plane) -
 def write_registration_report(
     path: str | Path, fixed: Volume, moving: Volume, found: Registration, facts: Mapping[str, str]
 ) -> Path:
-    """Write the page with pictures of two scans before registration (with equal centres) and after it.
+    """Write the page with pictures of two scans before and after registration. Returns the path.
 
-    The moving scan is red and the fixed scan is cyan, so that pixels are grey where both are equal. facts: names and
-    texts that the page shows.
+    Before registration, the moving scan is shifted so that the centres of the scans coincide. The moving scan is red
+    and the fixed scan is cyan, so that pixels are grey where both are equal. facts: name -> text, shown on the page.
     """
     middle = fixed.bounds_ras.mean(axis=0)
     shift = moving.bounds_ras.mean(axis=0) - middle

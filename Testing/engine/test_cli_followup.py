@@ -117,7 +117,7 @@ def test_a_structured_report_of_a_dicom_study_brings_its_lesions_back(anatemb, p
     assert [lesion.tracking_uid for lesion in back.lesions] == [lesion.tracking_uid for lesion in kept.lesions]
     places = np.array([next(iter(lesion.findings.values())).point_ras for lesion in back.lesions])
     assert np.abs(places - place.points_ras).max() < 1e-2
-    assert "no DICOM slices of it were given" in outcome.out
+    assert "no DICOM slices of this study were given" in outcome.out
 
 
 def test_lines_bring_their_long_axes_and_half_a_line_is_refused(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from ...training.crops import augment, cut_crop, draw_geometry
 from ...training.objectives import LossContext, Objective
 from ...training.sampler import BatchSampler
 
-_FEWEST_POINTS = 32  # if the overlap of a pair gives fewer body voxels, another pair is drawn
+_FEWEST_POINTS = 32  # if fewer of the random points in the overlap of a pair lie in the body, another pair is made
 
 
 @dataclass
@@ -19,7 +19,7 @@ class PairBatch:
     """n pairs of crops of one scan. Positives are the p points that both crops of a pair show.
 
     first, second: (n, 1, k, j, i) network input. first_ijk, second_ijk: (n, p, 3) voxel indices of the positives in the
-    first and in the second crop; they may be fractions. position_mm: (n, p, 3) mm along the scan's axes.
+    first and in the second crop; they may be fractions. position_mm: (n, p, 3) positives, mm along the scan's axes.
     """
 
     first: torch.Tensor
@@ -81,9 +81,9 @@ def distance_loss(
 ) -> torch.Tensor:
     """Equation 2 of Goncharov 2024: L = 1/N^2 sum_ij (|a_i - a_j+| - |p_i - p_j|)^2 + lambda 1/N sum_i |a_i - a_i+|^2.
 
-    first, second: (N, 3) embeddings a_i, a_i+ of positive pairs. position: (N, 3) mm p_i in the scan; this function
-    scales them to zero mean and unit deviation per axis. equivariance: lambda (1: APE-equiv, 0: APE-aug). With
-    `second = first` and lambda 0 this is equation 1 (APE-naive).
+    first, second: (N, 3) outputs a_i, a_i+ at N points, in the first and in the second crop. position: (N, 3) points
+    p_i in the scan, mm; this function scales them to zero mean and unit deviation per axis. equivariance: lambda
+    (1: APE-equiv, 0: APE-aug). With `second = first` and lambda 0 this is equation 1 (APE-naive).
     """
     standard = (position - position.mean(0)) / position.std(0).clamp_min(1e-6)
     predicted = _distances(first, second)
@@ -92,14 +92,14 @@ def distance_loss(
 
 
 def _distances(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    # cdist's gradient at zero distance is zero, as wanted on the diagonal of equation 1
+    # cdist's gradient at zero distance is zero, which is needed for the pairs (i, i) of equation 1
     return torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist")
 
 
 def read_pairs(
     network: EmbeddingNetwork, batch: PairBatch, context: LossContext
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Run the network. Returns (N, 3) outputs at all positives in the first and in the second crops, and their mm."""
+    """Run the network. Returns three arrays (N, 3) for all positives: outputs in first and second crops, positions."""
     with context.precision:
         maps = network(torch.cat([batch.first, batch.second])).coordinate
     pairs = len(batch.first)

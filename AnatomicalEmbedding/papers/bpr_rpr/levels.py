@@ -13,11 +13,11 @@ from ...training.objectives import LossContext, Objective
 from ...training.sampler import BatchSampler, CoordinateBatch, coordinate_row
 
 SLICES_PER_SCAN = 4
-_SLICE_STEP_MM = (5.0, 100.0)  # the range of bpreg
+_SLICE_STEP_MM = (5.0, 100.0)  # least and largest distance of the slices, as in bpreg
 
 
 class LevelSampler(BatchSampler):
-    """Batches for the objective "levels": SLICES_PER_SCAN crops of each chosen scan, at equal steps upwards.
+    """Batches for the objective "levels": SLICES_PER_SCAN crops of each chosen scan, upwards at equal distances.
 
     The score of a crop is the score of its middle slice. In these batches body_mm holds RAS mm.
     """
@@ -45,9 +45,9 @@ def level_loss(score: torch.Tensor, height: torch.Tensor, seen: torch.Tensor) ->
     """Body part regression: L = mean_ij (sigmoid(s_j - s_i) - sigmoid(h_j - h_i))^2 + mean_i l1(s_i+1 - 2 s_i + s_i-1).
 
     The first term is the order loss of Schuhegger 2021. The second term (smooth l1, Yan 2018) asks for equal steps of
-    the score at equal distances. score s, height h: (b, n) of n equally spaced slices of each of b scans, upwards.
-    Heights are in units of 100 mm, which is beta = 0.01 in Schuhegger 2021. seen: (b, n) bool, slices that show body;
-    pairs and triples with a slice that shows no body are left out.
+    the score at equal distances. score, height: s and h, (b, n), for n equally spaced slices of each of b scans, the
+    lowest slice first. Heights are in units of 100 mm, which is beta = 0.01 in Schuhegger 2021. seen: (b, n) bool,
+    slices that show body; pairs and triples with a slice that shows no body are left out.
     """
     upper = torch.ones(score.shape[1], score.shape[1], dtype=torch.bool, device=score.device).triu(1)
     pairs = seen[:, :, None] & seen[:, None] & upper

@@ -20,8 +20,8 @@ _WIDTHS = (12, 24, 48, 64)
 def position_contrast(z: torch.Tensor, position: torch.Tensor, threshold: float) -> torch.Tensor:
     """Equation 2 of Zeng 2021: two slices whose positions differ by less than the threshold are a positive pair.
 
-    z: (n, c) vectors of n slices. position: (n,) slice index divided by the number of slices. A slice without a
-    positive has loss 0.
+    z: (n, c) vectors of n slices. position: (n,) slice index divided by the number of slices. A slice that is in no
+    positive pair has loss 0.
     """
     unit = F.normalize(z, dim=1)
     itself = torch.eye(len(z), dtype=torch.bool)
@@ -44,7 +44,7 @@ class UNet(nn.Module):
         self.project = nn.Sequential(nn.Linear(_WIDTHS[-1], 64), nn.ReLU(), nn.Linear(64, 64))
 
     def encode(self, x: torch.Tensor) -> list[torch.Tensor]:
-        """Compute the features of each level, finest level first."""
+        """Compute the features at each resolution, the finest resolution first."""
         levels = [self.encoder[0](x)]
         for block in self.encoder[1:]:
             levels.append(block(F.max_pool2d(levels[-1], 2)))
@@ -65,7 +65,7 @@ def _block(inputs: int, width: int) -> nn.Sequential:
 
 
 def read_scan(path: Path) -> torch.Tensor:
-    """Read the middle of an ACDC scan (.npz): (z, 1 + 4, 80, 80), the image, 0 to 1, then the share of each class."""
+    """Read the middle of an ACDC scan (.npz): (z, 1 + 4, 80, 80). Channels: image (0 to 1), shares of the 4 classes."""
     with np.load(path, allow_pickle=False) as file:
         image, label = (torch.from_numpy(file[key].astype(np.int64)) for key in ("image", "label"))
     low, high = np.percentile(image.numpy(), (1, 99))
@@ -88,9 +88,9 @@ def move(x: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
 def train(
     scans: Sequence[torch.Tensor], steps: int, seed: int, start: UNet | None = None, contrast: bool = False
 ) -> UNet:
-    """Train with `position_contrast` (16 slices in two views) if `contrast` is True, with outlines if it is False.
+    """Train a network with outlines or, if `contrast` is True, with `position_contrast` on two views of each slice.
 
-    start: network whose encoder is copied before training. None: random weights.
+    start: network whose encoder is copied before training. If it is None, training starts with random weights.
     """
     torch.manual_seed(seed)
     network = UNet(_CLASSES).train()

@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     if arguments[:1] != ["landmarks"]:
-        return run_paper("sam", "Train the recipe of Yan 2022; measure: sam landmarks WEIGHTS DIR", RECIPES, arguments)
+        return run_paper("sam", "Train the recipe of Yan 2022; to test: sam landmarks WEIGHTS DIR", RECIPES, arguments)
     parser = argparse.ArgumentParser(prog="python -m AnatomicalEmbedding.papers.sam landmarks")
     parser.add_argument("weights", metavar="WEIGHTS", help="file of weights that this recipe trained")
     parser.add_argument("folder", type=Path, metavar="DIR", help="folder of labelled scans")

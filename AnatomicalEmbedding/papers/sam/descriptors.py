@@ -27,9 +27,9 @@ class _View:
 def sam_loss(found: Features, batch: ViewBatch, spec: LossSpec, generator: torch.Generator) -> torch.Tensor:
     """Algorithm 1 of Yan 2022: global plus local InfoNCE, mean over the pairs of the batch.
 
-    Global negatives: the hardest cells of both views, and random cells of all other pairs. Local negatives: a random
-    choice among the candidates, which are the cells of both views with the highest S_global + S_local. Cells within
-    exclude_mm of the anchor are not negatives.
+    Global negatives: the hardest cells of both views (those most similar to the anchor), and random cells of all other
+    pairs. Local negatives: a random choice among the candidates, which are the cells of both views with the highest
+    S_global + S_local. Cells within exclude_mm of the anchor are not negatives.
     """
     pairs = len(batch.first_cells)
     local_maps, global_maps = found.local.unbind(), found.global_.unbind()  # once for all pairs
@@ -83,8 +83,9 @@ def _local_loss(
 ) -> torch.Tensor:
     """Compute the local loss of a pair.
 
-    In the paper, the `candidates` hardest of all cells become candidates. If views have more than 8192 cells, only 8192
-    random cells are searched, and the number of candidates is reduced by the same factor.
+    In the paper, the hardest of all cells are the candidates; `spec.candidates` is their number. Here, if the two views
+    have more than 8192 cells, only 8192 random cells are searched, and the number of candidates is reduced by the same
+    factor.
     """
     anchor, positive = pair
     cells = sum(len(view.local_mm) for view in views)

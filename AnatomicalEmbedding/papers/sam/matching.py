@@ -44,7 +44,7 @@ class DescriptorMatcher:
         self._scans: dict[str, DescribedScan] = {}
 
     def __call__(self, template: Case, points_ras: np.ndarray, target: Case) -> np.ndarray:
-        """Find points (n, 3) of the template in the target: (n, 3) RAS mm."""
+        """Find points (n, 3) RAS mm of the template in the target. Returns (n, 3) RAS mm."""
         for case in (template, target):
             if case.id not in self._scans:
                 self._scans[case.id] = describe(self._network, case.volume)
@@ -63,7 +63,7 @@ def describe(network: EmbeddingNetwork, volume: Volume) -> DescribedScan:
 
 
 def find_points(template: DescribedScan, points_ras: np.ndarray, target: DescribedScan) -> np.ndarray:
-    """Find points (n, 3) RAS mm of one scan in another: (n, 3) RAS mm."""
+    """Find points (n, 3) RAS mm of the template in the target. Returns (n, 3) RAS mm."""
     cells = torch.from_numpy(transform_points(np.linalg.inv(template.cell_to_ras), points_ras)).float()[None]
     local = F.normalize(read_linear(template.local[None], cells)[0], dim=1)
     coarse = F.normalize(read_linear(template.global_[None], (cells + 0.5) / 4 - 0.5)[0], dim=1)

@@ -30,12 +30,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="FILE",
         help="text files; each line is a report or a part of a report",
     )
-    add("--mask", type=_share, default=0.0, metavar="SHARE", help="share of names to mask (default: 0; paper: 0.5)")
+    add("--mask", type=_share, default=0.0, metavar="SHARE", help="share of place names to mask (default 0, paper 0.5)")
     add("--steps", type=console.at_least(1), default=1000, metavar="N", help="optimiser steps (default: 1000)")
     add("--seed", type=console.at_least(0), default=0, help="seed of sentences and of first weights (default: 0)")
     console.complete(train, run_train, model=False)
 
-    place = parts.add_parser("place", help="find the point of the body that a text describes, by a trained network")
+    place = parts.add_parser("place", help="find the point of the body that a text describes, with a trained network")
     add = place.add_argument
     add("texts", nargs="+", metavar="TEXT")
     add("--model", type=Path, required=True, metavar="RUN", help="folder that `train` wrote")
@@ -61,7 +61,7 @@ def run_train(options: argparse.Namespace) -> None:
     if options.reports:
         if not examples:
             raise AnatomicalEmbeddingError(
-                f"{', '.join(map(str, options.reports))}: no known place is named; give other reports."
+                f"{', '.join(map(str, options.reports))}: no known place is named there; give other reports."
             )
         console.say(f"sentences of the reports that name places: {len(examples)}", options.json)
     console.make_folder(options.output)
@@ -77,7 +77,7 @@ def run_train(options: argparse.Namespace) -> None:
     if options.json:
         console.print_json({"model": str(path), "steps": recipe.steps, "sentences": len(examples)})
     else:
-        console.say(f"wrote {path}; find a place: place TEXT --model {options.output}")
+        console.say(f"wrote {path}; to find a place, run: place TEXT --model {options.output}")
 
 
 def run_place(options: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""The organs of the atlas as sets of points in the body frame. The network is trained and evaluated on these points."""
+"""The places of the atlas, here called organs, as sets of points in the body frame, for training and evaluation."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -14,7 +14,7 @@ _NEAR = 12  # number of places that are called near
 
 
 class Organs:
-    """All k places that the terms name, as cells of 6 mm of the body frame.
+    """All k places that have a name in `anatomy.terms`, as cells of 6 mm of the body frame.
 
     Args:
         names: name of each place.
@@ -31,16 +31,16 @@ class Organs:
         self._near = apart.argsort(axis=1, kind="stable")[:, 1 : _NEAR + 1]
 
     def near(self, name: str) -> list[str]:
-        """Return the places whose middles are nearest to the middle of this place."""
+        """Return the names of the 12 places whose middles are nearest to the middle of the place `name`."""
         return [self.names[n] for n in self._near[self.index[name]]]
 
     def sample(
         self, named: Sequence[Sequence[str]], count: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Draw `count` random cells of each organ that each of b texts names.
+        """Choose `count` random cells of every organ that a text names, for b texts.
 
-        named: names of organs, for each text. Returns float32 (b, m, count, 3) mm and bool (b, m). m is the largest
-        number of organs in a text; the second array is False where a text names fewer.
+        named: names of the organs, for each text. Returns the cells, float32 (b, m, count, 3) mm, and bool (b, m). m is
+        the largest number of organs in a text. A text with fewer organs has False in the unused entries.
         """
         most = max(map(len, named))
         points = np.zeros((len(named), most, count, 3), dtype=np.float32)
@@ -74,7 +74,7 @@ def shipped_organs() -> Organs:
         peak = field.values.max()
         index = np.argwhere(field.values >= _LEVEL * peak)
         mm = (LOW_MM + STEP_MM * (index[:, ::-1] + np.array(field.first))).astype(np.float32)
-        # if several cells are best, take the one nearest to their middle; the middle may lie outside the organ
+        # if several cells are best, the cell nearest to their middle is used; the middle may lie outside the organ
         top = mm[field.values[tuple(index.T)] >= peak]
         names.append(name)
         cells.append(mm)

@@ -19,17 +19,18 @@ from .sentences import Example, SentenceMaker
 FILE = "text2atlas.safetensors"
 _KEY = "anatomical_text"
 _VERSION = 1
-_UNIT_MM = 300.0  # unit of length of the loss: about the mean half-size of the paper's atlas
+_UNIT_MM = 300.0  # the loss measures lengths in this unit: about half of the mean size of the paper's atlas
 _POINTS = 100  # points drawn from each organ
 _CLIP, _DECAY = 2.0, 0.01  # as in the paper
-# The paper's best temperatures, in half-sizes of its atlas (Grujicic 2020, appendix E).
+# The paper's best temperatures, in the same unit (Grujicic 2020, appendix E).
 _POINT_TEMPERATURE, _ORGAN_TEMPERATURE = 0.1, 1.0
 
 
 def soft_organ_distance(predicted: torch.Tensor, points: torch.Tensor, named: torch.Tensor) -> torch.Tensor:
     """Soft organ distance (SOD; Grujicic 2020, equations 2 and 3): mean over b texts.
 
-    For a text: a weighted mean of the distances from the predicted point to the named organs; near organs weigh most.
+    For each text, it is a weighted mean of the distances from the predicted point to the named organs. Near organs have
+    the largest weights.
     predicted: (b, 3). points: (b, m, n, 3), n points of each of up to m organs, in the unit of length of `predicted`.
     named: (b, m) bool, entries of `points` that are organs of the text; at least one per text.
     """
@@ -41,7 +42,7 @@ def soft_organ_distance(predicted: torch.Tensor, points: torch.Tensor, named: to
 
 @dataclass(frozen=True)
 class TextRecipe:
-    """Settings of a training run. mask: share of masked names of places (0.5 in the self-supervised variant)."""
+    """Settings of a training run. mask: share of place names to mask (0.5 in the self-supervised variant)."""
 
     mask: float = 0.0
     steps: int = 1000
@@ -61,9 +62,9 @@ def load_text(folder: Path) -> TextNetwork:
         network = made_for(TextNetwork, weights)
         network.load_state_dict(weights)
     except NewerFormatError:
-        raise WeightsError(f"{path}: written by a newer version of this program; update it.") from None
+        raise WeightsError(f"{path}: was written by a newer version of this program; update the program.") from None
     except DAMAGED as error:
-        raise WeightsError(f"{path}: the file is damaged; train again in another folder.") from error
+        raise WeightsError(f"{path}: is damaged; train again in another folder.") from error
     if names != shipped_organs().names:
         raise WeightsError(f"{path}: the network was trained for another list of places; train again.")
     return network.eval()
@@ -76,7 +77,7 @@ def train_text(
     progress: Callable[[Progress], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> TextNetwork:
-    """Train on sentences made from the terms. If `reports` are given, half of each batch are sentences of reports.
+    """Train on sentences with place names. If `reports` are given, half of each batch are sentences of reports.
 
     A run that was stopped continues. Raises CancelledError if `cancelled` returns True; the run is saved before.
     Raises AnatomicalEmbeddingError if the folder holds another run.

@@ -12,7 +12,7 @@ from ...words.phrases import parse, parse_report
 from .network import MASK
 from .organs import Organs
 
-# {place}: a name of a place; {near}: a name of a place near it; {adjective}: its adjective, such as "hepatic"
+# {place}: name of a place; {near}: name of another place near this place; {adjective}: adjective such as "hepatic"
 FAMILIES: dict[str, tuple[str, ...]] = {
     "name": ("{place}", "the {place}", "{finding} {place}", "{place}, {finding}"),
     "seen": (
@@ -58,7 +58,7 @@ class Example:
 class SentenceMaker:
     """Makes sentences from templates, with random places and words. All places are equally likely.
 
-    around: largest number of random common words before and after a sentence; half of the time there are none.
+    around: largest number of random common words before and after a sentence. About half of the time, no word is added.
     """
 
     def __init__(self, organs: Organs, families: dict[str, tuple[str, ...]] = FAMILIES, around: int = 4) -> None:
@@ -99,7 +99,7 @@ class SentenceMaker:
 
 
 def _words_for(name: str, adjective: bool, rng: np.random.Generator) -> str:
-    """Choose words for a place, with its side in three of four cases."""
+    """Choose words for a place. If the place has a side, the words name it in three of four cases."""
     term = load_terms()[name]
     ways = term.adjectives if adjective else term.words or (term.title,)
     word = ways[rng.integers(len(ways))]
