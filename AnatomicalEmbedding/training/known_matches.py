@@ -48,7 +48,7 @@ class WarpedScan:
 
 
 def warp_scan(volume: Volume, seed: int) -> WarpedScan:
-    """Return a copy of a scan: bent, turned and scaled a little, on another grid, with noise. seed: determines the copy."""
+    """Return a copy of a scan: slightly bent, turned and scaled, on another grid, with noise; seed: of the changes."""
     rng = np.random.default_rng(seed)
     image = volume.to_sitk()
     low, high = transform_points(LPS_FROM_RAS, volume.bounds_ras)

@@ -224,7 +224,7 @@ class TrainingLoop:
             raise damaged from None
         if identity != self.identity:
             raise AnatomicalEmbeddingError(
-                f"{path}: belongs to a run with another recipe, seed, step count or scans; choose another output folder."
+                f"{path}: belongs to a run with another recipe, seed, steps or scans; choose another output folder."
             )
         try:
             for name, part in {**self._parts, "averaged": self.averaged, "optimiser": self.optimiser}.items():
