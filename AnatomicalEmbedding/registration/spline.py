@@ -95,7 +95,7 @@ class Basis:
         return Basis(self.r.to(device), self.a.to(device), self.s.to(device))
 
     def squared(self) -> Basis:
-        """Return the basis with squared weights: its gather(w) is the diagonal of this basis's gather(w * spread(x))."""
+        """Return the basis with squared weights: its gather(w) is the diagonal of x -> gather(w * spread(x)) here."""
         return Basis(self.r.square(), self.a.square(), self.s.square())
 
 

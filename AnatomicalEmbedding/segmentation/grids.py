@@ -176,7 +176,7 @@ def _coordinates(embedding: EmbeddingMap, to_ras: np.ndarray, shape: torch.Size,
 
 
 def _features(embedding: EmbeddingMap, box_ras: np.ndarray) -> tuple[torch.Tensor, np.ndarray, np.ndarray]:
-    """Return the local descriptors in and near a box, the centre of their first voxel (RAS mm), and their voxel size."""
+    """Return local descriptors in and near a box, the centre of their first voxel, RAS mm, and their voxel size, mm."""
     size = embedding.cell_mm / 2
     low = embedding.cell_to_ras[:3, 3] - size / 2
     shape = np.array(embedding.local.shape[:0:-1])
