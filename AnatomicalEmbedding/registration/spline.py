@@ -95,7 +95,7 @@ class Basis:
         return Basis(self.r.to(device), self.a.to(device), self.s.to(device))
 
     def squared(self) -> Basis:
-        """Return the basis with squared weights: its gather(w) is the diagonal of x -> gather(w * spread(x)) here."""
+        """Return the basis with squared weights. Its gather(w) is the diagonal of the matrix gather(w * spread(x))."""
         return Basis(self.r.square(), self.a.square(), self.s.square())
 
 

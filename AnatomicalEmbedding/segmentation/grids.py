@@ -189,7 +189,8 @@ def _features(embedding: EmbeddingMap, box_ras: np.ndarray) -> tuple[torch.Tenso
 def group_structures(spacings: Mapping[str, float], ranges: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> list[Group]:
     """Group structures by voxel size (mm) and place in the body.
 
-    If the voxel sizes differ by 1 mm or more, structures with small and with large voxels get different groups.
+    If the voxel sizes differ by 1 mm or more, structures with small and large voxels get different groups; if
+    they differ by less, structures with all voxel sizes can share a group.
     A group is at most _TALL_MM high. ranges: name of the structure -> lowest and highest body coordinate, (3,) mm.
     """
     sizes = list(spacings.values())

@@ -21,7 +21,7 @@ from .voxels import predict
 ABSENT, CUT, WHOLE = "absent", "cut", "whole"
 _NOT_FOUND = "it was not found where it is expected"
 _LEAST_SHARE = 0.15  # components smaller than this share of the largest component are removed
-_LEAST_KEPT = 0.4  # an outline below this share of the volume of the carried labels is wrong (usual: 0.6 or more)
+_LEAST_KEPT = 0.4  # an outline that is smaller, as a share of the carried labels, is wrong (usual share: 0.6 or more)
 _LEAST_VOLUME = 0.03  # below this share of the median volume in the examples, the structure is absent
 # The sum of the five `signs` with these weights predicts the logit of the Dice. The weights were fitted to 324 outlines
 # of development scans, see RESULTS.md.

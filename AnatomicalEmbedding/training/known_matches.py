@@ -165,7 +165,7 @@ def _upright(volume: Volume) -> bool:
 
 
 def _placed(places: np.ndarray, cut: tuple[float, float] | None) -> np.ndarray:
-    """Return (n,): 1 for places between the two heights `cut`, -1 for places far outside, 0 for others."""
+    """Return (n,): 1 for places between the two heights `cut`, -1 for places far outside, 0 for places near `cut`."""
     if cut is None:
         return np.ones(len(places))
     beyond = np.maximum(cut[0] - places[:, 2], places[:, 2] - cut[1])

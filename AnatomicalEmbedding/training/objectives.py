@@ -16,7 +16,7 @@ from .recipes import LossSpec, Recipe
 from .sampler import BatchSampler, CoordinateBatch, CoordinateSampler, ViewBatch, ViewSampler
 from .scans import PreparedScan
 
-# Half of the negatives are within the first distance from the anchor, half within the second; local cells (i, j, k).
+# Largest offset of a negative from the anchor, local cells (i, j, k): for half of the negatives, for the other half.
 _NEAR_CELLS, _FAR_CELLS = (3, 3, 3), (10, 10, 8)
 
 
