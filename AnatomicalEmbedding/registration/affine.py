@@ -120,7 +120,7 @@ def _depth_mm(fixed: EmbeddingMap) -> np.ndarray:
 
 
 def _affine(source: np.ndarray, target: np.ndarray, weight: np.ndarray, doubt_mm: float) -> np.ndarray:
-    """Fit an affine transform by least squares, with a prior that it is a rotation.
+    """Fit an affine transform by least squares, with a prior that keeps it near a rotation.
 
     The prior has the same weight as points that are spread over `doubt_mm`. It is needed because points that lie close
     together on an axis determine no scale along this axis.
@@ -150,7 +150,7 @@ def _turn(spread: np.ndarray) -> np.ndarray:
 
 
 def _about(middles: np.ndarray, linear: np.ndarray) -> np.ndarray:
-    """Make the (4, 4) matrix with this linear part that maps the first mean to the second mean."""
+    """Make the (4, 4) matrix that has the linear part `linear`, (3, 3), and maps the first mean to the second."""
     fit = np.eye(4)
     fit[:3, :3] = linear
     fit[:3, 3] = middles[1] - linear @ middles[0]

@@ -82,8 +82,8 @@ _MOST_SMOOTH = 20.0
 _LEAST_VOLUME = 0.1  # least volume ratio, relative to the affine transform; with less, the field is near folding
 _SMOOTH = 0.6  # weight of smoothness, relative to the mean of the blocks' matrices
 _DAMPING = 0.05
-_STILL_MM = 0.05  # a level ends when a step changes the displacement by less, on average
-_KNEE = 1.0  # difference of features at which a point's weight is halved, as in tissue that only one scan shows
+_STILL_MM = 0.05  # a level ends when a step changes the displacement by less than this, on average
+_KNEE = 1.0  # feature difference that halves a point's weight; such points often show tissue of one scan only
 _CG_ROUNDS = 10
 _BLOCK = 2  # a block has this many points along each axis
 _PAIRS = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))  # stored entries of a symmetric 3 x 3 matrix
@@ -100,7 +100,7 @@ def refine(
 ) -> SplineField:
     """Improve a displacement field, which is added after the affine transform, by comparing the images.
 
-    affine: (4, 4) RAS mm fixed -> moving. volumes, maps: those of the fixed and of the moving scan. step: called with
+    affine: (4, 4) RAS mm fixed -> moving. volumes, maps: of the fixed scan, then of the moving scan. step: called with
     the share done; an exception raised in `step` stops the computation.
     """
     start = field
@@ -133,7 +133,7 @@ class _Comparison:
         fixed: features of the fixed scan.
         moving: (1, 4 c, k, j, i) values and slopes on the moving scan's lattice.
         start: (3, k, j, i) RAS mm in the moving scan, to which the affine transform maps the fixed points.
-        slopes: (3, c, k, j, i) derivatives of the fixed values, per mm of the moving scan.
+        slopes: (3, c, k, j, i) derivatives of the fixed scan's features, per mm in the moving scan.
     """
 
     def __init__(self, fixed: Features, moving: Features, affine: np.ndarray) -> None:
@@ -173,7 +173,7 @@ class _Comparison:
         return SplineField(field.low, field.knot_mm, (knots + change).cpu()), moved
 
     def _terms(self, displacement: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Compute the gradient (3, k, j, i) and the Gauss-Newton matrix (6, k, j, i, as _PAIRS) at each point."""
+        """Compute gradient (3, k, j, i) and Gauss-Newton matrix (6, k, j, i, as _PAIRS) of the image difference."""
         lattice, channels = self.moving_lattice, len(self.fixed.values)
         origin, spacing, size = (
             torch.tensor(values, dtype=torch.float32, device=displacement.device).view(3, 1, 1, 1)

@@ -25,7 +25,7 @@ _STEPS = 40
 
 
 def fit_field(matches: GridMatches, affine: np.ndarray, low: np.ndarray, high: np.ndarray) -> SplineField:
-    """Fit a displacement field over the box low..high (RAS mm) to the errors of matches after the affine transform."""
+    """Fit a displacement field over the box low..high (RAS mm) to the errors that the affine transform leaves."""
     shape = matches.lattice.shape
     i, j, k = torch.from_numpy(matches.index.T)
     wanted, trust = torch.zeros(3, *shape), torch.zeros(shape)
@@ -63,11 +63,11 @@ def register(
         step: called with (share done, text of the step); may raise CancelledError to stop the registration.
 
     Raises:
-        MapError: the maps were made with different weights, or a scan holds no body.
+        MapError: the maps were made with different weights, or a scan shows no body.
         AnatomicalEmbeddingError: the kind is unknown, or the scans have too few places in common.
     """
     if kind not in KINDS:
-        raise AnatomicalEmbeddingError(f"kind {kind!r}: choose one of {', '.join(KINDS)}.")
+        raise AnatomicalEmbeddingError(f"there is no kind of registration {kind!r}; choose one of {', '.join(KINDS)}.")
     fixed, moving = volumes
     step(0.0, "matching")
     matches = match_grid(*maps)

@@ -63,7 +63,7 @@ class Lattice:
         ).float()
 
     def pooled(self, factor: int = 2) -> Lattice:
-        """Make the lattice of the middles of blocks with `factor` points a side. Incomplete blocks are included."""
+        """Make the lattice of the centres of blocks of `factor` points a side. Incomplete blocks are included."""
         x, y, z = (o + s * (factor - 1) / 2 for o, s in zip(self.origin_ras, self.spacing_mm, strict=True))
         dx, dy, dz = (s * factor for s in self.spacing_mm)
         i, j, k = (-(-n // factor) for n in self.size)
@@ -95,7 +95,7 @@ class Basis:
         return Basis(self.r.to(device), self.a.to(device), self.s.to(device))
 
     def squared(self) -> Basis:
-        """Return the basis with squared weights. Its `gather(w)` is the diagonal of x -> gather(w * spread(x))."""
+        """Return the basis with squared weights. Its gather(w) is the diagonal of the matrix gather(w * spread(x))."""
         return Basis(self.r.square(), self.a.square(), self.s.square())
 
 

@@ -99,7 +99,7 @@ class Registration:
     def write(self, path: str | Path) -> None:
         """Write an ITK transform file, such as .h5 or .tfm. Slicer opens it, and ANTs can use it as initial transform.
 
-        Raises VolumeError for another file name, or if the file cannot be written.
+        Raises VolumeError if the file name has another ending, or if the file cannot be written.
         """
         path = Path(path)
         if path.suffix.lower() not in TRANSFORM_SUFFIXES:

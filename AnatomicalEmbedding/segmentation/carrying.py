@@ -37,7 +37,7 @@ class Outlined:
 
 
 def carry(target: EmbeddingMap, crop: Crop, examples: Sequence[Outlined]) -> torch.Tensor:
-    """Carry the labels of n examples to the grid of a crop: (n, s, k, j, i).
+    """Carry the labels of s structures from n examples to the grid of a crop: (n, s, k, j, i).
 
     Values are NaN in three cases: the example does not outline the structure; the voxel lies outside the example's
     scan; the two scans have too little of the body in common.
@@ -73,7 +73,7 @@ def _through(matrix: np.ndarray, points: torch.Tensor) -> torch.Tensor:
 
 
 def mean_guess(carried: torch.Tensor) -> torch.Tensor:
-    """Average carried labels (n, s, k, j, i) over n examples, NaN left out: (s, k, j, i); 0 if all n values are NaN."""
+    """Average carried labels (n, s, k, j, i) over the n examples without NaN there: (s, k, j, i); 0 if all are NaN."""
     return torch.nan_to_num(torch.nanmean(carried, dim=0))
 
 

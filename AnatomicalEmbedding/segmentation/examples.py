@@ -1,4 +1,4 @@
-"""Examples (outlined scans): read them from a folder, group their structures, and crop the scans to each group."""
+"""Read examples (outlined scans), group their structures (one network for each group), and crop scans to groups."""
 
 import glob
 from collections.abc import Callable, Sequence
@@ -51,7 +51,7 @@ def read_examples(folder: Path, names: Sequence[str] | None = None) -> list[Exam
     """Read the outlined scans of a folder: NAME.nii.gz with NAME.seg.nii.gz + NAME.labels.json, or with NAME.seg.nrrd.
 
     names: structures to read; None: all. Raises PointsError if the folder contains no outlined scan, and
-    AnatomicalEmbeddingError if no scan outlines one of the names.
+    AnatomicalEmbeddingError if one of the names is not outlined in any scan.
     """
     if not folder.is_dir():
         raise PointsError(f"{folder}: no such folder; give a folder of outlined scans.")
@@ -83,7 +83,7 @@ def _read_labels(scan: Path) -> LabelMap | None:
 
 @dataclass(frozen=True, eq=False)
 class PreparedExample:
-    """One example ready for training. crops: group number -> crop. volumes_ml, contrast: structure name -> value."""
+    """One example ready for training. crops: index of the group -> crop. volumes_ml, contrast: by structure name."""
 
     id: str
     embedding: EmbeddingMap

@@ -1,8 +1,8 @@
 """Find the part of a scan that may show a group of structures, and resample it to the grid of the network.
 
-A group is a set of structures that share a voxel size and a network. Its part of a scan is found by body coordinates:
-it consists of the cells whose coordinates lie in the range that the group's structures have in the examples. A margin
-allows for the error of the coordinates.
+A group is a set of structures that share a voxel size and a network. The part of a scan that may show a group is found
+with body coordinates. It consists of the cells whose coordinates lie in the range that the group's structures have in
+the examples. A margin allows for the error of the coordinates.
 """
 
 from collections.abc import Mapping, Sequence
@@ -62,7 +62,7 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Crop:
-    """Part of a scan on a group's grid; k, j and i run towards S, A and R.
+    """Part of a scan, resampled to the voxel size of a group of structures; k, j and i run towards S, A and R.
 
     hu: (k, j, i) float32. coordinate: (3, k, j, i), body coordinates minus the group's centre, in units of UNIT_MM.
     inside: (k, j, i) bool, whether the voxel lies in the scan. origin_ras: (3,) RAS mm, centre of voxel (0, 0, 0).
@@ -97,7 +97,7 @@ class Crop:
 
 
 def spacing_for(mask: np.ndarray, size_mm: np.ndarray) -> float:
-    """Choose the voxel size in mm for a structure: small for a thin structure, but not much below the example's voxels.
+    """Choose the voxel size, mm, for a structure: small if it is thin, but not much smaller than the voxels of `mask`.
 
     mask: (k, j, i) bool. size_mm: (3,) of the mask's voxels along i, j, k. The structure's radius is estimated as three
     times its volume divided by its surface, which is exact for a ball.
@@ -113,7 +113,7 @@ def spacing_for(mask: np.ndarray, size_mm: np.ndarray) -> float:
 def region(group: Group, names: Sequence[str], embedding: EmbeddingMap) -> np.ndarray | None:
     """Find the box (2, 3) RAS mm of the part of a scan that may show these structures of a group.
 
-    The box contains the body cells that may show them, with a margin. Returns None if the scan does not show this part.
+    The box contains the body cells that may show the structures, with a margin. Returns None if there is no such cell.
     """
     ras, body = body_points(embedding)
     affine, _ = robust_affine(ras, body)
@@ -176,7 +176,7 @@ def _coordinates(embedding: EmbeddingMap, to_ras: np.ndarray, shape: torch.Size,
 
 
 def _features(embedding: EmbeddingMap, box_ras: np.ndarray) -> tuple[torch.Tensor, np.ndarray, np.ndarray]:
-    """Return the local descriptors in and near a box, the centre of their first voxel (RAS mm), and its size in mm."""
+    """Return local descriptors in and near a box, the centre of their first voxel, RAS mm, and their voxel size, mm."""
     size = embedding.cell_mm / 2
     low = embedding.cell_to_ras[:3, 3] - size / 2
     shape = np.array(embedding.local.shape[:0:-1])
@@ -189,7 +189,8 @@ def _features(embedding: EmbeddingMap, box_ras: np.ndarray) -> tuple[torch.Tenso
 def group_structures(spacings: Mapping[str, float], ranges: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> list[Group]:
     """Group structures by voxel size (mm) and place in the body.
 
-    If all voxel sizes differ by less than 1 mm, they may share a group. Otherwise small and large sizes are separated.
+    If the voxel sizes differ by 1 mm or more, structures with small and large voxels get different groups; if
+    they differ by less, structures with all voxel sizes can share a group.
     A group is at most _TALL_MM high. ranges: name of the structure -> lowest and highest body coordinate, (3,) mm.
     """
     sizes = list(spacings.values())

@@ -21,9 +21,10 @@ from .voxels import predict
 ABSENT, CUT, WHOLE = "absent", "cut", "whole"
 _NOT_FOUND = "it was not found where it is expected"
 _LEAST_SHARE = 0.15  # components smaller than this share of the largest component are removed
-_LEAST_KEPT = 0.4  # share of the volume of the carried labels; with less, the network has failed (usual: 0.6 or more)
-_LEAST_VOLUME = 0.03  # share of the median volume in the examples; with less, the structure is absent
-# Weights of the five `signs` in the logit of the Dice, fitted to 324 outlines of development scans, see RESULTS.md.
+_LEAST_KEPT = 0.4  # an outline that is smaller, as a share of the carried labels, is wrong (usual share: 0.6 or more)
+_LEAST_VOLUME = 0.03  # below this share of the median volume in the examples, the structure is absent
+# The sum of the five `signs` with these weights predicts the logit of the Dice. The weights were fitted to 324 outlines
+# of development scans, see RESULTS.md.
 _WEIGHTS = np.array([2.10, 11.84, 1.74, 0.23, -0.57])
 _LEAST_STEADY = 0.85  # lowest value of the second sign in these 324 outlines
 COLUMNS = ("scan", "structure", "status", "volume_ml", "look", "doubt", "remark")
@@ -117,7 +118,7 @@ def clean(probability: torch.Tensor, crop: Crop, group: Group, row: int) -> tupl
     """Remove the connected components of a probability that do not belong to the structure.
 
     A component is kept if it has at least _LEAST_SHARE of the size of the largest, and if the body coordinate of its
-    middle is in the structure's range in the examples. Also returns "", or the reason why no component is left.
+    middle is within MARGIN_MM of the structure's range in the examples. Also returns why no component is left, or "".
     """
     mask = (probability > 0.5) & crop.inside
     if not mask.any():

@@ -1,4 +1,4 @@
-"""Train, write and read a segmenter: networks, groups, and the examples from which labels are carried over."""
+"""Train, write and read a segmenter: groups of structures, a network for each, and examples to carry labels from."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -135,7 +135,7 @@ def _check_record(folder: Path, identity: dict[str, object], steps: int) -> None
         raise AnatomicalEmbeddingError(f"{path}: is damaged; give another output folder.") from error
     if known != (json.loads(json.dumps(identity)), steps):
         raise AnatomicalEmbeddingError(
-            f"{folder}: holds a run on other examples or with other options; give another output folder."
+            f"{folder}: contains a run with other examples or other options; give another output folder."
         )
 
 

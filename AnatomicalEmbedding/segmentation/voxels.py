@@ -169,7 +169,7 @@ def read_features(crop: Crop, where: torch.Tensor) -> torch.Tensor:
 
 
 def _normalised(where: torch.Tensor, shape: torch.Size) -> torch.Tensor:
-    """Convert voxels (k, j, i, 3), order i, j, k, of a source of this shape to a grid for grid_sample."""
+    """Convert positions (k, j, i, 3) in voxels i, j, k of an array of this shape to a grid for grid_sample."""
     return ((where + 0.5) * 2 / torch.tensor(shape[:1:-1]) - 1)[None]
 
 
@@ -341,7 +341,7 @@ def _draw_rows(
 
 
 def _choose_voxels(patch: Patch, rng: np.random.Generator) -> torch.Tensor:
-    """Choose voxels (n, 3), order k, j, i, of a patch: half near borders, a third near the guess."""
+    """Choose voxels (n, 3), order k, j, i, of a patch: half near borders, a third near the guess, a sixth anywhere."""
     shown = _pool_axes(F.avg_pool3d, patch.labels, 5)
     border = (shown > 0.02) & (shown < 0.98)
     guess = patch.x[:, -patch.labels.shape[1] :]

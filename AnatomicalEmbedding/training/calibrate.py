@@ -22,7 +22,7 @@ from ..structures.labelled_scans import load_case, refuse_twins
 from .known_matches import Trial, bent_trials, labelled_trials, phantom_trials
 
 LABELLED, BENT, PHANTOMS = "pairs of labelled scans", "bent scans", "synthetic patients"
-# Total weight of each source. Synthetic patients have a low weight, because matching is easier in them.
+# Total weight of all matches of each source. Synthetic patients have a low weight, because matching is easier in them.
 WEIGHTS = {LABELLED: 1.0, BENT: 1.0, PHANTOMS: 0.1}
 
 _TREES = 48
@@ -36,7 +36,7 @@ _FEWEST = 200
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """Results of n matches. evidence: (n, len(EVIDENCE)). errors_mm: (n,), infinite if the point is absent."""
+    """Results of n matches. evidence: (n, len(EVIDENCE)). errors_mm: (n,), infinite if the target lacks the point."""
 
     evidence: np.ndarray
     errors_mm: np.ndarray
@@ -154,7 +154,7 @@ def collect(
             for effort in EFFORTS[:1] if trial.template.local is None else EFFORTS[1:]:
                 kept = tried.setdefault(effort, {}).setdefault(source, [])
                 kept.append(try_matching(trial, effort))
-    progress(0.99, "growing trees")
+    progress(0.99, "fitting the random forests")
     outcomes = {
         effort: {source: Outcomes.joined(parts) for source, parts in found.items()} for effort, found in tried.items()
     }

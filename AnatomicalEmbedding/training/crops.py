@@ -145,8 +145,8 @@ def cut_crop(
 def cell_positions(scan: PreparedScan, crop: Crop) -> tuple[torch.Tensor, torch.Tensor]:
     """Find where the cells of a crop lie in the body.
 
-    Returns the first guess of each cell's body coordinate, (3, k/4, j/4, i/4) mm, and a mask of the cells inside the
-    body, bool (k/4, j/4, i/4).
+    Returns each cell's body coordinate before training corrects it, (3, k/4, j/4, i/4) mm, and a mask of the cells
+    inside the body, bool (k/4, j/4, i/4).
     """
     voxel = crop.warp.voxel_ijk(STRIDE)
     nearest = voxel.round().long()
@@ -157,7 +157,10 @@ def cell_positions(scan: PreparedScan, crop: Crop) -> tuple[torch.Tensor, torch.
 
 
 def body_coordinates(scan: PreparedScan, voxel_ijk: torch.Tensor) -> torch.Tensor:
-    """Return the first guess of the body coordinates, mm, at fractional voxels (k, j, i, 3) of the scan."""
+    """Return the body coordinates, mm, at fractional voxels (k, j, i, 3) of the scan, before training corrects them.
+
+    They are read from the scan's body field. If the scan has no body field, they are computed from its frame.
+    """
     device = voxel_ijk.device
     if scan.body_field is not None:
         extent = torch.tensor(scan.body_field.shape[:0:-1], dtype=torch.float32, device=device) - 1
@@ -175,7 +178,7 @@ def _hats(voxels: int, nodes: int, pool: int, device: torch.device) -> torch.Ten
 
 
 def _advancing(depth: np.ndarray) -> np.ndarray:
-    """Correct depths (nk, nj, ni) that do not rise along k; depths that rise are returned unchanged."""
+    """Raise depths (nk, nj, ni) where they do not increase enough along k, so that the transform does not fold."""
     least = _LEAST_ADVANCE * max(float((depth[-1] - depth[0]).mean()) / (len(depth) - 1), 1e-3)
     rising = depth.copy()
     for k in range(1, len(depth)):
@@ -191,7 +194,10 @@ def _line(at: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _span(values: torch.Tensor, size: int) -> tuple[int, int]:
-    """Return the voxels (first, last + 1) that `values` reach on an axis of `size` voxels; at least one voxel."""
+    """Return the range (first, last + 1) of voxels that contains the positions `values`, on an axis of `size` voxels.
+
+    values: positions along the axis, in voxels. The range lies on the axis and has at least one voxel.
+    """
     low = min(max(int(values.amin().floor()), 0), size - 1)
     return low, max(min(int(values.amax().ceil()) + 1, size), low + 1)
 

@@ -48,7 +48,7 @@ class WarpedScan:
 
 
 def warp_scan(volume: Volume, seed: int) -> WarpedScan:
-    """Return a copy of a scan: slightly bent, turned and scaled, on another grid, with noise; equal for equal seeds."""
+    """Return a copy of a scan: slightly bent, turned and scaled, on another grid, with noise; seed: of the changes."""
     rng = np.random.default_rng(seed)
     image = volume.to_sitk()
     low, high = transform_points(LPS_FROM_RAS, volume.bounds_ras)
@@ -165,7 +165,7 @@ def _upright(volume: Volume) -> bool:
 
 
 def _placed(places: np.ndarray, cut: tuple[float, float] | None) -> np.ndarray:
-    """Return (n,): 1 for places between the two heights `cut`, -1 for places far outside, 0 near a height."""
+    """Return (n,): 1 for places between the two heights `cut`, -1 for places far outside, 0 for places near `cut`."""
     if cut is None:
         return np.ones(len(places))
     beyond = np.maximum(cut[0] - places[:, 2], places[:, 2] - cut[1])

@@ -2,8 +2,8 @@
 
 First each label map gets a scale and a shift along each axis (generalised Procrustes analysis towards the mean shape).
 The organs of the mean shape are aligned to the organs of the phantoms' canonical body, so that the frame does not
-drift. Then a smooth field moves centres and extremes of the organs to their mean places. If a label map has no bones,
-the field is zero at the spine and the body wall, so that organs that lie low do not move the spine and the wall.
+drift. Then a smooth field moves centres and extremes of the organs to their mean places. If a label map has no
+vertebrae, the field is zero at the spine and the body wall, so that organs that lie low do not move spine and wall.
 
 The canonical body was drawn by hand: relative to its organs, its spine is two centimetres from the right place.
 `Placement` converts points between the canonical body and the mean of the patients.
@@ -73,7 +73,7 @@ def canonical_structures() -> Points:
 class Placement:
     """Where label maps lie in the body frame.
 
-    maps: body map of each label map, by name. mean: mean centre and extremes of each structure, (7, 3) body mm.
+    maps: name of the label map -> its body map. mean: mean centre and extremes of each structure, (7, 3) body mm.
     to_canonical: from body mm of the mean to body mm of the canonical body. from_canonical: the opposite direction. The
     two are fitted separately, so a point that is converted there and back ends a few mm from its start.
     """
@@ -98,7 +98,7 @@ def place(structures: Mapping[str, Points]) -> Placement:
     mean = canonical
 
     def held(names: Container[str]) -> dict[str, Points]:
-        """Return the structures with these names, for the label maps that hold at least FEWEST_STRUCTURES of them."""
+        """Keep the structures with these names; leave out label maps with fewer than FEWEST_STRUCTURES of them."""
         kept = {m: {n: p for n, p in of.items() if n in names} for m, of in structures.items()}
         return {m: of for m, of in kept.items() if len(of) >= FEWEST_STRUCTURES}
 
@@ -106,7 +106,7 @@ def place(structures: Mapping[str, Points]) -> Placement:
         points = held(known & mean.keys())
         if not points:
             raise AnatomicalEmbeddingError(
-                f"label maps: no label map shows {FEWEST_STRUCTURES} complete structures; give other label maps."
+                f"label maps: no label map shows {FEWEST_STRUCTURES} or more complete structures; give others."
             )
         frames = {m: fit_frame(of, mean) for m, of in points.items()}
         placed = {m: {n: p for n, p in structures[m].items() if n in known} for m in points}

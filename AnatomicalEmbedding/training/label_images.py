@@ -1,8 +1,8 @@
 """Label images: CT images made from label maps. They show real organs in the canonical body of the phantoms.
 
 Each labelled structure gets the HU of its tissue in a contrast phase. Bones get a dense shell. Hollow organs get a wall
-and random contents. The rest of the image is the canonical body, deformed to fit the label map. Organs of the canonical
-body that the label map also has are removed.
+and random contents. The rest of the image is the canonical body, deformed to fit the label map. If the canonical body
+shows an organ of the label map at a place where the label map has no label, this place becomes fat or muscle.
 """
 
 import re
@@ -73,7 +73,7 @@ _FAT = (-0.5, 0.6)
 
 @dataclass(frozen=True, eq=False)
 class LabelledBody:
-    """A label map without an image.
+    """The label map of one patient, without a CT image.
 
     labels: uint8 (k, j, i), index into `names`; 0: background. names: structures; names[0] is "".
     points: centre and extremes of each complete structure, (7, 3) RAS mm.
@@ -97,7 +97,7 @@ class LabelledBody:
             names = {int(value): str(name) for value, name in parse_json(names_path.read_text()).items()}
         except (OSError, RuntimeError, ValueError, AttributeError) as error:
             raise VolumeError(
-                f"{path}: cannot be read together with {names_path.name}; write both files again, or remove both."
+                f"{path}: this file or {names_path.name} is missing or damaged; write both files again, or remove both."
             ) from error
         voxels = sitk.GetArrayFromImage(image)
         known: list[str] = [""]
@@ -125,7 +125,7 @@ def tissue_of(structure: str) -> tuple[str, str] | None:
 
 @dataclass(frozen=True, eq=False)
 class LabelImage:
-    """An image of a labelled body. phase: contrast phase. to_body: converts (N, 3) RAS mm to mean body mm."""
+    """An image of a labelled body. phase: contrast phase. to_body: from (N, 3) RAS mm to mean body mm."""
 
     volume: Volume
     phase: str
@@ -170,7 +170,7 @@ def make_label_image(body: LabelledBody, placement: Placement, seed: int) -> Lab
 
 
 def _number_canonical_labels(names: Sequence[str]) -> np.ndarray:
-    """Return (256,): for each canonical label, the index of its structure in `names`; 0 if `names` lacks it."""
+    """Return (256,): for each canonical label, the index of its structure in `names`; 0 if not in `names`."""
     table = np.zeros(256, np.uint8)
     for name, value in LABEL_ID.items():
         structure = structure_name(name)
@@ -181,7 +181,7 @@ def _number_canonical_labels(names: Sequence[str]) -> np.ndarray:
 def _draw_tissue(body: LabelledBody, tissue: np.ndarray, theirs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draw the labelled structures over the tissue (k, j, i) of the canonical body; returns the new tissue.
 
-    theirs: (k, j, i) structure of the canonical body at each voxel, as an index into `LabelledBody.names`; 0: no name.
+    theirs: (k, j, i) structure of the canonical body at each voxel, an index into `body.names`; 0: no such structure.
     """
     labels = body.labels
     # voxels of a structure that share a face with another label
@@ -209,9 +209,10 @@ def _draw_tissue(body: LabelledBody, tissue: np.ndarray, theirs: np.ndarray, rng
 def prepare_label_images(
     folder: Path, each: int, spacing_mm: Spacing, destination: Path, report: Callable[[str], None]
 ) -> tuple[list[Path], Placement]:
-    """Prepare `each` images (a number) of every label map in a folder; images prepared before are reused.
+    """Make and prepare images of the label maps in a folder; images that were prepared before are reused.
 
-    Label maps that cannot be placed in the body frame are left out. Raises AnatomicalEmbeddingError if none is left.
+    each: number of images of each label map. Label maps that cannot be placed in the body frame are left out. Raises
+    AnatomicalEmbeddingError if no label map is left.
     """
     bodies = [LabelledBody.read(path) for path in sorted(folder.glob("*" + SUFFIX))]
     placement = place({body.name: body.points for body in bodies})

@@ -1,6 +1,6 @@
 """The only training loop: learning rate, gradient, averaged weights, checkpoints, log and stop.
 
-`TrainingLoop` trains the networks of coordinates and descriptors, orientation, segmentation and texts. The caller
+`TrainingLoop` trains all networks: for maps, for the orientation of scans, for segmentation and for texts. The caller
 computes the loss of a batch. A batch must depend on (seed, step) alone. Then a run that was stopped and continued
 ends with the same weights as a run without a stop.
 """
@@ -26,7 +26,7 @@ from ..files import atomic_path
 
 CHECKPOINT = "checkpoint.pt"
 _CHECKPOINT_MINUTES = 5.0
-_FIRST = 0.04  # share of the highest rate at the first step of a warm-up
+_FIRST = 0.04  # learning rate at the first step of a warm-up, as a share of the highest rate
 ALGORITHMS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adamw": torch.optim.AdamW,
     "radam": torch.optim.RAdam,
@@ -42,7 +42,7 @@ class OptimiserSpec:
         learning_rate: the highest learning rate, reached at the end of the warm-up.
         warm_up: share of the steps in which the learning rate rises linearly.
         final: learning rate at the last step, as a share of the highest. After the warm-up, the rate falls along half a
-            cosine; with 1, it stays constant.
+            cosine; if `final` is 1, the rate stays constant.
         weight_decay: weight decay of the network.
         gradient_clip: largest norm of the gradient; a longer gradient is shortened to it.
         ema: largest decay, 0 to 1, of the exponential mean of the weights over steps. 0: the run returns the
@@ -79,7 +79,7 @@ class Progress:
 
 
 class TrainingLoop:
-    """A network in training: `step` of `steps` are done, in `minutes` minutes.
+    """A network in training. So far, `step` of its `steps` steps are done; they took `minutes` minutes.
 
     Args:
         network: the network; it is trained in place, on its device.
@@ -87,7 +87,7 @@ class TrainingLoop:
         others: name -> (module, learning rate) of other modules to train; their weights do not decay.
 
     Attributes:
-        averaged: the network with the mean of its weights over steps, and the latest buffers.
+        averaged: a copy of the network with the mean of its weights over steps; its buffers are from the last step.
         mean_loss: running mean of the loss over about 50 steps.
         extra: values of the caller that checkpoints store, such as the best weights so far.
     """
@@ -122,7 +122,7 @@ class TrainingLoop:
         return self.spec.final + (1 - self.spec.final) * falling
 
     def update(self, loss_of: Callable[[int], torch.Tensor]) -> float:
-        """Do one step on one batch; returns the loss of the batch.
+        """Train one step on one batch; returns the loss of the batch.
 
         loss_of: function that computes the loss of batch number 0, 1, 2, ...
         Raises AnatomicalEmbeddingError if the loss is not a number.
@@ -224,7 +224,7 @@ class TrainingLoop:
             raise damaged from None
         if identity != self.identity:
             raise AnatomicalEmbeddingError(
-                f"{path}: belongs to a run with another recipe, data, seed or length; choose another output folder."
+                f"{path}: belongs to a run with another recipe, seed, steps or scans; choose another output folder."
             )
         try:
             for name, part in {**self._parts, "averaged": self.averaged, "optimiser": self.optimiser}.items():
@@ -262,7 +262,7 @@ class StepLog:
         self._table.writerow(dict(zip(_COLUMNS, values, strict=True)))
 
     def validation(self, step: int, errors_mm: dict[str, float]) -> None:
-        """Append a row to `folder`/validation.csv."""
+        """Append the errors of a step (kind of error -> mm) as a row to `folder`/validation.csv."""
         path = self._folder / "validation.csv"
         rows = _rows_until(path, step - 1)
         with path.open("w", newline="") as file:

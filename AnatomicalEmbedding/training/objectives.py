@@ -16,13 +16,15 @@ from .recipes import LossSpec, Recipe
 from .sampler import BatchSampler, CoordinateBatch, CoordinateSampler, ViewBatch, ViewSampler
 from .scans import PreparedScan
 
-_NEAR_CELLS, _FAR_CELLS = (3, 3, 3), (10, 10, 8)  # reach of the two halves of the negatives, local cells (i, j, k)
+# Largest offset of a negative from the anchor, local cells (i, j, k): for half of the negatives, for the other half.
+_NEAR_CELLS, _FAR_CELLS = (3, 3, 3), (10, 10, 8)
 
 
 def info_nce(anchor: torch.Tensor, positive: torch.Tensor, negatives: torch.Tensor, temperature: float) -> torch.Tensor:
     """Equation 1 of Yan 2022: -mean_i log( e^(f_i.f_i' / t) / (e^(f_i.f_i' / t) + sum_j e^(f_i.h_ij / t)) ).
 
-    anchor, positive: (p, d) f_i, f_i' of length 1. negatives: (p, n) similarities f_i.h_ij; -inf excludes an entry.
+    anchor, positive: (p, d) descriptors f_i and f_i', of length 1. negatives: (p, n) similarities f_i.h_ij; an entry
+    of -inf is not used.
     """
     own = (anchor * positive).sum(1, keepdim=True)
     return -F.log_softmax(torch.cat([own, negatives], dim=1) / temperature, dim=1)[:, 0].mean()
@@ -61,7 +63,10 @@ def _similar_nearby(
     spec: LossSpec,
     generator: torch.Generator,
 ) -> torch.Tensor:
-    """Compute (p, n) similarities of queries to random cells near them; -inf outside the view and within exclude_mm."""
+    """Compute the similarities (p, n) of p queries to n random cells near each query.
+
+    The similarity is -inf if the cell lies outside the view, or nearer to the query than exclude_mm.
+    """
     count = spec.negatives // 4
     reach = torch.tensor([_NEAR_CELLS] * count + [_FAR_CELLS] * count)
     drawn = torch.rand(len(reach), 3, generator=generator)
@@ -81,8 +86,8 @@ def read_cells(grid: torch.Tensor, cells: torch.Tensor, unit: bool = True) -> to
 def coordinate_loss(predicted: torch.Tensor, target: torch.Tensor, inside: torch.Tensor, beta: float) -> torch.Tensor:
     """Compute the smooth L1 loss of coordinates (b, 3, ...) at the cells where `inside` (b, ...) is 1.
 
-    All crops have the same weight, and a crop without any cell inside has loss 0. So the mean over the parts of a
-    batch equals the loss of the batch.
+    All crops have the same weight, and a crop without any cell inside has loss 0. So the loss of a batch equals the
+    mean of the losses of its crops.
     """
     error = F.smooth_l1_loss(predicted, target, beta=beta, reduction="none").sum(1)
     weight = inside.to(error.dtype)
@@ -113,7 +118,7 @@ class FrameCorrections(nn.Module):
         self.scale = nn.Parameter(torch.zeros(len(scans), 3))
 
     def forward(self, target: torch.Tensor, scan: torch.Tensor) -> torch.Tensor:
-        """Correct guessed coordinates. target: (b, 3, k, j, i) in units of the network. scan: (b,) scan index."""
+        """Correct body coordinates from the first guess. target: (b, 3, k, j, i), in unit_mm. scan: (b,) scan index."""
 
         def spread(x: torch.Tensor) -> torch.Tensor:
             return x[scan][:, :, None, None, None]
@@ -134,7 +139,7 @@ def _middle(scan: PreparedScan) -> np.ndarray:
 
 @dataclass(frozen=True)
 class LossContext:
-    """Arguments of a loss besides network and batch.
+    """Arguments of a loss, in addition to network and batch.
 
     precision: context in which the network runs. generator: random numbers for the choice of negatives.
     """

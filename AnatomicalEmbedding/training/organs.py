@@ -21,7 +21,7 @@ _NORMAL = 1.48  # standard deviation of a normal distribution, divided by its me
 _HELD_CELLS = 1  # least distance, in cells, of a complete organ from the lowest and the highest cells of the body
 _NEAR_CELLS = 2
 _OPPOSED = 0.3  # the cosine between the codes of neighbours is moved towards minus this value
-_LEAST_WEIGHT = 0.02  # weight of organs that never lie near each other; not 0, because thorough matching searches far
+_LEAST_WEIGHT = 0.02  # weight of two organs that are never near each other; not 0, as thorough matching searches far
 _ELSEWHERE_WEIGHT = 0.3  # least weight of "everything else", which is next to every organ
 _STEPS, _RATE = 500, 0.05
 
@@ -36,7 +36,7 @@ def share_of_cells(labels: torch.Tensor, classes: int, side: int) -> torch.Tenso
 
 
 def organ_loss(logits: torch.Tensor, share: torch.Tensor, body: torch.Tensor, known: Sequence[int]) -> torch.Tensor:
-    """Compute cross entropy plus one minus soft Dice; the Dice is a mean over the organs that the crop shows.
+    """Compute cross entropy + (1 - soft Dice). The Dice is the mean over the organs that the crop shows.
 
     logits, share: (1 + n, k, j, i) of n organs; class 0 is "everything else". share: true share of each class in each
     cell. body: (k, j, i) 0 or 1. known: classes that the labels of the scan contain; the probabilities of all other
@@ -128,8 +128,8 @@ def usual_places(rows: Sequence[Sequence[torch.Tensor]], organs: Sequence[str]) 
     """Compute the usual place of each organ, (n, 7) as in `OrganHead.places`.
 
     rows: for each organ, a row (7,) from `_place` for each scan that shows it completely. The usual place is the median
-    of the rows. It is zero if fewer than five scans show the organ, if its place varies much, or if the organ of the
-    other side has no usual place.
+    of the rows. It is zero if fewer than five scans show the organ, if its place varies much, or if the same organ
+    on the other side of the body has no usual place.
     """
     places = torch.zeros(len(organs), 7)
     for number, found in enumerate(rows):
@@ -155,8 +155,8 @@ def _other_side(name: str) -> str:
 def _neighbours(cells: LabelledCells) -> tuple[torch.Tensor, torch.Tensor]:
     """Return two (1 + n, 1 + n) arrays: how near structures lie to each other, and which pairs the scan shows.
 
-    First array: share of the second structure's cells that lie within two cells of the first structure.
-    Second array: 1 if the scan shows both structures, else 0.
+    Entry [a, b] of the first array is the share of structure b's cells that lie within two cells of structure a.
+    Entry [a, b] of the second array is 1 if the scan shows both structures, else 0.
     """
     share = cells.share.clone()
     share[0] *= cells.body

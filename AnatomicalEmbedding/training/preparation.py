@@ -27,7 +27,7 @@ REPORT = "report.csv"
 _SIGMA_MM = 30.0
 _PRIOR_CELLS = 4.0  # weight of a zero displacement in each weighted mean; a reliable cell has weight 1
 _THUMBNAIL = 6  # side, in voxels, of the blocks whose means are compared to find equal scans
-_SAME_HU = 0.5  # block means that differ by less are equal up to rounding
+_SAME_HU = 0.5  # block means that differ by less than this are equal up to rounding
 _Scan = tuple[str, Source]  # name of the scan, and where it is stored
 
 
@@ -92,9 +92,11 @@ def prepare_set(
     all scans.
 
     Args:
-        levels: level readings, which place scans in the common body frame.
-        model: name or file of the weights that place scans without level readings. None: such scans are left out.
-        align: name or file of the weights whose map gives each scan its body coordinates, see `align_scan`.
+        levels: level readings, with which scans are placed in the common body frame.
+        model: name or file of weights. Scans without level readings are placed with the maps that these weights make.
+            None: scans without level readings are left out.
+        align: name or file of weights. Their map of a scan gives the scan its body coordinates, see `align_scan`.
+        jobs: number of scans that are prepared at the same time, in processes of their own.
 
     Returns the prepared files, sorted by name. Raises AnatomicalEmbeddingError if no scan can be used.
     """
@@ -147,7 +149,7 @@ def _in_processes(work: Callable[[_Scan], Outcome], scans: list[_Scan], jobs: in
         if not str(error).startswith("DataLoader worker"):
             raise
         raise AnatomicalEmbeddingError(
-            "preparing scans: a process was ended from outside, as happens when memory runs out; run the same command"
+            "preparing scans: the system ended a process, probably because memory ran out; run the same command"
             " with a smaller --jobs. Scans that are prepared already are kept."
         ) from None
 

@@ -15,7 +15,7 @@ from .loop import ALGORITHMS, OptimiserSpec
 
 @dataclass(frozen=True)
 class BatchSpec:
-    """Crops of a batch. A size is (i, j, k) voxels. A band: lowest and highest body height in mm, weight."""
+    """Crops of a batch. A size is (i, j, k) voxels. A band: lowest and highest body height (mm), weight in the draw."""
 
     crop_sizes: list[list[int]]
     height_bands: list[list[float]]

@@ -2,7 +2,7 @@
 
 Batch number `step` depends on (seed, step) alone, so that a stopped run can continue.
 
-Descriptors are learnt from pairs of views, and points that both views of a pair show (Yan 2022, Algorithm 1, lines
+Descriptors are learnt from pairs of views, and from points that both views of a pair show (Yan 2022, Algorithm 1, lines
 1-5). A view is a crop. Usually, both views of a pair are crops of one scan. They may differ in scale, rotation, elastic
 deformation and intensity. The positions of the cells show where a point of the first view lies in the second view.
 """
@@ -22,7 +22,7 @@ from .recipes import Recipe
 from .scans import ORIGINS, PreparedScan
 
 _KEEP_INSIDE = 0.7  # share of crops that are moved into the scan, along the axes on which the scan is long enough
-_SEARCH = 4  # the point is searched for in the second view within this many local cells of the guess
+_SEARCH = 4  # a point is searched for in the second view within this many local cells of its approximate place
 _CANDIDATES = 4  # cells tried for each wanted point, because some cells lie outside the second view or the body
 _TRIES = 10
 _TISSUE_HU = -900.0  # higher HU counts as tissue, lung included; the outside of the body is air
@@ -64,7 +64,7 @@ class BatchSampler(Dataset):
         for origin in set(self.origin):
             if not reached[self.origin == origin].any():
                 raise AnatomicalEmbeddingError(
-                    f"recipe {recipe.name}: no {ORIGINS[origin]} shows a body height of batch.height_bands; "
+                    f"recipe {recipe.name}: no {ORIGINS[origin]} shows a body height within batch.height_bands; "
                     "check the level readings of the scans, or change these bands."
                 )
 
@@ -126,14 +126,17 @@ def coordinate_row(
     size_ijk: tuple[int, int, int],
     rng: np.random.Generator,
 ) -> tuple[torch.Tensor, ...]:
-    """Make one crop. Returns its part of each field of a CoordinateBatch, in the order of the fields."""
+    """Make one crop. Returns the crop's entry in each field of a CoordinateBatch, in the order of the fields."""
     crop = cut_crop(scan, centre_ijk, lattice_mm, size_ijk)
     body_mm, inside = cell_positions(scan, crop)
     return augment(crop.hu, recipe.augmentation, recipe.network, rng)[None], body_mm, inside, torch.tensor(index)
 
 
 def move_inside(centre_ijk: np.ndarray, lattice_mm: np.ndarray, scan: PreparedScan) -> np.ndarray:
-    """Move a crop's centre (i, j, k) so that the crop lies in the scan. If the crop is longer, it is centred."""
+    """Move a crop's centre (i, j, k) so that the crop lies in the scan.
+
+    Along an axis on which the crop is longer than the scan, the crop is centred on the scan.
+    """
     half = np.abs(lattice_mm).max((1, 2, 3)) / np.diag(scan.grid_to_ras)[:3]
     last = np.array(scan.hu.shape[::-1], dtype=float) - 1
     return np.where(last > 2 * half, np.clip(centre_ijk, half, np.maximum(last - half, half)), last / 2)
@@ -145,7 +148,7 @@ class ViewBatch:
 
     image: (2n, 1, k, j, i). body_mm, inside, scan: as in `CoordinateBatch`.
     position_mm: (2n, 3, k/2, j/2, i/2) position of each local cell: RAS mm, or body mm if the views show two patients.
-    labels: uint8 (2n, k/2, j/2, i/2), 1 + index of the recipe's organ, 0 elsewhere. known: bool (2n, organs), whether
+    labels: uint8 (2n, k/2, j/2, i/2), 1 + index of the recipe's organ, or 0. known: bool (2n, organs), whether
     the scan's labels include the organ. first_cells, second_cells: (n, p, 3) local cells (i, j, k) of the p points that
     both views show; integers in the first view, fractions in the second view.
     """
@@ -196,7 +199,7 @@ class ViewSampler(BatchSampler):
                     return views, (found[0][chosen], found[1][chosen])
 
     def _partner(self, index: int, voxel: np.ndarray, rng: np.random.Generator) -> tuple[int, np.ndarray]:
-        """Choose scan and voxel of the second view: the same as in the first, or the same place in another phantom."""
+        """Choose scan and voxel of the second view: those of the first view, or the same place in another phantom."""
         phantom = self.origin == ORIGINS.index("phantom")
         others = np.flatnonzero(phantom & (np.arange(len(self.scans)) != index))
         if phantom[index] and len(others) and rng.random() < self.recipe.batch.cross_share:
@@ -282,9 +285,9 @@ def matching_cells(
     hu: (k, j, i) of the first crop. first, second: (k/2, j/2, i/2, 3) mm, positions of the local cells of each crop.
     Returns (p, 3) integer local cells (i, j, k) of the first crop and (p, 3) fractional local cells of the second crop.
 
-    An affine fit to the cells of the second crop gives a guess. Of the cells around the guess, the nearest is chosen;
-    the slope of the fit gives the remaining fraction of a cell. This is exact for affine crops; for elastic crops the
-    error is some hundredths of a cell.
+    An affine fit to the cells of the second crop gives an approximate cell. Of the cells around it, the cell whose
+    position is nearest to the wanted position is chosen; the slope of the fit gives the remaining fraction of a cell.
+    This is exact for affine crops; for elastic crops the error is some hundredths of a cell.
     """
     device = hu.device
     shape = torch.tensor(second.shape[2::-1], device=device)

@@ -30,17 +30,17 @@ FIELD_STEP = 8  # voxels between the nodes of a body field
 
 @dataclass(frozen=True)
 class PreparedScan:
-    """One training volume on the working grid.
+    """One training scan, resampled to the network's working grid.
 
     Args:
         hu: int16 (k, j, i), air outside the body.
         body: bool (k, j, i).
         grid_to_ras: (4, 4), axis-aligned.
-        frame: first guess of the map from RAS to the body frame.
+        frame: first guess of the conversion from RAS to the body frame.
         body_field: float32 (3, k, j, i) body mm at every FIELD_STEP-th voxel, more exact than `frame`; None: not known.
         origin: one of ORIGINS.
         labels: uint8 (k, j, i), 1 + index into `label_names`; 0 outside these structures.
-        label_names: structures that `labels` would show if the scan showed them; the scan may not show them all.
+        label_names: structures that are labelled wherever the scan shows them; the scan may not show them all.
     """
 
     name: str
@@ -157,7 +157,7 @@ def as_field(body_mm: np.ndarray) -> torch.Tensor:
 
 
 def prepare_phantoms(count: int, spacing_mm: Spacing, destination: Path, report: Callable[[str], None]) -> list[Path]:
-    """Make and prepare `count` synthetic patients; patients prepared before are reused. PHANTOM_SEED: first seed."""
+    """Make and prepare `count` synthetic patients; patients prepared before are reused. Seeds start at PHANTOM_SEED."""
     destination.mkdir(parents=True, exist_ok=True)
     paths = []
     for seed in range(PHANTOM_SEED, PHANTOM_SEED + count):

@@ -33,7 +33,7 @@ from .sampler import start_worker
 from .scans import PreparedScan
 
 _RESIDENT_SHARE = 0.4  # scans are kept on the GPU if they need less than this share of its free memory
-_PHANTOM_SEEDS = (700, 701)  # training phantoms have seeds from scans.PHANTOM_SEED
+_PHANTOM_SEEDS = (700, 701)  # not used for training: training phantoms have seeds from scans.PHANTOM_SEED upwards
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ class Validation:
         return {kind: float(np.nanmedian(errors)) for kind, errors in found.items()}
 
     def _phantom_errors(self, model: Model) -> list[float]:
-        """Match the named points of each whole synthetic patient in every view of the other patients; errors in mm."""
+        """Match the named points of each whole synthetic patient in every view of the others; returns errors in mm."""
         views = {seed: self._phantoms(seed) for seed in _PHANTOM_SEEDS}
         maps = {(seed, view): model.embed(p.volume) for seed, of in views.items() for view, p in of.items()}
         errors: list[float] = []

@@ -131,7 +131,7 @@ def test_a_killed_process_is_reported_and_the_next_run_goes_on(many, tmp_path):
             process.kill()
 
     levels = LevelTable.read(tmp_path / "train_levels.json")
-    with pytest.raises(AnatomicalEmbeddingError, match="ended from outside"):
+    with pytest.raises(AnatomicalEmbeddingError, match="the system ended a process"):
         prepare_set([many], FOLDER_MM, tmp_path / "set", levels=levels, jobs=2, report=kill)
     assert multiprocessing.active_children() == []
     written = {path: path.stat().st_mtime_ns for path in (tmp_path / "set").iterdir()}

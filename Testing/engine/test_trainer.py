@@ -87,7 +87,7 @@ def test_checkpoint_of_another_run_is_refused(what, scans, tmp_path):
     train(scans, tiny_recipe(), tmp_path, 1, workers=0)
     recipe = tiny_recipe(loss={"beta_mm": 7.0}) if what == "recipe" else tiny_recipe()
     data = scans[:1] if what == "scans" else scans
-    with pytest.raises(AnatomicalEmbeddingError, match="another recipe, data, seed or length; choose another output"):
+    with pytest.raises(AnatomicalEmbeddingError, match="another recipe, seed, steps or scans; choose another"):
         train(data, recipe, tmp_path, 2 if what == "length" else 1, workers=0, seed=int(what == "seed"))
     assert checkpoint(tmp_path)["step"] == 1
 
