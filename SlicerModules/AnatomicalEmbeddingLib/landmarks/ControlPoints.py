@@ -1,4 +1,4 @@
-"""Access to the points of a list by ID. If another point is deleted, an ID stays the same; an index may change."""
+"""Access to the points of a list by ID. When a point is deleted, the other points keep their IDs but not indices."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def _installTorch() -> None:
 
 
 def _installFromFolder(wanted: list[str], withTorch: bool, folder: Path) -> None:
-    """Install from a folder of wheel files, without the PyTorch extension: this extension always uses the network."""
+    """Install from a folder of wheel files, not with the PyTorch extension, which always uses the network."""
     import slicer.util
 
     if not any(folder.glob("*.whl")):
