@@ -60,9 +60,9 @@ class AnatomicalLandmarksParameterNode:
     """The choices of the user.
 
     template: scan in which the user places points. allTargets: True to find the points in all other scans. targets:
-    the scans in which points are found if allTargets is False. points: the template's point list. jump: True to move all
-    views to each placed point. thorough: True for slower, slightly better matching. alignFixed: the scan that stays in
-    place; None for the template. alignMoving: the scan that is moved; None for the first scan that is not the fixed
+    the scans in which points are found if allTargets is False. points: the template's point list. jump: True to move
+    all views to each placed point. thorough: True for slower, slightly better matching. alignFixed: the scan that stays
+    in place; None for the template. alignMoving: the scan that is moved; None for the first scan that is not the fixed
     scan. alignKind: see `AlignmentLogic.align`. alignResample: True to also create a resampled copy of the moving
     scan. alignColours: True to show the two scans in two colours.
     """
@@ -219,7 +219,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
             self.say("")  # removes messages about the previous point list
             writeInViews(slicer.mrmlScene, {})
         if points is not None and isAnswers(points):
-            text = _("{name}: is a list of answers; choose or create another point list for the template.")
+            text = _("{name}: contains answers; choose or create another point list for the template.")
             self.say(text.format(name=points.GetName()))
             node.points = points = None
         self.logic.jumps = node.jump

@@ -183,13 +183,13 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.status.say(sentence)
 
     def _onStructures(self, source):
-        """Store the ticked structures after a change by the user. source: the panel of the library or of the examples."""
+        """Store the ticked structures after a change by the user. source: the panel of the library or the examples."""
         if self.takesInput:
             others = [name for name in self._parameterNode.structures if name not in source.names]
             self._write("structures", [*others, *source.chosen])
 
     def _ticked(self):
-        """Return the names of ticked structures. Names that are in neither the library nor the examples are left out."""
+        """Return the names of ticked structures. Names in neither the library nor the examples are left out."""
         return list(dict.fromkeys([*self.structurePanel.chosen, *self.examplePanel.chosen]))
 
     def _onTargets(self):

@@ -110,7 +110,7 @@ def _describe(found: Registration, folding: Folding, seconds: float, note: str) 
         f"{found.used} of {found.tried} points of {found.fixed} were found in {found.moving} and used.",
     ]
     if found.field is not None:
-        sizes = f"{max(folding.low, 0):.2f} to {folding.high:.2f} times"  # below 0 is folding; reported next
+        sizes = f"{max(folding.low, 0):.2f} to {folding.high:.2f} times"  # below 0: folding, see next
         sentences.append(f"In 98 % of the body, tissue is {sizes} as large in {found.moving}.")
         sentences.append(f"The deformation is folded in {100 * folding.share:.2f} % of the body.")
     elif found.kind == AFFINE:

@@ -28,10 +28,10 @@ def segmentName(segmentationNode, segmentId: str) -> str:
 
 
 def extremesIn(volumeNode, segmentationNode, segmentId: str) -> tuple[np.ndarray, np.ndarray] | None:
-    """Find the box around a segment, and for each side of the box the middle of the segment's voxels at this side.
+    """Find the box around a segment. For each side of the box, find the mean position of the segment's voxels there.
 
-    Returns the box (2, 3) and the six middles (6, 3), in the volume's own RAS mm. The middles are at the sides with the
-    lowest R, A and S, then at the sides with the highest R, A and S. Returns None for a segment without voxels. Raises
+    Returns the box (2, 3) and the mean positions (6, 3), in the volume's own RAS mm. The positions belong to the sides
+    with the lowest R, A, S, then to those with the highest. Returns None for a segment without voxels. Raises
     PointsError if the segmentation and the volume have different transforms that are not both linear.
     """
     image = _labelmap(segmentationNode, segmentId)
@@ -71,7 +71,7 @@ def maskIn(volumeNode, segmentationNode, segmentId: str) -> np.ndarray | None:
 def addSegment(segmentationNode, mask: np.ndarray, toRas: np.ndarray, name: str, colour: Sequence[float]) -> None:
     """Add a segment to a node. mask: (k, j, i), with at least one True voxel.
 
-    toRas: (4, 4), voxel i, j, k -> the node's own RAS mm. colour: red, green and blue, 0 to 1.
+    toRas: (4, 4), from voxel (i, j, k, 1) to the node's own RAS mm. colour: red, green and blue, 0 to 1.
     """
     image = slicer.vtkOrientedImageData()
     image.SetDimensions(*mask.shape[::-1])
@@ -83,7 +83,7 @@ def addSegment(segmentationNode, mask: np.ndarray, toRas: np.ndarray, name: str,
 
 
 def _labelmap(segmentationNode, segmentId: str):
-    """The segment as a binary image in the node's own RAS mm, without empty margins; None if missing or empty."""
+    """The segment as a binary image in the node's own RAS mm, without empty margins; None if it is missing or empty."""
     segment = segmentationNode.GetSegmentation().GetSegment(segmentId)
     if segment is None:
         return None
@@ -117,8 +117,8 @@ def _toVolume(segmentationNode, volumeNode) -> np.ndarray:
         return np.eye(4)
     if not all(node is None or node.IsTransformToWorldLinear() for node in (source, destination)):
         raise PointsError(
-            f"{segmentationNode.GetName()}: its transform or that of {volumeNode.GetName()} is not linear; give both "
-            "the same parent transform, or harden the nonlinear transform."
+            f"{segmentationNode.GetName()}: its transform or the transform of {volumeNode.GetName()} is not linear; "
+            "give both nodes the same parent transform, or harden the nonlinear transform."
         )
     matrix = vtk.vtkMatrix4x4()
     slicer.vtkMRMLTransformNode.GetMatrixTransformBetweenNodes(source, destination, matrix)

@@ -1,4 +1,4 @@
-"""Third step after a click (see `LandmarkLogic`): write the answers into point lists. Each target has one list of answers."""
+"""Third step after a click (see `LandmarkLogic`): write the answers into point lists, one list for each target."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Row:
 
 
 class AnswerLists:
-    """points: the template's point list. targets: volume nodes. lists: the list of answers in a target, by target ID."""
+    """points: the template's point list. targets: volume nodes. lists: list of answers of each target, by target ID."""
 
     def __init__(self, scene) -> None:
         self.scene, self.points = scene, None
@@ -65,7 +65,7 @@ class AnswerLists:
         each.keep(known)
 
     def setByHand(self, pointId: str, target, status: str, position: Sequence[float] | None) -> None:
-        """Write the user's own answer. status: MOVED or REMOVED. position: (3,) RAS mm of the target; None to keep it."""
+        """Write the user's own answer. status: MOVED, REMOVED. position: (3,) RAS mm of the target; None: as before."""
         each = self._listFor(target)
         answers = each.answers
         new = replace(answers.get(pointId, Answer("", MOVED)), status=status, outdated=False)

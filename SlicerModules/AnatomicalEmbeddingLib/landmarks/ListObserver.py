@@ -52,7 +52,7 @@ class ListObserver:
         self._tags = []
 
     def takeDirty(self) -> bool:
-        """Return True if other changes (see the class) came after the last call that returned True. Not during a drag."""
+        """Return True if other changes (see the class) came after the last True. During a drag, return False."""
         dirty = self._dirty and not self.inHand
         self._dirty = self._dirty and not dirty
         return dirty

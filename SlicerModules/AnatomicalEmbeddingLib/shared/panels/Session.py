@@ -67,7 +67,7 @@ class Session:
             self._end()
 
     def addWork(self, isWorking: Callable[[], bool]) -> Callable[[], None]:
-        """Emit `ticked` often while isWorking() returns True. Use this for work outside the background thread of `store`.
+        """Emit `ticked` often while isWorking() returns True. Use this for work outside the thread of `store`.
 
         Returns a function that removes `isWorking` again.
         """
