@@ -186,7 +186,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         # the logic removes a target whose list of answers was deleted; then `logic.targets` differs from `_targets`
         if not self.scanChoice.isCurrent or self.logic.targets != self._targets:
             if not self._scans() and self.takesInput and not slicer.mrmlScene.IsBatchProcessing():
-                self._chooseTemplate()  # no scan was used before
+                self._chooseTemplate()  # until now, no scan was in use
             self._onParameters()
 
     def _onTick(self):

@@ -30,9 +30,9 @@ def segmentName(segmentationNode, segmentId: str) -> str:
 def extremesIn(volumeNode, segmentationNode, segmentId: str) -> tuple[np.ndarray, np.ndarray] | None:
     """Find the box around a segment. For each side of the box, find the mean position of the segment's voxels there.
 
-    Returns the box (2, 3) and the mean positions (6, 3), in the volume's own RAS mm. The positions belong to the sides
-    with the lowest R, A, S, then to those with the highest. Returns None for a segment without voxels. Raises
-    PointsError if the segmentation and the volume have different transforms that are not both linear.
+    Returns the box (2, 3) and the mean positions (6, 3), in the volume's own RAS mm. They belong first to the
+    sides with the lowest R, A and S, then to the sides with the highest. Returns None for a segment without voxels.
+    Raises PointsError if the segmentation and the volume have different transforms that are not both linear.
     """
     image = _labelmap(segmentationNode, segmentId)
     if image is None:

@@ -99,7 +99,7 @@ class StructureExamples(Listener):
         """Make an ROI or a segment an example of a structure in a volume. It is then no example of another structure.
 
         node: the ROI node or segmentation node. segmentId: ID of the segment; "" for an ROI. Raises PointsError if
-        a choice is missing, or if the ROI or segment is empty or outside the volume.
+        node, volume, segment or name is missing, or if the ROI or segment is empty or outside the volume.
         """
         if node is None or volumeNode is None or node.GetClassName() not in _KINDS:
             raise PointsError(

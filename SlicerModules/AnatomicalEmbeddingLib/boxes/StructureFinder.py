@@ -32,7 +32,10 @@ _weightsHash = once_a_change(file_sha256)  # cached, because the panel calls it 
 
 
 def libraryFile(weightsPath: Path, chosen: str = "") -> Path | None:
-    """Return the chosen library file. If `chosen` is "", return the weights' shipped file, or None without one."""
+    """Return the chosen library file.
+
+    If `chosen` is "", return the file that ships with the weights, or None if no file ships with these weights.
+    """
     if chosen:
         return Path(chosen)
     if not weightsPath.is_file():
@@ -106,7 +109,7 @@ class Finder:
                 own.setdefault(structure, []).append((make_example(embedding, box, extremes), embedding))
             except AnatomicalEmbeddingError as error:
                 self.remarks.append(f"{name}: {error}")
-        self._finders: list[tuple[BoxFinder, bool]] = []  # (finder, True if it uses own examples)
+        self._finders: list[tuple[BoxFinder, bool]] = []  # (finder, True if it uses the user's examples)
         if names:
             self._finders.append((BoxFinder.by_library(library, names, recall), False))
         if own:

@@ -18,7 +18,7 @@ _COLOUR = (0.2, 0.85, 1.0)
 class AnatomicalCrosshair(Listener):
     """Follows the crosshair node of the scene, which the application moves with the mouse.
 
-    volumes: the scans in which the crosshair works, if they have a map. Signal moved(volumeNode, pointWorld): emitted
+    volumes: the scans of the crosshair; scans without a map are ignored. Signal moved(volumeNode, pointWorld): emitted
     when the mouse points to another place in a scan. If the mouse moves fast, only its latest position is shown.
     """
 

@@ -23,7 +23,10 @@ class Row:
 
 
 class AnswerLists:
-    """points: the template's point list. targets: volume nodes. lists: list of answers of each target, by target ID."""
+    """All lists of answers to the points of one template.
+
+    points: the template's point list. targets: volume nodes. lists: the list of answers of each target, by target ID.
+    """
 
     def __init__(self, scene) -> None:
         self.scene, self.points = scene, None
@@ -65,7 +68,10 @@ class AnswerLists:
         each.keep(known)
 
     def setByHand(self, pointId: str, target, status: str, position: Sequence[float] | None) -> None:
-        """Write the user's own answer. status: MOVED, REMOVED. position: (3,) RAS mm of the target; None: as before."""
+        """Write the user's own answer.
+
+        status: MOVED or REMOVED. position: (3,) in the target's own RAS mm; None to keep the position.
+        """
         each = self._listFor(target)
         answers = each.answers
         new = replace(answers.get(pointId, Answer("", MOVED)), status=status, outdated=False)

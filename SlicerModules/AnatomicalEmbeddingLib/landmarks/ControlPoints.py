@@ -1,4 +1,4 @@
-"""Access to the points of a list by ID. When a point is deleted, the other points keep their IDs but not indices."""
+"""Access to the points of a list by ID. If a point is deleted, other points keep their IDs, not their indices."""
 
 from __future__ import annotations
 

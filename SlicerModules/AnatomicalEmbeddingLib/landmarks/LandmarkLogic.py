@@ -66,7 +66,7 @@ class LandmarkLogic(Listener):
     # -- the scans and the points ------------------------------------------------------------------------------------
 
     def setScans(self, template, targets: Sequence) -> None:
-        """Choose the template (or None) and the targets. If `targets` contains the template, it is not used there."""
+        """Choose the template and the targets. template: None for no template. A template in `targets` is ignored."""
         targets = [node for node in targets if node is not None and node is not template]
         if template is self.template and targets == self.targets:
             return

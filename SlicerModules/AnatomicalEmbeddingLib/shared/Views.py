@@ -17,7 +17,8 @@ _COMPOSITE = "vtkMRMLSliceCompositeNode"
 _HIDDEN = "AnatomicalEmbedding.Hidden"  # visibility in 2-D and 3-D before hiding; set while no view shows the volume
 _OWNED = "AnatomicalEmbedding.Owned"  # the node is drawn only in views of its owner, the volume of _OWNER_ROLE
 _OWNER_ROLE = "AnatomicalEmbedding.Owner"  # reference role
-_MARKS_OF = tuple(f"AnatomicalEmbedding.{kind}Volume" for kind in ("", "Outlined", "Example"))  # reference role
+# roles of the references from answers, found boxes, outlines and examples to the volume to which they belong
+_MARKS_OF = tuple(f"AnatomicalEmbedding.{kind}Volume" for kind in ("", "Outlined", "Example"))
 _CLICKS = "AnatomicalEmbedding.Clicks"  # the display node draws nothing; it only lets clicks in its views place points
 
 
@@ -132,7 +133,7 @@ class OwnViews:
         self._backgrounds: list[tuple] | None = None
 
     def follow(self) -> bool:
-        """Update all display nodes and return True, if a view shows another volume than at the last call."""
+        """If a view shows another volume than at the last call, update all display nodes and return True."""
         now = backgrounds(self.scene)
         if now == self._backgrounds:
             return False

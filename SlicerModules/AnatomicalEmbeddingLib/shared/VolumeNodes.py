@@ -53,7 +53,10 @@ def ijkToRas(node) -> np.ndarray:
 
 
 def contentKey(node) -> tuple | None:
-    """Return a key that changes with the voxels and the IJK-to-RAS matrix: a map with an old key is out of date."""
+    """Return a key that changes with the voxels and the IJK-to-RAS matrix; None if the node has no voxels.
+
+    A map that was made with another key is out of date.
+    """
     if not hasVoxels(node):
         return None
     image = node.GetImageData()

@@ -47,7 +47,10 @@ class EngineProcess:
     graceSeconds = 300.0  # time from `stop` to a kill; a slow computer may first have to finish a training step
 
     def __init__(self, pythonCommand: Sequence[str], engineParent: str | Path | None = None) -> None:
-        """pythonCommand: words that start a Python with the engine's packages. engineParent: parent of the engine."""
+        """pythonCommand: the command that starts a Python with the engine's packages, as a list of words.
+
+        engineParent: folder that contains the engine; None to use the engine of this process.
+        """
         self.pythonCommand = list(pythonCommand)
         self.engineParent = engineParent or Path(AnatomicalEmbedding.__file__).resolve().parents[1]
         self._child: subprocess.Popen | None = None
