@@ -43,7 +43,8 @@ def extremesIn(volumeNode, segmentationNode, segmentId: str) -> tuple[np.ndarray
     toVolume[:3, 3] += toVolume[:3, :3] @ image.GetExtent()[::2]
     centres = transform_points(toVolume, np.argwhere(_array(image))[:, ::-1])
     box = np.stack([centres.min(axis=0), centres.max(axis=0)])
-    # voxels within half a voxel of a side: exactly one layer of an upright grid, about one layer of an oblique grid
+    # a voxel is at a side if its centre is within half a voxel of the outermost centre: this gives exactly one layer of
+    # voxels if the grid is parallel to the box, and about one layer if the grid is oblique
     layer, halfVoxel = np.abs(toVolume[:3, :3]).max(axis=1) / 2, np.abs(toVolume[:3, :3]).sum(axis=1) / 2
     lowest, highest = centres < box[0] + layer, centres > box[1] - layer
     points = np.array([centres[outer[:, axis]].mean(axis=0) for outer in (lowest, highest) for axis in range(3)])

@@ -82,7 +82,7 @@ class SceneJob(Listener):
             self._events[event.key] = event
         if self._running and self._weights != self._weightsNow():
             self.cancel()
-            self.reported.emit(f"Other weights were chosen meanwhile; {self.remedy}.")
+            self.reported.emit(f"The work was stopped, because other weights were chosen; {self.remedy}.")
         for name in list(self._running):
             self._advance(name)
 
@@ -108,7 +108,7 @@ class SceneJob(Listener):
                 self._requirePresent(volumes)
                 for volume, before, now in zip(volumes, maps, self._mapsOf(volumes), strict=True):
                     if now is not before:
-                        raise VolumeError(f"{volume.GetName()}: was changed meanwhile; {self.remedy}.")
+                        raise VolumeError(f"{volume.GetName()}: was changed during the work; {self.remedy}.")
                 event = self._events.pop(key, None)
                 if event is not None and event.kind == "progress":
                     self.showProgress(event.share, event.what, part)

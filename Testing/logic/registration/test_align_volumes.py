@@ -84,7 +84,7 @@ def test_a_scan_that_goes_or_changes_meanwhile_ends_it_with_a_sentence(bench, sc
     slicer.util.arrayFromVolume(pair[0])[:2] = -1000
     slicer.util.arrayFromVolumeModified(pair[0])
     bench.poll_until(lambda: not bench.logic.busy)
-    assert bench.reported == ["Bent: was changed meanwhile; align again."]
+    assert bench.reported == ["Bent: was changed during the work; align again."]
     bench.logic.align(*pair)
     scene.RemoveNode(pair[1])
     bench.poll_until(lambda: not bench.logic.busy)
