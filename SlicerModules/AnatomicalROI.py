@@ -51,9 +51,9 @@ class AnatomicalROI(ScriptedLoadableModule):
         self.parent.helpText = _(
             "Finds boxes of organs and other structures in CTs. Structures in the shipped library need no example. For "
             "other structures, give one to five examples. Boxes are enlarged until they are expected to contain the "
-            "fraction of a structure that you choose. Crops scans to boxes without changing any voxel. Shows which part of the "
-            "body a scan shows, and warns if a scan is mirrored. Needs Slicer 5.12 or newer. Research software, not "
-            'a medical device. See the <a href="{url}">documentation</a>.'
+            "fraction of a structure that you choose. Crops scans to boxes without changing any voxel. States which "
+            "part of the body a scan shows, and warns if a scan is mirrored. Needs Slicer 5.12 or newer. Research "
+            'software, not a medical device. See the <a href="{url}">documentation</a>.'
         ).format(url="https://github.com/AnatomicalEmbedding/SlicerAnatomicalEmbedding")
         self.parent.acknowledgementText = _(
             "After APE (Goncharov et al., MICCAI 2024) and SAM (Yan et al., IEEE Transactions on Medical Imaging 2022)."
