@@ -60,11 +60,11 @@ class AnatomicalLandmarksParameterNode:
     """The choices of the user.
 
     template: scan in which the user places points. allTargets: True to find the points in all other scans. targets:
-    the scans in which points are found if allTargets is False. points: the point list. jump: True to move all views to
-    each placed point. thorough: True for slower, slightly better matching. alignFixed: the scan that stays in place;
-    None for the template. alignMoving: the scan that is moved; None for the first other scan. alignKind: see
-    `AlignmentLogic.align`. alignResample: True to also create a resampled copy of the moving scan. alignColours: True
-    to show the two scans in two colours.
+    the scans in which points are found if allTargets is False. points: the template's point list. jump: True to move
+    all views to each placed point. thorough: True for slower, slightly better matching. alignFixed: the scan that stays
+    in place; None for the template. alignMoving: the scan that is moved; None for the first scan that is not the fixed
+    scan. alignKind: see `AlignmentLogic.align`. alignResample: True to also create a resampled copy of the moving
+    scan. alignColours: True to show the two scans in two colours.
     """
 
     template: vtkMRMLScalarVolumeNode
@@ -183,10 +183,10 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         )
 
     def _onNodes(self, caller=None, event=None):
-        # the logic itself removes a target if its list of answers was deleted; then the targets differ
+        # the logic removes a target whose list of answers was deleted; then `logic.targets` differs from `_targets`
         if not self.scanChoice.isCurrent or self.logic.targets != self._targets:
             if not self._scans() and self.takesInput and not slicer.mrmlScene.IsBatchProcessing():
-                self._chooseTemplate()  # these are the first scans of the scene
+                self._chooseTemplate()  # until now, no scan was in use
             self._onParameters()
 
     def _onTick(self):
@@ -195,7 +195,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.words.poll()
         self.hits.poll()
         if self.parent.isEntered:
-            self._onNodes()  # checked at each tick: a volume node may get its voxels after it was added
+            self._onNodes()  # checked regularly: a volume node may get its voxels after it was added
             self.viewButtons.poll()
 
     def _onCrosshair(self, on):
@@ -216,10 +216,10 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
     def showParameters(self, node):
         template, points = _ifHere(node.template), _ifHere(node.points)
         if points is not self.logic.points:
-            self.say("")  # removes messages about the former list
+            self.say("")  # removes messages about the previous point list
             writeInViews(slicer.mrmlScene, {})
         if points is not None and isAnswers(points):
-            text = _("{name}: is a list of answers; choose or create another point list for the template.")
+            text = _("{name}: contains answers; choose or create another point list for the template.")
             self.say(text.format(name=points.GetName()))
             node.points = points = None
         self.logic.jumps = node.jump
@@ -246,12 +246,12 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
 
 
 def _ifHere(node):
-    """Return the node if it is in the scene, otherwise None. A parameter node may refer to a node being removed."""
+    """Return the node if it is in the scene, otherwise None. A parameter node may refer to a removed node."""
     return node if node is not None and node.GetScene() is slicer.mrmlScene else None
 
 
 class AnatomicalLandmarksLogic(ScriptedLoadableModuleLogic):
-    """Returns the parameter node. In scripts, use `LandmarkLogic(slicer.mrmlScene, MapStore(slicer.mrmlScene))`."""
+    """Provides the parameter node. Scripts use `LandmarkLogic(scene, MapStore(scene))` instead."""
 
     def getParameterNode(self):
         return AnatomicalLandmarksParameterNode(super().getParameterNode())

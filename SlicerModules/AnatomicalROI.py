@@ -49,11 +49,11 @@ class AnatomicalROI(ScriptedLoadableModule):
         self.parent.dependencies = ["Markups", "Segmentations"]
         self.parent.contributors = ["AnatomicalEmbedding developers"]
         self.parent.helpText = _(
-            "Finds boxes of organs and other structures in CTs. Structures of the library need no example. For other "
-            "structures, give one to five examples. Boxes are enlarged until they are expected to contain the fraction "
-            "of a structure that you choose. Crops scans to boxes without changing any voxel. Shows which part of the "
-            "body a scan contains, and warns of mirrored scans. Needs Slicer 5.12 or newer. Research software, not "
-            'a medical device. See the <a href="{url}">documentation</a>.'
+            "Finds boxes of organs and other structures in CTs. Structures in the shipped library need no example. For "
+            "other structures, give one to five examples. Boxes are enlarged until they are expected to contain the "
+            "fraction of a structure that you choose. Crops scans to boxes without changing any voxel. States which "
+            "part of the body a scan shows, and warns if a scan is mirrored. Needs Slicer 5.12 or newer. Research "
+            'software, not a medical device. See the <a href="{url}">documentation</a>.'
         ).format(url="https://github.com/AnatomicalEmbedding/SlicerAnatomicalEmbedding")
         self.parent.acknowledgementText = _(
             "After APE (Goncharov et al., MICCAI 2024) and SAM (Yan et al., IEEE Transactions on Medical Imaging 2022)."
@@ -68,9 +68,9 @@ class AnatomicalROIParameterNode:
     allTargets: True to use all scans. targets: the scans to search and crop if allTargets is False. structures: names
     of the structures that are ticked in the library or the examples. recall: fraction of a structure that its box
     should contain. replaceEdited: True to replace boxes that the user changed. separately: True to make one crop for
-    each structure. marginMm: margin around crops, mm. exampleVolume: scan that shows the next example. libraryFile:
-    path of a structure library; "" for the library that ships with the weights. outlineExamples: segmentations from
-    which the program learns to segment other scans.
+    each structure; False for one crop around all structures. marginMm: margin around crops, mm. exampleVolume: scan
+    in which the user marks the next example. libraryFile: path of a structure library; "" for the library that ships
+    with the weights. outlineExamples: segmentations from which the program learns to segment other scans.
     """
 
     targets: list[vtkMRMLScalarVolumeNode]
@@ -183,13 +183,13 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.status.say(sentence)
 
     def _onStructures(self, source):
-        """Store the ticked structures, after the user changed a tick in the library or the examples."""
+        """Store the ticked structures after a change by the user. source: the panel of the library or the examples."""
         if self.takesInput:
             others = [name for name in self._parameterNode.structures if name not in source.names]
             self._write("structures", [*others, *source.chosen])
 
     def _ticked(self):
-        """Return the names of the ticked structures that the library or the examples contain now."""
+        """Return the names of ticked structures. Names in neither the library nor the examples are left out."""
         return list(dict.fromkeys([*self.structurePanel.chosen, *self.examplePanel.chosen]))
 
     def _onTargets(self):
@@ -225,7 +225,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.boxes.poll()
         self.outlinePanel.poll()
         if self.parent.isEntered:
-            self._onNodes()  # checked at each tick: a volume node may get its voxels after it was added
+            self._onNodes()  # checked regularly: a volume node may get its voxels after it was added
             self.viewButtons.poll()
         showProgress(self.ui.findProgressBar, self.boxes)
         self._showCoverage()
@@ -245,7 +245,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         tabs.updateGeometry()
 
     def _showState(self):
-        """Enable the buttons that can be used. The tool tip of a disabled button states which choice is missing."""
+        """Update lists, buttons and texts. The tool tip of a disabled button states which choice is missing."""
         self.structurePanel.setNames(self.boxes.libraryStructures())
         ui, node, busy = self.ui, self._parameterNode, self.boxes.busy
         if node is not None:
@@ -277,7 +277,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
 
 
 class AnatomicalROILogic(ScriptedLoadableModuleLogic):
-    """Returns the parameter node. In scripts, use `BoxLogic(scene, store)`, `crop` and `CoverageLogic(store)`."""
+    """Provides the parameter node. Scripts use `BoxLogic(scene, store)`, `crop` and `CoverageLogic(store)` instead."""
 
     def getParameterNode(self):
         return AnatomicalROIParameterNode(super().getParameterNode())

@@ -41,7 +41,7 @@ class AlignPanel(Listener):
         self.update()
 
     def show(self, kind: str, template, targets: Sequence) -> None:
-        """Show the parameters. template, targets: scans that are aligned if the user chooses no other scans."""
+        """Show the parameters. template, targets: scans that `fixed` and `moving` use by default."""
         self.ui.alignKindComboBox.currentIndex = KINDS.index(kind if kind in KINDS else DEFORMABLE)
         self._template, self._targets = template, list(targets)
         _nameDefault(self.ui.alignFixedSelector, _("Template"), template)
@@ -49,19 +49,19 @@ class AlignPanel(Listener):
         self.update()
 
     def clear(self) -> None:
-        """Cancel the work and forget the scans. Call this when the scene closes."""
+        """Cancel the alignment and stop using the scans. Call this when the scene closes."""
         self.logic.cancel()
         self._template, self._targets = None, []
         self._error = ""
 
     @property
     def fixed(self):
-        """The volume that stays in place: the volume that the user chose, by default the template."""
+        """The volume that stays in place: the user's choice, or by default the template."""
         return self.ui.alignFixedSelector.currentNode() or self._template
 
     @property
     def moving(self):
-        """The volume that is moved: the volume that the user chose, by default the first other scan."""
+        """The volume that is moved: the user's choice, or by default the first scan that is not the fixed volume."""
         return self.ui.alignMovingSelector.currentNode() or self._otherScan
 
     @property
@@ -120,7 +120,7 @@ class AlignPanel(Listener):
         self._error = sentence
 
     def update(self) -> None:
-        """Show the present state of buttons, progress and result."""
+        """Update the buttons, the progress and the result."""
         ui, busy, fixed, moving = self.ui, self.logic.busy, self.fixed, self.moving
         problem, alignment = self.logic.problem(fixed, moving), alignmentOf(moving)
         names = {"fixed": fixed.GetName() if fixed else "", "moving": moving.GetName() if moving else ""}
@@ -136,7 +136,7 @@ class AlignPanel(Listener):
         ui.alignShowButton.text = _("Show fixed alone") if laidOver else _("Show both")
         ui.alignShowButton.enabled = not problem
         ui.alignShowButton.toolTip = tip.format(**names)
-        back = _("Move {moving} back to its former place. The transform stays in the scene.").format(**names)
+        back = _("Move {moving} back to where it was. The transform stays in the scene.").format(**names)
         ui.alignUndoButton.enabled = alignment is not None and not busy
         ui.alignUndoButton.toolTip = _("The moving scan is not aligned.") if alignment is None else back
         showProgress(ui.alignProgressBar, self.logic)

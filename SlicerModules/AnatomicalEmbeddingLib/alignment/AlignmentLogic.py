@@ -29,7 +29,7 @@ class AlignmentLogic(SceneJob):
     def problem(self, fixedNode, movingNode) -> str:
         """Return why these volumes cannot be aligned, with the remedy; "" if they can be aligned."""
         if fixedNode is None or movingNode is None:
-            return "Load two CTs, or choose a fixed scan and a moving scan."
+            return "The fixed or the moving scan is missing; load two CTs, or choose two scans."
         if fixedNode is movingNode:
             return f"{fixedNode.GetName()}: is chosen as fixed and as moving scan; choose two different scans."
         return ""
@@ -110,7 +110,7 @@ def _describe(found: Registration, folding: Folding, seconds: float, note: str) 
         f"{found.used} of {found.tried} points of {found.fixed} were found in {found.moving} and used.",
     ]
     if found.field is not None:
-        sizes = f"{max(folding.low, 0):.2f} to {folding.high:.2f} times"  # below 0 is folding; reported next
+        sizes = f"{max(folding.low, 0):.2f} to {folding.high:.2f} times"  # below 0 means folding: next sentence
         sentences.append(f"In 98 % of the body, tissue is {sizes} as large in {found.moving}.")
         sentences.append(f"The deformation is folded in {100 * folding.share:.2f} % of the body.")
     elif found.kind == AFFINE:

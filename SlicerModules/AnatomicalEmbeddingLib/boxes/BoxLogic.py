@@ -179,7 +179,7 @@ class BoxLogic(SceneJob):
     # -- reading boxes -----------------------------------------------------------------------------------------------
 
     def table(self, volumeNodes: Sequence) -> dict[str, dict[str, Cell]]:
-        """Return a cell for each structure that was searched for or marked in a volume, by structure and volume ID."""
+        """Return {structure: {volume ID: cell}} for the structures that were searched for or marked in a volume."""
         drawn, examples = boxesByVolume(self.scene), self.examples.all()
         rows: dict[str, dict[str, Cell]] = {}
         for volume in volumeNodes:
@@ -195,7 +195,7 @@ class BoxLogic(SceneJob):
     def boxesOf(self, volumeNode, structures: Sequence[str]) -> dict[str, np.ndarray]:
         """Return the boxes of structures in a volume, by structure name: (2, 3) in the volume's own RAS mm.
 
-        If the user has marked the structure in this volume, the box of this example is returned; if not, the present
+        If the user has marked the structure in this volume, the box of this example is returned; if not, the current
         box of the ROI. Structures without a box are left out. Raises PointsError if the node of an example was removed.
         """
         found = {name: box.box for name, box in boxesIn(self.scene, volumeNode).items() if name in structures}
@@ -246,7 +246,7 @@ class BoxLogic(SceneJob):
                     box.follow(now[volumeId])
 
     def _drawnNow(self) -> tuple:
-        """Return values that change if boxes change or become outdated: count and time of ROIs, keys of maps."""
+        """Return values that change if boxes change or become outdated: ROI count, time of the last edit, map keys."""
         changed = [node.GetMTime() for node in nodesOf(self.scene, "vtkMRMLMarkupsROINode")]
         return len(changed), max(changed, default=0), [self._source(node) for node in ctVolumes(self.scene)]
 
@@ -261,7 +261,7 @@ class BoxLogic(SceneJob):
             self.changed.emit()
 
     def _source(self, volume) -> str:
-        """Return the key `madeFrom` of the volume's present map; "" if the volume has no map."""
+        """Return the key `madeFrom` of the volume's current map; "" if the volume has no map."""
         embedding = self.store.map(volume)
         return "" if embedding is None else madeFrom(embedding)
 

@@ -140,7 +140,10 @@ class BoxNode:
             node.SetNthControlPointDescription(0, found.text)  # not the description of the node, which MRML overwrites
 
     def follow(self, transformId: str | None) -> None:
-        """Give the ROI the new parent transform of its volume, unless the volume's former transform was hardened."""
+        """Give the ROI the new parent transform of its volume.
+
+        Nothing changes if the volume's IJK-to-RAS matrix has changed since `write`, as after hardening a transform.
+        """
         text = self.node.GetAttribute(_WRITTEN)
         if text and self._sameGrid(json.loads(text)):
             self.node.SetAndObserveTransformNodeID(transformId)

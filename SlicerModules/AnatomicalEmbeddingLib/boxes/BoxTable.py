@@ -80,7 +80,7 @@ def _shown(cell: Cell | None) -> tuple[str, str, str | None]:
             found=tip
         )
     if cell.edited:
-        return "\u270e " + _("edited"), _("You changed this box. It was found as: {found}").format(found=tip), BY_HAND
+        return "\u270e " + _("edited"), _("You changed this box. The search found: {found}").format(found=tip), BY_HAND
     sign, word, colour = {
         ABSENT: ("\u2013", _("not in scan"), NOTHING),
         CUT: ("\u25e7", _("cut"), DOUBTFUL),

@@ -1,4 +1,4 @@
-"""Describes for each scan the part of the body that it shows, and faults such as swapped left and right sides."""
+"""Describes which part of the body a scan shows, and faults of the scan, such as swapped left and right sides."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .StructureFinder import madeFrom
 
 @dataclass(frozen=True)
 class CoverageRow:
-    """The coverage of one scan: the part of the body that it shows. holds: this part in words, or the reason why it is
-    not known. known: True if the part is known. faults: sentences about faults of the scan's stored orientation.
+    """The part of the body that one scan shows. holds: a description of this part, or the reason why the part is not
+    known. known: True if the part is known. faults: sentences about faults of the scan's stored orientation.
     """
 
     name: str
@@ -23,14 +23,14 @@ class CoverageRow:
 
 
 class CoverageLogic:
-    """Makes the rows of the table of coverage. The coverage of each map is computed once."""
+    """Makes the rows of the coverage table. The coverage of each map is computed once."""
 
     def __init__(self, store: MapStore) -> None:
         self.store = store
         self._coverage: dict[str, tuple[str, bool]] = {}  # by `madeFrom`: (words, known) of a CoverageRow
 
     def row(self, volumeNode) -> CoverageRow:
-        """Return the row for the present state of a volume."""
+        """Return the row for the current state of a volume."""
         state = self.store.state(volumeNode)
         if state.status != READY:
             why = {WAITING: "waiting to be prepared", WORKING: f"being prepared, {100 * state.share:.0f} %"}

@@ -1,4 +1,4 @@
-"""The table of coverage. Each scan has a row with the part of the body that it shows and faults of its orientation."""
+"""The coverage table. A row states which part of the body a scan shows, and faults of the scan's orientation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CoverageTable:
         self._volumes = list(nodes)
 
     def update(self) -> None:
-        """Fill the table with the present state of the volumes."""
+        """Fill the table with the current state of the volumes."""
         self._volumes = [node for node in self._volumes if node.GetScene() is self.logic.store.scene]
         self.widget.setRowCount(len(self._volumes))
         for n, row in enumerate(map(self.logic.row, self._volumes)):

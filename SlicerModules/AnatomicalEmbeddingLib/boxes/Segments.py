@@ -28,11 +28,11 @@ def segmentName(segmentationNode, segmentId: str) -> str:
 
 
 def extremesIn(volumeNode, segmentationNode, segmentId: str) -> tuple[np.ndarray, np.ndarray] | None:
-    """Find the box around a segment, and for each side of the box the middle of the segment's voxels at this side.
+    """Find the box around a segment. For each side of the box, find the mean position of the segment's voxels there.
 
-    Returns the box (2, 3) and the six middles (6, 3), in the volume's own RAS mm. The middles are at the sides with the
-    lowest R, A and S, then at the sides with the highest R, A and S. Returns None for a segment without voxels. Raises
-    PointsError if the segmentation and the volume have different transforms that are not both linear.
+    Returns the box (2, 3) and the mean positions (6, 3), in the volume's own RAS mm. They belong first to the
+    sides with the lowest R, A and S, then to the sides with the highest. Returns None for a segment without voxels.
+    Raises PointsError if the segmentation and the volume have different transforms that are not both linear.
     """
     image = _labelmap(segmentationNode, segmentId)
     if image is None:
@@ -43,7 +43,8 @@ def extremesIn(volumeNode, segmentationNode, segmentId: str) -> tuple[np.ndarray
     toVolume[:3, 3] += toVolume[:3, :3] @ image.GetExtent()[::2]
     centres = transform_points(toVolume, np.argwhere(_array(image))[:, ::-1])
     box = np.stack([centres.min(axis=0), centres.max(axis=0)])
-    # voxels within half a voxel of a side: exactly one layer of an upright grid, about one layer of an oblique grid
+    # a voxel is at a side if its centre is within half a voxel of the outermost centre: this gives exactly one layer of
+    # voxels if the grid is parallel to the box, and about one layer if the grid is oblique
     layer, halfVoxel = np.abs(toVolume[:3, :3]).max(axis=1) / 2, np.abs(toVolume[:3, :3]).sum(axis=1) / 2
     lowest, highest = centres < box[0] + layer, centres > box[1] - layer
     points = np.array([centres[outer[:, axis]].mean(axis=0) for outer in (lowest, highest) for axis in range(3)])
@@ -71,7 +72,7 @@ def maskIn(volumeNode, segmentationNode, segmentId: str) -> np.ndarray | None:
 def addSegment(segmentationNode, mask: np.ndarray, toRas: np.ndarray, name: str, colour: Sequence[float]) -> None:
     """Add a segment to a node. mask: (k, j, i), with at least one True voxel.
 
-    toRas: (4, 4), voxel i, j, k -> the node's own RAS mm. colour: red, green and blue, 0 to 1.
+    toRas: (4, 4), from voxel (i, j, k, 1) to the node's own RAS mm. colour: red, green and blue, 0 to 1.
     """
     image = slicer.vtkOrientedImageData()
     image.SetDimensions(*mask.shape[::-1])
@@ -83,7 +84,7 @@ def addSegment(segmentationNode, mask: np.ndarray, toRas: np.ndarray, name: str,
 
 
 def _labelmap(segmentationNode, segmentId: str):
-    """The segment as a binary image in the node's own RAS mm, without empty margins; None if missing or empty."""
+    """The segment as a binary image in the node's own RAS mm, without empty margins; None if it is missing or empty."""
     segment = segmentationNode.GetSegmentation().GetSegment(segmentId)
     if segment is None:
         return None
@@ -117,8 +118,8 @@ def _toVolume(segmentationNode, volumeNode) -> np.ndarray:
         return np.eye(4)
     if not all(node is None or node.IsTransformToWorldLinear() for node in (source, destination)):
         raise PointsError(
-            f"{segmentationNode.GetName()}: its transform or that of {volumeNode.GetName()} is not linear; give both "
-            "the same parent transform, or harden the nonlinear transform."
+            f"{segmentationNode.GetName()}: its transform or the transform of {volumeNode.GetName()} is not linear; "
+            "give both nodes the same parent transform, or harden the nonlinear transform."
         )
     matrix = vtk.vtkMatrix4x4()
     slicer.vtkMRMLTransformNode.GetMatrixTransformBetweenNodes(source, destination, matrix)

@@ -48,8 +48,8 @@ class MarkedExample:
         return segmentName(self.node, self.segmentId) if self.kind == SEGMENT else self.node.GetName()
 
     def read(self) -> tuple[np.ndarray, np.ndarray | None]:
-        """Read the present position of the structure: the box (2, 3) in the volume's own RAS mm, and the points (6, 3)
-        of `Segments.extremesIn`, or None for an ROI. Raises PointsError if the node is empty or was removed.
+        """Return the current box of the structure, (2, 3) in the volume's own RAS mm. For a segment, also return the
+        positions (6, 3) of `extremesIn`, for an ROI None. Raises PointsError if the node is empty or was removed.
         """
         if self.node.GetScene() is None:
             raise PointsError(f"{self.name}: was removed from the scene; mark {self.structure} again.")
@@ -64,7 +64,7 @@ class MarkedExample:
             raise PointsError(f"{self.name}: is not drawn yet; draw the box around the structure.")
         if not holds(self.volumeNode, box.mean(axis=0, keepdims=True))[0]:
             raise PointsError(
-                f"{self.name}: lies outside {self.volumeNode.GetName()}; choose the scan in which it was drawn."
+                f"{self.name}: lies outside {self.volumeNode.GetName()}; choose the scan in which you drew it."
             )
         return box, extremes
 
@@ -96,10 +96,10 @@ class StructureExamples(Listener):
         return [example for example in self.all() if example.structure in structures]
 
     def add(self, structure: str, node, volumeNode, segmentId: str = "") -> MarkedExample:
-        """Make an ROI or a segment an example of a structure in a volume. It then marks only this structure.
+        """Make an ROI or a segment an example of a structure in a volume. It is then no example of another structure.
 
-        node: the ROI node or segmentation node. segmentId: ID of the segment; "" for an ROI. Raises PointsError if the
-        node or segment is empty.
+        node: the ROI node or segmentation node. segmentId: ID of the segment; "" for an ROI. Raises PointsError if
+        node, volume, segment or name is missing, or if the ROI or segment is empty or outside the volume.
         """
         if node is None or volumeNode is None or node.GetClassName() not in _KINDS:
             raise PointsError(

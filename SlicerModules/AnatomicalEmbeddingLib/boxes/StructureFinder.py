@@ -32,7 +32,10 @@ _weightsHash = once_a_change(file_sha256)  # cached, because the panel calls it 
 
 
 def libraryFile(weightsPath: Path, chosen: str = "") -> Path | None:
-    """Return the chosen library file. If `chosen` is "", return the file that ships with the weights, or None."""
+    """Return the chosen library file.
+
+    If `chosen` is "", return the file that ships with the weights, or None if no file ships with these weights.
+    """
     if chosen:
         return Path(chosen)
     if not weightsPath.is_file():
@@ -91,9 +94,9 @@ class Finder:
     ) -> None:
         """Prepare the search.
 
-        names: structures to find with the library. markings: for each example the structure, the name for messages,
-        the box and the extremes of `MarkedExample.read`, and the map of its scan. Raises AnatomicalEmbeddingError if
-        there is no name and no usable example, or if the margins do not reach the recall.
+        names: structures to find with the library. markings: for each example (structure, name for messages, box,
+        positions, map of the scan), with box and positions from `MarkedExample.read`. Raises AnatomicalEmbeddingError
+        if there is neither a name nor a usable example, or if the margins do not reach the recall.
         """
         from AnatomicalEmbedding.structures.box_finder import BoxFinder
         from AnatomicalEmbedding.structures.locating import make_example
@@ -106,7 +109,7 @@ class Finder:
                 own.setdefault(structure, []).append((make_example(embedding, box, extremes), embedding))
             except AnatomicalEmbeddingError as error:
                 self.remarks.append(f"{name}: {error}")
-        self._finders: list[tuple[BoxFinder, bool]] = []  # each with True if it uses the user's own examples
+        self._finders: list[tuple[BoxFinder, bool]] = []  # (finder, True if it uses the user's examples)
         if names:
             self._finders.append((BoxFinder.by_library(library, names, recall), False))
         if own:

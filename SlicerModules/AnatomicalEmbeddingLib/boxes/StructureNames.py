@@ -13,7 +13,7 @@ def readable(structure: str) -> str:
 
 
 def titled(structure: str) -> str:
-    """The readable name for lists: a known structure begins with a capital letter."""
+    """Return the name for lists: like `readable`, but the name of a known structure begins with a capital letter."""
     text = readable(structure)
     return text[:1].upper() + text[1:] if known_name(structure) else text
 

@@ -26,7 +26,7 @@ _COLOUR = (1.0, 0.82, 0.2)
 
 
 class CohortHits(SceneJob):
-    """The places of one table of places, and their scans in the scene.
+    """The places of one table (see `CohortPlaces`), and their scans in the scene.
 
     Signal changed(): emitted when the places have changed or a scan is shown. places: the places of the opened table,
     one for each scan that shows the place. absent: number of scans that do not show the place. loading: the place whose
@@ -46,7 +46,7 @@ class CohortHits(SceneJob):
         self.atEnd(self._forgetAll)
 
     def open(self, path: str | Path) -> None:
-        """Read a table of places. If this fails, `reported` states the reason, and the former places stay."""
+        """Read a table of places. If this fails, `reported` states the reason, and `places` does not change."""
         try:
             places = readPlaces(path)
         except AnatomicalEmbeddingError as error:
@@ -91,8 +91,8 @@ class CohortHits(SceneJob):
     def _showAt(self, node, hit: CohortPlace) -> None:
         """Move the views of a scan to the place `hit`, and mark the place.
 
-        The scan replaces the cohort scan that was shown before. If there was none, it is shown next to the visible
-        volumes.
+        A scan that is not visible replaces the cohort scan that was shown before. If there is no such cohort scan, the
+        scan is shown next to the visible volumes.
         """
         if not Views.viewsOf(self.scene, node):
             before = self._shown
@@ -107,7 +107,7 @@ class CohortHits(SceneJob):
         self.changed.emit()
 
     def _forgetAll(self) -> None:
-        """Forget the scans, because the scene removes them. The list of places stays."""
+        """Remove the marks and stop using the scans, because the scene closes. The list of places stays."""
         self._shown = None
         self.markers.clear()
         self.changed.emit()

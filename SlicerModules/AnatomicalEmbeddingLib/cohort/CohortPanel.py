@@ -22,7 +22,7 @@ _COLOURS = {"matched": GOOD, "uncertain": DOUBTFUL}
 
 
 class CohortPanel(Listener):
-    """The section's widgets. ui: has cohortButton, cohortTable and cohortLabel."""
+    """The widgets of the section: cohortButton, cohortTable and cohortLabel of `ui`."""
 
     def __init__(self, ui, hits: CohortHits, session: Session) -> None:
         self.ui, self.hits, self._session = ui, hits, session

@@ -20,8 +20,8 @@ class CohortPlace:
     """The place in one scan of a cohort.
 
     name: display name of the scan, unique within a table. scan: a file, a folder, or folder#series. status: "matched",
-    "uncertain" or "absent". probability: probability of the answer, 0 to 1. errorMm: expected error, mm. Both are None
-    if the table has no value. place: position, (3,) in the scan's own RAS mm; None if the table has no position.
+    "uncertain" or "absent". probability: probability of the answer, 0 to 1. errorMm: expected error, mm. place:
+    position, (3,) in the scan's own RAS mm. Each of the last three is None if the table has no value for it.
     """
 
     name: str

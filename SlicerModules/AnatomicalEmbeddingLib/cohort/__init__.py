@@ -1,1 +1,1 @@
-"""Cohort: lists the places found in the scans of a cohort, and loads a scan at its place."""
+"""Cohort: lists the places found in the scans of a cohort, loads a scan, and shows its place."""

@@ -18,8 +18,8 @@ _COLOUR = (0.2, 0.85, 1.0)
 class AnatomicalCrosshair(Listener):
     """Follows the crosshair node of the scene, which the application moves with the mouse.
 
-    volumes: the scans that follow; scans without a map do not follow. Signal moved(volumeNode, pointWorld): emitted
-    when the mouse points to another place of a scan. If the mouse moves fast, `poll` shows only its last place.
+    volumes: the scans of the crosshair; scans without a map are ignored. Signal moved(volumeNode, pointWorld): emitted
+    when the mouse points to another place in a scan. If the mouse moves fast, only its latest position is shown.
     """
 
     def __init__(self, scene, store: MapStore, clock: Callable[[], float] = time.monotonic) -> None:
@@ -55,7 +55,10 @@ class AnatomicalCrosshair(Listener):
             self.follow(*place)
 
     def follow(self, volumeNode, pointWorld: Sequence[float], sliceNode=None) -> None:
-        """Show the anatomical place of a world point of one scan in all other scans. sliceNode: a view that stays."""
+        """Show the anatomical place at a point of one scan in all other scans.
+
+        pointWorld: (3,) world mm. sliceNode: the view that contains the mouse and must not move, or None.
+        """
         self.moved.emit(volumeNode, pointWorld)
         source = self.store.map(volumeNode)
         others = [n for n in self.volumes if n is not volumeNode and self.store.map(n) is not None]

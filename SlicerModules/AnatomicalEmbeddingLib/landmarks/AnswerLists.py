@@ -1,4 +1,4 @@
-"""Third step after a click: write the answers into point lists. Each target has one list of answers."""
+"""Third step after a click (see `LandmarkLogic`): write the answers into point lists, one list for each target."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .ControlPoints import definedIds, fromNode, labelOf, makeIdsUnique
 
 @dataclass(frozen=True)
 class Row:
-    """One point of the template. answers: by volume ID. inside: True if the point lies in the template's scan."""
+    """One point of the template. answers: by ID of the target. inside: True if the template's scan shows the point."""
 
     pointId: str
     label: str
@@ -23,7 +23,10 @@ class Row:
 
 
 class AnswerLists:
-    """The lists of answers. points: the template's point list. targets: volume nodes. lists: by ID of the target."""
+    """All lists of answers to the points of one template.
+
+    points: the template's point list. targets: volume nodes. lists: the list of answers of each target, by target ID.
+    """
 
     def __init__(self, scene) -> None:
         self.scene, self.points = scene, None
@@ -65,7 +68,10 @@ class AnswerLists:
         each.keep(known)
 
     def setByHand(self, pointId: str, target, status: str, position: Sequence[float] | None) -> None:
-        """Write the user's own answer. position: (3,) in the target's own RAS mm; None to keep the position."""
+        """Write the user's own answer.
+
+        status: MOVED or REMOVED. position: (3,) in the target's own RAS mm; None to keep the position.
+        """
         each = self._listFor(target)
         answers = each.answers
         new = replace(answers.get(pointId, Answer("", MOVED)), status=status, outdated=False)
@@ -75,7 +81,7 @@ class AnswerLists:
         each.keep(answers)
 
     def tidy(self) -> None:
-        """Remove the answers to deleted template points, and copy the labels of all other template points.
+        """Remove the answers to deleted template points, and copy each remaining template point's label to its answers.
 
         An answer that the user has deleted gets the status REMOVED (not visible).
         """

@@ -1,4 +1,4 @@
-"""Access to the points of a list by ID. If another point is deleted, an ID stays the same; an index may change."""
+"""Access to the points of a list by ID. If a point is deleted, other points keep their IDs, not their indices."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from .ControlPoints import isPreview
 class _State:
     """One state. content: all points and answers; two states are equal if their content is equal.
 
-    lists: by node ID, a copy of each point list together with its answers; the template's list has None as answers.
+    lists: by node ID, a pair: a copy of the point list, and its answers (None for the template's list).
     """
 
     content: list[tuple]
@@ -31,7 +31,7 @@ class LandmarkHistory(UndoStack[_State | None]):
         self._scene = scene
 
     def record(self, source, answerLists: Iterable[AnswerList], isStep: bool) -> None:
-        """Record the present state. isStep: True to add an undo step; False if only new answers have arrived."""
+        """Record the current state. isStep: True to add an undo step; False if only new answers have arrived."""
         lists = {source.GetID(): (_copy(source), None)}
         lists |= {each.node.GetID(): (_copy(each.node), each.answers) for each in answerLists}
         state = _State([(nodeId, _content(copy), answers) for nodeId, (copy, answers) in lists.items()], lists)

@@ -29,7 +29,7 @@ from .ListObserver import ListObserver
 class LandmarkLogic(Listener):
     """The landmarks, their answers and the views that show them.
 
-    Signal changed(): emitted when answers, rows or undo steps have changed. Signal reported(sentence): a message for
+    Signal changed(): emitted when points, answers or undo steps have changed. Signal reported(sentence): a message for
     the user. Signal shown(pointId): all views have moved to this point and its answers.
 
     `setScans` sets template (volume node in which the user places points) and targets (volume nodes in which the points
@@ -49,7 +49,7 @@ class LandmarkLogic(Listener):
         self._matcher = LandmarkMatcher(store, self._answers)
         self._ownViews = Views.OwnViews(scene)
         self._observer: ListObserver | None = None  # of the template's list
-        self._answerObservers: dict[str, ListObserver] = {}  # by the ID of the answers' list
+        self._answerObservers: dict[str, ListObserver] = {}  # of the answers, by ID of the target
         self._writing = Flag()  # set while this class, not the user, changes the lists
         self._awaited = ""  # ID of the point placed or moved last, until all scans have an answer to this point
         self._refused: list[str] = []  # IDs of points placed where they cannot be matched; `poll` deletes them
@@ -66,7 +66,7 @@ class LandmarkLogic(Listener):
     # -- the scans and the points ------------------------------------------------------------------------------------
 
     def setScans(self, template, targets: Sequence) -> None:
-        """Choose the template and the targets. `targets` may include the template. template: None for no template."""
+        """Choose the template and the targets. template: None for no template. A template in `targets` is ignored."""
         targets = [node for node in targets if node is not None and node is not template]
         if template is self.template and targets == self.targets:
             return
@@ -96,7 +96,7 @@ class LandmarkLogic(Listener):
             self.store.request([self.template, *self.targets], retry=False)
 
     def poll(self) -> None:
-        """React to renamed points, to views that show another volume, and to volumes with another parent transform.
+        """React if points were renamed, views show another volume, or volumes got another parent transform.
 
         Call this a few times a second, after `MapStore.poll`.
         """
@@ -347,7 +347,7 @@ class LandmarkLogic(Listener):
             self._jumpToAwaited(self._awaited)
 
     def _onNodeRemoved(self, *_: object) -> None:
-        """Forget nodes that were removed from the scene, and targets whose list of answers was removed."""
+        """Stop using nodes that were removed from the scene, and targets whose list of answers was removed."""
         here = [node for node in self.targets if self._isHere(node)]
         kept = [node for node in here if (each := self.answersIn(node)) is None or self._isHere(each.node)]
         if self.points is not None and not self._isHere(self.points):

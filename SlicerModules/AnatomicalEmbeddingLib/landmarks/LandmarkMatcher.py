@@ -1,4 +1,4 @@
-"""Second step after a click: find the template's points in the targets, with the expected error of each answer.
+"""Second step after a click (see `LandmarkLogic`): find the template's points in the targets, with expected errors.
 
 Each answer is stored under the control point ID of its template point. `AnswerLists` writes the answers.
 """
@@ -28,8 +28,8 @@ class LandmarkMatcher:
         """Match points in all targets that have a map. Returns sentences for the user.
 
         A point is matched if it has no answer, or if its answer was made with other weights or from other voxels.
-        moved: ID of a point that was moved; it is matched again. The user's own answers to this point stay and are
-        marked as outdated.
+        moved: ID of a new or moved point, or "". This point is matched again. The user's own answers to this point stay
+        and are marked as outdated.
         """
         ids, templateMap = definedIds(self._answers.points), self.store.map(template)
         if templateMap is None or not ids:
@@ -50,7 +50,7 @@ class LandmarkMatcher:
             )
             if missing:
                 groups.setdefault(missing, []).append(target)
-        for missing, group in groups.items():  # usually one group: a new point is missing in all targets
+        for missing, group in groups.items():  # targets that lack the same answers are matched together
             sentences += self._match(template, [ids[n] for n in missing], places[list(missing)], group, effort)
         return sentences
 

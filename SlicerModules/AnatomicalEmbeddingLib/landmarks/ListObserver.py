@@ -52,7 +52,10 @@ class ListObserver:
         self._tags = []
 
     def takeDirty(self) -> bool:
-        """Return True if there were other changes, see above, since the last True. During a drag, return False."""
+        """Return True if there were other changes (see the class) since this function last returned True.
+
+        While a point is dragged, return False.
+        """
         dirty = self._dirty and not self.inHand
         self._dirty = self._dirty and not dirty
         return dirty

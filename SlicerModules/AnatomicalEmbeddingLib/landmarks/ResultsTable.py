@@ -12,7 +12,7 @@ COLUMNS = ("label", "scan", "r", "a", "s", "status", "expected_error_mm", "proba
 
 
 def writeResults(scene, logic: LandmarkLogic):
-    """Write all matches into the table node of the point list, and return this node. A missing node is created.
+    """Write all matches into the table node of the point list, and return this node. Without such a node, create it.
 
     The table has one row for each point and target. Positions are in world RAS mm.
     """
@@ -38,7 +38,7 @@ def writeResults(scene, logic: LandmarkLogic):
 
 
 def rowOf(label: str, volumeNode, place, answer: Answer | None = None) -> tuple[str, ...]:
-    """Return the texts for COLUMNS. place: (3,) world mm, or None. answer: None for the template's own point."""
+    """Return a row's texts, see COLUMNS. place: (3,) world mm, or None. answer: None for the template's own point."""
     where = ("", "", "") if place is None else tuple(f"{value:.3f}" for value in place)
     status, worth = "template", ("", "")
     if answer is not None:

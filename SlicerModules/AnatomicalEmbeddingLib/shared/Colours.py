@@ -27,9 +27,9 @@ STATUS_WORDS = {  # words for the statuses of `AnswerList`
 
 
 def errorText(errorMm: float | None, probability: float | None = None) -> str:
-    """Describe the expected error as part of a sentence. probability: that the error is at most 10 mm, 0 to 1.
+    """Return a phrase with the expected error. probability: chance that the error is at most 10 mm, 0 to 1.
 
-    None stands for an unknown value.
+    Either number may be None if it is unknown.
     """
     if errorMm is None:
         return "expected error unknown for these weights"

@@ -8,8 +8,8 @@ from .SceneNodes import patientItem
 from .VolumeNodes import hasVoxels
 
 PRESETS = {"Soft tissue": (400.0, 40.0), "Lung": (1500.0, -600.0), "Bone": (1800.0, 400.0), "Brain": (80.0, 40.0)}
-_CHOSEN = "AnatomicalEmbedding.WindowChosen"  # attribute of a display node: its window was already set to the default
-_AIR_HU = -200.0  # only a scan with lower values is a CT with air around the body and gets the default window
+_CHOSEN = "AnatomicalEmbedding.WindowChosen"  # attribute of a display node that `_chooseOnce` has handled
+_AIR_HU = -200.0  # a scan without lower values shows no air around the body and does not get the default window
 
 
 def setWindow(volumeNodes: Sequence, window: float, level: float) -> None:
@@ -32,7 +32,7 @@ class CtWindows:
         self._last: dict[str, tuple[float, float]] = {}
 
     def poll(self, volumeNodes: Sequence) -> None:
-        """Set the windows of new scans, and copy a changed window to other scans. Call it a few times a second."""
+        """Set the windows of new scans, and copy changed windows (see the class). Call it a few times a second."""
         shown = [node for node in volumeNodes if node.GetDisplayNode() is not None and hasVoxels(node)]
         for node in shown:
             _chooseOnce(node)

@@ -28,18 +28,18 @@ class SceneJob(Listener):
         self._job.start(self._find(volume))  # then call self._job.poll() a few times a second, after MapStore.poll
 
     A `yield` without a value waits for the next poll. An uncaught AnatomicalEmbeddingError ends the generator and is
-    reported. `cancel`, a change of weights and the closing of the scene also end the generator; it can clean up in
-    `finally`. Generators with different names run at the same time and share one background thread.
+    reported. `cancel`, a change of weights and the closing of the scene also end the generator, which can clean up
+    in `finally`. Generators with different names run at the same time and share one background thread.
 
     Signal changed(): a generator has started or ended. Signal reported(sentence): a message for the user. progress:
-    (share, name) of the latest step; share is 0 to 1.
+    the finished fraction of the whole job, 0 to 1, and the name of the current step.
     """
 
     def __init__(self, scene, store: MapStore | None = None, remedy: str = "start again") -> None:
         """
         Args:
             store: None if no maps are needed.
-            remedy: what the user can do after a scan was changed or removed; messages about this end with `remedy`.
+            remedy: what the user can do after a scan was changed or removed. Messages about the change end with it.
         """
         self.scene, self.store, self.remedy = scene, store, remedy
         self.changed, self.reported = Signal(), Signal()
@@ -82,7 +82,7 @@ class SceneJob(Listener):
             self._events[event.key] = event
         if self._running and self._weights != self._weightsNow():
             self.cancel()
-            self.reported.emit(f"Other weights were chosen meanwhile; {self.remedy}.")
+            self.reported.emit(f"The work was stopped, because other weights were chosen; {self.remedy}.")
         for name in list(self._running):
             self._advance(name)
 
@@ -108,7 +108,7 @@ class SceneJob(Listener):
                 self._requirePresent(volumes)
                 for volume, before, now in zip(volumes, maps, self._mapsOf(volumes), strict=True):
                     if now is not before:
-                        raise VolumeError(f"{volume.GetName()}: was changed meanwhile; {self.remedy}.")
+                        raise VolumeError(f"{volume.GetName()}: was changed during the work; {self.remedy}.")
                 event = self._events.pop(key, None)
                 if event is not None and event.kind == "progress":
                     self.showProgress(event.share, event.what, part)
@@ -148,7 +148,7 @@ class SceneJob(Listener):
     def _advance(self, name: str) -> None:
         """Run a generator up to its next `yield`."""
         steps = self._running.get(name)
-        if steps is None or steps.gi_running:  # running: it processes events, and an event has called `poll`
+        if steps is None or steps.gi_running:  # the generator itself handles events, and an event called `poll`
             return
         sentence = ""
         try:

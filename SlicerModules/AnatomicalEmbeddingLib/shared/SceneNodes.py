@@ -84,7 +84,7 @@ def naming(node, sentence: str) -> str:
 
 
 def patientItem(scene, node) -> int:
-    """Return the item of the node's patient in the subject hierarchy; if it has none, the item of the scene."""
+    """Return the subject hierarchy item of the node's patient; if the node has no patient, the item of the scene."""
     level = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMLevelPatient()
     return ancestorOf(scene, node, level) or _hierarchy(scene).GetSceneItemID()
 

@@ -60,9 +60,9 @@ def offerLayouts(
     """Register our layouts, each with views for two scans.
 
     A saved scene opens without views if its layout is not registered. After a scene was loaded, the views of all its
-    scans are created, and loaded(again) is called. A new view loses its position when the window first shows this view;
-    again() restores the position. When a scene is closed, the layout that was used before ours is restored. Otherwise
-    all our views would show the next loaded scan.
+    scans are created, and loaded(again) is called. A new view loses its saved position when the window first shows this
+    view; again() restores the position. isWide(): True if the window has room for three columns of views. When a scene
+    is closed, the layout that was used before ours is restored. Otherwise all our views would show the next scan.
     """
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     if layoutNode is None or layoutNode.IsLayoutDescription(ROWS):
@@ -104,9 +104,9 @@ def showSideBySide(
 ) -> bool:
     """Show each volume in its own views, with ruler and orientation marker.
 
-    Returns False if there is no main window. A new view gets its size and offset only when events are processed: fit
-    the volumes to the views after that. afterEach(): a function that processes events, called after each view is put
-    into the window, which takes about 0.1 s. If it is None, all views are put into the window at once.
+    Returns False if there is no main window. A new view gets its size and offset only when events are processed. So
+    process events before you fit the volumes to the views. afterEach(): processes events; it is called after each view
+    was put into the window (about 0.1 s for each view). If it is None, all views are put into the window at once.
     """
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     if layoutNode is None or not volumeNodes:

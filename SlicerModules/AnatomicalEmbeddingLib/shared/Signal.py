@@ -30,7 +30,7 @@ class Listener:
     _steps: tuple[Callable[[], object], ...] = ()
 
     def atEnd(self, *steps: Callable[[], object]) -> None:
-        """Add functions that `close` calls, in reverse order."""
+        """Add functions that `close` calls. The function that was added last is called first."""
         self._steps += steps
 
     def listen(self, signal: Signal, slot: Callable) -> None:

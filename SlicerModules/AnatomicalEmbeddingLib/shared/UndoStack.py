@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 State = TypeVar("State")
-_LONGEST = 200  # largest number of former states
+_LONGEST = 200  # largest number of earlier states
 
 
 class UndoStack(Generic[State]):
-    """The present state `now`, earlier states for `undo`, and undone states for `redo`."""
+    """The current state `now`, earlier states for `undo`, and undone states for `redo`."""
 
     def __init__(self, now: State) -> None:
         self.now = now
@@ -25,14 +25,14 @@ class UndoStack(Generic[State]):
         return bool(self._future)
 
     def step(self, state: State) -> None:
-        """Store the state after an action of the user. If it equals the present state, no undo step is added."""
+        """Store the state after an action of the user. If it equals the current state, no undo step is added."""
         if state != self.now:
             self._past = [*self._past, self.now][-_LONGEST:]
             self._future = []
             self.now = state
 
     def refresh(self, state: State) -> None:
-        """Replace the present state without an undo step, for a change that the user did not make."""
+        """Replace the current state without an undo step, for a change that the user did not make."""
         self.now = state
 
     def undo(self) -> bool:

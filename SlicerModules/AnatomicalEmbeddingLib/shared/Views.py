@@ -14,10 +14,11 @@ ORIENTATIONS = (("Axial", "#F34A33"), ("Sagittal", "#EDD54C"), ("Coronal", "#6EB
 FIRST_VIEW_GROUP = 520  # views in one group move together; each scan has its own group
 _COMPOSITE = "vtkMRMLSliceCompositeNode"
 # attributes of display nodes
-_HIDDEN = "AnatomicalEmbedding.Hidden"  # former visibility in 2-D and 3-D; set while no view shows the volume
+_HIDDEN = "AnatomicalEmbedding.Hidden"  # visibility in 2-D and 3-D before hiding; set while no view shows the volume
 _OWNED = "AnatomicalEmbedding.Owned"  # the node is drawn only in views of its owner, the volume of _OWNER_ROLE
 _OWNER_ROLE = "AnatomicalEmbedding.Owner"  # reference role
-_MARKS_OF = tuple(f"AnatomicalEmbedding.{kind}Volume" for kind in ("", "Outlined", "Example"))  # reference roles
+# roles of the references from answers, found boxes, outlines and examples to the volume to which they belong
+_MARKS_OF = tuple(f"AnatomicalEmbedding.{kind}Volume" for kind in ("", "Outlined", "Example"))
 _CLICKS = "AnatomicalEmbedding.Clicks"  # the display node draws nothing; it only lets clicks in its views place points
 
 
@@ -78,7 +79,7 @@ def jump(
 
 
 def fit(scene, volumeNode) -> None:
-    """Centre the views of a volume, and zoom so that they show the complete volume, with its parent transform."""
+    """Centre the views of a volume and zoom to show all of it, at the position given by its parent transform."""
     bounds = [0.0] * 6
     volumeNode.GetRASBounds(bounds)
     low, high = np.array(bounds[::2]), np.array(bounds[1::2])
@@ -123,8 +124,8 @@ def showOnlyIn(displayNode, scene, volumeNode) -> None:
 class OwnViews:
     """Draws display nodes only in the views of their volume, also after the views have changed.
 
-    These are the display nodes that were given to `showOnlyIn`, also before the scene was saved and loaded, and the
-    display nodes of all nodes that refer to a volume with a role of _MARKS_OF.
+    Two kinds of display nodes are meant: display nodes that were given to `showOnlyIn` (now, or before the scene was
+    saved), and the display nodes of all nodes that refer to a volume with a role of _MARKS_OF.
     """
 
     def __init__(self, scene) -> None:
@@ -132,7 +133,7 @@ class OwnViews:
         self._backgrounds: list[tuple] | None = None
 
     def follow(self) -> bool:
-        """Update all display nodes. Returns True if a view shows another volume than at the last call."""
+        """If a view shows another volume than at the last call, update all display nodes and return True."""
         now = backgrounds(self.scene)
         if now == self._backgrounds:
             return False

@@ -53,7 +53,10 @@ def ijkToRas(node) -> np.ndarray:
 
 
 def contentKey(node) -> tuple | None:
-    """Return a key that changes if the voxels or the IJK-to-RAS matrix change: the map is then out of date."""
+    """Return a key that changes with the voxels and the IJK-to-RAS matrix; None if the node has no voxels.
+
+    A map that was made with another key is out of date.
+    """
     if not hasVoxels(node):
         return None
     image = node.GetImageData()
@@ -126,7 +129,7 @@ def addDerived(scene, name: str, source, voxels: np.ndarray, matrix: np.ndarray,
     """Add a volume node that was computed from the volume `source`. It gets the units and display settings of `source`.
 
     voxels: (k, j, i). matrix: (4, 4), voxel (i, j, k, 1) to the volume's own RAS mm. beside: a volume. The new
-    volume gets the same parent transform and the same parent in the subject hierarchy.
+    volume gets this volume's parent transform and its parent in the subject hierarchy.
     """
     node = scene.AddNewNodeByClass(_CLASS, freeName(scene, name))
     node.SetNodeReferenceID(SOURCE_ROLE, source.GetID())  # set first: `scans` must never include the node

@@ -67,7 +67,10 @@ def change_voxels(bench, volume, _other):
     [
         (change_voxels, "CT-1: was changed, or its preparation stopped; find boxes again."),
         (lambda bench, *_: bench.store.cancel(), "CT-1: was changed, or its preparation stopped; find boxes again."),
-        (lambda bench, _, other: bench.store.choose(other), "Other weights were chosen meanwhile; find boxes again."),
+        (
+            lambda bench, _, other: bench.store.choose(other),
+            "The work was stopped, because other weights were chosen; find boxes again.",
+        ),
     ],
 )
 def test_a_change_during_the_search_gives_a_sentence_and_no_box(bench, volume, other_weights, change, sentence):

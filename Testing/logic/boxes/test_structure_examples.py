@@ -136,7 +136,7 @@ def test_wrong_examples_are_refused_in_a_sentence(scene, examples):
     volume, box = add_patient(0), truth(0)[LIVER].box_ras
     far = add_roi(scene, box + 3000.0, "Far box")
     assert refused(examples, LIVER, far, volume) == (
-        "Far box: lies outside CT-1; choose the scan in which it was drawn."
+        "Far box: lies outside CT-1; choose the scan in which you drew it."
     )
     undrawn = scene.AddNewNodeByClass("vtkMRMLMarkupsROINode", "New box")
     assert "New box: is not drawn yet" in refused(examples, LIVER, undrawn, volume)

@@ -84,7 +84,7 @@ def test_a_scan_that_goes_or_changes_meanwhile_ends_it_with_a_sentence(bench, sc
     slicer.util.arrayFromVolume(pair[0])[:2] = -1000
     slicer.util.arrayFromVolumeModified(pair[0])
     bench.poll_until(lambda: not bench.logic.busy)
-    assert bench.reported == ["Bent: was changed meanwhile; align again."]
+    assert bench.reported == ["Bent: was changed during the work; align again."]
     bench.logic.align(*pair)
     scene.RemoveNode(pair[1])
     bench.poll_until(lambda: not bench.logic.busy)
@@ -96,7 +96,7 @@ def test_what_cannot_be_aligned_is_refused_with_a_sentence(bench, scene, pair):
     assert not bench.logic.align(fixed, fixed)
     assert not bench.logic.align(fixed, None)
     assert "Bent: is chosen as fixed and as moving" in bench.reported[0]
-    assert bench.reported[1].startswith("Load two CTs")
+    assert bench.reported[1].startswith("The fixed or the moving scan is missing; load two CTs")
     assert not bench.store.busy
     echo = slicer.util.addVolumeFromArray(np.full((40, 40, 40), 90, np.int16), np.diag([3.0, 3.0, 3.0, 1.0]), "Echo")
     assert bench.run(fixed, echo, "rigid") is None

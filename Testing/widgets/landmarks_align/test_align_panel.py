@@ -36,7 +36,7 @@ def test_an_obstacle_is_the_buttons_tool_tip(kit, panel):
     for name in ("Prior", "Current"):
         kit.scene.RemoveNode(node(name))
     kit.process_events()
-    assert ui.alignButton.toolTip.startswith("Load two CTs")
+    assert ui.alignButton.toolTip.startswith("The fixed or the moving scan is missing; load two CTs")
 
 
 def test_the_choices_survive_an_mrb(kit, panel, tmp_path):

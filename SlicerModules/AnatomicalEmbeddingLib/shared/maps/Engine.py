@@ -81,8 +81,8 @@ class Engine:
     ) -> EmbeddingMap:
         """Embed a scan. If the GPU has too little memory, the CPU embeds the scan, and a note is added to the map.
 
-        progress(share, step): called during the work; share is 0 to 1. Raises AnatomicalEmbeddingError; its subclass
-        CancelledError if `cancelled()` returns True, and its subclass MapError if no point can be found in the map.
+        progress(share, step): called during the work; share is 0 to 1. Raises CancelledError if `cancelled()` returns
+        True, MapError if no point can be found in the map, and AnatomicalEmbeddingError for other problems.
         """
         progress(0.0, "loading the model")
         model = self.load()

@@ -24,7 +24,7 @@ EMPTY, WAITING, WORKING, READY, FAILED = "empty", "waiting", "working", "ready",
 @dataclass(frozen=True, eq=False)
 class MapState:
     """The map of one volume, and the state of the work on this map. status: EMPTY, WAITING, WORKING, READY or FAILED.
-    share: finished fraction of the work, 0 to 1. what: name of the present step. sentence: why the work has failed.
+    share: finished fraction of the work, 0 to 1. what: name of the current step. sentence: why the work has failed.
     content: `contentKey` of the volume. embedding: the map; None unless READY.
     """
 
@@ -112,7 +112,7 @@ class MapStore(Listener):
         self._advance()
 
     def _stop(self, volumeIds: set[str] | None = None) -> list[str]:
-        """Stop embedding these volumes, or all volumes if `volumeIds` is None. Returns the IDs of these volumes."""
+        """Stop embedding these volumes, or all volumes if `volumeIds` is None. Returns the IDs of stopped volumes."""
         chosen = {*self._waiting, *self._states} if volumeIds is None else volumeIds
         stopped = [volumeId for volumeId in self._waiting if volumeId in chosen]
         self._waiting = [volumeId for volumeId in self._waiting if volumeId not in chosen]
@@ -132,9 +132,9 @@ class MapStore(Listener):
         self._advance()
 
     def choose(self, choice: Choice) -> None:
-        """Use other weights, another device or another cache from now on, and cancel the present work.
+        """Use other weights, another device or another cache from now on, and cancel the current work.
 
-        If the weights are other weights, all maps are removed. If not, the cancelled work is started again.
+        If the weights change, all maps are removed. If not, the cancelled work is started again.
         """
         if choice == self.engine.choice:
             return

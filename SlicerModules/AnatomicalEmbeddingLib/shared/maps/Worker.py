@@ -35,7 +35,7 @@ def waitForEnded(seconds: float = 5.0) -> bool:
 @dataclass(frozen=True)
 class Event:
     """The progress or the end of a job. kind: "progress", "done" (with a result), "failed" or "cancelled". share:
-    finished fraction, 0 to 1. what: name of the present step; if the job failed, a sentence with the reason.
+    finished fraction, 0 to 1. what: name of the current step; if the job failed, a sentence with the reason.
     """
 
     key: Hashable
@@ -65,7 +65,7 @@ class Worker:
         return bool(self._known)
 
     def submit(self, key: Hashable, work: Work) -> None:
-        """Queue work(progress, cancelled). Cancels an earlier job with the same key."""
+        """Queue a job, the call work(progress, cancelled). Cancels an earlier job with the same key."""
         self.cancel(key)
         job = _Job(key, work)
         self._known[key] = job
@@ -77,7 +77,7 @@ class Worker:
             self._thread.start()
 
     def cancel(self, key: Hashable | None = None) -> list[Hashable]:
-        """Cancel one job, or all jobs if `key` is None. Returns their keys. `poll` does not report these jobs."""
+        """Cancel one job, or all jobs if `key` is None. Returns their keys. `poll` reports no cancelled job."""
         keys = [key] if key is not None else list(self._known)
         dropped = [self._known.pop(k) for k in keys if k in self._known]
         for job in dropped:

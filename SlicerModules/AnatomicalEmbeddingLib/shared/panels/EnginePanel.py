@@ -1,6 +1,6 @@
 """Base class of the panels that use the engine: shared session, set-up section, and the scene's parameter node.
 
-A panel shows the parameter node of the scene, also after the scene has changed.
+A panel shows the parameter node of the scene, even if the user closes the scene or loads another scene.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def sharedSession() -> Session:
 
 
 class EnginePanel(Listener, VTKObservationMixin):
-    """Mixin of a module's widget. session: see `sharedSession`. ui: the .ui file's widgets by name, with a statusLabel.
+    """Mixin of a module's widget. session: see `sharedSession`. ui: the .ui file's widgets by name, with `statusLabel`.
 
     Widgets in `self.ui` that name a parameter are connected to this parameter. The module's `showParameters(node)`
     updates the other widgets and the logic from the parameter node.
@@ -60,7 +60,7 @@ class EnginePanel(Listener, VTKObservationMixin):
         return uiWidget
 
     def enterPanel(self) -> None:
-        """Show the present state, after the user has opened the module."""
+        """Update the panel after the user has opened the module."""
         self.session.wake()
         self.setupPanel.refresh()
         self.initializeParameterNode()
@@ -80,7 +80,7 @@ class EnginePanel(Listener, VTKObservationMixin):
         return part
 
     def end(self) -> None:
-        """Undo `setup`, even if `setup` failed. Calls `exit` if the module is open: Slicer's Reload does not."""
+        """Undo `setup`, even if `setup` failed. Calls `exit` if the module is open, because Reload does not."""
         if self.isSetUp and self.parent.isEntered:
             self.exit()
         self.setParameterNode(None)
@@ -89,7 +89,7 @@ class EnginePanel(Listener, VTKObservationMixin):
         self.close()
 
     def followScene(self, scene, getParameterNode: Callable) -> None:
-        """Connect the panel to the parameter node, now and after each change of the scene.
+        """Connect the panel to the parameter node, now and each time the scene is closed or loaded.
 
         getParameterNode(): returns the parameter node of the scene; creates it if needed.
         """

@@ -38,7 +38,7 @@ def installedVersion(name: str) -> str:
 
 
 def missingForReport(kind: str) -> list[str]:
-    """Return the packages that are missing for reports of a kind: "html" or "sr". Other kinds need no packages."""
+    """Return the packages that reports of this kind need and that are missing. kind: only "html" and "sr" need any."""
     return [name for name, module in _FOR_REPORTS.get(kind, {}).items() if find_spec(module) is None]
 
 
@@ -90,7 +90,7 @@ def _installTorch() -> None:
 
 
 def _installFromFolder(wanted: list[str], withTorch: bool, folder: Path) -> None:
-    """Install from a folder of wheel files, without the PyTorch extension: this extension always uses the network."""
+    """Install from a folder of wheel files, not with the PyTorch extension, which always uses the network."""
     import slicer.util
 
     if not any(folder.glob("*.whl")):

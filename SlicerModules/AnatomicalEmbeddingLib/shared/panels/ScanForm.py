@@ -40,5 +40,5 @@ class ScanForm:
         self._offered = []
 
     def write(self, parameterNode) -> None:
-        if not parameterNode.allTargets and self.isCurrent:  # not current: the scene changed the ticks, not the user
+        if not parameterNode.allTargets and self.isCurrent:  # if not current, Slicer changed the ticks, not the user
             parameterNode.targets = list(self._selector.checkedNodes())

@@ -23,8 +23,8 @@ class Session:
     is running, otherwise once a second. Signal chosen(key): emitted after a setting has changed.
 
     A panel calls `attach` in its set-up and `detach` in its clean-up. Before `detach`, the panel closes its objects
-    that use `store`. When the last panel is detached, all work is cancelled, the thread ends, and all memory is
-    released.
+    that use `store`. When the last panel is detached, all work is cancelled, the background thread ends, and all
+    memory is released.
     """
 
     def __init__(self, scene, timer, engineClass: type[Engine] = Engine) -> None:
@@ -67,7 +67,7 @@ class Session:
             self._end()
 
     def addWork(self, isWorking: Callable[[], bool]) -> Callable[[], None]:
-        """Tick often while isWorking() returns True. Use this for work that is not done in the thread of the store.
+        """Emit `ticked` often while isWorking() returns True. Use this for work outside the thread of `store`.
 
         Returns a function that removes `isWorking` again.
         """

@@ -1,6 +1,6 @@
 """The set-up section at the top of the modules: packages, weights, device and the maps on disk.
 
-The section opens if something is missing, and is closed if nothing is missing. Errors are shown in the section. Only an
+The section opens if packages or weights are missing; otherwise it is closed. Errors are shown in the section. Only an
 installation opens a dialog.
 """
 
@@ -39,7 +39,7 @@ class SetupPanel(Listener):
         self.refresh()
 
     def refresh(self) -> None:
-        """Show the present state. Call this when the module is opened; a changed setting also calls it."""
+        """Update the section. Call this when the module is opened. It is also called after each change of a setting."""
         self._showPackages()
         self._showWeights()
         self.ui.deviceSelector.setCurrentIndex(DEVICES.index(choice().device))

@@ -87,7 +87,7 @@ def offerLayouts() -> None:
 
 @contextmanager
 def _drawingAtTheEnd() -> Iterator[None]:
-    """Inside the block, slice views do not draw. At the end of the block, each view draws once and handles events."""
+    """Inside the block, slice views do not draw. At its end, each view draws once, and events are handled each time."""
     manager = slicer.app.layoutManager()
     names = manager.sliceViewNames() if manager is not None else []
     views = [manager.sliceWidget(name).sliceView() for name in names]
@@ -113,7 +113,7 @@ def _processEvents() -> None:
 
 
 def _seen(scene) -> list:
-    """Return the volumes of the visible slice views, in the order of the views."""
+    """Return the volumes in the background of visible slice views, in the order of the views."""
     manager = slicer.app.layoutManager()
     views = [] if manager is None else [manager.sliceWidget(name) for name in manager.sliceViewNames()]
     found = [Views.volumeIn(scene, view.mrmlSliceNode()) for view in views if view.visible]
@@ -137,9 +137,9 @@ def writeInViews(scene, texts: Mapping[str, str]) -> None:
 
 
 def _drawSliceViewsSoon(again: Callable[[], None]) -> None:
-    """Draw all slice views after the present events. Otherwise the views of a loaded scene would stay black.
+    """Draw all slice views when Qt has handled the pending events. Otherwise views of a loaded scene would stay black.
 
-    again(): moves the views to their saved positions; see `SideBySide.offerLayouts`.
+    again(): called before the drawing; it moves the views to their saved positions, see `SideBySide.offerLayouts`.
     """
 
     def draw() -> None:

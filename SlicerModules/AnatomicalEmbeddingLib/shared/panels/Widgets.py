@@ -28,7 +28,8 @@ def fillComboBox(comboBox, entries: Sequence[tuple[str, str]], current: str | No
 def connectPath(edit, slot: Callable[[str], None]) -> None:
     """Call slot(path) whenever the text of a ctkPathLineEdit changes.
 
-    The signal currentPathChanged is not emitted for an empty field, or for a path that the field's filters refuse.
+    The signal currentPathChanged would not be enough: it is not emitted if the field is empty or its filters refuse
+    the path.
     """
     for line in slicer.util.findChildren(edit, className="QLineEdit"):
         line.connect("textChanged(QString)", slot)

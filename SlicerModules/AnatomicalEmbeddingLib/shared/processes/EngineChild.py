@@ -18,7 +18,7 @@ _INTERVAL_SECONDS = 0.2
 
 
 class _Output:
-    """An output stream. If its pipe breaks, the command is asked to save and stop, instead of ending with an error."""
+    """An output stream. If its reader has ended, the command is asked to save and stop, and no error is raised."""
 
     def __init__(self, stream) -> None:
         self._stream = stream

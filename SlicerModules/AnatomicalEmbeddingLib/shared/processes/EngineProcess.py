@@ -47,7 +47,10 @@ class EngineProcess:
     graceSeconds = 300.0  # time from `stop` to a kill; a slow computer may first have to finish a training step
 
     def __init__(self, pythonCommand: Sequence[str], engineParent: str | Path | None = None) -> None:
-        """pythonCommand: starts a Python with the engine's packages. engineParent: folder that contains the engine."""
+        """pythonCommand: the command that starts a Python with the engine's packages, as a list of words.
+
+        engineParent: folder that contains the engine; None to use the engine of this process.
+        """
         self.pythonCommand = list(pythonCommand)
         self.engineParent = engineParent or Path(AnatomicalEmbedding.__file__).resolve().parents[1]
         self._child: subprocess.Popen | None = None
@@ -182,7 +185,7 @@ def _kill(child: subprocess.Popen) -> None:
         hidden = subprocess.CREATE_NO_WINDOW
         subprocess.run(["taskkill", "/F", "/T", "/PID", str(child.pid)], capture_output=True, creationflags=hidden)
         return
-    # ProcessLookupError: all have ended; PermissionError: on macOS, for ended processes that were not waited for
+    # ProcessLookupError: all processes have ended. PermissionError: macOS raises it for ended child processes
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
 
