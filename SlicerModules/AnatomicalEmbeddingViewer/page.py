@@ -166,7 +166,7 @@ class Viewer:
         for feature in self._features:
             feature.poll()
         if self._views.painter.busy and monotonic() - self._published < _DRAWING_S:
-            return  # draw the pictures first, because an update takes as long as to draw one picture
+            return  # draw the pictures first: an update of the page takes as long as the drawing of one picture
         self._publish()
         self.server.state.flush()
 

@@ -66,7 +66,8 @@ class Exports:
         return packed.getvalue()
 
     def table(self) -> bytes:
-        """Return a CSV with a row for each point and scan, in world RAS mm. Slicer's table has the same columns."""
+        """Return a CSV with a row for each point and scan, in RAS mm of the scene. The Slicer module's table has
+        the same columns."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(COLUMNS)
@@ -76,7 +77,7 @@ class Exports:
     def _places(self) -> Iterator[tuple]:
         """Yield (label, scan, place, answer) for each point of the template and for each answer to the point.
 
-        place: (3,) world RAS mm; None if the answer has no place. answer: None if this is the template's own point.
+        place: (3,) RAS mm of the scene; None if the answer has no place. answer: None for the point in the template.
         """
         logic = self._logic
         for row in logic.rows():
@@ -122,7 +123,7 @@ class Exports:
     def scene(self) -> Callable[[], BinaryIO]:
         """Write the scene into a folder. Returns a function that packs the folder as a bundle (.mrb) for 3D Slicer.
 
-        Packing takes nearly all of the time. The packed bundle is a temporary file, which is deleted when it is closed.
+        Packing needs nearly all of the time. The bundle is a temporary file, which is deleted when it is closed.
         """
         refused = AnatomicalEmbeddingError("The scene could not be written; free some space on the viewer's disk.")
         work = Path(tempfile.mkdtemp(prefix="bundle-", dir=self._session.folder))
@@ -161,7 +162,7 @@ class Exports:
 
 
 def _reported_place(found, answer) -> np.ndarray:
-    """Return the place of an answer, (3,) RAS mm, even if the answer is "absent". If it has no place: NaN."""
+    """Return the place of an answer, (3,) RAS mm, even if its status is "absent"; NaN if the answer has no place."""
     if answer is None or answer.status == REMOVED or not found.hasPoint(answer):
         return np.full(3, np.nan)
     return fromNode(found.node, answer.pointId) if answer.status == ABSENT else found.worldOf(answer)

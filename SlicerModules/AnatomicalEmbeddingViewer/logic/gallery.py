@@ -51,7 +51,7 @@ class Gallery:
         return {"name": self.name, "levels": LEVELS_MM, "places": cards}
 
     def find_words(self, words: str) -> list[dict]:
-        """Find the place that `words` describe in every scan; the most probable first."""
+        """Find the place that `words` describe in every scan. Returns the answer with the highest probability first."""
         from AnatomicalEmbedding.cohort.search import one_mention
 
         mention = one_mention(words)
@@ -59,7 +59,7 @@ class Gallery:
             return self._answers(self._search.words(mention, _REFINED_COUNT))
 
     def find_point(self, row_id: int, point_ras: list[float]) -> list[dict]:
-        """Find the place of a point in every scan; the most probable first. point_ras: RAS mm in the scan `row_id`."""
+        """Find a point of the scan `row_id` in every scan. Returns the answer with the highest probability first."""
         from AnatomicalEmbedding.matching.query import read_query
 
         with self._searching:

@@ -55,7 +55,7 @@ class Landmarks:
             for each in (points, *self._answers_to(points)):
                 if each.GetDisplayNode() is not None:
                     each.GetDisplayNode().SetVisibility(points is self.logic.points)
-        if self._mouse_mode == "place":  # so that clicks go to the current template's list
+        if self._mouse_mode == "place":  # so that clicks add points to the current template's list
             self.set_mouse("move" if self.logic.points is None else "place")
         self._changed = True
 

@@ -16,7 +16,7 @@ from .views import Views, slice_to_ras
 if TYPE_CHECKING:
     from .session import Session
 
-_PLACE_COUNT = 24  # approximate number of points of a slice; they are matched in all other scans
+_PLACE_COUNT = 24  # approximate number of points in a slice that are matched in all other scans
 
 
 class Linking:
@@ -59,7 +59,7 @@ class Linking:
         found = store.engine.match(source, places, [store.map(node) for node, _ in others], "fast")
         for (node, other), matches in zip(others, found, strict=True):
             shown = slice(None) if matches.status is None else matches.status != ABSENT
-            if len(matches.points_ras[shown]) >= len(places) / 2:  # otherwise, the scan does not show this part
+            if len(matches.points_ras[shown]) >= len(places) / 2:  # if fewer, the scan shows another part of the body
                 middle = np.median(toWorld(node, matches.points_ras[shown]), axis=0)
                 other.get_view_node().JumpSliceByOffsetting(*middle)
 

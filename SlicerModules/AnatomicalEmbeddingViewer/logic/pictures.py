@@ -1,7 +1,7 @@
 """Pictures of the slice views. All requested pictures are drawn in one round, and only changed pictures are sent.
 
-This module replaces the view factory of trame-slicer, which sends a picture after each request. When a marker moves, it
-requests pictures of all views, and most of these pictures are unchanged.
+This module replaces the view factory of trame-slicer, which sends a picture after each request. When a marker moves,
+pictures of all views are requested, and most of these pictures are unchanged.
 """
 
 from __future__ import annotations
@@ -106,8 +106,9 @@ def cut_upright(voxels: np.ndarray, xy_to_ijk: np.ndarray, rows: int, columns: i
         low = within.astype(np.intp)
         first = picture[low].astype(np.float32)
         part = (within - low).astype(np.float32)[:, None, None]
-        picture = np.moveaxis(first + part * (picture[np.minimum(low + 1, last)] - first), 0, -1)  # next axis first
-        outside.append((at < -0.5) | (at > last + 0.5))  # a scan ends half a voxel beyond the outermost centres
+        # the next axis becomes axis 0
+        picture = np.moveaxis(first + part * (picture[np.minimum(low + 1, last)] - first), 0, -1)
+        outside.append((at < -0.5) | (at > last + 0.5))  # a scan ends half a voxel beyond the outermost voxel centres
     picture[outside[0]] = picture[:, outside[1]] = picture[:, :, outside[2]] = _OUTSIDE_HU
     return picture[0]
 
@@ -143,7 +144,7 @@ class Painter:
             start, requested, self._requested = monotonic(), self._requested, {}
             drawn = []
             for picture in requested:
-                self._requested.pop(picture, None)  # a request that came after the start of the round is fulfilled too
+                self._requested.pop(picture, None)  # this drawing also answers requests since the round began
                 drawn.append(_run_logged(picture.draw))
                 for _turn in range(_LOOP_TURNS):
                     await asyncio.sleep(0)

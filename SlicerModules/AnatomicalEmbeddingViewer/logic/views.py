@@ -162,7 +162,9 @@ class Views:
     # -- for other features ------------------------------------------------------------------------------------------
 
     def same_orientation(self, tag: str) -> tuple:
-        """Return the scan and view of a tag, and a list of (scan, view of the same orientation) for all other scans."""
+        """Return the scan and view of a tag, and (scan, view of the same orientation) for each other scan.
+
+        If no view has this tag: (None, None, [])."""
         rows = [row for row in self._rows if row.scan is not None]
         for row in rows:
             for orientation, view in row.views.items():
@@ -235,7 +237,7 @@ class Views:
 
 
 def slice_to_ras(slice_node) -> np.ndarray:
-    """Return the matrix (4, 4) of a slice. Columns: RAS directions right, up and out of the view; origin, RAS mm."""
+    """Return the matrix (4, 4) from slice coordinates (to the right, up, perpendicular to the slice; mm) to RAS mm."""
     return slicer.util.arrayFromVTKMatrix(slice_node.GetSliceToRAS())
 
 

@@ -35,7 +35,7 @@ class Guard:
     Args:
         host: address at which the server listens.
         token: the secret token; "" to make a random token.
-        page: address of the first page.
+        page: path of the page that opens first.
     """
 
     def __init__(self, host: str, token: str = "", page: str = "/index.html") -> None:

@@ -29,7 +29,7 @@ GALLERY_PAGE = "/gallery.html"
 
 
 def add_routes(app: web.Application, session: Session, scans: Scans, exports: Exports, boxes: Boxes) -> None:
-    """Add all addresses except the gallery's. Call this before the server listens: trame adds its addresses later."""
+    """Add all addresses except the gallery's. Call this before the server listens and trame adds its own addresses."""
 
     async def upload(request: web.Request) -> web.Response:
         folder, names = await receive(request, session.folder)
@@ -134,5 +134,5 @@ def _place(request: web.Request) -> tuple[int, list[float]]:
     except ValueError:
         point_ras = []
     if len(point_ras) != 3 or not all(map(math.isfinite, point_ras)):
-        raise web.HTTPBadRequest(text="The request names no scan or no point; load the page again.")
+        raise web.HTTPBadRequest(text="The scan or the point is missing in the request; load the page again.")
     return row_id, point_ras
