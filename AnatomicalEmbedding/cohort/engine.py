@@ -69,7 +69,7 @@ def choose_weights(store: Store, model: str, descriptors: bool) -> tuple[str, st
             "make a new cohort."
         )
     if not found.network.metric:
-        raise AnatomicalEmbeddingError(f"{found.name}: has no common body frame in mm; use other weights.")
+        raise AnatomicalEmbeddingError(f"the weights {found.name} give no body coordinates in mm; use other weights.")
     name = str(Path(name).absolute()) if Path(name).is_file() else found.name
     kept = about.get("descriptors", "yes" if descriptors else "no")
     store.manifest.set_about({"model": name, "weights_hash": found.sha256, "descriptors": kept})

@@ -26,7 +26,7 @@ def make_facts(embedding: EmbeddingMap) -> dict[str, Any]:
     """
     made_by = embedding.provenance
     if not made_by.metric:
-        raise MapError(f"{made_by.model}: has no common body frame in mm; use other weights.")
+        raise MapError(f"the weights {made_by.model} give no body coordinates in mm; use other weights.")
     coverage = find_coverage(embedding)
     ras, body = body_points(embedding)
     affine, _ = robust_affine(ras, body)

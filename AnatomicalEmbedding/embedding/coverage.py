@@ -17,7 +17,7 @@ def body_points(embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
     Raises MapError if the coordinates of the map are not mm in the common body frame.
     """
     if not embedding.provenance.metric:
-        raise MapError(f"{embedding.provenance.model}: has no common body frame in mm; choose other weights.")
+        raise MapError(f"the weights {embedding.provenance.model} give no body coordinates in mm; use other weights.")
     cells, coordinate = embedding.body_cells
     return transform_points(embedding.cell_to_ras, cells.numpy()), coordinate.double().numpy()
 

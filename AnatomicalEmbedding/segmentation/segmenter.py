@@ -90,7 +90,7 @@ def train_segmenter(
         WeightsError: the model has no body frame in mm.
     """
     if not model.network.metric:
-        raise WeightsError(f"{model.name}: has no common body frame in mm; choose other weights.")
+        raise WeightsError(f"the weights {model.name} give no body coordinates in mm; use other weights.")
     files = {of.id: [[p.name, p.stat().st_size, p.stat().st_mtime_ns] for p in of.files] for of in examples}
     structures = sorted({name for example in examples for name in example.outlined})
     identity = {"files": files, "structures": structures, "weights": model.weights_hash, "seed": seed}

@@ -70,5 +70,5 @@ def test_frame_is_the_line_of_the_map_and_settled():
 def test_maps_without_a_frame_in_mm_are_refused():
     embedding = map_of(linear_scan(), bent)
     foreign = replace(embedding, provenance=replace(embedding.provenance, metric=False))
-    with pytest.raises(AnatomicalEmbeddingError, match="no common body frame"):
+    with pytest.raises(AnatomicalEmbeddingError, match="no body coordinates in mm"):
         align_scan(linear_scan(), foreign)

@@ -84,5 +84,5 @@ def test_frame_is_read_from_a_map(noise_mm):
 
 
 def test_frame_from_a_map_without_millimetres_is_refused():
-    with pytest.raises(AnatomicalEmbeddingError, match="no common body frame"):
+    with pytest.raises(AnatomicalEmbeddingError, match="no body coordinates in mm"):
         frame_from_map(analytic_map(lambda ras: ras, metric=False))

@@ -126,7 +126,7 @@ class TestPlace:
 
     def test_coordinates_without_unit_are_of_no_common_body(self, scan):
         unitless = Model(small_network(unit_mm=None), "one", HASH).embed(scan)
-        with pytest.raises(AnatomicalEmbeddingError, match="one: has no common body frame in mm"):
+        with pytest.raises(AnatomicalEmbeddingError, match="the weights one give no body coordinates in mm"):
             body_points(unitless)
 
     def test_the_scan_and_the_weights_are_left_as_they_were(self, scan):

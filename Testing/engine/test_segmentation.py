@@ -159,7 +159,7 @@ def test_bad_input_is_named(work, tmp_path, anatemb, kept_maps):
     write_weights(small_network(unit_mm=None), weights, "described", {})
     nowhere = anatemb("segment", "train", work / "examples", "-o", tmp_path / "run", "--model", weights)
     assert nowhere.code == 2
-    assert "described: has no common body frame in mm" in nowhere.err
+    assert "the weights described give no body coordinates in mm" in nowhere.err
     untrained = anatemb("segment", "run", work / "scans", "--model", tmp_path / "empty", "-o", tmp_path / "out")
     assert untrained.code == 2
     assert "anatemb segment train" in untrained.err
