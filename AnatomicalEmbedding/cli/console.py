@@ -83,7 +83,7 @@ def read_scan(path: str | Path, series: Sequence[str]) -> Volume:
 
 
 def chosen_series(path: str | Path, series: Sequence[str]) -> str | None:
-    """Return the first UID in `series` that a DICOM folder contains. None for a file, or if there is none."""
+    """Return the first UID in `series` that a DICOM folder contains; None if it contains no such UID, or for a file."""
     held = held_series(path) if series else set()
     return next((uid for uid in series if uid in held), None)
 
@@ -114,7 +114,7 @@ def ending_signals() -> list[signal.Signals]:
 
 
 def stop_on_signals() -> Callable[[], bool]:
-    """Catch the signals that end a program, to save a run first. Returns a function; it returns True after a signal."""
+    """Catch the signals that end a program, to save a run first. Returns a function that returns True after a signal."""
     received: list[bool] = []
     try:
         for number in (signal.SIGINT, *ending_signals()):

@@ -205,7 +205,7 @@ def _check_listening(address: str) -> None:
 
 
 def _plan_local(plan: Plan, total: int) -> tuple[int, int, int]:
-    """Return the number of workers on this machine, the bytes of memory of each worker, and 1 with a GPU, else 0.
+    """Return the number of local workers, the memory of each worker in bytes, and 1 if there is a GPU, else 0.
 
     To use several GPUs, start one worker for each: `CUDA_VISIBLE_DEVICES=1 dask worker ... --resources GPU=1`.
     """

@@ -55,7 +55,7 @@ class BodyCells:
     def map_near(self, cell: np.ndarray, reach_mm: float, file: Path | None = None) -> EmbeddingMap:
         """Make a map of the body cells within `reach_mm` of `cell` (i, j, k) along each axis.
 
-        Matching reads only cells near its first answer, so this map gives the same answers as the whole map.
+        Matching reads only cells near the cell where it starts, so this map gives the same answers as the whole map.
 
         Args:
             file: the scan's map file, to read local descriptors; None: the map has coordinates only.

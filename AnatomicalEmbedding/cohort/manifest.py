@@ -146,7 +146,7 @@ class Manifest:
     def finish(self, row_id: int, state: str, reason: str = "", **values: Any) -> None:
         """Record the result of one scan. values: scan_hash; if embedded, also sha256, size and facts of its map.
 
-        If several scans have the same content, the first of them is embedded. The others become its duplicates.
+        If several scans have the same content, the scan added first is embedded, the others are duplicates.
         """
         with self._transaction():
             finished = datetime.now(UTC).isoformat(timespec="seconds")
@@ -221,7 +221,7 @@ class Manifest:
                     self._mark_duplicates(row.scan_hash)
 
     def embed_again(self, scan_hash: str) -> None:
-        """Set the scans of a lost map file to waiting, so that the next run embeds them."""
+        """Set the scans whose map file is lost to waiting, so that the next run embeds these scans again."""
         with self._transaction():
             self._execute("DELETE FROM maps WHERE scan_hash = ?", (scan_hash,))
             self._execute(

@@ -33,8 +33,8 @@ _REFINED = 50  # default number of refined answers: matched with descriptors, or
 _FAR_MM = 60.0  # in the body frame: if the nearest cell of a scan is farther, the place is absent
 _NEAR_MM = 30.0  # the same limit for answers that are not refined
 _NEAR_WORDS_MM = 25.0  # the same limit for answers by words that are not refined
-_FIT_REACH_MM = 84.0  # matching with coordinates reads cells up to this distance from its first cell
-_BLOCK_REACH_MM = 132.0  # matching with descriptors reads cells up to this distance from its first cell
+_FIT_REACH_MM = 84.0  # matching with coordinates reads cells up to this distance from the cell where it starts
+_BLOCK_REACH_MM = 132.0  # the same distance for matching with descriptors
 _BATCH_SCANS = 100  # scans matched at a time
 _ABSENT_PROBABILITY = 0.01
 _INSIDE_SHARE = 0.3  # a point lies in the place if its value in the atlas exceeds this share of the largest value
@@ -54,7 +54,7 @@ class Found:
             chance that `point_ras` is in the place. For a box: fraction of its points that the scan shows. None without
             a calibration.
         expected_error_mm: None without a calibration. point_ras: (3,) RAS mm. Both are None if the place is absent.
-        similarity: of the answer and the point in the example scan, 0 to 1; None for words.
+        similarity: similarity of the answer to the point in the example scan, 0 to 1; None for words.
     """
 
     row: Row
