@@ -323,7 +323,7 @@ def _question(record: FollowUp, study: str, maps: Mapping[str, object]) -> dict[
 
 
 def _withoutGroundless(record: FollowUp) -> FollowUp:
-    """Remove each proposal if the finding from which it was computed was removed or is no longer visible."""
+    """Return the record without proposals that were computed from a finding that is now removed or not visible."""
     for lesion, study in record.unreviewed():
         guess = lesion.findings[study.key].guess
         source = None if guess is None else lesion.findings.get(guess.source)

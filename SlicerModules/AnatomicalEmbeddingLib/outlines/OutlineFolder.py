@@ -45,7 +45,7 @@ class OutlineFolder:
             raise AnatomicalEmbeddingError(f"{self.path}: {reason}; choose another folder.") from None
 
     def prepare(self, names: Sequence[str]) -> None:
-        """Create the folder and its subfolders. Remove the files of each scan of earlier runs that is not in `names`.
+        """Create the folder and its subfolders. Remove the files of earlier scans whose name is not in `names`.
 
         names: file names without ending. Raises AnatomicalEmbeddingError if the folder cannot be used.
         """

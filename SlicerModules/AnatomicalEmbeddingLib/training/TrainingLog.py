@@ -55,7 +55,7 @@ def readValidations(folder: str | Path) -> list[dict[str, float]]:
 
 
 def bestOf(validations: list[dict[str, float]]) -> dict[str, float] | None:
-    """Return the first row whose errors have the smallest mean; None without rows. The run keeps its weights."""
+    """Return the first row whose errors have the smallest mean; None without rows. The run keeps this row's weights."""
     return min(validations, key=lambda row: np.mean([row[kind] for kind in row if kind != "step"]), default=None)
 
 
