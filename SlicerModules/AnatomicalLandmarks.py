@@ -129,7 +129,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         ui.exportButton.connect("clicked(bool)", self.onExport)
         self.shortcut = qt.QShortcut(qt.QKeySequence(_CROSSHAIR_KEY), uiWidget)
         self.shortcut.setContext(qt.Qt.ApplicationShortcut)
-        self.shortcut.connect("activated()", ui.crosshairCheckBox.click)  # `toggle` would also act while disabled
+        self.shortcut.connect("activated()", ui.crosshairCheckBox.click)  # `toggle` would also change a disabled box
         self.followScene(scene, AnatomicalLandmarksLogic().getParameterNode)
 
     def cleanup(self):
@@ -183,7 +183,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         )
 
     def _onNodes(self, caller=None, event=None):
-        # the logic removes a target whose list of answers was deleted; then its targets differ from `_targets`
+        # the logic removes a target whose list of answers was deleted; then `logic.targets` differs from `_targets`
         if not self.scanChoice.isCurrent or self.logic.targets != self._targets:
             if not self._scans() and self.takesInput and not slicer.mrmlScene.IsBatchProcessing():
                 self._chooseTemplate()  # until now, no scan was in use

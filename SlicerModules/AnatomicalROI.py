@@ -183,7 +183,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.status.say(sentence)
 
     def _onStructures(self, source):
-        """Store the ticked structures after a change by the user. source: the panel of the library or the examples."""
+        """Store the ticked structures after a change by the user. source: the changed panel (library or examples)."""
         if self.takesInput:
             others = [name for name in self._parameterNode.structures if name not in source.names]
             self._write("structures", [*others, *source.chosen])

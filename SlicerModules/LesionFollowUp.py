@@ -74,7 +74,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.logic = None
         self._ticks = 0
         self._shownPatients = None
-        self._usual = None  # (prior, current) if this default pair was chosen by the module and not by the user
+        self._usual = None  # the default (prior, current) that the module chose last; None before
 
     def setup(self):
         ScriptedLoadableModuleWidget.setup(self)
@@ -148,7 +148,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
     # -- choices of the user -----------------------------------------------------------------------------------------
 
     def _choose(self, prior, current):
-        """Set the two studies to compare. Views that show the studies chosen before are changed to the new studies."""
+        """Set the two studies to compare. Each view of a replaced study then shows the study that replaces it."""
         node = self._parameterNode
         before = node.prior, node.current
         with self.changingParameters:
@@ -160,7 +160,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
             self.logic.mirror.restrict()
 
     def _onChoice(self):
-        """Make the chosen study the current study, unless it is the prior study, and move all views to the lesion."""
+        """If the chosen study is not the prior study, make it the current study. Then move all views to the lesion."""
         volume = self.logic.volumes.get(self.choice.study)
         node = self._parameterNode
         if node is not None and volume is not None and volume is not node.prior and volume is not node.current:
@@ -195,7 +195,10 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self._showStudies(found, self._patient(found))
 
     def _chooseStudies(self, node, found):
-        """Choose default studies if none are chosen, a chosen one was removed, or the order of the studies changed."""
+        """Choose default studies in place of missing or removed studies.
+
+        If the default studies are already chosen, and a new date has reversed their order, choose them anew.
+        """
         patient = self._patient(found)
         if patient is None:
             patient = next((each for each in found if len(each.studies) > 1), found[0] if found else None)

@@ -87,7 +87,7 @@ class ExportPanel(Listener):
         self.update()
 
     def update(self) -> None:
-        """Enable the check boxes of possible kinds of files, and show the number of unreviewed proposals."""
+        """Enable a check box if its kind of file can be written, and show the number of unreviewed proposals."""
         ui, record = self.ui, self.logic.record
         reason = whyNoReports(self.logic.volumes.values())
         ui.srBox.enabled = not reason

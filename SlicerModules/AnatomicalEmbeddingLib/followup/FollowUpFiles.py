@@ -29,7 +29,7 @@ _ATTRIBUTE = "DICOM.instanceUIDs"  # volume attribute, set by the DICOM module o
 
 
 def pointLists(scene) -> list:
-    """Return the point lists that contain a point, except the lists of answers and lesions that this extension made."""
+    """Return all point lists with points, but no hidden lists and no lists of answers or lesions of this extension."""
     lists = nodesOf(scene, "vtkMRMLMarkupsFiducialNode")
     return [
         node
@@ -119,7 +119,7 @@ def _points(logic: FollowUpLogic, listNode, study: str) -> Iterator[tuple[str, s
 
 
 def _applied(logic: FollowUpLogic, step: Callable[[FollowUp], FollowUp], name: str) -> list[str]:
-    """Change the record with `step`. Returns sentences about the changes. name: the imported files or point list."""
+    """Change the record with `step`. Returns sentences about the changes. name: name of the files or list."""
     known = {lesion.id: lesion for lesion in logic.record.lesions}
     if not logic.apply(step):
         return []
@@ -137,7 +137,7 @@ def _applied(logic: FollowUpLogic, step: Callable[[FollowUp], FollowUp], name: s
 
 
 def _setDates(logic: FollowUpLogic) -> list[str]:
-    """Set the dates of scans without a date from the record. Returns a list with one sentence; [] if none was set."""
+    """Give each scan without a date its date in the record. Returns a list with one sentence; [] if no date was set."""
     dates = {study.key: study.date for study in logic.record.studies if study.date is not None}
     dated = []
     for study in logic.patient.studies:
@@ -150,7 +150,7 @@ def _setDates(logic: FollowUpLogic) -> list[str]:
 
 
 def exportFollowUp(logic: FollowUpLogic, folder: str | Path, kinds: Iterable[str]) -> tuple[list[Path], list[str]]:
-    """Write the chosen kinds of files, named after the patient. Returns their paths, and sentences for the user.
+    """Write the chosen kinds of files, named after the patient. Returns their file paths, and sentences for the user.
 
     kinds: see `AnatomicalEmbedding.followup.export.export`, which also describes the errors.
     """

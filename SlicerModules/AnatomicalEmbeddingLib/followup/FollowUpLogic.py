@@ -22,7 +22,7 @@ from .LesionMirror import LesionMirror
 from .StudyNodes import createRecord, findRecord, inStudies, keyedVolumes, studiesOf, writeRecord
 from .StudyOrder import Patient
 
-_LESION_MM = 150.0  # a view that shows more than this is zoomed in when it moves to a lesion
+_LESION_MM = 150.0  # a view that shows a greater width or height is zoomed in when it moves to a lesion
 
 
 class FollowUpLogic(Listener):
@@ -52,7 +52,7 @@ class FollowUpLogic(Listener):
         self.mirror.placed.connect(self._onPlaced)
         self.mirror.measured.connect(self._onMeasured)
         self.mirror.reported.connect(self.reported.emit)
-        self._asked: dict[str, dict[str, tuple]] = {}  # study key -> `_question` when places were last proposed
+        self._asked: dict[str, dict[str, tuple]] = {}  # study key -> `_question(...)` at the last proposal
         self.listen(store.changed, self._onMap)
         self.observe(scene, scene.NodeRemovedEvent, lambda *_: self._onNodeRemoved())
         self.observe(scene, scene.StartCloseEvent, lambda *_: self.setPatient(None))
@@ -62,11 +62,11 @@ class FollowUpLogic(Listener):
 
     @property
     def record(self) -> FollowUp:
-        """The present record: all studies, lesions and findings of the patient."""
+        """The record as it is now: all studies, lesions and findings of the patient."""
         return self.history.now
 
     def setPatient(self, patient: Patient | None) -> None:
-        """Start the follow-up of a patient, or continue its record in the scene. None: end the follow-up."""
+        """Start the follow-up of a patient, or continue the patient's record in the scene. None ends the follow-up."""
         if patient is None or not patient.studies:
             if self.patient is not None:
                 self._release()
@@ -140,7 +140,10 @@ class FollowUpLogic(Listener):
     # -- actions of the user -----------------------------------------------------------------------------------------
 
     def mark(self, study: str, place: Point, lesion: str | None = None) -> str:
-        """Mark a lesion at `place`, and prepare all scans. lesion: id; None for a new lesion. Returns the id or ""."""
+        """Mark a lesion at `place`, or move its place in the study to `place`. Then start to prepare all scans.
+
+        lesion: id; None for a new lesion. Returns the id of the lesion; "" if the record cannot be changed.
+        """
 
         def step(record: FollowUp) -> FollowUp:
             known = lesion is not None and record.finding(lesion, study) is not None
@@ -291,10 +294,10 @@ def _placed(record: FollowUp) -> set[tuple[str, str]]:
 
 
 def _placedOn(record: FollowUp, lesion: str, study: str, axis: Axis | None) -> FollowUp:
-    """Return the record with the lesion's place at the middle of an axis.
+    """Return the record with the lesion's place in the study at the middle of `axis`.
 
-    The place does not change if a person has reviewed it, or if a proposed place is at most half the length of the axis
-    away from the middle.
+    The record does not change if `axis` is None, if a person has reviewed the lesion's place, or if the place is a
+    proposal and lies at most half the length of the axis away from the middle.
     """
     found = record.finding(lesion, study)
     if axis is None or (found is not None and found.reviewed and found.state in WITH_PLACE):
@@ -320,7 +323,7 @@ def _question(record: FollowUp, study: str, maps: Mapping[str, object]) -> dict[
 
 
 def _withoutGroundless(record: FollowUp) -> FollowUp:
-    """Return the record without the proposals whose source finding was removed or is no longer visible."""
+    """Return the record without proposals that were computed from a finding that is now removed or not visible."""
     for lesion, study in record.unreviewed():
         guess = lesion.findings[study.key].guess
         source = None if guess is None else lesion.findings.get(guess.source)

@@ -81,7 +81,7 @@ class LesionMirror:
         self._edited = False
 
     def _report(self) -> None:
-        """Restore the nodes, and report added and deleted points and axes. A deleted point list is not reported."""
+        """Restore the nodes, and report added and deleted points and axes. Deleted lists are not reported."""
         record = self._record
         lists = [(study, points) for study, points in self._points.items() if self._isHere(points.node)]
         gone = [

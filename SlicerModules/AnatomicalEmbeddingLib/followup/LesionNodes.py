@@ -25,7 +25,7 @@ from .StudyNodes import VOLUME_ROLE, addStudyNode, followVolume
 _LISTS = "vtkMRMLMarkupsFiducialNode"
 _TIMES = " \u00d7 "
 _LESIONS_ATTRIBUTE = "AnatomicalEmbedding.Lesions"  # list attribute: JSON of control point ID -> lesion id
-_END_SIZE = 1.4  # percent of the view's size
+_END_SIZE = 1.4  # size of the points at the ends of an axis, percent of the view's size
 _THICKNESS = 0.5  # fraction of the size of an end; at MRML's default, 0.2, small views do not draw the line
 _LINES = "vtkMRMLMarkupsLineNode"
 _AXIS_ATTRIBUTE = "AnatomicalEmbedding.Axis"  # line attribute: JSON of [lesion id, LONG or SHORT]
@@ -133,7 +133,7 @@ class AxisLine:
 
     @property
     def axis(self) -> Axis | None:
-        """The two ends of the line at present, in the RAS mm of the volume; None if the user deleted an end."""
+        """The two ends of the line as they are now, in the RAS mm of the volume; None if the user deleted an end."""
         if self.node.GetNumberOfDefinedControlPoints() != 2:
             return None
         one, other = (tuple(self.node.GetNthControlPointPosition(n)) for n in range(2))

@@ -86,7 +86,7 @@ class Pairing(Listener):
         self._set(None)
 
     def update(self) -> None:
-        """Set `offer` to None if a person has changed findings since `begin`. Changed proposals have no effect."""
+        """Set `offer` to None if a person has changed findings since `begin`. Unreviewed proposals do not count."""
         holds = self.offer is not None and self._basis == _basisOf(self.logic.record)
         self._set(self.offer if holds else None)
 
@@ -102,7 +102,7 @@ def _hasOwn(record: FollowUp, study: str, other: str) -> bool:
 
 
 def _basisOf(record: FollowUp) -> tuple:
-    """Return the order of the studies and all reviewed findings. If one of the two changes, `offer` is not valid."""
+    """Return the order of the studies and all reviewed findings. `offer` is valid until one of these changes."""
     reviewed = {lesion.id: lesion.reviewed for lesion in record.lesions}
     return tuple(study.key for study in record.studies), reviewed
 

@@ -55,7 +55,7 @@ class ResponsePanel(Listener):
         showText(self.ui.missingLabel, self._sentences(found))
 
     def _sentences(self, found: list[recist.Response]) -> str:
-        """Return, as HTML, what is missing for the response of the chosen study, and remarks about this study."""
+        """Return HTML: the entries that the response of the chosen study still needs, and remarks about this study."""
         if not found:
             return _("After you have marked and measured lesions, the sums and the response are shown here.")
         here = next((each for each in found if each.study == (self.choice.study or self.choice.usual)), found[-1])

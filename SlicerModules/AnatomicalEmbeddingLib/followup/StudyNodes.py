@@ -62,7 +62,7 @@ def studiesOf(scene, patient: Patient) -> list[RecordStudy]:
 
 
 def inStudies(record: FollowUp, loaded: Iterable[RecordStudy], others: Iterable[RecordStudy]) -> FollowUp:
-    """Return the record with only these studies: all of `loaded`, and those of `others` with a reviewed finding."""
+    """Return the record with only these studies: `loaded`, and each study of `others` with a reviewed finding."""
     loaded = list(loaded)
     keys = {study.key for study in loaded}
     reviewed = {key for lesion in record.lesions for key in lesion.reviewed}
@@ -102,8 +102,8 @@ def followVolume(node, volumeNode) -> None:
 def findRecord(scene, patient: Patient, keys: Iterable[str]) -> tuple[object | None, FollowUp, list[str]]:
     """Find the text node with the follow-up of a patient.
 
-    This is the node with the patient's UID. Without such a node, it is the node whose record has the most of the study
-    keys `keys`.
+    If a node has the patient's UID, it is this node. If not, it is the node whose record has the largest number of the
+    study keys `keys`.
 
     Returns:
         The node, its record, and a sentence for each follow-up node that cannot be read. If no node is found, the node

@@ -61,7 +61,10 @@ class Patient:
         return [study for study in self.studies if study.volume is not volumeNode]
 
     def lastAfter(self, volumeNode):
-        """Return the volume of the last study with a date, except `volumeNode`; without dates, of the last study."""
+        """Return the volume of the last study, without the study of `volumeNode`; None if there is no other study.
+
+        Studies without a date are used only if no other study has a date.
+        """
         others = self.after(volumeNode)
         dated = [study for study in others if study.date is not None]
         return (dated or others)[-1].volume if others else None

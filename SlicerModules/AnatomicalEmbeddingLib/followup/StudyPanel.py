@@ -39,7 +39,7 @@ class StudyPanel:
         ui.currentSelector.connect("activated(int)", self._onCurrent)
 
     def show(self, found: Sequence[Patient], patient: Patient | None, prior, current) -> None:
-        """Show the patients `found`, and the chosen patient, prior and current volume. Each of these may be None."""
+        """Show the patients `found`, and the chosen patient, prior and current volume. These three may be None."""
         ui, self._prior, self._current = self.ui, prior, current
         self._studies = patient.studies if patient is not None else ()
         names = [(each.key, each.name or _("(no patient in the subject hierarchy)")) for each in found]
@@ -47,7 +47,7 @@ class StudyPanel:
         fillComboBox(ui.priorSelector, _entries(self._studies), prior and prior.GetID())
         fillComboBox(ui.currentSelector, _entries(patient.after(prior) if patient else []), current and current.GetID())
         notes = [study.note for study in self._studies if study.note]
-        if notes and not self._isUndated:  # after that, only the user opens and closes it
+        if notes and not self._isUndated:  # opened once; after that, only the user opens and closes the area
             ui.studyArea.collapsed = False
         self._isUndated = bool(notes)
         if patient is None:

@@ -1,7 +1,7 @@
 """The working folder for outlines: the files of examples and scans, the training run, and the results.
 
-A run that continues keeps only those results that are newer than the file of the scan and the training. Therefore a
-file is written only if its content changes.
+A run that continues keeps a scan's result only if the result is newer than the file of the scan and than the training.
+Therefore a file is written only if its content changes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class OutlineFolder:
             raise AnatomicalEmbeddingError(f"{self.path}: {reason}; choose another folder.") from None
 
     def prepare(self, names: Sequence[str]) -> None:
-        """Create the folder and its subfolders, and remove the files of earlier scans that are not in `names`.
+        """Create the folder and its subfolders. Remove the files of earlier scans whose name is not in `names`.
 
         names: file names without ending. Raises AnatomicalEmbeddingError if the folder cannot be used.
         """
@@ -97,7 +97,7 @@ class OutlineFolder:
         return self.path / f"run-{digest.hexdigest()[:8]}"
 
     def table(self) -> dict[str, list[dict[str, str]]]:
-        """Return file name of a scan, without ending -> the scan's rows of the results; {} if there are no results."""
+        """Return the results: file name of a scan, without ending -> rows of this scan. Without results, return {}."""
         try:
             return _table(self.results / "volumes.csv")
         except OSError:

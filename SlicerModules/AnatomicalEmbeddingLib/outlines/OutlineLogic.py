@@ -32,7 +32,7 @@ class OutlineProcess(EngineProcess):
     """
 
     def start(self, words: Sequence[str], folder: OutlineFolder, choice: Choice) -> None:
-        """Start `anatemb segment` with the arguments `words`. Raises AnatomicalEmbeddingError or OSError."""
+        """Start `anatemb segment` with the arguments `words`, in `folder`. Raises AnatomicalEmbeddingError or OSError."""
         self.progress, self.problem = (0.0, "starting"), ""
         self.skipped: list[str] = []
         kept = {"ANATEMB_CACHE": choice.cacheFolder} if choice.cacheFolder else {}
@@ -132,9 +132,9 @@ class OutlineLogic(SceneJob):
         return True
 
     def _outline(self, folder: OutlineFolder, examples: Mapping, scans: dict, looks: Mapping, choice: Choice) -> Steps:
-        """Run all steps. examples: file name -> (volume, segmentation). scans: file name -> volume.
+        """Save the files, train on the examples, and outline the scans.
 
-        looks: see `OutlineNodes.addOutlines`.
+        examples: file name -> (volume, segmentation). scans: file name -> volume. looks: see `addOutlines`.
         """
         try:
             with folder.namingErrors():
@@ -157,7 +157,10 @@ class OutlineLogic(SceneJob):
             self.process.stop()
 
     def _save(self, folder: OutlineFolder, examples: Mapping, scans: dict) -> Steps:
-        """Write all examples and scans. If a scan cannot be written, report this and remove it from `scans`."""
+        """Write all examples and scans. If a scan cannot be written, report this and remove the scan from `scans`.
+
+        Raises AnatomicalEmbeddingError if an example cannot be written, or if `scans` becomes empty.
+        """
         volumes = {name: volume for name, (volume, _segmentation) in examples.items()} | scans
         for number, (name, volume) in enumerate(volumes.items()):
             try:

@@ -1,4 +1,4 @@
-"""Segmentation nodes: the user's examples, and the outlines. A node of outlines stores the scan's rows of results."""
+"""Segmentation nodes: the user's examples, and the outlines. A node of outlines stores its scan's rows of results."""
 
 from __future__ import annotations
 
@@ -81,7 +81,10 @@ def titlesAndColours(segmentations: Sequence) -> dict[str, tuple[str, Colour]]:
 
 @dataclass(frozen=True, eq=False)
 class OutlineRow:
-    """One structure in one scan. doubt: larger for a less certain outline; None if the structure is absent."""
+    """One structure in one scan. node: segmentation node with the outline. volume: volume node of the scan.
+
+    doubt: larger for a less certain outline; None if the structure is absent.
+    """
 
     node: object
     volume: object

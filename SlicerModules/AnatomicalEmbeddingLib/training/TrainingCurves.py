@@ -13,7 +13,7 @@ _MOST_POINTS = 2000  # largest number of points of a curve; more points would on
 
 
 class TrainingCurves:
-    """The charts "Training loss" and "Validation error (mm)" of one run. Each call updates the existing chart.
+    """The charts "Training loss" and "Validation error (mm)" of one run. Each drawing updates the existing chart.
 
     If the scene was closed, or the user has deleted a node of the chart, a new chart is made.
     """
@@ -31,7 +31,7 @@ class TrainingCurves:
         return self._show("Training loss", {"step": steps, "loss": means})
 
     def showValidation(self, validations: Sequence[Mapping[str, float]]):
-        """Draw the median errors against the step, a line per kind of point. Returns the chart node, or None."""
+        """Draw the median errors against the step, a line for each kind of point. Returns as `showLoss` does."""
         columns = dict.fromkeys(["step", *(kind for row in validations for kind in row)])
         errors = {kind: [row.get(kind, np.nan) for row in validations] for kind in columns}
         chart = self._show("Validation error (mm)", errors)

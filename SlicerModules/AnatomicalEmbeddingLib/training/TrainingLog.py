@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-_KEPT = 0.98  # weight of the mean before the step in a running mean over about 50 steps, as in the trainer
+_KEPT = 0.98  # weight of the old value in the running mean over about 50 steps, as in the trainer
 
 
 @dataclass
@@ -55,7 +55,7 @@ def readValidations(folder: str | Path) -> list[dict[str, float]]:
 
 
 def bestOf(validations: list[dict[str, float]]) -> dict[str, float] | None:
-    """Return the first row with the smallest mean error; None without rows. The run keeps the weights of this row."""
+    """Return the first row whose errors have the smallest mean; None without rows. The run keeps this row's weights."""
     return min(validations, key=lambda row: np.mean([row[kind] for kind in row if kind != "step"]), default=None)
 
 

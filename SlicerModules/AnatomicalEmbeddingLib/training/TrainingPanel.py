@@ -76,7 +76,7 @@ class TrainingPanel:
     def poll(self) -> None:
         """Read and show the progress of the run. Call `poll` a few times a second."""
         if self.process.running:
-            time.sleep(_YIELD_SECONDS)  # so that the threads that read the output can run; see Session.tick
+            time.sleep(_YIELD_SECONDS)  # lets the threads run that read the trainer's output; see Session.tick
             self.process.poll()
             self.update()
 

@@ -1,4 +1,4 @@
-"""Runs the trainer as a child process and reports its progress and how it ended."""
+"""Runs the trainer as a child process, and reports the progress and the outcome of the training."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def inspectRun(folder: str | Path) -> RunState:
         # scans are prepared for one recipe only, so a run with prepared scans cannot get other settings
         return RunState(path, UNFINISHED if (path / _PREPARED).is_dir() else NEW, settings)
     curve = LossCurve.read(path)
-    # a run ends by writing first the checkpoint, then the weights; if it continues later, the checkpoint is newer
+    # at its end, a run writes the checkpoint, then the weights; if the run continues later, the checkpoint is newer
     if weights.is_file() and weights.stat().st_mtime_ns >= checkpoint.stat().st_mtime_ns:
         return RunState(path, FINISHED, settings, curve.last, curve.minutes, weights)
     return RunState(path, UNFINISHED, settings, curve.last, curve.minutes)

@@ -1,4 +1,4 @@
-"""Search by words: finds the places that words name. It shows one place at a time, in all scans of the scene.
+"""Search by words: finds the places that the user's words name, and shows one place at a time in all chosen scans.
 
 Also finds the name of the structure at a point.
 """
@@ -27,13 +27,17 @@ if TYPE_CHECKING:
     from AnatomicalEmbedding.embedding.map import EmbeddingMap
     from AnatomicalEmbedding.words import Mention, Place, PlaceFinder, Sentence
 
-_WORDS, _REPORT, _PLACE, _NAME, _PREPARE = "words", "report", "place", "name", "prepare"  # names of the work in `_job`
+# names of the generators in `_job`
+_WORDS, _REPORT, _PLACE, _NAME, _PREPARE = "words", "report", "place", "name", "prepare"
 _REST_SECONDS = 0.12  # a point must stay unchanged for this time before its name is looked up
 
 
 @dataclass(eq=False)
 class _Query:
-    """Words and their places `steps`. at: index of the shown place. found, failed: volume ID -> answer, error."""
+    """The words `text` of a search, and the places `steps` that they name. at: index in `steps` of the shown place.
+
+    found: volume ID -> answer for the shown place. failed: volume ID -> message of the error in this scan.
+    """
 
     text: str = ""
     steps: list[Step] = field(default_factory=list)
@@ -48,7 +52,7 @@ class _Query:
 
 @dataclass(eq=False)
 class _Searched:
-    """A scan that is searched. embedding: its map. finder: created at the first search of the scan.
+    """A scan that is searched. embedding: the scan's map. finder: finds places in it; None before the first search.
 
     prepared: True if `_prepare` was started for the scan. A scan with a new map gets a new `_Searched`.
     """
@@ -78,12 +82,12 @@ class WordSearch(Listener):
         self.regions = RegionNodes(scene)
         self._job = SceneJob(scene, store, "search again")
         self._job.reported.connect(self.reported.emit)
-        self._query = _Query()  # a query without words stands for no search
+        self._query = _Query()  # a query without words means that there is no search
         self._searched: dict[str, _Searched] = {}  # by volume ID
         self._typed = False
         self._clock, self._moved = clock, 0.0
         self._point: tuple | None = None  # (volume node, world point) that waits for its name
-        self._wasLoaded = True  # a scene was loaded, and `dropLostItems` was not called since
+        self._wasLoaded = True  # True if a scene was loaded and `dropLostItems` has not been called for it yet
         self.listen(store.changed, self._onMap)
         self.observe(scene, scene.StartCloseEvent, lambda *_: self._forgetAll())
         self.observe(scene, scene.EndImportEvent, lambda *_: setattr(self, "_wasLoaded", True))
@@ -100,7 +104,7 @@ class WordSearch(Listener):
         return self._query.text
 
     def offers(self, text: str) -> list[str]:
-        """Return completions of the words that the user types. The first call starts to prepare the scans with maps."""
+        """Return completions of the typed words. The first call also starts to prepare each scan that has a map."""
         from AnatomicalEmbedding.words import completions
 
         self._typed = True
@@ -116,13 +120,13 @@ class WordSearch(Listener):
             self.changed.emit()
 
     def findMentions(self, text: str, mentions: Sequence[Mention]) -> None:
-        """Search for the places `mentions` that the sentence `text` of a report names. An earlier search is stopped."""
+        """Search for `mentions`, the places that the sentence `text` of a report names. Ends an earlier search."""
         self.clear()
         self._query = _Query(text)
         self._setSteps(self._query, steps(mentions))
 
     def step(self, by: int = 1) -> None:
-        """Show the next place of the words; after the last place, show the first place again."""
+        """Show the place that is `by` places after the shown place. After the last place comes the first place."""
         query = self._query
         if not query.steps:
             return
@@ -184,7 +188,7 @@ class WordSearch(Listener):
         return [(node.GetName(), self._answerText(node)) for node in self.volumes] if self.steps else []
 
     def absences(self) -> dict[str, str]:
-        """Return the text to write over each scan that does not show the place, by volume ID."""
+        """Return volume ID -> text to write over the scan, for each scan that does not show the place."""
         found = self._query.found.items()
         return {key: f"{each.place.title}: {each.text}" for key, each in found if each.world is None}
 
@@ -285,7 +289,7 @@ class WordSearch(Listener):
         self.reportRead.emit()
 
     def _askFinder(self, node, ask: Callable[[PlaceFinder], object]) -> Steps:
-        """Call `ask` with the finder of a scan in the background; return its result. Creates a missing finder."""
+        """Call `ask` with the finder of a scan, in the background; return its result. Creates a missing finder."""
         searched = self._searchedOf(node)
         copy = None if searched.finder is not None else snapshot(node)
 

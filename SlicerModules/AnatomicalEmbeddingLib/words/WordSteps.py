@@ -23,8 +23,9 @@ _LIKELY = 0.5  # lowest probability of a name that is shown
 
 @dataclass(frozen=True)
 class Step:
-    """One place that the words name. name: key in `load_terms()`. negated: True if the words say that a finding, or the
-    place itself, is absent. remark: a further statement to show to the user, or "".
+    """One place that the words name. name: key in `load_terms()`. qualifier: a part of this place, or a relation to it.
+
+    negated: True if the words say that a finding, or the place itself, is absent. remark: a note for the user, or "".
     """
 
     name: str
@@ -64,10 +65,10 @@ def stepsOf(text: str) -> tuple[list[Step], list[str]]:
 
 
 def _ended(text: str) -> str:
-    """Return the completion of a text that names no place, if there is only one completion.
+    """Complete a text that names no place.
 
-    If there are several, return the only one that completes the last word and adds no further words. Otherwise, return
-    the text unchanged.
+    If the text has one completion, return this completion. If exactly one of several completions only ends the last
+    word and adds no further words, return this completion. In all other cases, return the text unchanged.
     """
     from AnatomicalEmbedding.words import completions, parse
 
