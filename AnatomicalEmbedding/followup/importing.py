@@ -62,7 +62,7 @@ def _ids(here: FollowUp, other: FollowUp) -> dict[str, str]:
 
 
 def renamed(lesion: Lesion, keys: Mapping[str, str], ids: Mapping[str, str]) -> Lesion:
-    """Replace study keys and lesion ids in a lesion. keys, ids: old -> new; all others are kept."""
+    """Replace study keys and lesion ids in a lesion. keys, ids: old -> new; other keys and ids are kept."""
     findings = {}
     for key, found in lesion.findings.items():
         guess = found.guess and replace(found.guess, source=keys.get(found.guess.source, found.guess.source))

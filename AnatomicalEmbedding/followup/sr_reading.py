@@ -192,7 +192,7 @@ def _axis(items: list[Dataset], code: codes.Code) -> Axis | None:
 
 
 def _place(items: list[Dataset], size: Measurement) -> Point | None:
-    """Return the place of a lesion, RAS mm: its center or, if the group has none, the mean of other points."""
+    """Return the place of a lesion, RAS mm: its center, or else the mean of the points of its outline or axis."""
     placed = [item for item in items if item.ValueType == "SCOORD3D"]
     chosen = next(iter([*_named(placed, codes.CENTER), *placed]), None)
     points = _points(chosen) if chosen is not None else list(size.long_axis or size.short_axis or ())

@@ -114,7 +114,8 @@ def date_of(text: str) -> date | None:
 def _candidates(here: Sequence[Study], others: Sequence[Study], keys: Mapping[str, str]) -> dict[str, list[Study]]:
     """Find the studies of `here` that a study of `others` may be, because the names are equal and nothing contradicts.
 
-    Returns key in `others` -> studies of `here`, for the studies of `others` without a series that are not in `keys`.
+    Only studies of `others` that have no series and are not in `keys` are tested. Returns: key of such a study ->
+    studies of `here`.
     """
     free = [each for each in here if each.key not in keys.values() and not each.series_uid]
     sought = [each for each in others if each.key not in keys and not each.series_uid]

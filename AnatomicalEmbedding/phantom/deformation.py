@@ -73,7 +73,7 @@ class Bumps:
 
     @classmethod
     def random(cls, rng: np.random.Generator, scattered: int = 14) -> Self:
-        """Make random bumps near _ORGAN_SHIFTS, and `scattered` bumps anywhere. The slope is at most MAX_BUMP_SLOPE."""
+        """Make random bumps near _ORGAN_SHIFTS, and `scattered` bumps anywhere. `slope_bound` is at most 0.75."""
         organs = [(np.asarray(c, float), float(r), float(s)) for c, r, s in _ORGAN_SHIFTS]
         center = np.array([c for c, _, _ in organs]) + rng.normal(0, 8, (len(organs), 3))
         reach = np.array([r for _, r, _ in organs])
@@ -126,8 +126,8 @@ class FatLayer:
     """Changes the thickness of the fat outside the muscle wall.
 
     A radius r in the patient (1 = muscle wall) becomes r - change * softplus(r - 1) in the canonical body. `change` is
-    below 1. If it is positive, the patient has more fat than the canonical body. In neck and head it has no effect.
-    softness: width of the smooth transition at r = 1, in units of r.
+    below 1. If `change` is positive, the patient has more fat than the canonical body. In neck and head, the radius is
+    not changed. softness: width of the smooth transition at r = 1, in units of r.
     """
 
     change: float
