@@ -11,7 +11,7 @@ from ...training.recipes import LossSpec
 from ...training.sampler import ViewBatch, ViewSampler
 
 _PER_GLOBAL = GLOBAL_STRIDE // LOCAL_STRIDE
-_MOST_LOOKED_AT = 8192  # of two views, at most this many cells are searched for hard negatives
+_MOST_LOOKED_AT = 8192  # hard negatives are searched among at most this many cells of the two views
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ def soft_organ_distance(predicted: torch.Tensor, points: torch.Tensor, named: to
     predicted: (b, 3). points: (b, m, n, 3), n points of each of up to m organs, in the unit of length of `predicted`.
     named: (b, m) bool, entries of `points` that are organs of the text; at least one per text.
     """
-    distance = torch.linalg.vector_norm(predicted[:, None, None] - points, dim=-1)  # its gradient at 0 is 0
+    distance = torch.linalg.vector_norm(predicted[:, None, None] - points, dim=-1)  # the gradient of the norm at 0 is 0
     organ = (distance * torch.softmax(-distance / _POINT_TEMPERATURE, dim=-1)).sum(-1)
     weight = torch.softmax((-organ / _ORGAN_TEMPERATURE).masked_fill(~named, -torch.inf), dim=-1)
     return (organ * weight).sum(-1).mean()
