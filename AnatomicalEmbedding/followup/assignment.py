@@ -52,11 +52,12 @@ class Assignment:
 
     same: pairs of ids of the same lesion: (id in the earlier study, id in the later study).
     split: pairs (id of a part, id of the lesion that it split from).
-    merged: pairs (id of a lesion, id of the lesion that it merged into). The ids are valid after `same` was entered.
+    merged: pairs (id of a lesion, id of the lesion that it merged into). The ids are valid after the pairs of
+        `same` are joined.
     earlier: the earlier lesions without a relation: id -> DISAPPEARED, or OUTSIDE (its place is not in the later scan).
     later: the later lesions without a relation: id -> NEW, or OUTSIDE (its place is not in the earlier scan).
-    distances: for each pair of `same`, `split` and `merged`: (distance after matching, mm; distance to expect from the
-        matching error and the lesion sizes, mm).
+    distances: for each pair of `same`, `split` and `merged`: two distances between the lesions, mm: the distance
+        after matching, and the distance to expect from the matching error and the lesion sizes.
 
     `assign_in_record` also sets these fields. apart: pairs that are not in `same`, because a person reviewed both
     lesions in one study. unread: id -> the reason why the lesion could not be matched. earlier_study, later_study:
@@ -75,7 +76,7 @@ class Assignment:
     later_study: str = ""
 
     def put_into(self, record: FollowUp) -> FollowUp:
-        """Return `record` with all relations. Raises AnatomicalEmbeddingError if it does not contain their lesions."""
+        """Enter all relations in `record`. Raises AnatomicalEmbeddingError if `record` lacks one of their lesions."""
         for one, other in self.same:
             record = record.unite(one, other)
         for part, whole in self.split:
@@ -132,7 +133,7 @@ def _pairs(earlier: Listed, later: Listed) -> list[tuple[int, int]]:
 
 
 def _distances(earlier: Listed, later: Listed) -> tuple[np.ndarray, np.ndarray]:
-    """Return two arrays (n, m), mm: distances between lesions, averaged over both directions; expected distances."""
+    """Return two arrays (n, m), mm: distances after matching, as means over both directions; expected distances."""
     forth = np.linalg.norm(earlier.carried_ras[:, None] - later.points_ras[None], axis=2)
     back = np.linalg.norm(later.carried_ras[None] - earlier.points_ras[:, None], axis=2)
     one, other = earlier.error_mm[:, None], later.error_mm[None]
@@ -224,6 +225,9 @@ def _listed(
 
 
 def _is_open(lesion: Lesion, key: str, other: str) -> bool:
-    """Return whether a person saw the lesion in study `key`, and did not enter that it is not seen in `other`."""
+    """Return whether a person saw the lesion in study `key`, and may still find the lesion in study `other`.
+
+    The second part is False if a person entered for `other` that the lesion is not visible, outside or merged.
+    """
     here, there = lesion.findings.get(key), lesion.findings.get(other)
     return here is not None and here.visible and (there is None or there.visible or not there.reviewed)

@@ -41,8 +41,8 @@ _MAY_BE_EMPTY = (
 def _read_source(study: Study, files: str | Path | Iterable[str | Path]) -> list[Dataset]:
     """Read the headers of the slices of a study, without pixels. files: the slices, or a folder that contains them.
 
-    Raises AnatomicalEmbeddingError, which names the study, if the files do not contain slices of this study whose
-    position in the patient is known.
+    Raises AnatomicalEmbeddingError, which names the study, if the files contain no slices of this study, or if the
+    headers do not state where the slices lie in the patient.
     """
     import pydicom
 

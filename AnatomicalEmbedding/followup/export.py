@@ -33,7 +33,7 @@ def export(
         volumes: study key -> scan, for the pictures of the page.
         sources: study key -> the DICOM slices of the study, or a folder that contains the slices. Structured reports
             need the slices.
-        kinds: the kinds of files to write: CSV, HTML, SR, RECORD.
+        kinds: which of the files to write: CSV, HTML, SR (structured reports), RECORD.
 
     Returns:
         Two lists: the files that were written; sentences about entries that the reports leave out, and about files that

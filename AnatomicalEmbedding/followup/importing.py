@@ -22,7 +22,7 @@ def add_record(here: FollowUp, other: FollowUp) -> tuple[FollowUp, tuple[str, ..
 
     Returns:
         The record; and names of the entries that were not changed, although `other` has different values: "L1 in
-        2024-01-15" is a finding, "kind of L1" is the name, site, target, nodal or split_from of a lesion.
+        2024-01-15" means a finding; "kind of L1" means name, site, target, nodal or split_from of the lesion L1.
     """
     keys, ids = same_studies(here.studies, other.studies), _ids(here, other)
     record = _with_studies(here, other, keys)
@@ -62,7 +62,7 @@ def _ids(here: FollowUp, other: FollowUp) -> dict[str, str]:
 
 
 def renamed(lesion: Lesion, keys: Mapping[str, str], ids: Mapping[str, str]) -> Lesion:
-    """Replace study keys and lesion ids in a lesion. keys, ids: old -> new; a key or id that is not in them stays."""
+    """Replace study keys and lesion ids in a lesion. keys, ids: old -> new; other keys and ids are kept."""
     findings = {}
     for key, found in lesion.findings.items():
         guess = found.guess and replace(found.guess, source=keys.get(found.guess.source, found.guess.source))
@@ -74,7 +74,7 @@ def renamed(lesion: Lesion, keys: Mapping[str, str], ids: Mapping[str, str]) -> 
 def _filled(mine: Lesion, other: Lesion) -> Lesion:
     """Return `mine`, with the findings, sizes, name, site and `split_from` that only `other` has.
 
-    A reviewed finding, or a confirmed size, of `other` replaces an unreviewed finding, or an unconfirmed size.
+    A reviewed finding of `other` replaces an unreviewed finding. A confirmed size replaces an unconfirmed size.
     """
     findings = dict(mine.findings)
     for key, found in other.findings.items():

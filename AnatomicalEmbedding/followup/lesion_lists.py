@@ -12,7 +12,7 @@ from ..scan.points import read_points
 from .lesions import MARKED, Axis, Lesion, Point
 from .record import FollowUp
 
-_SAME_MM = 1.0  # two marks in one scan that are nearer to each other than this mark the same lesion
+_SAME_MM = 1.0  # two marks in one scan belong to the same lesion if their distance is less
 # Names that programs, not persons, give. 3D Slicer names points LIST-1, F-1 or F_1-1, and lines L or L_1. A row of a
 # table without a name gets its number. This program names lesions L1 or R1.
 _AUTOMATIC = re.compile(r"[FLPR]?[-_]?\d*|Line(_\d+)?|.*-\d+", re.IGNORECASE)
@@ -20,7 +20,7 @@ _AUTOMATIC = re.compile(r"[FLPR]?[-_]?\d*|Line(_\d+)?|.*-\d+", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class MarkedLesion:
-    """A lesion of a file. name: may be "". point_ras: RAS mm. long_axis: ends of its line, RAS mm; None for a point."""
+    """A lesion of a file. name: may be "". point_ras: RAS mm. long_axis: ends of the drawn line, RAS mm, or None."""
 
     name: str
     point_ras: Point
@@ -58,8 +58,9 @@ def mark_lesions(record: FollowUp, study: str, lesions: Sequence[MarkedLesion]) 
     For each lesion of the list, the first rule that fits is used:
     1. The record has a lesion that a person saw in this study, at the same place or with the same name. No lesion is
        added. If the place is the same and the size is not confirmed, the line of the list becomes the long axis.
-    2. Exactly one lesion that was not seen in this study has the same name, and no program gave the name (F-1, L1, 3).
-       The mark is added to this lesion, unless a person reviewed it as not visible, outside or merged in this study.
+    2. Exactly one lesion that was not seen in this study has the same name, and the name does not come from a program
+       (such as F-1). The mark is added to this lesion, unless a person reviewed the lesion as not visible, outside or
+       merged in this study.
     3. A new lesion is added.
 
     Returns:

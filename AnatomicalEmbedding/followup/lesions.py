@@ -1,4 +1,4 @@
-"""The values that a record consists of: studies, lesions, findings, sizes. Coordinates are RAS mm. Needs no torch."""
+"""The values that a record consists of: studies, lesions, findings, sizes; in RAS mm. This module needs no torch."""
 
 from __future__ import annotations
 

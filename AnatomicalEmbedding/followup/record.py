@@ -82,7 +82,7 @@ class FollowUp:
     # -- studies and lesions -----------------------------------------------------------------------------------------
 
     def with_studies(self, studies: Iterable[Study]) -> FollowUp:
-        """Return the record with these studies, in this order. Findings in studies that are left out are kept."""
+        """Return the record with these studies, in this order. Findings in other studies are kept."""
         studies = tuple(studies)
         if len({study.key for study in studies}) < len(studies):
             raise AnatomicalEmbeddingError("two studies have the same key; give each study a different key.")
@@ -107,10 +107,10 @@ class FollowUp:
         return self._without(lesion_id, "")
 
     def unite(self, lesion_id: str, other_id: str) -> FollowUp:
-        """Join two lesions: `lesion_id` keeps its name and ids and gets the findings of `other_id`, which is removed.
+        """Join two lesions: `lesion_id` keeps its name and ids, and gets the findings of `other_id`.
 
-        If both lesions have a finding in a study, the reviewed finding is kept. Raises AnatomicalEmbeddingError if a
-        person reviewed both lesions in the same study.
+        The lesion `other_id` is removed. If both lesions have a finding in a study, the reviewed finding is kept.
+        Raises AnatomicalEmbeddingError if a person reviewed both lesions in the same study.
         """
         one, other = self.lesion(lesion_id), self.lesion(other_id)
         if one is other:
@@ -248,7 +248,10 @@ class FollowUp:
         return self._with(replace(lesion, findings={**lesion.findings, study: finding}))
 
     def _without(self, lesion_id: str, instead: str) -> FollowUp:
-        """Remove a lesion. Where other lesions name its id, `instead` replaces this id; "" removes the entry there."""
+        """Remove a lesion. In `into` and `split_from` of the other lesions, `instead` replaces its id.
+
+        If `instead` is "", findings that have merged into the removed lesion are removed too.
+        """
         kept = []
         for lesion in (each for each in self.lesions if each.id != lesion_id):
             findings = {

@@ -86,7 +86,7 @@ def _not_judged(timeline: Timeline, number: int) -> Response:
 
 
 def _lacking(timeline: Timeline, number: int) -> tuple[str, ...]:
-    """Return sentences about missing entries. Because of them, neither visit `number` nor the start is the baseline."""
+    """Return sentences about the missing entries that prevent visit `number`, or the start, from being the baseline."""
     if not timeline.counting(timeline.start) and number > timeline.start:
         label = timeline.first.label
         return (f"no target lesion is marked in {label}, the first study with a lesion; mark a target there.",)

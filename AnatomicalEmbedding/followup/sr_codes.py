@@ -56,6 +56,6 @@ def organ_of(site: str) -> str:
 
 
 def site_words(organ: Code, side: Code | None) -> str:
-    """Return a site in words, such as "left kidney". If the code of the organ is unknown, its third entry is used."""
+    """Return a site in words, such as "left kidney". For an unknown organ, the meaning in its code is used."""
     named = next((word for word, code in SIDE_CODES.items() if side is not None and side[:2] == code[:2]), "")
     return f"{named} {name_of_code(organ) or organ[2]}".strip()

@@ -35,7 +35,7 @@ _LATERALITY: codes.Code = ("272741003", "SCT", "Laterality")
 _ML = {"mL": 1.0, "ml": 1.0, "cm3": 1.0, "mm3": 0.001}
 _STATES = {code[0]: state for state, code in codes.STATE_CODES.items()}
 _ROLES = {code[0]: role for role, code in codes.ROLE_CODES.items()}
-# This program writes identifiers such as "L1 dome": id and name. In "Lesion 1" of other programs, no part is an id.
+# This program writes identifiers such as "L1 dome": id and name. Names of other programs ("Lesion 1") contain no id.
 _ID_AND_NAME = re.compile(r"(?:([A-Za-z]{1,2}\d+)(?:\s+|$))?(.*)", re.DOTALL)
 
 
@@ -69,7 +69,7 @@ def _with_short_ids(record: FollowUp) -> FollowUp:
     """Split identifiers such as "L1 dome" into the ids and names of lesions.
 
     A lesion without an id, or with an id that is already used, gets an id such as R1. If a lesion has split from, or
-    merged into, a lesion that no report contains, this entry is removed.
+    merged into, a lesion that no report contains, the entry of this split or merge is removed.
     """
     parts = [_ID_AND_NAME.fullmatch(lesion.name).groups(default="") for lesion in record.lesions]
     ids: dict[str, str] = {}
@@ -131,7 +131,7 @@ def _read(document: Dataset, path: Path) -> FollowUp:
 
 
 def _study(document: Dataset) -> Study:
-    """Return the study of the images that the report refers to. If it refers to no image, return the report's study."""
+    """Return the study of the images that a report refers to; if the report names no image, the study of the report."""
     evidence = [
         (str(study.StudyInstanceUID), str(series.SeriesInstanceUID))
         for study in document.get("CurrentRequestedProcedureEvidenceSequence") or ()
@@ -171,7 +171,7 @@ def _lesion(group: Dataset, study_key: str) -> Lesion | None:
 
 
 def _size(items: list[Dataset]) -> Measurement:
-    """Read the volume of a group, and its axes with coordinates in the patient. NO_SIZE if it has no size."""
+    """Read the volume of a group, and its axes with coordinates in the patient. Return NO_SIZE if all are missing."""
     long_axis, short_axis = (_axis(items, code) for code in codes.AXES.values())
     volume_ml = None
     for item in _named(items, codes.VOLUME):
@@ -192,7 +192,7 @@ def _axis(items: list[Dataset], code: codes.Code) -> Axis | None:
 
 
 def _place(items: list[Dataset], size: Measurement) -> Point | None:
-    """Return the place of a lesion, RAS mm: its center. If the group has no center: the mean of its outline or axis."""
+    """Return the place of a lesion, RAS mm: its center, or else the mean of the points of its outline or axis."""
     placed = [item for item in items if item.ValueType == "SCOORD3D"]
     chosen = next(iter([*_named(placed, codes.CENTER), *placed]), None)
     points = _points(chosen) if chosen is not None else list(size.long_axis or size.short_axis or ())
@@ -234,7 +234,7 @@ def _children(item: Dataset) -> Iterator[Dataset]:
 
 
 def _named(items: Iterable[Dataset], name: codes.Code) -> list[Dataset]:
-    """Return the items whose concept name is `name`. With pydicom's `Code`, the SRT codes of old programs fit too."""
+    """Return the items whose concept name is `name`. pydicom's `Code` also accepts the SRT codes of old programs."""
     from pydicom.sr.coding import Code
 
     named = [(item, item.get("ConceptNameCodeSequence")) for item in items]

@@ -16,7 +16,7 @@ def same_studies(here: Sequence[Study], others: Sequence[Study]) -> dict[str, st
     """Find the studies of `others` that are also in `here`. Returns a dictionary: key in `others` -> key in `here`.
 
     Two studies are the same if they have the same key or the same DICOM series. Two studies without a series are also
-    the same if they have the same name, no other study has it, and dates, DICOM studies and contents do not differ.
+    the same if only these two have this name, and if their dates, DICOM studies and contents do not differ.
     """
     known = {study.key for study in here}
     keys = {study.key: study.key for study in others if study.key in known}
@@ -112,8 +112,10 @@ def date_of(text: str) -> date | None:
 
 
 def _candidates(here: Sequence[Study], others: Sequence[Study], keys: Mapping[str, str]) -> dict[str, list[Study]]:
-    """Find possible studies by name. Returns, for each study of `others` that has no series and is not in `keys`:
-    key -> studies of `here` with the same name and no contradiction.
+    """Find the studies of `here` that a study of `others` may be, because the names are equal and nothing contradicts.
+
+    Only studies of `others` that have no series and are not in `keys` are tested. Returns: key of such a study ->
+    studies of `here`.
     """
     free = [each for each in here if each.key not in keys.values() and not each.series_uid]
     sought = [each for each in others if each.key not in keys and not each.series_uid]

@@ -25,7 +25,7 @@ COLUMNS = (
     "flags", "R_mm", "A_mm", "S_mm", "long_axis_mm", "short_axis_mm", "volume_ml", "expected_error_mm",
     "probability_within_10_mm", "merged_with", "split_from", "sum_mm", "percent_from_baseline", "percent_from_nadir",
 )  # fmt: skip
-# Text that a spreadsheet runs as a formula. It does so even after blanks, and with full-width characters.
+# Text that a spreadsheet runs as a formula, even if blanks precede the text or its characters are full-width.
 _FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r\n]")
 
 
@@ -63,7 +63,7 @@ class Row:
 
 
 def rows(record: FollowUp) -> list[Row]:
-    """Return one row for each lesion and study: all studies of the first lesion in order of time, and so on."""
+    """Return one row for each lesion and study, lesion by lesion; the studies of a lesion are in order of time."""
     return [
         Row(lesion, study, lesion.findings.get(study.key), status_of(record, lesion.id, study.key))
         for lesion in record.lesions

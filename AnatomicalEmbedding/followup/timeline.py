@@ -21,8 +21,8 @@ NORMAL_NODE_MM = 10.0  # a lymph node with a shorter short axis is normal
 class News:
     """New lesions of a visit.
 
-    new: ids of the new lesions. unclear: for each lesion that may be new: (id, sentence that asks a person for the
-    missing entry). notes: (id, remark).
+    new: ids of the new lesions. unclear: a pair for each lesion that may be new: (id, sentence that asks a person for
+    the missing entry). notes: pairs (id of a new lesion, remark).
     """
 
     new: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class News:
 
 @dataclass(frozen=True)
 class Measured:
-    """The diameters in a visit. lesions: pairs (lesion, mm). missing: pairs (id, why the diameter is unknown)."""
+    """Diameters in one visit. lesions: pairs (lesion, mm). missing: pairs (lesion id, why its diameter is unknown)."""
 
     lesions: tuple[tuple[Lesion, float], ...]
     missing: tuple[tuple[str, str], ...]
@@ -59,7 +59,7 @@ class Measured:
 
     @property
     def present(self) -> tuple[str, ...]:
-        """The ids of the lesions with a diameter above 0 mm, without lymph nodes."""
+        """The ids of the lesions that have a diameter above 0 mm and are not lymph nodes."""
         return tuple(lesion.id for lesion, size in self.lesions if size > 0 and not lesion.nodal)
 
 
@@ -67,11 +67,12 @@ class Measured:
 class Timeline:
     """The visits of a follow-up, with the start and the baseline of the response.
 
-    Visits are numbered from 0. record: has one study for each visit, in order; for each lesion it contains the most
-    informative finding of the visit. scans: the original studies of each visit. start: number of the first visit in
-    which a person saw a lesion; lesions that are first seen later are new. baseline: number of the first visit, from
-    the start on, in which all targets of the start are measured. It is None if there is no such visit, if a new lesion
-    appears up to this visit, or if no target has a diameter above 0 mm in this visit.
+    Visits are numbered from 0. record: has one study for each visit, in order. If several scans of a visit have
+    findings of a lesion, `record` contains only the most informative finding. scans: the original studies of each
+    visit. start: number of the first visit in which a person saw a lesion; lesions that are first seen later are new.
+    baseline: number of the first visit, from the start on, in which all targets of the start are measured. `baseline`
+    is None if there is no such visit, if a new lesion appears up to this visit, or if no target has a diameter above
+    0 mm in this visit.
     """
 
     record: FollowUp
@@ -80,7 +81,7 @@ class Timeline:
     baseline: int | None = None
 
     def number_of(self, study: str) -> int:
-        """Return the number of the visit that a study belongs to. study: its key."""
+        """Return the number of the visit that a study belongs to. study: study key."""
         return next(number for number, scans in enumerate(self.scans) if any(scan.key == study for scan in scans))
 
     @property
@@ -128,7 +129,7 @@ class Timeline:
         return Measured(tuple(sizes), tuple(missing))
 
     def news(self, number: int) -> News:
-        """Return the lesions that are new or may be new in visit `number`: seen in it, but not seen at the start."""
+        """Return the lesions that are new or may be new in visit `number`: seen there, but not at the start."""
         first, study = self.first, self.record.studies[number]
         new, unclear, notes = [], [], []
         for lesion in self.record.lesions:
@@ -155,7 +156,10 @@ class Timeline:
         return News(tuple(new), tuple(unclear), tuple(notes))
 
     def called_new(self, number: int) -> Iterator[tuple[str, str]]:
-        """Yield (id, reason) for lesions of earlier `news` that are not assessed, only proposed or outside now."""
+        """Yield (id, reason) for lesions that were in `news` of an earlier visit, but whose size is now unknown.
+
+        In visit `number`, such a lesion is not assessed, only proposed, or outside the scan.
+        """
         study = self.record.studies[number]
         for lesion_id in dict.fromkeys(i for n in range(self.start + 1, number) for i in self.news(n).ids):
             shown = self.record.lesion(self.record.stands_for(lesion_id, study.key))
@@ -164,9 +168,10 @@ class Timeline:
                 yield shown.id, why_unknown(shown, found, study)
 
     def _shown(self, lesion: Lesion, number: int) -> Lesion | None:
-        """Return the lesion under whose id a person saw `lesion` in visit `number`; None if no person saw it there.
+        """Return the lesion that stands for `lesion` in visit `number`; None if no person saw `lesion` there.
 
-        This is `lesion` itself; or the lesion that it has merged into, if `lesion` was seen separately before.
+        If `lesion` has not merged, this is `lesion`. If it has merged, this is the lesion that it merged into; but if
+        no person saw `lesion` separately in an earlier visit, from the start on, None is returned.
         """
         key = self.record.studies[number].key
         found = lesion.findings.get(key)
@@ -183,9 +188,9 @@ def timeline_of(record: FollowUp) -> Timeline:
     """Find the visits, the start and the baseline of a follow-up.
 
     Studies of the same date or the same DICOM study form one visit. If a lesion is seen in any scan of a visit, it is
-    seen in the visit, with its largest size. It is outside only if it is outside all scans of the visit. It is not
-    visible if this was entered for a scan, and if no scan of the visit has an unreviewed proposal for this lesion;
-    proposals with the status "absent" do not matter.
+    seen in the visit, with its largest size. A lesion is outside only if it is outside all scans of the visit. It is
+    not visible in the visit if a person entered "not visible" for a scan, and if no scan of the visit has an unreviewed
+    proposal for this lesion; proposals with the status "absent" do not matter.
     """
     scans = _together(record.studies)
     studies = [replace(first, name=", ".join(dict.fromkeys(s.name for s in (first, *rest)))) for first, *rest in scans]
@@ -238,7 +243,7 @@ def why_unknown(lesion: Lesion, found: Finding | None, study: Study) -> str:
 
 
 def sentences(why: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """Return one sentence for each reason, with the ids of all its lesions. why: pairs (lesion id, reason)."""
+    """Return one sentence for each reason, with the ids of the lesions that have it. why: pairs (lesion id, reason)."""
     of_reason: dict[str, dict[str, None]] = {}
     for lesion_id, reason in why:
         of_reason.setdefault(reason, {})[lesion_id] = None
@@ -284,7 +289,7 @@ def _rank(lesion: Lesion, found: Finding | None) -> tuple[int, float]:
 
 
 def _wholes(record: FollowUp, lesion: Lesion) -> list[Lesion]:
-    """Return the lesion, the lesion that it split from, and so on. A lesion is new only if all of them are new."""
+    """Return the lesion, the lesion that it split from, and so on. A lesion is new only if all these lesions are."""
     wholes = [lesion]
     while wholes[-1].split_from and (whole := record.lesion(wholes[-1].split_from)) not in wholes:
         wholes.append(whole)

@@ -1,1 +1,1 @@
-"""Methods of papers, for comparison. Each has its own folder with a README. No other package imports them."""
+"""Methods of papers, for comparison. Each method has a folder with a README. No other package imports the methods."""

@@ -73,7 +73,7 @@ class Bumps:
 
     @classmethod
     def random(cls, rng: np.random.Generator, scattered: int = 14) -> Self:
-        """Make random bumps near _ORGAN_SHIFTS, and `scattered` others. `slope_bound` is at most MAX_BUMP_SLOPE."""
+        """Make random bumps near _ORGAN_SHIFTS, and `scattered` bumps anywhere. `slope_bound` is at most 0.75."""
         organs = [(np.asarray(c, float), float(r), float(s)) for c, r, s in _ORGAN_SHIFTS]
         center = np.array([c for c, _, _ in organs]) + rng.normal(0, 8, (len(organs), 3))
         reach = np.array([r for _, r, _ in organs])
@@ -126,8 +126,8 @@ class FatLayer:
     """Changes the thickness of the fat outside the muscle wall.
 
     A radius r in the patient (1 = muscle wall) becomes r - change * softplus(r - 1) in the canonical body. `change` is
-    below 1. If it is positive, the patient has more fat than the canonical body. In neck and head it becomes 0.
-    softness: width of the smooth transition at r = 1, in units of r.
+    below 1. If `change` is positive, the patient has more fat than the canonical body. In neck and head, the radius is
+    not changed. softness: width of the smooth transition at r = 1, in units of r.
     """
 
     change: float
@@ -144,7 +144,7 @@ class FatLayer:
         return middle, np.hypot(points[:, 0] / (half - inset), dy / depth), self.change * fade
 
     def _profile(self, radius: np.ndarray, amount: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the new radius and its derivative."""
+        """Return the new radius, and its derivative with respect to `radius`."""
         u = np.clip((radius - 1) / self.softness, -60, 60)
         soft = self.softness * np.where(u > 40, u, np.log1p(np.exp(np.minimum(u, 40))))
         soft += np.maximum(radius - 1 - 60 * self.softness, 0)
@@ -233,7 +233,7 @@ class Deformation:
 
 
 def solve_displacement(goal: np.ndarray, displacement: Bumps) -> np.ndarray:
-    """Solve p + displacement(p) = goal for points p (N, 3). It converges, as the displacement is a contraction."""
+    """Solve p + displacement(p) = goal for points p (N, 3), by iteration. The displacement is a contraction."""
     p = goal.copy()
     moving = np.arange(len(goal))
     while len(moving):
@@ -244,7 +244,7 @@ def solve_displacement(goal: np.ndarray, displacement: Bumps) -> np.ndarray:
 
 
 def _solve_height(goal: np.ndarray, scale: float, heights: Waves) -> np.ndarray:
-    """Solve scale * z + heights(z) = goal. It converges because the slope of `heights` is below `scale`."""
+    """Solve scale * z + heights(z) = goal. The iteration converges because the slope of `heights` is below `scale`."""
     z = goal / scale
     for _ in range(200):
         update = (goal - heights(z)) / scale

@@ -24,7 +24,7 @@ _MARGIN_MM = (12.0, 12.0, 40.0)  # air at the sides, in front, and behind (room 
 
 
 def _sided(name: str, right: ArrayLike, label: str) -> dict[str, tuple[ArrayLike, str]]:
-    """Return a point on the right and its mirror image: name -> (point, label). `{}` in the label becomes the side."""
+    """Return a point on the right and its mirror image on the left: name -> (point, label). `{}` becomes the side."""
     sides = (("left", (-1, 1, 1)), ("right", (1, 1, 1)))
     return {f"{name}_{side}": (np.multiply(right, flip), label.format(side)) for side, flip in sides}
 

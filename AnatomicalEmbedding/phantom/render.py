@@ -63,7 +63,7 @@ def render(
 
 
 class BodyIndex:
-    """Computes where voxels lie in the canonical body: exactly at the nodes of a lattice; elsewhere it interpolates."""
+    """Computes where voxels lie in the canonical body: exactly at nodes of a lattice, by interpolation elsewhere."""
 
     def __init__(self, to_body: ToBody, grid: Grid, anatomy: Anatomy) -> None:
         self._lattice = [
@@ -79,7 +79,7 @@ class BodyIndex:
         self._down = _hat_weights(np.arange(nj), self._lattice[1])
 
     def at(self, rows: np.ndarray) -> np.ndarray:
-        """Return indices i, j, k in the canonical body, (len(rows), nj, ni, 3). rows: slices; they may be fractions."""
+        """Return indices i, j, k in the canonical body, (len(rows), nj, ni, 3). rows: slice numbers, also fractions."""
         planes = np.tensordot(_hat_weights(rows, self._lattice[2]), self.coarse, axes=(1, 0))
         lines = np.matmul(self._down, planes.transpose(0, 3, 1, 2))  # (rows, 3, nj, I)
         return np.matmul(lines, self._across.T).transpose(0, 2, 3, 1)
@@ -96,7 +96,8 @@ def _hounsfield(
 ) -> tuple[torch.Tensor, int]:
     """Compute the blurred CT numbers of the canonical body between the lowest and the highest slice of `heights`.
 
-    heights: slice indices. Returns the CT numbers plus 1000, so that air is 0; and the index of their first slice.
+    heights: slice indices in the canonical body. Returns the CT numbers plus 1000, so that air is 0; and the index of
+    their first slice.
     """
     first = int(np.clip(np.floor(heights.min()) - 2, 0, anatomy.tissue.shape[0] - 2))
     last = int(np.clip(np.ceil(heights.max()) + 3, first + 2, anatomy.tissue.shape[0]))
@@ -143,7 +144,7 @@ def _texture_tile() -> np.ndarray:
 
 
 def _linear(source: torch.Tensor, index: np.ndarray, first_k: int) -> np.ndarray:
-    """Interpolate `source` linearly at `index` (k, j, i, 3), in voxels of the canonical volume; air outside."""
+    """Interpolate `source` linearly at `index` (k, j, i, 3), in voxels of the canonical body. Outside is air."""
     size = np.array(source.shape[:1:-1], np.float32)
     shifted = (index - np.array([0, 0, first_k], np.float32)) * (2 / (size - 1)) - 1
     where = torch.from_numpy(shifted.astype(np.float32))[None]
@@ -177,4 +178,4 @@ def add_noise(voxels: np.ndarray, noise_hu: float, rng: np.random.Generator) -> 
         slab = voxels[k : k + _SLAB]
         noise = torch.from_numpy(rng.standard_normal(slab.shape, dtype=np.float32))[None, None]
         soft = soften(soften(noise, 1), 2)[0, 0].numpy()
-        slab += soft * np.float32(noise_hu / 0.375)  # 0.375: standard deviation after the two passes
+        slab += soft * np.float32(noise_hu / 0.375)  # 0.375: standard deviation of `soft`

@@ -19,7 +19,7 @@ STERNAL_NOTCH = np.array([0.0, 64.0, 514.0])
 # Ribs 1-12: how far they reach around the chest (0: spine, 1: sternum), and how far a complete rib would descend (mm).
 _RIB_END = (0.93, 0.95, 0.95, 0.95, 0.94, 0.92, 0.90, 0.84, 0.77, 0.68, 0.46, 0.30)
 _RIB_FALL = (30, 52, 68, 82, 96, 106, 112, 108, 100, 88, 58, 40)
-_BONY = 0.76  # beyond this part of the way, a rib is cartilage
+_BONY = 0.76  # beyond this fraction of the way from spine to sternum, a rib is cartilage
 
 
 def draw_skeleton(canvas: Canvas) -> None:

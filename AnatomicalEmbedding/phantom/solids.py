@@ -117,7 +117,7 @@ class Loft:
         inset = np.asarray(inset, np.float32)
         dy = y - center
         v = np.square(dy / np.where(dy > 0, np.maximum(front - inset, 1), np.maximum(back - inset, 1)))
-        # u + v - s u v < 1 solved for u = (x / half)^2, so that the whole volume costs one comparison
+        # u + v - s u v < 1 is solved for u = (x / half)^2, so that each voxel needs only one comparison
         u = np.maximum(1 - v, 0) / (1 - self.squareness * np.minimum(v, 1))
         return np.abs(x) < np.maximum(half - inset, 1) * np.sqrt(u)
 
@@ -139,7 +139,7 @@ def curve(
     step: float | None = None,
     squash: tuple[float, float, float] = (1.0, 1.0, 1.0),
 ) -> Tube:
-    """Make a tube along a smooth curve through `points`. step: length of its capsules, mm; None: set by the radius."""
+    """Make a tube along a smooth curve through `points`. step: length of its capsules, mm; None: depends on `radii`."""
     if step is None:
         step = max(5.0, 0.6 * float(np.median(np.asarray(radii, float))))
     knots = np.asarray(points, float)
@@ -185,7 +185,8 @@ def branching(
 ) -> list[Tube]:
     """Make a tree of straight vessels, the first from `start` along `step`. Branches turn by 20 to 40 degrees.
 
-    depth: how often a vessel divides in two. taper: radius of a branch, as a fraction of the radius before it.
+    depth: how many times, one after the other, vessels divide in two. taper: radius of a branch,
+    as a fraction of the radius before it.
     """
     begin, along = np.asarray(start, float), np.asarray(step, float)
     end = begin + along
@@ -296,7 +297,7 @@ class Canvas:
 def _in_capsules(
     places: list[np.ndarray], start: np.ndarray, end: np.ndarray, r0: np.ndarray, r1: np.ndarray, squash: np.ndarray
 ) -> np.ndarray:
-    """Return (n, k, j, i) bool: whether the points of the n-th box lie in the n-th capsule. places: x, y, z, mm."""
+    """Return (n, k, j, i) bool: do the points of the n-th box lie in the n-th capsule? places: their x, y, z, mm."""
 
     def column(values: np.ndarray) -> np.ndarray:
         return values[:, None, None, None]

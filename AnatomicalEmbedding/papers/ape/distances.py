@@ -82,8 +82,8 @@ def distance_loss(
     """Equation 2 of Goncharov 2024: L = 1/N^2 sum_ij (|a_i - a_j+| - |p_i - p_j|)^2 + lambda 1/N sum_i |a_i - a_i+|^2.
 
     first, second: (N, 3) outputs a_i, a_i+ at N points, in the first and in the second crop. position: (N, 3) points
-    p_i in the scan, mm; this function scales them to zero mean and unit deviation per axis. equivariance: lambda
-    (1: APE-equiv, 0: APE-aug). With `second = first` and lambda 0 this is equation 1 (APE-naive).
+    p_i in the scan, mm; this function shifts and scales them to zero mean and unit deviation per axis. equivariance:
+    lambda (1: APE-equiv, 0: APE-aug). With `second = first` and lambda 0 this is equation 1 (APE-naive).
     """
     standard = (position - position.mean(0)) / position.std(0).clamp_min(1e-6)
     predicted = _distances(first, second)

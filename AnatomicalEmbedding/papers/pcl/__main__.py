@@ -65,7 +65,10 @@ def _block(inputs: int, width: int) -> nn.Sequential:
 
 
 def read_scan(path: Path) -> torch.Tensor:
-    """Read the middle of an ACDC scan (.npz): (z, 1 + 4, 80, 80). Channels: image (0 to 1), shares of the 4 classes."""
+    """Read the middle of each slice of an ACDC scan (.npz). The file contains `image` and `label`, (z, j, i).
+
+    Returns (z, 1 + 4, 80, 80): the image (0 to 1), and the share of each of the 4 classes in each pixel.
+    """
     with np.load(path, allow_pickle=False) as file:
         image, label = (torch.from_numpy(file[key].astype(np.int64)) for key in ("image", "label"))
     low, high = np.percentile(image.numpy(), (1, 99))

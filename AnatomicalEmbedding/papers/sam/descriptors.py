@@ -11,7 +11,7 @@ from ...training.recipes import LossSpec
 from ...training.sampler import ViewBatch, ViewSampler
 
 _PER_GLOBAL = GLOBAL_STRIDE // LOCAL_STRIDE
-_MOST_LOOKED_AT = 8192  # of two views, at most this many cells are searched for hard negatives
+_MOST_LOOKED_AT = 8192  # hard negatives are searched among at most this many cells of the two views
 
 
 @dataclass(frozen=True)
@@ -83,9 +83,9 @@ def _local_loss(
 ) -> torch.Tensor:
     """Compute the local loss of a pair.
 
-    In the paper, the hardest of all cells are the candidates; `spec.candidates` is their number. Here, if the two views
-    have more than 8192 cells, only 8192 random cells are searched, and the number of candidates is reduced by the same
-    factor.
+    The candidates are the hardest cells; `spec.candidates` is their number. The paper searches all cells. Here,
+    if the two views have more than 8192 cells, only 8192 random cells are searched, and the number of candidates is
+    reduced by the same factor.
     """
     anchor, positive = pair
     cells = sum(len(view.local_mm) for view in views)

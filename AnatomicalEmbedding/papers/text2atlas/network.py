@@ -39,7 +39,8 @@ class TextNetwork(nn.Module):
     """Maps b texts to points (b, 3) in the body frame, mm.
 
     As in Grujicic 2020, section 4.2, a first token stands for the whole text; a linear layer and tanh map its output to
-    a point of the atlas (equation 1). BERT's word pieces need its pretrained weights, so hashed pieces replace them.
+    a point of the atlas (equation 1). BERT's word pieces are useful only with BERT's weights, so this
+    network uses hashed pieces.
     """
 
     def __init__(self) -> None:

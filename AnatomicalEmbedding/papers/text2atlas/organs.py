@@ -18,9 +18,9 @@ class Organs:
 
     Args:
         names: name of each place.
-        cells: for each place, the centres of its cells, (n, 3) mm. Each cell lies in the place in at least half as many
-            bodies as the best cell.
-        best: (k, 3) mm, for each place the cell that lies in it most often.
+        cells: for each place, the centres of its cells, (n, 3) mm. A cell belongs to a place if it lies there in at
+            least half as many bodies as the best cell of the place.
+        best: (k, 3) mm, the best cell of each place: the cell that lies in the place in most bodies.
     """
 
     def __init__(self, names: Sequence[str], cells: Sequence[np.ndarray], best: np.ndarray) -> None:
@@ -39,8 +39,8 @@ class Organs:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Choose `count` random cells of every organ that a text names, for b texts.
 
-        named: names of the organs, for each text. Returns the cells, float32 (b, m, count, 3) mm, and bool (b, m). m is
-        the largest number of organs in a text. A text with fewer organs has False in the unused entries.
+        named: for each text, the names of its organs. Returns the cells, float32 (b, m, count, 3) mm, and bool (b, m).
+        m is the largest number of organs in a text. A text with fewer organs has False in the unused entries.
         """
         most = max(map(len, named))
         points = np.zeros((len(named), most, count, 3), dtype=np.float32)
@@ -64,7 +64,7 @@ class Organs:
 
 @lru_cache(maxsize=1)
 def shipped_organs() -> Organs:
-    """Make the organs from the shipped atlas, and from the rules for places that the atlas does not contain."""
+    """Return the places of the shipped atlas, and the places that only a rule in `anatomy.terms` describes."""
     fields = frame_fields(shipped_atlas(""))
     names, cells, best = [], [], []
     for name in load_terms().by_name:

@@ -29,12 +29,13 @@ _POINT_TEMPERATURE, _ORGAN_TEMPERATURE = 0.1, 1.0
 def soft_organ_distance(predicted: torch.Tensor, points: torch.Tensor, named: torch.Tensor) -> torch.Tensor:
     """Soft organ distance (SOD; Grujicic 2020, equations 2 and 3): mean over b texts.
 
-    For each text, it is a weighted mean of the distances from the predicted point to the named organs. Near organs have
+    The SOD of a text is a weighted mean of the distances from the predicted point to the named organs. Near organs have
     the largest weights.
+
     predicted: (b, 3). points: (b, m, n, 3), n points of each of up to m organs, in the unit of length of `predicted`.
     named: (b, m) bool, entries of `points` that are organs of the text; at least one per text.
     """
-    distance = torch.linalg.vector_norm(predicted[:, None, None] - points, dim=-1)  # its gradient at 0 is 0
+    distance = torch.linalg.vector_norm(predicted[:, None, None] - points, dim=-1)  # the gradient of the norm at 0 is 0
     organ = (distance * torch.softmax(-distance / _POINT_TEMPERATURE, dim=-1)).sum(-1)
     weight = torch.softmax((-organ / _ORGAN_TEMPERATURE).masked_fill(~named, -torch.inf), dim=-1)
     return (organ * weight).sum(-1).mean()
@@ -52,7 +53,7 @@ class TextRecipe:
 
 
 def load_text(folder: Path) -> TextNetwork:
-    """Read the network of a run. Raises WeightsError if it is missing, damaged, or trained for other places."""
+    """Read the network of a run. Raises WeightsError if its file is missing, damaged, or made for other places."""
     path = folder / FILE
     if not path.is_file():
         raise WeightsError(f"{folder}: the folder holds no trained text network; make a network with `train`.")
