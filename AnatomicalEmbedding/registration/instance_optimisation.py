@@ -1,8 +1,8 @@
 """The last step of a deformable registration: improves a displacement by comparing the two images.
 
 It minimises the difference of image features on a lattice by Gauss-Newton steps, from coarse to fine. The change from
-the initial displacement is kept smooth (diffusion of the spline's knots). So the initial displacement stays unchanged
-where the images hold no information. Each step solves for all knots together, by conjugate gradients. For this, each
+the initial displacement is kept smooth (diffusion of the spline's knots). Where the images contain no information, the
+initial displacement stays. Each step solves for all knots together, by conjugate gradients. For this, each
 block of voxels gives a 3 x 3 matrix and a vector. A few such steps replace hundreds of steps of gradient descent.
 """
 

@@ -33,8 +33,8 @@ UNIT_MM = 100.0  # unit of the coordinates that the network reads
 class Group:
     """Structures that one network segments.
 
-    low, high: (s, 3) mm, range of each structure's body coordinates in the examples. centre: (3,) mm, the middle of the
-    range of all structures.
+    low, high: (s, 3) mm, lowest and highest body coordinates of each structure in the examples. centre: (3,) mm, the
+    middle between the lowest and the highest of all these coordinates.
     """
 
     names: tuple[str, ...]
@@ -166,7 +166,7 @@ def occupancy(mask: np.ndarray, ijk_to_ras: np.ndarray, crop: Crop) -> torch.Ten
 
 
 def _coordinates(embedding: EmbeddingMap, to_ras: np.ndarray, shape: torch.Size, points: np.ndarray) -> np.ndarray:
-    """Return (n, 3) body coordinates of a crop's voxels: interpolated near body cells, elsewhere from an affine fit."""
+    """Return (n, 3) mm, body coordinates of a crop's voxels: near body cells interpolated, elsewhere an affine fit."""
     affine, _ = robust_affine(*body_points(embedding))
     result = apply_affine(affine, points)
     cells = torch.from_numpy(transform_points(embedding.ras_to_cell, points)).float()
@@ -189,8 +189,8 @@ def _features(embedding: EmbeddingMap, box_ras: np.ndarray) -> tuple[torch.Tenso
 def group_structures(spacings: Mapping[str, float], ranges: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> list[Group]:
     """Group structures by voxel size (mm) and place in the body.
 
-    If the voxel sizes differ by 1 mm or more, structures with small and large voxels get different groups; if
-    they differ by less, structures with all voxel sizes can share a group.
+    If the smallest and the largest voxel size differ by 1 mm or more, structures with small voxels and structures with
+    large voxels get different groups. If they differ by less, the voxel size does not matter for grouping.
     A group is at most _TALL_MM high. ranges: name of the structure -> lowest and highest body coordinate, (3,) mm.
     """
     sizes = list(spacings.values())

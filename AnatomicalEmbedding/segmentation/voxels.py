@@ -1,9 +1,9 @@
 """The network that outlines structures, and the patches on which it is trained.
 
-The network classifies single voxels near the labels carried over from examples (the guess). It reads the image around
-the voxel, the voxel's body coordinate, the guess and the descriptor of the map. Single voxels of a few scans are enough
-training data, so training takes a minute or two on a CPU. The voxels are taken from random patches, which are turned,
-scaled and bent, and whose grey values and coordinates are changed.
+The labels of the examples are carried over to the scan; these labels are called the guess. The network classifies the
+voxels near the guess, each voxel alone. It reads the image around the voxel, the voxel's body coordinate, the guess and
+the descriptor of the map. The voxels of a few scans are enough training data, so training takes a minute or two on a
+CPU. They come from random patches that are turned, scaled and bent. Grey values and coordinates are changed as well.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ _KNOTS = 4  # control points of the bending along each axis of a patch
 _SHIFT_HU, _CONTRAST, _NOISE_HU = 25.0, 0.2, 25.0
 _MISPLACED_MM = 7.0  # standard deviation of the shift of a patch's coordinates
 _DISPLACED_MM = (2.0, 8.0)  # range of the displacement of a guess that is made from the patch's own labels
-_CARRIED, _NO_GUESS = 0.6, 0.05  # shares of patches: with a guess carried from other examples; without a guess
+_CARRIED, _NO_GUESS = 0.6, 0.05  # fraction of patches with a guess from other examples, and without any guess
 _ON_STRUCTURE = 0.8  # share of patches whose middle lies in a structure
 
 
@@ -39,8 +39,8 @@ _ON_STRUCTURE = 0.8  # share of patches whose middle lies in a structure
 class TrainingCrop:
     """The crop of an example for a group of s structures.
 
-    labels: (s, k, j, i) float16, share of each voxel that each structure fills. known: (s,) bool, whether the example
-    outlines the structure. carried: (s, k, j, i) float16, labels carried from other examples; None if there are none.
+    labels: (s, k, j, i) float16, the fraction of each voxel that the structure fills. known: (s,) bool, whether the
+    example outlines the structure. carried: (s, k, j, i) float16, labels carried from other examples, or None.
     """
 
     crop: Crop
@@ -96,7 +96,7 @@ class PatchSampler:
         return Patch(network_input(hu, coordinate, guess), features, labels[None], example.known)
 
     def _guess(self, n: int, where: torch.Tensor) -> torch.Tensor:
-        """Make the guess (s, k, j, i) of a patch: labels from other examples, displaced own labels, or zeros."""
+        """Make a patch's guess (s, k, j, i): labels from other examples, the patch's labels displaced, or zeros."""
         example, rng = self._examples[n], self._rng
         if rng.random() < _NO_GUESS:
             return torch.zeros(len(example.labels), *self._size)
@@ -161,7 +161,7 @@ class PatchSampler:
 
 
 def read_features(crop: Crop, where: torch.Tensor) -> torch.Tensor:
-    """Read the descriptors of a crop at voxels `where` (k, j, i, 3), order i, j, k. Returns (1, c, k, j, i)."""
+    """Interpolate the descriptors of a crop at its voxels `where`, (k, j, i, 3) in order i, j, k: (1, c, k, j, i)."""
     ras = where * crop.spacing_mm + torch.from_numpy(crop.origin_ras).float()
     cells = (ras - torch.from_numpy(crop.feature_low).float()) / torch.from_numpy(crop.feature_mm).float()
     source = crop.features[None]
@@ -235,9 +235,9 @@ class VoxelNet(nn.Module):
 
 
 def block_means(x: torch.Tensor, structures: int) -> list[torch.Tensor]:
-    """Compute the means of grey values and guess in blocks around every voxel, one tensor per size of `_BLOCKS`.
+    """Compute the means of grey values and guess in a block around every voxel; one tensor for each size in `_BLOCKS`.
 
-    The smallest blocks give (1, c, k, j, i). The larger blocks have half the resolution, to save time and memory.
+    The first tensor is (1, c, k, j, i). The other tensors have half the resolution, to save time and memory.
     """
     read = torch.cat([x[:, : len(WINDOWS)], x[:, x.shape[1] - structures :]], dim=1)
     halved = F.avg_pool3d(read, 2)

@@ -1,7 +1,7 @@
 """Crops: parts of prepared scans with random changes, and the position of each of their cells in the patient.
 
-A cell of a crop has 4 x 4 x 4 voxels. A smooth transform from crop to scan says where to resample the scan. There are
-two passes: first within each slice of the scan, then from slice to slice (Catmull and Smith, SIGGRAPH 1980). The passes
+A cell of a crop has 4 x 4 x 4 voxels. A smooth transform gives the place in the scan of each voxel of the crop. The
+scan is resampled in two passes: within each slice, then between slices (Catmull and Smith, SIGGRAPH 1980). The passes
 read the memory in order and use vector instructions. On CPUs, they are three times as fast as trilinear interpolation,
 which reads eight voxels from distant places for each new voxel.
 """

@@ -181,7 +181,7 @@ def _number_canonical_labels(names: Sequence[str]) -> np.ndarray:
 def _draw_tissue(body: LabelledBody, tissue: np.ndarray, theirs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draw the labelled structures over the tissue (k, j, i) of the canonical body; returns the new tissue.
 
-    theirs: (k, j, i) structure of the canonical body at each voxel, an index into `LabelledBody.names`; 0: no name.
+    theirs: (k, j, i) structure of the canonical body at each voxel, an index into `body.names`; 0 if not in `names`.
     """
     labels = body.labels
     # voxels of a structure that share a face with another label
@@ -211,8 +211,8 @@ def prepare_label_images(
 ) -> tuple[list[Path], Placement]:
     """Make and prepare images of the label maps in a folder; images that were prepared before are reused.
 
-    each: number of images of each label map. Label maps that cannot be placed in the body frame are left out. Raises
-    AnatomicalEmbeddingError if no label map is left.
+    each: number of images of each label map. Label maps that cannot be placed in the body frame are left out. If none
+    can be placed, AnatomicalEmbeddingError is raised.
     """
     bodies = [LabelledBody.read(path) for path in sorted(folder.glob("*" + SUFFIX))]
     placement = place({body.name: body.points for body in bodies})

@@ -98,10 +98,10 @@ def coordinate_loss(predicted: torch.Tensor, target: torch.Tensor, inside: torch
 class FrameCorrections(nn.Module):
     """The learned correction of each scan's body frame: a shift, and a scale about the scan's middle.
 
-    The first guess of the frame (from level readings and skeleton) has an error of a few centimetres. Training
-    corrects the frame so that it agrees with the network. A Gaussian prior limits the correction; its standard
-    deviations are those of the first guess. Phantoms have an exact frame: their standard deviations are zero, so they
-    are not corrected.
+    The frame of a prepared scan (from level readings and skeleton) has an error of a few centimetres. Training corrects
+    this frame so that it agrees with the network. A Gaussian prior limits the correction; its standard deviations are
+    the expected errors of the frame. Phantoms have an exact frame: their standard deviations are zero, so they are not
+    corrected.
     """
 
     def __init__(self, scans: list[PreparedScan], unit_mm: float):
@@ -118,7 +118,7 @@ class FrameCorrections(nn.Module):
         self.scale = nn.Parameter(torch.zeros(len(scans), 3))
 
     def forward(self, target: torch.Tensor, scan: torch.Tensor) -> torch.Tensor:
-        """Correct body coordinates from the first guess. target: (b, 3, k, j, i), in unit_mm. scan: (b,) scan index."""
+        """Correct the body coordinates of prepared scans: (b, 3, k, j, i), in unit_mm. scan: (b,) index of the scan."""
 
         def spread(x: torch.Tensor) -> torch.Tensor:
             return x[scan][:, :, None, None, None]
@@ -127,7 +127,7 @@ class FrameCorrections(nn.Module):
         return target + (target - spread(self.centre)) * scale + spread(self.shift * self.shift_sd)
 
     def prior(self, scan: torch.Tensor) -> torch.Tensor:
-        """Return the mean squared correction of the scans in the batch, in units of the prior deviations."""
+        """Return the mean squared correction of the scans in the batch, in units of the prior's deviations."""
         return (self.shift[scan].square() + self.scale[scan].square()).sum(1).mean()
 
 

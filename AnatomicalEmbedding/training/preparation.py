@@ -48,7 +48,7 @@ def align_scan(scan: PreparedScan, embedding: EmbeddingMap) -> PreparedScan:
 
 
 def _smooth(embedding: EmbeddingMap, left: np.ndarray, weight: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-    """Smooth the displacements `left` (n, 3), mm, of the body cells; returns (k, j, i, 3) mm at `nodes` (RAS mm)."""
+    """Smooth the body cells' displacements `left`, (n, 3) mm. Returns (k, j, i, 3) mm at `nodes`, also in RAS mm."""
     grid = np.zeros((*embedding.body.shape, 4))
     i, j, k = embedding.body_index.numpy().T
     grid[k, j, i] = np.column_stack([left, np.ones(len(left))]) * weight[:, None]
@@ -95,7 +95,8 @@ def prepare_set(
         levels: level readings, with which scans are placed in the common body frame.
         model: name or file of weights. Scans without level readings are placed with the maps that these weights make.
             None: scans without level readings are left out.
-        align: name or file of weights. Their map of a scan gives the scan its body coordinates, see `align_scan`.
+        align: name or file of weights. Every scan, once placed by `levels` or `model`, gets body coordinates fitted to
+            the map that these weights make (see `align_scan`). They replace those of `levels` or `model`.
         jobs: number of scans that are prepared at the same time, in processes of their own.
 
     Returns the prepared files, sorted by name. Raises AnatomicalEmbeddingError if no scan can be used.
