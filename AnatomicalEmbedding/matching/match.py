@@ -112,7 +112,7 @@ def match_all(
         effort: "standard" is the default. "fast" compares the descriptor of each point only, without the tissue around
             the point. It is five times faster and less exact, for crosshairs that follow the mouse and for tens of
             thousands of points. "thorough" takes twice as long: it also matches each answer back to the template,
-            measures how far this place is from the point, and corrects the answer by half of this difference.
+            measures how far the result is from the point, and corrects the answer by half of this difference.
             "coordinates" compares no descriptors. Weights without descriptors always use "coordinates".
 
     Raises:

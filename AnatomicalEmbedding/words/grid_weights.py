@@ -75,7 +75,7 @@ class Grid:
         return Field((0, 0, 0), np.zeros(self.shape, dtype=np.float32))
 
     def position(self, field: Field, axis: int) -> np.ndarray:
-        """Return the centres, mm, of a field's cells along axis 0 (R), 1 (A) or 2 (S). They broadcast to its values."""
+        """Return the centres, mm, of a field's cells along axis 0 (R), 1 (A) or 2 (S). They broadcast to the values."""
         shape = [1, 1, 1]
         shape[2 - axis] = -1
         return self.axes[axis][self.crop(field)[2 - axis]].reshape(shape)
