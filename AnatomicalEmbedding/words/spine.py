@@ -2,9 +2,9 @@
 
 A body coordinate gives the height in the body with an error of about one vertebra. Discs show exactly where boundaries
 are, but not between which vertebrae. Dynamic programming fits the ordered sequence of all boundaries to coordinates
-and discs, including boundaries outside the scan. A boundary fits well if it lies near its usual coordinate, if its distance to the next
-boundary is the usual height of a vertebra, and if it lies on a disc. A disc is darker than the end plates above and
-below the disc.
+and discs, including boundaries outside the scan. A boundary fits well if it lies near its usual coordinate, if its
+distance to the next boundary is the usual height of a vertebra, and if it lies on a disc. A disc is darker than the
+end plates above and below the disc.
 """
 
 from __future__ import annotations
@@ -167,8 +167,8 @@ def _densest(occupancy: Occupancy) -> np.ndarray:
 
 
 def _course(grid: Grid, frame: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Find the slices that show the spine, upwards. Return three arrays: RAS S of the slices (m,) mm, the spine's middle
-    in each slice (m, 2), R and A mm, and the body height of this middle (m,) mm. Return None for fewer than 6 slices.
+    """Find the slices that show the spine, upwards. Return for each slice its height S (m,), RAS mm, the middle of the
+    spine (m, 2), R and A mm, and the body height of this middle (m,) mm. Return None for fewer than 6 slices.
     """
     order = np.argsort(frame[:, 2])
     z = grid.body[2]
