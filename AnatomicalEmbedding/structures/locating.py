@@ -178,7 +178,7 @@ def _sides(example: Example, places: np.ndarray, trust: np.ndarray) -> np.ndarra
         left = np.linalg.norm(moved - design @ fit, axis=1)
         robust = weight / (1 + (left / max(float(np.median(left)), _KNEE_MM)) ** 2)
     extremes = points[:6] + design[:6] @ fit
-    beyond = example.box_ras.ravel() - points[:6].ravel()[_OWN_AXIS]  # distance of each side from its extreme point; in label maps half a voxel
+    beyond = example.box_ras.ravel() - points[:6].ravel()[_OWN_AXIS]  # sides minus extreme points
     return extremes.ravel()[_OWN_AXIS] + beyond
 
 

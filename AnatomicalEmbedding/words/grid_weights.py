@@ -109,8 +109,8 @@ class Grid:
 
     @cached_property
     def _by_place(self) -> tuple[np.ndarray, np.ndarray]:
-        """List the grid cells with tissue, sorted by the cell of the body frame in which they lie. A grid cell outside the
-        frame belongs to the nearest border cell of the frame. Returns the list (flat indices of grid cells), and for
+        """List the grid cells with tissue, sorted by the cell of the body frame in which they lie. Grid cells outside
+        the frame belong to the nearest border cell of the frame. Returns the list (flat indices of grid cells), and for
         each frame cell, the position in the list at which the grid cells of this frame cell begin.
         """
         cells = np.flatnonzero(self.tissue)
