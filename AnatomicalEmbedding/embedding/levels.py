@@ -90,7 +90,7 @@ def above_ends(heights: np.ndarray, ends: Mapping[str, float]) -> np.ndarray:
 
 
 def counted_alike(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """For each of n points: do both scans show it at the same height above the same end, near that end? (n,) bool.
+    """For each of n points: do both scans show the point at the same height above the same near end? (n,) bool.
 
     one, other: results of `above_ends` for the points in the first and in the second scan.
     """

@@ -85,8 +85,8 @@ class _Layout:
     to 1. low, size: (3,) corner and extent i, j, k of the box of target cells that nodes can reach. displacements:
     (d, 3), k slowest. shape: (dk, dj, di), numbers of displacements along the axes. groups: for each group of nodes
     (first node, last node + 1, first reached cell, last reached cell + 1). cell: (m * d,) for each node and
-    displacement, the number of the reached cell in the box. pick: (m * d,) for each node and displacement, the index of
-    the product of node and reached cell in the list of all products: the matrices (cells, nodes) of all groups.
+    displacement, the number of the reached cell in the box. pick: (m * d,) for each node and displacement, where the
+    product of node and reached cell lies in the list of all products, which joins the groups' (cells, nodes) matrices.
     """
 
     def __init__(self, local_mm: tuple[float, float, float]) -> None:

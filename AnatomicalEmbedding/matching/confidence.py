@@ -17,8 +17,8 @@ from .status import decide
 from .target_batch import TargetRows
 
 # residual, gap: distance of the answer's coordinate from the point's coordinate, after the first step and at the end.
-# moved: mm from the first answer. edge, end: mm to the scan's nearest edge, and to its nearest end along S. sizes:
-# volume in the body frame of 1 mm^3. r, a, s: body coordinate of the point. similarity, spread, cycle: see `Evidence`.
+# moved: mm from the first answer. edge, end: mm to the target's nearest edge, and to its nearest end along S. sizes:
+# mm^3 of body frame per mm^3 of scan. r, a, s: body coordinate of the point. similarity, spread, cycle: see `Evidence`.
 EVIDENCE = (
     "residual", "gap", "moved", "edge", "end", "template size", "target size", "r", "a", "s", "similarity", "spread",
     "cycle",

@@ -21,7 +21,7 @@ _WINDOW_MM, _SIGMA_MM = 16.0, 8.0
 _SEARCH_MM = 16.0
 _PRIOR_MM, _PRIOR_WEIGHT = 8.0, 0.05  # a displacement of _PRIOR_MM lowers the correlation by _PRIOR_WEIGHT
 _APART_MM = 8.0  # displacements farther than this from the best displacement are its competitors
-_UNCLEAR, _CLEAR = 0.1, 0.14  # lead over the competitors up to which the answer stays, and from which it moves fully
+_UNCLEAR, _CLEAR = 0.1, 0.14  # lead over competitors: up to the first the answer stays, from the second it moves fully
 _ALIKE = 0.4  # least correlation at which the answer moves
 _FLAT = 1e-4  # variance of a window without structure, for levels of 0 to 1
 

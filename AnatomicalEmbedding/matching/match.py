@@ -1,7 +1,7 @@
 """Finds the anatomical points of one scan in other scans, with the expected error of each answer.
 
 Body coordinates give a first answer (module `coordinates`). If the maps have descriptors, the descriptors of the tissue
-around the point improve the first answer (`blocks`). A faster way uses the descriptor of the point alone
+around the point improve the first answer (`blocks`). The effort "fast" uses the descriptor of the point alone
 (`descriptors`). Then the images are compared (`image_step`). `confidence` estimates the error of each answer.
 """
 
@@ -27,7 +27,7 @@ from .status import ABSENT, at_most_uncertain
 from .target_batch import TargetRows
 
 _SCORE_MM = 10.0
-_CORRECTED_MM = 15.0  # if an answer is matched back to a place farther than this from the point, it is not corrected
+_CORRECTED_MM = 15.0  # an answer is not corrected if it is matched back to a place farther than this from the point
 _SAME_TISSUE = 0.85  # similarity at the spine: 80 % of matches within a patient reach it, 3 % between patients
 _BATCH_POINTS = 2000  # points x targets in memory at a time; each needs 13 kB
 
@@ -112,7 +112,7 @@ def match_all(
         effort: "standard" is the default. "fast" compares the descriptor of each point only, without the tissue around
             the point. It is five times faster and less exact, for crosshairs that follow the mouse and for tens of
             thousands of points. "thorough" takes twice as long: it also matches each answer back to the template,
-            measures how far this place is from the point, and corrects the answer by half of this difference.
+            measures how far the result is from the point, and corrects the answer by half of this difference.
             "coordinates" compares no descriptors. Weights without descriptors always use "coordinates".
 
     Raises:
@@ -271,7 +271,7 @@ def _matched_back(template: EmbeddingMap, cells: torch.Tensor, rows: TargetRows)
 
 
 def _corrected(cells: torch.Tensor, off_mm: np.ndarray, rows: TargetRows) -> tuple[torch.Tensor, torch.Tensor]:
-    """Correct answers, cells (n, 3), by half of the error that was seen when they were matched back to the template.
+    """Correct answers, cells (n, 3), by half of `off_mm`, the error that matching back to the template has shown.
 
     off_mm: (n, 3) RAS mm, from each point to the place where its answer was matched back. Returns the corrected cells
     and the lengths (n,) of off_mm. (Bai 2023 repeats this correction until it converges.)

@@ -19,15 +19,15 @@ _PERHAPS_SHOWN = 0.5  # with a lower probability the answer is absent
 
 INSIDE, PARTLY, OUTSIDE = "inside", "partly", "outside"
 _INSIDE_SHARE, _OUTSIDE_SHARE = 0.85, 0.03  # share of a place in the scan: least for INSIDE, largest for OUTSIDE
-# A place with such a small share is still not OUTSIDE if a cell shows the place with at least this probability: the
-# first value, or the second value if `counted` (see `decide_place`).
+# A place with a share of at most _OUTSIDE_SHARE is still PARTLY in the scan if a cell shows the place with at least
+# this probability: the second value if `counted` is True (see `decide_place`), else the first value.
 _SEEN, _SEEN_UNCOUNTED = 0.8, 0.5
 CERTAIN_BY_RULE = 0.3  # a place that was computed by a recipe is uncertain below this probability
 CERTAIN_SEX = 0.5  # a place that only one sex has is uncertain below this probability
 
 WHOLE, CUT = "whole", "cut"
 NEAR_ERRORS = 1.5  # a side closer to the scan's edge than this many likely errors may lie beyond the edge
-# If the likely error of a side, divided by the smallest size of the box, is larger, the box may miss its structure.
+# If the likely error of a side, divided by the smallest size of the box, is above this, the box may miss its structure.
 _LOOSE = 0.4
 _MOSTLY_SHOWN = 0.5  # if a smaller share of a structure is in the scan, its box is cut
 

@@ -30,8 +30,8 @@ _SLOPE_MM = 14.0  # damping of the fit: points that are closer together than thi
 _KNEE_MM = 3.0
 _EXPECTED_MM = (2.0, 60.0)
 _DISAGREES_MM = 15.0
-# An example disagrees if its box is farther from the median of the other boxes than this multiple of their own usual
-# distance from the median.
+# An example disagrees if its box is farther from the median of the other boxes than this multiple of the usual
+# distance of these other boxes from their median.
 _DISAGREES_TIMES = 3.0
 
 
@@ -178,7 +178,7 @@ def _sides(example: Example, places: np.ndarray, trust: np.ndarray) -> np.ndarra
         left = np.linalg.norm(moved - design @ fit, axis=1)
         robust = weight / (1 + (left / max(float(np.median(left)), _KNEE_MM)) ** 2)
     extremes = points[:6] + design[:6] @ fit
-    beyond = example.box_ras.ravel() - points[:6].ravel()[_OWN_AXIS]  # for label maps: half a voxel
+    beyond = example.box_ras.ravel() - points[:6].ravel()[_OWN_AXIS]  # sides minus extreme points
     return extremes.ravel()[_OWN_AXIS] + beyond
 
 

@@ -105,7 +105,7 @@ def singular(word: str) -> str:
 
 
 def suggestions(beginning: str, most: int = 8) -> list[str]:
-    """Return the titles of places that have `beginning` at the start of a word of a name; short names come first."""
+    """Return the titles of places with a name in which a word starts with `beginning`; short names come first."""
     wanted = [token.word for token in tokenise(beginning[:TYPED_LENGTH])]
     sides = [word for word in wanted if word in SIDES]
     plain = " ".join(word for word in wanted if word not in SIDES)
@@ -123,8 +123,8 @@ def suggestions(beginning: str, most: int = 8) -> list[str]:
 def completions(typed: str, most: int = 8) -> list[str]:
     """Complete the last words of a text to places: "mass in the left adr" -> "mass in the left adrenal gland".
 
-    The longest ending of the text with which the name of a place begins is completed. If there is no such ending, the
-    result is empty.
+    The last words of the text are completed if the name of a place begins with them; as many words as possible are
+    used. If no name begins with the last words, the result is empty.
     """
     if len(typed) > TYPED_LENGTH or not typed.strip() or typed != typed.rstrip():
         return []

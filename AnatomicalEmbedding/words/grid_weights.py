@@ -75,7 +75,7 @@ class Grid:
         return Field((0, 0, 0), np.zeros(self.shape, dtype=np.float32))
 
     def position(self, field: Field, axis: int) -> np.ndarray:
-        """Return the centres, mm, of a field's cells along axis 0 (R), 1 (A) or 2 (S). They broadcast to its values."""
+        """Return the centres, mm, of a field's cells along axis 0 (R), 1 (A) or 2 (S). They broadcast to the values."""
         shape = [1, 1, 1]
         shape[2 - axis] = -1
         return self.axes[axis][self.crop(field)[2 - axis]].reshape(shape)
@@ -109,9 +109,9 @@ class Grid:
 
     @cached_property
     def _by_place(self) -> tuple[np.ndarray, np.ndarray]:
-        """List the grid cells with tissue, sorted by the cell of the body frame in which they lie; if they lie outside
-        the frame, by the nearest border cell of the frame. Returns flat indices of the grid cells, and for each frame
-        cell, the position in this list at which its grid cells begin.
+        """List the grid cells with tissue, sorted by the cell of the body frame in which they lie. Grid cells outside
+        the frame belong to the nearest border cell of the frame. Returns the list (flat indices of grid cells), and for
+        each frame cell, the position in the list at which the grid cells of this frame cell begin.
         """
         cells = np.flatnonzero(self.tissue)
         index = np.rint((self.body.reshape(3, -1)[:, cells].T - LOW_MM) / STEP_MM).astype(int)

@@ -43,7 +43,7 @@ _UNIFORM = ("soft", "vessel", "artery", "muscle", "fluid", "brain")
 _UNIFORM_SIGMA = (15.0, 35.0)  # HU
 _LOG_LIMIT = 2.5
 _FEWEST_SURE = 20  # cells
-# Factor of the descriptors' log ratio; below 1, because neighbouring cells and CT numbers hold the same facts in part
+# Factor of the descriptors' log ratio; below 1, because neighbouring cells and CT numbers contain partly the same facts
 _DESCRIPTOR_WORTH = 0.6
 _DESCRIPTOR_LIMIT = 3.0  # largest log ratio
 

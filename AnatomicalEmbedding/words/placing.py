@@ -78,7 +78,7 @@ class Place:
         return level_sentence(self.levels) if self.levels else ""
 
     def least_chance(self, share: float) -> float:
-        """Return the lowest chance of a cell in the smallest region with the fraction `share` of the total chance."""
+        """Return a limit: the cells with at least this chance have in sum the fraction `share` of the total chance."""
         values = np.sort(self.region.values.ravel())[::-1].astype(np.float64)
         total = values.cumsum()
         return max(float(values[min(int(np.searchsorted(total, share * total[-1])), len(values) - 1)]), 1e-6)
@@ -86,7 +86,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Named:
-    """A place at a point. name: name of the term. title: name to display. probability: that the name is right."""
+    """A place at a point. name: name of the term. title: name to display. probability: chance that it is right."""
 
     name: str
     title: str
@@ -235,7 +235,7 @@ class PlaceFinder:
         return self._fields[name]
 
     def _among_others(self, name: str) -> Field:
-        """Return for each cell the chance that it belongs to a structure of the atlas and not to another structure."""
+        """Return for each cell the chance that it belongs to an atlas structure; other structures lower this chance."""
         alone = self._field_alone(name)
         if self.grid.hu is None:  # without CT numbers, the other structures are not computed, to save time
             return alone
@@ -245,7 +245,7 @@ class PlaceFinder:
 
     @cached_property
     def _excluding(self) -> list[str]:
-        """Names of atlas structures that are terms. Two of them never share a cell, unless one contains the other."""
+        """Names that the atlas and the terms have. Two such structures share no cell, unless one contains the other."""
         names = sorted(self._atlas.occupancies.keys() & self._terms.by_name.keys())
         return [name for name in names if occupancy_of(name, self._atlas)]
 
@@ -274,7 +274,7 @@ class PlaceFinder:
         return self.grid.with_values(field, field.values * likely)
 
     def _from_atlas(self, name: str, occupancy: Occupancy) -> Field:
-        """Compute the chances of a structure from the atlas; ribs, spine, descriptors and CT numbers correct them."""
+        """Compute the chances of a structure from the atlas, corrected by ribs, spine, descriptors and CT numbers."""
         prior = read_occupancy(self.grid, occupancy, self._shift(name), name.startswith("rib_"))
         if name.startswith("rib_"):
             followed = None if self._ribs is None else self._ribs.prior(self.grid, name, prior)

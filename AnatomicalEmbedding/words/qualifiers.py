@@ -81,7 +81,7 @@ _VERBS = frozenset([
 _SILENT = frozenset(
     ["of", "the", "a", "an", "its", "this", "that", "left", "right", "both", "any", "evidence", "visible", "definite"]
 )
-# A place after such a word is not the subject of the clause.
+# A place that follows one of these words is not the subject of the clause.
 _LEADING = frozenset(("of", "in", "within", "at", "on", "to", "from", "near", "around"))
 _FOLLOWING = frozenset(",:().;") | _VERBS | SEEN | {"in", "on", "at"}
 # Findings that are part of place names: "no pleural effusion" does not mean that a place is missing.

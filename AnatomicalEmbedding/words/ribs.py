@@ -24,11 +24,11 @@ RIBS = 12
 SECTORS = 36  # each half of the body is divided into this number of angles, from the back to the front
 _FEWEST = 6  # cells; smaller pieces of bone get no number
 _ONE_RIB_MM = 9.0  # at the beginning of a rib, its bone extends over less than this height
-# If a smaller share of a piece of bone lies where the atlas has ribs, the piece gets no number: a shoulder blade, say.
+# A piece of bone (such as a shoulder blade) gets no number if a smaller share of it lies where the atlas has ribs.
 _AMONG_SHARE = 0.5
 _HALF_CORRECTED = 20  # with this number of numbered cells, half of the patient's mean coordinate error is corrected
 _BONE_HU = 130.0  # least mean HU of a cell of bone
-_REACH = 3  # bone within this number of atlas cells of the ribs may be rib too
+_REACH = 3  # bone at most this number of cells away from the atlas's ribs may belong to a rib
 _VERTEBRA_MM = (30.0, 45.0)  # bone closer to the spine's middle, sideways and to the front, belongs to a vertebra
 _BEGIN_MM = (34.0, 46.0)  # distance sideways from the spine's middle at which ribs are counted
 _BEGIN_AHEAD_MM = 15.0  # ribs are counted only up to this distance in front of the spine's middle
@@ -60,7 +60,7 @@ class Ribs:
     number: np.ndarray
 
     def prior(self, grid: Grid, name: str, usual: Field) -> Field | None:
-        """Return the chances of rib `name`: high in its bone, most where `usual` is high; None for too little bone."""
+        """Return the chances of rib `name`; None for too little bone. usual: the atlas's chances of this rib."""
         _, side, number = name.split("_")
         own = (self.side == SIDES.index(side)) & (self.number == int(number))
         if own.sum() < _FEWEST:
@@ -154,7 +154,7 @@ class _Usual:
     Args:
         places: bool (k, j, i), cells of the body frame that belong to ribs more often than to other bones.
         near: bool (k, j, i), the cells of ribs and the cells around them.
-        heights: (2, 13, SECTORS) mm, body height of each rib by side, number and sector; NaN without rib.
+        heights: (2, 13, SECTORS) mm, body height of each rib by side, number and sector; NaN where there is no rib.
     """
 
     places: np.ndarray
@@ -205,7 +205,7 @@ def _sectors(body: np.ndarray) -> np.ndarray:
 
 
 def _begun(height: np.ndarray, begins: np.ndarray, spine: Spine) -> np.ndarray:
-    """Number the cells (n,) of one half in which ribs begin (`begins`); -1 for other cells. height: (n,) RAS S mm."""
+    """Number the bone cells where ribs begin (`begins`, (n,) bool). Returns (n,), else -1. height: (n,) RAS S mm."""
     number, here = np.full(len(height), -1), np.flatnonzero(begins)
     groups = [here[group] for group in _groups(height[here])]
     levels = _levels(np.array([height[group].mean() for group in groups]), spine)

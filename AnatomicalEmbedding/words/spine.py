@@ -1,10 +1,10 @@
 """Number the vertebrae: all boundaries between vertebrae are fitted to the spine of a scan at once.
 
 A body coordinate gives the height in the body with an error of about one vertebra. Discs show exactly where boundaries
-are, but not between which vertebrae. Dynamic programming fits the ordered sequence of all boundaries, also beyond the
-scan, to coordinates and discs. A boundary fits well if it lies near its usual coordinate, if its distance to the next
-boundary is the usual height of a vertebra, and if it lies on a disc. A disc is darker than the end plates above and
-below the disc.
+are, but not between which vertebrae. Dynamic programming fits the ordered sequence of all boundaries to coordinates
+and discs, including boundaries outside the scan. A boundary fits well if it lies near its usual coordinate, if its
+distance to the next boundary is the usual height of a vertebra, and if it lies on a disc. A disc is darker than the
+end plates above and below the disc.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Level:
 
 
 def numbered_place(spine: Spine, name: str) -> Level | None:
-    """Find the vertebra or disc of a term. Return None for other terms, and for the ends of VERTEBRAE."""
+    """Find the vertebra or disc of a term. Return None for other terms, and for the first and last of VERTEBRAE."""
     kind, first, *_ = *name.split("_"), ""
     if kind not in ("vertebrae", "disc") or first in VERTEBRAE[:1] + VERTEBRAE[-1:]:
         return None
@@ -128,10 +128,10 @@ def numbered_place(spine: Spine, name: str) -> Level | None:
 
 
 def between_bounds(grid: Grid, field: Field, spine: Spine, vertebra: str) -> Field:
-    """Reduce the field of a vertebra above and below its boundaries; less below, because processes reach downwards.
+    """Reduce the values of a vertebra's field above its upper boundary, and less strongly below its lower boundary.
 
-    If the vertebra is the next above those in `spine`, the scan may show its processes, behind the spine's middle. If
-    it is the next below, the scan may show its upper part. The field of any other vertebra outside `spine` becomes 0.
+    The reason is that processes reach downwards. The vertebra next above those in `spine` may show its processes,
+    behind the spine's middle; the next below may show its upper part. For other vertebrae outside `spine`: zeros.
     """
     place = VERTEBRAE.index(vertebra)
     height, behind = grid.position(field, 2), 1.0
@@ -159,7 +159,7 @@ def _usual_course(atlas: Atlas) -> tuple[list[str], np.ndarray] | None:
 
 
 def _densest(occupancy: Occupancy) -> np.ndarray:
-    """Return the middle (3,), mm, of the cells that lie most often in a structure: for a vertebra, in its body."""
+    """Return the middle (3,), mm, of the cells that a structure fills in most patients (in the body of a vertebra)."""
     share = occupancy.share.astype(np.float64)
     weight = np.where(share > 0.7 * share.max(), share, 0)
     k, j, i = np.nonzero(weight)
@@ -167,8 +167,8 @@ def _densest(occupancy: Occupancy) -> np.ndarray:
 
 
 def _course(grid: Grid, frame: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Find the slices that show the spine, upwards. Return their RAS S mm (m,), the middle of the spine in R and A mm
-    (m, 2), and its body height (m,) mm; None for fewer than 6 slices.
+    """Find the slices that show the spine, upwards. Return for each slice its height S (m,), RAS mm, the middle of the
+    spine (m, 2), R and A mm, and the body height of this middle (m,) mm. Return None for fewer than 6 slices.
     """
     order = np.argsort(frame[:, 2])
     z = grid.body[2]
@@ -277,7 +277,7 @@ def _fitted(
 
 
 def _best_paths(unary: np.ndarray, usual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return, for each place of each boundary, the least cost with all boundaries above it, and with all below it."""
+    """Return two least costs for each boundary and place: including all boundaries above it, and all below it."""
     down, up = unary.copy(), unary.copy()
     for n in range(1, len(unary)):
         down[n] += _least_before(down[n - 1], usual[n - 1])

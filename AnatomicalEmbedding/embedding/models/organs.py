@@ -53,7 +53,7 @@ class OrganHead(nn.Module):
         local: torch.Tensor,
         cells: Sequence[slice] = (),
     ) -> torch.Tensor:
-        """Compute probabilities (b, n, k/4, j/4, i/4) of n organs; 1 minus their sum is that of "no organ".
+        """Compute probabilities (b, n, k/4, j/4, i/4) of n organs; 1 minus their sum is the probability of "no organ".
 
         x: (b, 1, k, j, i) network input. coordinate, fine: stride 4. coarse: stride 8, always of the whole scan.
         local: stride 2. cells: if the other inputs show only a part of the scan, this part as slices k, j, i in cells
