@@ -96,7 +96,7 @@ class Finder:
 
         names: structures to find with the library. markings: one tuple for each example (structure, name for
         messages, box, positions, map of the scan); box and positions come from `MarkedExample.read`. Raises
-        AnatomicalEmbeddingError if there is neither a name nor a usable example, or if the margins do not reach the recall.
+        AnatomicalEmbeddingError if there is no name and no usable example, or if the margins do not reach the recall.
         """
         from AnatomicalEmbedding.structures.box_finder import BoxFinder
         from AnatomicalEmbedding.structures.locating import make_example

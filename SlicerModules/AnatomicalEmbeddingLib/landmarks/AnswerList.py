@@ -111,7 +111,7 @@ class AnswerList:
     def write(self, label: str, position: Sequence[float], answer: Answer) -> Answer:
         """Write the point of an answer. If `answer.pointId` is "", a point is added.
 
-        position: (3,) in the volume's own RAS mm. Returns the answer with its point's ID; the caller stores it by `keep`.
+        position: (3,) in the volume's own RAS mm. Returns the answer with the point's ID. Store the answer with `keep`.
         """
         node = self.node
         index = node.GetControlPointIndexByID(answer.pointId) if answer.pointId else -1
