@@ -1,7 +1,7 @@
 """A user's own examples of structures. They are stored on nodes of the scene, so a saved scene contains them.
 
 A box (ROI) or a segment marks a structure in one volume. The node of the box or segment has a reference to the volume
-and an attribute with the names of structures. The position is read at each use, so the user may move it later.
+and an attribute with the names of structures. The position is read at each use, so the user may move the box later.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class Words:
     def find(self, text: object) -> None:
         """Find, in all scans, the places that `text` describes. If `text` is "", only remove the places that are shown.
 
-        If `text` is the same as in the last call, the next place is shown."""
+        If `text` is the same as in the last call, show the next of the found places."""
         text = str(text).strip()
         self._offers = []
         while self._reported:
