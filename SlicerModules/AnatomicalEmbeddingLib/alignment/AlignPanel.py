@@ -19,7 +19,7 @@ from .AlignmentNodes import alignmentOf, areLaidOver, layOver, takeAway
 
 
 class AlignPanel(Listener):
-    """Controls an AlignmentLogic. Signal kindChosen(kind): emitted when the user chooses another kind.
+    """Controls an AlignmentLogic. Signal kindChosen(kind): the user has chosen another kind of transform.
 
     ui: uses the widgets whose names begin with "align". The selectors and check boxes are bound to parameters.
     """

@@ -28,10 +28,10 @@ def segmentName(segmentationNode, segmentId: str) -> str:
 
 
 def extremesIn(volumeNode, segmentationNode, segmentId: str) -> tuple[np.ndarray, np.ndarray] | None:
-    """Find the box around a segment. For each side of the box, find the mean position of the segment's voxels there.
+    """Find the box around a segment. For each side of the box, find the mean position of the voxels at this side.
 
-    Returns the box (2, 3) and the mean positions (6, 3), in the volume's own RAS mm. They belong first to the
-    sides with the lowest R, A and S, then to the sides with the highest. Returns None for a segment without voxels.
+    Returns the box (2, 3) and the mean positions (6, 3), in the volume's own RAS mm. Order of the positions:
+    the sides with the lowest R, A, S, then the sides with the highest. Returns None for a segment without voxels.
     Raises PointsError if the segmentation and the volume have different transforms that are not both linear.
     """
     image = _labelmap(segmentationNode, segmentId)
@@ -84,7 +84,7 @@ def addSegment(segmentationNode, mask: np.ndarray, toRas: np.ndarray, name: str,
 
 
 def _labelmap(segmentationNode, segmentId: str):
-    """The segment as a binary image in the node's own RAS mm, without empty margins; None if it is missing or empty."""
+    """The segment as a binary image in the node's own RAS mm, without empty margins; None if there are no voxels."""
     segment = segmentationNode.GetSegmentation().GetSegment(segmentId)
     if segment is None:
         return None

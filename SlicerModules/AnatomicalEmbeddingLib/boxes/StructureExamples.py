@@ -1,7 +1,7 @@
 """A user's own examples of structures. They are stored on nodes of the scene, so a saved scene contains them.
 
 A box (ROI) or a segment marks a structure in one volume. The node of the box or segment has a reference to the volume
-and an attribute with the names of structures. The position is read at each use, so the user may move the mark later.
+and an attribute with the names of structures. The position is read at each use, so the user may move the box later.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class MarkedExample:
         return segmentName(self.node, self.segmentId) if self.kind == SEGMENT else self.node.GetName()
 
     def read(self) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return the current box of the structure, (2, 3) in the volume's own RAS mm. For a segment, also return the
-        positions (6, 3) of `extremesIn`, for an ROI None. Raises PointsError if the node is empty or was removed.
+        """Return (box, positions). box: the current box of the structure, (2, 3) in the volume's own RAS mm. positions:
+        (6, 3) from `extremesIn` for a segment; None for an ROI. Raises PointsError if the node is empty or was removed.
         """
         if self.node.GetScene() is None:
             raise PointsError(f"{self.name}: was removed from the scene; mark {self.structure} again.")
@@ -96,7 +96,7 @@ class StructureExamples(Listener):
         return [example for example in self.all() if example.structure in structures]
 
     def add(self, structure: str, node, volumeNode, segmentId: str = "") -> MarkedExample:
-        """Make an ROI or a segment an example of a structure in a volume. It is then no example of another structure.
+        """Make an ROI or segment the example of a structure in a volume, and no longer of any other structure.
 
         node: the ROI node or segmentation node. segmentId: ID of the segment; "" for an ROI. Raises PointsError if
         node, volume, segment or name is missing, or if the ROI or segment is empty or outside the volume.

@@ -1,7 +1,7 @@
 """Finds boxes of structures in scans, with a structure library and a user's own examples.
 
-The boxes are enlarged for a recall: the fraction of a structure that its box should contain. This code uses no scene
-nodes, so it may run in a background thread.
+Each box is enlarged to reach a recall, that is, the fraction of the structure that the box should contain. This code
+uses no scene nodes, so it may run in a background thread.
 """
 
 from __future__ import annotations
@@ -94,9 +94,9 @@ class Finder:
     ) -> None:
         """Prepare the search.
 
-        names: structures to find with the library. markings: for each example (structure, name for messages, box,
-        positions, map of the scan), with box and positions from `MarkedExample.read`. Raises AnatomicalEmbeddingError
-        if there is neither a name nor a usable example, or if the margins do not reach the recall.
+        names: structures to find with the library. markings: one tuple for each example (structure, name for
+        messages, box, positions, map of the scan); box and positions come from `MarkedExample.read`. Raises
+        AnatomicalEmbeddingError if there is no name and no usable example, or if the margins do not reach the recall.
         """
         from AnatomicalEmbedding.structures.box_finder import BoxFinder
         from AnatomicalEmbedding.structures.locating import make_example

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from AnatomicalEmbedding.scan.volume import Volume
 
 _SCAN = "AnatomicalEmbedding.CohortScan"  # attribute of a volume node: file or folder from which it was read
-_ACROSS_MM = 250.0  # largest field of view, mm across its shorter side
+_ACROSS_MM = 250.0  # largest field of view: length of the view's shorter side, mm
 _COLOUR = (1.0, 0.82, 0.2)
 
 

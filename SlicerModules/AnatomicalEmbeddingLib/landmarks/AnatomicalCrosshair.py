@@ -55,7 +55,7 @@ class AnatomicalCrosshair(Listener):
             self.follow(*place)
 
     def follow(self, volumeNode, pointWorld: Sequence[float], sliceNode=None) -> None:
-        """Show the anatomical place at a point of one scan in all other scans.
+        """Show, in all other scans, the same anatomical place as a point of one scan.
 
         pointWorld: (3,) world mm. sliceNode: the view that contains the mouse and must not move, or None.
         """

@@ -1,7 +1,7 @@
 """The answers in one volume: a point list in the scene. The list also stores the status and error of each answer.
 
-The list has the same parent transform as the volume. So its coordinates without this transform are the RAS mm that the
-engine returns. Matched answers are selected points (green). Uncertain answers are unselected points (amber).
+The list has the same parent transform as the volume. So the coordinates of the points, without this transform, are the
+volume's own RAS mm. Matched answers are selected points (green). Uncertain answers are unselected points (amber).
 If the scan does not show a point, its answer has the position status Missing.
 """
 
@@ -31,8 +31,8 @@ class Answer:
     """The answer to one template point in one scan.
 
     pointId: ID of the answer's point. status: status of the match; MOVED or REMOVED for the user's own answer. errorMm:
-    expected error, mm. probability: probability that the error is at most 10 mm. Both are None if the weights have no
-    calibration. madeFrom: key of the weights and scans. outdated: True if this is the user's own answer, and the
+    expected error, mm. probability: probability that the error is at most 10 mm. These two are None if the weights have
+    no calibration. madeFrom: key of the weights and scans. outdated: True if this is the user's own answer, and the
     template point was moved later.
     """
 
@@ -111,7 +111,7 @@ class AnswerList:
     def write(self, label: str, position: Sequence[float], answer: Answer) -> Answer:
         """Write the point of an answer. If `answer.pointId` is "", a point is added.
 
-        position: (3,) in the volume's own RAS mm. Returns the answer with the ID of its point. Store it with `keep`.
+        position: (3,) in the volume's own RAS mm. Returns the answer with the point's ID. Store the answer with `keep`.
         """
         node = self.node
         index = node.GetControlPointIndexByID(answer.pointId) if answer.pointId else -1

@@ -34,7 +34,7 @@ class AnswerLists:
         self.lists: dict[str, AnswerList] = {}
 
     def link(self, points, targets: Sequence) -> None:
-        """Find the lists of answers in the scene for a point list (None if there is no point list) and targets."""
+        """Set the point list (or None) and the targets, and find the lists of their answers in the scene."""
         self.points, self.targets, self.lists = points, list(targets), {}
         for target in self.targets if points is not None else ():
             found = AnswerList.find(self.scene, points, target)

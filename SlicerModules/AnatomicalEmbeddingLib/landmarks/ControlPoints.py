@@ -1,4 +1,4 @@
-"""Access to the points of a list by ID. If a point is deleted, other points keep their IDs, not their indices."""
+"""Access to the points of a list by ID. If a point is deleted, other points keep their IDs, but indices change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def isPreview(listNode, index: int) -> bool:
 
 
 def makeIdsUnique(listNode) -> None:
-    """Give a new ID to each point with the ID of an earlier point. MRML repeats IDs in lists that were loaded."""
+    """Give a new ID to each point that has the same ID as an earlier point, as may happen in loaded lists."""
     seen: set[str] = set()
     for n in range(listNode.GetNumberOfControlPoints()):
         while (pointId := listNode.GetNthControlPointID(n)) in seen or not pointId:

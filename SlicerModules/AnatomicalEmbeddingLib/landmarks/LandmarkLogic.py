@@ -250,7 +250,7 @@ class LandmarkLogic(Listener):
             self._jumpToAwaited(pointId)
 
     def _jumpToAwaited(self, pointId: str) -> None:
-        """Show a point in all views. When the map of another scan gets ready, `_onMap` shows the point again."""
+        """Move all views to a point. If answers are missing, `_onMap` moves the views again when a map is ready."""
         self.jumpTo(pointId)
         row = self._row(pointId)
         if row is not None and row.inside and len(row.answers) < len(self.targets):

@@ -39,7 +39,7 @@ class SceneJob(Listener):
         """
         Args:
             store: None if no maps are needed.
-            remedy: what the user can do after a scan was changed or removed. Messages about the change end with it.
+            remedy: what the user can do after a scan was changed or removed. Messages about it end with the remedy.
         """
         self.scene, self.store, self.remedy = scene, store, remedy
         self.changed, self.reported = Signal(), Signal()

@@ -79,7 +79,7 @@ def freeName(scene, name: str) -> str:
 
 
 def naming(node, sentence: str) -> str:
-    """Return the sentence, beginning with the name of the node unless the sentence already contains this name."""
+    """Return the sentence. If it does not contain the name of the node, put this name before the sentence."""
     return sentence if node.GetName() in sentence else f"{node.GetName()}: {sentence}"
 
 
@@ -90,7 +90,7 @@ def patientItem(scene, node) -> int:
 
 
 def ancestorOf(scene, node, level: str) -> int:
-    """Return the item of the node's patient or study, as chosen by the DICOM `level`; 0 if the node has none."""
+    """Return the item of the node's patient or study, as chosen by the DICOM `level`; 0 if there is no such item."""
     hierarchy = _hierarchy(scene)
     item = hierarchy.GetItemByDataNode(node)
     return hierarchy.GetItemAncestorAtLevel(item, level) if item else 0

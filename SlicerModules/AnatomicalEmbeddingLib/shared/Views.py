@@ -51,7 +51,7 @@ def backgrounds(scene) -> list[tuple]:
 
 
 def showInstead(scene, exchanges: Iterable[tuple]) -> None:
-    """Replace volumes in the views. exchanges: pairs (before, after) of volume nodes."""
+    """Show the volume `after` in each view that shows `before`. exchanges: pairs (before, after) of volume nodes."""
     found = [(view, after) for before, after in exchanges if before is not after for view in viewsOf(scene, before)]
     for view, after in found:  # all views are found before a view is changed, because two volumes may be swapped
         compositeOf(scene, view).SetBackgroundVolumeID(after.GetID())

@@ -128,8 +128,8 @@ def holds(node, points: np.ndarray) -> np.ndarray:
 def addDerived(scene, name: str, source, voxels: np.ndarray, matrix: np.ndarray, beside):
     """Add a volume node that was computed from the volume `source`. It gets the units and display settings of `source`.
 
-    voxels: (k, j, i). matrix: (4, 4), voxel (i, j, k, 1) to the volume's own RAS mm. beside: a volume. The new
-    volume gets this volume's parent transform and its parent in the subject hierarchy.
+    voxels: (k, j, i). matrix: (4, 4), voxel (i, j, k, 1) to the new volume's own RAS mm. beside: a volume node. The
+    new volume gets the parent transform of `beside`, and the same parent as `beside` in the subject hierarchy.
     """
     node = scene.AddNewNodeByClass(_CLASS, freeName(scene, name))
     node.SetNodeReferenceID(SOURCE_ROLE, source.GetID())  # set first: `scans` must never include the node

@@ -45,7 +45,7 @@ class Exports:
         state.exporting = self._exporting
 
     def points(self) -> bytes:
-        """Return a zip with one .mrk.json file for each scan: the template's points, or the answers in another scan."""
+        """Return a zip with one .mrk.json file for each scan: the points for the template, the answers for a target."""
         from AnatomicalEmbedding.scan.points import PointList, write_markups
 
         self._check_points()

@@ -44,7 +44,7 @@ class Gallery:
         self._volume = lru_cache(_SCAN_LIMIT)(lambda row: row.source.read())
 
     def scans(self) -> dict:
-        """Return facts about the cohort and its embedded scans. `place` is the middle of the body in a scan, RAS mm."""
+        """Return facts about the cohort and its embedded scans. `place` of a scan: middle of its body, RAS mm."""
         from AnatomicalEmbedding.embedding.coverage import LEVELS_MM
 
         cards = [self._card(row) | {"odd": why, "place": self._middle(row)} for row, _, why in self._rows.values()]

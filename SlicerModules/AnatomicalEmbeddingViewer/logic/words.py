@@ -38,9 +38,9 @@ class Words:
         self._offers = self._logic.offers(str(text))
 
     def find(self, text: object) -> None:
-        """Find the places that `text` describes in all scans; "" only removes the places that are shown.
+        """Find, in all scans, the places that `text` describes. If `text` is "", only remove the places that are shown.
 
-        If `text` is the same as in the last call, the next place is shown."""
+        If `text` is the same as in the last call, show the next of the found places."""
         text = str(text).strip()
         self._offers = []
         while self._reported:

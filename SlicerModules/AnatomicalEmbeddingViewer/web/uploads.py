@@ -155,7 +155,7 @@ def _read_image(path: Path, name: str) -> Volume:
 
 
 def _read_dicom(folder: Path, names: list[str]) -> list[Volume]:
-    """Read every CT series of a folder. If there is none, the error says why the first series cannot be used."""
+    """Read every CT series of a folder. If no series can be used, VolumeError states why the first cannot."""
     from AnatomicalEmbedding.scan.checks import MIN_SLICES
     from AnatomicalEmbedding.scan.dicom import list_series
     from AnatomicalEmbedding.scan.volume import Volume

@@ -65,7 +65,7 @@ class Worker:
         return bool(self._known)
 
     def submit(self, key: Hashable, work: Work) -> None:
-        """Queue a job, the call work(progress, cancelled). Cancels an earlier job with the same key."""
+        """Queue a job: the thread calls work(progress, cancelled). Cancels an earlier job with the same key."""
         self.cancel(key)
         job = _Job(key, work)
         self._known[key] = job
@@ -77,7 +77,7 @@ class Worker:
             self._thread.start()
 
     def cancel(self, key: Hashable | None = None) -> list[Hashable]:
-        """Cancel one job, or all jobs if `key` is None. Returns their keys. `poll` reports no cancelled job."""
+        """Cancel one job, or all jobs if `key` is None. Returns the keys; `poll` returns no events of these jobs."""
         keys = [key] if key is not None else list(self._known)
         dropped = [self._known.pop(k) for k in keys if k in self._known]
         for job in dropped:

@@ -38,7 +38,7 @@ def installedVersion(name: str) -> str:
 
 
 def missingForReport(kind: str) -> list[str]:
-    """Return the packages that reports of this kind need and that are missing. kind: only "html" and "sr" need any."""
+    """Return the packages that reports of this kind need and that are missing. Only the kinds "html" and "sr" do."""
     return [name for name, module in _FOR_REPORTS.get(kind, {}).items() if find_spec(module) is None]
 
 

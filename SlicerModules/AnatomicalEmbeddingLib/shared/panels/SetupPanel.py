@@ -26,7 +26,7 @@ from .Widgets import BAD, GOOD, coloured, connectPath, fillComboBox, letShrink, 
 
 
 class SetupPanel(Listener):
-    """Shows and changes `ModuleSettings`. The set-up sections of all modules show each changed setting."""
+    """Shows and changes `ModuleSettings`. A change of a setting is shown in the sections of all modules."""
 
     def __init__(self, parentLayout, session: Session) -> None:
         self.session = session

@@ -52,7 +52,7 @@ def main() -> int:
 
         return run()
     except Exception:
-        # caught here to release the training loop that raised it: an uncaught exception would keep the loop's worker
+        # caught here to release the failed training loop: an uncaught exception would keep the loop's worker
         # processes alive. They ignore the signal that should end them, and Python would wait for them forever
         traceback.print_exc()
         return 1
