@@ -114,7 +114,7 @@ def ending_signals() -> list[signal.Signals]:
 
 
 def stop_on_signals() -> Callable[[], bool]:
-    """Catch the signals that end a program, to save a run first. Returns a function that returns True after a signal."""
+    """Catch the signals that end a program, to save a run first. The returned function returns True after a signal."""
     received: list[bool] = []
     try:
         for number in (signal.SIGINT, *ending_signals()):
