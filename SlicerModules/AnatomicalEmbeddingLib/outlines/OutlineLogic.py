@@ -32,7 +32,7 @@ class OutlineProcess(EngineProcess):
     """
 
     def start(self, words: Sequence[str], folder: OutlineFolder, choice: Choice) -> None:
-        """Start `anatemb segment` with the arguments `words`, in `folder`. Raises AnatomicalEmbeddingError or OSError."""
+        """Start `anatemb segment` with the arguments `words`, in `folder`. Raises errors as `begin` does."""
         self.progress, self.problem = (0.0, "starting"), ""
         self.skipped: list[str] = []
         kept = {"ANATEMB_CACHE": choice.cacheFolder} if choice.cacheFolder else {}
