@@ -95,7 +95,7 @@ class Basis:
         return Basis(self.r.to(device), self.a.to(device), self.s.to(device))
 
     def squared(self) -> Basis:
-        """Return the basis with squared weights: its gather(w) is the diagonal of the map x -> gather(w * spread(x))."""
+        """Return the basis with squared weights. Its gather(w) is the diagonal of the matrix gather(w * spread(x))."""
         return Basis(self.r.square(), self.a.square(), self.s.square())
 
 
@@ -144,7 +144,7 @@ class SplineField:
         return torch.linalg.det(self.slopes(lattice)[..., where].permute(2, 0, 1) + linear)
 
     def at(self, points_ras: np.ndarray) -> np.ndarray:
-        """Compute displacements (n, 3) mm at points (n, 3) RAS mm; a point outside the box counts as the nearest in it."""
+        """Compute displacements (n, 3) mm at points (n, 3) RAS mm. A point outside the box is moved to its border."""
         high = np.array(self.low) + np.array(self.intervals) * self.knot_mm
         places = torch.from_numpy(np.clip(np.asarray(points_ras, dtype=np.float64), self.low, high))
         found = torch.zeros(len(places), 3, dtype=torch.float64)

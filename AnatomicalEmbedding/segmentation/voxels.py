@@ -161,7 +161,7 @@ class PatchSampler:
 
 
 def read_features(crop: Crop, where: torch.Tensor) -> torch.Tensor:
-    """Interpolate the descriptors of a crop at its voxels `where`, (k, j, i, 3) in order i, j, k: (1, c, k, j, i)."""
+    """Interpolate a crop's descriptors at voxels `where`, (k, j, i, 3) in order i, j, k. Returns (1, c, k, j, i)."""
     ras = where * crop.spacing_mm + torch.from_numpy(crop.origin_ras).float()
     cells = (ras - torch.from_numpy(crop.feature_low).float()) / torch.from_numpy(crop.feature_mm).float()
     source = crop.features[None]
