@@ -183,7 +183,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         )
 
     def _onNodes(self, caller=None, event=None):
-        # the logic removes a target whose list of answers was deleted; then `logic.targets` differs from `_targets`
+        # the logic removes a target whose list of answers was deleted; then its targets differ from `_targets`
         if not self.scanChoice.isCurrent or self.logic.targets != self._targets:
             if not self._scans() and self.takesInput and not slicer.mrmlScene.IsBatchProcessing():
                 self._chooseTemplate()  # until now, no scan was in use
