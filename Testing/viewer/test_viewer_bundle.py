@@ -1,5 +1,6 @@
 """Test the export of the scene for 3D Slicer: it is written in two parts; the second part does not read the scene."""
 
+import shutil
 from types import SimpleNamespace
 
 import numpy as np
@@ -27,8 +28,12 @@ def scene(monkeypatch):
     return made
 
 
+def exports_of(scene, folder):
+    return Exports(SimpleNamespace(scene=scene, folder=folder), SimpleNamespace(logic=None))
+
+
 def begin(scene, folder):
-    return Exports(SimpleNamespace(scene=scene, folder=folder), SimpleNamespace(logic=None)).scene()
+    return exports_of(scene, folder).scene()
 
 
 def test_a_scene_that_is_emptied_before_the_second_part_is_written_as_it_was(scene, tmp_path):
@@ -79,3 +84,17 @@ def test_a_full_disk_is_a_sentence_and_leaves_nothing(scene, tmp_path):
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         assert str(tmp_path) not in str(caught.value)
         assert not list(tmp_path.iterdir())
+
+
+def test_a_bundle_that_cannot_be_begun_is_a_sentence_and_ends_the_export(scene, tmp_path):
+    slicer.util.addVolumeFromArray(np.zeros((5, 6, 7), np.int16), MATRIX, name="CT")
+    folder = tmp_path / "session"
+    folder.mkdir()
+    exports = exports_of(scene, folder)
+    pack = exports.scene()
+    shutil.rmtree(folder)  # no temporary file can be made
+    with pytest.raises(AnatomicalEmbeddingError, match="could not be written"):
+        pack()
+    state = SimpleNamespace()
+    exports.publish(state)
+    assert not state.exporting

@@ -52,6 +52,30 @@ def test_a_zip_stays_in_its_folder(tmp_path, target):
     assert {path.parent for path in tmp_path.rglob("*.nii")} == {target}
 
 
+def test_a_zip_with_a_damaged_entry_is_said_to_be_damaged(tmp_path, target):
+    """The decompressor of bzip2 raises an OSError, as a full disk does."""
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_BZIP2) as archive:
+        archive.writestr("a.nii", bytes(range(256)) * 2000)
+    content = bytearray(path.read_bytes())
+    content[60:160] = bytes(100)
+    path.write_bytes(content)
+    with pytest.raises(VolumeError, match="zip is damaged"):
+        unzip(path, target)
+
+
+def test_a_cancelled_upload_leaves_nothing(target):
+    zipped(target / "00001.zip", {"a.nii": b"x", "b.nii": b"x"})
+    assert read_files(target, ["a.zip"], lambda: True) == []
+    assert not target.exists()
+
+
+def test_an_upload_without_a_folder_is_a_sentence(tmp_path):
+    with ThreadPoolExecutor() as apart:
+        answer = apart.submit(asyncio.run, _post(tmp_path / "removed", b"x")).result()
+    assert answer.startswith("The files could not be stored")
+
+
 def test_a_zip_that_is_too_large_unpacked_is_refused(tmp_path, target):
     bomb = zipped(tmp_path / "a.zip", {"a.nii": b"\0" * 5_000_000})
     assert bomb.stat().st_size < 10_000

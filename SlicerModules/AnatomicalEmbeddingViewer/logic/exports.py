@@ -132,13 +132,13 @@ class Exports:
             node.AddDefaultStorageNode()
             node.GetStorageNode().SetUseCompression(False)  # the bundle is compressed
         if not self._session.scene.SaveSceneToSlicerDataBundleDirectory(str(work / "scene")):
-            shutil.rmtree(work)
+            shutil.rmtree(work, ignore_errors=True)
             raise refused
         self._exporting = True
 
         def pack() -> BinaryIO:
-            packed = tempfile.TemporaryFile(dir=self._session.folder)  # noqa: SIM115, the caller closes it
             try:
+                packed = tempfile.TemporaryFile(dir=self._session.folder)  # noqa: SIM115, the caller closes it
                 with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
                     for path in sorted(work.rglob("*")):
                         archive.write(path, path.relative_to(work))
@@ -146,7 +146,7 @@ class Exports:
                 raise refused from error
             finally:
                 self._exporting = False
-                shutil.rmtree(work)
+                shutil.rmtree(work, ignore_errors=True)
             packed.seek(0)
             return packed
 

@@ -38,7 +38,10 @@ async def receive(request: web.Request, folder: Path) -> tuple[Path, list[str]]:
     """
     if request.content_type != "multipart/form-data":
         raise VolumeError("Nothing was sent; choose one or more files.")
-    target = Path(tempfile.mkdtemp(prefix="upload-", dir=folder))
+    try:
+        target = Path(tempfile.mkdtemp(prefix="upload-", dir=folder))
+    except OSError as error:
+        raise VolumeError(f"The files {_NO_ROOM}") from error
     names, total = [], 0
     try:
         async for part in await request.multipart():
@@ -67,7 +70,17 @@ def _check_size(total: int, limit: int) -> None:
 
 
 def read_files(folder: Path, names: list[str], cancelled: Callable[[], bool]) -> list[Volume]:
-    """Read the files that `receive` has written. Each image file is one scan; all other files are read as DICOM."""
+    """Read the files that `receive` has written, and remove the folder.
+
+    Each image file is one scan; all other files are read as DICOM.
+    """
+    try:
+        return _read_files(folder, names, cancelled)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _read_files(folder: Path, names: list[str], cancelled: Callable[[], bool]) -> list[Volume]:
     images, dicom = [], folder / "dicom"
     dicom.mkdir()
     for number, name in enumerate(names, 1):
@@ -116,9 +129,9 @@ def unzip(archive: Path, target: Path, bytes_limit: int = _BYTES_LIMIT) -> None:
                         total += len(chunk)
                         _check_size(total, bytes_limit)
                         file.write(chunk)
-    except OSError as error:
-        raise VolumeError(f"The files of the zip {_NO_ROOM}") from error
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # the decompressor of bzip2 sets no errno
+            raise VolumeError(f"The files of the zip {_NO_ROOM}") from error
         raise VolumeError(
             "The zip is damaged, encrypted or of an unknown kind; make a new zip of the scan's folder."
         ) from error
