@@ -6,6 +6,7 @@ import argparse
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -206,7 +207,7 @@ def run_find(options: argparse.Namespace) -> None:
 
     console.check_folder(options.output)
     with Store(options.store) as store:
-        found = find(Search(store), options)
+        found = find(partial(Search, store), options)
         console.make_folder(options.output)
         written = [options.output / "places.csv"]
         console.write_table(written[0], COLUMNS, [_row(each, "") for each in found])
@@ -222,8 +223,11 @@ def run_find(options: argparse.Namespace) -> None:
     console.say_written(written)
 
 
-def find(search: Search, options: argparse.Namespace) -> list[Found]:
-    """Search all scans of a store for the place given in the options: words, or a point or box in an example scan."""
+def find(open_search: Callable[[], Search], options: argparse.Namespace) -> list[Found]:
+    """Search all scans of a store for the place given in the options: words, or a point or box in an example scan.
+
+    open_search: called when the options are checked, because it may read every map of the store.
+    """
     from ..cohort.search import one_mention
     from ..structures.locating import make_example
 
@@ -238,6 +242,7 @@ def find(search: Search, options: argparse.Namespace) -> list[Found]:
             f"--{by_example[0]}."
         )
     mention = one_mention(options.words) if options.words else None
+    search = open_search()
     with console.progress_bar("searching", options.json) as progress:
 
         def step(share: float) -> None:
@@ -287,7 +292,7 @@ def run_export(options: argparse.Namespace) -> None:
     console.check_folder(options.output)
     with Store(options.store) as store:
         search = Search(store)
-        found = find(search, options) if options.words or options.like else None
+        found = find(lambda: search, options) if options.words or options.like else None
         console.make_folder(options.output)
         written = [_write_scans(store, options.output)]
         if options.structures:

@@ -66,7 +66,9 @@ def run(options: argparse.Namespace) -> None:
     if options.json:
         print_json({"points": found, "median_error_mm": round(median, 2), "files": list(map(str, written))})
         return
-    rows = [[label, *p, s, f"{e:.1f}" if e is not None else "not there"] for label, p, s, e in map(dict.values, found)]
+    rows = [
+        [label, *p, s or "", f"{e:.1f}" if e is not None else "not there"] for label, p, s, e in map(dict.values, found)
+    ]
     print_table(["point", "found R", "A", "S", "status", "error mm"], rows)
     say(f"\nmedian error {median:.1f} mm over {known.sum()} points, compared with the known true places")
     say(f"open {written[-1]}")

@@ -82,8 +82,7 @@ def check(options: argparse.Namespace) -> None:
     if options.host not in _LOCAL_HOSTS and not options.token:
         raise AnatomicalEmbeddingError(
             f"--host {options.host}: other computers could open the page and see your scans, and the connection is not "
-            "encrypted; add --token with a secret text of at least 16 characters, or leave out --host and use an SSH "
-            "tunnel."
+            "encrypted; add --token with a secret text of at least 16 characters, or use an SSH tunnel without --host."
         )
     if options.token and (len(options.token) < 16 or not options.token.replace("-", "").replace("_", "").isalnum()):
         raise AnatomicalEmbeddingError(

@@ -78,7 +78,7 @@ def choose_weights(store: Store, model: str, descriptors: bool) -> tuple[str, st
 
 class _Run:
     def __init__(
-        self, store: Store, plan: Plan, weights_hash: str, client: Any, due: list[Row],
+        self, store: Store, plan: Plan, weights_hash: str, client: Any, due: list[int],
         progress: Callable[[Counter[str], int], None],
     ) -> None:  # fmt: skip
         self._store, self._plan, self._client, self._progress = store, plan, client, progress
@@ -97,7 +97,7 @@ class _Run:
                 time.sleep(1)
                 continue
             while self._due and len(self._rows) < _TASKS_AHEAD * len(workers):
-                self._submit(self._due.pop(), workers)
+                self._submit(self._store.manifest.row(self._due.pop()), workers)
             try:
                 ended = wait(list(self._rows), timeout=1, return_when="FIRST_COMPLETED").done
             except TimeoutError:
@@ -149,7 +149,7 @@ class _Run:
             reason = f"{row.path}: {_RETRIES} workers crashed, perhaps from lack of memory; raise --memory-mb."
             found = {"state": FAILED, "reason": reason}
         except (CancelledError, OSError):
-            self._due.append(self._rows.pop(future))
+            self._due.append(self._rows.pop(future).id)
             return
         except Exception as error:  # the task could not be sent or started
             found = {"state": FAILED, "reason": f"{row.path}: {type(error).__name__}: {error}"}

@@ -1,7 +1,6 @@
 """The index: the body coordinates of all maps of a store in a few files, to search all scans quickly for a place.
 
-The index is made from the maps. Each file, called a part, has up to 1,000 scans. A missing or damaged part is made
-again.
+The index is made from the maps. Each file, called a part, has up to 1,000 scans. Damaged parts are made anew.
 """
 
 from __future__ import annotations
@@ -169,16 +168,17 @@ def refresh(store: Store) -> list[_Part]:
     """Add new maps to the index, make damaged parts again, return all parts. Raises MapError if a map file is bad."""
     folder = store.folder / "index"
     wanted = set(store.manifest.map_files())
-    parts: list[_Part] = []
+    missing, parts = set(wanted), list[_Part]()
     for path in sorted(folder.glob("[!.]*.safetensors")):
         try:
             part = _read(path)
-            if len(wanted & part.numbers.keys()) < _LEAST_SHARE * len(part.numbers):
-                raise ValueError("most of its scans were removed")
+            if len(missing & part.numbers.keys()) < _LEAST_SHARE * len(part.numbers):
+                raise ValueError("most of its scans were removed, or are in a part that another program wrote")
+            missing -= part.numbers.keys()
             parts.append(part)
         except DAMAGED:
             path.unlink(missing_ok=True)
-    new = sorted(wanted.difference(*(part.numbers for part in parts)))
+    new = sorted(missing)
     for part in [part for part in parts if new and len(part.numbers) < _PART_SCANS]:
         new += sorted(wanted & part.numbers.keys())
         parts.remove(part)

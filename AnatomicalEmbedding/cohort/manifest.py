@@ -170,9 +170,14 @@ class Manifest:
             state, reason = (EMBEDDED, "") if number == 0 else (DUPLICATE, f"the same content as {equal[0]['scan']}")
             self._execute("UPDATE scans SET state = ?, reason = ? WHERE id = ?", (state, reason, row["id"]))
 
-    def due(self) -> list[Row]:
-        """Return the waiting and failed scans, in the order in which they were added."""
-        return self.rows(WAITING, FAILED)
+    def due(self) -> list[int]:
+        """Return the row IDs of the waiting and failed scans, in the order in which they were added."""
+        found = self._execute("SELECT id FROM scans WHERE state IN (?, ?) ORDER BY id", (WAITING, FAILED))
+        return [row["id"] for row in found]
+
+    def row(self, row_id: int) -> Row:
+        """Return one scan."""
+        return self._rows(self._execute("SELECT * FROM scans WHERE id = ?", (row_id,)))[0]
 
     def counts(self) -> dict[str, int]:
         """Return how many scans are in each state of STATES."""

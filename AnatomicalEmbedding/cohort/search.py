@@ -51,8 +51,7 @@ class Found:
     Args:
         status: "matched", "uncertain" or "absent".
         probability: for a point: chance that the scan shows the point and the answer is within 10 mm of it. For words:
-            chance that `point_ras` is in the place. For a box: fraction of its points that the scan shows. None without
-            a calibration.
+            chance that `point_ras` is in the place. For a box: fraction of its points in the scan. None: not known.
         expected_error_mm: None without a calibration. point_ras: (3,) RAS mm. Both are None if the place is absent.
         similarity: similarity of the answer to the point in the example scan, 0 to 1; None for words.
     """
@@ -96,8 +95,7 @@ class Search:
         """Search every scan for the point of a query. Scans with the highest probability come first.
 
         refined: how many answers to match with descriptors. All other answers come from coordinates alone and have no
-        probability. step: called with the fraction done, 0 to 1. Raises MapError if the query was made with other
-        weights.
+        probability. step: called with the fraction done, 0 to 1. Raises MapError if the weights of the query differ.
         """
         if query.weights_hash != self.store.manifest.weights_hash:
             raise MapError("the map of the point was made with other weights than this cohort; use the same weights.")

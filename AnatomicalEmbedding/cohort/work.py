@@ -56,9 +56,13 @@ def embed_scan(store: str, row: Row, plan: Plan, weights_hash: str) -> dict[str,
     except AnatomicalEmbeddingError as error:
         # other errors come from the machine, not from the scan: another run may succeed
         state = UNUSABLE if isinstance(error, VolumeError) else FAILED
-        return {"state": state, "reason": str(error) if row.path in str(error) else f"{row.path}: {error}"}
+        return {"state": state, "reason": _as_line(str(error) if row.path in str(error) else f"{row.path}: {error}")}
     except Exception as error:  # torch raises RuntimeError if no memory is left
-        return {"state": FAILED, "reason": f"{row.path}: {type(error).__name__}: {error}"[:600]}
+        return {"state": FAILED, "reason": _as_line(f"{row.path}: {type(error).__name__}: {error}")}
+
+
+def _as_line(text: str) -> str:
+    return " ".join(text.split())[:600]
 
 
 def _embed(store: Path, row: Row, plan: Plan, weights_hash: str) -> dict[str, Any]:

@@ -29,8 +29,7 @@ def patient_on_grid(
 ) -> tuple[WorkingGrid, np.ndarray]:
     """Make the network's input from a scan.
 
-    Returns the working grid and the body mask (k, j, i). Both are cropped to the body's box; outside the body, the grid
-    is air.
+    Returns the working grid and the body mask (k, j, i). Both are cropped to the body's box; outside, the grid is air.
     lattice, size_step: the arguments `lattice` and `step` of `working_grid.resample`. step: called with (fraction of
     the work done, text of the step). Raises VolumeError if no patient is found.
     """

@@ -70,13 +70,15 @@ class MapCache:
 
         A map file that another program has open may stay. Returns the number of removed maps.
         """
-        excess, removed = self.size_bytes() - limit_bytes, 0
-        for _, size, path in sorted(self._files()):
-            if excess > 0:
-                with suppress(OSError):
-                    path.unlink()
-                    excess -= size
-                    removed += 1
+        files = sorted(self._files())
+        excess, removed = sum(size for _, size, _ in files) - limit_bytes, 0
+        for _, size, path in files:
+            if excess <= 0:
+                break
+            with suppress(OSError):
+                path.unlink()
+                excess -= size
+                removed += 1
         return removed
 
     def _files(self) -> list[tuple[float, int, Path]]:

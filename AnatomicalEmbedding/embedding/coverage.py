@@ -89,7 +89,7 @@ LEVELS_MM = {
     "the kidneys": 257.0, "the diaphragm": 378.0, "the carina": 469.0, "the lung apices": 555.0, "the chin": 613.0,
     "the skull base": 677.0, "the vertex": 819.0,
 }  # fmt: skip
-_END_MM = 80.0  # the body height at an end of the scan is estimated from the cells within this distance
+END_MM = 80.0  # the body height at an end of the scan is estimated from the cells within this distance
 _AT_MM = 20.0  # an end of the scan within this distance of a landmark gets the name of the landmark
 _FEWEST_CELLS = 20
 
@@ -126,7 +126,7 @@ def height_at(end: float, z: np.ndarray, body: np.ndarray) -> float:
     Body height changes by about 1 mm per mm of the scan. So each cell's estimate is its own body height `body` plus
     the height of `end` above the cell, `end` - `z`.
     """
-    near = np.abs(z - end) <= _END_MM
+    near = np.abs(z - end) <= END_MM
     if near.sum() < _FEWEST_CELLS:
         near = np.ones(len(z), dtype=bool)
     return float(np.median(body[near] + end - z[near]))

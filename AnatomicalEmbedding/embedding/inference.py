@@ -233,8 +233,7 @@ def run_in_slabs(
     local descriptors need much memory, and they depend on a few cells only. So slabs along k are computed one by
     one, in two passes: first the finest level of the encoder, then the finest level of the decoder and the descriptors.
     Between the passes, the coarser levels, with an eighth of the cells, are computed for the whole scan at once. Apart
-    from rounding, the result is the same as without slabs. The global descriptor, which only training needs, is left
-    out.
+    from rounding, the result is the same as without slabs. The global descriptor is left out; only training needs it.
 
     slab_cells: thickness of a slab in cells along k; even, so that no 2 x 2 x 2 block of the pooling is split.
     step: called after each slab with the fraction of the work done.

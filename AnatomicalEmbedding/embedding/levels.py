@@ -15,7 +15,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..scan.geometry import bounds_of
-from .coverage import height_at
+from .coverage import END_MM, height_at
 from .map import EmbeddingMap
 
 # Usual middle of each vertebral body in the body frame: A and S, mm. Measured in the label maps of the atlas.
@@ -66,10 +66,10 @@ def spine_ends(embedding: EmbeddingMap) -> dict[str, float]:
 
 
 def _height_of_top(embedding: EmbeddingMap, high: float) -> float:
-    """Estimate the body height, mm, of the upper end of a scan. high: world height of the upper end, S mm."""
+    """Estimate the body height, mm, of the upper end of a scan; -inf if only air is there. high: the end, S mm."""
     index, body = embedding.body_cells
     heights = embedding.cell_to_ras[2, 3] + embedding.cell_mm[2] * index[:, 2].numpy()
-    return height_at(high, heights, body[:, 2].numpy())
+    return height_at(high, heights, body[:, 2].numpy()) if (heights > high - END_MM).any() else -np.inf
 
 
 def near_spine(coordinates: np.ndarray) -> np.ndarray:

@@ -2,8 +2,7 @@
 
 A small network compares the scan, in cells of 12 mm, with its three mirror images, in which liver, heart, spine and
 head look different. The network is trained separately and is the same for all weights. Its output is reliable in trunks
-and often wrong in pelves and thighs. So a fault is only reported if the mirror image of the scan also fits the body
-frame better.
+and often wrong in pelves and thighs. So a fault is only reported if the mirror image also fits the body frame better.
 """
 
 from collections.abc import Mapping, Sequence

@@ -60,8 +60,7 @@ class Assignment:
         after matching, and the distance to expect from the matching error and the lesion sizes.
 
     `assign_in_record` also sets these fields. apart: pairs that are not in `same`, because a person reviewed both
-    lesions in one study. unread: id -> the reason why the lesion could not be matched. earlier_study, later_study:
-    study keys.
+    lesions in one study. unread: id -> why the lesion could not be matched. earlier_study, later_study: study keys.
     """
 
     same: tuple[tuple[str, str], ...]

@@ -1,8 +1,7 @@
 """The rules for the status of an answer. All parts of the program use these rules and show the status unchanged.
 
 * matched: the scan shows the point, and the expected error is at most 15 mm.
-* uncertain: the scan may not show the point, or the expected error is more than 15 mm, or the level of the spine is not
-  certain.
+* uncertain: the scan may not show the point, the expected error is above 15 mm, or the level of the spine is uncertain.
 * absent: the scan does not show the point.
 
 A place that the user describes in words is inside the scan, partly in the scan, outside the scan, or uncertain.

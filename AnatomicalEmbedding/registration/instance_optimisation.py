@@ -45,7 +45,7 @@ def image_features(volume: Volume, embedding: EmbeddingMap, spacing_mm: float) -
     """
     grid = resample(volume, (spacing_mm,) * 3, lattice=1, step=1)
     lattice = Lattice.of(grid)
-    body = embedding.in_body(lattice.points_ras()).reshape(lattice.shape)
+    body = lattice.in_body(embedding).numpy()
     grid, body = crop(grid, body, lattice=1, step=1)
     hu = grid.hu.clamp(*_HU)[None, None]
     mean = _windowed(hu)

@@ -13,7 +13,9 @@ from itertools import product
 import numpy as np
 import torch
 
+from ..embedding.map import EmbeddingMap
 from ..embedding.working_grid import WorkingGrid
+from ..scan.geometry import transform_points
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,18 @@ class Lattice:
         """Return all points, (n, 3) RAS mm, i fastest."""
         k, j, i = np.meshgrid(*(self.axis(a).numpy() for a in (2, 1, 0)), indexing="ij")
         return np.column_stack([i.ravel(), j.ravel(), k.ravel()])
+
+    def in_body(self, embedding: EmbeddingMap) -> torch.Tensor:
+        """For each point: does it lie in a body cell? (k, j, i) bool. Needs no list of the points."""
+        held = embedding.body
+        for axis in range(3):
+            ends = np.zeros((self.size[axis], 3))
+            ends[:, axis] = self.axis(axis)
+            cell = torch.from_numpy(transform_points(embedding.ras_to_cell, ends)[:, axis].round()).long()
+            inside = (cell >= 0) & (cell < held.shape[2 - axis])
+            held = held.index_select(2 - axis, cell.clamp(0, held.shape[2 - axis] - 1))
+            held = held & inside.reshape([-1 if dim == 2 - axis else 1 for dim in range(3)])
+        return held
 
     def through(self, affine: np.ndarray) -> torch.Tensor:
         """Transform each point by a (4, 4) matrix of RAS mm. Returns (3, k, j, i) float32."""

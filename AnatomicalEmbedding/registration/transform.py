@@ -78,8 +78,7 @@ class Registration:
         if self.field is not None:
             low, high = fixed.body_bounds_ras
             lattice = Lattice.within(low, high, _JACOBIAN_MM)
-            body = torch.from_numpy(fixed.in_body(lattice.points_ras()).reshape(lattice.shape))
-            determinant = self.field.determinants(lattice, body, self.affine)
+            determinant = self.field.determinants(lattice, lattice.in_body(fixed), self.affine)
         low, high = np.quantile(determinant.numpy(), (0.01, 0.99))
         return Folding(float((determinant <= 0).float().mean()), float(determinant.min()), float(low), float(high))
 

@@ -117,8 +117,7 @@ def check_extent(shape: tuple[int, int, int], affine: np.ndarray, where: str) ->
     if extent.min() < MIN_EXTENT_MM:
         seen = " x ".join(f"{e:.0f}" for e in extent)
         raise VolumeError(
-            f"{where}: covers only {seen} mm; give a larger part of the scan, at least {MIN_EXTENT_MM:.0f} mm along "
-            "each axis."
+            f"{where}: covers only {seen} mm; give a part of at least {MIN_EXTENT_MM:.0f} mm along each axis."
         )
 
 

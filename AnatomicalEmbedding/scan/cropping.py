@@ -79,8 +79,7 @@ def paste_back(labels: sitk.Image, volume: Volume, path: str | Path = "the label
     apart = (np.minimum(own[1], other[1]) <= np.maximum(own[0], other[0])).any()
     if apart or labels.GetNumberOfComponentsPerPixel() != 1:
         raise VolumeError(
-            f"{path}: is not a label map of a part of {volume.name or 'the scan'}; give the label map of a crop of "
-            "this scan."
+            f"{path}: is not a label map of a part of {volume.name or 'the scan'}; give that of a crop of this scan."
         )
     nearest = sitk.sitkNearestNeighbor
     return sitk.Resample(labels, volume.to_sitk(), sitk.Transform(), nearest, 0.0, labels.GetPixelID())

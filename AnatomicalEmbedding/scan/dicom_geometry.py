@@ -122,8 +122,7 @@ def _line(
     worst = np.linalg.norm(off_line, axis=1).max()
     if worst > _MAX_OFF_LINE_MM:
         raise VolumeError(
-            f"{where}: slices lie up to {worst:.1f} mm off a straight line, so the series mixes scans; export only one "
-            "scan."
+            f"{where}: slices lie up to {worst:.1f} mm off a straight line, so the series mixes scans; export one scan."
         )
     if np.linalg.norm(along - normal) * np.ptp(distance) < half_pixel:
         along = normal

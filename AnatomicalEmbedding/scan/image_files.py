@@ -160,7 +160,8 @@ def write_image(image: sitk.Image, path: str | Path) -> None:
                 os.fsync(file.fileno())
             written = sitk.ReadImage(str(temporary))
             voxels, again = sitk.GetArrayViewFromImage(image), sitk.GetArrayViewFromImage(written)
-            if not np.array_equal(voxels, again, equal_nan=True):
+            # slice by slice, which bounds the memory of the comparison
+            if not all(np.array_equal(one, other, equal_nan=True) for one, other in zip(voxels, again, strict=True)):
                 raise OSError("the file is not complete")
     except (RuntimeError, OSError) as error:
         raise VolumeError(f"{path}: cannot be written; check that the folder is writable and not full.") from error

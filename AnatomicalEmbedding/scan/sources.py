@@ -157,6 +157,8 @@ def read_scan(scan: str) -> Volume:
         for source in list_sources([Path(path)], lambda line: None):
             if source.label == scan:
                 return source.read()
+            if source.path != path:
+                break  # the sources of subfolders follow the sources of the folder
     raise AnatomicalEmbeddingError(f"{scan}: does not exist any more; check whether it was moved.")
 
 

@@ -10,6 +10,7 @@ The names of two scans of one patient differ only in the time point at the end: 
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -122,8 +123,8 @@ def load_cases(folder: str | Path) -> list[Case]:
 
 def refuse_twins(names: Sequence[str]) -> None:
     """Raise PointsError if two scans have the same name, for example two scans from different folders."""
-    for name in names:
-        if names.count(name) > 1:
+    for name, count in Counter(names).items():
+        if count > 1:
             raise PointsError(f"two scans have the name {name}; rename one scan, or give only one of the folders.")
 
 

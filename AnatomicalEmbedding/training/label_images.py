@@ -197,9 +197,9 @@ def _draw_tissue(body: LabelledBody, tissue: np.ndarray, theirs: np.ndarray, rng
     solid = ~np.isin(np.array(body.names), _FILLED) & (outside == inside)
     keeps = (labels > 0) & (theirs == labels) & solid[labels]
     drawn = np.where((labels > 0) & ~keeps, np.where(shell, outside[labels], inside[labels]), drawn)
-    for number, name in enumerate(body.names):
+    for number in (n for n, name in enumerate(body.names) if name in _FILLED):
         where = (labels == number) & ~shell
-        if name in _FILLED and where.any():  # gas is at the front, because the patient lies on the back
+        if where.any():  # gas is at the front, because the patient lies on the back
             level = np.quantile(np.nonzero(where)[1], rng.uniform(*_GAS_SHARE))
             front = np.arange(where.shape[1]) < level
             drawn[where & front[:, None]] = TISSUE_ID["gut_gas"]

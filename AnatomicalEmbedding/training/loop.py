@@ -27,10 +27,7 @@ from ..files import atomic_path
 CHECKPOINT = "checkpoint.pt"
 _CHECKPOINT_MINUTES = 5.0
 _FIRST = 0.04  # learning rate at the first step of a warm-up, as a share of the highest rate
-ALGORITHMS: dict[str, Callable[..., torch.optim.Optimizer]] = {
-    "adamw": torch.optim.AdamW,
-    "radam": torch.optim.RAdam,
-}
+ALGORITHMS: dict[str, Callable[..., torch.optim.Optimizer]] = {"adamw": torch.optim.AdamW, "radam": torch.optim.RAdam}
 _COLUMNS = ("step", "loss", "learning_rate", "minutes")
 
 
@@ -167,8 +164,7 @@ class TrainingLoop:
             loss_of: see `update`.
             folder: folder of the checkpoint and of loss.csv; None: no files are written.
             minutes: limit for the whole run; the minutes before a resume count too.
-            cancelled: called after each step. Once it returns True, the checkpoint is written and CancelledError is
-                raised.
+            cancelled: called after each step. If it returns True, a checkpoint is written and CancelledError raised.
             after_step: called after each step with the log and a bool, which is True after the last step.
 
         Raises AnatomicalEmbeddingError if the loss is not a number or the disk is full.

@@ -100,8 +100,7 @@ class FrameCorrections(nn.Module):
 
     The frame of a prepared scan (from level readings and skeleton) has an error of a few centimetres. Training corrects
     this frame so that it agrees with the network. A Gaussian prior limits the correction; its standard deviations are
-    the expected errors of the frame. Phantoms have an exact frame: their standard deviations are zero, so they are not
-    corrected.
+    the expected errors of the frame. Phantoms have an exact frame: its standard deviations are zero, so it stays.
     """
 
     def __init__(self, scans: list[PreparedScan], unit_mm: float):
@@ -200,7 +199,4 @@ def _of_organs(logits: torch.Tensor, batch: ViewBatch) -> torch.Tensor:
     return torch.stack(losses).mean() if losses else logits.sum() * 0.0
 
 
-OBJECTIVES = {
-    "coordinates": Objective(CoordinateSampler, _coordinates),
-    "hybrid": Objective(ViewSampler, _hybrid),
-}
+OBJECTIVES = {"coordinates": Objective(CoordinateSampler, _coordinates), "hybrid": Objective(ViewSampler, _hybrid)}

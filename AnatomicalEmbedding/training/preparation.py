@@ -1,16 +1,19 @@
 """Prepare the CTs of folders for training, without duplicates. On request, a model aligns them with the body frame."""
 
 import csv
+import multiprocessing
+import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, cast
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch.utils.data import DataLoader
 
 from ..embedding.coverage import apply_affine, body_points, robust_affine
 from ..embedding.inference import Model, load_model
@@ -88,8 +91,7 @@ def prepare_set(
 ) -> list[Path]:
     """Prepare every CT of the folders; scans prepared before are reused.
 
-    A scan that cannot be used, or that equals another scan, is reported and left out. `destination`/report.csv lists
-    all scans.
+    A scan that cannot be used, or that equals another scan, is reported and left out, also in `destination`/report.csv.
 
     Args:
         levels: level readings, with which scans are placed in the common body frame.
@@ -138,21 +140,33 @@ def _same_scan(one: Outcome, other: Outcome) -> bool:
 
 
 def _in_processes(work: Callable[[_Scan], Outcome], scans: list[_Scan], jobs: int) -> Iterator[Outcome]:
-    workers = min(jobs, len(scans)) if jobs > 1 and len(scans) > 1 else 0
+    if jobs <= 1 or len(scans) <= 1:
+        yield from map(work, scans)
+        return
     # a forked process may hang because of torch's threads; a spawned process does not
-    context = "spawn" if workers else None
-    try:
-        yield from DataLoader(
-            cast(Any, scans), batch_size=None, collate_fn=work, num_workers=workers, multiprocessing_context=context,
-            worker_init_fn=start_worker,
-        )  # fmt: skip
-    except RuntimeError as error:
-        if not str(error).startswith("DataLoader worker"):
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(jobs, len(scans)), context, _start_process) as pool:
+        try:
+            yield from pool.map(work, scans)
+        except BrokenProcessPool:
+            raise AnatomicalEmbeddingError(
+                "preparing scans: the system ended a process, probably because memory ran out; run the same command"
+                " with a smaller --jobs. Scans that are prepared already are kept."
+            ) from None
+        except BaseException:  # after an interruption, do not wait for the scans in progress
+            for process in multiprocessing.active_children():
+                process.kill()
             raise
-        raise AnatomicalEmbeddingError(
-            "preparing scans: the system ended a process, probably because memory ran out; run the same command"
-            " with a smaller --jobs. Scans that are prepared already are kept."
-        ) from None
+
+
+def _start_process() -> None:
+    start_worker(0)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    multiprocessing.parent_process().join()
+    os._exit(1)
 
 
 def _prepare(

@@ -5,7 +5,7 @@ that holds the values above 0.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 import SimpleITK as sitk
@@ -158,10 +158,10 @@ class Grid:
     def trimmed(self, field: Field) -> Field:
         """Return the field in the smallest box that holds its values above 0.001; smaller values become 0."""
         values = np.where(field.values > _LEAST, field.values, 0)
-        held = np.argwhere(values)
-        if not len(held):
+        held = [np.flatnonzero(values.any(axis=others)) for others in ((0, 1), (0, 2), (1, 2))]  # along i, j, k
+        if not len(held[0]):
             return Field(field.first, NOWHERE.values)
-        low, high = held.min(axis=0)[::-1], held.max(axis=0)[::-1]
+        low, high = np.array([(cells[0], cells[-1]) for cells in held]).T
         return Field(as_cell(low + field.first), values[_box(low, high + 1 - low)])
 
     def joined(self, fields: list[Field]) -> Field:
@@ -169,7 +169,7 @@ class Grid:
         low = np.min([f.first for f in fields], axis=0)
         high = np.max([np.add(f.first, f.values.shape[::-1]) for f in fields], axis=0)
         box = Field(as_cell(low), np.zeros((high - low)[::-1], dtype=np.float32))
-        return self.with_values(box, np.max([self.values_over(field, box) for field in fields], axis=0))
+        return self.with_values(box, reduce(np.maximum, (self.values_over(field, box) for field in fields)))
 
     def blurred(self, field: Field, sigma_mm: float) -> np.ndarray:
         """Return the values of a field, smoothed by a Gaussian inside the box of the field."""

@@ -22,8 +22,7 @@ from .atlas import LOW_MM, STEP_MM, Occupancy
 from .grid_weights import Field, Grid
 
 _BACK_MM, _FRONT_MM, _LEAST_PART = -40.0, 60.0, 0.1  # see `faded`
-# Wide bins for enhanced vessels, because cells that a thin vessel fills in part are darker. Narrow bins found fewer
-# vessels.
+# Wide bins for enhanced vessels, because cells that a thin vessel fills in part are darker. Narrow bins find fewer.
 _EDGES = np.array([
     *(-2000, -950, -900, -800, -600, -400, -250, -160, -120, -90, -60, -30, -10, 0), *range(10, 110, 10),
     *(120, 140, 160, 180, 200, 250, 300, 400, 600, 1000, 4000),

@@ -153,7 +153,7 @@ def make_many(work: Path, real: Path | None, count: int = 1000) -> dict:
             Source(f"{rows[n % len(rows)].path}#{n}", "", (), True, n, n) for n in range(count)
         ]  # no such files: searching does not read them
         many.manifest.add(sources)
-        for n, row in enumerate(list(many.manifest.due())):
+        for n, row in enumerate(many.manifest.rows()):
             found = EmbeddingMap.load(map_path(work / "a", rows[n % len(rows)].scan_hash))
             found = replace(found, provenance=replace(found.provenance, scan_hash=f"{n:040x}"[::-1]))
             facts = make_facts(found)

@@ -79,7 +79,7 @@ def _taken(store: Path, target: Path, count: int) -> int:
         files = known.manifest.map_files()
         made.manifest.set_about(known.manifest.about)
         made.manifest.add(row.source for row in rows)
-        for new, row in zip(list(made.manifest.due()), rows, strict=True):
+        for new, row in zip(made.manifest.rows(), rows, strict=True):
             sha256, size = files[row.scan_hash]
             made.map_path(row.scan_hash).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(known.map_path(row.scan_hash), made.map_path(row.scan_hash))

@@ -45,7 +45,7 @@ def write_parts(folder: Path, count: int) -> list[Path]:
 def embed_waiting(store: Store, weights: str | Path, memory_bytes: int = 0, descriptors: bool = True) -> None:
     """What a run does, in this process."""
     name, weights_hash, kept = choose_weights(store, str(weights), descriptors)
-    for row in list(store.manifest.due()):
+    for row in map(store.manifest.row, store.manifest.due()):
         plan = Plan(name, "cpu", memory_bytes=memory_bytes, descriptors=kept)
         found = embed_scan(str(store.folder), row, plan, weights_hash)
         store.manifest.finish(row.id, found.pop("state"), found.pop("reason", ""), **found)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from small_models import analytic_map
 
 from AnatomicalEmbedding import Volume, load_model, match
@@ -11,6 +12,8 @@ from AnatomicalEmbedding.embedding.levels import (
     near_spine,
     spine_ends,
 )
+from AnatomicalEmbedding.embedding.map import EmbeddingMap
+from AnatomicalEmbedding.embedding.map_file import Provenance
 from AnatomicalEmbedding.matching.status import MATCHED, UNCERTAIN
 from AnatomicalEmbedding.structures.library import shipped_library
 from AnatomicalEmbedding.structures.locating import locate
@@ -55,6 +58,22 @@ def test_an_organ_that_ends_in_the_scan_is_an_end_to_count_from():
     assert spine_ends(scan_with(brain=(310, 490))) == {}
     low = replace(scan_with(lung_left=(310, 470)), coordinate=scan_with().coordinate - 200)
     assert spine_ends(low) == {}  # lungs that end so low in the body are not seen to their tops
+
+
+def test_lungs_below_air_are_no_end_to_count_from():
+    """The body is cut through the lungs, and the scan is filled up with air above."""
+    body = torch.zeros(40, 20, 20, dtype=torch.bool)
+    body[:20, 5:15, 5:15] = True
+    coordinate = torch.zeros(3, 40, 20, 20)
+    coordinate[2] = (torch.arange(40) * 12.0 + 266)[:, None, None]  # 500 mm of body height at the cut
+    cell_to_ras = np.diag([12.0, 12, 12, 1])
+    cell_to_ras[:3, 3] = 6
+    lungs = {"lung_left": np.array([[60.0, 60, 20], [120, 120, 238]])}
+    provenance = Provenance("model", "weights", "scan", "hash", True)
+    scan = EmbeddingMap(
+        coordinate, body, cell_to_ras, np.diag([1.0, 1, 3, 1]), (160, 240, 240), provenance, organ_boxes=lungs
+    )
+    assert spine_ends(scan) == {}
 
 
 def test_in_a_lumbar_scan_without_sacrum_no_level_is_sure_by_points_boxes_or_words(model, real_data, lumbar):

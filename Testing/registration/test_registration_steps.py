@@ -30,6 +30,15 @@ def made_up_matches(moving_ras: np.ndarray) -> GridMatches:
     return GridMatches(LATTICE, index, points, moving_ras, one, one, len(points))
 
 
+def test_the_body_of_a_lattice_is_that_of_its_points(bent_pair):
+    embedding = bent_pair.maps[0]
+    low, high = embedding.body_bounds_ras
+    lattice = Lattice.within(low - 25, high + 40, 17.0)  # reaches beyond the scan on all sides
+    expected = embedding.in_body(lattice.points_ras()).reshape(lattice.shape)
+    assert 0 < expected.mean() < 1
+    np.testing.assert_array_equal(lattice.in_body(embedding).numpy(), expected)
+
+
 def test_a_rigid_map_is_found_among_outliers():
     truth = turned(25.0)
     moving = transform_points(truth, LATTICE.points_ras())

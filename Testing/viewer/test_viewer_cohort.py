@@ -41,7 +41,7 @@ def store(torsos, tmp_path_factory):
     with Store(folder, create=True) as opened:
         opened.add([torsos[0]])
         weights = choose_weights(opened, "auto", True)
-        for row in list(opened.manifest.due()):
+        for row in map(opened.manifest.row, opened.manifest.due()):
             found = embed_scan(str(folder), row, Plan(weights[0], "cpu"), weights[1])
             opened.manifest.finish(row.id, found.pop("state"), found.pop("reason", ""), **found)
     return folder

@@ -10,7 +10,7 @@ from ...training.objectives import LossContext, Objective, info_nce, read_cells
 from ...training.recipes import LossSpec
 from ...training.sampler import ViewBatch, ViewSampler
 
-_PER_GLOBAL = GLOBAL_STRIDE // LOCAL_STRIDE
+PER_GLOBAL = GLOBAL_STRIDE // LOCAL_STRIDE
 _MOST_LOOKED_AT = 8192  # hard negatives are searched among at most this many cells of the two views
 
 
@@ -37,21 +37,21 @@ def sam_loss(found: Features, batch: ViewBatch, spec: LossSpec, generator: torch
     for pair in range(pairs):
         views = []
         for n in (pair, pairs + pair):
-            coarse_mm = F.avg_pool3d(batch.position_mm[n], _PER_GLOBAL, ceil_mode=True, count_include_pad=False)
+            coarse_mm = F.avg_pool3d(batch.position_mm[n], PER_GLOBAL, ceil_mode=True, count_include_pad=False)
             local_mm, global_mm = (of.flatten(1).T for of in (batch.position_mm[n], coarse_mm))
             views.append(_View(local_maps[n], local_mm, global_maps[n], global_mm))
         cells = batch.first_cells[pair], batch.second_cells[pair]
         place = read_cells(batch.position_mm[pair], cells[0], unit=False)
         local = [read_cells(view.local, c) for view, c in zip(views, cells, strict=True)]
-        coarse = [read_cells(view.global_, _global_cells(c)) for view, c in zip(views, cells, strict=True)]
+        coarse = [read_cells(view.global_, global_cells(c)) for view, c in zip(views, cells, strict=True)]
         others = [g.flatten(1) for n, g in enumerate(global_maps) if n % pairs != pair]
         losses.append(_global_loss(coarse, place, views, others, spec, generator))
         losses.append(_local_loss(local, coarse[0], place, views, spec, generator))
     return torch.stack(losses).sum() / pairs
 
 
-def _global_cells(local_cells: torch.Tensor) -> torch.Tensor:
-    return (local_cells + 0.5) / _PER_GLOBAL - 0.5
+def global_cells(local_cells: torch.Tensor) -> torch.Tensor:
+    return (local_cells + 0.5) / PER_GLOBAL - 0.5
 
 
 def _global_loss(
@@ -112,7 +112,7 @@ def _upsampled(anchor: torch.Tensor, view: _View, cells: torch.Tensor) -> torch.
     similarity = (anchor @ view.global_.flatten(1)).view(len(anchor), *view.global_.shape[1:])
     _, j, i = view.local.shape[1:]
     ijk = torch.stack([cells % i, cells // i % j, cells // (i * j)], dim=1).to(similarity.dtype)
-    return read_cells(similarity, _global_cells(ijk), unit=False).T
+    return read_cells(similarity, global_cells(ijk), unit=False).T
 
 
 def _close(place: torch.Tensor, cells_mm: torch.Tensor, exclude_mm: float) -> torch.Tensor:

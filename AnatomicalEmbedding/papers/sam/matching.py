@@ -15,6 +15,7 @@ from ...embedding.models.network import LOCAL_STRIDE, EmbeddingNetwork
 from ...scan.geometry import transform_points
 from ...scan.volume import Volume
 from ...structures.labelled_scans import Case
+from .descriptors import PER_GLOBAL, global_cells
 
 _BODY_SHARE = 0.3  # a cell may be an answer if at least this share of its voxels is body
 _CHUNK_SIMILARITIES = 4_000_000
@@ -66,12 +67,12 @@ def find_points(template: DescribedScan, points_ras: np.ndarray, target: Describ
     """Find points (n, 3) RAS mm of the template in the target. Returns (n, 3) RAS mm."""
     cells = torch.from_numpy(transform_points(np.linalg.inv(template.cell_to_ras), points_ras)).float()[None]
     local = F.normalize(read_linear(template.local[None], cells)[0], dim=1)
-    coarse = F.normalize(read_linear(template.global_[None], (cells + 0.5) / 4 - 0.5)[0], dim=1)
+    coarse = F.normalize(read_linear(template.global_[None], global_cells(cells))[0], dim=1)
     shape, rows = target.body.shape, max(1, _CHUNK_SIMILARITIES // target.body.numel())
     found = []
     for one, other in zip(local.split(rows), coarse.split(rows), strict=True):
         similarity = torch.einsum("ng,gkji->nkji", other, target.global_)
-        up = F.interpolate(similarity[:, None], scale_factor=4, mode="trilinear")[:, 0]
+        up = F.interpolate(similarity[:, None], scale_factor=PER_GLOBAL, mode="trilinear")[:, 0]
         up = up[:, : shape[0], : shape[1], : shape[2]]
         total = (torch.einsum("nl,lkji->nkji", one, target.local) + up).masked_fill(~target.body, -2.0).flatten(1)
         best = total.argmax(1)

@@ -82,6 +82,7 @@ class ExportPanel(Listener):
         for box in self._boxes.values():
             box.connect("toggled(bool)", self._showButton)
         ui.exportButton.connect("clicked(bool)", self._onExport)
+        self._patient = ""
         ui.exportedLabel.visible = False
         self.listen(logic.changed, self.update)
         self.update()
@@ -89,6 +90,10 @@ class ExportPanel(Listener):
     def update(self) -> None:
         """Enable a check box if its kind of file can be written, and show the number of unreviewed proposals."""
         ui, record = self.ui, self.logic.record
+        patient = "" if self.logic.patient is None else self.logic.patient.key
+        if patient != self._patient:
+            self._patient = patient
+            showText(ui.exportedLabel, "")  # of the patient before
         reason = whyNoReports(self.logic.volumes.values())
         ui.srBox.enabled = not reason
         ui.srBox.toolTip = reason or _("A structured report (TID 1500) for each study that was loaded from DICOM.")

@@ -16,8 +16,7 @@ class LesionActionsPanel(Listener):
     """Connects the buttons and the keys with the actions. ui: has the buttons and their tool tips. say(sentence):
     called with the reason if an action is not possible, otherwise with "".
 
-    The keys work in the window of `keyParent` after `setKeysEnabled(True)`, except while the user types in a text
-    field.
+    The keys work in the window of `keyParent` after `setKeysEnabled(True)`, but not while the user types text.
     """
 
     def __init__(self, ui, choice: LesionActions, keyParent, say: Callable[[str], None]) -> None:

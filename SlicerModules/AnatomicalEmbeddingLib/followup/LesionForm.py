@@ -22,9 +22,7 @@ class LesionForm(Listener):
         self._lesion = ""
         for name, textEdit in (("name", ui.nameEdit), ("site", ui.siteEdit)):
             textEdit.connect("editingFinished()", self._writer(name, textEdit))
-            textEdit.connect(
-                "returnPressed()", textEdit.clearFocus
-            )  # so that the keyboard keys of the actions work again
+            textEdit.connect("returnPressed()", textEdit.clearFocus)  # so that the keys of the actions work again
         ui.targetCheckBox.connect("toggled(bool)", lambda on: self._describe(target=on))
         ui.nodalCheckBox.connect("toggled(bool)", lambda on: self._describe(nodal=on))
         ui.splitSelector.connect("activated(int)", lambda n: self._describe(split_from=ui.splitSelector.itemData(n)))

@@ -33,12 +33,8 @@ class PairingPanel(Pairing):
         ui, offer = self.ui, self.offer
         ui.pairArea.visible = offer is not None
         if offer is not None:
-            ui.pairLabel.text = "\n".join(
-                (
-                    *(self.changes or [_("The two studies have no lesion in common.")]),
-                    *self.notes,
-                )
-            )
+            changes = self.changes or [_("The two studies have no lesion in common.")]
+            ui.pairLabel.text = "\n".join((*changes, *self.notes))
             ui.agreeButton.visible = bool(self.changes)
             ui.cancelPairButton.text = _("Cancel") if self.changes else _("Close")
         ui.pairButton.enabled = not self.reason

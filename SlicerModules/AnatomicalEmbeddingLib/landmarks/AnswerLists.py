@@ -107,11 +107,13 @@ class AnswerLists:
         Answers in the targets `keptFor` stay too, because the caller overwrites them at once.
         """
         for each in self.lists.values():
-            answers = each.answers
-            if pointId in answers and answers[pointId].byHand:
+            answers = each.answers if pointId else {}
+            if pointId not in answers:
+                continue
+            if answers[pointId].byHand:
                 answers[pointId] = replace(answers[pointId], outdated=True)
                 each.show(answers[pointId])
-            elif pointId in answers and each.volumeNode not in keptFor:
+            elif each.volumeNode not in keptFor:
                 each.remove(answers.pop(pointId))
             each.keep(answers)
 

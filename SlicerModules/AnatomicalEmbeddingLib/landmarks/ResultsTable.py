@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import vtk
+from slicer.util import NodeModify
 
 from ..shared.SceneNodes import nodesOf
 from .AnswerList import SOURCE_ROLE, Answer
@@ -21,19 +22,20 @@ def writeResults(scene, logic: LandmarkLogic):
     if node is None:
         node = scene.AddNewNodeByClass("vtkMRMLTableNode", f"{logic.points.GetName()} matches")
         node.SetNodeReferenceID(SOURCE_ROLE, logic.points.GetID())
-    node.RemoveAllColumns()
-    for name in COLUMNS:
-        column = vtk.vtkStringArray()
-        column.SetName(name)
-        node.AddColumn(column)
-    for row in logic.rows():
-        for target in logic.targets:
-            answer = row.answers.get(target.GetID())
-            if answer is not None:
-                number = node.AddEmptyRow()
-                place = logic.answersIn(target).worldOf(answer)
-                for column, text in enumerate(rowOf(row.label, target, place, answer)):
-                    node.SetCellText(number, column, text)
+    with NodeModify(node):  # one event for the whole table
+        node.RemoveAllColumns()
+        for name in COLUMNS:
+            column = vtk.vtkStringArray()
+            column.SetName(name)
+            node.AddColumn(column)
+        for row in logic.rows():
+            for target in logic.targets:
+                answer = row.answers.get(target.GetID())
+                if answer is not None:
+                    number = node.AddEmptyRow()
+                    place = logic.answersIn(target).worldOf(answer)
+                    for column, text in enumerate(rowOf(row.label, target, place, answer)):
+                        node.SetCellText(number, column, text)
     return node
 
 

@@ -57,8 +57,7 @@ class OutlineLogic(SceneJob):
     and outlines the scans. Each finished outline is added to the scene. To continue after a stop, start again with the
     same examples and the same folder.
 
-    Signal changed(): a scan was outlined, or the work has begun or ended. Signal reported(sentence): a message for the
-    user.
+    Signal changed(): a scan was outlined, or the work has begun or ended. Signal reported(sentence): a message to show.
     """
 
     def __init__(self, scene, pythonCommand: Sequence[str]) -> None:

@@ -68,7 +68,7 @@ class SceneJob(Listener):
 
     def cancel(self, name: str | None = None) -> None:
         """End the generator with this name, and the work for which it waits. name: None to end all generators."""
-        names = list(self._running) if name is None else [name] if name in self._running else []
+        names = [each for each in self._running if name in (None, each)]
         for each in names:
             steps = self._running.pop(each)
             if not steps.gi_running:  # if the generator itself called `cancel`, `_advance` closes it

@@ -59,9 +59,12 @@ def placeNextTo(scene, node, volumeNode) -> None:
 
 def placeInFolder(scene, node, volumeNode, folderName: str) -> None:
     """Put the node into the folder with this name next to the volume. A missing folder is created."""
-    hierarchy, parent = _hierarchy(scene), _parentOf(scene, volumeNode)
-    folder = hierarchy.GetItemChildWithName(parent, folderName) or hierarchy.CreateFolderItem(parent, folderName)
-    hierarchy.SetItemParent(itemOf(scene, node), folder)
+    hierarchy, parent, children = _hierarchy(scene), _parentOf(scene, volumeNode), vtk.vtkIdList()
+    hierarchy.GetItemChildren(parent, children)
+    items = [children.GetId(n) for n in range(children.GetNumberOfIds())]
+    named = (item for item in items if hierarchy.GetItemName(item) == folderName)
+    folder = next((item for item in named if hierarchy.GetItemDataNode(item) is None), 0)
+    hierarchy.SetItemParent(itemOf(scene, node), folder or hierarchy.CreateFolderItem(parent, folderName))
 
 
 def removeNode(scene, node) -> None:

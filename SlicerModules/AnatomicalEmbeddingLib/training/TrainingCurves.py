@@ -22,12 +22,10 @@ class TrainingCurves:
         self._nodes: dict[str, dict] = {}  # title -> nodes of the chart, see `slicer.util.plot`
 
     def showLoss(self, curve: LossCurve):
-        """Draw the running mean of the loss against the step. Returns the chart node; None if there are no steps."""
+        """Draw the running mean of the loss against the step. Returns the chart node; None before the first drawing."""
         every = -(-len(curve.steps) // _MOST_POINTS) or 1
-        steps, means = (
-            curve.steps[::-1][::every][::-1],
-            curve.means[::-1][::every][::-1],
-        )  # the last step is always drawn
+        # counted from the end, so that the last step is always drawn
+        steps, means = curve.steps[::-1][::every][::-1], curve.means[::-1][::every][::-1]
         return self._show("Training loss", {"step": steps, "loss": means})
 
     def showValidation(self, validations: Sequence[Mapping[str, float]]):
@@ -41,11 +39,16 @@ class TrainingCurves:
 
     def _show(self, title: str, columns: Mapping[str, Sequence[float]]):
         nodes = self._nodes.setdefault(title, {})
-        known = [nodes[key] for key in ("chart", "table") if nodes] + nodes.get("series", [])
-        if len(known) != 1 + len(columns) or any(node.GetScene() is None for node in known):
+        chart, *others = nodes.get("chart"), *filter(None, [nodes.get("table"), *nodes.get("series", [])])
+        if not columns["step"] or len(others) != len(columns) or any(n.GetScene() is None for n in (chart, *others)):
+            for node in others:
+                if node.GetScene() is not None:
+                    node.GetScene().RemoveNode(node)
             nodes.clear()
+            if chart is not None and chart.GetScene() is not None:
+                nodes["chart"] = chart  # a view may show it
         if not columns["step"]:
-            return None
+            return nodes.get("chart")
         chart = slicer.util.plot(np.stack(list(columns.values()), axis=1), 0, list(columns), title, False, nodes)
         chart.SetXAxisTitle("Step")
         return chart

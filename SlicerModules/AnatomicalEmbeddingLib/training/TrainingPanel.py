@@ -134,9 +134,7 @@ class TrainingPanel:
         else:
             self._news = escape(_("Starting..."))
             self._stepped = False
-            self.ui.progressBar.setRange(
-                0, 0
-            )  # a moving bar without a value: the duration of the preparation is not known
+            self.ui.progressBar.setRange(0, 0)  # a moving bar without a value: the duration is not known yet
             ModuleSettings.setValue(_LAST_SETTINGS, json.dumps(settings.toDict()))
         self.refresh()
 
@@ -217,12 +215,8 @@ class TrainingPanel:
         best = bestOf(self._validations)
         if best is None:
             return _("none yet")
-        words = {
-            "phantom": _("synthetic patients"),
-            "centre": _("organ centres"),
-            "extreme": _("organ borders"),
-            "landmark": _("landmarks"),
-        }
+        words = {"phantom": _("synthetic patients"), "centre": _("organ centres"), "extreme": _("organ borders")}
+        words["landmark"] = _("landmarks")
         errors = [f"{words.get(kind, kind)} {error:.1f} mm" for kind, error in best.items() if kind != "step"]
         text = _("Median errors at step {step}, the best step: {errors}")
         return text.format(step=int(best["step"]), errors=", ".join(errors))

@@ -1,7 +1,6 @@
 """Slice views of the scans: a row of three views for each scan, or a grid with one view for each scan.
 
-Views are never deleted, because VTK does not release all their memory. The views of a removed scan are used again for
-the next scan.
+Views are never deleted, because VTK does not release all their memory. The next scan uses the views of a removed scan.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """Test the search for boxes: how it is cancelled, and what is refused with a sentence."""
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,7 @@ def start(bench, *volumes) -> None:
     assert bench.logic.find(volumes, ORGANS, 0.99)
     while not any(bench.store.state(each).status == "working" for each in volumes):
         bench.step()
+        time.sleep(0.005)  # the worker needs the interpreter too
 
 
 # -- during the search

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from AnatomicalEmbedding.matching.match import Matches
     from AnatomicalEmbedding.scan.volume import Volume
 
+_OLDEST_TORCH = (2, 4)
 DEVICES = ("auto", "cpu", "cuda", "mps")  # in the order of AnatomicalEmbeddingSetup.ui
 
 
@@ -47,15 +49,17 @@ class Engine:
 
     @staticmethod
     def missingPackages() -> list[str]:
-        """Return pip's names of the required packages that are not installed."""
-        needed = {"torch": "torch", "safetensors": "safetensors", "SimpleITK": "SimpleITK"}
-        return [name for module, name in needed.items() if find_spec(module) is None]
+        """Return pip's names of the required packages that are not installed, or too old."""
+        missing = [name for name in ("torch", "safetensors", "SimpleITK") if find_spec(name) is None]
+        isOld = "torch" not in missing and tuple(map(int, version("torch").split(".")[:2])) < _OLDEST_TORCH
+        return ["torch", *missing] if isOld else missing
 
     def problem(self) -> str | None:
         """Return why the engine cannot run, with the remedy; None if it can run. Does not load the model."""
         missing = self.missingPackages()
         if missing:
-            return f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed; press Install."
+            verb = "is" if len(missing) == 1 else "are"
+            return f"{' and '.join(missing)} {verb} not installed, or too old; press Install."
         path = self.weightsPath()
         if not path.is_file():
             return f"{path}: this file of weights is missing; choose other weights in the set-up."

@@ -40,8 +40,7 @@ class MapStore(Listener):
     """The maps of the volumes of a scene. Signal changed(volumeId): the state of a volume has changed.
 
     A map is removed, and the work on the map cancelled, if the volume is removed from the scene, if the voxels or the
-    geometry of the volume change, or if other weights are chosen. Call `poll` on the main thread a few times a second
-    while `busy`.
+    geometry of the volume change, or if other weights are chosen. While `busy`, call `poll` a few times a second.
     """
 
     def __init__(self, scene, engine: Engine | None = None) -> None:

@@ -45,8 +45,7 @@ def missingForReport(kind: str) -> list[str]:
 def install(missing: Sequence[str]) -> None:
     """Install packages from the folder of wheel files that the user chose. Without such a folder, use the network.
 
-    missing: pip's names of the packages; may include "torch". The user must confirm the use of the network. Raises
-    InstallError.
+    missing: pip's names of the packages; may include "torch". The user must confirm network use. Raises InstallError.
     """
     try:
         from slicer.packaging import load_requirements, pip_ensure
