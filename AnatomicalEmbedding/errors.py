@@ -52,12 +52,12 @@ def require(module: str, package: str, purpose: str, extra: str = "") -> ModuleT
     """Import a module of a package that may be missing.
 
     extra: the optional dependency group of AnatomicalEmbedding that installs the package; "" if no group does.
-    If the package is missing, raises AnatomicalEmbeddingError "{purpose} {package}, which is not installed; run: ...".
+    If the package is missing, raises AnatomicalEmbeddingError, which states how to install the package.
     """
     wanted = f'"AnatomicalEmbedding[{extra}]"' if extra else package
     try:
         return import_module(module)
     except ImportError as error:
         raise AnatomicalEmbeddingError(
-            f"{purpose} {package}, which is not installed; run: pip install {wanted}."
+            f"{package} is not installed, but {purpose} this package; run: pip install {wanted}."
         ) from error

@@ -56,7 +56,7 @@ def parse_json(text: str | bytes) -> Any:
 def _whole_number(digits: str) -> int:
     number = int(digits)
     if abs(number) >= 1 << 63:
-        raise ValueError(f"an integer of {len(digits)} digits is too large")
+        raise ValueError(f"an integer of {len(digits)} digits exceeds 64 bits; write a smaller number")
     return number
 
 

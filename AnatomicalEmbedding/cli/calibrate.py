@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> None:
         )
     output = options.output or calibration_file(weights)
     if not output.name.endswith(SUFFIX):
-        raise AnatomicalEmbeddingError(f"{output}: must be named NAME{SUFFIX}; change the name after -o.")
+        raise AnatomicalEmbeddingError(f"{output}: this name must end in {SUFFIX}; change the name after -o.")
     model = open_model(options)
     with progress_bar("calibrating") as progress:
         calibration = collect(model, options.data, range(_PHANTOM_SEED, _PHANTOM_SEED + options.phantoms), progress)

@@ -234,12 +234,12 @@ def find(open_search: Callable[[], Search], options: argparse.Namespace) -> list
     by_example = [name for name in ("point", "box") if getattr(options, name)]
     if bool(options.words) == bool(options.like) or (options.like and len(by_example) != 1):
         raise AnatomicalEmbeddingError(
-            'no place, or more than one, is given; give words such as "left adrenal", or --like SCAN --point R,A,S.'
+            'no place or several places are given; give words such as "left adrenal", or --like SCAN --point R,A,S.'
         )
     if options.words and by_example:
         raise AnatomicalEmbeddingError(
-            f"--{by_example[0]} is a place in an example scan and cannot be used with words; leave the words out, or "
-            f"--{by_example[0]}."
+            f"--{by_example[0]} gives a place in an example scan and cannot be used with words; leave out the words "
+            f"or --{by_example[0]}."
         )
     mention = one_mention(options.words) if options.words else None
     search = open_search()
@@ -268,7 +268,7 @@ def _template(search: Search, options: argparse.Namespace) -> EmbeddingMap:
         rows = []
     if len(rows) > 1:
         names = ", ".join(row.scan for row in rows[:4])
-        raise AnatomicalEmbeddingError(f"{options.like}: contains {len(rows)} scans ({names}); choose one.")
+        raise AnatomicalEmbeddingError(f"{options.like}: contains {len(rows)} scans ({names}); choose one scan.")
     if rows and rows[0].scan_hash in search.index.scans:
         embedded = search.index.scans[rows[0].scan_hash][0]  # duplicate scans share one map
         return search.map_of(embedded)

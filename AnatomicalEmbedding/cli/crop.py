@@ -94,7 +94,7 @@ def _paste(options: argparse.Namespace) -> None:
             own = [r for r in results if is_one or _scan_of(display_name(r), scans.sources) == name]
             if not own:
                 raise AnatomicalEmbeddingError(
-                    f"{path}: {source} has no label map of this scan; the label map must be named {name}_*."
+                    f"{path}: {source} has no label map of this scan; the label map's name must start with {name}_."
                 )
             for result in own:
                 output = options.output / f"{display_name(result)}.nii.gz"

@@ -92,7 +92,7 @@ def _mentions(options: argparse.Namespace) -> tuple[list[tuple[str, Mention]], l
         sentences = parse_report(read_report(options.report))
         wanted = [(" ".join(each.text.split()), mention) for each in sentences for mention in each.mentions]
         if not wanted:
-            raise AnatomicalEmbeddingError(f"{options.report}: names no place that is known; give a report in English.")
+            raise AnatomicalEmbeddingError(f"{options.report}: names no known place; give a report in English.")
     else:
         parts = parse_query(options.words or "")
         wanted = [(options.words, mention) for part in parts for mention in part.mentions]

@@ -118,7 +118,7 @@ def _dates(given: Sequence[str], count: int) -> list[date | None]:
     try:
         return [date.fromisoformat(text) for text in given] or [None] * count
     except ValueError as error:
-        raise AnatomicalEmbeddingError(f"--date: {error}; write it as YYYY-MM-DD, such as 2024-03-01.") from error
+        raise AnatomicalEmbeddingError(f"--date: a date is wrong ({error}); write each date as YYYY-MM-DD.") from error
 
 
 def _describe(path: Path, series: str | None, volume: Volume, day: date | None) -> tuple[Study, str]:

@@ -57,7 +57,7 @@ def open_finder(
     names = console.names_in(structures) or None
     if structures and not names:
         raise AnatomicalEmbeddingError(
-            f"--structures {structures}: contains no name; write names with commas, such as --structures liver,spleen."
+            f"--structures {structures}: contains no name; write names, such as --structures liver,spleen."
         )
     own = open_library(model.weights_hash, model.name, library)
     if examples is None:

@@ -147,5 +147,5 @@ def _points_and_targets(options: argparse.Namespace) -> tuple[PointList, list[st
         return PointList(tuple(f"P-{n + 1}" for n in range(len(points))), points), options.files
     points_file, targets = options.files[0], options.files[1:]
     if not targets:
-        raise PointsError(f"{points_file}: no target scan is given; write TEMPLATE, the points file, then the targets.")
+        raise PointsError(f"{points_file}: no target scan follows this file; give template, points file, then targets.")
     return read_points(points_file), targets

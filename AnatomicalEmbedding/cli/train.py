@@ -147,7 +147,7 @@ def _training_scans(options: argparse.Namespace, recipe: Recipe) -> list[Prepare
     folders = [folder for folder in options.data if folder not in sets]
     if options.levels is not None and not folders:
         raise AnatomicalEmbeddingError(
-            f"--levels {options.levels}: prepared sets already contain body heights; leave --levels out."
+            f"--levels {options.levels}: is not used, as prepared sets contain body heights; leave --levels out."
         )
     paths = [path for folder in sets for path in sorted(folder.glob("*.safetensors"))]
     paths += _prepared_scans(options, folders, recipe, prepared) if folders else []

@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> None:
     check(options)
     missing = [name for name in (_VIEWER, "trame_slicer", "vtkmodules") if find_spec(name) is None]
     if missing:
-        raise AnatomicalEmbeddingError(f"the viewer needs {', '.join(missing)}, which is not installed: {_INSTALL}")
+        raise AnatomicalEmbeddingError(f"the viewer needs {', '.join(missing)}, which is not installed; {_INSTALL}")
     serve = import_module(f"{_VIEWER}.app").serve
     try:
         serve(options, say)

@@ -65,8 +65,8 @@ def choose_weights(store: Store, model: str, descriptors: bool) -> tuple[str, st
     found = find_weights(name)
     if about.get("weights_hash", found.sha256) != found.sha256:
         raise AnatomicalEmbeddingError(
-            f"{store.folder}: was embedded with the weights {about['model']}, not {found.name}; leave --model out, or "
-            "make a new cohort."
+            f"{store.folder}: this cohort was embedded with the weights {about['model']}, not with "
+            f"{found.name}; leave --model out, or make a new cohort."
         )
     if not found.network.metric:
         raise AnatomicalEmbeddingError(f"the weights {found.name} give no body coordinates in mm; use other weights.")
@@ -171,7 +171,7 @@ def _open_client(plan: Plan, total: int) -> Iterator[Any]:
             client = Client(plan.scheduler, timeout=_CONNECT_S)
         except (OSError, ValueError) as error:
             raise AnatomicalEmbeddingError(
-                f"{plan.scheduler}: no scheduler answers; start `dask scheduler` and `dask worker`."
+                f"{plan.scheduler}: no Dask scheduler answers; start `dask scheduler` and `dask worker`."
             ) from error
         with client:
             yield client

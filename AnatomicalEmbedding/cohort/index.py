@@ -173,7 +173,7 @@ def refresh(store: Store) -> list[_Part]:
         try:
             part = _read(path)
             if len(missing & part.numbers.keys()) < _LEAST_SHARE * len(part.numbers):
-                raise ValueError("most of its scans were removed, or are in a part that another program wrote")
+                raise ValueError("most scans of this part were removed, or are in another part; make this part again")
             missing -= part.numbers.keys()
             parts.append(part)
         except DAMAGED:

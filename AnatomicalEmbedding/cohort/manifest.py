@@ -246,7 +246,7 @@ class Manifest:
         with self._naming_file():
             known = int(self.about.get("format", 0))
         if known > _FORMAT:
-            raise AnatomicalEmbeddingError(f"{self.path}: was written by a newer version; update this program.")
+            raise AnatomicalEmbeddingError(f"{self.path}: was written by a newer program; update this program.")
         if known < _FORMAT:
             with self._transaction():
                 self._execute(

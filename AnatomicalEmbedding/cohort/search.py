@@ -98,7 +98,7 @@ class Search:
         probability. step: called with the fraction done, 0 to 1. Raises MapError if the weights of the query differ.
         """
         if query.weights_hash != self.store.manifest.weights_hash:
-            raise MapError("the map of the point was made with other weights than this cohort; use the same weights.")
+            raise MapError("point and cohort were embedded with different weights; embed both with the same weights.")
         hits = list(self.index.nearest(query.coordinates.numpy()))
         near = [hit for hit in hits if hit.distance_mm <= _FAR_MM]
         found = [_absent(hit.row) for hit in hits if hit.distance_mm > _FAR_MM]
@@ -195,7 +195,7 @@ def one_mention(words: str) -> Mention:
     mentions = [mention for part in parts for mention in part.mentions]
     titles = [load_terms()[name].title for mention in mentions for name in mention.places]
     if len(titles) > 1:
-        raise AnatomicalEmbeddingError(f"{words!r}: names {len(titles)} places ({', '.join(titles[:6])}); give one.")
+        raise AnatomicalEmbeddingError(f"{words!r}: names {len(titles)} places ({', '.join(titles[:6])}); choose one.")
     return mentions[0]
 
 

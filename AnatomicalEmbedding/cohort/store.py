@@ -48,7 +48,7 @@ class Store:
         if create:
             has_other_files = not (self.folder / MANIFEST_NAME).exists() and self.folder.exists()
             if has_other_files and (not self.folder.is_dir() or any(self.folder.iterdir())):
-                raise AnatomicalEmbeddingError(f"{folder}: is not a cohort, and not empty; choose a new folder.")
+                raise AnatomicalEmbeddingError(f"{folder}: is neither a cohort nor empty; choose a new folder.")
             self.folder.mkdir(parents=True, exist_ok=True)
         self.manifest = Manifest(self.folder / MANIFEST_NAME, create)
 
@@ -82,7 +82,7 @@ class Store:
         except sqlite3.OperationalError as error:
             lock.close()
             raise AnatomicalEmbeddingError(
-                f"{self.folder}: another run uses this cohort; wait until that run has ended, or end it."
+                f"{self.folder}: another run uses this cohort; wait until the other run ends, or stop the other run."
             ) from error
         try:
             yield

@@ -83,7 +83,7 @@ def _embed(store: Path, row: Row, plan: Plan, weights_hash: str) -> dict[str, An
         model = _model(plan.model, plan.device)
         if model.weights_hash != weights_hash:
             raise AnatomicalEmbeddingError(
-                f"{plan.model}: this worker has other weights with this name; install the same weights on all machines."
+                f"{plan.model}: on this worker, other weights have this name; install the same weights on all machines."
             )
         if plan.memory_bytes:
             model.budget_bytes = max(plan.memory_bytes - _KEPT_BYTES - volume.voxels.nbytes * 3, 64 * 2**20)
@@ -114,7 +114,7 @@ def _check_readable(row: Row, memory_bytes: int) -> None:
     files = [Path(row.path, name) for name in row.files] or [Path(row.path)]
     for file in files:
         if not os.access(file, os.R_OK):
-            raise AnatomicalEmbeddingError(f"{file}: cannot be read; check whether it was moved, and its permissions.")
+            raise AnatomicalEmbeddingError(f"{file}: cannot be read; check that the file exists and is readable.")
     reader = sitk.ImageFileReader()
     reader.SetFileName(str(files[0]))
     try:
@@ -125,8 +125,8 @@ def _check_readable(row: Row, memory_bytes: int) -> None:
     need = voxels * _READING_BYTES
     if need > memory_bytes:
         raise AnatomicalEmbeddingError(
-            f"{row.path}: has {voxels / 1e6:.0f} million voxels, which need about {need / 2**30:.1f} GB to read, more "
-            f"than the {memory_bytes / 2**30:.1f} GB of a worker; raise --memory-mb, or crop the scan."
+            f"{row.path}: reading these {voxels / 1e6:.0f} million voxels needs about {need / 2**30:.1f} GB, but a "
+            f"worker has only {memory_bytes / 2**30:.1f} GB; raise --memory-mb, or crop the scan."
         )
 
 

@@ -133,7 +133,7 @@ class Calibration:
             return cls(weights_hash, evidence, forests, about)
         except DAMAGED:
             raise WeightsError(
-                f"{path}: not a calibration of this program, or damaged; download it again, or delete it."
+                f"{path}: is damaged, or is not a calibration; download the calibration again, or delete this file."
             ) from None
 
 

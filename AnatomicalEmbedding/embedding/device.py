@@ -25,7 +25,7 @@ def choose_device(name: str = "auto") -> torch.device:
         raise AnatomicalEmbeddingError(f"device {name!r} is unknown; choose auto, cpu, cuda or mps.") from None
     count = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(has_mps)}
     if (device.index or 0) >= count.get(device.type, 0):
-        raise AnatomicalEmbeddingError(f"device {name!r} is not available here; choose auto or cpu.")
+        raise AnatomicalEmbeddingError(f"device {name!r} is not available on this computer; choose auto or cpu.")
     return device
 
 

@@ -51,7 +51,7 @@ def load_model(name: str = "auto", device: str = "auto", cache: MapCache | None 
     """
     found = find_weights(name)
     if not found.network.spec.coordinates:
-        raise WeightsError(f"{found.name}: gives no coordinates, so no map can be made; choose other weights.")
+        raise WeightsError(f"{found.name}: these weights give no coordinates for a map; choose other weights.")
     network, on = fold_norms(found.network), choose_device(device)
     return Model(network, found.name, found.sha256, on, found.card, cache, calibration=found.calibration)
 

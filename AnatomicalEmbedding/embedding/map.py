@@ -138,7 +138,7 @@ class EmbeddingMap:
         """Raise MapError if the map has no body cells, so that no point can be found or matched."""
         if not len(self.body_index):
             raise MapError(
-                f"{self.provenance.scan or 'the scan'}: holds no body, so nothing can be found in it; check the scan."
+                f"{self.provenance.scan or 'the scan'}: shows no body, so no point can be found; give a patient's CT."
             )
 
     def precompute(self) -> None:
@@ -190,7 +190,7 @@ class EmbeddingMap:
             r, a, s = points[np.argmax(outside)]
             raise PointsError(
                 f"point ({r:.1f}, {a:.1f}, {s:.1f}) RAS mm lies outside {self.provenance.scan or 'the scan'}; "
-                "choose a point inside it."
+                "choose a point inside this scan."
             )
         return points
 
@@ -201,7 +201,7 @@ class EmbeddingMap:
         """
         points = self._inside(points_ras)
         if self.local is None:
-            raise MapError(f"{self.provenance.scan or 'map'}: its weights have no descriptors; choose other weights.")
+            raise MapError(f"{self.provenance.scan or 'the scan'}: the map has no descriptors; use other weights.")
         place = torch.from_numpy(transform_points(self.ras_to_cell, points))
         return F.normalize(read_rows(self.local_rows, self.local.shape[1:], (place + 0.5) * 2 - 0.5), dim=1)
 
@@ -224,5 +224,5 @@ def as_points(points_ras: np.ndarray) -> np.ndarray:
     points = np.asarray(points_ras, dtype=np.float64)
     points = points.reshape(-1, 3) if points.size == 0 else np.atleast_2d(points)
     if points.ndim != 2 or points.shape[1] != 3:
-        raise PointsError(f"points of shape {points.shape} were given; give (N, 3): x, y, z in RAS mm for each point.")
+        raise PointsError(f"the points have the shape {points.shape}; give an array (N, 3) of x, y, z in RAS mm.")
     return points

@@ -127,12 +127,12 @@ def _opened(path: str | Path) -> Iterator[tuple[Any, dict[str, Any]]]:
         with safe_open(str(path), "pt") as file:
             about = about_in(file, _METADATA_KEY, FORMAT_VERSION)
             if about["format_version"] < FORMAT_VERSION:
-                raise MapError(f"{path}: written by an older version of this program; embed the scan again.")
+                raise MapError(f"{path}: was written by an older version of this program; embed the scan again.")
             yield file, about
     except NewerFormatError:
-        raise MapError(f"{path}: written by a newer version; update this program, or embed the scan again.") from None
+        raise MapError(f"{path}: was written by a newer version; update the program or embed the scan again.") from None
     except DAMAGED:
-        raise MapError(f"{path}: not an embedding map, or damaged; embed the scan again.") from None
+        raise MapError(f"{path}: is damaged, or is not an embedding map; embed the scan again.") from None
 
 
 def _read_fields(file: Any, about: dict[str, Any], body: torch.Tensor) -> dict[str, Any]:

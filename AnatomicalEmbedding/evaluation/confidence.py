@@ -116,7 +116,7 @@ def judge_trials(trials: Iterable[Trial], effort: str = "standard") -> Judged:
         found = match(trial.template, trial.template_ras, trial.target, effort)
         if found.status is None:
             raise AnatomicalEmbeddingError(
-                f"{trial.template.provenance.model}: has no calibration; make it with `anatemb calibrate`."
+                f"{trial.template.provenance.model}: these weights have no calibration; run `anatemb calibrate`."
             )
         errors = trial.errors_mm(found)
         whole = np.full(len(errors), trial.whole)

@@ -96,6 +96,6 @@ def _measure(name: str, matcher: Matcher, pair: Pair) -> Measured:
     answers = np.asarray(matcher(pair.template, pair.template_ras.copy(), pair.target), dtype=np.float64)
     seconds = time.perf_counter() - start
     if answers.shape != pair.target_ras.shape:
-        raise PointsError(f"{name}: returned an array {answers.shape} for {len(pair.names)} points; return (N, 3).")
+        raise PointsError(f"{name} returned an array {answers.shape} for {len(pair.names)} points; return (N, 3).")
     errors_mm = np.linalg.norm(answers - pair.target_ras, axis=1)
     return Measured(name, pair.template.id, pair.target.id, pair.names, pair.kinds, errors_mm, seconds)

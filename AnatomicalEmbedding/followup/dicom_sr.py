@@ -62,13 +62,14 @@ def _read_source(study: Study, files: str | Path | Iterable[str | Path]) -> list
         )
     uid = study.series_uid or (next(iter(placed)) if len(placed) == 1 else "")
     if uid not in placed:
-        problem = f"are not of the series {uid}" if uid else f"are of {len(placed)} series"
-        raise AnatomicalEmbeddingError(f"{study.label}: the DICOM files {problem}; give the slices of this study.")
+        raise AnatomicalEmbeddingError(
+            f"{study.label}: the DICOM files are not the series {uid or 'of one study'}; give the slices of this study."
+        )
     slices = placed[uid]
     if "FrameOfReferenceUID" not in slices[0]:
         raise AnatomicalEmbeddingError(
             f"{study.label}: its DICOM images have no Frame of Reference UID, so a report cannot refer to places in"
-            " them; export the table (CSV) or the page (HTML) instead."
+            " these images; export the table (CSV) or the page (HTML) instead."
         )
     for keyword in _MAY_BE_EMPTY:
         if keyword not in slices[0]:
@@ -107,7 +108,7 @@ def write_sr(
         else:
             report.left_out.append(f"{lesion.id}: was not reviewed in {study.label}, so the report leaves it out.")
     if not groups:
-        raise AnatomicalEmbeddingError(f"{study.label}: no lesion was reviewed in this study; mark or confirm one.")
+        raise AnatomicalEmbeddingError(f"{study.label}: no lesion was reviewed in this study; mark or confirm lesions.")
     try:
         document = report.document(groups, is_complete=len(groups) == len(record.lesions))
         with atomic_path(path) as temporary:

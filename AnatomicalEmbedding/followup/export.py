@@ -65,7 +65,7 @@ def export(
                 notes.extend(left_out if isinstance(left_out, tuple) else ())
     if not written:
         raise AnatomicalEmbeddingError(
-            notes[0] if notes else "no kind of file was chosen; choose at least one, then export."
+            notes[0] if notes else "no kind of file was chosen; choose at least one kind, then export."
         )
     return written, notes
 

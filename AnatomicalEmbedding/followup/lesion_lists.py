@@ -48,7 +48,7 @@ def read_lesions(path: str | Path) -> list[MarkedLesion]:
             (a, b, c), (d, e, f) = axis = mine[0].point_ras, mine[1].point_ras
             found.append(MarkedLesion(name, ((a + d) / 2, (b + e) / 2, (c + f) / 2), axis))
         elif count:
-            raise PointsError(f"{path}: line {name!r} has only one end; place the second end, or delete the line.")
+            raise PointsError(f"{path}: the line {name!r} has only one end; place the second end, or delete the line.")
     return found
 
 

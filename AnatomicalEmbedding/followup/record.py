@@ -125,7 +125,7 @@ class FollowUp:
             if known is not None and known.reviewed and found.reviewed:
                 raise AnatomicalEmbeddingError(
                     f"{lesion_id}, {other_id}: both were reviewed in {labels.get(key, key)}, so they are two lesions; "
-                    "to join them, remove the finding of one of them in that study."
+                    "to join the lesions, remove the finding of one lesion in that study."
                 )
             if known is None or not known.reviewed:
                 findings[key] = found
@@ -201,7 +201,7 @@ class FollowUp:
             raise AnatomicalEmbeddingError(f"{into}: has merged into {other.into} in this study; choose {other.into}.")
         if other is not None and other.state not in WITH_PLACE:
             raise AnatomicalEmbeddingError(
-                f"{into}: is {other.state} in this study; mark a place for the lesion there first."
+                f"{into}: has no place in this study, as its state is {other.state}; mark a place first."
             )
         return self._gone(lesion_id, study, MERGED, into)
 
@@ -213,7 +213,7 @@ class FollowUp:
         found = self._known(lesion_id, study)
         if found.state not in WITH_PLACE:
             raise AnatomicalEmbeddingError(
-                f"{lesion_id}: is {found.state} in this study; mark a place for the lesion there first."
+                f"{lesion_id}: has no place in this study, as its state is {found.state}; mark a place first."
             )
         size = Measurement(_axis(long_axis), _axis(short_axis), found.size.volume_ml, confirmed=True)
         for kind, axis in size.axes.items():
@@ -282,5 +282,5 @@ def _axis(axis: Axis | None) -> Axis | None:
 def _point(point: Iterable[float]) -> Point:
     x, y, z = (float(value) for value in point)
     if not all(map(math.isfinite, (x, y, z))):
-        raise AnatomicalEmbeddingError(f"({x}, {y}, {z}): is not a place; give three finite numbers, in mm.")
+        raise AnatomicalEmbeddingError(f"({x}, {y}, {z}): is not finite; give three finite coordinates, in mm.")
     return x, y, z

@@ -72,9 +72,9 @@ def from_json(document: Any) -> FollowUp:
     Raises AnatomicalEmbeddingError if a value is wrong; the message names the lesion and the study of this value.
     """
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise AnatomicalEmbeddingError(f"is not a follow-up record; give a {SUFFIX} file that this program wrote.")
+        raise AnatomicalEmbeddingError(f"this is not a follow-up record; give a {SUFFIX} file that this program wrote.")
     if not isinstance(document.get("version"), int) or document["version"] > VERSION:
-        raise AnatomicalEmbeddingError("was written by a newer version of this program; update the program.")
+        raise AnatomicalEmbeddingError("the record was written by a newer version of this program; update the program.")
     studies = [_understood(f"study {n}", _study, each) for n, each in enumerate(_list(document, "studies"), start=1)]
     lesions = [_understood(f"lesion {n}", _lesion, each) for n, each in enumerate(_list(document, "lesions"), start=1)]
     known = {lesion.id for lesion in lesions}
@@ -127,9 +127,9 @@ def _finding(value: Mapping[str, Any]) -> Finding:
     if found.state not in STATES:
         raise ValueError(f"the state {found.state!r} is unknown")
     if (found.point_ras is not None) != (found.state in WITH_PLACE):
-        raise ValueError(f"point_ras is {found.point_ras}, but the state is {found.state!r}")
+        raise ValueError(f"the state {found.state!r} contradicts the place point_ras = {found.point_ras}")
     if bool(found.into) != (found.state == MERGED):
-        raise ValueError(f"into is {found.into!r}, but the state is {found.state!r}")
+        raise ValueError(f"the state {found.state!r} contradicts the merged lesion into = {found.into!r}")
     return found
 
 

@@ -58,7 +58,7 @@ def read_srs(paths: Iterable[str | Path]) -> FollowUp:
     patients.pop("", None)
     if len(patients) > 1:
         names = " and ".join(str(path) for path in list(patients.values())[:2])
-        raise AnatomicalEmbeddingError(f"{names}: are of different patients; give the reports of one patient.")
+        raise AnatomicalEmbeddingError(f"{names}: are reports of different patients; give reports of one patient.")
     records = [record for _, record in sorted(reports, key=lambda report: report[0])]
     together = reduce(lambda later, earlier: add_record(later, earlier)[0], reversed(records), FollowUp())
     first = dict.fromkeys(lesion.id for record in records for lesion in record.lesions)

@@ -65,8 +65,8 @@ def recognize(
             raise AnatomicalEmbeddingError(f"{file}: was given twice, perhaps under two names; give each scan once.")
         if alike := unclear.get(scan.key):
             raise AnatomicalEmbeddingError(
-                f"{file}: may be {' or '.join(map(_shown, alike))} of the record, because only the names of scans"
-                " can be compared; give the dates with --date, and enter missing dates of the record in 3D Slicer."
+                f"{file}: may be the study {' or '.join(map(_shown, alike))} of the record, but names alone"
+                " cannot decide this; give the dates with --date, and enter missing dates of the record in 3D Slicer."
             )
         if scan.key not in keys:
             new = scan.name if scan.series_uid else free_name(name, taken)

@@ -121,7 +121,7 @@ def match_all(
         AnatomicalEmbeddingError: the effort is unknown.
     """
     if effort not in EFFORTS:
-        raise AnatomicalEmbeddingError(f"effort {effort!r}: choose one of {', '.join(EFFORTS)}.")
+        raise AnatomicalEmbeddingError(f"effort {effort!r} is unknown; choose one of {', '.join(EFFORTS)}.")
     _check_targets(targets, template.provenance.weights_hash)
     points_ras = as_points(points_ras)
     size = max(1, min(len(points_ras), _BATCH_POINTS))
@@ -170,7 +170,7 @@ def match_query(query: Query, targets: Sequence[EmbeddingMap], effort: str = "st
         AnatomicalEmbeddingError: the effort is unknown, or "thorough".
     """
     if effort not in EFFORTS[:-1]:
-        raise AnatomicalEmbeddingError(f"effort {effort!r}: choose one of {', '.join(EFFORTS[:-1])}.")
+        raise AnatomicalEmbeddingError(f"effort {effort!r} cannot be used; choose one of {', '.join(EFFORTS[:-1])}.")
     _check_targets(targets, query.weights_hash)
     if not targets or not len(query.coordinates):
         return [Matches(np.empty((0, 3)), np.empty(0)) for _ in targets]
@@ -255,8 +255,8 @@ def _check_targets(targets: Sequence[EmbeddingMap], weights_hash: str) -> None:
         made = target.provenance
         if made.weights_hash != weights_hash:
             raise MapError(
-                f"{made.scan or 'target'}: its map was made by other weights ({made.model}) than the template's map;"
-                " embed both scans with the same weights."
+                f"{made.scan or 'target'}: the map of this scan was made with other weights ({made.model}) than"
+                " the template's map; embed both scans with the same weights."
             )
         target.check_body()
 

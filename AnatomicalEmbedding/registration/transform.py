@@ -109,7 +109,7 @@ class Registration:
             with atomic_path(path) as temporary:
                 sitk.WriteTransform(self.to_sitk(), str(temporary))
         except (RuntimeError, OSError) as error:
-            raise VolumeError(f"{path}: cannot be written; check its name, and that the folder is writable.") from error
+            raise VolumeError(f"{path}: cannot be written; check the name, and that the folder is writable.") from error
 
     def write_field(self, path: str | Path, fixed: Volume) -> None:
         """Write the displacement (LPS mm, fixed -> moving) of every voxel of the fixed scan, as .nii.gz, .nrrd or .mha.

@@ -117,7 +117,7 @@ def check_extent(shape: tuple[int, int, int], affine: np.ndarray, where: str) ->
     if extent.min() < MIN_EXTENT_MM:
         seen = " x ".join(f"{e:.0f}" for e in extent)
         raise VolumeError(
-            f"{where}: covers only {seen} mm; give a part of at least {MIN_EXTENT_MM:.0f} mm along each axis."
+            f"{where}: the scan covers only {seen} mm; give a scan of at least {MIN_EXTENT_MM:.0f} mm along each axis."
         )
 
 
@@ -156,7 +156,7 @@ def check_hounsfield(voxels: np.ndarray, where: str) -> None:
     seen = f"values {low:g} to {high:g}, percentiles 1/50/99 = {p1:.4g}/{p50:.4g}/{p99:.4g}"
     integral = inside.dtype.kind == "i" or bool(np.all(inside == np.rint(inside)))
     if integral and low >= 0 and high <= 255 and np.unique(inside).size <= _MAX_LABELS:
-        raise VolumeError(f"{where}: looks like a label map, not a CT ({seen}); give the CT that belongs to it.")
+        raise VolumeError(f"{where}: looks like a label map, not a CT ({seen}); give the CT of this label map.")
     # Without the rescale intercept, all tissue but lung, from fat to vessels with contrast, has values of 850 to 1300.
     dense, shifted = np.count_nonzero(inside > 500), np.count_nonzero((inside > 850) & (inside < 1300))
     if low >= 0 and p1 < 300 and shifted > max(0.6 * dense, 0.005 * inside.size):

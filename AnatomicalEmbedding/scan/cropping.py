@@ -62,7 +62,7 @@ def crop_resampled(volume: Volume, box_ras: np.ndarray, spacing_mm: tuple[float,
             "give larger voxels."
         )
     if (size < 1).any():
-        raise VolumeError(f"{where}: the box is smaller than a voxel of {spacing_mm} mm; give smaller voxels.")
+        raise VolumeError(f"{where}: the box is smaller than one voxel of {spacing_mm} mm; give smaller voxels.")
     ijk_to_ras = np.diag([*spacing, 1.0])
     ijk_to_ras[:3, 3] = box_ras[0] + spacing / 2
     voxels = resample(volume.voxels, volume.ijk_to_ras, ijk_to_ras, size.astype(int))
@@ -79,7 +79,7 @@ def paste_back(labels: sitk.Image, volume: Volume, path: str | Path = "the label
     apart = (np.minimum(own[1], other[1]) <= np.maximum(own[0], other[0])).any()
     if apart or labels.GetNumberOfComponentsPerPixel() != 1:
         raise VolumeError(
-            f"{path}: is not a label map of a part of {volume.name or 'the scan'}; give that of a crop of this scan."
+            f"{path}: is not a label map of a part of {volume.name or 'the scan'}; give the label map of a crop."
         )
     nearest = sitk.sitkNearestNeighbor
     return sitk.Resample(labels, volume.to_sitk(), sitk.Transform(), nearest, 0.0, labels.GetPixelID())

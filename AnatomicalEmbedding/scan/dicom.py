@@ -254,7 +254,7 @@ def _info(uid: str, group: list[_Slice]) -> SeriesInfo:
 def _choose(groups: dict[str, list[_Slice]], path: Path, series: str | None) -> list[_Slice]:
     """Return the slices (see `_placed`) of `series`. If `series` is None, return those of the only CT volume."""
     if series is not None and series not in groups:
-        raise VolumeError(f"{path}: has no series {series}; choose one of {_describe(groups, list(groups))}.")
+        raise VolumeError(f"{path}: contains no series {series}; choose one of {_describe(groups, list(groups))}.")
     volumes = [uid for uid, group in groups.items() if not _unfit(group)]
     if series is None and len(volumes) > 1:
         raise VolumeError(

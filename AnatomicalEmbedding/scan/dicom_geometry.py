@@ -63,7 +63,7 @@ def arrange_slices(
     if duplicates > _MAX_DUPLICATES * len(order):
         raise VolumeError(
             f"{where}: {duplicates} of {len(order)} slices have the same position as another slice, so the series mixes"
-            " phases or reconstructions; export only one of them."
+            " phases or reconstructions; export one phase in one reconstruction."
         )
     if duplicates:
         notes.append(f"{duplicates} slices at the position of another slice were left out")
@@ -105,7 +105,7 @@ def _axes(orientation_lps: np.ndarray, where: str) -> tuple[np.ndarray, np.ndarr
     row, column = orientation_lps[:3], orientation_lps[3:]
     lengths = np.linalg.norm(row), np.linalg.norm(column)
     if min(lengths) < 0.9 or max(lengths) > 1.1 or abs(row @ column) > 0.01:
-        raise VolumeError(f"{where}: Image Orientation (Patient) has no perpendicular axes; export the scan again.")
+        raise VolumeError(f"{where}: axes in Image Orientation (Patient) are not perpendicular; export the scan again.")
     row = row / lengths[0]
     column = column - (column @ row) * row
     column /= np.linalg.norm(column)
@@ -147,8 +147,8 @@ def _grid_length(positions: np.ndarray, distance: np.ndarray, normal: np.ndarray
         )
     if missing > _MAX_MISSING * slices:
         raise VolumeError(
-            f"{where}: slices are {steps.min():.2f} to {steps.max():.2f} mm apart and {missing} of {slices} are missing"
-            f" (widest gap between {gap}); export the series with even steps."
+            f"{where}: slices are {steps.min():.2f} to {steps.max():.2f} mm apart and {missing} of {slices} slices"
+            f" are missing (widest gap between {gap}); export all slices again, at equal distances."
         )
     if missing:
         return slices, [

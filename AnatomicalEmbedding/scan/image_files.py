@@ -97,7 +97,7 @@ def _select_volume(reader: sitk.ImageFileReader, path: Path) -> None:
             " give a CT with one value per voxel."
         )
     if len(size) < 3 or size[2] == 1:
-        raise VolumeError(f"{path}: is a single 2-D picture ({shape}); give the 3-D scan that it was taken from.")
+        raise VolumeError(f"{path}: is a single 2-D picture ({shape}); give the 3-D scan that contains this picture.")
     if any(n > 1 for n in size[3:]):
         raise VolumeError(f"{path}: has {len(size)} dimensions ({shape}); extract one 3-D volume and give this volume.")
     bytes_a_voxel = sitk.Image([1, 1, 1], reader.GetPixelID()).GetSizeOfPixelComponent()
@@ -120,7 +120,7 @@ def _check_meta_data(reader: sitk.ImageFileReader, path: Path) -> None:
     elif name.startswith("LIST") or "%" in name:
         return
     elif not (path.parent / name).is_file():
-        raise VolumeError(f"{path}: the data file {name} is not in the same folder; copy both files.")
+        raise VolumeError(f"{path}: the data file {name} is not in the same folder; copy both files into one folder.")
     else:
         present = (path.parent / name).stat().st_size
     if keys.get(b"CompressedData", b"").lower() == b"true":
@@ -129,7 +129,7 @@ def _check_meta_data(reader: sitk.ImageFileReader, path: Path) -> None:
         bytes_per_voxel = sitk.Image([1, 1, 1], reader.GetPixelID()).GetSizeOfPixelComponent()
         needed = math.prod(reader.GetSize()) * bytes_per_voxel
     if present < needed:
-        raise VolumeError(f"{path}: is truncated ({present} of {needed} bytes of voxels); copy or download it again.")
+        raise VolumeError(f"{path}: is truncated ({present} of {needed} bytes of voxels); copy the file again.")
 
 
 def _nifti_notes(geometry: NiftiGeometry, image: sitk.Image) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ def control_point(
 def write_file(path: Path, markups: Sequence[dict[str, Any]]) -> None:
     """Write markups to one file, complete or not at all. Raises PointsError if its name or folder cannot be used."""
     if not path.name.lower().endswith(".json"):
-        raise PointsError(f"{path}: Slicer opens only names that end in .mrk.json; change the name.")
+        raise PointsError(f"{path}: Slicer opens only files whose names end in .mrk.json; change the name.")
     text = json.dumps({"@schema": _SCHEMA, "markups": list(markups)}, indent=2, ensure_ascii=False)
     write_text(path, text + "\n", PointsError)
 
@@ -66,9 +66,9 @@ def read_text(path: Path) -> str:
     except FileNotFoundError:
         raise PointsError(f"{path}: no such file; check the path.") from None
     except UnicodeDecodeError:
-        raise PointsError(f"{path}: is not UTF-8 text; save it again, as comma-separated UTF-8 or .mrk.json.") from None
+        raise PointsError(f"{path}: is not UTF-8 text; save the points as a UTF-8 .csv or as .mrk.json.") from None
     except OSError as error:
-        raise PointsError(f"{path}: is not a text file that can be read; give a Slicer .mrk.json or a .csv.") from error
+        raise PointsError(f"{path}: cannot be read as text; give a Slicer .mrk.json or a .csv.") from error
 
 
 def read_markups(path: Path) -> list[dict[str, Any]]:
@@ -78,7 +78,7 @@ def read_markups(path: Path) -> list[dict[str, Any]]:
     except json.JSONDecodeError as error:
         raise PointsError(f"{path}: line {error.lineno} is not JSON ({error.msg}); save the file again.") from error
     except ValueError as error:
-        raise PointsError(f"{path}: is not JSON that can be read ({error}); save the file again.") from error
+        raise PointsError(f"{path}: cannot be read as JSON ({error}); save the file again.") from error
     entries = document.get("markups") if isinstance(document, dict) else None
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise PointsError(f"{path}: is not a Slicer markups file (it has no list 'markups'); save it from Slicer.")
@@ -91,5 +91,5 @@ def frame_of(entry: dict[str, Any], path: Path) -> np.ndarray:
     if system not in ("LPS", "RAS"):
         raise PointsError(f"{path}: has the unknown coordinate system {system!r}; save the file in LPS or RAS.")
     if (units[:1] if isinstance(units, list) else [units]) != ["mm"]:
-        raise PointsError(f"{path}: has coordinates in {units!r}; save the file in mm.")
+        raise PointsError(f"{path}: has coordinates in {units!r}; save the file with coordinates in mm.")
     return RAS_FROM_LPS if system == "LPS" else np.eye(4)

@@ -100,7 +100,7 @@ def _geometry(fields: dict[str, tuple], path: Path) -> NiftiGeometry:
     sform = np.vstack((np.reshape(fields["srow"], (3, 4)), (0, 0, 0, 1)))
     columns = np.linalg.norm(sform[:3, :3], axis=0)
     if not np.isfinite(sform).all() or columns.min() == 0:
-        raise VolumeError(f"{path}: the sform in the header is zero or not a number; export the scan again.")
+        raise VolumeError(f"{path}: the sform in the header has a zero axis, NaN or infinity; export the scan again.")
     if worst_shear(sform)[0] > (_MAX_SHEAR_WITH_QFORM if qform_code > 0 else MAX_SHEAR):
         raise VolumeError(f"{path}: the sform in the header is sheared; resample the scan to perpendicular axes first.")
     if not np.allclose(columns, spacing, rtol=1e-2):

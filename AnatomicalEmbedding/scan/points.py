@@ -35,11 +35,11 @@ class PointList:
         object.__setattr__(self, "descriptions", tuple(self.descriptions))
         if self.points_ras.shape != (len(self.labels), 3):
             raise PointsError(
-                f"{len(self.labels)} labels for points of shape {points.shape}; give a label for each point."
+                f"{len(self.labels)} labels are given for points of shape {points.shape}; give one label per point."
             )
         if self.descriptions and len(self.descriptions) != len(self.labels):
             raise PointsError(
-                f"{len(self.descriptions)} descriptions for {len(self.labels)} points; give a description for each."
+                f"{len(self.descriptions)} descriptions are given for {len(self.labels)} points; give one per point."
             )
         if not np.isfinite(self.points_ras).all():
             raise PointsError("a point has a coordinate that is NaN or infinite; give x, y, z in RAS mm.")
@@ -65,10 +65,10 @@ def points_in_ras(points: np.ndarray | PointList, frame: str = "RAS") -> np.ndar
     try:
         given = np.array(points, dtype=np.float64)
     except (TypeError, ValueError):
-        raise PointsError(f"points of type {type(points).__name__}; give an array (N, 3) of x, y, z in mm.") from None
+        raise PointsError(f"points have type {type(points).__name__}; give an array (N, 3) of numbers in mm.") from None
     given = given.reshape(-1, 3) if given.size == 0 else np.atleast_2d(given)
     if given.ndim != 2 or given.shape[1] != 3:
-        raise PointsError(f"points of shape {given.shape}; give an array (N, 3) of x, y, z in mm.")
+        raise PointsError(f"points have shape {given.shape}; give an array (N, 3) of x, y, z in mm.")
     return transform_points(_TO_RAS[frame], given)
 
 
@@ -106,7 +106,7 @@ def read_points(path: str | Path) -> PointList:
     """
     path = Path(path)
     if path.suffix.lower() not in (".json", ".csv"):
-        raise PointsError(f"{path}: is not a list of points; give a Slicer .mrk.json or a .csv with label,r,a,s.")
+        raise PointsError(f"{path}: is neither .json nor .csv; give a Slicer .mrk.json, or a .csv with label,r,a,s.")
     if path.suffix.lower() == ".json":
         rows = [row for entry in read_markups(path) for row in _control_points(entry, path)]
     else:
@@ -124,8 +124,8 @@ def parse_point(text: str, count: int = 3) -> np.ndarray:
     except ValueError:
         values = np.empty(0)
     if values.shape != (count,) or not np.isfinite(values).all():
-        kind = "a point; give three" if count == 3 else f"a box; give {count}"
-        raise PointsError(f"{text!r} is not {kind} numbers in RAS mm, with commas and no spaces, as in 12.5,-40,310.")
+        kind = "a point" if count == 3 else "a box"
+        raise PointsError(f"{text!r} is not {kind}; give {count} numbers in RAS mm, with commas, as in 12.5,-40,310.")
     return values
 
 
@@ -196,7 +196,7 @@ def _read_csv(path: Path) -> list[_Row]:
             if position is None:
                 numbers = ", ".join(system.lower())
                 raise PointsError(
-                    f"{path}: line {reader.line_num} needs numbers in the columns {numbers}; correct this line."
+                    f"{path}: line {reader.line_num} has no valid numbers in the columns {numbers}; correct this line."
                 )
             label = (row["label"] or "").strip() or str(len(rows) + 1)
             description = (row.get("description") or "").strip()

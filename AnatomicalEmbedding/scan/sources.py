@@ -159,7 +159,7 @@ def read_scan(scan: str) -> Volume:
                 return source.read()
             if source.path != path:
                 break  # the sources of subfolders follow the sources of the folder
-    raise AnatomicalEmbeddingError(f"{scan}: does not exist any more; check whether it was moved.")
+    raise AnatomicalEmbeddingError(f"{scan}: this scan does not exist any more; check whether the scan was moved.")
 
 
 def _exists(name: str) -> bool:

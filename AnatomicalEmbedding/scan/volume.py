@@ -115,7 +115,7 @@ class Volume:
         if own is not None:
             return cls.from_array(voxels.T, np.asarray(own), name)
         if affine is None and spacing is None:
-            raise TypeError("an array needs a geometry; give affine=(4, 4), voxel to mm, or spacing=(i, j, k) in mm.")
+            raise TypeError("the array has no geometry; give affine (4x4, voxel to mm) or spacing (i, j, k in mm).")
         if frame not in ("RAS", "LPS"):
             raise TypeError(f'frame {frame!r}: choose "RAS" or "LPS".')
         is_lps = affine is None or frame == "LPS"

@@ -65,7 +65,7 @@ class Segmenter:
         if weights_hash != self.weights_hash:
             raise WeightsError(
                 f"{path}: was trained with the weights {self.weights}, but other weights are loaded;"
-                " load those weights, or train again."
+                f" load the weights {self.weights}, or train again."
             )
 
 
@@ -191,7 +191,7 @@ def load_segmenter(folder: Path, device: torch.device) -> Segmenter:
             tuple(_outlined(folder, maps, number) for number in range(len(groups))),
         )  # fmt: skip
     except NewerFormatError:
-        raise WeightsError(f"{path}: written by a newer version of this program; update it.") from None
+        raise WeightsError(f"{path}: was written by a newer version of this program; update the program.") from None
     except (*DAMAGED, MapError) as error:
         raise WeightsError(f"{path}: is damaged or incomplete; train again into another folder.") from error
 

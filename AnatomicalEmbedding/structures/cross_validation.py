@@ -65,7 +65,7 @@ def find_boxes(
         found += [replace(box, peers=other.get(box.located.name, {})) for box in boxes]
     if not found:
         raise PointsError(
-            "no structure is completely inside scans of two patients; add labelled scans of the same body part."
+            "no structure lies completely inside the scans of two patients; add labelled scans of the same body part."
         )
     return found, float(np.mean(seconds))
 
@@ -112,7 +112,7 @@ def build_library(
     }
     if not examples:
         raise PointsError(
-            f"no structure is completely inside scans of at least {_FEWEST_EXAMPLES} patients; add labelled scans."
+            f"no structure lies completely inside the scans of {_FEWEST_EXAMPLES} patients; add labelled scans."
         )
     found: list[KnownBox] = []
     for number, target in enumerate(known.values()):

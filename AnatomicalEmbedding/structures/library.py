@@ -98,7 +98,7 @@ class StructureLibrary:
             )
             return cls(weights_hash, examples, about["effort"], margins, own, about["about"])
         except NewerFormatError:
-            raise WeightsError(f"{path}: written by a newer version of this program; update the program.") from None
+            raise WeightsError(f"{path}: was written by a newer version of this program; update the program.") from None
         except (*DAMAGED, WeightsError):
             raise WeightsError(
                 f"{path}: the file is damaged or is not a structure library; download the library again."

@@ -137,7 +137,7 @@ def locate(
     """
     for name, examples in structures.items():
         if not examples:
-            raise PointsError(f"{name}: has no example; mark the structure in at least one scan.")
+            raise PointsError(f"{name}: this structure has no example; mark the structure in at least one scan.")
     every = [example for examples in structures.values() for example in examples]
     if not every:
         return {}

@@ -82,12 +82,12 @@ class Margins:
         Raises AnatomicalEmbeddingError if the recall cannot be guaranteed with so few boxes, or is never reached.
         """
         if not 0 < recall < 1:
-            raise AnatomicalEmbeddingError(f"recall {recall}: give a share between 0 and 1, such as 0.99.")
+            raise AnatomicalEmbeddingError(f"recall {recall}: is not between 0 and 1; give a share such as 0.99.")
         lost = (self.boxes * (1 - self.recall) + 1) / (self.boxes + 1)
         enough = np.flatnonzero(lost <= 1 - recall)
         if not len(enough):
             raise AnatomicalEmbeddingError(
-                f"recall {recall}: cannot be guaranteed from {self.boxes} boxes with known truth; lower the recall."
+                f"recall {recall}: cannot be guaranteed with only {self.boxes} boxes of known truth; lower the recall."
             )
         return float(TIMES[enough[0]])
 
@@ -125,7 +125,7 @@ class Margins:
                 return cls(recall, int(values["boxes"]), scales)
         except (AttributeError, KeyError, TypeError, ValueError):
             pass
-        raise WeightsError("the margins are damaged or were written by another version; download the file again.")
+        raise WeightsError("the margins are damaged or of another version; download the structure library again.")
 
 
 def learn_margins(known: Sequence[KnownBox], by_structure: bool) -> Margins:

@@ -56,7 +56,7 @@ def try_matching(trial: Trial, effort: str) -> Outcomes:
     found = match(trial.template, trial.template_ras, trial.target, effort)
     if found.evidence is None:
         raise AnatomicalEmbeddingError(
-            f"{trial.template.provenance.model}: calibration needs weights with body coordinates; choose other weights."
+            f"{trial.template.provenance.model}: these weights give no body coordinates; choose other weights."
         )
     return Outcomes(found.evidence, trial.errors_mm(found))
 

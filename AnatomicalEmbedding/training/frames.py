@@ -41,7 +41,7 @@ class LevelTable:
             return cls(dict(values["body_height_mm"]), {k: dict(v) for k, v in values["scans"].items()})
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise AnatomicalEmbeddingError(
-                f"{path}: not a table of level readings ({error}); write the entries body_height_mm and scans."
+                f"{path}: is not a table of level readings ({error}); write the entries body_height_mm and scans."
             ) from None
 
     def of(self, scan: str) -> dict[float, float]:

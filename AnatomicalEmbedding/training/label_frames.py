@@ -106,7 +106,7 @@ def place(structures: Mapping[str, Points]) -> Placement:
         points = held(known & mean.keys())
         if not points:
             raise AnatomicalEmbeddingError(
-                f"label maps: no label map shows {FEWEST_STRUCTURES} or more complete structures; give others."
+                f"no label map shows {FEWEST_STRUCTURES} or more complete structures; give other label maps."
             )
         frames = {m: fit_frame(of, mean) for m, of in points.items()}
         placed = {m: {n: p for n, p in structures[m].items() if n in known} for m in points}

@@ -128,7 +128,7 @@ def prepare_set(
     prepared = [outcome.prepared for outcome in outcomes if outcome.prepared is not None]
     if not prepared:
         where = ", ".join(map(str, folders))
-        raise AnatomicalEmbeddingError(f"{where}: no scan can be used for training; correct the problems above.")
+        raise AnatomicalEmbeddingError(f"{where}: no scan can be used for training; correct the problems listed above.")
     return prepared
 
 

@@ -130,12 +130,12 @@ def load_recipe(
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise AnatomicalEmbeddingError(f"{path}: not a valid recipe ({error}); correct that line.") from None
+        raise AnatomicalEmbeddingError(f"{path}: is not a valid recipe ({error}); correct the file.") from None
     known = [f"{name}.{field.name}" for name, kind in _SECTIONS.items() for field in fields(kind)]
     for key, value in (overrides or {}).items():
         section, _, entry = key.partition(".")
         if key not in known:
-            raise AnatomicalEmbeddingError(f"--set {key}: no recipe has such an entry{did_you_mean(key, known)}.")
+            raise AnatomicalEmbeddingError(f"--set {key}: this entry is unknown{did_you_mean(key, known)}; correct it.")
         values.setdefault(section, {})[entry] = value
     return recipe_from_dict(values, str(path), objectives)
 
@@ -146,14 +146,14 @@ def recipe_from_dict(values: dict, source: str, objectives: Mapping[str, Rules] 
     Raises AnatomicalEmbeddingError if entries are unknown, missing or inconsistent.
     """
     if unknown := set(values) - set(_SECTIONS) - {"name", "objective"}:
-        raise AnatomicalEmbeddingError(f"{source}: unknown entry {min(unknown)}; remove it.")
+        raise AnatomicalEmbeddingError(f"{source}: the entry {min(unknown)} is unknown; remove it.")
     sections: dict[str, Any] = {}
     for section, kind in _SECTIONS.items():
         entries = values.get(section, {})
         if not isinstance(entries, dict):
-            raise AnatomicalEmbeddingError(f"{source}: {section} must be a section [{section}] with entries.")
+            raise AnatomicalEmbeddingError(f"{source}: {section} is not a section; write [{section}] and its entries.")
         if unknown := set(entries) - {f.name for f in fields(kind)}:
-            raise AnatomicalEmbeddingError(f"{source}: unknown entry {section}.{min(unknown)}; remove it.")
+            raise AnatomicalEmbeddingError(f"{source}: the entry {section}.{min(unknown)} is unknown; remove it.")
         try:
             if kind is NetworkSpec:
                 sections[section] = NetworkSpec.from_dict({"unit_mm": None} | entries)
@@ -165,10 +165,10 @@ def recipe_from_dict(values: dict, source: str, objectives: Mapping[str, Rules] 
                 f"{source}: section [{section}] is incomplete ({error}); add the missing entry."
             ) from None
         except ValueError as error:
-            raise AnatomicalEmbeddingError(f"{source}: section [{section}]: {error}; correct that entry.") from None
+            raise AnatomicalEmbeddingError(f"{source}: [{section}] has a wrong entry ({error}); correct it.") from None
     name, objective = values.get("name", Path(source).stem), values.get("objective", "")
     if not isinstance(name, str) or not isinstance(objective, str):
-        raise AnatomicalEmbeddingError(f"{source}: name and objective must be texts in quotes; correct them.")
+        raise AnatomicalEmbeddingError(f"{source}: name or objective is not a text in quotes; correct this entry.")
     recipe = Recipe(name, objective, **sections)
     conditions = [_CONDITIONS[condition] for condition in objectives.get(objective, ())]
     rules = [

@@ -90,7 +90,7 @@ class Atlas:
             with np.load(path, allow_pickle=False) as file:
                 about = parse_json(file["about"].tobytes())
                 if about["format_version"] > FORMAT_VERSION:
-                    raise WeightsError(f"{path}: written by a newer version of this program; update the program.")
+                    raise WeightsError(f"{path}: was written by a newer version of this program; update the program.")
                 found = {
                     str(of["name"]): _occupancy(of, file[f"share_{n}"], file.get(f"discriminant_{n}"))
                     for n, of in enumerate(about["structures"])

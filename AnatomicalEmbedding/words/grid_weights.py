@@ -219,7 +219,7 @@ def make_scan_grid(embedding: EmbeddingMap, volume: Volume | None = None) -> Gri
     if not embedding.provenance.metric:
         raise MapError(f"{name}: the weights give no body coordinates in mm; embed the scan with other weights.")
     if not len(embedding.body_index):
-        raise MapError(f"{name}: holds no body, so no place can be found; choose a CT of a patient.")
+        raise MapError(f"{name}: shows no body, so no place can be found; choose a CT of a patient.")
     parts = np.maximum(np.rint(embedding.cell_mm / _FINE_MM), 1).astype(int)
     while np.prod(parts) * embedding.body.numel() > _CELLS_LIMIT and (parts > 1).any():
         parts = np.maximum(parts - 1, 1)

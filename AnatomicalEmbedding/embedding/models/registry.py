@@ -42,7 +42,7 @@ def find_weights(name: str = "auto") -> Weights:
     if path.suffix == ".safetensors":
         return read_weights(path)
     if path.is_file():
-        raise WeightsError(f"{name}: is not a weights file; give one that ends in .safetensors.")
+        raise WeightsError(f"{name}: is not a weights file; give a file that ends in .safetensors.")
     shipped = weights_file(name)
     if not shipped.is_file():
         raise WeightsError(f"{name}: no such weights; give a file or one of: {', '.join(list_weights()) or 'none'}.")
@@ -56,20 +56,20 @@ def read_weights(path: Path) -> Weights:
     sha256 = file_sha256(path)
     card_path = path.with_suffix(".json")
     if card_path.exists() and _stated_sha256(card_path) not in (None, sha256):
-        raise WeightsError(f"{path}: is not the file that its card {card_path.name} describes; download it again.")
+        raise WeightsError(f"{path}: is not the file that the card {card_path.name} describes; download both again.")
     try:
         about, state = read_tensor_file(path, _METADATA_KEY)
         name, spec = str(about["name"]), NetworkSpec.from_dict(about["network"])
     except DAMAGED:
         raise WeightsError(
-            f"{path}: not weights of this program, damaged, or of a newer version; download the file again."
+            f"{path}: is damaged, has a newer format, or does not contain weights; download the file again."
         ) from None
     try:
         network = made_for(lambda: EmbeddingNetwork(spec), state)
         network.load_state_dict({n: t.float() if t.is_floating_point() else t for n, t in state.items()})
     except DAMAGED:
         raise WeightsError(
-            f"{path}: its tensors do not fit the network that the file describes; download the file again."
+            f"{path}: the tensors do not fit the network that this file describes; download the file again."
         ) from None
     return Weights(network.eval(), name, sha256, about, _calibration(path, sha256))
 
@@ -100,5 +100,5 @@ def _stated_sha256(card: Path) -> str | None:
         return parse_json(card.read_text(encoding="utf-8")).get("sha256")
     except (OSError, AttributeError, ValueError):
         raise WeightsError(
-            f"{card}: is not a model card (JSON), or damaged; download it again, or delete it."
+            f"{card}: is damaged, or is not a model card in JSON; download the card again, or delete it."
         ) from None

@@ -40,7 +40,7 @@ def _measure(options: argparse.Namespace) -> None:
 
     weights = find_weights(options.weights)
     if not weights.network.spec.global_channels:
-        raise WeightsError(f"{options.weights}: has no global descriptors; choose weights of the recipe sam-paper.")
+        raise WeightsError(f"{options.weights}: gives no global descriptors; use weights of the recipe sam-paper.")
     matcher = DescriptorMatcher(weights.network)
     errors: dict[str, list[float]] = {group: [] for group in GROUPS}
     for pair in find_pairs(load_cases(options.folder)):

@@ -61,7 +61,7 @@ def run_train(options: argparse.Namespace) -> None:
     if options.reports:
         if not examples:
             raise AnatomicalEmbeddingError(
-                f"{', '.join(map(str, options.reports))}: no known place is named there; give other reports."
+                f"{', '.join(map(str, options.reports))}: these reports name no known place; give other reports."
             )
         console.say(f"sentences of the reports that name places: {len(examples)}", options.json)
     console.make_folder(options.output)
@@ -99,7 +99,7 @@ def run_place(options: argparse.Namespace) -> None:
 def _share(text: str) -> float:
     share = console.not_negative(text)
     if share > 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a share between 0 and 1")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number between 0 and 1; give a share, such as 0.5")
     return share
 
 

@@ -52,7 +52,7 @@ class MarkedExample:
         (6, 3) from `extremesIn` for a segment; None for an ROI. Raises PointsError if the node is empty or was removed.
         """
         if self.node.GetScene() is None:
-            raise PointsError(f"{self.name}: was removed from the scene; mark {self.structure} again.")
+            raise PointsError(f"{self.name}: this example was removed from the scene; mark {self.structure} again.")
         if self.kind == SEGMENT:
             found = extremesIn(self.volumeNode, self.node, self.segmentId)
             if found is None:
@@ -61,10 +61,10 @@ class MarkedExample:
         elif isDrawn(self.node):
             box, extremes = boxIn(self.volumeNode, self.node), None
         else:
-            raise PointsError(f"{self.name}: is not drawn yet; draw the box around the structure.")
+            raise PointsError(f"{self.name}: this box is not drawn yet; draw the box around the structure.")
         if not holds(self.volumeNode, box.mean(axis=0, keepdims=True))[0]:
             raise PointsError(
-                f"{self.name}: lies outside {self.volumeNode.GetName()}; choose the scan in which you drew it."
+                f"{self.name}: lies outside {self.volumeNode.GetName()}; choose the scan in which you drew {self.name}."
             )
         return box, extremes
 

@@ -73,7 +73,7 @@ def openLibrary(
     library = StructureLibrary.load(path)
     if library.weights_hash != _weightsHash(weightsPath):
         raise WeightsError(
-            f"{path}: was built with other weights; choose the weights of this library, or another library."
+            f"{path}: the library was built with other weights; choose the weights of this library, or another library."
         )
     if names:
         BoxFinder.by_library(library, names, recall)

@@ -42,7 +42,7 @@ def readPlaces(path: str | Path) -> list[CohortPlace]:
         with path.open(encoding="utf-8-sig", newline="") as file:
             table = csv.DictReader(file, strict=True)
             if tuple(table.fieldnames or ()) != _COLUMNS:
-                raise PointsError(f"{path}: has other columns than a table of places; {remedy}")
+                raise PointsError(f"{path}: this file has other columns than a table of places; {remedy}")
             places = [_place(row) for row in table]
     except OSError as error:
         raise PointsError(f"{path}: cannot be read ({error.strerror}); {remedy}") from None
@@ -55,7 +55,7 @@ def readPlaces(path: str | Path) -> list[CohortPlace]:
 def _place(row: dict) -> CohortPlace:
     """Return the place of a row, with the name "". Raises ValueError if the row does not fit the columns."""
     if set(row) != set(_COLUMNS) or not row["scan"] or row["status"] not in _STATUS or None in row.values():
-        raise ValueError("wrong number of values, no scan, or an unknown status")
+        raise ValueError("the number of values is wrong, the scan is missing, or the status is unknown")
     chance, error, *place = (float(row[name]) if row[name] else None for name in _COLUMNS[2:])
     numbers = [each for each in (chance, error, *place) if each is not None]
     if place.count(None) not in (0, 3) or not all(map(math.isfinite, numbers)):

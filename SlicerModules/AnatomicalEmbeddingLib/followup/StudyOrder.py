@@ -109,7 +109,7 @@ def setDate(volumeNode, text: str) -> None:
     if not text:
         volumeNode.RemoveAttribute(DATE_ATTRIBUTE)
     elif date_of(text) is None or not _HAND_DATE.fullmatch(text):
-        raise ValueError(f'{volumeNode.GetName()}: "{text}" is no date; write it as YYYY-MM-DD, such as 2024-01-31.')
+        raise ValueError(f'{volumeNode.GetName()}: "{text}" is not a date; write it as YYYY-MM-DD, such as 2024-01-31.')
     else:
         volumeNode.SetAttribute(DATE_ATTRIBUTE, text)
 

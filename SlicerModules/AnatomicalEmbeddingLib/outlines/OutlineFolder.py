@@ -41,8 +41,8 @@ class OutlineFolder:
         try:
             yield
         except OSError as error:
-            reason = (error.strerror or "cannot be used").lower()
-            raise AnatomicalEmbeddingError(f"{self.path}: {reason}; choose another folder.") from None
+            reason = (error.strerror or "unknown reason").lower()
+            raise AnatomicalEmbeddingError(f"{self.path}: cannot be used ({reason}); choose another folder.") from None
 
     def prepare(self, names: Sequence[str]) -> None:
         """Create the folder and its subfolders. Remove the files of earlier scans whose name is not in `names`.

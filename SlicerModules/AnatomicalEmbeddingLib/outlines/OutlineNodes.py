@@ -41,7 +41,7 @@ def outlinedScans(segmentations: Sequence) -> list[tuple]:
             raise PointsError(f"{node.GetName()}: {text}")
         if volume.GetID() in found:
             other = found[volume.GetID()][1].GetName()
-            raise PointsError(f"{node.GetName()}: has the same scan as {other}; untick one of the two.")
+            raise PointsError(f"{node.GetName()}: outlines the same scan as {other}; untick one segmentation.")
         found[volume.GetID()] = volume, node
     return list(found.values())
 

@@ -172,7 +172,7 @@ class SceneJob(Listener):
     def _requirePresent(self, volumes: Sequence) -> None:
         for volume in volumes:
             if volume.GetScene() is not self.scene:
-                raise VolumeError(f"{volume.GetName()}: was removed; {self.remedy}.")
+                raise VolumeError(f"{volume.GetName()}: was removed from the scene; {self.remedy}.")
 
     def _mapsOf(self, volumes: Sequence) -> list:
         return [None if self.store is None else self.store.map(volume) for volume in volumes]

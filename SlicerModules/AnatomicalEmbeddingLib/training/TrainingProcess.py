@@ -54,8 +54,8 @@ class TrainingProcess(EngineProcess):
             self._hasWeights = False
             self.begin(self._budget.arguments(), settings.runFolder)
         except OSError as error:
-            reason = (error.strerror or "cannot be used").lower()
-            raise AnatomicalEmbeddingError(f"{settings.runFolder}: {reason}; choose another folder.") from None
+            folder, reason = settings.runFolder, (error.strerror or "unknown reason").lower()
+            raise AnatomicalEmbeddingError(f"{folder}: cannot be used ({reason}); choose another folder.") from None
 
     def onValues(self, values: dict) -> None:
         if "weights" in values:
