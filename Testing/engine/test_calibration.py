@@ -62,7 +62,7 @@ def test_a_damaged_file_is_refused(calibration, tmp_path):
     path = tmp_path / f"made{SUFFIX}"
     calibration.save(path)
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(WeightsError, match=r"made\.calibration\.safetensors: not a calibration"):
+    with pytest.raises(WeightsError, match=r"made\.calibration\.safetensors: is damaged, or is not a calibration"):
         Calibration.load(path)
 
 

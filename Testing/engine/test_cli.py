@@ -123,7 +123,7 @@ class TestRefused:
 
     def test_points_without_a_target(self, anatemb, place, tmp_path):
         words = ("match", place.template, place.points, "-o", tmp_path / "out", *place.model)
-        assert_refused(anatemb(*words), place.points, "no target scan is given")
+        assert_refused(anatemb(*words), place.points, "no target scan follows this file")
 
     def test_the_points_are_not_overwritten_by_the_answer(self, anatemb, place, tmp_path):
         given = tmp_path / "target.mrk.json"

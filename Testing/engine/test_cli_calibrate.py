@@ -53,7 +53,7 @@ def test_weights_get_their_calibration_and_use_it(anatemb, labelled, place, tmp_
 
 def test_wrong_data_and_names_are_refused(anatemb, labelled, tmp_path):
     assert_refused(anatemb("calibrate", labelled), "auto: the calibration of shipped weights cannot be overwritten")
-    assert_refused(anatemb("calibrate", labelled, "-o", tmp_path / "x.json"), "must be named NAME.calibration")
+    assert_refused(anatemb("calibrate", labelled, "-o", tmp_path / "x.json"), "this name must end in .calibration")
     output = tmp_path / "x.calibration.safetensors"
     assert_refused(anatemb("calibrate", tmp_path / "none", "-o", output), "none: no such folder")
     assert_refused(anatemb("calibrate", labelled, "-o", output, "--phantoms", 1), "compared in pairs; give 0, or")

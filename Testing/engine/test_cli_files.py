@@ -97,5 +97,9 @@ def test_an_output_folder_that_is_a_file_is_refused_before_any_work(command, ana
         "crop": (place.template,),
     }
     words = (command, *given[command], "-o")
-    assert_refused(anatemb(*words, tmp_path / "file"), "file: is a file; choose another output folder")
-    assert_refused(anatemb(*words, tmp_path / "file" / "out"), "cannot be created; choose another output folder")
+    assert_refused(
+        anatemb(*words, tmp_path / "file"), "file: is a file, or lies in a file; choose another output folder"
+    )
+    assert_refused(
+        anatemb(*words, tmp_path / "file" / "out"), "out: is a file, or lies in a file; choose another output folder"
+    )

@@ -135,6 +135,6 @@ def test_lines_bring_their_long_axes_and_half_a_line_is_refused(tmp_path: Path) 
 def test_wrong_arguments_are_refused_before_any_work(anatemb, place, tmp_path: Path) -> None:
     base = ("followup", place.template, place.points, place.target, "-o", tmp_path / "out")
     assert_refused(anatemb(*base, "--date", "2024-01-05"), "--date", "1 dates are given for 2 scans")
-    assert_refused(anatemb(*base, "--date", "5.1.2024", "--date", "2024-03-02"), "write it as YYYY-MM-DD")
+    assert_refused(anatemb(*base, "--date", "5.1.2024", "--date", "2024-03-02"), "write each date as YYYY-MM-DD")
     assert_refused(anatemb(*base, "--record", tmp_path / "no.followup.json"), "no.followup.json", "no such file")
     assert not (tmp_path / "out").exists()

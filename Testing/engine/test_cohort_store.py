@@ -141,7 +141,7 @@ class TestKeeping:
 
     def test_a_folder_of_other_things_is_no_store(self, tmp_path):
         (tmp_path / "letter.txt").write_text("dear reader")
-        with pytest.raises(AnatomicalEmbeddingError, match="not empty"):
+        with pytest.raises(AnatomicalEmbeddingError, match="neither a cohort nor empty"):
             Store(tmp_path, create=True)
         with pytest.raises(AnatomicalEmbeddingError, match="is not a cohort"):
             Store(tmp_path)

@@ -40,7 +40,7 @@ def test_maps_without_body_or_frame_are_refused():
     made = analytic_map(lambda p: p)
     with pytest.raises(MapError, match="no body coordinates in mm"):
         find_coverage(replace(made, provenance=replace(made.provenance, metric=False)))
-    with pytest.raises(MapError, match="holds no body"):
+    with pytest.raises(MapError, match="shows no body"):
         find_coverage(analytic_map(lambda p: p, body=np.zeros((16, 20, 24), dtype=bool)))
 
 

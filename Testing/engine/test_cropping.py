@@ -90,5 +90,5 @@ def test_a_resampled_crop_is_air_beyond_the_scan():
     assert crop.voxels.dtype == volume.voxels.dtype
     with pytest.raises(VolumeError, match="is not a voxel size"):
         crop_resampled(volume, BOX, (1.0, 0.0, 2.0))
-    with pytest.raises(VolumeError, match="smaller than a voxel"):
+    with pytest.raises(VolumeError, match="smaller than one voxel"):
         crop_resampled(volume, BOX, (100.0, 1.0, 2.0))

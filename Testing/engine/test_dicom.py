@@ -134,7 +134,7 @@ def test_several_ct_series_must_be_chosen_from(tmp_path):
     assert Volume.read(tmp_path, series="1.2.3.4").ijk_to_ras[2, 3] == -35
     assert Volume.read(tmp_path, series="1.2.3.5").ijk_to_ras[2, 3] == -28
     assert Volume.read(lung[5]).ijk_to_ras[2, 3] == -28
-    with pytest.raises(VolumeError, match=r"has no series 9\.9.*1\.2\.3\.4 \(soft"):
+    with pytest.raises(VolumeError, match=r"contains no series 9\.9.*1\.2\.3\.4 \(soft"):
         Volume.read(tmp_path, series="9.9")
     spacings = [info.spacing for info in list_series(tmp_path)]
     np.testing.assert_allclose(spacings, [(3.0, 3.2, 3.5)] * 2, atol=1e-6)

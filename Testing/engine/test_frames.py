@@ -27,7 +27,7 @@ def test_what_is_no_level_table_is_named(text, tmp_path):
     path = tmp_path / "levels.json"
     if text is not None:
         path.write_text(text)
-    with pytest.raises(AnatomicalEmbeddingError, match=r"levels\.json: not a table of level readings"):
+    with pytest.raises(AnatomicalEmbeddingError, match=r"levels\.json: is not a table of level readings"):
         LevelTable.read(path)
 
 

@@ -58,7 +58,7 @@ class TestOneExample:
 
     def test_examples_of_other_weights_are_refused(self):
         other = analytic_map(itself, weights_hash="cd" * 32)
-        with pytest.raises(MapError, match="made by other weights"):
+        with pytest.raises(MapError, match="made with other weights"):
             locate({"liver": [make_example(analytic_map(itself), BOX)]}, other)
         with pytest.raises(PointsError, match="made with different weights"):
             locate({"liver": [make_example(analytic_map(itself), BOX), make_example(other, BOX)]}, other)
@@ -127,5 +127,5 @@ class TestLibrary:
 
 def test_a_target_without_body_is_refused():
     empty = analytic_map(itself, body=np.zeros((16, 20, 24), dtype=bool), name="air.nii.gz")
-    with pytest.raises(MapError, match="holds no body"):
+    with pytest.raises(MapError, match="shows no body"):
         locate({"liver": [make_example(analytic_map(itself), BOX)]}, empty)

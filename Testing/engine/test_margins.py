@@ -72,7 +72,7 @@ def test_the_stated_recall_holds_for_real_and_for_synthetic_scans():
 def test_too_few_boxes_cannot_promise_much():
     margins = learn_margins(boxes(30, 6), False)
     assert margins.times_for(0.9) > 0
-    with pytest.raises(AnatomicalEmbeddingError, match="cannot be guaranteed from 30 boxes"):
+    with pytest.raises(AnatomicalEmbeddingError, match="cannot be guaranteed with only 30 boxes"):
         margins.times_for(0.99)
     for recall_ in (0.0, 1.0, 99.0):
         with pytest.raises(AnatomicalEmbeddingError, match="between 0 and 1"):

@@ -167,7 +167,7 @@ class TestRefused:
 
     def test_maps_of_different_weights(self):
         other = analytic_map(itself, weights_hash="cd" * 32, name="other.nii.gz")
-        with pytest.raises(MapError, match=r"other\.nii\.gz: its map was made by other weights"):
+        with pytest.raises(MapError, match=r"other\.nii\.gz: the map of this scan was made with other weights"):
             match(analytic_map(itself), MIDDLE, other)
 
     def test_a_target_without_body(self):

@@ -102,11 +102,11 @@ def test_csv(tmp_path, text, expected):
     ("name", "content", "message"),
     [
         ("missing.csv", None, "no such file"),
-        ("a.txt", "1 2 3", "not a list of points"),
+        ("a.txt", "1 2 3", "is neither .json nor .csv"),
         ("a.csv", "", "no column label, r, a, s"),
         ("a.csv", "label,r,a,s\n", "contains no point"),
-        ("a.csv", "label,r,a,s\nA,1,2,3\nB,1,two,3\n", "line 3 needs numbers in the columns r"),
-        ("a.csv", b"label,r,a,s\n\xff\xfe", "is not UTF-8 text; save it again, as comma-separated UTF-8"),
+        ("a.csv", "label,r,a,s\nA,1,2,3\nB,1,two,3\n", "line 3 has no valid numbers in the columns r"),
+        ("a.csv", b"label,r,a,s\n\xff\xfe", "is not UTF-8 text; save the points as a UTF-8 .csv"),
         ("a.csv", "label;r;a;s\nA;1,5;2;3\n", "columns are separated by ';'"),
         ("a.mrk.json", "{", "line 1 is not JSON"),
         ("a.mrk.json", "[1]", "no list 'markups'"),
@@ -135,7 +135,7 @@ def test_parse_point():
 
 
 def test_write_refuses_a_name_slicer_would_not_open(tmp_path):
-    with pytest.raises(PointsError, match="opens only names that end in"):
+    with pytest.raises(PointsError, match="opens only files whose names end in"):
         write_markups(tmp_path / "a.csv", POINTS)
     (tmp_path / "file").touch()
     with pytest.raises(PointsError, match="cannot be written"):

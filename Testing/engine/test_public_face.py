@@ -107,7 +107,7 @@ def test_spacing_alone_means_the_usual_order_of_a_ct(phantom_pair):
     [
         ([1, 2], {}, "list is not a scan; give a path"),
         (None, {}, "NoneType is not a scan"),
-        (np.zeros((20, 40, 40)), {}, "needs a geometry"),
+        (np.zeros((20, 40, 40)), {}, "has no geometry"),
         (np.zeros((20, 40, 40)), {"affine": np.eye(4), "frame": "XYZ"}, 'choose "RAS" or "LPS"'),
     ],
 )
@@ -153,7 +153,7 @@ def test_points_of_either_frame_are_written_and_read(tmp_path, points, suffix):
     assert found.labels == ("a", "b", "c", "d")
     np.testing.assert_allclose(found.points_ras, points, atol=1e-3)
     np.testing.assert_allclose(found.points_lps, points @ LPS[:3, :3], atol=1e-3)
-    with pytest.raises(errors.PointsError, match=r"points of (type|shape)"):
+    with pytest.raises(errors.PointsError, match=r"points have (type|shape)"):
         write_points(path, "1,2,3")
 
 

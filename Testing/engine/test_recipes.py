@@ -66,7 +66,7 @@ def test_shipped_recipe_loads_and_survives_a_weights_file(name):
         ("rpr-paper", "network.frame", "body", 'objective "offsets" needs network.frame = "scan"'),
         ("bpr-paper", "network.frame", "body", 'objective "levels" needs network.frame = "scan"'),
         ("ape", "network.frame", "scan", 'objective "coordinates" needs network.frame = "body"'),
-        ("ape", "network.frame", "bodies", "correct that entry"),
+        ("ape", "network.frame", "bodies", "correct it"),
         ("sam-paper", "optimiser.algorithm", "sgd", 'algorithm must be "adamw" or "radam"'),
     ],
 )
@@ -84,7 +84,7 @@ def test_recipe_of_a_user_is_read_by_path(tmp_path):
 
 
 def test_an_override_of_no_entry_is_blamed_and_not_the_file():
-    says = r"^--set optimiser\.learning_rat: no recipe has such an entry \(did you mean optimiser\.learning_rate\?\)\.$"
+    says = r"^--set optimiser\.learning_rat: this entry is unknown \(did you mean optimiser\.learning_rate\?\); correct it\.$"
     with pytest.raises(AnatomicalEmbeddingError, match=says):
         load_recipe("ape", {"optimiser.learning_rat": 1})
 
@@ -103,13 +103,13 @@ def test_damaged_file_is_named(content, tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "match"),
     [
-        ("rotation_rad", "rotation_deg", "unknown entry augmentation.rotation_deg"),
-        ("[augmentation]", "[augmentaton]", "unknown entry augmentaton"),
-        ('name = "called"', "epochs = 3", "unknown entry epochs"),
+        ("rotation_rad", "rotation_deg", "the entry augmentation.rotation_deg is unknown"),
+        ("[augmentation]", "[augmentaton]", "the entry augmentaton is unknown"),
+        ('name = "called"', "epochs = 3", "the entry epochs is unknown"),
         ("learning_rate = 2e-3", "", r"section \[optimiser\] is incomplete"),
         ('"coordinates"', '"contrastive"', 'objective must be one of "coordinates", "hybrid"'),
         ('objective = "coordinates"', "", 'objective must be one of "coordinates", "hybrid"'),
-        ("epsilon = 1e-8", 'schedule = "constant"', "unknown entry optimiser.schedule"),
+        ("epsilon = 1e-8", 'schedule = "constant"', "the entry optimiser.schedule is unknown"),
         ("unit_mm = 100.0", "", 'objective "coordinates" needs network.unit_mm'),
     ],
 )

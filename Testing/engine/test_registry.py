@@ -69,7 +69,7 @@ class TestCard:
         data = bytearray(path.read_bytes())
         data[-7] ^= 1
         path.write_bytes(data)
-        assert_refused(path, "is not the file that its card small.json describes")
+        assert_refused(path, "is not the file that the card small.json describes")
 
     @pytest.mark.parametrize("text", ["", "{", "[]", "\udcff"])
     def test_a_damaged_card_is_named(self, tmp_path, text):
@@ -83,7 +83,7 @@ class TestRefused:
     def test_a_file_cut_short(self, tmp_path, kept):
         path = write_small_weights(tmp_path)
         path.write_bytes(path.read_bytes()[:kept])
-        assert_refused(path, "not weights of this program, damaged")
+        assert_refused(path, "is damaged, has a newer format, or does not contain weights")
 
     def test_tensors_that_do_not_fit_the_network_described(self, tmp_path):
         path = write_small_weights(tmp_path)

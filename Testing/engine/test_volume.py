@@ -142,7 +142,11 @@ def test_nifti_header_is_not_guessed_in_silence(tmp_path):
     for name, fields, message in (
         ("shear.nii", {"codes": only_sform, "srow": sheared}, "sform in the header is sheared"),
         ("scaled.nii", {"codes": both, "srow": scaled}, "two different spacings"),
-        ("empty_sform.nii", {"codes": only_sform, "srow": (280, "12f", (0,) * 12)}, "sform in the header is zero"),
+        (
+            "empty_sform.nii",
+            {"codes": only_sform, "srow": (280, "12f", (0,) * 12)},
+            "sform in the header has a zero axis",
+        ),
         ("nifti2.nii", {"length": (0, "i", (540,))}, "is a NIfTI-2 file"),
         ("pair.nii", {"magic": (344, "3s", (b"ni1",))}, "not a NIfTI file"),
     ):

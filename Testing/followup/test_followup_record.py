@@ -61,7 +61,7 @@ def test_merged_lesions_are_measured_by_the_one_that_they_went_into(empty: Follo
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        (lambda r: r.mark("a", (math.nan, 0, 0)), "not a place"),
+        (lambda r: r.mark("a", (math.nan, 0, 0)), "is not finite"),
         (lambda r: r.mark("z", (0, 0, 0)), "'z'"),
         (lambda r: r.mark("a", (0, 0, 0), "L9"), "'L9'"),
         (lambda r: r.confirm("L1", "c"), "no place in 2024"),

@@ -101,7 +101,7 @@ def test_a_volume_that_leaves_the_scene_ends_the_work_on_it(bench, scene):
     bench.job.start(bench.steps("A", volume))
     scene.RemoveNode(volume)
     bench.finish()
-    assert bench.said == ["A begins", "A ends", "CT: was removed; try it again."]
+    assert bench.said == ["A begins", "A ends", "CT: was removed from the scene; try it again."]
 
 
 def test_a_step_that_processes_events_is_not_entered_again(bench):

@@ -76,7 +76,7 @@ def test_a_date_by_hand_wins_over_dicom(scene, import_series):
 def test_what_is_no_date_is_refused_with_a_sentence(scene, text):
     volume = add_volume("CT-7")
     setDate(volume, "2022-05-06")
-    with pytest.raises(ValueError, match=r"CT-7: .* is no date; write it as YYYY-MM-DD"):
+    with pytest.raises(ValueError, match=r"CT-7: .* is not a date; write it as YYYY-MM-DD"):
         setDate(volume, text)
     assert studyOf(scene, volume).dateText == "2022-05-06"
 

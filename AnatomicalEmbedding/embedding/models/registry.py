@@ -68,9 +68,7 @@ def read_weights(path: Path) -> Weights:
         network = made_for(lambda: EmbeddingNetwork(spec), state)
         network.load_state_dict({n: t.float() if t.is_floating_point() else t for n, t in state.items()})
     except DAMAGED:
-        raise WeightsError(
-            f"{path}: the tensors do not fit the network that this file describes; download the file again."
-        ) from None
+        raise WeightsError(f"{path}: the tensors do not fit the network of this file; download it again.") from None
     return Weights(network.eval(), name, sha256, about, _calibration(path, sha256))
 
 

@@ -79,7 +79,7 @@ def test_examples_that_cannot_be_used_are_named_and_left_out(bench):
     for node in nodes_of_class(bench.scene, "vtkMRMLMarkupsROINode"):
         bench.scene.RemoveNode(node)
     bench.finish()
-    assert any("liver by hand: was removed" in said for said in bench.reported)
+    assert any("liver by hand: this example was removed" in said for said in bench.reported)
     assert bench.boxes(target) == {}
 
 
@@ -136,7 +136,7 @@ def test_wrong_examples_are_refused_in_a_sentence(scene, examples):
     volume, box = add_patient(0), truth(0)[LIVER].box_ras
     far = add_roi(scene, box + 3000.0, "Far box")
     assert refused(examples, LIVER, far, volume) == (
-        "Far box: lies outside CT-1; choose the scan in which you drew it."
+        "Far box: lies outside CT-1; choose the scan in which you drew Far box."
     )
     undrawn = scene.AddNewNodeByClass("vtkMRMLMarkupsROINode", "New box")
     assert "New box: is not drawn yet" in refused(examples, LIVER, undrawn, volume)

@@ -88,7 +88,7 @@ def test_a_scan_that_goes_or_changes_meanwhile_ends_it_with_a_sentence(bench, sc
     bench.logic.align(*pair)
     scene.RemoveNode(pair[1])
     bench.poll_until(lambda: not bench.logic.busy)
-    assert bench.reported[1:] == ["Patient: was removed; align again."]
+    assert bench.reported[1:] == ["Patient: was removed from the scene; align again."]
 
 
 def test_what_cannot_be_aligned_is_refused_with_a_sentence(bench, scene, pair):

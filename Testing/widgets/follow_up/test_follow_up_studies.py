@@ -33,7 +33,7 @@ def test_undated_studies_come_last_with_a_sentence_and_can_be_dated(kit, panel, 
 
 def test_a_wrong_date_is_reported_and_changes_nothing(kit, panel):
     panel.ui.studyTable.item(1, 0).setText("1.9.2023")
-    assert panel.ui.statusLabel.text == 'B: "1.9.2023" is no date; write it as YYYY-MM-DD, such as 2024-01-31.'
+    assert panel.ui.statusLabel.text == 'B: "1.9.2023" is not a date; write it as YYYY-MM-DD, such as 2024-01-31.'
     assert column(panel.ui.studyTable, 0) == ["2023-03-01", "2023-09-01", "2024-03-01"]
     assert not kit.dialogs
 

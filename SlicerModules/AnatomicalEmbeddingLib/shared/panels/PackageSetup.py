@@ -66,8 +66,11 @@ def install(missing: Sequence[str]) -> None:
         if "declined" in str(error):  # `pip_ensure` uses this word if the user does not confirm
             raise InstallError(_DECLINED.format(names=", ".join(missing))) from None
         logging.exception("AnatomicalEmbedding: installing %s failed", ", ".join(missing))
-        text = _("{names}: could not be installed ({error}); see the messages of pip in the error log, and try again.")
-        raise InstallError(text.format(names=", ".join(missing), error=error)) from error
+        raise InstallError(
+            _(
+                "{names}: could not be installed ({error}); see the messages of pip in the error log, and try again."
+            ).format(names=", ".join(missing), error=error)
+        ) from error
     importlib.invalidate_caches()
 
 
