@@ -26,7 +26,7 @@ def test_weights_get_their_calibration_and_use_it(anatemb, labelled, place, tmp_
     weights = tmp_path / "described.safetensors"
     write_weights(small_network(local_channels=8, spacing_mm=(3.0, 3.0, 4.0)), weights, "described", {"recipe": "none"})
     refused = anatemb("evaluate", "confidence", labelled, "--model", weights, "--no-cache")
-    assert_refused(refused, "described: has no calibration", "anatemb calibrate")
+    assert_refused(refused, "described: these weights have no calibration", "anatemb calibrate")
     made = anatemb("calibrate", labelled, "--phantoms", 0, "--model", weights, "--no-cache")
     assert made.code == 0
     assert f"wrote {tmp_path / 'described.calibration.safetensors'}" in made.out

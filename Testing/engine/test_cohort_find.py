@@ -140,7 +140,7 @@ def test_like_a_scan_that_is_not_in_the_cohort(anatemb, torsos, folder, tmp_path
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ([], "no place, or more than one"),
+        ([], "no place or several places are given"),
         (["left adrenal", "--point", "1,2,3"], "cannot be used with words"),
         (["--like", "nowhere.nii", "--point", "1,2,3"], "neither a scan of this cohort nor a file"),
         (["--like", _HEAD, "--point", "1,2"], "neither"),

@@ -131,7 +131,7 @@ def test_a_separate_scheduler_with_two_workers(folder, weights, expected):
 def test_no_scheduler_answers(folder, weights):
     done = run(folder, weights, "--scheduler", "tcp://127.0.0.1:1")
     assert done.returncode == 2
-    assert done.stderr.startswith("anatemb: tcp://127.0.0.1:1: no scheduler answers")
+    assert done.stderr.startswith("anatemb: tcp://127.0.0.1:1: no Dask scheduler answers")
     assert done.stderr.count("\n") == 1
 
 

@@ -68,7 +68,7 @@ def test_many_points_are_answered_as_one_by_one():
 
 
 def test_map_without_descriptors_says_so():
-    with pytest.raises(MapError, match="have no descriptors"):
+    with pytest.raises(MapError, match="the map has no descriptors"):
         analytic_map(lambda p: p).describe(inner_points(1))
 
 

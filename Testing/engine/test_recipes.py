@@ -84,7 +84,7 @@ def test_recipe_of_a_user_is_read_by_path(tmp_path):
 
 
 def test_an_override_of_no_entry_is_blamed_and_not_the_file():
-    says = r"^--set optimiser\.learning_rat: this entry is unknown \(did you mean optimiser\.learning_rate\?\); correct it\.$"
+    says = r"^--set optimiser\.learning_rat: .* entry is unknown \(did you mean optimiser\.learning_rate\?\); correct it\.$"
     with pytest.raises(AnatomicalEmbeddingError, match=says):
         load_recipe("ape", {"optimiser.learning_rat": 1})
 

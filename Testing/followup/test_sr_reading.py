@@ -131,5 +131,5 @@ def test_reports_of_two_patients_are_not_joined(record, series, volumes, tmp_pat
     write_sr(record, "prior", series["prior"], tmp_path / "a.dcm")
     write_ct_series(tmp_path / "ct", volumes["current"], PatientID="P2")
     write_sr(record, "current", tmp_path / "ct", tmp_path / "b.dcm")
-    with pytest.raises(AnatomicalEmbeddingError, match="are of different patients"):
+    with pytest.raises(AnatomicalEmbeddingError, match="are reports of different patients"):
         read_srs([tmp_path / "a.dcm", tmp_path / "b.dcm"])
