@@ -128,7 +128,7 @@ def test_lines_bring_their_long_axes_and_half_a_line_is_refused(tmp_path: Path) 
     assert (line.name, line.point_ras, line.long_axis) == ("liver", (5, 0, 3), ((5, 10, 3), (5, -10, 3)))
     assert (point.name, point.long_axis) == ("lung", None)
     write_file(path, [markup("Line", "liver", ends[:1])])
-    with pytest.raises(PointsError, match=r"lesions\.mrk\.json: line 'liver' has only one end"):
+    with pytest.raises(PointsError, match=r"lesions\.mrk\.json: the line 'liver' has only one end"):
         read_lesions(path)
 
 

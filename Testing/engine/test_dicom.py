@@ -95,8 +95,8 @@ def test_missing_slices_are_interpolated_and_noted(tmp_path, gone):
     ("numbers", "message"),
     [
         ([*range(15), *range(22, 40)], "slices are missing between z = -7.0 and 9.0 mm"),
-        ([n for n in range(60) if n % 5], "apart and 11 of 59 are missing"),
-        ([*range(20), *range(20, 60, 2)], "apart and 19 of 59 are missing"),
+        ([n for n in range(60) if n % 5], "apart and 11 of 59 slices are missing"),
+        ([*range(20), *range(20, 60, 2)], "apart and 19 of 59 slices are missing"),
     ],
     ids=["block", "every fifth", "change of step"],
 )
@@ -170,7 +170,7 @@ def test_doubles_are_noted_and_mixed_phases_refused(tmp_path):
         (POSITIONS[:9], {}, "has only 9 slices"),
         (POSITIONS, {"ImageType": ["ORIGINAL", "PRIMARY", "LOCALIZER"]}, "has only 0 slices"),
         (POSITIONS + np.arange(20)[:, None] ** 2 * (0.1, 0, 0), {}, "off a straight line"),
-        (POSITIONS, {"ImageOrientationPatient": [1, 0, 0, 1, 0, 0]}, "perpendicular axes"),
+        (POSITIONS, {"ImageOrientationPatient": [1, 0, 0, 1, 0, 0]}, "are not perpendicular"),
     ],
     ids=["enhanced", "few", "localizer", "bent", "orientation"],
 )

@@ -224,7 +224,7 @@ class TestDevice:
 
     @pytest.mark.parametrize("name", ["cuda:99", "meta", "cpu:1"])
     def test_what_is_not_there_is_refused(self, name):
-        with pytest.raises(AnatomicalEmbeddingError, match=f"device '{name}' is not available here"):
+        with pytest.raises(AnatomicalEmbeddingError, match=f"device '{name}' is not available on this computer"):
             choose_device(name)
 
     @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -69,7 +69,7 @@ class TestOneExample:
             make_example(embedding, BOX[::-1])
         with pytest.raises(PointsError, match="most of the box lies outside this scan"):
             make_example(embedding, BOX + 500)
-        with pytest.raises(PointsError, match="liver: has no example"):
+        with pytest.raises(PointsError, match="liver: this structure has no example"):
             locate({"liver": []}, embedding)
 
 

@@ -107,7 +107,7 @@ def test_a_file_that_was_cut_short_is_refused(tmp_path, length):
     path = tmp_path / "cut.map.safetensors"
     described().save(path)
     path.write_bytes(path.read_bytes()[:length])
-    assert_refused(path, "damaged; embed the scan again.")
+    assert_refused(path, "is damaged, or is not an embedding map; embed the scan again.")
 
 
 def test_other_files_are_refused(tmp_path):

@@ -172,7 +172,7 @@ class TestRefused:
 
     def test_a_target_without_body(self):
         empty = analytic_map(itself, body=np.zeros(SHAPE, dtype=bool), name="air.nii.gz")
-        with pytest.raises(MapError, match=r"air\.nii\.gz: holds no body"):
+        with pytest.raises(MapError, match=r"air\.nii\.gz: shows no body"):
             match(analytic_map(itself), MIDDLE, empty)
 
     def test_a_point_outside_the_template(self):

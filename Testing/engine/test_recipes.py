@@ -84,7 +84,7 @@ def test_recipe_of_a_user_is_read_by_path(tmp_path):
 
 
 def test_an_override_of_no_entry_is_blamed_and_not_the_file():
-    says = r"^--set optimiser\.learning_rat: .* entry is unknown \(did you mean optimiser\.learning_rate\?\); correct it\.$"
+    says = r"^--set optimiser\.learning_rat: .* is unknown \(did you mean optimiser\.learning_rate\?\); correct it\.$"
     with pytest.raises(AnatomicalEmbeddingError, match=says):
         load_recipe("ape", {"optimiser.learning_rat": 1})
 
@@ -97,7 +97,7 @@ def test_unknown_name_lists_the_known_ones():
 def test_damaged_file_is_named(content, tmp_path):
     path = tmp_path / "bad.toml"
     path.write_bytes(content)
-    refused(path, "bad.toml: not a valid recipe")
+    refused(path, "bad.toml: is not a valid recipe")
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_merged_lesions_are_measured_by_the_one_that_they_went_into(empty: Follo
         record.merge("L3", "b", into="L2")
     with pytest.raises(AnatomicalEmbeddingError, match="into itself"):
         record.merge("L3", "b", into="L3")
-    with pytest.raises(AnatomicalEmbeddingError, match="is outside in this study"):
+    with pytest.raises(AnatomicalEmbeddingError, match="as its state is outside"):
         record.outside("L3", "b").merge("L1", "b", into="L3")
 
 

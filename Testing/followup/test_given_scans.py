@@ -74,10 +74,10 @@ def test_a_record_that_knows_scans_by_name_needs_a_date_where_names_are_alike() 
     assert studies == [BY_NAME[1]]
     assert notes == ["ct.nii: is used as ct (2024-01-01) of the record, because it has the same name."]
     with pytest.raises(
-        AnatomicalEmbeddingError, match=r"may be ct \(2023-01-01\) or ct \(2024-01-01\) .* give the dates"
+        AnatomicalEmbeddingError, match=r"may be the study ct \(2023-01-01\) or ct \(2024-01-01\) .* give the dates"
     ):
         given(BY_NAME, ("ct.nii", content("ct", 1)))
-    with pytest.raises(AnatomicalEmbeddingError, match=r"a/ct\.nii: may be ct "):
+    with pytest.raises(AnatomicalEmbeddingError, match=r"a/ct\.nii: may be the study ct "):
         given(BY_NAME[:1], ("a/ct.nii", content("ct", 1)), ("b/ct.nii", content("ct", 2)))
 
 

@@ -31,11 +31,11 @@ def test_a_bad_table_is_a_sentence_and_the_next_one_is_taken(kit, tmp_path):
     bad = tmp_path / "bad.csv"
     bad.write_text("a,b\n1,2\n")
     open_places(kit, panel, bad)
-    assert "bad.csv: has other columns" in panel.ui.cohortLabel.text
+    assert "bad.csv: this file has other columns" in panel.ui.cohortLabel.text
     open_places(kit, panel, write_places(tmp_path))
     assert "bad.csv" not in panel.ui.cohortLabel.text
     assert panel.ui.cohortTable.rowCount == 2
     (tmp_path / "patient_0.nii").unlink()
     panel.ui.cohortTable.cellDoubleClicked.emit(0, 0)
     kit.spin(lambda: panel.hits.loading is None, 30)
-    assert "patient_0.nii: does not exist any more" in panel.ui.cohortLabel.text
+    assert "patient_0.nii: this scan does not exist any more" in panel.ui.cohortLabel.text

@@ -139,7 +139,7 @@ def test_wrong_examples_are_refused_in_a_sentence(scene, examples):
         "Far box: lies outside CT-1; choose the scan in which you drew Far box."
     )
     undrawn = scene.AddNewNodeByClass("vtkMRMLMarkupsROINode", "New box")
-    assert "New box: is not drawn yet" in refused(examples, LIVER, undrawn, volume)
+    assert "New box: this box is not drawn yet" in refused(examples, LIVER, undrawn, volume)
     assert "give the structure a name" in refused(examples, " - ", add_roi(scene, box), volume)
     assert "choose a scan, and the box or segment" in refused(examples, LIVER, None, volume)
     assert "choose a scan, and the box or segment" in refused(examples, LIVER, volume, volume)
