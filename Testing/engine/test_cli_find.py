@@ -73,5 +73,5 @@ def test_the_name_of_a_point(anatemb, place):
     outcome = anatemb("name", place.template, "--point", f"{r},{a},{s}", "--json", *place.model)
     assert outcome.code == 0
     assert all({"name", "title", "probability"} == set(row) for row in json.loads(outcome.out))
-    assert_refused(anatemb("name", place.template, "--point", "1,2", *place.model), "three numbers")
+    assert_refused(anatemb("name", place.template, "--point", "1,2", *place.model), "give 3 numbers")
     assert_refused(anatemb("name", place.template, "--point", "9999,0,0", *place.model), "outside")

@@ -85,7 +85,7 @@ def test_a_follow_up_that_cannot_be_read_is_reported_and_left_alone(bench, pair)
     bench.logic.setPatient(None)
     bench.open()
     assert bench.reported
-    assert bench.reported[-1].startswith("Broken: is not a follow-up record")
+    assert bench.reported[-1].startswith("Broken: this is not a follow-up record")
     bench.logic.mark(pair[0], (1.0, 2.0, 3.0))
     assert broken.GetText() == '{"format": "something else"}'
     assert len(bench.nodes(TEXTS)) == 2
