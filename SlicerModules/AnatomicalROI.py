@@ -197,7 +197,6 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
             self.scanChoice.write(self._parameterNode)
 
     def _write(self, name, value):
-        """Write the user's input to the parameter node."""
         if self.takesInput:
             setattr(self._parameterNode, name, value)
 

@@ -129,7 +129,6 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.say("")
 
     def setParameterNode(self, parameterNode):
-        """Connect the panel to a parameter node; None disconnects it."""
         super().setParameterNode(parameterNode)
         if parameterNode is None and self.isSetUp:
             self._showStudies([], None)
@@ -195,9 +194,9 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self._showStudies(found, self._patient(found))
 
     def _chooseStudies(self, node, found):
-        """Choose default studies in place of missing or removed studies.
+        """Choose default studies in place of missing or removed studies. found: the patients of the scene.
 
-        If the default studies are already chosen, and a new date has reversed their order, choose them anew.
+        If the user has kept the default studies, and a new date has reversed their order, choose new default studies.
         """
         patient = self._patient(found)
         if patient is None:
@@ -210,7 +209,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
             node.prior, node.current = self._usual = patient.usualPair
 
     def _patient(self, found):
-        """Return the patient of the prior study; None if no prior study is chosen."""
+        """Return the patient of the prior study; None if no prior study is chosen. found: the patients of the scene."""
         return next((each for each in found if self._parameterNode.prior in each.volumes), None)
 
     def _showStudies(self, found, patient):

@@ -24,14 +24,14 @@ class _State:
 
 
 class LandmarkHistory(UndoStack[_State | None]):
-    """States of the template's list and the lists of answers."""
+    """Undo and redo for the template's point list and all its lists of answers."""
 
     def __init__(self, scene) -> None:
         super().__init__(None)
         self._scene = scene
 
     def record(self, source, answerLists: Iterable[AnswerList], isStep: bool) -> None:
-        """Record the current state. isStep: True to add an undo step; False if only new answers have arrived."""
+        """Store the current state of the lists. source: the template's point list. isStep: True to add an undo step."""
         lists = {source.GetID(): (_copy(source), None)}
         lists |= {each.node.GetID(): (_copy(each.node), each.answers) for each in answerLists}
         state = _State([(nodeId, _content(copy), answers) for nodeId, (copy, answers) in lists.items()], lists)

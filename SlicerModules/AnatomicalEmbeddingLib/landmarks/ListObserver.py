@@ -93,7 +93,7 @@ class ListObserver:
             self._dirty = True
 
     def _places(self) -> dict[str, tuple[float, ...]]:
-        """Return the position of each point, by ID. Events do not name the dragged point; its changed position does."""
+        """Return point ID -> position. Events do not name the dragged point, but only its position changes."""
         node = self._node
         return {
             node.GetNthControlPointID(n): tuple(node.GetNthControlPointPosition(n))

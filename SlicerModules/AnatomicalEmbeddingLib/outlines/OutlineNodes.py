@@ -1,4 +1,4 @@
-"""Segmentation nodes: the user's examples, and the outlines. A node of outlines stores its scan's rows of results."""
+"""Segmentation nodes: the user's examples, and the outlines. A node of outlines also stores the scan's result rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Colour = tuple[float, float, float]
 
 
 def outlinedScans(segmentations: Sequence) -> list[tuple]:
-    """Return (volume, segmentation) for each example.
+    """Return (volume, segmentation) for each example segmentation. The volume is the scan on which it was drawn.
 
     Raises PointsError if a segmentation has no scan, or if two segmentations have the same scan.
     """
@@ -70,7 +70,7 @@ def labelsOf(volume, segmentation) -> tuple[np.ndarray, list[str]]:
 
 
 def titlesAndColours(segmentations: Sequence) -> dict[str, tuple[str, Colour]]:
-    """Return structure -> (name, colour) of its first segment. New outlines get the same names and colours."""
+    """Return structure -> (name, colour) of its first segment. New outlines of a structure get its name and colour."""
     found: dict[str, tuple[str, Colour]] = {}
     for node in segmentations:
         for segmentId in segmentIds(node):

@@ -36,7 +36,7 @@ class PassingNodes:
         return node
 
     def follow(self) -> None:
-        """Draw each node only in the views that show its scan now. Call this a few times a second."""
+        """Draw each node only in the views that show its scan now. Call `follow` a few times a second."""
         if self._nodes:
             self._ownViews.follow()
 

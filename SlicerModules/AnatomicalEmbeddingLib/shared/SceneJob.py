@@ -39,7 +39,7 @@ class SceneJob(Listener):
         """
         Args:
             store: None if no maps are needed.
-            remedy: what the user can do after a scan was changed or removed. Messages about it end with the remedy.
+            remedy: what the user can do after a scan was changed or removed. Messages about such a scan end with it.
         """
         self.scene, self.store, self.remedy = scene, store, remedy
         self.changed, self.reported = Signal(), Signal()
@@ -53,7 +53,6 @@ class SceneJob(Listener):
 
     @property
     def busy(self) -> bool:
-        """True while any generator is running."""
         return bool(self._running)
 
     def start(self, steps: Steps[None], name: str = "") -> None:
@@ -67,7 +66,7 @@ class SceneJob(Listener):
         self.changed.emit()
 
     def cancel(self, name: str | None = None) -> None:
-        """End the generator with this name, and the work for which it waits. name: None to end all generators."""
+        """End the generator with this name and its background work. name: None to end all generators."""
         names = [each for each in self._running if name in (None, each)]
         for each in names:
             steps = self._running.pop(each)
@@ -77,7 +76,7 @@ class SceneJob(Listener):
             self.changed.emit()
 
     def poll(self) -> None:
-        """Continue each generator. Call it a few times a second, after `MapStore.poll`."""
+        """Continue each generator. Call `poll` a few times a second, after `MapStore.poll`."""
         for event in self._worker.poll():
             self._events[event.key] = event
         if self._running and self._weights != self._weightsNow():
@@ -146,7 +145,6 @@ class SceneJob(Listener):
         self.progress = (low + (high - low) * share, title)
 
     def _advance(self, name: str) -> None:
-        """Run a generator up to its next `yield`."""
         steps = self._running.get(name)
         if steps is None or steps.gi_running:  # the generator itself handles events, and an event called `poll`
             return

@@ -43,12 +43,12 @@ def layoutOf(names: Sequence[str], number: int = ROWS, wide: bool = True, most: 
 
 
 def viewTag(row: int, orientation: str) -> str:
-    """Return the singleton tag of a view in our layouts. It is also the layout name of the view. row: from 0."""
+    """Return the singleton tag of a view in our layouts. The view's layout name is the same. row: counted from 0."""
     return f"{_VIEW_PREFIX}{row + 1}{orientation}"
 
 
 def _orientations(number: int, wide: bool) -> Sequence[tuple[str, str]]:
-    """Return (orientation, colour) of each view of a scan."""
+    """Return (orientation, colour) of each view of one scan. number: ROWS or AXIAL."""
     return ORIENTATIONS[:1] if number == AXIAL else ORIENTATIONS if wide else ORIENTATIONS[::2]
 
 

@@ -180,7 +180,7 @@ class WordSearch(Listener):
         return self._query.steps
 
     def found(self, volumeNode) -> FoundPlace | None:
-        """The answer in a scan; None while the answer is not known yet."""
+        """Return the answer for the shown place in a scan; None while the answer is not known yet."""
         return self._query.found.get(volumeNode.GetID())
 
     def answers(self) -> list[tuple[str, str]]:
@@ -188,7 +188,7 @@ class WordSearch(Listener):
         return [(node.GetName(), self._answerText(node)) for node in self.volumes] if self.steps else []
 
     def absences(self) -> dict[str, str]:
-        """Return volume ID -> text to write over the scan, for each scan that does not show the place."""
+        """Return volume ID -> text to write over the scan, for each scan without the place of `title`."""
         found = self._query.found.items()
         return {key: f"{each.place.title}: {each.text}" for key, each in found if each.world is None}
 
@@ -251,7 +251,7 @@ class WordSearch(Listener):
         self.changed.emit()
 
     def _findPlace(self, query: _Query, node) -> Steps[None]:
-        """Find the current place in one scan, and move the scan's views to it."""
+        """Find the query's place in one scan, and move the scan's views to it."""
         step, embedding = query.step, self.store.map(node)
         try:
             place, region = yield from self._askFinder(node, lambda finder: _placeOf(finder, step))

@@ -243,7 +243,8 @@ class _Area(RcaViewAdapter):
     """The area of a view on the page.
 
     All browser windows of a session show the same picture. If the user resizes a window, or moves the mouse over
-    the view in a window, the picture gets the size of the area there. Other windows scale the picture to their area.
+    the view in a window, the picture gets the size of the area in that
+    window. Other windows scale the picture to their area.
     """
 
     def __init__(self, view: SliceView, picture: Picture, scrolled: Callable[[], object]) -> None:

@@ -44,7 +44,7 @@ class ViewPanel:
         self.widget.enabled = bool(self._volumes())
 
     def poll(self) -> None:
-        """Set new scans to the soft tissue window, and keep one window per patient. Call it a few times a second."""
+        """Set new scans to the soft tissue window; keep one window per patient. Call `poll` a few times a second."""
         self._windows.poll(self._volumes())
 
     def layOutWith(self, node) -> bool:
