@@ -188,7 +188,6 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
                 self._onParameters()
 
     def showParameters(self, node):
-        """Show the values of the parameter node and the studies of the scene."""
         found = patients(slicer.mrmlScene)
         self._chooseStudies(node, found)
         self._showStudies(found, self._patient(found))

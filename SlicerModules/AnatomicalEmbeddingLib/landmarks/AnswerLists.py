@@ -14,7 +14,7 @@ from .ControlPoints import definedIds, fromNode, labelOf, makeIdsUnique
 
 @dataclass(frozen=True)
 class Row:
-    """One point of the template. answers: target ID -> answer in this target. inside: True if the template shows it."""
+    """One point of the template. answers: target ID -> answer. inside: True if the template's scan shows the point."""
 
     pointId: str
     label: str
@@ -53,7 +53,7 @@ class AnswerLists:
         return rows
 
     def answersIn(self, target) -> dict[str, Answer]:
-        """Return template point ID -> answer in a target, for the points that have an answer there."""
+        """Return the answers in one target: ID of the template's point -> answer. Without answers, return {}."""
         return self.lists[target.GetID()].answers if target.GetID() in self.lists else {}
 
     def write(self, target, ids: Sequence[str], places: np.ndarray, answers: Sequence[Answer]) -> None:

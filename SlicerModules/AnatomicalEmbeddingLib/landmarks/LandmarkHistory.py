@@ -31,7 +31,10 @@ class LandmarkHistory(UndoStack[_State | None]):
         self._scene = scene
 
     def record(self, source, answerLists: Iterable[AnswerList], isStep: bool) -> None:
-        """Store the current state of the lists. source: the template's point list. isStep: True to add an undo step."""
+        """Store the current state of the lists. source: the template's point list.
+
+        isStep: True to add an undo step; False if only new answers have arrived.
+        """
         lists = {source.GetID(): (_copy(source), None)}
         lists |= {each.node.GetID(): (_copy(each.node), each.answers) for each in answerLists}
         state = _State([(nodeId, _content(copy), answers) for nodeId, (copy, answers) in lists.items()], lists)

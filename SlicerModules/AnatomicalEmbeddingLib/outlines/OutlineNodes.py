@@ -29,7 +29,7 @@ Colour = tuple[float, float, float]
 
 
 def outlinedScans(segmentations: Sequence) -> list[tuple]:
-    """Return (volume, segmentation) for each example segmentation. The volume is the scan on which it was drawn.
+    """Return (volume, segmentation) for each example. volume: the scan on which the segmentation was drawn.
 
     Raises PointsError if a segmentation has no scan, or if two segmentations have the same scan.
     """
@@ -70,7 +70,7 @@ def labelsOf(volume, segmentation) -> tuple[np.ndarray, list[str]]:
 
 
 def titlesAndColours(segmentations: Sequence) -> dict[str, tuple[str, Colour]]:
-    """Return structure -> (name, colour) of its first segment. New outlines of a structure get its name and colour."""
+    """Return structure -> (name, colour) of its first segment. New outlines get the same names and colours."""
     found: dict[str, tuple[str, Colour]] = {}
     for node in segmentations:
         for segmentId in segmentIds(node):

@@ -39,7 +39,7 @@ class SceneJob(Listener):
         """
         Args:
             store: None if no maps are needed.
-            remedy: what the user can do after a scan was changed or removed. Messages about such a scan end with it.
+            remedy: advice for the user after a scan was changed or removed. The error message ends with this advice.
         """
         self.scene, self.store, self.remedy = scene, store, remedy
         self.changed, self.reported = Signal(), Signal()

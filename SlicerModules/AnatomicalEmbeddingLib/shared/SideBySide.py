@@ -43,7 +43,7 @@ def layoutOf(names: Sequence[str], number: int = ROWS, wide: bool = True, most: 
 
 
 def viewTag(row: int, orientation: str) -> str:
-    """Return the singleton tag of a view in our layouts. The view's layout name is the same. row: counted from 0."""
+    """Return the singleton tag of a view in our layouts. The tag is also the view's layout name. row: from 0."""
     return f"{_VIEW_PREFIX}{row + 1}{orientation}"
 
 

@@ -133,7 +133,7 @@ class OwnViews:
         self._backgrounds: list[tuple] | None = None
 
     def follow(self) -> bool:
-        """Update all display nodes if a view shows another volume than at the last call. If not, return False."""
+        """If a view shows another volume than at the last call, update all display nodes. Returns True if updated."""
         now = backgrounds(self.scene)
         if now == self._backgrounds:
             return False

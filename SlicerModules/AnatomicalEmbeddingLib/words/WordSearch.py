@@ -188,7 +188,7 @@ class WordSearch(Listener):
         return [(node.GetName(), self._answerText(node)) for node in self.volumes] if self.steps else []
 
     def absences(self) -> dict[str, str]:
-        """Return volume ID -> text to write over the scan, for each scan without the place of `title`."""
+        """Return volume ID -> text to write over the scan, for each scan that does not show the searched place."""
         found = self._query.found.items()
         return {key: f"{each.place.title}: {each.text}" for key, each in found if each.world is None}
 
@@ -251,7 +251,7 @@ class WordSearch(Listener):
         self.changed.emit()
 
     def _findPlace(self, query: _Query, node) -> Steps[None]:
-        """Find the query's place in one scan, and move the scan's views to it."""
+        """Find the current place of the query in one scan, and move the scan's views to this place."""
         step, embedding = query.step, self.store.map(node)
         try:
             place, region = yield from self._askFinder(node, lambda finder: _placeOf(finder, step))

@@ -113,5 +113,4 @@ def nameOf(finder: PlaceFinder, point: np.ndarray) -> str:
 
 
 def percent(share: float) -> str:
-    """Format a fraction (0 to 1) as percent, for example "84 %"."""
     return f"{100 * share:.0f} %"

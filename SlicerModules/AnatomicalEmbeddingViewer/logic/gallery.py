@@ -44,7 +44,10 @@ class Gallery:
         self._volume = lru_cache(_SCAN_LIMIT)(lambda row: row.source.read())
 
     def scans(self) -> dict:
-        """Return values for the page: name, levels, and a card for each embedded scan. `place`: its middle, RAS mm."""
+        """Return the cohort's name, `levels` (landmark -> body height, mm) and `places`, facts about each embedded scan.
+
+        The `place` of a scan is the middle of its body, RAS mm.
+        """
         from AnatomicalEmbedding.embedding.coverage import LEVELS_MM
 
         cards = [self._card(row) | {"odd": why, "place": self._middle(row)} for row, _, why in self._rows.values()]
