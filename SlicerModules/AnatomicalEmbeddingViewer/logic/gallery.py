@@ -44,7 +44,7 @@ class Gallery:
         self._volume = lru_cache(_SCAN_LIMIT)(lambda row: row.source.read())
 
     def scans(self) -> dict:
-        """Return the cohort's name, `levels` (landmark -> body height, mm) and `places`, facts about each embedded scan.
+        """Return the cohort's `name`, `levels` (landmark -> body height, mm) and `places` (facts about embedded scans).
 
         The `place` of a scan is the middle of its body, RAS mm.
         """
