@@ -159,7 +159,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
             self.logic.mirror.restrict()
 
     def _onChoice(self):
-        """If the chosen study is not the prior study, make it the current study. Then move all views to the lesion."""
+        """Make the chosen study the current study, unless it is the prior study. Move all views to the chosen lesion."""
         volume = self.logic.volumes.get(self.choice.study)
         node = self._parameterNode
         if node is not None and volume is not None and volume is not node.prior and volume is not node.current:
@@ -231,7 +231,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
 
 
 class LesionFollowUpLogic(ScriptedLoadableModuleLogic):
-    """Returns the parameter node of the module. In Python, use the follow-up as follows.
+    """Provides the parameter node of the module. In Python, use the follow-up as follows.
 
     Import `patients` from AnatomicalEmbeddingLib.followup.StudyOrder. `patients(slicer.mrmlScene)` returns the patients
     with their studies in order of date. Import `FollowUpLogic` from AnatomicalEmbeddingLib.followup.FollowUpLogic.

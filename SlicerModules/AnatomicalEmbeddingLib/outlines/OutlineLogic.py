@@ -156,7 +156,7 @@ class OutlineLogic(SceneJob):
             self.process.stop()
 
     def _save(self, folder: OutlineFolder, examples: Mapping, scans: dict) -> Steps:
-        """Write all examples and scans. If a scan cannot be written, report this and remove the scan from `scans`.
+        """Write all examples and scans. If a scan cannot be written, report the error and remove the scan from `scans`.
 
         Raises AnatomicalEmbeddingError if an example cannot be written, or if `scans` becomes empty.
         """

@@ -73,7 +73,6 @@ class Markers(PassingNodes):
             node.GetDisplayNode().SetVisibility(False)
 
     def _make(self, volumeNode):
-        """Create a point list with one point. The point is locked and has no label."""
         node = self.add(volumeNode, "vtkMRMLMarkupsFiducialNode", self._name)
         node.CreateDefaultDisplayNodes()
         display = node.GetDisplayNode()

@@ -91,7 +91,8 @@ class SceneJob(Listener):
         """Call work(progress, cancelled) in the background thread and wait for its result. `work` must not use nodes.
 
         Args:
-            volumes: nodes that the work uses. If a volume is removed or its map changes, the wait ends with an error.
+            volumes: nodes whose copies or maps `work` uses. If a node is removed or its map changes, the wait ends with
+                an error.
             part: finished share of the whole job before and after this step, 0 to 1.
             title: name of the step, until the work reports another name.
 
@@ -122,7 +123,7 @@ class SceneJob(Listener):
     def maps(self, volumes: Sequence, part: tuple[float, float] = (0.0, 1.0)) -> Steps[list]:
         """Wait until all volumes have a map, and return the maps. Call `MapStore.request` for these volumes first.
 
-        Raises VolumeError if a volume is removed or cannot be prepared.
+        Raises VolumeError if a volume is removed or cannot be embedded. part: see `inBackground`.
         """
         while True:
             self._requirePresent(volumes)
@@ -140,7 +141,7 @@ class SceneJob(Listener):
             yield
 
     def showProgress(self, share: float, title: str, part: tuple[float, float] = (0.0, 1.0)) -> None:
-        """Set `progress`. share: finished fraction of the step, 0 to 1. part: see `inBackground`."""
+        """Set `progress`. share: finished fraction of the step `title`, 0 to 1. part: see `inBackground`."""
         low, high = part
         self.progress = (low + (high - low) * share, title)
 

@@ -203,7 +203,7 @@ def isPlacing(scene) -> bool:
 
 @contextmanager
 def keepingPlaceNode(scene) -> Iterator[None]:
-    """Let clicks place points in the same list as before, although markups nodes are created inside the block."""
+    """Let clicks place points in the same list as before, also if the `with` block creates markups nodes."""
     selection = scene.GetNodeByID("vtkMRMLSelectionNodeSingleton")
     before = None if selection is None else (selection.GetActivePlaceNodeClassName(), selection.GetActivePlaceNodeID())
     try:

@@ -26,7 +26,7 @@ class TrainingSettings:
     """Settings of one run.
 
     scanFolders: folders with CTs or with prepared scans; subfolders are searched too. validationFolder: folder with
-    labelled scans of other patients; "" for no validation. recipe: name or .toml file. fineTune: start from the
+    labelled scans of other patients; "" for no validation. recipe: name or .toml file. fineTune: True to start from the
     shipped weights. minutes: longest training time, summed over all starts. validateEvery: number of steps
     between validations; 0 for no validation. threads: number of CPU threads; 0 for all. furtherOptions: more options of
     `anatemb train`, written as in a terminal.
