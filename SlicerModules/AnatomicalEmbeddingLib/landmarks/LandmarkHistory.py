@@ -16,7 +16,7 @@ from .ControlPoints import isPreview
 class _State:
     """One state. content: all points and answers; two states are equal if their content is equal.
 
-    lists: by node ID, a pair: a copy of the point list, and its answers (None for the template's list).
+    lists: node ID -> (copy of the point list, its answers). For the template's list, the answers are None.
     """
 
     content: list[tuple]

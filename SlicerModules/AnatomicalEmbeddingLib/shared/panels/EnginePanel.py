@@ -36,7 +36,7 @@ class EnginePanel(Listener, VTKObservationMixin):
     updates the other widgets and the logic from the parameter node.
 
     The module's `setup` first calls `openPanel`, then `atEnd` or `closing` for each object that must be closed, and
-    `followScene` at its end. `enter` calls `enterPanel`. `exit` does nothing if not `isSetUp`. `cleanup` calls `end`.
+    `followScene` at its end. `enter` calls `enterPanel`. `exit` does nothing unless `isSetUp`. `cleanup` calls `end`.
     """
 
     def __init__(self) -> None:
