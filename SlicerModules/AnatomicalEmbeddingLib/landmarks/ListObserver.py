@@ -93,7 +93,7 @@ class ListObserver:
             self._dirty = True
 
     def _places(self) -> dict[str, tuple[float, ...]]:
-        """Return point ID -> position. Events do not name the dragged point, but only its position changes."""
+        """Return point ID -> position. A change of position shows which point was dragged; events do not."""
         node = self._node
         return {
             node.GetNthControlPointID(n): tuple(node.GetNthControlPointPosition(n))
