@@ -199,7 +199,7 @@ class ViewSampler(BatchSampler):
                     return views, (found[0][chosen], found[1][chosen])
 
     def _partner(self, index: int, voxel: np.ndarray, rng: np.random.Generator) -> tuple[int, np.ndarray]:
-        """Choose scan and voxel of the second view: those of the first view, or the same place in another phantom."""
+        """Choose scan and voxel of the second view: as in the first view, or the same place in another phantom."""
         phantom = self.origin == ORIGINS.index("phantom")
         others = np.flatnonzero(phantom & (np.arange(len(self.scans)) != index))
         if phantom[index] and len(others) and rng.random() < self.recipe.batch.cross_share:
@@ -258,9 +258,9 @@ class ViewSampler(BatchSampler):
 
 
 def counterpart(scan: PreparedScan, voxel_ijk: np.ndarray, other: PreparedScan) -> np.ndarray | None:
-    """Find the voxel (i, j, k) of another scan with the same body coordinates; None if that scan does not show them.
+    """Find the voxel (i, j, k) of `other` with the same body coordinates; None if `other` does not show this place.
 
-    Each round reduces the error, because body coordinates differ from RAS mm only by smooth displacements.
+    A guess is improved in rounds. The error gets smaller, because body coordinates differ smoothly from RAS mm.
     """
 
     def body_at(of: PreparedScan, voxel: np.ndarray) -> np.ndarray:
@@ -285,8 +285,8 @@ def matching_cells(
     hu: (k, j, i) of the first crop. first, second: (k/2, j/2, i/2, 3) mm, positions of the local cells of each crop.
     Returns (p, 3) integer local cells (i, j, k) of the first crop and (p, 3) fractional local cells of the second crop.
 
-    An affine fit to the cells of the second crop gives an approximate cell. Of the cells around it, the cell whose
-    position is nearest to the wanted position is chosen; the slope of the fit gives the remaining fraction of a cell.
+    An affine fit to the cells of the second crop gives an approximate cell. Of the cells around this cell,
+    the cell nearest to the position in the first crop is chosen. The slope of the fit gives the fraction of a cell.
     This is exact for affine crops; for elastic crops the error is some hundredths of a cell.
     """
     device = hu.device
