@@ -231,7 +231,7 @@ def check_ct(volume: Volume) -> None:
 
 
 def check_voxels(volume: Volume) -> None:
-    """Raise VolumeError unless the voxels look like CT in Hounsfield units. If `path` is empty, also check the axes."""
+    """Raise VolumeError unless the voxels look like CT in HU. If the volume has no path, also check the axis order."""
     where = volume.path or volume.name or "volume"
     check_hounsfield(volume.voxels, where)
     if not volume.path:

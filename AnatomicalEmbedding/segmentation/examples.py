@@ -83,7 +83,7 @@ def _read_labels(scan: Path) -> LabelMap | None:
 
 @dataclass(frozen=True, eq=False)
 class PreparedExample:
-    """One example ready for training. crops: group number -> crop. volumes_ml, contrast: structure name -> value."""
+    """One prepared example. crops: number of structure group -> crop. volumes_ml, contrast: structure name -> value."""
 
     id: str
     embedding: EmbeddingMap

@@ -102,7 +102,7 @@ def choose_answer(
 ) -> tuple[torch.Tensor, str]:
     """Choose the result of `blend`, or the labels carried over from examples. Returns the probability and a remark.
 
-    The carried labels are chosen if the outline from `blend` is much smaller than theirs. Then the scan looks unlike
+    The carried labels are chosen if they give a much larger outline than `blend`. Then the scan looks different from
     all examples, for instance because of another contrast phase. joined: (k, j, i) result of `blend`. guess: (k, j, i)
     mean of the carried labels. row: index of the structure in the group.
     """
@@ -143,9 +143,9 @@ def clean(probability: torch.Tensor, crop: Crop, group: Group, row: int) -> tupl
 def paint(
     probability: torch.Tensor, crop: Crop, volume: Volume, value: int, labels: np.ndarray, strength: np.ndarray
 ) -> None:
-    """Write `value` into `labels` where a structure's probability is above `strength`; write it into `strength`, too.
+    """Where a structure's probability exceeds `strength`, set `labels` to `value`, and `strength` to the probability.
 
-    labels, strength: (k, j, i) of the volume; strength is the largest probability painted so far, at least 0.5.
+    labels, strength: (k, j, i) on the volume's grid. Before the first structure, `strength` is 0.5 everywhere.
     """
     held = torch.nonzero(probability > 0.25)
     low, high = held.min(0).values.numpy()[::-1] - 1, held.max(0).values.numpy()[::-1] + 1
@@ -162,7 +162,7 @@ def paint(
 
 
 def _measured(number: int, found: Outline, labels: np.ndarray, volume: Volume) -> Outline:
-    """Return the outline with its volume. Its status is CUT if it reaches the scan's border, ABSENT without voxels."""
+    """Return an outline with its volume. Its status is CUT at the scan's border, and ABSENT if it has no voxels."""
     if found.status == ABSENT:
         return found
     mask = labels == number + 1

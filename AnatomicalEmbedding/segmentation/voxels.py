@@ -97,7 +97,7 @@ class PatchSampler:
         return Patch(network_input(hu, coordinate, guess), features, labels[None], example.known)
 
     def _guess(self, n: int, where: torch.Tensor) -> torch.Tensor:
-        """Make a patch's random guess (s, k, j, i): labels carried from other examples, its own labels bent, or 0."""
+        """Make a patch's random guess (s, k, j, i): labels carried from other examples, its own labels bent, or 0s."""
         example, rng = self._examples[n], self._rng
         if rng.random() < _NO_GUESS:
             return torch.zeros(len(example.labels), *self._size)
@@ -363,7 +363,7 @@ def predict(
 ) -> torch.Tensor:
     """Compute the probability of each structure in each voxel of a crop: (changes, s, k, j, i).
 
-    The network runs once for each of CHANGES, small shifts of the HU and coordinates; the first of CHANGES is no shift.
+    The network runs once for each of CHANGES, small shifts of HU and coordinates; the first shift is zero.
     guess: (s, k, j, i) mean of the labels carried over from the examples, 0..1.
     """
     device = next(network.parameters()).device

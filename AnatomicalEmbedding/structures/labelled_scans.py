@@ -77,7 +77,7 @@ class Case:
 
     @property
     def label_map(self) -> LabelMap:
-        """The scan's label map; the two used last stay in memory. Raises PointsError if the scan has no label map."""
+        """The scan's label map. The last two label maps stay in memory. Raises PointsError if the scan has none."""
         if self.labels is None:
             raise PointsError(f"{self.id}: the scan has no label map; put {self.id}.seg.nii.gz next to the scan.")
         return _read_label_map(self.labels, self.path.with_name(f"{self.id}.labels.json"))
@@ -253,7 +253,7 @@ def find_pairs(cases: Iterable[Case], templates: Iterable[Case] = ()) -> list[Pa
 
 
 def _points(case: Case, as_landmarks: bool) -> dict[tuple[str, str], np.ndarray]:
-    """Return the landmarks of a case, or otherwise the points of its structures: (name, kind) -> (3,) RAS mm."""
+    """Return landmarks (if `as_landmarks`) or points of structures of a case: (name, kind) -> (3,) RAS mm."""
     if as_landmarks:
         return {(name, LANDMARK): point for name, point in sorted(case.landmarks.items())}
     structures = sorted(case.structures.items())

@@ -131,8 +131,9 @@ class Margins:
 def learn_margins(known: Sequence[KnownBox], by_structure: bool) -> Margins:
     """Learn margins from boxes with known truth. Raises AnatomicalEmbeddingError if there is no box.
 
-    Scales are learned from real scans if there are any, because synthetic patients are easier. by_structure: also learn
-    scales for each structure; the recall of a patient's boxes is then measured with scales from the other patients.
+    Scales (true error / expected error) are learned from real scans if there are any, because synthetic patients are
+    easier. by_structure: if True, also learn scales for each structure, and measure the recall of a patient's boxes
+    with scales from the other patients.
     """
     if not known:
         raise AnatomicalEmbeddingError("margins need a box with known truth, and no box was given; add labelled scans.")

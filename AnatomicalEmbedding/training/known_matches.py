@@ -121,7 +121,7 @@ def labelled_trials(cases: Sequence[Case], embed: Embed) -> Iterator[Trial]:
     """Yield trials of every ordered pair of labelled scans.
 
     If the two scans show one patient, the points are landmarks. Otherwise the points are centres and extremes of
-    structures. A target with horizontal slices gives three trials: whole, without its upper and without its lower part.
+    structures, and a target with horizontal slices is also tried without its upper part and without its lower part.
     """
     maps = {case.id: embed(case.volume) for case in cases}
     for target in cases:
@@ -165,7 +165,7 @@ def _upright(volume: Volume) -> bool:
 
 
 def _placed(places: np.ndarray, cut: tuple[float, float] | None) -> np.ndarray:
-    """Return (n,): 1 for places between the two heights `cut` or if it is None, 0 near one of them, -1 elsewhere."""
+    """Return (n,): 1 for places between two heights `cut`, 0 near them, -1 outside. If `cut` is None, all 1."""
     if cut is None:
         return np.ones(len(places))
     beyond = np.maximum(cut[0] - places[:, 2], places[:, 2] - cut[1])

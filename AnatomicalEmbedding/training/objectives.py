@@ -117,7 +117,7 @@ class FrameCorrections(nn.Module):
         self.scale = nn.Parameter(torch.zeros(len(scans), 3))
 
     def forward(self, target: torch.Tensor, scan: torch.Tensor) -> torch.Tensor:
-        """Correct the body coordinates of prepared scans: (b, 3, k, j, i), unit: unit_mm. scan: (b,) scan index."""
+        """Correct body coordinates (b, 3, k, j, i), in units of unit_mm. scan: (b,) index of the scan of each crop."""
 
         def spread(x: torch.Tensor) -> torch.Tensor:
             return x[scan][:, :, None, None, None]

@@ -51,7 +51,7 @@ def align_scan(scan: PreparedScan, embedding: EmbeddingMap) -> PreparedScan:
 
 
 def _smooth(embedding: EmbeddingMap, left: np.ndarray, weight: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-    """Smooth the displacements `left`, (n, 3) mm, of body cells. Returns them at `nodes` (k, j, i, 3) RAS mm."""
+    """Smooth displacements `left` (n, 3) mm of body cells. Returns displacements at `nodes` (k, j, i, 3) RAS mm."""
     grid = np.zeros((*embedding.body.shape, 4))
     i, j, k = embedding.body_index.numpy().T
     grid[k, j, i] = np.column_stack([left, np.ones(len(left))]) * weight[:, None]
@@ -99,7 +99,7 @@ def prepare_set(
         model: name or file of weights. A scan without level readings is placed with the map that these weights make.
             None: scans without level readings are left out.
         align: name or file of weights. Every scan, once placed by `levels` or `model`, gets body coordinates fitted to
-            the map that these weights make (see `align_scan`). The fitted coordinates replace the first ones.
+            the map that these weights make (see `align_scan`). Its earlier body coordinates are replaced.
         jobs: number of scans that are prepared at the same time, in processes of their own.
 
     Returns the prepared files, sorted by name. Raises AnatomicalEmbeddingError if no scan can be used.
