@@ -83,7 +83,7 @@ def _read_labels(scan: Path) -> LabelMap | None:
 
 @dataclass(frozen=True, eq=False)
 class PreparedExample:
-    """One prepared example. crops: number of structure group -> crop. volumes_ml, contrast: structure name -> value."""
+    """A prepared example. crops: number of a group of structures -> crop. volumes_ml, contrast: by structure name."""
 
     id: str
     embedding: EmbeddingMap

@@ -162,7 +162,7 @@ def paint(
 
 
 def _measured(number: int, found: Outline, labels: np.ndarray, volume: Volume) -> Outline:
-    """Return an outline with its volume. Its status is CUT at the scan's border, and ABSENT if it has no voxels."""
+    """Return an outline with its volume. Its status is CUT if it touches the scan's border, ABSENT without voxels."""
     if found.status == ABSENT:
         return found
     mask = labels == number + 1
@@ -197,7 +197,7 @@ def signs(guess: torch.Tensor, tried: torch.Tensor, kept: torch.Tensor, spacing_
 
 
 def doubt(of: np.ndarray) -> float:
-    """Compute the doubt of an outline. of: (5,) its `signs`. A user should check outlines with a large doubt first.
+    """Compute the doubt of an outline. of: result of `signs`. A user should check outlines with a large doubt first.
 
     The doubt is not an estimate of the Dice: in scans from other sources, such an estimate would be too high.
     """
@@ -214,7 +214,7 @@ def _dice(one: torch.Tensor, other: torch.Tensor) -> float:
 
 
 def table_rows(done: Sequence[tuple[str, Sequence[Outline]]]) -> list[list[object]]:
-    """Make the rows of the table of outlines; its columns are COLUMNS. done: (path of a scan, its outlines).
+    """Make the rows of the table of outlines; its columns are COLUMNS. done: path and outlines of each scan.
 
     Column look: rank by doubt; the user should check rank 1 first. If a structure is absent, look and doubt are empty.
     """

@@ -67,7 +67,7 @@ class Margins:
 
     Args:
         recall: for each factor in TIMES, the mean share of a structure in its box if each side is moved by this factor
-            times its likely error. Real and synthetic scans have separate means; the smaller mean is used.
+            times the side's likely error. Real and synthetic scans have separate means; the smaller mean is used.
         boxes: number of boxes with known truth.
         scales: name of structure -> (6,) ratio of true to expected error of each side; key "": all other structures.
     """

@@ -188,7 +188,7 @@ def _advancing(depth: np.ndarray) -> np.ndarray:
 
 
 def _line(at: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the piecewise-linear function through (x, y), evaluated at `at`; the outer pieces continue beyond x."""
+    """Return the piecewise-linear function through (x, y), evaluated at `at`; outer pieces continue beyond the ends."""
     piece = np.clip(np.searchsorted(x, at) - 1, 0, len(x) - 2)
     slope = (y[piece + 1] - y[piece]) / (x[piece + 1] - x[piece])
     return y[piece] + (at - x[piece]) * slope

@@ -2,9 +2,9 @@
 
 Body coordinates are mm along the patient's axes (R, A, S): x = 0 in the mid-sagittal plane, y = 0 about the spine,
 z = 0 at the femoral heads' centres. A level is a known height in the body, such as the carina; a level reading is the
-RAS z of a level in a scan. A scale and a shift, fitted to a few level readings of a scan, convert RAS z to
-body height. x and y are first guessed from the skeleton. Training corrects all three axes; the standard deviations of
-a `FrameGuess` limit these corrections.
+RAS z of a level in a scan. A scale and a shift, fitted to a few level readings of a scan, convert RAS z to body height.
+x and y are first guessed from the skeleton. Training corrects all three axes; the standard deviations of a `FrameGuess`
+limit these corrections.
 """
 
 from dataclasses import dataclass

@@ -3,7 +3,7 @@
 First each label map gets a scale and a shift along each axis (generalised Procrustes analysis towards the mean shape).
 The organs of the mean shape are aligned to the organs of the phantoms' canonical body, so that the frame does not
 drift. Then a smooth field moves centres and extremes of the organs to their mean places. If a label map has no
-vertebrae, the field is zero at the spine and the body wall. Otherwise, a low organ would move the spine and the wall.
+vertebrae, the field is set to zero at the spine and the body wall, so that a low organ does not move spine and wall.
 
 The canonical body was drawn by hand: relative to its organs, its spine is two centimetres from the right place.
 `Placement` converts points between the canonical body and the mean of the patients.

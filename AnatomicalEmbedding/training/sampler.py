@@ -258,7 +258,7 @@ class ViewSampler(BatchSampler):
 
 
 def counterpart(scan: PreparedScan, voxel_ijk: np.ndarray, other: PreparedScan) -> np.ndarray | None:
-    """Find the voxel (i, j, k) of `other` with the same body coordinates; None if `other` does not show this place.
+    """Find the voxel (i, j, k) of `other` at the body coordinates of `voxel_ijk`; None if `other` does not show them.
 
     A guess is improved in rounds. The error gets smaller, because body coordinates differ smoothly from RAS mm.
     """
@@ -285,8 +285,8 @@ def matching_cells(
     hu: (k, j, i) of the first crop. first, second: (k/2, j/2, i/2, 3) mm, positions of each crop's local cells.
     Returns (p, 3) integer local cells (i, j, k) of the first crop and (p, 3) fractional local cells of the second crop.
 
-    An affine fit to the cells of the second crop gives an approximate cell. Of the cells around this cell,
-    the cell whose position is nearest to that of the first crop's cell is chosen. The slope of the fit gives the rest.
+    An affine fit to the cells of the second crop gives an approximate cell. Of the cells near it, the cell
+    whose position is nearest to the position in the first crop is chosen. The slope of the fit adds the fraction.
     This is exact for affine crops; for elastic crops the error is some hundredths of a cell.
     """
     device = hu.device
