@@ -113,10 +113,11 @@ def find_ribs(grid: Grid, atlas: Atlas, spine: Spine | None) -> Ribs | None:
 def number_pieces(
     index: np.ndarray, number: np.ndarray, error: np.ndarray, among: np.ndarray, shape: tuple[int, int, int]
 ) -> np.ndarray:
-    """Number the bone cells of one half of the body whose rib number (n,) is -1; 0 means no rib.
+    """Number the bone cells without a number in one half of the body. Returns the numbers (n,) of all cells.
 
     Args:
         index: (n, 3) i, j, k of the cells.
+        number: (n,) rib number of each cell; 0: no rib, -1: not known.
         error: (n, 13) mm, body height of each cell, corrected by the spine, minus the usual height of each rib there;
             NaN where the atlas never has the rib.
         among: (n,) bool, whether the atlas has ribs at the cell.
@@ -142,7 +143,6 @@ def number_pieces(
 
 
 def _known_median(values: np.ndarray) -> float:
-    """Return the median of the values that are not NaN; NaN if all values are NaN."""
     known = values[~np.isnan(values)]
     return float(np.median(known)) if len(known) else np.nan
 
@@ -205,7 +205,7 @@ def _sectors(body: np.ndarray) -> np.ndarray:
 
 
 def _begun(height: np.ndarray, begins: np.ndarray, spine: Spine) -> np.ndarray:
-    """Number the bone cells where ribs begin (`begins`, (n,) bool). Returns (n,), else -1. height: (n,) RAS S mm."""
+    """Return rib numbers (n,) of bone cells, -1 where no rib begins. height: (n,) RAS S mm. begins: (n,) bool."""
     number, here = np.full(len(height), -1), np.flatnonzero(begins)
     groups = [here[group] for group in _groups(height[here])]
     levels = _levels(np.array([height[group].mean() for group in groups]), spine)
