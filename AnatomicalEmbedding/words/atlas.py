@@ -1,4 +1,4 @@
-"""The atlas: where each structure lies in the average body, and weights that distinguish its descriptors from others.
+"""The atlas: how often each structure lies at each place of the average body, and weights to recognise the structure.
 
 The places are body coordinates that the network computed, so they include the network's usual errors. The body frame is
 the coordinate system of these coordinates; the atlas divides the body frame into cells of 6 mm. The atlas file holds
@@ -35,7 +35,7 @@ class Occupancy:
 
     Args:
         first: index i, j, k of the first cell of `share` in the body frame.
-        share: uint8 (k, j, i), 255 times the fraction of patients whose structure fills the cell.
+        share: uint8 (k, j, i), 255 times the fraction of patients in whom the structure fills the cell.
         real: number of real patients that were counted.
         discriminant: float32 (d + 1,) weights that recognise the structure's descriptors, see `occupancy`; or None.
     """
@@ -46,7 +46,7 @@ class Occupancy:
     discriminant: np.ndarray | None = None
 
     def points_mm(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the cells with a share above 0: centres (n, 3), body frame mm, and shares (n,) with sum 1."""
+        """Return all cells with share > 0: centres (n, 3), body frame mm, and shares (n,), scaled to the sum 1."""
         k, j, i = np.nonzero(self.share)
         weight = self.share[k, j, i].astype(np.float64)
         return LOW_MM + STEP_MM * (np.stack([i, j, k], axis=1) + self.first), weight / weight.sum()

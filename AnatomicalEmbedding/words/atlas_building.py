@@ -153,7 +153,7 @@ def _sampled(
 
 
 def count_occupancy(bodies: list[SampledBody]) -> dict[str, Occupancy]:
-    """Count how often each structure lies in each cell, among the bodies that show the cell and label the structure."""
+    """Count how often each structure fills each cell, in bodies that show the cell and have the structure labelled."""
     counted: dict[str, list[_Counted]] = {}
     for body in bodies:
         index, held = _frame_index(body)
@@ -167,7 +167,7 @@ def count_occupancy(bodies: list[SampledBody]) -> dict[str, Occupancy]:
 
 
 def _frame_index(body: SampledBody) -> tuple[np.ndarray, np.ndarray]:
-    """Return the cell i, j, k of the body frame for each point (n, 3), and (n,) bool: whether this cell exists."""
+    """Return each point's cell i, j, k of the body frame (n, 3), and (n,) bool: whether the cell is in the frame."""
     index = np.rint((body.body_mm - LOW_MM) / STEP_MM).astype(int)
     return index, ((index >= 0) & (index < SHAPE[::-1])).all(axis=1)
 

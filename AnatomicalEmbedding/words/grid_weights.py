@@ -75,7 +75,7 @@ class Grid:
         return Field((0, 0, 0), np.zeros(self.shape, dtype=np.float32))
 
     def position(self, field: Field, axis: int) -> np.ndarray:
-        """Return the centres, mm, of a field's cells along axis 0 (R), 1 (A) or 2 (S), as an array of three dimensions."""
+        """Return a field's cell centres along axis 0 (R), 1 (A) or 2 (S), mm, as a three-dimensional array."""
         shape = [1, 1, 1]
         shape[2 - axis] = -1
         return self.axes[axis][self.crop(field)[2 - axis]].reshape(shape)
@@ -86,7 +86,7 @@ class Grid:
         return np.array([float((field.values * self.position(field, axis)).sum() / total) for axis in range(3)])
 
     def span(self, field: Field, low: float, high: float) -> np.ndarray:
-        """Return two positions on each axis, (2, 3) mm. The fraction `low` (`high`) of the field lies below them."""
+        """Return (2, 3) mm: on each axis, the positions below which the field has the fractions `low` and `high`."""
         result = np.zeros((2, 3))
         for axis, others in enumerate(((0, 1), (0, 2), (1, 2))):
             share = np.cumsum(field.values.sum(axis=others, dtype=np.float64))
@@ -133,7 +133,7 @@ class Grid:
         return cells[np.arange(count.sum()) + np.repeat(begin[flat] - (last - count), count)]
 
     def field_of(self, cells: np.ndarray, values: np.ndarray) -> Field:
-        """Make a field from values (n,) at cells (n,), which are flat indices. The box holds all values above 0."""
+        """Make a field from values (n,) at flat indices `cells` (n,). The field's box holds all values above 0."""
         index = np.stack(np.unravel_index(cells[values > 0], self.shape))
         if not index.size:
             return NOWHERE

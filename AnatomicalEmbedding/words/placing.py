@@ -86,7 +86,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Named:
-    """A place at a point. name: name of the term. title: name to display. probability: chance of the place, 0 to 1."""
+    """A place at a point. name: name of the term. title: display name. probability: chance that the place is right."""
 
     name: str
     title: str
@@ -245,7 +245,7 @@ class PlaceFinder:
 
     @cached_property
     def _excluding(self) -> list[str]:
-        """Names that the atlas and the terms have. Two such structures share no cell, unless one contains the other."""
+        """Structures of the atlas with a term. Two such structures share no cell, unless one contains the other."""
         names = sorted(self._atlas.occupancies.keys() & self._terms.by_name.keys())
         return [name for name in names if occupancy_of(name, self._atlas)]
 

@@ -2,8 +2,8 @@
 
 At the chest wall, a body coordinate may be wrong by the distance of two ribs. Next to the spine the levels are known:
 there, the bone gets the numbers of the vertebrae, for all ribs at once and in their order. Then each number spreads
-through connected bone. Pieces that reach no vertebra, for example because the scan begins below the heads of the ribs,
-are numbered by their body coordinates, corrected by the mean error of the coordinates of the numbered ribs.
+through connected bone. Some pieces reach no vertebra, for example because the scan begins below the heads of the ribs.
+They are numbered by their body coordinates, corrected by the mean error of the numbered ribs' coordinates.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def find_ribs(grid: Grid, atlas: Atlas, spine: Spine | None) -> Ribs | None:
 def number_pieces(
     index: np.ndarray, number: np.ndarray, error: np.ndarray, among: np.ndarray, shape: tuple[int, int, int]
 ) -> np.ndarray:
-    """Number the bone cells without a number in one half of the body. Returns the numbers (n,) of all cells.
+    """Number the unnumbered bone cells in one half of the body. Returns the rib numbers (n,) of all cells.
 
     Args:
         index: (n, 3) i, j, k of the cells.
@@ -269,7 +269,7 @@ def _followed(index: np.ndarray, number: np.ndarray, error: np.ndarray, shape: t
     """Spread rib numbers, cell by cell, to connected cells without a number (-1).
 
     error: (n, 13) mm, body height of each cell minus the usual height of each rib at the cell. Along a rib the error
-    changes slowly; from a rib to a rib that touches it, the error jumps. A number does not spread across a jump.
+    changes slowly; between two ribs that touch, the error jumps. A number does not spread across a jump.
     """
     row = np.full(tuple(n + 2 for n in shape), -1, dtype=np.int32)
     at = index[:, ::-1] + 1

@@ -90,7 +90,7 @@ def find_spine(grid: Grid, atlas: Atlas, volume: Volume | None) -> Spine | None:
 
 
 def begins_at_end(spine: Spine, ends: Mapping[str, float]) -> bool:
-    """Return whether all levels are certain, because the scan shows an end of the spine and the vertebra next to it.
+    """Return whether the scan shows an end of the spine and the vertebra next to this end: then all levels are certain.
 
     ends: see `levels.spine_ends`.
     """
@@ -130,8 +130,8 @@ def numbered_place(spine: Spine, name: str) -> Level | None:
 def between_bounds(grid: Grid, field: Field, spine: Spine, vertebra: str) -> Field:
     """Reduce the values of a vertebra's field above its upper boundary, and less strongly below its lower boundary.
 
-    Processes reach downwards. The first vertebra above the vertebrae of `spine` keeps its values behind the spine's
-    middle (processes). The first vertebra below keeps its upper values. Other vertebrae outside `spine` get zeros.
+    The reason: processes reach downwards. Of the first vertebra above `spine`, the scan may show processes, behind the
+    spine's middle; of the first vertebra below, the scan may show the top. Other vertebrae outside get zeros.
     """
     place = VERTEBRAE.index(vertebra)
     height, behind = grid.position(field, 2), 1.0

@@ -31,7 +31,7 @@ _ATTRIBUTE = "AnatomicalEmbedding.Examples"  # JSON: segment ID ("" for an ROI) 
 
 @dataclass(frozen=True, eq=False)
 class MarkedExample:
-    """One structure that an ROI node, or one segment of a segmentation node, marks in a volume."""
+    """The mark of one structure in a volume: an ROI node, or one segment of a segmentation node."""
 
     structure: str
     node: object

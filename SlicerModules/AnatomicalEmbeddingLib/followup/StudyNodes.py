@@ -102,7 +102,7 @@ def followVolume(node, volumeNode) -> None:
 def findRecord(scene, patient: Patient, keys: Iterable[str]) -> tuple[object | None, FollowUp, list[str]]:
     """Find the text node with the follow-up of a patient.
 
-    A node with the patient's UID is returned, if there is one. If not, the node is returned whose record contains the
+    If a node has the patient's UID, this node is returned. If not, the node is returned whose record contains the
     largest number of the study keys `keys`.
 
     Returns:

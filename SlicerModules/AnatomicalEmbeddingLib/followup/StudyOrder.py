@@ -61,7 +61,7 @@ class Patient:
         return [study for study in self.studies if study.volume is not volumeNode]
 
     def lastAfter(self, volumeNode):
-        """Return the volume of the last study, without the study of `volumeNode`; None if there is no other study.
+        """Return the volume of the last study that is not the study of `volumeNode`; None if there is no other study.
 
         Studies without a date are used only if no other study has a date.
         """
