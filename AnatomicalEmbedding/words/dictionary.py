@@ -105,7 +105,7 @@ def singular(word: str) -> str:
 
 
 def suggestions(beginning: str, most: int = 8) -> list[str]:
-    """Return the titles of places whose name has a word that starts with `beginning`; short names come first."""
+    """Return the titles of places: a word of the place's name starts with `beginning`. Short names come first."""
     wanted = [token.word for token in tokenise(beginning[:TYPED_LENGTH])]
     sides = [word for word in wanted if word in SIDES]
     plain = " ".join(word for word in wanted if word not in SIDES)
