@@ -52,6 +52,7 @@ def require(module: str, package: str, purpose: str, extra: str = "") -> ModuleT
     """Import a module of a package that may be missing.
 
     extra: the optional dependency group of AnatomicalEmbedding that installs the package; "" if no group does.
+    purpose: what needs the package, with a verb, such as "pairing lesions needs".
     If the package is missing, raises AnatomicalEmbeddingError "{purpose} {package}, which is not installed; run: ...".
     """
     wanted = f'"AnatomicalEmbedding[{extra}]"' if extra else package

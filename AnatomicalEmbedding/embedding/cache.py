@@ -62,7 +62,6 @@ class MapCache:
         return sum(size for _, size, _ in self._files())
 
     def count(self) -> int:
-        """Return the number of maps in the cache."""
         return len(self._files())
 
     def shrink(self, limit_bytes: int) -> int:

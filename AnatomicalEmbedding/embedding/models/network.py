@@ -54,7 +54,7 @@ class NetworkSpec:
     Args:
         widths: channels of the U-Net levels (two or more), finest (stride 4) first.
         spacing_mm: (x, y, z) spacing of the working grid with which the network was trained.
-        hu_knots, level_knots: piecewise-linear map from HU to network input; constant beyond the first and last knot.
+        hu_knots, level_knots: points of the piecewise-linear function from HU to network input; constant beyond them.
         unit_mm: mm in one unit of the coordinate; None if the coordinate has no metric unit (as in papers).
         frame: "body" for coordinates of the common body; "scan" if the origin differs from scan to scan.
         normalise_output: whether a batch normalisation without affine parameters follows the coordinate (as in APE).
@@ -144,12 +144,12 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def lattice(self) -> int:
-        """Total stride in voxels. Shifting the input by a multiple of it only shifts the output."""
+        """Total stride in voxels. If the input is shifted by a multiple of this stride, the output is only shifted."""
         return STRIDE * 2 ** (len(self.spec.widths) - 1)
 
     @property
     def fixed_bytes_per_voxel(self) -> float:
-        """Memory, bytes per input voxel, that slabs cannot reduce: grids, input and the coarser levels."""
+        """Memory, bytes per input voxel, that slabs cannot reduce: working grid, network input and coarser levels."""
         return 16.0 + 4.0 * 8 * self.spec.widths[1] / (2 * STRIDE) ** 3
 
     @property
