@@ -83,7 +83,7 @@ def read_scan(path: str | Path, series: Sequence[str]) -> Volume:
 
 
 def chosen_series(path: str | Path, series: Sequence[str]) -> str | None:
-    """Return the first UID in `series` that a DICOM folder contains; None if there is none, or if `path` is a file."""
+    """Return the first UID in `series` that a DICOM folder contains; None if no UID fits, or if `path` is a file."""
     held = held_series(path) if series else set()
     return next((uid for uid in series if uid in held), None)
 
@@ -114,7 +114,7 @@ def ending_signals() -> list[signal.Signals]:
 
 
 def stop_on_signals() -> Callable[[], bool]:
-    """Catch the signals that end a program, so that it can save its work. Returns a function: was a signal received?"""
+    """Catch the signals that end a program, so that a run can be saved. Returns a function: was a signal received?"""
     received: list[bool] = []
     try:
         for number in (signal.SIGINT, *ending_signals()):

@@ -1,4 +1,4 @@
-"""The manifest: one SQLite file with the scans of a cohort and their states. An interruption does not damage it."""
+"""The manifest: one SQLite file with the scans of a cohort and their states. Interruptions do not damage the file."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Manifest:
 
     @property
     def weights_hash(self) -> str:
-        """SHA-256 of the weights of all maps."""
+        """SHA-256 of the weights with which all maps were made."""
         if found := self.about.get("weights_hash"):
             return found
         raise self._damaged("it names no weights")
@@ -205,7 +205,7 @@ class Manifest:
             return {check_hash(row["scan_hash"]): (str(row["sha256"]), int(row["size"])) for row in found}
 
     def find(self, scan: str) -> list[Row]:
-        """Return the scans with this label or path, or in this folder. If none, raises AnatomicalEmbeddingError."""
+        """Return the scans with this label or path, or in this folder. Raises AnatomicalEmbeddingError if none fits."""
         found = self._execute(
             "SELECT * FROM scans WHERE scan IN (?1, ?2) OR path IN (?1, ?2)"
             " OR substr(path, 1, length(?2) + 1) IN (?2 || '/', ?2 || '\\') ORDER BY id",

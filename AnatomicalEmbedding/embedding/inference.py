@@ -286,7 +286,7 @@ def _resized(x: torch.Tensor, scale: float, size_step: int) -> torch.Tensor:
 
 
 def _resampled(cells: torch.Tensor, shape: torch.Size, scale: float, stride: int) -> torch.Tensor:
-    """Read `cells`, coordinates computed from `_resized` input, at the cells of the original input of shape `shape`."""
+    """Read `cells`, the coordinates of a resized input, at the cells of the original input, which has shape `shape`."""
     places = [(np.arange(n // stride) + 0.5) * scale - 0.5 for n in shape[1:]]
     return _read_along_axes(cells, [p.clip(0, n - 1) for p, n in zip(places, cells.shape[1:], strict=True)])
 

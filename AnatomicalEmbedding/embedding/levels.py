@@ -3,8 +3,8 @@
 Neighbouring vertebrae look alike, and organs lie up to one level higher or lower in one patient than in another. So an
 answer by coordinate or appearance may be one level off. In this file, the top of the sacrum, the lung apices and the
 skull base are called **ends**: from an end, vertebrae can be counted. A level is certain if the scan shows an end at
-most three vertebrae away. A **world height** is the third of the RAS mm of a place in the scan (S). A body height is
-the third number of its body coordinate.
+most three vertebrae away. A **world height** is the S coordinate of a place in the scan, in mm. A body height, in
+contrast, is a height in the average body.
 """
 
 from __future__ import annotations
@@ -90,16 +90,17 @@ def above_ends(heights: np.ndarray, ends: Mapping[str, float]) -> np.ndarray:
 
 
 def counted_alike(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """For each of n points: is it in both scans equally high above (or below) one end less than 100 mm away? (n,) bool.
+    """Return (n,) bool: in both scans, does the point lie at the same height above or below an end that is near?
 
-    one, other: results of `above_ends` for the points in the first and in the second scan.
+    one, other: results of `above_ends` for the points in the first and in the second scan. An end is near if it is less
+    than 100 mm away. Heights are the same if they differ by at most about half a vertebra.
     """
     near = (np.abs(one) < _FARTHEST_MM) & (np.abs(other - one) < _AGREE_MM)  # comparisons with NaN are False
     return near.any(axis=1)
 
 
 def has_next(end: str, height: float, at: float) -> bool:
-    """Whether a vertebra can be the nearest to an end (L5 to the sacrum). height, at: S mm of vertebra and end."""
+    """Whether a vertebra can be the vertebra at an end, such as L5 at the sacrum. height, at: S mm of vertebra, end."""
     return abs(height - at - (_COURSE_MM[NEXT_TO[end]][1] - ENDS_MM[end])) < _AGREE_MM.max()
 
 

@@ -90,7 +90,7 @@ class EmbeddingMap:
 
     @cached_property
     def local_body(self) -> torch.Tensor:
-        """(2k, 2j, 2i) bool, True in the half cells of body cells."""
+        """(2k, 2j, 2i) bool, True in the 2 x 2 x 2 half cells of each body cell."""
         body = self.body
         for axis in range(3):
             body = body.repeat_interleave(2, dim=axis)
@@ -98,7 +98,7 @@ class EmbeddingMap:
 
     @cached_property
     def local_rows(self) -> torch.Tensor:
-        """(n, l) local descriptors of all half cells, i fastest, then j, then k."""
+        """(n, l) local descriptors of all half cells (2 x 2 x 2 in each cell), i fastest, then j, then k."""
         return rows_of(self.local)
 
     @property

@@ -85,12 +85,12 @@ def find_faults(
 ) -> tuple[str, ...]:
     """Find signs that a scan is stored wrongly. Returns sentences; not all wrong scans are found.
 
-    The signs are swapped sides, two joined scans, a body that is unlike all bodies (UNLIKE) and an unusual size. The
-    last two are only reported for weights with a calibration, as coordinates of other weights may fit any scan badly.
+    The signs are: swapped sides, two joined scans, a scan that looks like no part of a body, and an unusual body size.
+    The last two signs are only reported for weights with a calibration. With other weights, any scan may look so.
 
     Args:
         log_odds: result of `orientation_of`.
-        mirrored: for each of the `doubtful_axes`: axis -> map of the scan's mirror image along this axis.
+        mirrored: axis -> map of the scan's mirror image along this axis, for the axes that `doubtful_axes` returned.
     """
     if not embedding.provenance.metric:
         return tuple(fault for fault, odds in zip(FAULTS, log_odds, strict=True) if odds < -_SURE)
