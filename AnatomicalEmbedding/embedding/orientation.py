@@ -86,7 +86,7 @@ def find_faults(
     """Find signs that a scan is stored wrongly. Returns sentences; not all wrong scans are found.
 
     The signs are: swapped sides, two joined scans, a scan that looks like no part of a body, and an unusual body size.
-    The last two signs are only reported for weights with a calibration. With other weights, any scan may look so.
+    The last two signs are only reported for weights with a calibration. With others, any scan may look unusual.
 
     Args:
         log_odds: result of `orientation_of`.
