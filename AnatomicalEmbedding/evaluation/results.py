@@ -102,7 +102,7 @@ class Result(Tables):
     notes: tuple[str, ...] = ()
 
     def errors(self, matcher: str, group: str | None = None, name: str | None = None) -> np.ndarray:
-        """Return the errors of a matcher in mm. group, name: if given, only points of this group or this structure."""
+        """Return the errors of a matcher in mm. group, name: if given, only points of this group, with this name."""
         chosen = [
             error
             for measured in self.measured
