@@ -90,9 +90,9 @@ def _filled(mine: Lesion, other: Lesion) -> Lesion:
 def _is_refused(mine: Finding | None, found: Finding, study: str, known: Mapping[str, Lesion]) -> bool:
     """Return whether `found`, a finding of the added record, must be left out, because the old record contradicts it.
 
-    mine: the old record's finding of this lesion, or None; it contradicts only if a person reviewed it. known: lesions
-    of the old record, by id. A finding "merged into X" is also left out if a person entered that X has no place in this
-    study. Otherwise both lesions would count as 0 mm.
+    mine: the old record's finding of this lesion, or None; only a reviewed finding contradicts. known: lesions of the
+    old record, by id. A finding "merged into X" is also left out if a person entered that X has no place in this study.
+    Otherwise both lesions would count as 0 mm.
     """
     if mine is not None and mine.reviewed:
         return found.reviewed and not _agree(mine, found)

@@ -56,7 +56,7 @@ class Evidence:
 
 
 def _coordinate_and_edges(target: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor:
-    """Return (n, 5): coordinate at cells (n, 3), mm to the scan's nearest edge, mm to its top or bottom (the nearer)."""
+    """Return (n, 5): coordinate at cells (n, 3), mm to the scan's nearest edge, mm to the nearer of top and bottom."""
     mixed = read_linear(target.coordinate_and_body, cells[None].float())[0]
     coordinate = mixed[:, :3] / mixed[:, 3:].clamp_min(1e-6)
     voxel = transform_points(target.cell_to_scan, cells.numpy())

@@ -119,7 +119,7 @@ def _step(
     """Move cells `start` (n, 3) to where the coordinate equals `query` (n, 3).
 
     Solves slope @ d + level = query for the move d. Damping keeps d short where the coordinate hardly changes. The
-    result stays in the body. Returns the places, the distances from `query` that remain, and determinants of slope.
+    result stays in the body. Returns the places, the remaining distances from `query`, and the slopes' determinants.
     """
     cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())
     fit = fit_around(rows, start)

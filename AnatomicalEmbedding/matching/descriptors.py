@@ -1,7 +1,7 @@
 """The fine step of effort "fast": compares the local descriptor of the point alone with the target (Yan 2022).
 
-This step finds the place with the most similar descriptor in a small box around the first answer, found by body
-coordinates. The box excludes similar places far away.
+This step finds the place with the most similar descriptor in a small box. The box lies around the first answer, which
+was found by body coordinates, and excludes similar places far away.
 """
 
 import numpy as np

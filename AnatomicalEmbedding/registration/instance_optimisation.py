@@ -149,7 +149,10 @@ class _Comparison:
         return float(left.min()) / float(np.linalg.det(affine[:3, :3]))
 
     def improved(self, field: SplineField, start: SplineField, smoothness: float) -> tuple[SplineField, float]:
-        """Do one Gauss-Newton step. Returns the new field and its mean change, mm. start: the initial field."""
+        """Do one Gauss-Newton step. Returns the new field and its mean change, mm.
+
+        start: the initial field. smoothness: weight of the penalty on knots that change differently from neighbours.
+        """
         device = self.start.device
         knots = field.coefficients.to(device)
         basis = field.basis(self.fixed.lattice).to(device)

@@ -35,7 +35,7 @@ class Lattice:
 
     @classmethod
     def within(cls, low: np.ndarray, high: np.ndarray, spacing_mm: float) -> Lattice:
-        """Make a lattice in the middle of a box. An axis has as many points as whole `spacing_mm`, but at least one."""
+        """Make a lattice in the middle of a box. An axis has length / `spacing_mm` points, rounded down, at least 1."""
         size = np.maximum(np.floor((high - low) / spacing_mm), 1).astype(int)
         first = (low + high - (size - 1) * spacing_mm) / 2
         return cls(tuple(first.tolist()), (spacing_mm,) * 3, tuple(size.tolist()))
@@ -108,7 +108,7 @@ class Basis:
         return Basis(self.r.to(device), self.a.to(device), self.s.to(device))
 
     def squared(self) -> Basis:
-        """Return the basis with squared weights. Its gather(w) is the diagonal of the matrix gather(w * spread(x))."""
+        """Square the weights. The new gather(w) is the diagonal of the old matrix x -> gather(w * spread(x))."""
         return Basis(self.r.square(), self.a.square(), self.s.square())
 
 
@@ -157,7 +157,7 @@ class SplineField:
         return torch.linalg.det(self.slopes(lattice)[..., where].permute(2, 0, 1) + linear)
 
     def at(self, points_ras: np.ndarray) -> np.ndarray:
-        """Compute displacements (n, 3) mm at points (n, 3) RAS mm; outside the box, as at the nearest point in it."""
+        """Compute displacements (n, 3) mm at points (n, 3) RAS mm. Points outside the box are moved to its side."""
         high = np.array(self.low) + np.array(self.intervals) * self.knot_mm
         places = torch.from_numpy(np.clip(np.asarray(points_ras, dtype=np.float64), self.low, high))
         found = torch.zeros(len(places), 3, dtype=torch.float64)
