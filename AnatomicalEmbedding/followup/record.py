@@ -163,7 +163,7 @@ class FollowUp:
         return self
 
     def forget(self, lesion_id: str, study: str) -> FollowUp:
-        """Remove the finding of a lesion in a study, so that it can be proposed again."""
+        """Remove the finding of a lesion in a study, so that the lesion can be proposed there again."""
         self.study(study)
         lesion = self.lesion(lesion_id)
         return self._with(replace(lesion, findings={k: f for k, f in lesion.findings.items() if k != study}))

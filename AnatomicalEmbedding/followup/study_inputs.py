@@ -88,7 +88,7 @@ def recognize(
 
 
 def in_order(known: Iterable[Study], others: Iterable[Study]) -> tuple[list[Study], list[str]]:
-    """Sort all studies by date. A study without a date is put behind the study before it in the list (*known, *others).
+    """Sort all studies by date. A study without a date follows the study that precedes it in (*known, *others).
 
     Returns the studies; and a list with one sentence about the studies without a date, or an empty list.
     """

@@ -289,7 +289,7 @@ def _rank(lesion: Lesion, found: Finding | None) -> tuple[int, float]:
 
 
 def _wholes(record: FollowUp, lesion: Lesion) -> list[Lesion]:
-    """Return the lesion, the lesion that it split from, and so on. A lesion is new only if all these are new."""
+    """Return the lesion, the lesion that it split from, and so on. A lesion is new only if all of them are new."""
     wholes = [lesion]
     while wholes[-1].split_from and (whole := record.lesion(wholes[-1].split_from)) not in wholes:
         wholes.append(whole)

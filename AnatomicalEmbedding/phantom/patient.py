@@ -84,7 +84,7 @@ class Phantom:
     deformation: Deformation = field(repr=False)
 
     def to_body(self, points_ras: np.ndarray) -> np.ndarray:
-        """Convert points (N, 3) from patient RAS mm to the canonical body frame, mm. They may lie outside the body."""
+        """Convert points (N, 3), inside or outside the body, from patient RAS mm to the canonical body frame, mm."""
         return self.deformation.to_body(points_ras)
 
     def from_body(self, points_body: np.ndarray) -> np.ndarray:

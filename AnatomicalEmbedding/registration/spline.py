@@ -55,7 +55,7 @@ class Lattice:
         return np.column_stack([i.ravel(), j.ravel(), k.ravel()])
 
     def in_body(self, embedding: EmbeddingMap) -> torch.Tensor:
-        """For each point: does it lie in a body cell? (k, j, i) bool. Needs no list of the points."""
+        """Return (k, j, i) bool: does each point lie in a body cell? To save memory, no list of points is made."""
         held = embedding.body
         for axis in range(3):
             ends = np.zeros((self.size[axis], 3))
