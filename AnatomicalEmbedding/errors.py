@@ -51,8 +51,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def require(module: str, package: str, purpose: str, extra: str = "") -> ModuleType:
     """Import a module of a package that may be missing.
 
-    extra: the optional dependency group of AnatomicalEmbedding that installs the package; "" if no group does.
-    If the package is missing, raises AnatomicalEmbeddingError, which states how to install the package.
+    purpose: words of the error message, such as "pairing lesions needs". extra: the optional dependency group of
+    AnatomicalEmbedding that installs the package; "" if no group does. If the package is missing, raises
+    AnatomicalEmbeddingError "{package} is not installed, but {purpose} this package; run: pip install ...".
     """
     wanted = f'"AnatomicalEmbedding[{extra}]"' if extra else package
     try:

@@ -197,7 +197,6 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
             self.scanChoice.write(self._parameterNode)
 
     def _write(self, name, value):
-        """Write the user's input to the parameter node."""
         if self.takesInput:
             setattr(self._parameterNode, name, value)
 
@@ -208,7 +207,6 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
             self._onParameters()
 
     def showParameters(self, node):
-        """Update the panel and the logic from the parameter node."""
         self._setTargets(self.scanChoice.show(node))
         if self.ui.libraryFileEdit.currentPath != node.libraryFile:
             self.ui.libraryFileEdit.currentPath = node.libraryFile

@@ -129,7 +129,6 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.say("")
 
     def setParameterNode(self, parameterNode):
-        """Connect the panel to a parameter node; None disconnects it."""
         super().setParameterNode(parameterNode)
         if parameterNode is None and self.isSetUp:
             self._showStudies([], None)
@@ -160,7 +159,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
             self.logic.mirror.restrict()
 
     def _onChoice(self):
-        """If the chosen study is not the prior study, make it the current study. Then move all views to the lesion."""
+        """Make the chosen study the current study if it is not the prior study. Move all views to the chosen lesion."""
         volume = self.logic.volumes.get(self.choice.study)
         node = self._parameterNode
         if node is not None and volume is not None and volume is not node.prior and volume is not node.current:
@@ -189,15 +188,14 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
                 self._onParameters()
 
     def showParameters(self, node):
-        """Show the values of the parameter node and the studies of the scene."""
         found = patients(slicer.mrmlScene)
         self._chooseStudies(node, found)
         self._showStudies(found, self._patient(found))
 
     def _chooseStudies(self, node, found):
-        """Choose default studies in place of missing or removed studies.
+        """Choose default studies in place of missing or removed studies. found: the patients of the scene.
 
-        If the default studies are already chosen, and a new date has reversed their order, choose them anew.
+        If the user has kept the default studies, and a new date has reversed their order, choose new default studies.
         """
         patient = self._patient(found)
         if patient is None:
@@ -210,7 +208,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
             node.prior, node.current = self._usual = patient.usualPair
 
     def _patient(self, found):
-        """Return the patient of the prior study; None if no prior study is chosen."""
+        """Return the patient of the prior study; None if no prior study is chosen. found: the patients of the scene."""
         return next((each for each in found if self._parameterNode.prior in each.volumes), None)
 
     def _showStudies(self, found, patient):
@@ -233,7 +231,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
 
 
 class LesionFollowUpLogic(ScriptedLoadableModuleLogic):
-    """Returns the parameter node of the module. In Python, use the follow-up as follows.
+    """Provides the parameter node of the module. In Python, use the follow-up as follows.
 
     Import `patients` from AnatomicalEmbeddingLib.followup.StudyOrder. `patients(slicer.mrmlScene)` returns the patients
     with their studies in order of date. Import `FollowUpLogic` from AnatomicalEmbeddingLib.followup.FollowUpLogic.

@@ -74,7 +74,7 @@ def _names_by_key() -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def sums_of_parts() -> dict[str, tuple[str, ...]]:
-    """Return structure -> parts, for each structure that consists of parts. Some data sets label only the parts."""
+    """Return a dictionary: structure -> its parts. Some data sets label only the parts of these structures."""
     return {term.name: term.parts for term in load_terms().by_name.values() if term.parts}
 
 

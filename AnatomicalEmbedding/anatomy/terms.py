@@ -19,7 +19,8 @@ class Term:
     words: names in English; the first name is displayed. adjectives: forms before a noun ("renal"). side: "left",
     "right" or "". code: "SCT:...", "UBERON:..." or "". parent: the structure that contains this structure, or "".
     recipe: rule to compute the place (see `words/derived_places.py`), or "" for a place of the atlas. tissue: kind of
-    tissue. labels: spellings in label maps and libraries. parts: its parts, if data sets label these. group: file name.
+    tissue. labels: spellings in label maps and libraries. parts: names of the structure's parts, if data sets label the
+    parts. group: name of the CSV file that contains the row, without suffix.
     """
 
     name: str
@@ -61,7 +62,7 @@ class Terms:
             raise AnatomicalEmbeddingError(f"{name}: no place has this name{hint}; see Resources/Terms.") from None
 
     def ancestors(self, name: str) -> set[str]:
-        """Return all structures that contain a place. A parent without side stands for its left and right structure."""
+        """Return all structures that contain a place. A parent without side, such as `lung`, means both sides."""
         if name not in self._ancestors:
             parent = self.by_name[name].parent
             near = {parent, f"{parent}_left", f"{parent}_right"} & self.by_name.keys()

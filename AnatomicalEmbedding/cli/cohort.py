@@ -226,7 +226,7 @@ def run_find(options: argparse.Namespace) -> None:
 def find(open_search: Callable[[], Search], options: argparse.Namespace) -> list[Found]:
     """Search all scans of a store for the place given in the options: words, or a point or box in an example scan.
 
-    open_search: called when the options are checked, because it may read every map of the store.
+    open_search: returns the Search; called after the options were checked, because it may read every map of the store.
     """
     from ..cohort.search import one_mention
     from ..structures.locating import make_example

@@ -83,7 +83,7 @@ def read_scan(path: str | Path, series: Sequence[str]) -> Volume:
 
 
 def chosen_series(path: str | Path, series: Sequence[str]) -> str | None:
-    """Return the first UID in `series` that a DICOM folder contains; None if it contains no such UID, or for a file."""
+    """Return the first UID in `series` that a DICOM folder contains; None if no UID fits, or if `path` is a file."""
     held = held_series(path) if series else set()
     return next((uid for uid in series if uid in held), None)
 
@@ -114,7 +114,7 @@ def ending_signals() -> list[signal.Signals]:
 
 
 def stop_on_signals() -> Callable[[], bool]:
-    """Catch the signals that end a program, to save a run first. The returned function returns True after a signal."""
+    """Catch the signals that end a program, so that a run can be saved. Returns a function: was a signal received?"""
     received: list[bool] = []
     try:
         for number in (signal.SIGINT, *ending_signals()):
@@ -248,7 +248,7 @@ def progress_bar(label: str, quiet: bool = False) -> Iterator[ProgressCallback]:
 def progress_lines(name: str, quiet: bool, before: int = 0, of: int = 1) -> Iterator[ProgressCallback]:
     """Yield a progress callback for one scan. of: number of all scans. before: number of scans that are done already.
 
-    On a terminal, the callback draws a bar. Otherwise it prints a line every few seconds, also with --json:
+    On a terminal, the callback draws a bar. Otherwise, even with --json, it prints a line every few seconds:
     `anatemb: PERCENT % NAME: STEP`. PERCENT refers to all scans together.
     """
     last = float("-inf")

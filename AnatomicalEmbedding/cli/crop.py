@@ -105,7 +105,7 @@ def _paste(options: argparse.Namespace) -> None:
 
 
 def _scan_of(result: str, names: Iterable[str]) -> str | None:
-    """Return the longest of `names` (of scans) with which the file name `result` starts, None if there is none."""
+    """Return the longest scan name in `names` with which the file name `result` starts; None if no name fits."""
     return max((n for n in names if f"{_file_name(result)}_".startswith(f"{_file_name(n)}_")), key=len, default=None)
 
 
@@ -119,7 +119,7 @@ def _write_crop(
 ) -> list[float]:
     """Write one crop.
 
-    Returns the numbers of voxels of the crop along i, j and k, and volume of the scan / volume of the crop.
+    Returns the crop's size in voxels along i, j and k, then the volume of the scan divided by the volume of the crop.
     """
     from ..scan.cropping import crop_resampled, crop_voxels
 

@@ -85,7 +85,7 @@ def run_confidence(options: argparse.Namespace) -> None:
 
 
 def run_boxes(options: argparse.Namespace, peers: PeerBoxes | None = None) -> None:
-    """Measure the accuracy of boxes. peers: function that finds boxes with other methods, which are measured too."""
+    """Measure the accuracy of boxes. peers: a function that finds boxes with other methods, for comparison."""
     from ..evaluation.boxes import BoxResult, find_by_library
     from ..structures.box_finder import open_library
     from ..structures.cross_validation import find_boxes

@@ -78,9 +78,9 @@ def run_find(options: argparse.Namespace) -> None:
 
 
 def _mentions(options: argparse.Namespace) -> tuple[list[tuple[str, Mention]], list[str]]:
-    """Return (text, place) for each place that words or report name, and the parts of the words that name no place.
+    """Return two lists: (text, place) for each named place, and the parts of the user's words that name no place.
 
-    For a report, the second list is empty. Raises AnatomicalEmbeddingError if no known place is named.
+    If the text is a report, the second list is empty. Raises AnatomicalEmbeddingError if no known place is named.
     """
     from ..words import not_understood, parse_query, parse_report
     from ..words.report_text import read_report

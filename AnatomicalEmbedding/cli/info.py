@@ -105,7 +105,7 @@ def _describe_map(path: Path) -> dict[str, object]:
 
 
 def _held(embedding: EmbeddingMap) -> dict[str, object]:
-    """Return which part of the body a map shows; {} if it shows no body, or its body coordinates are not in mm."""
+    """Return facts about the part of the body that a map shows; {} without a body, or without coordinates in mm."""
     from ..embedding.coverage import find_coverage
 
     if not embedding.provenance.metric or not len(embedding.body_index):

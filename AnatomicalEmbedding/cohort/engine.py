@@ -53,7 +53,7 @@ def run(store: Store, plan: Plan, progress: Callable[[Counter[str], int], None])
 
 
 def choose_weights(store: Store, model: str, descriptors: bool) -> tuple[str, str, bool]:
-    """Return the name or file of the weights of a run, their SHA-256, and whether the maps keep descriptors.
+    """Return the name or file of the weights for a run, their SHA-256, and whether the maps keep descriptors.
 
     The values of the first run hold for all later runs of a store. Raises AnatomicalEmbeddingError if the store was
     embedded with other weights, or if the coordinates of the weights are not in mm of the common body frame.

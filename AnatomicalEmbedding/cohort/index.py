@@ -94,7 +94,6 @@ class Hit:
 
     @cached_property
     def cells(self) -> BodyCells:
-        """All body cells of the scan."""
         return self.part.body_cells(self.row.scan_hash, self.facts)
 
 
@@ -109,7 +108,7 @@ class Index:
         self.scans = {row.scan_hash: (row, facts) for row, facts in store.manifest.embedded()}
 
     def nearest(self, coordinates: np.ndarray) -> Iterator[Hit]:
-        """Find, in each scan, the cell that is nearest to one of m places. coordinates: (m, 3) mm in the body frame."""
+        """Yield the cell of each scan that is nearest to any of m places. coordinates: (m, 3) mm in the body frame."""
         steps = torch.from_numpy(np.atleast_2d(coordinates) / _STEP_MM).float()
         for part in self._parts:
             chunks = [_squares(chunk.float(), steps) for chunk in part.coordinate.split(_CHUNK_CELLS)]
@@ -132,7 +131,7 @@ class Index:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """One file of the index, mapped from the disk.
+    """One file of the index, memory-mapped (read from the disk when it is used).
 
     numbers: content hash of a scan -> number of the scan in this part. first: (scans + 1,) index of the
     first cell of each scan among the n cells; the last entry is n. coordinate: (n, 3) int16, in steps of 0.05 mm.
@@ -165,7 +164,7 @@ def _squares(coordinates: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
 
 
 def refresh(store: Store) -> list[_Part]:
-    """Add new maps to the index, make damaged parts again, return all parts. Raises MapError if a map file is bad."""
+    """Add new maps to the index, make damaged parts again, return all parts. Raises MapError for a damaged map file."""
     folder = store.folder / "index"
     wanted = set(store.manifest.map_files())
     missing, parts = set(wanted), list[_Part]()
@@ -216,7 +215,7 @@ def _unravel(flat: torch.Tensor, facts: dict[str, Any]) -> np.ndarray:
 
 
 def _read(path: Path) -> _Part:
-    """Read one part of the index. Raises an error of DAMAGED if the file is missing or is not an index."""
+    """Read one part of the index. If the file is missing or is not an index, raises one of the errors in DAMAGED."""
     with safe_open(str(path), "pt") as file:
         hashes = parse_json(file.metadata()[_KEY])
         names = ("coordinate", "cell", "first", "matrices")

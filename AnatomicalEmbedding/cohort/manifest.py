@@ -1,4 +1,4 @@
-"""The manifest: one SQLite file with the scans of a cohort and their states. An interruption does not damage it."""
+"""The manifest: one SQLite file with the scans of a cohort and their states. Interruptions do not damage the file."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _TABLES = (
 
 @dataclass(frozen=True)
 class Row:
-    """One scan. scan: its label, path or path#series. reason: why it has this `state`. Other fields: see `Source`."""
+    """One scan. scan: its label, which is PATH or PATH#SERIES. reason: cause of `state`. Other fields: see `Source`."""
 
     id: int
     scan: str
@@ -95,17 +95,16 @@ class Manifest:
         self._upgrade()
 
     def close(self) -> None:
-        """Close the file."""
         self._db.close()
 
     @property
     def about(self) -> dict[str, str]:
-        """Facts about the cohort: format, model, weights_hash, descriptors."""
+        """Facts about the cohort: format, model (the weights), weights_hash, descriptors (whether maps keep them)."""
         return {str(row["key"]): str(row["value"]) for row in self._execute("SELECT key, value FROM about")}
 
     @property
     def weights_hash(self) -> str:
-        """SHA-256 of the weights of all maps."""
+        """SHA-256 of the weights with which all maps were made."""
         if found := self.about.get("weights_hash"):
             return found
         raise self._damaged("it names no weights")
@@ -144,7 +143,7 @@ class Manifest:
         return "changed"
 
     def finish(self, row_id: int, state: str, reason: str = "", **values: Any) -> None:
-        """Record the result of one scan. values: scan_hash; if embedded, also sha256, size and facts of its map.
+        """Record the result of one scan. values: scan_hash; if embedded, also sha256, size and facts of the map.
 
         If several scans have the same content, the scan added first is embedded, the others are duplicates.
         """
@@ -176,7 +175,6 @@ class Manifest:
         return [row["id"] for row in found]
 
     def row(self, row_id: int) -> Row:
-        """Return one scan."""
         return self._rows(self._execute("SELECT * FROM scans WHERE id = ?", (row_id,)))[0]
 
     def counts(self) -> dict[str, int]:
@@ -207,7 +205,7 @@ class Manifest:
             return {check_hash(row["scan_hash"]): (str(row["sha256"]), int(row["size"])) for row in found}
 
     def find(self, scan: str) -> list[Row]:
-        """Return the scans with this label, path or folder. Raises AnatomicalEmbeddingError if there is none."""
+        """Return the scans with this label or path, or in this folder. Raises AnatomicalEmbeddingError if none fits."""
         found = self._execute(
             "SELECT * FROM scans WHERE scan IN (?1, ?2) OR path IN (?1, ?2)"
             " OR substr(path, 1, length(?2) + 1) IN (?2 || '/', ?2 || '\\') ORDER BY id",

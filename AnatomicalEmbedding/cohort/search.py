@@ -95,7 +95,7 @@ class Search:
         """Search every scan for the point of a query. Scans with the highest probability come first.
 
         refined: how many answers to match with descriptors. All other answers come from coordinates alone and have no
-        probability. step: called with the fraction done, 0 to 1. Raises MapError if the weights of the query differ.
+        probability. step: called with the fraction done, 0 to 1. Raises MapError if the query comes from other weights.
         """
         if query.weights_hash != self.store.manifest.weights_hash:
             raise MapError("point and cohort were embedded with different weights; embed both with the same weights.")
@@ -148,10 +148,10 @@ class Search:
         return sorted(found, key=_order)
 
     def words(self, mention: Mention, refined: int = _REFINED, step: Step = lambda share: None) -> list[Found]:
-        """Search every scan for the first place that a mention (parsed words) names. The order is that of `point`.
+        """Search every scan for the first place in a mention (parsed words). Scans are sorted as in `point`.
 
-        The expected error is an estimate, not calibrated: the chance that the point lies outside the place, times the
-        mean distance between the point and the region in which the place probably lies.
+        The expected error is an estimate, not calibrated. It is the product of two numbers: the chance that the answer
+        lies outside the place, and the mean distance from the answer to the region where the place probably lies.
 
         refined: how many scans to read and to search with `PlaceFinder`. In all other scans, and in scans that can no
         longer be read, the answer is the cell nearest to the middle of the place, with status "uncertain".

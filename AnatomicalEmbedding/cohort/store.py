@@ -62,12 +62,11 @@ class Store:
         self.close()
 
     def add(self, roots: Sequence[Path], unreadable: Callable[[str], None] = lambda line: None) -> Counter[str]:
-        """Add the scans of folders (see `sources.list_sources`). Returns the counts of `Manifest.add`."""
+        """Add the scans in `roots`. Arguments: see `sources.list_sources`. Returns the counts of `Manifest.add`."""
         absolute = [Path(os.path.normpath(root.absolute())) for root in roots]
         return self.manifest.add(list_sources(absolute, unreadable))
 
     def map_path(self, scan_hash: str) -> Path:
-        """Return the path of the map file of a scan."""
         return map_path(self.folder, scan_hash)
 
     @contextmanager

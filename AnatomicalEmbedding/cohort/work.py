@@ -99,7 +99,7 @@ def _embed(store: Path, row: Row, plan: Plan, weights_hash: str) -> dict[str, An
 
 
 def _read_facts(path: Path, weights_hash: str) -> dict[str, Any] | None:
-    """Make facts from a map that a duplicate or a killed run has written. None if the file is missing or unusable."""
+    """Return facts from a map file written for an equal scan or by a killed run; None if it is missing or unusable."""
     if not path.is_file():
         return None
     try:

@@ -29,9 +29,9 @@ def patient_on_grid(
 ) -> tuple[WorkingGrid, np.ndarray]:
     """Make the network's input from a scan.
 
-    Returns the working grid and the body mask (k, j, i). Both are cropped to the body's box; outside, the grid is air.
-    lattice, size_step: the arguments `lattice` and `step` of `working_grid.resample`. step: called with (fraction of
-    the work done, text of the step). Raises VolumeError if no patient is found.
+    Returns the working grid and the body mask (k, j, i), both cropped to the body's box. Outside the body, the grid is
+    air. lattice, size_step: the arguments `lattice` and `step` of `working_grid.resample`. step: called with (fraction
+    of the work done, text of the step). Raises VolumeError if no patient is found.
     """
     step(0.0, "resampling")
     grid = resample(volume, spacing_mm, lattice, size_step)
@@ -87,7 +87,7 @@ def body_on_grid(grid: WorkingGrid) -> np.ndarray:
 
 
 def _dilate(mask: np.ndarray, reach: int) -> np.ndarray:
-    """Dilate a mask in-plane by a square. Dilation along z would not help to remove the table, which is long in z."""
+    """Dilate a mask by `reach` voxels along i and j. Dilation along k would not help to remove the long table."""
     for axis in (1, 2):
         grown = mask.copy()
         along, before = np.moveaxis(grown, axis, 0), np.moveaxis(mask, axis, 0)

@@ -32,7 +32,7 @@ class MapCache:
     limit_bytes: int = DEFAULT_LIMIT_BYTES
 
     def get(self, provenance: Provenance) -> EmbeddingMap | None:
-        """Read the map of a scan made with these weights; None if there is no such map. Removes a damaged file."""
+        """Read the map of the scan and weights in `provenance`; None if it is not stored. Deletes a damaged file."""
         from .map import EmbeddingMap  # loads torch, which the other methods do not need
 
         path = self._path(provenance)
@@ -62,7 +62,6 @@ class MapCache:
         return sum(size for _, size, _ in self._files())
 
     def count(self) -> int:
-        """Return the number of maps in the cache."""
         return len(self._files())
 
     def shrink(self, limit_bytes: int) -> int:

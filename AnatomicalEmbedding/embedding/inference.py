@@ -135,7 +135,7 @@ class Model:
     def _run_network(
         self, volume: Volume, provenance: Provenance, step: ProgressCallback
     ) -> tuple[EmbeddingMap, tuple[float, float, float]]:
-        """Make the map of a scan. Returns the map and the log odds of `orientation_of`."""
+        """Make the map of a scan. Returns the map, and the log odds that its axes R, A, S are not mirrored."""
         network = self.network
         grid, body = patient_on_grid(
             volume,
@@ -286,7 +286,7 @@ def _resized(x: torch.Tensor, scale: float, size_step: int) -> torch.Tensor:
 
 
 def _resampled(cells: torch.Tensor, shape: torch.Size, scale: float, stride: int) -> torch.Tensor:
-    """Read the coordinates of a resized input at the cells of the original input, which has shape (1, k, j, i)."""
+    """Read `cells`, the coordinates of a resized input, at the cells of the original input, which has shape `shape`."""
     places = [(np.arange(n // stride) + 0.5) * scale - 0.5 for n in shape[1:]]
     return _read_along_axes(cells, [p.clip(0, n - 1) for p, n in zip(places, cells.shape[1:], strict=True)])
 

@@ -1,10 +1,10 @@
 """Decides at which places the level of the spine (the number of the vertebra) is certain.
 
 Neighbouring vertebrae look alike, and organs lie up to one level higher or lower in one patient than in another. So an
-answer by coordinate or appearance may be one level off. A level counts as certain if the scan shows the sacrum, the
-lung apices or the skull base within the height of three vertebrae: vertebrae can be counted from there. The top of the
-sacrum, the lung apices and the skull base are called **ends** in this file. A **world height** is a coordinate S of
-RAS mm in the scan, unlike a body height.
+answer by coordinate or appearance may be one level off. In this file, the top of the sacrum, the lung apices and the
+skull base are called **ends**: from an end, vertebrae can be counted. A level is certain if the scan shows an end at
+most three vertebrae away. A **world height** is the S coordinate of a place in the scan, in mm. A body height, in
+contrast, is a height in the average body.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _NUMBERED = re.compile(
 
 
 def spine_ends(embedding: EmbeddingMap) -> dict[str, float]:
-    """Find which of the ENDS_MM a scan shows. Returns name -> world height of the end, S mm."""
+    """Find the ends (top of sacrum, lung apices, skull base) that a scan shows. Returns name -> world height, mm."""
     boxes = embedding.organ_boxes
     if not embedding.provenance.metric or not boxes:
         return {}
@@ -66,7 +66,7 @@ def spine_ends(embedding: EmbeddingMap) -> dict[str, float]:
 
 
 def _height_of_top(embedding: EmbeddingMap, high: float) -> float:
-    """Estimate the body height, mm, of the upper end of a scan; -inf if only air is there. high: the end, S mm."""
+    """Estimate the body height, mm, of the top of a scan; -inf if the top shows only air. high: S mm of the top."""
     index, body = embedding.body_cells
     heights = embedding.cell_to_ras[2, 3] + embedding.cell_mm[2] * index[:, 2].numpy()
     return height_at(high, heights, body[:, 2].numpy()) if (heights > high - END_MM).any() else -np.inf
@@ -82,24 +82,25 @@ def near_spine(coordinates: np.ndarray) -> np.ndarray:
 
 
 def above_ends(heights: np.ndarray, ends: Mapping[str, float]) -> np.ndarray:
-    """Measure how far world heights (n,) lie above each of the ENDS_MM. Returns (n, len(ENDS_MM)) mm.
+    """Measure how far world heights (n,) lie above top of sacrum, lung apices and skull base. Returns (n, 3) mm.
 
-    An end that the scan does not show gives NaN.
+    ends: result of `spine_ends`. If the scan does not show an end, the end's column is NaN.
     """
     return np.asarray(heights, dtype=np.float64)[:, None] - [ends.get(name, np.nan) for name in ENDS_MM]
 
 
 def counted_alike(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """For each of n points: do both scans show the point at the same height above the same near end? (n,) bool.
+    """Return (n,) bool: in both scans, does the point lie at the same height above or below an end that is near?
 
-    one, other: results of `above_ends` for the points in the first and in the second scan.
+    one, other: results of `above_ends` for the points in the first and in the second scan. An end is near if it is less
+    than 100 mm away. Heights are the same if they differ by at most about half a vertebra.
     """
     near = (np.abs(one) < _FARTHEST_MM) & (np.abs(other - one) < _AGREE_MM)  # comparisons with NaN are False
     return near.any(axis=1)
 
 
 def has_next(end: str, height: float, at: float) -> bool:
-    """Whether a vertebra can be the vertebra NEXT_TO an end. height, at: world heights of vertebra and end, mm."""
+    """Whether a vertebra can be the vertebra at an end, such as L5 at the sacrum. height, at: S mm of vertebra, end."""
     return abs(height - at - (_COURSE_MM[NEXT_TO[end]][1] - ENDS_MM[end])) < _AGREE_MM.max()
 
 
@@ -120,7 +121,7 @@ def level_of(structure: str) -> str | None:
 
 
 def is_counted(level: str, height: float, ends: Mapping[str, float]) -> bool:
-    """Whether a vertebra lies at its usual distance from a nearby end. height: world height of its middle, mm."""
+    """Whether a vertebra lies at its usual distance from an end less than 100 mm away. height: S mm of its middle."""
     usual = np.array([[_COURSE_MM[level][1] - at for at in ENDS_MM.values()]])
     return bool(counted_alike(usual, above_ends(np.array([height]), ends))[0])
 
@@ -132,7 +133,7 @@ def doubtful_level(structure: str, level: str, body_height: float) -> str:
     the second level is the next lower level; if not, the next higher level.
 
     Returns:
-        "L3 or L4"; for ribs "rib 11 or 12". For rib 12, the second answer may be a process of L1, below rib 12.
+        "L3 or L4"; for ribs "rib 11 or 12". For a low rib 12, "rib 12 or a process of L1" (the vertebra below).
     """
     n = _NAMES.index(level)
     other = _NAMES[min(max(n + (1 if body_height < _COURSE_MM[level][1] else -1), 0), len(_NAMES) - 1)]

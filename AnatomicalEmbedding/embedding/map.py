@@ -90,7 +90,7 @@ class EmbeddingMap:
 
     @cached_property
     def local_body(self) -> torch.Tensor:
-        """(2k, 2j, 2i) bool, True in the half cells of body cells."""
+        """(2k, 2j, 2i) bool, True in the 2 x 2 x 2 half cells of each body cell."""
         body = self.body
         for axis in range(3):
             body = body.repeat_interleave(2, dim=axis)
@@ -98,7 +98,7 @@ class EmbeddingMap:
 
     @cached_property
     def local_rows(self) -> torch.Tensor:
-        """(n, l) local descriptors of all half cells, i fastest, then j, then k."""
+        """(n, l) local descriptors of all half cells (2 x 2 x 2 in each cell), i fastest, then j, then k."""
         return rows_of(self.local)
 
     @property
@@ -113,7 +113,7 @@ class EmbeddingMap:
 
     @cached_property
     def centred_cells(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """(3,) mean of the body cells' coordinates; (n, 3) coordinates c minus the mean; (n,) |c|^2 / 2."""
+        """(3,) mean of the body cells' coordinates; (n, 3) c, the coordinates minus this mean; (n,) |c|^2 / 2."""
         cells = self.body_cells[1]
         centred = cells - cells.mean(0)
         return cells.mean(0), centred, centred.square().sum(1) / 2

@@ -1,9 +1,9 @@
 """The file format of maps. Single maps, the cache and cohorts use the same format.
 
-A file stores the coordinates of body cells, as 16-bit steps of their range. It stores the local descriptors of body
-cells and their neighbours, as 12-bit steps of each descriptor's largest value. Matching reads no other cells. Reading a
-map from a file changes 98 of 100 answers by less than 0.05 mm. With 8-bit descriptors, only 82 of 100 answers changed
-by less than 0.05 mm (see RESULTS.md).
+A file stores the coordinates of body cells, rounded to 16 bits. It stores the local descriptors of body cells and of
+the cells next to them, rounded to 12 bits for each value. Matching reads no other cells. Because of the rounding, a map
+from a file gives other answers than the original map: 98 of 100 answers differ by less than 0.05 mm. With 8 bits for
+each value of a descriptor, only 82 of 100 answers differed by less than 0.05 mm (see RESULTS.md).
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def _opened(path: str | Path) -> Iterator[tuple[Any, dict[str, Any]]]:
 
 
 def _read_fields(file: Any, about: dict[str, Any], body: torch.Tensor) -> dict[str, Any]:
-    """Read and check all fields except descriptors and image. body: bool (k, j, i), read before."""
+    """Read and check all fields except descriptors and image. body: bool (k, j, i), already read."""
     check_fields(Provenance, about["provenance"])
     matrices = [file.get_tensor(name) for name in ("cell_to_ras", "scan_to_ras")]
     check_matrices(*(matrix[None] for matrix in matrices))
@@ -190,7 +190,7 @@ def _decode_coordinates(steps: torch.Tensor, about: Mapping[str, Any]) -> torch.
 def _encode_descriptors(local: torch.Tensor, body: torch.Tensor) -> dict[str, torch.Tensor]:
     """Encode the eight local descriptors of each of m cells with 12 bits for each value.
 
-    Returns the high bytes (m, 8, l), the low 4 bits, two in a byte (m, 4, l), and the scales (m, 8).
+    Returns the high 8 bits (m, 8, l), the low 4 bits of two values in each byte (m, 4, l), and the scales (m, 8).
     """
     channels, (k, j, i) = len(local), body.shape
     cells = local.movedim(0, -1).reshape(k, 2, j, 2, i, 2, channels).permute(0, 2, 4, 1, 3, 5, 6)

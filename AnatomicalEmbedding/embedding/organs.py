@@ -1,10 +1,10 @@
 """Finds the boxes of organs, and corrects the body coordinates of organs that lie higher or lower than usual.
 
-Both functions read the output of the organ head. The network's coordinate depends on the body as a whole, but organs
-lie at different places in different patients. A large liver may push a kidney down by 10 to 20 cm. If a scan shows an
-organ completely, the coordinates of the organ's cells are shifted and scaled so that their mean and spread equal those
-of this organ in many patients. Outside the organ, the shift becomes smaller with the distance, down to zero. A given
-place in an organ then has the same coordinates in all patients.
+`organ_boxes` and `anchored` read the output of the organ head. The network's coordinate depends on the body as a whole,
+but organs lie at different places in different patients. A large liver may push a kidney down by 10 to 20 cm. If a scan
+shows an organ completely, the coordinates of the organ's cells are shifted and scaled so that their mean and spread are
+equal to the usual mean and spread for this organ. A given place in an organ then has the same coordinates in all
+patients. Outside the organ, the shift becomes smaller with the distance, down to zero.
 """
 
 from collections.abc import Sequence

@@ -83,14 +83,14 @@ def doubtful_axes(embedding: EmbeddingMap, log_odds: Sequence[float]) -> tuple[i
 def find_faults(
     embedding: EmbeddingMap, log_odds: Sequence[float], mirrored: Mapping[int, EmbeddingMap]
 ) -> tuple[str, ...]:
-    """Find signs that a scan is stored wrongly: FAULTS, JOINED, UNLIKE, UNUSUAL_SIZE. Not all wrong scans are found.
+    """Find signs that a scan is stored wrongly. Returns sentences; not all wrong scans are found.
 
-    UNLIKE and UNUSUAL_SIZE are only reported for weights with a calibration. The coordinates of other weights may fit
-    any scan badly.
+    The signs are: swapped sides, two joined scans, a scan that looks like no part of a body, and an unusual body size.
+    The last two signs are only reported for weights with a calibration. With others, any scan may look unusual.
 
     Args:
         log_odds: result of `orientation_of`.
-        mirrored: axis -> map of the scan's mirror image along this axis, for `doubtful_axes`.
+        mirrored: axis -> map of the scan's mirror image along this axis, for the axes that `doubtful_axes` returned.
     """
     if not embedding.provenance.metric:
         return tuple(fault for fault, odds in zip(FAULTS, log_odds, strict=True) if odds < -_SURE)

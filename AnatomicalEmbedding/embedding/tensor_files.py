@@ -38,7 +38,7 @@ def read_tensor_file(
 
     Raises:
         NewerFormatError: the file has a newer version.
-        DAMAGED: one of these errors if the file is missing or damaged, or a tensor holds NaN or infinity.
+        One of the errors in DAMAGED: the file is missing or damaged, or a tensor holds NaN or infinity.
     """
     with safe_open(str(path), "pt") as file:
         about = about_in(file, key, newest)

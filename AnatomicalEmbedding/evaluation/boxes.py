@@ -51,7 +51,7 @@ def find_by_library(
 
 @dataclass(frozen=True, eq=False)
 class BoxResult(Tables):
-    """Found boxes, each with the true box. margins: learned on other scans. seconds: mean time for one scan."""
+    """Found boxes, each with the true box. margins: margins learned on other scans. seconds: mean time for one scan."""
 
     model: str
     found: tuple[KnownBox, ...]
@@ -64,7 +64,7 @@ class BoxResult(Tables):
         return ["structure", "boxes", "IoU", *(f"IoU, {peer}" for peer in peers), *stated, "VR@99, alpha on test"]
 
     def rows(self) -> list[dict[str, float | str | int]]:
-        """Return a row for each structure, then the mean of all rows. VR is a median: a missed box has infinite VR."""
+        """Return a row for each structure, then a row with the mean of each column. A structure's VR is a median."""
         names = sorted({box.located.name for box in self.found})
         rows = [self._row(name, [box for box in self.found if box.located.name == name]) for name in names]
         mean: dict[str, float | str | int] = {"structure": "mean", "boxes": len(self.found)}
@@ -106,7 +106,7 @@ class BoxResult(Tables):
 
 
 def _papers_volume_ratio(boxes: list[KnownBox]) -> float:
-    """Return VR@99 of the paper: VR of boxes that are enlarged by the smallest factor with a mean recall of 0.99."""
+    """Return the paper's VR@99: the volume ratio of boxes enlarged by the least factor with a mean recall of 0.99."""
     for alpha in _ALPHAS:
         enlarged = [
             grown(b.located.box_ras, np.tile((alpha - 1) / 2 * (b.located.box_ras[1] - b.located.box_ras[0]), 2))

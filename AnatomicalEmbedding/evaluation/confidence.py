@@ -43,10 +43,11 @@ class ConfidenceRow:
     """Figures of one group of answers; None where a figure is undefined.
 
     auroc_10: `auroc` of present points. An answer is wrong if its error is above 10 mm; its doubt is 1 - `probability`.
-    auroc_20: the same with 20 mm and `probability_20`. auroc_10_all, auroc_20_all: absent points are wrong answers.
-    ece: see `calibration_error`. matched: fraction of present points with status matched. false_matched, absent_found:
-    fraction of absent points with status matched, and with status absent. expected, found: mean expected error and mean
-    true error of present points in mm; a true error above 100 mm counts as 100 mm.
+    auroc_20: the same with 20 mm and `probability_20`. auroc_10_all, auroc_20_all: the same for all points; answers for
+    absent points are wrong. ece: see `calibration_error`. matched: fraction of present points with status matched.
+    false_matched: fraction of absent points with status matched. absent_found: fraction of absent points with status
+    absent. expected, found: mean expected error and mean true error of present points, mm. A true error above 100 mm
+    counts as 100 mm.
     """
 
     name: str
@@ -128,7 +129,7 @@ def judge_trials(trials: Iterable[Trial], effort: str = "standard") -> Judged:
 
 
 def summarise_confidence(judged: Judged, model: str) -> ConfidenceResult:
-    """Compute figures for all answers, for answers in scans that were not cropped, and for each group of these."""
+    """Compute figures for all answers, for answers in uncropped scans, and for each group of points in these scans."""
     whole = judged.select(judged.whole)
     rows = [_row("all", judged), _row("whole scans", whole)]
     # A user would place points of all groups except "extreme", which depend on the exact outline.

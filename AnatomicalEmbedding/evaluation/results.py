@@ -79,7 +79,7 @@ class Summary:
 
 
 def summarise(errors_mm: np.ndarray) -> Summary:
-    """Compute the figures of errors (N,) in mm; NaN means a point without answer."""
+    """Summarise errors (N,) in mm; NaN means a point without answer."""
     answered = errors_mm[np.isfinite(errors_mm)]
     missing = len(errors_mm) - len(answered)
     if not len(answered):
@@ -102,7 +102,7 @@ class Result(Tables):
     notes: tuple[str, ...] = ()
 
     def errors(self, matcher: str, group: str | None = None, name: str | None = None) -> np.ndarray:
-        """Return the errors of a matcher in mm. group, name: only points of this group (see GROUPS) and structure."""
+        """Return the errors of a matcher in mm. group, name: if given, only points of this group, with this name."""
         chosen = [
             error
             for measured in self.measured
@@ -113,7 +113,7 @@ class Result(Tables):
         return np.array(chosen, dtype=np.float64)
 
     def summary(self, matcher: str, group: str | None = None, name: str | None = None) -> Summary:
-        """Return the summary of `errors`, called with the same arguments."""
+        """Return the summary of the errors that `errors` returns for the same arguments."""
         return summarise(self.errors(matcher, group, name))
 
     def pair_seconds(self, matcher: str) -> float:

@@ -52,14 +52,14 @@ class Assignment:
 
     same: pairs of ids of the same lesion: (id in the earlier study, id in the later study).
     split: pairs (id of a part, id of the lesion that it split from).
-    merged: pairs (id of a lesion, id of the lesion that it merged into). The ids are valid after the pairs of
-        `same` are joined.
+    merged: pairs (id of a lesion, id of the lesion that it merged into). If the second lesion is also in `same`, the
+        pair has that lesion's id in the earlier study.
     earlier: the earlier lesions without a relation: id -> DISAPPEARED, or OUTSIDE (its place is not in the later scan).
     later: the later lesions without a relation: id -> NEW, or OUTSIDE (its place is not in the earlier scan).
     distances: for each pair of `same`, `split` and `merged`: two distances between the lesions, mm: the distance
         after matching, and the distance to expect from the matching error and the lesion sizes.
 
-    `assign_in_record` also sets these fields. apart: pairs that are not in `same`, because a person reviewed both
+    Only `assign_in_record` sets four more fields. apart: pairs that are not in `same`, because a person reviewed both
     lesions in one study. unread: id -> why the lesion could not be matched. earlier_study, later_study: study keys.
     """
 

@@ -16,9 +16,9 @@ _SAME_MM = 0.01  # two places this near are the same place, because structured r
 def add_record(here: FollowUp, other: FollowUp) -> tuple[FollowUp, tuple[str, ...]]:
     """Add to `here` the studies, dates, lesions, findings, sizes, names and sites that only `other` contains.
 
-    Entries of a person in `here` are not changed. If both records contain a lesion or a study, it keeps the id or key
-    that it has in `here`. A finding "merged into X" is left out if, in `here`, a person entered that X is not visible,
-    outside or merged in the same study.
+    Entries of a person in `here` are not changed. A lesion or study of both records gets the id or key that `here`
+    contains. A finding "merged into X" is left out if, in `here`, a person entered that X is not visible, outside or
+    merged in the same study.
 
     Returns:
         The record; and names of the entries that were not changed, although `other` has different values: "L1 in
@@ -88,11 +88,11 @@ def _filled(mine: Lesion, other: Lesion) -> Lesion:
 
 
 def _is_refused(mine: Finding | None, found: Finding, study: str, known: Mapping[str, Lesion]) -> bool:
-    """Return whether `found`, a finding of the added record, must be left out because `here` contradicts it.
+    """Return whether `found`, a finding of the added record, must be left out, because the old record contradicts it.
 
-    mine: the finding of the same lesion in `here`; it contradicts only if a person reviewed it. study: key of the
-    study. known: lesions of `here`, by id. A finding "merged into X" is also left out if a person entered that X has no
-    place in this study. Otherwise both lesions would count as 0 mm.
+    mine: the old record's finding of this lesion, or None; only a reviewed finding contradicts. known: lesions of the
+    old record, by id. A finding "merged into X" is also left out if a person entered that X has no place in this study.
+    Otherwise both lesions would count as 0 mm.
     """
     if mine is not None and mine.reviewed:
         return found.reviewed and not _agree(mine, found)

@@ -43,7 +43,7 @@ class Study:
 
     @property
     def label(self) -> str:
-        """The date of the study, or its name if it has no date."""
+        """The date of the study. If the date is unknown, the name of the study."""
         return self.name if self.date is None else self.date.isoformat()
 
 
@@ -88,12 +88,12 @@ class Measurement:
 
     @property
     def long_mm(self) -> float | None:
-        """The length of the long axis, mm. None if it is not drawn."""
+        """The length of the long axis, mm. None if the axis is not drawn."""
         return None if self.long_axis is None else math.dist(*self.long_axis)
 
     @property
     def short_mm(self) -> float | None:
-        """The length of the short axis, mm. None if it is not drawn."""
+        """The length of the short axis, mm. None if the axis is not drawn."""
         return None if self.short_axis is None else math.dist(*self.short_axis)
 
     def moved(self, start: Point, place: Point) -> Measurement:

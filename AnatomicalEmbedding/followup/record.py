@@ -107,7 +107,7 @@ class FollowUp:
         return self._without(lesion_id, "")
 
     def unite(self, lesion_id: str, other_id: str) -> FollowUp:
-        """Join two lesions: `lesion_id` keeps its name and ids, and gets the findings of `other_id`.
+        """Join two lesions: the lesion `lesion_id` keeps its ids and its name, and gets the findings of `other_id`.
 
         The lesion `other_id` is removed. If both lesions have a finding in a study, the reviewed finding is kept.
         Raises AnatomicalEmbeddingError if a person reviewed both lesions in the same study.
@@ -138,8 +138,8 @@ class FollowUp:
     def describe(self, lesion_id: str, **changes: Any) -> FollowUp:
         """Change the fields name, site, target, nodal or split_from of a lesion.
 
-        If `split_from` names another lesion than before, this lesion becomes nodal if the named lesion is nodal, and
-        non-target if the named lesion is non-target. `nodal` and `target` in `changes` have priority.
+        If `split_from` changes to the id of a lesion X, the changed lesion becomes nodal if X is nodal, and non-target
+        if X is non-target. `nodal` and `target` in `changes` have priority.
         """
         if changes.get("split_from"):
             part, whole = self.lesion(lesion_id), self.lesion(str(changes["split_from"]))
@@ -163,7 +163,7 @@ class FollowUp:
         return self
 
     def forget(self, lesion_id: str, study: str) -> FollowUp:
-        """Remove the finding of a lesion in a study, so that it can be proposed again."""
+        """Remove the finding of a lesion in a study, so that the lesion can be proposed there again."""
         self.study(study)
         lesion = self.lesion(lesion_id)
         return self._with(replace(lesion, findings={k: f for k, f in lesion.findings.items() if k != study}))
@@ -248,9 +248,9 @@ class FollowUp:
         return self._with(replace(lesion, findings={**lesion.findings, study: finding}))
 
     def _without(self, lesion_id: str, instead: str) -> FollowUp:
-        """Remove a lesion. In `into` and `split_from` of the other lesions, `instead` replaces its id.
+        """Remove a lesion. In `into` and `split_from` of the other lesions, the id `instead` replaces the removed id.
 
-        If `instead` is "", findings that have merged into the removed lesion are removed too.
+        If `instead` is "", findings of the state "merged into the removed lesion" are removed too.
         """
         kept = []
         for lesion in (each for each in self.lesions if each.id != lesion_id):

@@ -52,7 +52,8 @@ def write_page(path: str | Path, record: FollowUp, volumes: Mapping[str, Volume]
 def _strip(record: FollowUp, cells: list[Row], volumes: Mapping[str, Volume]) -> dict[str, Any]:
     """Return the values of one lesion for the page's template. All pictures of a lesion have the same scale and window.
 
-    half_mm: half the side of the pictures. bar_mm: length of the scale bar. cells: a dictionary for each study.
+    The value "half_mm" is half the side of the pictures, "bar_mm" the length of the scale bar, and "cells" a list with
+    the values of each picture.
     """
     axes = [axis for row in cells if row.finding for axis in row.finding.size.axes.values()]
     side_mm = max([_LEAST_SIDE_MM, *(_SIDE * math.dist(*axis) for axis in axes)])

@@ -86,7 +86,10 @@ def _not_judged(timeline: Timeline, number: int) -> Response:
 
 
 def _lacking(timeline: Timeline, number: int) -> tuple[str, ...]:
-    """Return sentences about the missing entries that prevent visit `number`, or the start, from being the baseline."""
+    """Return sentences about the missing entries because of which neither visit `number` nor the start is the baseline.
+
+    The start is the first visit in which a person saw a lesion.
+    """
     if not timeline.counting(timeline.start) and number > timeline.start:
         label = timeline.first.label
         return (f"no target lesion is marked in {label}, the first study with a lesion; mark a target there.",)
@@ -143,7 +146,7 @@ def _percent(total: float | None, of: float) -> float | None:
 
 
 def _others_left(timeline: Timeline, number: int) -> Iterator[tuple[str, str]]:
-    """Yield (id, remark) for lesions that were seen up to this visit, are not in the sum, and may still be there."""
+    """Yield (id, remark) for lesions that are not in the sum, but were seen up to this visit and may still be there."""
     record, study = timeline.record, timeline.record.studies[number]
     keys = {each.key for each in record.studies[: number + 1]}
     seen = [each for each in record.lesions if any(k in keys and f.visible for k, f in each.findings.items())]

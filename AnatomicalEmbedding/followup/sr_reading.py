@@ -171,7 +171,7 @@ def _lesion(group: Dataset, study_key: str) -> Lesion | None:
 
 
 def _size(items: list[Dataset]) -> Measurement:
-    """Read the volume of a group, and its axes with coordinates in the patient. Return NO_SIZE if all are missing."""
+    """Read a lesion's volume, and the axes that have coordinates in the patient. Return NO_SIZE if all are missing."""
     long_axis, short_axis = (_axis(items, code) for code in codes.AXES.values())
     volume_ml = None
     for item in _named(items, codes.VOLUME):

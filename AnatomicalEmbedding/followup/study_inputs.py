@@ -43,8 +43,8 @@ def recognize(
         known: studies of the record.
         scans: the scans, each as a `Study` whose key is the UID of the DICOM series or the hash of the content.
         files: paths of the scans.
-        by_hand: whether the dates of `scans` were given by the user. If True, they replace the dates in the record; if
-            False, the dates in the record are kept.
+        by_hand: whether the user gave the dates of `scans`. If True, the user's dates replace the dates in the record;
+            if False, the dates in the record are kept.
 
     Returns:
         A study for each scan, with its key in the record; and sentences for the user.
@@ -88,7 +88,7 @@ def recognize(
 
 
 def in_order(known: Iterable[Study], others: Iterable[Study]) -> tuple[list[Study], list[str]]:
-    """Sort all studies by date. A study without a date is put behind the study before it in the list (*known, *others).
+    """Sort all studies by date. A study without a date follows the study that precedes it in (*known, *others).
 
     Returns the studies; and a list with one sentence about the studies without a date, or an empty list.
     """
@@ -112,10 +112,10 @@ def date_of(text: str) -> date | None:
 
 
 def _candidates(here: Sequence[Study], others: Sequence[Study], keys: Mapping[str, str]) -> dict[str, list[Study]]:
-    """Find the studies of `here` that a study of `others` may be, because the names are equal and nothing contradicts.
+    """Find pairs of studies of `here` and `others` that may be the same: equal names, and no contradiction.
 
-    Only studies of `others` that have no series and are not in `keys` are tested. Returns: key of such a study ->
-    studies of `here`.
+    Studies with a DICOM series, and studies in `keys` (the same studies found so far: key in `others` -> key in
+    `here`), are left out. Returns: key of each study of `others` -> possible studies of `here`.
     """
     free = [each for each in here if each.key not in keys.values() and not each.series_uid]
     sought = [each for each in others if each.key not in keys and not each.series_uid]

@@ -170,8 +170,8 @@ class Timeline:
     def _shown(self, lesion: Lesion, number: int) -> Lesion | None:
         """Return the lesion that stands for `lesion` in visit `number`; None if no person saw `lesion` there.
 
-        If `lesion` has not merged, this is `lesion`. If it has merged, this is the lesion that it merged into; but if
-        no person saw `lesion` separately in an earlier visit, from the start on, None is returned.
+        A lesion that has not merged stands for itself. If `lesion` has merged into X, X stands for it; but None is
+        returned if no person saw `lesion` as a separate lesion in an earlier visit.
         """
         key = self.record.studies[number].key
         found = lesion.findings.get(key)
@@ -289,7 +289,7 @@ def _rank(lesion: Lesion, found: Finding | None) -> tuple[int, float]:
 
 
 def _wholes(record: FollowUp, lesion: Lesion) -> list[Lesion]:
-    """Return the lesion, the lesion that it split from, and so on. A lesion is new only if all these lesions are."""
+    """Return the lesion, the lesion that it split from, and so on. A lesion is new only if all of them are new."""
     wholes = [lesion]
     while wholes[-1].split_from and (whole := record.lesion(wholes[-1].split_from)) not in wholes:
         wholes.append(whole)

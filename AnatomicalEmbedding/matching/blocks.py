@@ -44,7 +44,7 @@ _CHUNK_POINTS = 128
 
 @dataclass(frozen=True)
 class Blocks:
-    """The tissue around n template points. descriptors: (n, m, l), at m nodes. seen: (n, m) bool, node in the body."""
+    """The tissue around n template points. descriptors: (n, m, l) at m nodes. seen: (n, m) bool, node lies in body."""
 
     descriptors: torch.Tensor
     seen: torch.Tensor
@@ -54,7 +54,6 @@ class Blocks:
         return Blocks(self.descriptors.repeat(times, 1, 1), self.seen.repeat(times, 1))
 
     def select(self, index: torch.Tensor) -> Blocks:
-        """Return the points with the numbers in `index`."""
         return Blocks(self.descriptors[index], self.seen[index])
 
 
@@ -66,7 +65,7 @@ class BlockAnswers:
         cells: (n, 3) answers in target cells i, j, k.
         similarity: (n,) -1 to 1, mean similarity of the nodes' blocks at the chosen displacements.
         spread_mm: (n,) typical distance of the chosen displacements from the affine function.
-        moved_mm: (n,) distance of the answer from the first answer.
+        moved_mm: (n,) distance of the answer from the first answer, which was found by body coordinates.
     """
 
     cells: torch.Tensor
@@ -85,8 +84,8 @@ class _Layout:
     to 1. low, size: (3,) corner and extent i, j, k of the box of target cells that nodes can reach. displacements:
     (d, 3), k slowest. shape: (dk, dj, di), numbers of displacements along the axes. groups: for each group of nodes
     (first node, last node + 1, first reached cell, last reached cell + 1). cell: (m * d,) for each node and
-    displacement, the number of the reached cell in the box. pick: (m * d,) for each node and displacement, where the
-    product of node and reached cell lies in the list of all products, which joins the groups' (cells, nodes) matrices.
+    displacement, the number of the reached cell in the box. pick: (m * d,) for each node and displacement, the index
+    of the similarity of node and reached cell in the flat list of all groups' (cells, nodes) similarity matrices.
     """
 
     def __init__(self, local_mm: tuple[float, float, float]) -> None:
@@ -128,7 +127,7 @@ def describe_blocks(template: EmbeddingMap, cells: torch.Tensor) -> Blocks:
 
 
 def match_blocks(blocks: Blocks, rows: TargetRows, first_cells: torch.Tensor) -> BlockAnswers:
-    """Find points in their targets by their blocks. first_cells: (n, 3) first answers, fractional target cells."""
+    """Improve the first answers `first_cells` (n, 3), fractional target cells, with the tissue around the points."""
     layout = _Layout(_local_mm(rows.maps[0]))
     first = (first_cells.double() + 0.5) * 2 - 0.5
     found = _in_parts(blocks, rows, first, first, layout)
@@ -144,7 +143,7 @@ def match_blocks(blocks: Blocks, rows: TargetRows, first_cells: torch.Tensor) ->
 def _in_parts(
     blocks: Blocks, rows: TargetRows, about: torch.Tensor, first: torch.Tensor, layout: _Layout
 ) -> BlockAnswers:
-    """Search around places `about` (n, 3) for all points. first: (n, 3) first answers. All are in local cells."""
+    """Search for each point around its place in `about` (n, 3). first: (n, 3) first answers. Both in local cells."""
     if blocks.seen.shape[1] != len(layout.nodes):
         raise MapError("the two maps have cells of different sizes; embed both scans again with the same weights.")
     every = (blocks.descriptors, blocks.seen, about, first)

@@ -44,7 +44,7 @@ class Evidence:
         self.similarity = self.spread_mm = self.cycle_mm = torch.zeros(len(query))
 
     def table(self, cells: torch.Tensor, rows: TargetRows) -> np.ndarray:
-        """Make the table of evidence, (n, len(EVIDENCE)), for answers at target cells (n, 3), in mm or map units."""
+        """Make the table of evidence, (n, len(EVIDENCE)), for answers at `cells` (n, 3), fractional target cells."""
         found = rows.read(_coordinate_and_edges, cells)
         cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())
         moved = ((cells - self.first.cells) * cell_mm).norm(dim=1)
@@ -56,7 +56,7 @@ class Evidence:
 
 
 def _coordinate_and_edges(target: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor:
-    """For cells (n, 3), return (n, 5): coordinate, mm to the scan's nearest edge, mm to its nearest end along S."""
+    """Return (n, 5): coordinate at cells (n, 3), mm to the scan's nearest edge, mm to the nearer of top and bottom."""
     mixed = read_linear(target.coordinate_and_body, cells[None].float())[0]
     coordinate = mixed[:, :3] / mixed[:, 3:].clamp_min(1e-6)
     voxel = transform_points(target.cell_to_scan, cells.numpy())

@@ -78,7 +78,7 @@ class CoordinateAnswers:
 
 
 def read_coordinates(template: EmbeddingMap, points_ras: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
-    """Read the coordinates (n, 3), float64, of template points, and the determinants (n,) of the map's slope there.
+    """Read coordinates (n, 3), float64, of template points, and determinants (n,) of the slopes (`LocalAffine`) there.
 
     The coordinates come from the affine fit or, if few body cells are near a point, from the map itself.
     """
@@ -101,14 +101,14 @@ def find_coordinates(coordinates: torch.Tensor, rows: TargetRows) -> CoordinateA
 def _nearest_cell(target: EmbeddingMap, query: torch.Tensor) -> torch.Tensor:
     """Find the body cells (n, 3) whose coordinates are nearest to the coordinates `query` (n, 3).
 
-    |q - c|^2 = |q|^2 - 2 q.c + |c|^2 needs one matrix product. Both are centred first, to reduce rounding errors.
+    |q - c|^2 = |q|^2 - 2 q.c + |c|^2 needs one matrix product. q and c are centred first, to reduce rounding errors.
     """
     middle, cells, norms = target.centred_cells
     return target.body_index[_nearest(query - middle, cells, norms)]
 
 
 def _nearest(query: torch.Tensor, cells: torch.Tensor, half_squares: torch.Tensor) -> torch.Tensor:
-    """For each row of `query`, find the index of the nearest row of `cells`. Works in chunks to limit memory."""
+    """For each row of `query`, find the index of the nearest row c of `cells`. half_squares: |c|^2 / 2 for each c."""
     rows = max(1, _CHUNK_DISTANCES // len(cells))
     return torch.cat([torch.addmm(half_squares, part, cells.T, alpha=-1).argmin(1) for part in query.split(rows)])
 
@@ -119,7 +119,7 @@ def _step(
     """Move cells `start` (n, 3) to where the coordinate equals `query` (n, 3).
 
     Solves slope @ d + level = query for the move d. Damping keeps d short where the coordinate hardly changes. The
-    result stays in the body. Returns places, remaining distances and determinants of the slope.
+    result stays in the body. Returns the places, the remaining distances from `query`, and the slopes' determinants.
     """
     cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())
     fit = fit_around(rows, start)

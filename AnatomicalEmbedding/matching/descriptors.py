@@ -1,7 +1,7 @@
 """The fine step of effort "fast": compares the local descriptor of the point alone with the target (Yan 2022).
 
-It finds the place with the most similar descriptor in a small box around the first answer, which was found by body
-coordinates. The box excludes similar places far away.
+This step finds the place with the most similar descriptor in a small box. The box lies around the first answer, which
+was found by body coordinates, and excludes similar places far away.
 """
 
 import numpy as np
@@ -50,7 +50,7 @@ def _peak_near(
 
 
 def _similarity(target: EmbeddingMap, around: torch.Tensor, query: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Compare local cells (n, m, 3) with descriptors (n, l). Returns (n, m) similarity and (n, m) bool, in the body."""
+    """Compare local cells (n, m, 3) with descriptors (n, l). Returns (n, m) similarities; (n, m) bool, True in body."""
     index, inside = flat_index(around, target.local_body.shape)
     similarity = (target.local_rows[index].float() @ query[..., None])[..., 0]
     return similarity, inside & target.local_body.flatten()[index]

@@ -28,12 +28,13 @@ _FLAT = 1e-4  # variance of a window without structure, for levels of 0 to 1
 
 @cache
 class _Layout:
-    """Index tables for one size of voxels. window: (m, 3) and moves: (d, 3) are offsets, in voxels, within a ball.
+    """Index tables for one size of voxels. Offsets are given in voxels i, j, k.
 
-    weight: (m,) weights of the window's voxels; their sum is 1. cost: (d,) what each move subtracts from the
+    window: (m, 3) offsets of the compared voxels from the point. moves: (d, 3) displacements of the answer that are
+    tested. weight: (m,) weights of the window's voxels; their sum is 1. cost: (d,) what each move subtracts from the
     correlation. box: (b, 3) offsets of all target voxels that are read. cell: (d * m,) for each move and window voxel,
-    its index in `box`. far: (d, d) bool, pairs of moves that compete. shape: size of a box that holds all moves.
-    place: (d,) index of each move in that box.
+    the index in `box` of the voxel that is read. far: (d, d) bool, pairs of moves that are far apart. shape: size of
+    the smallest grid that contains all moves. place: (d,) index of each move in this grid.
     """
 
     def __init__(self, voxel_mm: tuple[float, float, float]) -> None:
@@ -100,7 +101,7 @@ def sharpen(windows: torch.Tensor, rows: TargetRows, cells: torch.Tensor) -> tor
 
 
 def _read(embedding: EmbeddingMap, cells: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    """Read the levels (n, m) of a map's image at voxel offsets (m, 3) from places (n, 3), in cells."""
+    """Read the grey values (n, m) of a map's image at voxel offsets (m, 3) from places (n, 3), in cells."""
     every = embedding.voxels_per_cell
     voxels = ((cells.double() + 0.5) * every - 0.5).float()[:, None] + offsets
     return read_linear(embedding.levels, voxels.view(1, -1, 3)).view(voxels.shape[:2])

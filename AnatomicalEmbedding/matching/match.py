@@ -85,9 +85,9 @@ class Matches:
         return transform_points(LPS_FROM_RAS, self.points_ras)
 
     def table(self) -> list[dict[str, Any]]:
-        """Return a dict with the keys COLUMNS for each point. A value is None if it is unknown.
+        """Return one dict for each point, with the keys COLUMNS. An unknown value is None.
 
-        The expected error of an absent point is None.
+        The expected error of an absent point is also None.
         """
         columns = [*self.points_ras.T, self.status, self.expected_error_mm, self.probability, self.score, self.levels]
         values = [[None] * len(self) if each is None else each.tolist() for each in columns]
@@ -139,7 +139,7 @@ def match_all(
 def _match(
     template: EmbeddingMap, points_ras: np.ndarray, targets: Sequence[EmbeddingMap], effort: str, by_image: bool = True
 ) -> list[Matches]:
-    """Match one batch. by_image: if False, `image_step` is left out."""
+    """Match one batch of points. by_image: if False, `image_step` is left out."""
     if not len(points_ras):
         return [Matches(np.empty((0, 3)), np.empty(0)) for _ in targets]
     if template.local is None or any(target.local is None for target in targets):
@@ -159,7 +159,7 @@ def _match(
 
 
 def match_query(query: Query, targets: Sequence[EmbeddingMap], effort: str = "standard") -> list[Matches]:
-    """Find the points of a query as `match_all` does. The template itself is not needed.
+    """Find the points of a query as `match_all` does, but without the template and without `image_step`.
 
     Args:
         effort: any effort except "thorough", which needs the template. If the query lacks values that the effort needs,
@@ -214,7 +214,7 @@ def _judged(
     effort: str,
     placed: torch.Tensor,
 ) -> list[Matches]:
-    """Make the Matches of each target. Evidence is read at `cells` (n, 3); the answers lie at `placed` (n, 3)."""
+    """Make the Matches of each target. cells: answers before `image_step`, used for evidence. placed: final answers."""
     table = evidence.table(cells, rows)
     parts = zip(rows.maps, placed.split(rows.counts), strict=True)
     places = np.concatenate([transform_points(target.cell_to_ras, part.numpy()) for target, part in parts])

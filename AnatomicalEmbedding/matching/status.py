@@ -60,8 +60,9 @@ def decide_box(present: float, cut: bool, perhaps_cut: bool, error_share: float,
 
     Args:
         present: fraction of the structure in the scan, 0..1.
-        cut: whether a side lies beyond the scan's edge. perhaps_cut: whether a side is within NEAR_ERRORS of the edge.
-        error_share: largest likely error of a side, divided by the smallest size of the box.
+        cut: whether a side lies beyond the scan's edge.
+        perhaps_cut: whether a side is closer to the scan's edge than NEAR_ERRORS times the likely error of this side.
+        error_share: largest likely error of a side, divided by the smallest dimension of the box.
         doubtful_level: whether this may be the box of the next vertebra or rib.
     """
     if present == 0:

@@ -32,7 +32,7 @@ class TargetRows:
         return cls(tuple(maps), (count,) * len(maps))
 
     def read(self, function: Callable[..., _Found], *rows: torch.Tensor) -> _Found:
-        """Call function(map, the map's part of each tensor) for each map, and concatenate the results."""
+        """For each map, call `function` with the map and its rows of each tensor. Concatenate the results."""
         parts = zip(self.maps, *(values.split(self.counts) for values in rows), strict=True)
         found: list[Any] = [function(*part) for part in parts if len(part[1])]
         if len(found) == 1:
@@ -54,7 +54,6 @@ class TargetRows:
         return [self.select(torch.arange(total)[start : start + size]) for start in range(0, total, size)]
 
     def __iter__(self) -> Iterator[EmbeddingMap]:
-        """Yield the map of each row."""
         for embedding, count in zip(self.maps, self.counts, strict=True):
             for _ in range(count):
                 yield embedding

@@ -153,7 +153,7 @@ def _draw_bowel(canvas: Canvas) -> None:
 def _gut(
     canvas: Canvas, tube: Tube, label: str, rng: np.random.Generator, gas: float, stool: float, haustra: float = 0.0
 ) -> None:
-    """Draw a bowel tube: the wall, then contents that change along the tube. Gas lies in its anterior half."""
+    """Draw a bowel, filled with gas, stool and fluid. gas, stool: shares of length. haustra: fold depth / radius."""
     count = len(tube.points)
     radii = tube.radii * (1 + haustra * np.sin(np.arange(count) * 1.15))
     over = ("visceral_fat", "gut_wall", "gut_fluid", "stool", "gut_gas", "muscle")

@@ -73,7 +73,7 @@ class Bumps:
 
     @classmethod
     def random(cls, rng: np.random.Generator, scattered: int = 14) -> Self:
-        """Make random bumps near _ORGAN_SHIFTS, and `scattered` bumps anywhere. `slope_bound` is at most 0.75."""
+        """Make random bumps near some organs, and `scattered` bumps anywhere. `slope_bound` is at most 0.75."""
         organs = [(np.asarray(c, float), float(r), float(s)) for c, r, s in _ORGAN_SHIFTS]
         center = np.array([c for c, _, _ in organs]) + rng.normal(0, 8, (len(organs), 3))
         reach = np.array([r for _, r, _ in organs])
@@ -144,7 +144,7 @@ class FatLayer:
         return middle, np.hypot(points[:, 0] / (half - inset), dy / depth), self.change * fade
 
     def _profile(self, radius: np.ndarray, amount: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the new radius, and its derivative with respect to `radius`."""
+        """Return the new radius, and its derivative with respect to `radius`. amount: `change` at each point."""
         u = np.clip((radius - 1) / self.softness, -60, 60)
         soft = self.softness * np.where(u > 40, u, np.log1p(np.exp(np.minimum(u, 40))))
         soft += np.maximum(radius - 1 - 60 * self.softness, 0)
@@ -194,7 +194,6 @@ class Deformation:
 
     @classmethod
     def random(cls, rng: np.random.Generator) -> Self:
-        """Make the transform of a random patient."""
         angles = np.deg2rad(rng.normal(0, 1, 3) * (3.0, 2.0, 3.0)).clip(-0.12, 0.12)
         size = rng.uniform(0.91, 1.11)
         return cls(

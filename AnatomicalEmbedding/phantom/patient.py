@@ -24,7 +24,7 @@ _MARGIN_MM = (12.0, 12.0, 40.0)  # air at the sides, in front, and behind (room 
 
 
 def _sided(name: str, right: ArrayLike, label: str) -> dict[str, tuple[ArrayLike, str]]:
-    """Return a point on the right and its mirror image on the left: name -> (point, label). `{}` becomes the side."""
+    """Return a point and its mirror image: NAME_right and NAME_left -> (point, `label` with the side instead of {})."""
     sides = (("left", (-1, 1, 1)), ("right", (1, 1, 1)))
     return {f"{name}_{side}": (np.multiply(right, flip), label.format(side)) for side, flip in sides}
 
@@ -84,7 +84,7 @@ class Phantom:
     deformation: Deformation = field(repr=False)
 
     def to_body(self, points_ras: np.ndarray) -> np.ndarray:
-        """Convert points (N, 3) from patient RAS mm to the canonical body frame, mm. They may lie outside the body."""
+        """Convert points (N, 3), inside or outside the body, from patient RAS mm to the canonical body frame, mm."""
         return self.deformation.to_body(points_ras)
 
     def from_body(self, points_body: np.ndarray) -> np.ndarray:
@@ -148,7 +148,7 @@ def grid_about(deformation: Deformation, spacing: tuple[float, float, float], lo
 
 
 def _body_points(low: float, high: float, every: int = 7) -> np.ndarray:
-    """Return a coarse grid of points (N, 3), body mm, inside the canonical body between two heights."""
+    """Return every n-th grid point (n = `every`, on each axis) in the canonical body between two heights: (N, 3) mm."""
     anatomy = canonical_anatomy()
     k0, k1 = (int(np.clip((z - anatomy.low[2]) / anatomy.step, 0, len(anatomy.label) - 1)) for z in (low, high))
     rows = np.unique(np.append(np.arange(k0, k1, every), k1))

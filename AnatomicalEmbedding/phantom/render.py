@@ -123,7 +123,7 @@ def soften(volume: torch.Tensor, axis: int) -> torch.Tensor:
 
 
 def texture(tissue: np.ndarray, starts: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Return the texture, HU, of tissues (k, j, i). starts: (3,) index k, j, i of their first voxel in the texture."""
+    """Return the texture, HU, of tissues (k, j, i), read from a periodic tile. starts: (3,) tile index of voxel 0."""
     k, j, i = ((np.arange(n) + start) % TEXTURE_SIZE for n, start in zip(tissue.shape, starts, strict=True))
     return TEXTURE_HU[tissue] * _texture_tile()[k][:, j][:, :, i]
 

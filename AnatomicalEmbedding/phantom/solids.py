@@ -69,9 +69,9 @@ class Tube:
 
 
 class Spline:
-    """C1 cubic Hermite interpolation of values (n,) or (n, columns). Beyond the ends it is constant.
+    """C1 cubic Hermite interpolation of values (n,) or (n, columns). Beyond the end knots, the values are constant.
 
-    flat: whether the slope is zero at the ends.
+    flat: whether the slope is zero at the end knots.
     """
 
     def __init__(self, knots: ArrayLike, values: ArrayLike, flat: bool = True) -> None:
@@ -139,7 +139,7 @@ def curve(
     step: float | None = None,
     squash: tuple[float, float, float] = (1.0, 1.0, 1.0),
 ) -> Tube:
-    """Make a tube along a smooth curve through `points`. step: length of its capsules, mm; None: depends on `radii`."""
+    """Make a tube of capsules along a smooth curve through `points`. step: capsule length, mm; None: from `radii`."""
     if step is None:
         step = max(5.0, 0.6 * float(np.median(np.asarray(radii, float))))
     knots = np.asarray(points, float)
@@ -297,7 +297,7 @@ class Canvas:
 def _in_capsules(
     places: list[np.ndarray], start: np.ndarray, end: np.ndarray, r0: np.ndarray, r1: np.ndarray, squash: np.ndarray
 ) -> np.ndarray:
-    """Return (n, k, j, i) bool: do the points of the n-th box lie in the n-th capsule? places: their x, y, z, mm."""
+    """Return (n, k, j, i) bool: do the points of box n lie in capsule n? places: x, y and z of the points, mm."""
 
     def column(values: np.ndarray) -> np.ndarray:
         return values[:, None, None, None]

@@ -122,8 +122,8 @@ def _depth_mm(fixed: EmbeddingMap) -> np.ndarray:
 def _affine(source: np.ndarray, target: np.ndarray, weight: np.ndarray, doubt_mm: float) -> np.ndarray:
     """Fit an affine transform by least squares, with a prior that keeps it near a rotation.
 
-    The prior has the same weight as points that are spread over `doubt_mm`. It is needed because points that lie close
-    together on an axis determine no scale along this axis.
+    The prior is needed because points that lie close together along an axis determine no scale along this axis. If the
+    points are spread over `doubt_mm` (standard deviation along the axis), points and prior have the same weight.
     """
     middles, spread = _moments(source, target, weight)
     own = _moments(source, source, weight)[1]
@@ -150,7 +150,7 @@ def _turn(spread: np.ndarray) -> np.ndarray:
 
 
 def _about(middles: np.ndarray, linear: np.ndarray) -> np.ndarray:
-    """Make the (4, 4) matrix that has the linear part `linear`, (3, 3), and maps the first mean to the second."""
+    """Make the (4, 4) matrix that has the linear part `linear`, (3, 3), and maps middles[0] to middles[1]."""
     fit = np.eye(4)
     fit[:3, :3] = linear
     fit[:3, 3] = middles[1] - linear @ middles[0]

@@ -1,6 +1,6 @@
 """The last step of a deformable registration: improves a displacement by comparing the two images.
 
-It minimises the difference of image features on a lattice by Gauss-Newton steps, from coarse to fine. The change from
+Gauss-Newton steps minimise the difference of image features on a lattice, from coarse to fine. The change from
 the initial displacement is kept smooth (diffusion of the spline's knots). Where the images contain no information, the
 initial displacement stays. Each step solves for all knots together, by conjugate gradients. For this, each
 block of voxels gives a 3 x 3 matrix and a vector. A few such steps replace hundreds of steps of gradient descent.
@@ -34,7 +34,6 @@ class Features:
     lattice: Lattice
 
     def to(self, device: torch.device) -> Features:
-        """Return these features on another device."""
         return Features(self.values.to(device), self.weight.to(device), self.lattice)
 
 
@@ -101,7 +100,7 @@ def refine(
     """Improve a displacement field, which is added after the affine transform, by comparing the images.
 
     affine: (4, 4) RAS mm fixed -> moving. volumes, maps: of the fixed scan, then of the moving scan. step: called with
-    the share done; an exception raised in `step` stops the computation.
+    the share of the work that is done, 0 to 1; an exception raised in `step` stops the computation.
     """
     start = field
     for level, (spacing_mm, knot_mm) in enumerate(_LEVELS):
@@ -145,12 +144,15 @@ class _Comparison:
         self.slopes = torch.tensordot(turned, slopes(fixed), dims=1)
 
     def least_volume(self, field: SplineField, affine: np.ndarray) -> float:
-        """Return the smallest volume ratio in the body, divided by the volume ratio of the affine transform."""
+        """Return the smallest Jacobian determinant in the body, divided by the affine transform's determinant."""
         left = field.determinants(self.fixed.lattice, self.fixed.weight.cpu() > 0, affine)
         return float(left.min()) / float(np.linalg.det(affine[:3, :3]))
 
     def improved(self, field: SplineField, start: SplineField, smoothness: float) -> tuple[SplineField, float]:
-        """Do one Gauss-Newton step. Returns the new field and its mean change, mm. start: the initial field."""
+        """Do one Gauss-Newton step. Returns the new field and its mean change, mm.
+
+        start: the initial field. smoothness: weight of the penalty on knots that change differently from neighbours.
+        """
         device = self.start.device
         knots = field.coefficients.to(device)
         basis = field.basis(self.fixed.lattice).to(device)

@@ -60,7 +60,7 @@ def register(
         maps, volumes: fixed scan first, then moving scan. The scans may show different parts of the body.
         kind: "rigid", "affine", "coarse" (a smooth displacement that follows the matches) or "deformable" (coarse, then
             refined by comparing the images).
-        step: called with (share done, text of the step); may raise CancelledError to stop the registration.
+        step: called with the share of work done (0 to 1) and the name of the step; may raise CancelledError to stop.
 
     Raises:
         MapError: the maps were made with different weights, or a scan shows no body.

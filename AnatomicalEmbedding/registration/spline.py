@@ -35,7 +35,7 @@ class Lattice:
 
     @classmethod
     def within(cls, low: np.ndarray, high: np.ndarray, spacing_mm: float) -> Lattice:
-        """Make the lattice of points that fit into a box, centred in it; at least one point along each axis."""
+        """Make a lattice in the middle of a box. An axis has length / `spacing_mm` points, rounded down, at least 1."""
         size = np.maximum(np.floor((high - low) / spacing_mm), 1).astype(int)
         first = (low + high - (size - 1) * spacing_mm) / 2
         return cls(tuple(first.tolist()), (spacing_mm,) * 3, tuple(size.tolist()))
@@ -55,7 +55,7 @@ class Lattice:
         return np.column_stack([i.ravel(), j.ravel(), k.ravel()])
 
     def in_body(self, embedding: EmbeddingMap) -> torch.Tensor:
-        """For each point: does it lie in a body cell? (k, j, i) bool. Needs no list of the points."""
+        """Return (k, j, i) bool: does each point lie in a body cell? To save memory, no list of points is made."""
         held = embedding.body
         for axis in range(3):
             ends = np.zeros((self.size[axis], 3))
@@ -105,11 +105,10 @@ class Basis:
         return torch.tensordot(self.a.T @ (values @ self.r), self.s, dims=([1], [0])).permute(0, 3, 1, 2)
 
     def to(self, device: torch.device) -> Basis:
-        """Return this basis on another device."""
         return Basis(self.r.to(device), self.a.to(device), self.s.to(device))
 
     def squared(self) -> Basis:
-        """Return the basis with squared weights. Its gather(w) is the diagonal of the matrix gather(w * spread(x))."""
+        """Square the weights. The new gather(w) is the diagonal of the old matrix x -> gather(w * spread(x))."""
         return Basis(self.r.square(), self.a.square(), self.s.square())
 
 
@@ -138,7 +137,7 @@ class SplineField:
         return tuple(n - DEGREE for n in reversed(self.coefficients.shape[1:]))
 
     def basis(self, lattice: Lattice, derivative: int | None = None) -> Basis:
-        """Compute the weights of knots at a lattice's points, or their derivatives, per mm, along axis `derivative`."""
+        """Compute the weights of knots at a lattice's points or, along axis `derivative`, their derivatives per mm."""
         return Basis(*(self._weights(lattice.axis(a), a, a == derivative).float() for a in range(3)))
 
     def on(self, lattice: Lattice) -> torch.Tensor:
@@ -158,7 +157,7 @@ class SplineField:
         return torch.linalg.det(self.slopes(lattice)[..., where].permute(2, 0, 1) + linear)
 
     def at(self, points_ras: np.ndarray) -> np.ndarray:
-        """Compute displacements (n, 3) mm at points (n, 3) RAS mm. A point outside the box is moved to its border."""
+        """Compute displacements (n, 3) mm at points (n, 3) RAS mm. Points outside the box are moved to its side."""
         high = np.array(self.low) + np.array(self.intervals) * self.knot_mm
         places = torch.from_numpy(np.clip(np.asarray(points_ras, dtype=np.float64), self.low, high))
         found = torch.zeros(len(places), 3, dtype=torch.float64)
@@ -192,7 +191,7 @@ class SplineField:
         return table.scatter_(1, first[:, None] + torch.arange(4), weights)
 
     def _four(self, places: torch.Tensor, axis: int, derivative: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-        """Find the four knots with weights at each place. Returns the first knot (n,) and the weights (n, 4)."""
+        """For each place, return the number of the first of four successive knots (n,), and their weights (n, 4)."""
         intervals = self.intervals[axis]
         at = ((places - self.low[axis]) / self.knot_mm).clamp(0, intervals)
         first = at.floor().clamp(max=intervals - 1)

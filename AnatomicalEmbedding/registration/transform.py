@@ -27,7 +27,7 @@ class Folding:
 
     Args:
         share: fraction of the body that is folded (determinant <= 0).
-        smallest, low, high: smallest determinant, 1st percentile and 99th percentile.
+        smallest: smallest determinant. low, high: 1st and 99th percentile of the determinants.
     """
 
     share: float
@@ -55,7 +55,7 @@ class Registration:
         affine: (4, 4) RAS mm fixed -> moving.
         field: displacement field, mm, added after the affine transform; or None.
         fixed, moving: names of the scans.
-        used, tried: number of matches that the fit used, and number of points that were matched.
+        used: number of matches that the fit used. tried: number of points that were matched.
     """
 
     kind: str
@@ -141,7 +141,7 @@ class Registration:
         return sitk.Resample(image, grid, self.to_sitk(), how, beyond, image.GetPixelID())
 
     def _spline(self) -> sitk.BSplineTransform:
-        """Make the B-spline that has the same effect before the affine transform as `field` has after it."""
+        """Make the B-spline that has the same effect before the affine transform as `field` has after the transform."""
         knot_mm = self.field.knot_mm
         intervals = [n + 2 * DEGREE for n in self.field.intervals]  # ITK's field jumps to 0 at its border
         low = np.array(self.field.low) - DEGREE * knot_mm

@@ -93,13 +93,11 @@ def _number(values: np.ndarray | None) -> float | None:
 
 
 def _crops(volume: Volume, point: np.ndarray, window: Window) -> list[dict[str, Any]]:
-    """Return pictures of a point in three planes."""
     greys = [window.to_grey(pictures.slice_hu(volume, point, plane)) for plane in PLANES]
     return [{"plane": plane, "source": pictures.data_uri(grey)} for plane, grey in zip(PLANES, greys, strict=True)]
 
 
 def _facts(role: str, name: str, volume: Volume) -> dict[str, Any]:
-    """Return facts about one scan, shown at the top of the page."""
     low, high = volume.bounds_ras
     return {
         "role": role, "name": name or volume.name or volume.path or role.lower(), "path": volume.path,

@@ -22,7 +22,7 @@ def check_packages() -> None:
 
 
 def load_page(name: str) -> jinja2.Template:
-    """Load a page template. name: its path inside the package, such as "reports/boxes.html.j2".
+    """Load a page template. name: the template's path inside the package, such as "reports/boxes.html.j2".
 
     The template escapes HTML in values. To fill it, each of its variables needs a value. If jinja2 is not installed,
     AnatomicalEmbeddingError is raised.

@@ -84,7 +84,7 @@ def choose_window(volume: Volume, point_ras: np.ndarray) -> Window:
 
 
 def pixels_across(crop_mm: float = CROP_MM, pixel_mm: float = PIXEL_MM) -> int:
-    """Return the number of pixels along one side of a picture. It is odd, so that one pixel is centred on the point."""
+    """Return the number of pixels along a side of a picture: an odd number, so one pixel is centred on the point."""
     return 2 * round(crop_mm / pixel_mm / 2) + 1
 
 

@@ -58,9 +58,9 @@ def _box_card(volume: Volume, found: StructureBox) -> dict[str, Any]:
 
 
 def _rectangle(corners: np.ndarray, plane: Plane) -> tuple[float, float, float, float]:
-    """Return left, top, width and height of a box in a picture. corners: (2, 3) RAS mm from the middle of the picture.
+    """Return left, top, width and height, in mm, of a box in a picture. corners: (2, 3) mm along R, A and S.
 
-    All values are in mm; left and top are measured from the middle of the picture, to the right and downwards.
+    Left, top and corners are measured from the middle of the picture. Left grows to the right, top grows downwards.
     """
     right, down = np.sort(corners @ np.array(plane.right)), np.sort(corners @ np.array(plane.down))
     return float(right[0]), float(down[0]), float(right[1] - right[0]), float(down[1] - down[0])
@@ -85,7 +85,7 @@ def outline_card(volume: Volume, name: str, found: Outlines) -> dict[str, Any]:
 
 
 def write_outline_report(path: Path, cards: Sequence[dict[str, Any]]) -> Path:
-    """Write the page of all scans (results of `outline_card`). The scan with the least certain outline comes first."""
+    """Write one page of all scans, the most doubtful scan first. cards: the `outline_card` of each scan."""
     return fill_page(path, "reports/outlines.html.j2", cards=sorted(cards, key=lambda card: -card["doubt"]))
 
 
@@ -102,7 +102,7 @@ def _middle(mask: np.ndarray, volume: Volume) -> np.ndarray:
 
 
 def _outlined(volume: Volume, labels: np.ndarray, middle: np.ndarray, plane: Plane, side_mm: float) -> str:
-    """Return a picture, as a data URI, with the borders of all structures in their colours."""
+    """Return a square picture around a point (3,) RAS mm, as a data URI, with the coloured borders of structures."""
     hu = pictures.slice_hu(volume, middle, plane, side_mm, side_mm / _PIXELS)
     points = pictures.slice_points(middle, plane, side_mm, side_mm / _PIXELS)
     shown = _nearest(labels, transform_points(volume.ras_to_ijk, points)).reshape(hu.shape)
@@ -182,7 +182,7 @@ def _size(volume: Volume) -> str:
 
 
 def _side_mm(box: np.ndarray) -> float:
-    """Return the side of the picture that shows a box (2, 3), mm."""
+    """Return the side length, mm, of the square picture that shows a box (2, 3) RAS mm."""
     return max(_LEAST_MM, _AROUND * float((box[1] - box[0]).max()))
 
 

@@ -78,7 +78,7 @@ def read_rois(path: str | Path, unnamed: str = "box") -> dict[str, np.ndarray]:
     """Read boxes (2, 3) RAS mm by name from a Slicer ROI markups file. A rotated ROI gives the box that encloses it.
 
     unnamed: name for an ROI that has no name in the file; Slicer writes ROIs without a name. Raises PointsError if
-    the file is missing or damaged, contains no ROI or two ROIs with the same name, or is not in LPS or RAS mm.
+    the file is missing or damaged, has no ROI, has two ROIs of the same name, or is neither in LPS nor in RAS mm.
     """
     path = Path(path)
     boxes: dict[str, np.ndarray] = {}

@@ -32,8 +32,7 @@ _SAMPLES = 500_000
 def check_claimed(shape: Sequence[int], bytes_a_voxel: int, file_bytes: int | None, where: str) -> None:
     """Raise VolumeError if a header states more voxels than a CT has, or than its file can hold even if compressed.
 
-    Without this check a small file could use all memory. file_bytes: size of the file; None if the voxels are in a
-    second file.
+    Without this check a small file could use all memory. file_bytes: file size; None if another file has the voxels.
     """
     voxels = math.prod(shape)
     if voxels > _MOST_VOXELS or (file_bytes is not None and voxels * bytes_a_voxel > file_bytes * _MOST_PACKED + 4096):
@@ -98,7 +97,7 @@ def check_spacing(spacing: np.ndarray, where: str) -> None:
 
 
 def worst_shear(affine: np.ndarray) -> tuple[float, int, int]:
-    """Return (|cosine|, axis, axis) of the two voxel axes of a (4,4) affine that are least perpendicular."""
+    """Find the two voxel axes (0, 1, 2) that are least perpendicular. Returns (|cosine| of their angle, axis, axis)."""
     axes = affine[:3, :3] / np.linalg.norm(affine[:3, :3], axis=0)
     return max((abs(float(axes[:, a] @ axes[:, b])), a, b) for a, b in ((0, 1), (0, 2), (1, 2)))
 

@@ -27,9 +27,9 @@ _TAGS = {
 
 @dataclass(frozen=True)
 class SeriesInfo:
-    """One series of a folder.
+    """One DICOM series of a folder.
 
-    slices: number of images that have a position and are not localizers. spacing: (i,j,k) mm or None.
+    slices: number of images that have a position and are not localizers. spacing: (i,j,k) mm; None if not known.
     study_uid, date: UID and date (YYYYMMDD) of the study. patient: Patient ID. Texts that are not in the files are "".
     """
 
@@ -102,8 +102,8 @@ def read_series(path: Path, series: str | None = None, files: Sequence[Path] = (
 def group_series(files: Iterable[Path]) -> tuple[dict[str, tuple[list[Path], str]], list[Path]]:
     """Group DICOM files by series.
 
-    Returns SeriesInstanceUID -> (its files, the reason why the series is not a CT volume or ""), and the CT files that
-    cannot be read.
+    Returns SeriesInstanceUID -> (files of the series, reason why the series is not a CT volume, or ""). Also returns a
+    list of the CT files that cannot be read.
     """
     slices, damaged = _read_headers(files)
     groups = _by_series(slices)
@@ -252,7 +252,7 @@ def _info(uid: str, group: list[_Slice]) -> SeriesInfo:
 
 
 def _choose(groups: dict[str, list[_Slice]], path: Path, series: str | None) -> list[_Slice]:
-    """Return the slices (see `_placed`) of `series`. If `series` is None, return those of the only CT volume."""
+    """Return the slices (see `_placed`) of `series`; None: of the only CT volume. Raises VolumeError if this fails."""
     if series is not None and series not in groups:
         raise VolumeError(f"{path}: contains no series {series}; choose one of {_describe(groups, list(groups))}.")
     volumes = [uid for uid, group in groups.items() if not _unfit(group)]

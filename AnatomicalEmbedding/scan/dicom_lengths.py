@@ -20,7 +20,7 @@ _HARMLESS = 1 << 20  # bytes; some scanners write lengths that are too large by 
 
 
 def lengths_fit(path: Path) -> bool:
-    """Return False if an element of a DICOM file states a length far beyond the end of the file. Raises OSError."""
+    """Return False if a DICOM element states a length far beyond the file's end. Raises OSError if reading fails."""
     with path.open("rb") as stream:
         if path.stat().st_size < 132:
             return True

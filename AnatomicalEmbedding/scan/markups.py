@@ -52,7 +52,7 @@ def control_point(
 
 
 def write_file(path: Path, markups: Sequence[dict[str, Any]]) -> None:
-    """Write markups to one file, complete or not at all. Raises PointsError if its name or folder cannot be used."""
+    """Write markups, complete or not at all. Raises PointsError if this fails or `path` does not end in .json."""
     if not path.name.lower().endswith(".json"):
         raise PointsError(f"{path}: Slicer opens only files whose names end in .mrk.json; change the name.")
     text = json.dumps({"@schema": _SCHEMA, "markups": list(markups)}, indent=2, ensure_ascii=False)

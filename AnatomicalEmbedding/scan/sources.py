@@ -27,8 +27,8 @@ class Source:
     """One scan that was found. It is not read yet and may be unusable.
 
     path: an image file, or the folder of a DICOM series. series: the SeriesInstanceUID, or "" for an image file. files:
-    names of the slices in the folder. alone: True if the folder holds no other series. size: bytes. changed_ns: time of
-    the last change. unfit: the reason why, by its headers, a DICOM series is not a CT volume; or "".
+    file names of the slices; () for an image file. alone: True if the folder holds no other series. size: bytes.
+    changed_ns: time of the last change, ns. unfit: reason why a series is not a CT volume, by its headers; else "".
     """
 
     path: str

@@ -24,7 +24,7 @@ _NUMBER = re.compile(rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|inf", re.IGNORECA
 
 
 def check_text_header(path: Path) -> None:
-    """Raise VolumeError for a NRRD or MetaImage header that would crash ITK. Ignores other files. Raises OSError."""
+    """Raise VolumeError if the header of a NRRD or MetaImage file would crash ITK. Raises OSError if reading fails."""
     suffix = path.suffix.lower()
     if suffix not in (".nrrd", ".nhdr", ".mha", ".mhd"):
         return

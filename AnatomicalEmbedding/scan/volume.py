@@ -166,7 +166,7 @@ class Volume:
 
     @classmethod
     def from_sitk(cls, image: sitk.Image, name: str = "", path: str | Path = "", notes: tuple[str, ...] = ()) -> Volume:
-        """Convert a SimpleITK image (LPS). A sheared image is resampled to perpendicular axes, with a note about it."""
+        """Convert a SimpleITK image (LPS). A sheared image is resampled to perpendicular axes, and a note says so."""
         where = str(path) or name or "image"
         if image.GetDimension() != 3 or image.GetNumberOfComponentsPerPixel() != 1:
             kind = f"{image.GetDimension()}-D, {image.GetPixelIDTypeAsString()}"
@@ -231,7 +231,7 @@ def check_ct(volume: Volume) -> None:
 
 
 def check_voxels(volume: Volume) -> None:
-    """Raise VolumeError unless the voxels look like CT in Hounsfield units. If it has no path, check the axis order."""
+    """Raise VolumeError unless the voxels look like CT in HU. If the volume has no path, also check the axis order."""
     where = volume.path or volume.name or "volume"
     check_hounsfield(volume.voxels, where)
     if not volume.path:

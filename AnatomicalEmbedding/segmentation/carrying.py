@@ -26,8 +26,8 @@ _GREY_HU, _BINS = (-200.0, 300.0), 25
 class Outlined:
     """An example from which labels are carried over.
 
-    labels: (s, k, j, i), share of each voxel that each structure fills. to_ras: (4, 4), voxel (i, j, k) of the labels
-    -> RAS mm. known: (s,) bool, whether the example outlines the structure.
+    labels: (s, k, j, i), how much of each voxel lies in each of s structures, 0..1. to_ras: (4, 4), from voxel i, j, k
+    of the labels to RAS mm. known: (s,) bool, whether the example outlines the structure.
     """
 
     embedding: EmbeddingMap
@@ -73,14 +73,14 @@ def _through(matrix: np.ndarray, points: torch.Tensor) -> torch.Tensor:
 
 
 def mean_guess(carried: torch.Tensor) -> torch.Tensor:
-    """Average carried labels (n, s, k, j, i) over the n examples without NaN there: (s, k, j, i); 0 if all are NaN."""
+    """Average carried labels (n, s, k, j, i) over n examples, without NaN. Returns (s, k, j, i); 0 if all are NaN."""
     return torch.nan_to_num(torch.nanmean(carried, dim=0))
 
 
 def blend(found: torch.Tensor, carried: torch.Tensor, guess_share: torch.Tensor) -> torch.Tensor:
     """Mix the network's probability with the mean of the carried labels: (s, k, j, i).
 
-    found: (s, k, j, i) probability, used alone where all carried labels are NaN. carried: (n, s, k, j, i).
+    found: (s, k, j, i) probability, used alone where all carried labels are NaN. carried: result of `carry`.
     guess_share: (s,) weight of the carried labels; the weight of `found` is 1 - guess_share.
     """
     guess = torch.nanmean(carried, dim=0)
@@ -89,7 +89,7 @@ def blend(found: torch.Tensor, carried: torch.Tensor, guess_share: torch.Tensor)
 
 
 def guess_share(contrast: float) -> float:
-    """Compute the weight of the carried labels in `blend`. A structure with low contrast has a high weight.
+    """Compute the weight of the carried labels in `blend`. The lower the contrast, the higher the weight.
 
     contrast: 0..1, from `contrast_of`.
     """
@@ -100,7 +100,7 @@ def contrast_of(crop: Crop, labels: torch.Tensor) -> float:
     """Measure how much the grey values of a structure differ from the grey values within 9 mm around it, 0..1.
 
     The contrast is 1 minus the overlap of the two histograms. It is 1 if the structure or its surroundings have no
-    voxel. labels: (k, j, i), share of each voxel that the structure fills.
+    voxel. labels: (k, j, i), how much of each voxel lies in the structure, 0..1.
     """
     inside = labels > 0.5
     reach = max(1, round(_AROUND_MM / crop.spacing_mm))

@@ -33,8 +33,8 @@ UNIT_MM = 100.0  # unit of the coordinates that the network reads
 class Group:
     """Structures that one network segments.
 
-    low, high: (s, 3) mm, lowest and highest body coordinates of each structure in the examples. centre: (3,) mm, the
-    middle between the lowest and the highest of all these coordinates.
+    low, high: (s, 3) mm, lowest and highest body coordinates of each of s structures in the examples. centre: (3,) mm,
+    the middle between the lowest and the highest of all these coordinates.
     """
 
     names: tuple[str, ...]
@@ -66,8 +66,8 @@ class Crop:
 
     hu: (k, j, i) float32. coordinate: (3, k, j, i), body coordinates minus the group's centre, in units of UNIT_MM.
     inside: (k, j, i) bool, whether the voxel lies in the scan. origin_ras: (3,) RAS mm, centre of voxel (0, 0, 0).
-    features: (c, kf, jf, if) float32 local descriptors, or None. feature_low: (3,) RAS mm, centre of their first voxel.
-    feature_mm: (3,) size of their voxels.
+    features: (c, kf, jf, if) float32 local descriptors, or None. feature_low: (3,) RAS mm, centre of the first voxel of
+    `features`. feature_mm: (3,) mm, size of a voxel of `features`.
     """
 
     hu: torch.Tensor
@@ -97,10 +97,10 @@ class Crop:
 
 
 def spacing_for(mask: np.ndarray, size_mm: np.ndarray) -> float:
-    """Choose the voxel size, mm, for a structure: small if it is thin, but not much smaller than the voxels of `mask`.
+    """Choose the voxel size, mm, for a structure: small for a thin one, but not much smaller than voxels of the mask.
 
-    mask: (k, j, i) bool. size_mm: (3,) of the mask's voxels along i, j, k. The structure's radius is estimated as three
-    times its volume divided by its surface, which is exact for a ball.
+    mask: (k, j, i) bool. size_mm: (3,) mm, size of the mask's voxels along i, j, k. The structure's radius is estimated
+    as three times its volume divided by its surface, which is exact for a ball.
     """
     faces = 0.0
     for axis, across in zip((2, 1, 0), size_mm, strict=True):
@@ -111,7 +111,7 @@ def spacing_for(mask: np.ndarray, size_mm: np.ndarray) -> float:
 
 
 def region(group: Group, names: Sequence[str], embedding: EmbeddingMap) -> np.ndarray | None:
-    """Find the box (2, 3) RAS mm of the part of a scan that may show these structures of a group.
+    """Find the box (2, 3) RAS mm of the part of a scan that may show the structures `names` of a group.
 
     The box contains the body cells that may show the structures, with a margin. Returns None if there is no such cell.
     """
@@ -144,7 +144,7 @@ def make_crop(volume: Volume, embedding: EmbeddingMap, group: Group, box_ras: np
 
 
 def occupancy(mask: np.ndarray, ijk_to_ras: np.ndarray, crop: Crop) -> torch.Tensor:
-    """Compute the share of each voxel of a crop that a mask fills: float16 (k, j, i). The mask is on a scan's grid."""
+    """Compute how much of each voxel of a crop lies in a mask, 0..1: float16 (k, j, i). mask: on the grid of a scan."""
     points = np.argwhere(mask)
     empty = torch.zeros(crop.shape, dtype=torch.float16)
     if not len(points):
@@ -166,7 +166,7 @@ def occupancy(mask: np.ndarray, ijk_to_ras: np.ndarray, crop: Crop) -> torch.Ten
 
 
 def _coordinates(embedding: EmbeddingMap, to_ras: np.ndarray, shape: torch.Size, points: np.ndarray) -> np.ndarray:
-    """Return (n, 3) mm, body coordinates of a crop's voxels: near body cells interpolated, elsewhere an affine fit."""
+    """Return body coordinates (n, 3) mm of a crop's voxels: interpolated near body cells, an affine fit elsewhere."""
     affine, _ = robust_affine(*body_points(embedding))
     result = apply_affine(affine, points)
     cells = torch.from_numpy(transform_points(embedding.ras_to_cell, points)).float()
@@ -176,7 +176,7 @@ def _coordinates(embedding: EmbeddingMap, to_ras: np.ndarray, shape: torch.Size,
 
 
 def _features(embedding: EmbeddingMap, box_ras: np.ndarray) -> tuple[torch.Tensor, np.ndarray, np.ndarray]:
-    """Return local descriptors in and near a box, the centre of their first voxel, RAS mm, and their voxel size, mm."""
+    """Return local descriptors in and near a box; the centre (3,) RAS mm of their first voxel; their voxel size, mm."""
     size = embedding.cell_mm / 2
     low = embedding.cell_to_ras[:3, 3] - size / 2
     shape = np.array(embedding.local.shape[:0:-1])

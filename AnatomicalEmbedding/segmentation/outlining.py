@@ -35,8 +35,8 @@ TABLE_NAME = "volumes.csv"
 class Outline:
     """One structure in one scan.
 
-    status: WHOLE, CUT by the scan's border, or ABSENT (no voxels). doubt: see `doubt`; None if absent.
-    remark: why the structure is absent, or why a user should check the outline.
+    status: WHOLE, CUT by the scan's border, or ABSENT (no voxels). doubt: large if the outline is probably wrong; None
+    if the structure is absent. remark: why the structure is absent, or why a user should check the outline.
     """
 
     name: str
@@ -100,9 +100,9 @@ def outline(
 def choose_answer(
     joined: torch.Tensor, guess: torch.Tensor, crop: Crop, group: Group, row: int
 ) -> tuple[torch.Tensor, str]:
-    """Choose between the result of `blend` and the carried labels alone; returns the probability and a remark.
+    """Choose the result of `blend`, or the labels carried over from examples. Returns the probability and a remark.
 
-    The carried labels alone are chosen if the outline from `blend` is much smaller. Then the scan looks different from
+    The carried labels are chosen if they give a much larger outline than `blend`. Then the scan looks different from
     all examples, for instance because of another contrast phase. joined: (k, j, i) result of `blend`. guess: (k, j, i)
     mean of the carried labels. row: index of the structure in the group.
     """
@@ -117,8 +117,8 @@ def choose_answer(
 def clean(probability: torch.Tensor, crop: Crop, group: Group, row: int) -> tuple[torch.Tensor, str]:
     """Remove the connected components of a probability that do not belong to the structure.
 
-    A component is kept if it has at least _LEAST_SHARE of the size of the largest, and if the body coordinate of its
-    middle is within MARGIN_MM of the structure's range in the examples. Also returns why no component is left, or "".
+    A component is kept if it has at least _LEAST_SHARE of the largest component's size, and if the body coordinate of
+    its middle is within MARGIN_MM of the structure's range in examples. Also returns why no component is left, or "".
     """
     mask = (probability > 0.5) & crop.inside
     if not mask.any():
@@ -143,9 +143,9 @@ def clean(probability: torch.Tensor, crop: Crop, group: Group, row: int) -> tupl
 def paint(
     probability: torch.Tensor, crop: Crop, volume: Volume, value: int, labels: np.ndarray, strength: np.ndarray
 ) -> None:
-    """Where the probability is higher than `strength`, write it into `strength`, and `value` into `labels`.
+    """Where a structure's probability exceeds `strength`, set `labels` to `value`, and `strength` to the probability.
 
-    strength: 0.5, or the probability of the structure that was painted before.
+    labels, strength: (k, j, i) on the volume's grid. Before the first structure, `strength` is 0.5 everywhere.
     """
     held = torch.nonzero(probability > 0.25)
     low, high = held.min(0).values.numpy()[::-1] - 1, held.max(0).values.numpy()[::-1] + 1
@@ -162,7 +162,7 @@ def paint(
 
 
 def _measured(number: int, found: Outline, labels: np.ndarray, volume: Volume) -> Outline:
-    """Add the volume to an outline, and the status CUT if the outline reaches the border of the scan."""
+    """Return an outline with its volume. Its status is CUT if it touches the scan's border, ABSENT without voxels."""
     if found.status == ABSENT:
         return found
     mask = labels == number + 1
@@ -197,7 +197,7 @@ def signs(guess: torch.Tensor, tried: torch.Tensor, kept: torch.Tensor, spacing_
 
 
 def doubt(of: np.ndarray) -> float:
-    """Compute the doubt of an outline from its `signs`. A user should check outlines with a large doubt first.
+    """Compute the doubt of an outline. of: result of `signs`. A user should check outlines with a large doubt first.
 
     The doubt is not an estimate of the Dice: in scans from other sources, such an estimate would be too high.
     """
@@ -214,9 +214,9 @@ def _dice(one: torch.Tensor, other: torch.Tensor) -> float:
 
 
 def table_rows(done: Sequence[tuple[str, Sequence[Outline]]]) -> list[list[object]]:
-    """Make the table rows of the outlines, see COLUMNS. look: rank by doubt; the user should check rank 1 first.
+    """Make the rows of the table of outlines; its columns are COLUMNS. done: path and outlines of each scan.
 
-    look and doubt are empty if the structure is absent.
+    Column look: rank by doubt; the user should check rank 1 first. If a structure is absent, look and doubt are empty.
     """
     every = [(path, one) for path, outlines in done for one in outlines]
     doubts = {n: round(one.doubt, 3) for n, (_, one) in enumerate(every) if one.doubt is not None}

@@ -79,8 +79,9 @@ def train_segmenter(
     step: Callable[[float, str], None] = lambda share, text: None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Segmenter:
-    """Train a segmenter on outlined scans and save it in a folder. If the folder contains this segmenter, only read it.
+    """Train a segmenter on outlined scans and save it in a folder.
 
+    If the folder already contains a segmenter of the same examples and options, this segmenter is read and returned.
     steps: training steps of each network. weights: file from which the embedding's weights are loaded later; if it is
     "", they are loaded by the model's name.
 
@@ -126,7 +127,6 @@ def train_segmenter(
 
 
 def _check_record(folder: Path, identity: dict[str, object], steps: int) -> None:
-    """Raise AnatomicalEmbeddingError if the folder contains a run with other examples or options."""
     path = folder / _RECORD
     try:
         record = parse_json(path.read_text(encoding="utf-8"))

@@ -3,7 +3,8 @@
 The labels of the examples are carried over to the scan; these labels are called the guess. The network classifies the
 voxels near the guess, each voxel alone. It reads the image around the voxel, the voxel's body coordinate, the guess and
 the descriptor of the map. The voxels of a few scans are enough training data, so training takes a minute or two on a
-CPU. They come from random patches that are turned, scaled and bent. Grey values and coordinates are changed as well.
+CPU. In training, voxels are read from random patches. The patches are turned, scaled and bent, and their grey values
+and coordinates are changed.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,7 +40,7 @@ _ON_STRUCTURE = 0.8  # share of patches whose middle lies in a structure
 class TrainingCrop:
     """The crop of an example for a group of s structures.
 
-    labels: (s, k, j, i) float16, the fraction of each voxel that the structure fills. known: (s,) bool, whether the
+    labels: (s, k, j, i) float16, how much of each voxel lies in the structure, 0..1. known: (s,) bool, whether the
     example outlines the structure. carried: (s, k, j, i) float16, labels carried from other examples, or None.
     """
 
@@ -96,7 +97,7 @@ class PatchSampler:
         return Patch(network_input(hu, coordinate, guess), features, labels[None], example.known)
 
     def _guess(self, n: int, where: torch.Tensor) -> torch.Tensor:
-        """Make a patch's guess (s, k, j, i): labels from other examples, the patch's labels displaced, or zeros."""
+        """Make a patch's random guess (s, k, j, i): labels carried from other examples, its own labels bent, or 0s."""
         example, rng = self._examples[n], self._rng
         if rng.random() < _NO_GUESS:
             return torch.zeros(len(example.labels), *self._size)
@@ -305,7 +306,7 @@ def voxel_losses(
 def voxel_loss(logits: torch.Tensor, labels: torch.Tensor, known: torch.Tensor) -> torch.Tensor:
     """Compute cross entropy plus soft Dice loss of n voxels and s structures.
 
-    logits, labels, known: (n, s). known: whether the example outlines the structure; other entries are not used.
+    logits, labels, known: (n, s). known: whether the example outlines the structure; if False, the entry is not used.
     Without the Dice loss, outlines of thin structures such as the oesophagus are too small. A structure that no voxel
     shows has no Dice loss.
     """
@@ -360,8 +361,9 @@ def _choose_voxels(patch: Patch, rng: np.random.Generator) -> torch.Tensor:
 def predict(
     network: VoxelNet, crop: Crop, guess: torch.Tensor, step: Callable[[float], None] = lambda share: None
 ) -> torch.Tensor:
-    """Compute the probability of each structure in each voxel of a crop, for each of CHANGES: (changes, s, k, j, i).
+    """Compute the probability of each structure in each voxel of a crop: (changes, s, k, j, i).
 
+    The network runs once for each of CHANGES, small shifts of HU and coordinates; the first shift is zero.
     guess: (s, k, j, i) mean of the labels carried over from the examples, 0..1.
     """
     device = next(network.parameters()).device

@@ -40,7 +40,7 @@ class StructureBox:
 
 @dataclass(frozen=True, eq=False)
 class BoxFinder:
-    """Finds structures in maps from examples.
+    """Finds the boxes of structures in maps, by matching with examples of the structures.
 
     Args:
         examples: name of structure -> examples of the structure.
@@ -49,7 +49,7 @@ class BoxFinder:
         recall: expected share of a structure inside its box, between 0 and 1.
 
     Raises:
-        AnatomicalEmbeddingError: the margins cannot guarantee this recall.
+        AnatomicalEmbeddingError: the margins are None or cannot guarantee this recall.
     """
 
     examples: Mapping[str, Sequence[Example]]
@@ -83,7 +83,7 @@ class BoxFinder:
         """Make a finder from the structures that a user marked in the scans of a folder; see `examples.read_examples`.
 
         Args:
-            margins: general margins for a user's examples; they are adapted with the examples in the folder.
+            margins: general margins for a user's examples. These margins are adapted to the examples in the folder.
             report: called with a sentence for each structure that cannot be an example.
         """
         marked = read_examples(folder, model, report)
@@ -97,7 +97,7 @@ class BoxFinder:
         return None if located.status == ABSENT else self.margins.box(located, self.recall)
 
     def find(self, embedding: EmbeddingMap) -> dict[str, StructureBox]:
-        """Find every structure in a map."""
+        """Find every structure in a map. Returns name of the structure -> box."""
         found = locate(self.examples, embedding, self.effort)
         return {name: StructureBox(name, each.status, self.box(each), each) for name, each in found.items()}
 

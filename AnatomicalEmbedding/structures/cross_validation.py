@@ -92,7 +92,7 @@ def build_library(
     """Build a library of all structures that lie completely in scans of at least three patients.
 
     Margins are learned from boxes that were located with examples of other patients. So the margins are valid for scans
-    that are not in the library. Raises PointsError if no structure has enough examples.
+    that are not in the library. about: origin of the library. Raises PointsError if no structure has enough examples.
     """
     maps: dict[str, EmbeddingMap] = {}
     known: dict[str, BoxCase] = {}

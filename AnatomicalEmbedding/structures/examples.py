@@ -53,7 +53,6 @@ class BoxCase:
 
     @property
     def volume(self) -> Volume:
-        """The scan as a Volume."""
         return self.case.volume if isinstance(self.case, Case) else self.case
 
 

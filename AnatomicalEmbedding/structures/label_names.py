@@ -41,7 +41,7 @@ _DIRECTIONS = np.array([(1, 0, 0), (-1, 0, 0), (0, 1, 0), (0, -1, 0), (0, 0, 1),
 
 
 def group_of(kind: str) -> str:
-    """Return the group to which a kind of point belongs. The result is a key of GROUPS."""
+    """Return the group in which reports list a kind of point: "centre", "extreme" or "landmark"."""
     return kind if kind in GROUPS else "extreme"
 
 
@@ -70,7 +70,7 @@ def reason_left_out(name: str) -> str | None:
 def find_structures(
     labels: np.ndarray, ijk_to_ras: np.ndarray, names: dict[int, str]
 ) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Find the centre and the six extreme points of every structure of a label map that is not left out.
+    """Find the centre and the six extreme points of the structures of a label map; unsuitable structures are left out.
 
     labels: (k, j, i) integers, 0 = background. ijk_to_ras: (4, 4). names: label value -> name, each name once.
     Returns name -> points (7, 3) RAS mm in the order of KINDS, and name -> reason for each structure that was left out.

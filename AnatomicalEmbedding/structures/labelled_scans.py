@@ -77,7 +77,7 @@ class Case:
 
     @property
     def label_map(self) -> LabelMap:
-        """The label map. The two label maps that were used last stay in memory. Raises PointsError if there is none."""
+        """The scan's label map; two label maps are cached. Raises PointsError if the scan has no label map."""
         if self.labels is None:
             raise PointsError(f"{self.id}: the scan has no label map; put {self.id}.seg.nii.gz next to the scan.")
         return _read_label_map(self.labels, self.path.with_name(f"{self.id}.labels.json"))
@@ -158,7 +158,7 @@ def _read_label_map(labels: Path, names: Path) -> LabelMap:
 
 
 def _as_labels(labels: Path, image: sitk.Image) -> np.ndarray:
-    """Return the voxels of a label map, (k, j, i) integers. Raises VolumeError for fractions."""
+    """Return the voxels of a label map, (k, j, i) integers. Raises VolumeError if some voxels are fractions."""
     voxels = sitk.GetArrayFromImage(image)
     if voxels.dtype.kind != "f":
         return voxels
@@ -168,7 +168,6 @@ def _as_labels(labels: Path, image: sitk.Image) -> np.ndarray:
 
 
 def _check_same_grid(scan: Path, labels: Path, image: sitk.Image) -> None:
-    """Raise VolumeError if a label map does not have the grid of its scan."""
     check_text_header(scan)
     reader = sitk.ImageFileReader()
     reader.SetFileName(str(scan))
@@ -254,7 +253,7 @@ def find_pairs(cases: Iterable[Case], templates: Iterable[Case] = ()) -> list[Pa
 
 
 def _points(case: Case, as_landmarks: bool) -> dict[tuple[str, str], np.ndarray]:
-    """Return the landmarks of a case, or the points of its structures: (name, kind) -> (3,) RAS mm."""
+    """Return landmarks (if `as_landmarks`) or points of structures of a case: (name, kind) -> (3,) RAS mm."""
     if as_landmarks:
         return {(name, LANDMARK): point for name, point in sorted(case.landmarks.items())}
     structures = sorted(case.structures.items())

@@ -60,11 +60,11 @@ class Located:
 
     Args:
         box_ras: (2, 3) RAS mm, not clipped to the scan.
-        sigma_mm: (6,) likely error of each of the SIDES.
-        present: 0 to 1, share of the structure's points inside the target; with 0, `box_ras` lies outside the scan.
-        cut: SIDES that lie beyond the scan's edge.
+        sigma_mm: (6,) likely error of each side of the box, in the order of SIDES.
+        present: 0 to 1, share of the structure's points inside the target; if 0, `box_ras` lies outside the scan.
+        cut: names of the sides that lie beyond the scan's edge.
         remarks: sentences about examples that disagree.
-        near: SIDES inside the scan that may in truth lie beyond its edge: the edge is within NEAR_ERRORS likely errors.
+        near: names of the sides that lie inside the scan, but nearer to its edge than NEAR_ERRORS likely errors.
         scan_ras: (2, 3) RAS mm, the box of the scan.
         levels: for a vertebra, disc or rib of uncertain level, the two possible levels ("L3 or L4"); else "".
     """
@@ -98,7 +98,7 @@ def make_example(
     """Make an example from a box (2, 3) RAS mm.
 
     Args:
-        extremes_ras: (6, 3) RAS mm, a point of the structure on each of the SIDES; None for the middles of the SIDES.
+        extremes_ras: (6, 3) RAS mm, a point of the structure on each of the SIDES; None: the middle of each side.
         effort: effort of matching for which the example is made.
 
     Raises:
@@ -164,7 +164,7 @@ def _trust(answers: Matches) -> np.ndarray:
 
 
 def _sides(example: Example, places: np.ndarray, trust: np.ndarray) -> np.ndarray:
-    """Compute the SIDES (6,) in the target from one example, by an affine function fitted to the answers."""
+    """Compute the six sides (6,) RAS mm in the target, with an affine function fitted to the answers of one example."""
     points, middle = example.points_ras, example.points_ras.mean(axis=0)
     weight = trust[:, 0] if (trust[:, 0] > 0).sum() >= _FEWEST_POINTS else 1 / trust[:, 1] ** 2
     weight = weight / weight.sum()

@@ -66,8 +66,8 @@ class Margins:
     """How far to move the sides of boxes outward for a stated recall.
 
     Args:
-        recall: (len(TIMES),) mean share of a structure in its box if each side is moved by TIMES its likely error. If
-            there are real and synthetic scans, each group has its own mean, and the smaller mean is used.
+        recall: for each factor in TIMES, the mean share of a structure in its box if each side is moved by this factor
+            times the side's likely error. Real and synthetic scans have separate means; the smaller mean is used.
         boxes: number of boxes with known truth.
         scales: name of structure -> (6,) ratio of true to expected error of each side; key "": all other structures.
     """
@@ -77,7 +77,7 @@ class Margins:
     scales: dict[str, np.ndarray] = field(default_factory=dict)
 
     def times_for(self, recall: float) -> float:
-        """Return the smallest of TIMES that gives this expected recall in a new scan.
+        """Return the smallest factor in TIMES whose margins give this expected recall in a new scan.
 
         Raises AnatomicalEmbeddingError if the recall cannot be guaranteed with so few boxes, or is never reached.
         """
@@ -131,8 +131,9 @@ class Margins:
 def learn_margins(known: Sequence[KnownBox], by_structure: bool) -> Margins:
     """Learn margins from boxes with known truth. Raises AnatomicalEmbeddingError if there is no box.
 
-    Scales are learned from real scans if there are any, because synthetic patients are easier. by_structure: also learn
-    scales for each structure; the recall of a patient's boxes is then measured with scales from the other patients.
+    Scales (true error / expected error) are learned from real scans if there are any, because synthetic patients are
+    easier. by_structure: if True, also learn scales for each structure, and measure the recall of a patient's boxes
+    with scales from the other patients.
     """
     if not known:
         raise AnatomicalEmbeddingError("margins need a box with known truth, and no box was given; add labelled scans.")
@@ -189,7 +190,7 @@ def _likely(located: Located, scales: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def _recall(known: KnownBox, scales: dict[str, np.ndarray]) -> np.ndarray:
-    """Measure the share (len(TIMES),) of a structure's points in its box, with the margins of each of TIMES."""
+    """Measure the share of a structure's points in its box, for margins of each factor in TIMES: (len(TIMES),)."""
     low, high = known.located.box_ras
     beyond = np.concatenate([low - known.points_ras, known.points_ras - high], axis=1)
     needed = np.sort((beyond / _likely(known.located, scales)).max(axis=1))

@@ -50,7 +50,7 @@ class Outcomes:
 
 
 def try_matching(trial: Trial, effort: str) -> Outcomes:
-    """Match the points of a trial. Returns the evidence and the errors of the matches."""
+    """Match points whose true places are known. Returns the evidence and the errors of the matches."""
     if not len(trial.template_ras):
         return Outcomes.joined([])
     found = match(trial.template, trial.template_ras, trial.target, effort)

@@ -24,7 +24,7 @@ _LEAST_ADVANCE = 0.2  # least distance of successive nodes along k, as a share o
 
 @dataclass(frozen=True)
 class Warp:
-    """The transform from the voxels (i, j, k) of a crop to voxels of the scan, which may be fractions.
+    """The transform from the voxels (i, j, k) of a crop to fractional voxels of the scan.
 
     depth: (nk, nj, ni) scan voxel k at the nodes of a lattice that spans the crop; interpolated between nodes.
     in_plane: (2, s, nj, ni) scan voxels i and j where the columns of the lattice cross s slices of the scan.
@@ -159,7 +159,8 @@ def cell_positions(scan: PreparedScan, crop: Crop) -> tuple[torch.Tensor, torch.
 def body_coordinates(scan: PreparedScan, voxel_ijk: torch.Tensor) -> torch.Tensor:
     """Return the body coordinates, mm, at fractional voxels (k, j, i, 3) of the scan, before training corrects them.
 
-    They are read from the scan's body field. If the scan has no body field, they are computed from its frame.
+    If the scan has a body field (a grid of body coordinates), the coordinates are interpolated in this field. If not,
+    they are computed with the scale and the shift of the scan's frame.
     """
     device = voxel_ijk.device
     if scan.body_field is not None:
@@ -178,7 +179,7 @@ def _hats(voxels: int, nodes: int, pool: int, device: torch.device) -> torch.Ten
 
 
 def _advancing(depth: np.ndarray) -> np.ndarray:
-    """Raise depths (nk, nj, ni) where they do not increase enough along k, so that the transform does not fold."""
+    """Enlarge depths (nk, nj, ni) that increase too little along k, so that the transform does not fold."""
     least = _LEAST_ADVANCE * max(float((depth[-1] - depth[0]).mean()) / (len(depth) - 1), 1e-3)
     rising = depth.copy()
     for k in range(1, len(depth)):
@@ -187,7 +188,7 @@ def _advancing(depth: np.ndarray) -> np.ndarray:
 
 
 def _line(at: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Evaluate at `at` the piecewise-linear function through (x, y); the outer pieces continue beyond the ends."""
+    """Return the piecewise-linear function through (x, y), evaluated at `at`; outer pieces continue beyond the ends."""
     piece = np.clip(np.searchsorted(x, at) - 1, 0, len(x) - 2)
     slope = (y[piece + 1] - y[piece]) / (x[piece + 1] - x[piece])
     return y[piece] + (at - x[piece]) * slope

@@ -2,9 +2,9 @@
 
 Body coordinates are mm along the patient's axes (R, A, S): x = 0 in the mid-sagittal plane, y = 0 about the spine,
 z = 0 at the femoral heads' centres. A level is a known height in the body, such as the carina; a level reading is the
-RAS z (world z) of a level in a scan. A scale and a shift, fitted to a few level readings of a scan, convert RAS z to
-body height. x and y are first guessed from the skeleton. Training corrects all three axes; the standard deviations of
-a `FrameGuess` limit these corrections.
+RAS z of a level in a scan. A scale and a shift, fitted to a few level readings of a scan, convert RAS z to body height.
+x and y are first guessed from the skeleton. Training corrects all three axes; the standard deviations of a `FrameGuess`
+limit these corrections.
 """
 
 from dataclasses import dataclass
@@ -28,14 +28,14 @@ _LINE_PRIOR = 1e4  # mm^2: keeps the scale near 1 if a scan has only a few slice
 
 @dataclass(frozen=True)
 class LevelTable:
-    """Standard levels: the mean body height of each level, mm, and for each scan the world z of its levels, mm."""
+    """Standard levels: the mean body height of each level, mm, and for each scan the RAS z of its levels, mm."""
 
     body_height_mm: dict[str, float]
     readings: dict[str, dict[str, float]]
 
     @classmethod
     def read(cls, path: Path) -> "LevelTable":
-        """Read a JSON file with `body_height_mm` {level: mm} and `scans` {scan: {level: world z mm}}."""
+        """Read a JSON file with `body_height_mm` {level: mm} and `scans` {scan: {level: RAS z mm}}."""
         try:
             values = parse_json(Path(path).read_text())
             return cls(dict(values["body_height_mm"]), {k: dict(v) for k, v in values["scans"].items()})
@@ -45,7 +45,7 @@ class LevelTable:
             ) from None
 
     def of(self, scan: str) -> dict[float, float]:
-        """Return the readings of a scan, {body height mm: world z mm}; empty if the table lacks the scan."""
+        """Return the readings of a scan, {body height mm: RAS z mm}; empty if the table lacks the scan."""
         named = self.readings.get(scan, {})
         if unknown := set(named) - set(self.body_height_mm):
             raise AnatomicalEmbeddingError(f"{scan}: the level table has no body_height_mm for {min(unknown)}; add it.")
@@ -76,7 +76,7 @@ STILL = FrameGuess(np.ones(3), np.zeros(3), np.zeros(3), np.zeros(3))  # for sca
 def guess_frame(hu: np.ndarray, body: np.ndarray, grid_to_ras: np.ndarray, readings: dict[float, float]) -> FrameGuess:
     """Guess a scan's body frame from level readings and from the skeleton.
 
-    hu, body: (k, j, i) on an axis-aligned RAS grid. readings: {body height mm: world z mm}, at least one.
+    hu, body: (k, j, i) on an axis-aligned RAS grid. readings: {body height mm: RAS z mm}, at least one.
     """
     x_mm, y_mm, cropped = _skeleton_axes(hu, body, grid_to_ras)
     scale_z, shift_z = fit_heights(readings)
@@ -110,7 +110,7 @@ def _robust_line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
 
 
 def fit_heights(readings: dict[float, float]) -> tuple[float, float]:
-    """Fit body height = scale * z + shift to readings {body height: world z}; with few readings, scale stays near 1."""
+    """Fit body height = scale * z + shift to readings {body height: RAS z}; with few readings, scale stays near 1."""
     height = np.array(list(readings))
     z = np.array(list(readings.values()))
     spread = z - z.mean()
@@ -120,9 +120,9 @@ def fit_heights(readings: dict[float, float]) -> tuple[float, float]:
 
 
 def _skeleton_axes(hu: np.ndarray, body: np.ndarray, grid_to_ras: np.ndarray) -> tuple[float, float, bool]:
-    """Estimate world x of the mid-sagittal plane and world y of the spine, mm.
+    """Estimate RAS x of the mid-sagittal plane and RAS y of the spine, mm.
 
-    Returns (0, 0, True) if they cannot be estimated, because the scan cuts off a part of the body or shows little bone.
+    Returns (x, y, False); or (0, 0, True) if the scan cuts off one side of the body or shows too little bone.
     """
     cropped = abs(body[:, :, 0].mean() - body[:, :, -1].mean()) > _CROPPED_SHARE
     bone_kji = np.argwhere((hu > _BONE_HU) & body)

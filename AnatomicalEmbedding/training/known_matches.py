@@ -48,7 +48,7 @@ class WarpedScan:
 
 
 def warp_scan(volume: Volume, seed: int) -> WarpedScan:
-    """Return a copy of a scan: slightly bent, turned and scaled, on another grid, with noise; seed: of the changes."""
+    """Return a copy of a scan, randomly bent, turned and scaled, on another grid, with noise. seed: random seed."""
     rng = np.random.default_rng(seed)
     image = volume.to_sitk()
     low, high = transform_points(LPS_FROM_RAS, volume.bounds_ras)
@@ -94,7 +94,7 @@ class Trial:
     """N points of a template, with their true places in a target.
 
     template_ras, target_ras: (N, 3) RAS mm; rows of target_ras are NaN for points absent from the target.
-    whole: False if the target is cut. groups: for each point, one of `label_names.GROUPS`.
+    whole: False if the target is cut to a part of its height. groups: for each point, one of `label_names.GROUPS`.
     """
 
     template: EmbeddingMap
@@ -121,7 +121,7 @@ def labelled_trials(cases: Sequence[Case], embed: Embed) -> Iterator[Trial]:
     """Yield trials of every ordered pair of labelled scans.
 
     If the two scans show one patient, the points are landmarks. Otherwise the points are centres and extremes of
-    structures, and there are three trials: with the whole target, without its upper part and without its lower part.
+    structures, and a target with horizontal slices is also tried without its upper part and without its lower part.
     """
     maps = {case.id: embed(case.volume) for case in cases}
     for target in cases:
@@ -165,7 +165,7 @@ def _upright(volume: Volume) -> bool:
 
 
 def _placed(places: np.ndarray, cut: tuple[float, float] | None) -> np.ndarray:
-    """Return (n,): 1 for places between the two heights `cut`, -1 for places far outside, 0 for places near `cut`."""
+    """Return (n,): 1 for places between two heights `cut`, 0 near them, -1 outside. If `cut` is None, all 1."""
     if cut is None:
         return np.ones(len(places))
     beyond = np.maximum(cut[0] - places[:, 2], places[:, 2] - cut[1])
@@ -200,7 +200,7 @@ def bent_trials(volumes: Iterable[Volume], embed: Embed) -> Iterator[Trial]:
 
 
 def phantom_trials(seeds: Iterable[int], embed: Embed) -> Iterator[Trial]:
-    """Yield trials that match each synthetic patient with every view of the next one, and the last with the first.
+    """Yield trials that match each synthetic patient with every scan of the next patient, and the last with the first.
 
     The points are centres and extremes of structures, as for labelled scans.
     """

@@ -3,7 +3,7 @@
 First each label map gets a scale and a shift along each axis (generalised Procrustes analysis towards the mean shape).
 The organs of the mean shape are aligned to the organs of the phantoms' canonical body, so that the frame does not
 drift. Then a smooth field moves centres and extremes of the organs to their mean places. If a label map has no
-vertebrae, the field is zero at the spine and the body wall, so that organs that lie low do not move spine and wall.
+vertebrae, the field is set to zero at the spine and the body wall, so that a low organ does not move spine and wall.
 
 The canonical body was drawn by hand: relative to its organs, its spine is two centimetres from the right place.
 `Placement` converts points between the canonical body and the mean of the patients.
@@ -74,8 +74,8 @@ class Placement:
     """Where label maps lie in the body frame.
 
     maps: name of the label map -> its body map. mean: mean centre and extremes of each structure, (7, 3) body mm.
-    to_canonical: from body mm of the mean to body mm of the canonical body. from_canonical: the opposite direction. The
-    two are fitted separately, so a point that is converted there and back ends a few mm from its start.
+    to_canonical: converts mean body mm to body mm of the canonical body. from_canonical: the opposite conversion. The
+    two functions are fitted separately, so a point that is converted there and back ends a few mm from its start.
     """
 
     maps: dict[str, BodyMap]

@@ -125,7 +125,7 @@ def tissue_of(structure: str) -> tuple[str, str] | None:
 
 @dataclass(frozen=True, eq=False)
 class LabelImage:
-    """An image of a labelled body. phase: contrast phase. to_body: from (N, 3) RAS mm to mean body mm."""
+    """An image of a labelled body. phase: contrast phase. to_body: converts (N, 3) RAS mm to mean body mm."""
 
     volume: Volume
     phase: str
@@ -136,7 +136,6 @@ def make_label_image(body: LabelledBody, placement: Placement, seed: int) -> Lab
     """Make one image of a labelled body; equal seeds make equal images.
 
     seed: determines contrast phase, HU of tissues, fat, contents of hollow organs, and noise.
-
     Raises KeyError if `placement` has no entry for this body.
     """
     rng = np.random.default_rng([seed, crc32(body.name.encode())])

@@ -41,15 +41,15 @@ class OptimiserSpec:
         final: learning rate at the last step, as a share of the highest. After the warm-up, the rate falls along half a
             cosine; if `final` is 1, the rate stays constant.
         weight_decay: weight decay of the network.
-        gradient_clip: largest norm of the gradient; a longer gradient is shortened to it.
+        gradient_clip: largest norm of the gradient; a longer gradient is shortened to this norm.
         ema: largest decay, 0 to 1, of the exponential mean of the weights over steps. 0: the run returns the
             weights of the last step.
         epsilon: epsilon of the optimiser.
         algorithm: "adamw" or "radam".
         frame_learning_rate: learning rate of the corrections of the scans' body frames.
-        descriptors_only: only the heads of the descriptors are trained.
-        frozen_statistics: batch normalisation keeps the statistics of the start weights. Statistics of a batch with
-            few crops differ from the statistics of a whole scan.
+        descriptors_only: if True, only the heads of the descriptors are trained.
+        frozen_statistics: if True, batch normalisation keeps the statistics of the start weights, because the
+            statistics of a batch with few crops differ from the statistics of a whole scan.
     """
 
     learning_rate: float
@@ -164,6 +164,7 @@ class TrainingLoop:
             loss_of: see `update`.
             folder: folder of the checkpoint and of loss.csv; None: no files are written.
             minutes: limit for the whole run; the minutes before a resume count too.
+            progress: called after each step.
             cancelled: called after each step. If it returns True, a checkpoint is written and CancelledError raised.
             after_step: called after each step with the log and a bool, which is True after the last step.
 
@@ -206,7 +207,7 @@ class TrainingLoop:
             raise AnatomicalEmbeddingError(f"{path}: cannot be written; free disk space and start again.") from error
 
     def resume(self, path: Path) -> None:
-        """Read the state of a checkpoint, if the file exists.
+        """Continue from a checkpoint file; if there is no such file, change nothing.
 
         Raises AnatomicalEmbeddingError if the checkpoint is damaged or belongs to another run.
         """

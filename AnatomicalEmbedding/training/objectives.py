@@ -100,7 +100,7 @@ class FrameCorrections(nn.Module):
 
     The frame of a prepared scan (from level readings and skeleton) has an error of a few centimetres. Training corrects
     this frame so that it agrees with the network. A Gaussian prior limits the correction; its standard deviations are
-    the expected errors of the frame. Phantoms have an exact frame: its standard deviations are zero, so it stays.
+    the expected errors of the frame. The frame of a phantom is exact. It has zero deviations and is not corrected.
     """
 
     def __init__(self, scans: list[PreparedScan], unit_mm: float):
@@ -117,7 +117,7 @@ class FrameCorrections(nn.Module):
         self.scale = nn.Parameter(torch.zeros(len(scans), 3))
 
     def forward(self, target: torch.Tensor, scan: torch.Tensor) -> torch.Tensor:
-        """Correct the body coordinates of prepared scans: (b, 3, k, j, i), in unit_mm. scan: (b,) index of the scan."""
+        """Correct body coordinates (b, 3, k, j, i), in units of unit_mm. scan: (b,) index of the scan of each crop."""
 
         def spread(x: torch.Tensor) -> torch.Tensor:
             return x[scan][:, :, None, None, None]

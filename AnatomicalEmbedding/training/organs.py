@@ -75,7 +75,7 @@ class LabelledCells:
 
 @torch.no_grad()
 def read_cells_of(network: EmbeddingNetwork, scans: Sequence[PreparedScan]) -> Iterator[LabelledCells]:
-    """Yield the cells of labelled scans. Their coordinates are not yet corrected with the organs."""
+    """Yield the cells of labelled scans. The cells' coordinates are not yet corrected with the organs."""
     organs = network.spec.organs
     for scan in scans:
         known = tuple(n for n, name in enumerate(organs, 1) if name in scan.label_names)
@@ -94,7 +94,7 @@ def read_cells_of(network: EmbeddingNetwork, scans: Sequence[PreparedScan]) -> I
 
 
 def with_organ_knowledge(network: EmbeddingNetwork, scans: Sequence[PreparedScan]) -> EmbeddingNetwork:
-    """Compute usual places and codes of the network's organs from labelled scans, set them, and return the network."""
+    """Compute usual places and codes of organs from labelled scans. Returns the network, with both stored in it."""
     organs = network.spec.organs
     places: list[list[torch.Tensor]] = [[] for _ in organs]
     near, count = (torch.zeros(1 + len(organs), 1 + len(organs)) for _ in range(2))

@@ -35,7 +35,7 @@ _Scan = tuple[str, Source]  # name of the scan, and where it is stored
 
 
 def align_scan(scan: PreparedScan, embedding: EmbeddingMap) -> PreparedScan:
-    """Give a scan a body field, fitted to the body coordinates of its map.
+    """Return the scan with a body field: a grid of body coordinates, fitted to the body coordinates of its map.
 
     The field is a robust affine fit plus a smooth displacement. Raises AnatomicalEmbeddingError if the coordinates of
     the map are not mm of the common body frame.
@@ -51,7 +51,7 @@ def align_scan(scan: PreparedScan, embedding: EmbeddingMap) -> PreparedScan:
 
 
 def _smooth(embedding: EmbeddingMap, left: np.ndarray, weight: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-    """Smooth the body cells' displacements `left`, (n, 3) mm. Returns (k, j, i, 3) mm at `nodes`, also in RAS mm."""
+    """Smooth displacements `left` (n, 3) mm of body cells. Returns displacements at `nodes` (k, j, i, 3) RAS mm."""
     grid = np.zeros((*embedding.body.shape, 4))
     i, j, k = embedding.body_index.numpy().T
     grid[k, j, i] = np.column_stack([left, np.ones(len(left))]) * weight[:, None]
@@ -91,14 +91,15 @@ def prepare_set(
 ) -> list[Path]:
     """Prepare every CT of the folders; scans prepared before are reused.
 
-    A scan that cannot be used, or that equals another scan, is reported and left out, also in `destination`/report.csv.
+    A scan that cannot be used, or that equals another scan, is left out. `report` and the file report.csv in the folder
+    `destination` state the reason.
 
     Args:
-        levels: level readings, with which scans are placed in the common body frame.
-        model: name or file of weights. Scans without level readings are placed with the maps that these weights make.
+        levels: level readings: RAS z of known levels in each scan. They place the scan in the common body frame.
+        model: name or file of weights. A scan without level readings is placed with the map that these weights make.
             None: scans without level readings are left out.
         align: name or file of weights. Every scan, once placed by `levels` or `model`, gets body coordinates fitted to
-            the map that these weights make (see `align_scan`). They replace those of `levels` or `model`.
+            the map that these weights make (see `align_scan`). Its earlier body coordinates are replaced.
         jobs: number of scans that are prepared at the same time, in processes of their own.
 
     Returns the prepared files, sorted by name. Raises AnatomicalEmbeddingError if no scan can be used.
@@ -207,5 +208,4 @@ def _prepare(
 
 @cache
 def _model(name: str) -> Model:
-    """Load the model of this name once per process."""
     return load_model(name, "cpu")

@@ -15,7 +15,7 @@ from .loop import ALGORITHMS, OptimiserSpec
 
 @dataclass(frozen=True)
 class BatchSpec:
-    """Crops of a batch. A size is (i, j, k) voxels. A band: lowest and highest body height (mm), weight in the draw."""
+    """Crops of a batch. A size is (i, j, k) voxels. A band: lowest and highest body height, mm; relative frequency."""
 
     crop_sizes: list[list[int]]
     height_bands: list[list[float]]
@@ -54,7 +54,7 @@ class AugmentationSpec:
 
 @dataclass(frozen=True)
 class LossSpec:
-    """Settings of the losses. The contrastive loss (Yan 2022) uses the entries `temperature` to `candidates`."""
+    """Settings of the losses. The contrastive loss (Yan 2022) uses the entries from `temperature` to `candidates`."""
 
     beta_mm: float = 20.0
     frame_prior: float = 0.0
@@ -117,9 +117,8 @@ def load_recipe(
 ) -> Recipe:
     """Read a recipe by name (a file of Resources/Recipes) or by path; `overrides` maps "section.key" to a value.
 
-    objectives: name of each objective that the recipe may have -> names of its conditions.
-
-    Raises AnatomicalEmbeddingError, with the file and the first unknown or missing entry in its message.
+    objectives: name of each allowed objective -> names of the conditions that a recipe with this objective must meet.
+    Raises AnatomicalEmbeddingError, which names the file and the first unknown or missing entry.
     """
     path = Path(name_or_path)
     if path.suffix != ".toml":

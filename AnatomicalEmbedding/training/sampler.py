@@ -144,7 +144,7 @@ def move_inside(centre_ijk: np.ndarray, lattice_mm: np.ndarray, scan: PreparedSc
 
 @dataclass
 class ViewBatch:
-    """n pairs of views: first the n first views, then the n second views.
+    """n pairs of views: first the n first views, then the n second views. A local cell has 2 x 2 x 2 voxels.
 
     image: (2n, 1, k, j, i). body_mm, inside, scan: as in `CoordinateBatch`.
     position_mm: (2n, 3, k/2, j/2, i/2) position of each local cell: RAS mm, or body mm if the views show two patients.
@@ -199,7 +199,7 @@ class ViewSampler(BatchSampler):
                     return views, (found[0][chosen], found[1][chosen])
 
     def _partner(self, index: int, voxel: np.ndarray, rng: np.random.Generator) -> tuple[int, np.ndarray]:
-        """Choose scan and voxel of the second view: those of the first view, or the same place in another phantom."""
+        """Choose scan and voxel of the second view: as in the first view, or the same place in another phantom."""
         phantom = self.origin == ORIGINS.index("phantom")
         others = np.flatnonzero(phantom & (np.arange(len(self.scans)) != index))
         if phantom[index] and len(others) and rng.random() < self.recipe.batch.cross_share:
@@ -258,9 +258,9 @@ class ViewSampler(BatchSampler):
 
 
 def counterpart(scan: PreparedScan, voxel_ijk: np.ndarray, other: PreparedScan) -> np.ndarray | None:
-    """Find the voxel (i, j, k) of another scan with the same body coordinates; None if that scan does not show them.
+    """Find the voxel (i, j, k) of `other` at the body coordinates of `voxel_ijk`; None if `other` does not show them.
 
-    Each round reduces the error, because body coordinates differ from RAS mm only by smooth displacements.
+    A guess is improved in rounds. The error gets smaller, because body coordinates differ smoothly from RAS mm.
     """
 
     def body_at(of: PreparedScan, voxel: np.ndarray) -> np.ndarray:
@@ -280,13 +280,13 @@ def counterpart(scan: PreparedScan, voxel_ijk: np.ndarray, other: PreparedScan) 
 def matching_cells(
     hu: torch.Tensor, first: torch.Tensor, second: torch.Tensor, candidates: int, rng: np.random.Generator
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Choose random tissue cells of the first crop and find the same positions in the second crop.
+    """Choose random tissue cells (2^3 voxels) of the first crop and find the same positions in the second crop.
 
-    hu: (k, j, i) of the first crop. first, second: (k/2, j/2, i/2, 3) mm, positions of the local cells of each crop.
+    hu: (k, j, i) of the first crop. first, second: (k/2, j/2, i/2, 3) mm, positions of each crop's local cells.
     Returns (p, 3) integer local cells (i, j, k) of the first crop and (p, 3) fractional local cells of the second crop.
 
-    An affine fit to the cells of the second crop gives an approximate cell. Of the cells around it, the cell whose
-    position is nearest to the wanted position is chosen; the slope of the fit gives the remaining fraction of a cell.
+    An affine fit to the cells of the second crop gives an approximate cell. Of the cells near it, the cell
+    whose position is nearest to the position in the first crop is chosen. The slope of the fit adds the fraction.
     This is exact for affine crops; for elastic crops the error is some hundredths of a cell.
     """
     device = hu.device

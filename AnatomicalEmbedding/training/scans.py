@@ -34,13 +34,13 @@ class PreparedScan:
 
     Args:
         hu: int16 (k, j, i), air outside the body.
-        body: bool (k, j, i).
+        body: bool (k, j, i), True inside the patient.
         grid_to_ras: (4, 4), axis-aligned.
-        frame: first guess of the conversion from RAS to the body frame.
-        body_field: float32 (3, k, j, i) body mm at every FIELD_STEP-th voxel, more exact than `frame`; None: not known.
-        origin: one of ORIGINS.
-        labels: uint8 (k, j, i), 1 + index into `label_names`; 0 outside these structures.
-        label_names: structures that are labelled wherever the scan shows them; the scan may not show them all.
+        frame: approximate conversion from RAS mm to body coordinates.
+        body_field: float32 (3, k, j, i), body mm of every FIELD_STEP-th voxel, more exact than by `frame`; or None.
+        origin: how the image was made, one of ORIGINS.
+        labels: uint8 (k, j, i), 1 + index of the voxel's structure in `label_names`; 0 for a voxel without a label.
+        label_names: names of the structures that the labels distinguish; the scan may not show them all.
     """
 
     name: str
@@ -54,7 +54,7 @@ class PreparedScan:
     label_names: tuple[str, ...] = ()
 
     def field_nodes_ras(self) -> np.ndarray:
-        """Return (k, j, i, 3) RAS mm of the nodes of a body field; the nodes cover the whole scan."""
+        """Return (k, j, i, 3) RAS mm of the points of a `body_field`; these points cover the whole scan."""
         nodes = [np.arange(0, n - 1 + FIELD_STEP, FIELD_STEP) for n in self.hu.shape]
         kji = np.stack(np.meshgrid(*nodes, indexing="ij"), axis=-1)
         return transform_points(self.grid_to_ras, kji[..., ::-1])
@@ -67,13 +67,13 @@ class PreparedScan:
         return float(low), float(high)
 
     def numbers_among(self, organs: Sequence[str]) -> torch.Tensor:
-        """Return a uint8 table that maps values of `labels` to 1 + index into `organs`, or 0 for other structures."""
+        """Return a uint8 table from values of `labels` to 1 + index into `organs`; other structures become 0."""
         numbers = {name: n for n, name in enumerate(organs, 1)}
         return torch.tensor([0, *(numbers.get(name, 0) for name in self.label_names)], dtype=torch.uint8)
 
     @property
     def nbytes(self) -> int:
-        """Memory of the grids, bytes."""
+        """Memory that the grids need, in bytes."""
         return sum(grid.nbytes for grid in (self.hu, self.body, self.body_field, self.labels) if grid is not None)
 
     def to(self, device: torch.device) -> "PreparedScan":
@@ -110,10 +110,10 @@ class PreparedScan:
 
 
 def prepare_volume(volume: Volume, frame: dict[float, float] | FrameGuess, spacing_mm: Spacing) -> PreparedScan:
-    """Prepare one scan: resample it to the working grid, find the body and guess the body frame.
+    """Prepare one scan: resample it to the working grid, and find the body. Raises VolumeError if there is no patient.
 
-    frame: the guessed frame, or level readings {body height mm: world z mm} from which the frame is guessed.
-    Raises VolumeError if the scan shows no patient.
+    frame: approximate conversion from RAS mm to body coordinates. Or {body height mm: RAS S mm} of at
+    least one level; then the conversion is guessed.
     """
     grid, body = patient_on_grid(volume, spacing_mm, _EVEN, _EVEN)
     hu = grid.hu.round().to(torch.int16)  # half the memory; training adds more noise than the rounding
@@ -130,7 +130,7 @@ def prepare_phantom(phantom: Phantom, name: str, spacing_mm: Spacing) -> Prepare
 
 
 def with_labels(scan: PreparedScan, label_map: LabelMap) -> PreparedScan:
-    """Add the labels of a label map to a prepared scan. Lobes of a lung become one structure."""
+    """Add the labels of a label map to a prepared scan. All lobes of a lung get the label of the lung."""
     known: dict[str, int] = {}
     table = np.zeros(int(max(label_map.voxels.max(), *label_map.values.values())) + 1, np.uint8)
     for name, value in label_map.values.items():
@@ -143,7 +143,7 @@ def with_labels(scan: PreparedScan, label_map: LabelMap) -> PreparedScan:
 
 
 def with_exact_body(scan: PreparedScan, to_body: Callable[[np.ndarray], np.ndarray]) -> PreparedScan:
-    """Give a label image or a phantom its exact body coordinates. to_body: converts (N, 3) RAS mm to body mm."""
+    """Give a label image or a phantom its exact body coordinates. to_body: converts RAS mm to body mm, (N, 3)."""
     nodes = scan.field_nodes_ras()
     exact = to_body(nodes.reshape(-1, 3))
     shift = exact.mean(axis=0) - nodes.reshape(-1, 3).mean(axis=0)
@@ -152,7 +152,7 @@ def with_exact_body(scan: PreparedScan, to_body: Callable[[np.ndarray], np.ndarr
 
 
 def as_field(body_mm: np.ndarray) -> torch.Tensor:
-    """Convert body coordinates (k, j, i, 3) at field nodes to a `PreparedScan.body_field`: float32 (3, k, j, i)."""
+    """Convert body coordinates (k, j, i, 3), mm, to the format of `PreparedScan.body_field`: float32 (3, k, j, i)."""
     return torch.from_numpy(np.ascontiguousarray(np.moveaxis(body_mm, -1, 0), dtype=np.float32))
 
 

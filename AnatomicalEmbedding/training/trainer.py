@@ -40,7 +40,7 @@ _PHANTOM_SEEDS = (700, 701)  # not used for training: training phantoms have see
 class TrainingRun:
     """Result of a run.
 
-    network: on the CPU, with the weights of the best validation; without validation, the averaged weights.
+    network: on the CPU, with the weights of the least validation error; without validation, with averaged weights.
     """
 
     network: EmbeddingNetwork
@@ -66,16 +66,16 @@ def train(
     cancelled: Callable[[], bool] | None = None,
 ) -> TrainingRun:
     """Train on prepared scans. A stopped run continues from `folder`/checkpoint.pt if recipe, scans, steps and seed
-    are equal.
+    have not changed.
 
     Args:
-        objective: the recipe's objective; needed only if it is not one of OBJECTIVES.
+        objective: makes the batches and the loss; needed only if OBJECTIVES does not contain the recipe's objective.
         workers: number of processes that prepare batches; 0: the training process prepares them. If the scans fit into
             the memory of the GPU, batches are made on the GPU and no process is started.
         start_from: weights to fine-tune.
-        minutes: the run ends after this time; the minutes before a resume count too.
-        validate: returns errors in mm of a network, by kind. It is called every `validate_every` steps and at the end;
-            the weights with the least mean error are returned. None: the averaged weights of the last step.
+        minutes: the run ends after this time. If a stopped run continues, the minutes before the stop count too.
+        validate: returns the errors of a network, {kind of point: mm}. It is called every `validate_every` steps and at
+            the end; the weights with the least mean error are returned. If None: weights averaged over the last steps.
 
     Raises AnatomicalEmbeddingError if the checkpoint belongs to another run. Raises CancelledError once `cancelled`
     returns True, after the checkpoint is saved.
@@ -185,12 +185,12 @@ class Validation:
         self._phantoms = cache(phantom_views)  # cached from the first call
 
     def keep_apart(self, scans: Sequence[PreparedScan]) -> list[PreparedScan]:
-        """Return the scans of patients that are not used for validation."""
+        """Return the scans whose patients are not used for validation."""
         held = {case.patient for case in self._cases}
         return [scan for scan in scans if patient_of(scan.name) not in held]
 
     def __call__(self, network: EmbeddingNetwork) -> dict[str, float]:
-        """Return median errors in mm by kind: "phantom"; for labelled scans "centre", "extreme" and "landmark"."""
+        """Return {kind: median error, mm}. Kinds: "phantom"; for labelled scans "centre", "extreme" and "landmark"."""
         model = Model(network, "validated", "0" * 64, choose_device(self.device))
         found: dict[str, list[float]] = {"phantom": self._phantom_errors(model)}
         maps = {case.id: model.embed(case.volume) for case in self._cases}
@@ -201,7 +201,7 @@ class Validation:
         return {kind: float(np.nanmedian(errors)) for kind, errors in found.items()}
 
     def _phantom_errors(self, model: Model) -> list[float]:
-        """Match the named points of each whole synthetic patient in every view of the others; returns errors in mm."""
+        """Match points of each synthetic patient's whole scan in all scans of the other patient; return errors, mm."""
         views = {seed: self._phantoms(seed) for seed in _PHANTOM_SEEDS}
         maps = {(seed, view): model.embed(p.volume) for seed, of in views.items() for view, p in of.items()}
         errors: list[float] = []
@@ -216,5 +216,5 @@ class Validation:
 
 
 def score(errors: dict[str, float]) -> float:
-    """Return the mean error over kinds, mm, by which weights are selected; each kind has the same weight."""
+    """Return the mean of the errors of all kinds of points, mm. The weights with the least mean are kept."""
     return float(np.mean(list(errors.values())))

@@ -1,4 +1,4 @@
-"""The atlas: how often each structure lies at each place of the average body, and weights to recognise its descriptors.
+"""The atlas: how often each structure lies at each place of the average body, and weights to recognise the structure.
 
 The places are body coordinates that the network computed, so they include the network's usual errors. The body frame is
 the coordinate system of these coordinates; the atlas divides the body frame into cells of 6 mm. The atlas file holds
@@ -35,9 +35,9 @@ class Occupancy:
 
     Args:
         first: index i, j, k of the first cell of `share` in the body frame.
-        share: uint8 (k, j, i), 255 times the fraction of patients whose structure fills the cell.
+        share: uint8 (k, j, i), 255 times the fraction of patients in whom the structure fills the cell.
         real: number of real patients that were counted.
-        discriminant: float32 (d + 1,) weights for descriptors of length d, see the module `occupancy`; or None.
+        discriminant: float32 (d + 1,) weights that recognise the structure's descriptors, see `occupancy`; or None.
     """
 
     first: tuple[int, int, int]
@@ -46,7 +46,7 @@ class Occupancy:
     discriminant: np.ndarray | None = None
 
     def points_mm(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the centres (n, 3), body frame mm, of the cells with a share above 0, and weights (n,) with sum 1."""
+        """Return all cells with share > 0: centres (n, 3), body frame mm, and shares (n,), scaled to the sum 1."""
         k, j, i = np.nonzero(self.share)
         weight = self.share[k, j, i].astype(np.float64)
         return LOW_MM + STEP_MM * (np.stack([i, j, k], axis=1) + self.first), weight / weight.sum()
@@ -80,7 +80,7 @@ class Atlas:
 
     @classmethod
     def load(cls, path: str | Path) -> Atlas:
-        """Read a file that `save` wrote. Raises WeightsError if the file is missing, damaged, no atlas, or too new."""
+        """Read a file that `save` wrote. Raises WeightsError if the file is missing, damaged, too new or no atlas."""
         if not Path(path).is_file():
             raise WeightsError(f"{path}: no such file; give the path of an atlas.")
         try:
@@ -103,7 +103,7 @@ class Atlas:
 
 
 def _occupancy(of: dict[str, Any], share: np.ndarray, discriminant: np.ndarray | None) -> Occupancy:
-    """Check values and create an occupancy. Raises ValueError for a wrong type, or for cells outside the body frame."""
+    """Make the occupancy of a structure from its entry `of` in the file. Raises ValueError if a value is wrong."""
     first, real = of["first"], of["real"]
     if any(type(n) is not int for n in (*first, real)) or share.dtype != np.uint8 or not share.any():
         raise ValueError("no occupancy")
@@ -121,7 +121,7 @@ def _loaded(path: Path) -> Atlas:
 
 
 def shipped_atlas(weights_hash: str) -> Atlas:
-    """Return the shipped atlas for these weights. If no atlas is shipped for them, return an atlas for other weights.
+    """Return the shipped atlas for these weights. If no such atlas exists, return an atlas for other weights.
 
     Raises WeightsError if no atlas is installed.
     """

@@ -49,7 +49,7 @@ _KEPT = (None, reason_left_out("spinal_cord"))
 
 @dataclass(frozen=True, eq=False)
 class SampledBody:
-    """n points of one body. body_mm: (n, 3) body coordinates, mm. label: (n,). names: label -> canonical name.
+    """n points of one body. body_mm: (n, 3) body coordinates, mm. label: (n,) label or 0. names: label -> structure.
     kind: "real", "drawn" (the image was made from a label map) or "synthetic". descriptor: float16 (n, d), or None.
     """
 
@@ -72,6 +72,7 @@ def build_atlas(
     Args:
         folders: each holds NAME.seg.nii.gz with NAME.labels.json, with or without the scan NAME.nii.gz.
         phantoms: number of synthetic patients.
+        progress: called with the finished fraction of the work, 0 to 1, and a text to display.
 
     Raises:
         PointsError: a folder holds no label map.
@@ -152,7 +153,7 @@ def _sampled(
 
 
 def count_occupancy(bodies: list[SampledBody]) -> dict[str, Occupancy]:
-    """Count how often each structure lies in each cell, among the bodies that show the cell and label the structure."""
+    """Count how often each structure fills each cell, in bodies that show the cell and have the structure labelled."""
     counted: dict[str, list[_Counted]] = {}
     for body in bodies:
         index, held = _frame_index(body)
@@ -166,13 +167,13 @@ def count_occupancy(bodies: list[SampledBody]) -> dict[str, Occupancy]:
 
 
 def _frame_index(body: SampledBody) -> tuple[np.ndarray, np.ndarray]:
-    """Return the frame cell i, j, k of each point (n, 3), and (n,) bool: whether this cell is inside the frame."""
+    """Return each point's cell i, j, k of the body frame (n, 3), and (n,) bool: whether the cell is in the frame."""
     index = np.rint((body.body_mm - LOW_MM) / STEP_MM).astype(int)
     return index, ((index >= 0) & (index < SHAPE[::-1])).all(axis=1)
 
 
 def with_discriminants(occupancies: dict[str, Occupancy], bodies: list[SampledBody]) -> dict[str, Occupancy]:
-    """Add discriminants of descriptors to structures that at least two bodies with descriptors show."""
+    """Add a discriminant to each structure that at least two bodies with descriptors show, and None to the others."""
     patients: dict[str, list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = {}
     for body in bodies:
         if body.descriptor is None:
@@ -216,7 +217,7 @@ def _thinned(index: np.ndarray) -> np.ndarray:
 
 
 def _labels_of(body: SampledBody) -> dict[str, list[int]]:
-    """Return structure -> its labels in a body; also for a structure with labelled parts only, such as a whole lung."""
+    """Return structure -> its labels in a body. If only lobes of a lung are labelled, the lung gets their labels."""
     parts = set(body.names.values())
     wanted: dict[str, tuple[str, ...]] = {name: (name,) for name in parts}
     wanted |= {name: of for name, of in sums_of_parts().items() if name not in parts and not parts.isdisjoint(of)}
@@ -256,7 +257,7 @@ def _occupancy(of: list[_Counted]) -> Occupancy | None:
 
 
 def _share(of: list[_Counted], low: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Return (k, j, i): for each cell of a box, the fraction of bodies whose structure lies there."""
+    """Return (k, j, i): for each cell of a box, the fraction of bodies in which the structure fills this cell."""
     crop = tuple(slice(a, a + n) for a, n in zip(low, size, strict=True))
     inside, seen = np.zeros(tuple(size), dtype=np.float32), np.zeros(tuple(size), dtype=np.float32)
     for one in of:
@@ -273,7 +274,7 @@ def _share(of: list[_Counted], low: np.ndarray, size: np.ndarray) -> np.ndarray:
 
 
 def _blur_of(bodies: int) -> float:
-    """Return the standard deviation of the blur, mm, for shares counted in `bodies` bodies."""
+    """Return the standard deviation, mm, of the blur of the shares; with more `bodies` the shares are blurred less."""
     return float(np.hypot(_BLUR_MM, _BLUR_FEW_MM / np.sqrt(bodies)))
 
 

@@ -1,11 +1,11 @@
-"""Compute places from other places, by the recipes of the terms and the qualifiers of phrases.
+"""Compute places from other places, by the recipes of terms ("between NAME NAME") and by qualifiers ("upper part of").
 
-A recipe is a word and its arguments. Numbers are in mm, but the numbers of `part` are fractions, 0 to 1. A blob is a
-Gaussian with standard deviation SD:
+A recipe is one of the words below, with arguments. Numbers are in mm, but the numbers of `part` are fractions, 0 to 1.
+A blob is a Gaussian with the standard deviation SD.
 
-    at X Y Z SD                 a blob in the body frame (X sideways; for a place with a side, away from the midline)
-    fit X Y Z SD MM             like `at`, but X, Y, Z and SD were measured on outlined scans; an
-                                answer within MM counts as right
+    at X Y Z SD                 a blob in the body frame (X to the right; for a left or right place, from the midline
+                                outwards)
+    fit X Y Z SD MM             like `at`, but measured on outlined scans; an answer within MM counts as correct
     box X0 X1 Y0 Y1 Z0 Z1       a box in the body frame
     part NAME X0 X1 Y0 Y1 Z0 Z1 the part of place NAME between fractions of its extent along R, A, S; for a place with a
                                 side, X runs from the midline outwards
@@ -52,7 +52,10 @@ Finder = Callable[[str], Field]
 
 
 def field_by_recipe(recipe: str, grid: Grid, field_of: Finder, side: str = "") -> Field:
-    """Return the field of a recipe on a grid. field_of: returns the field of another place. side: side of the place."""
+    """Return the field of a recipe: for each cell of the grid, how likely the cell belongs to the place, 0 to 1.
+
+    field_of: returns the field of another place, by name. side: "left" or "right" if the place has a side, else "".
+    """
     kind, names, values = _parsed(recipe)
     outward = -1.0 if side == "left" else 1.0
     if kind in ("at", "fit"):
@@ -74,7 +77,7 @@ def field_by_recipe(recipe: str, grid: Grid, field_of: Finder, side: str = "") -
 
 
 def surety(recipe: str) -> float | None:
-    """Return the chance that the point of an `at`, `fit` or `shift` recipe is right; None for other recipes."""
+    """Return the chance that the point of an `at`, `fit` or `shift` recipe is correct; None for other recipes."""
     kind, _, values = _parsed(recipe)
     if kind not in ("at", "fit", "shift"):
         return None
@@ -112,7 +115,7 @@ def qualify(grid: Grid, field: Field, qualifier: Qualifier, side: str) -> Field:
 
 
 def part_of(grid: Grid, field: Field, shares: np.ndarray, side: str) -> Field:
-    """Return the part of a field between fractions `shares` (3, 2) of its extent along R, A, S.
+    """Return a part of a field. shares: (3, 2) fractions of the extent along R, A, S where the part begins and ends.
 
     If the place has a `side`, the fractions along R run from the midline outwards.
     """
@@ -181,7 +184,7 @@ def blob(grid: Grid, centre: np.ndarray, sd: float) -> Field:
 
 
 def _end_of(grid: Grid, field: Field, axis: int, sign: int) -> np.ndarray:
-    """Return the middle (3,), mm, of the outermost layer of a field along an axis (sign: 1 or -1)."""
+    """Return the middle (3,), mm, of a field's last layer along an axis: at the high end (sign 1) or low end (-1)."""
     low, high = grid.span(field, _END_SHARE, 1 - _END_SHARE)
     at = grid.position(field, axis)
     outer = field.values * (at >= high[axis] if sign > 0 else at <= low[axis])

@@ -67,7 +67,7 @@ class Grid:
 
     @staticmethod
     def crop(field: Field) -> tuple[slice, ...]:
-        """Return the slices of a grid array (k, j, i) that a field's box covers."""
+        """Return the slices that cut a field's box out of an array (k, j, i) of the grid."""
         return _box(field.first, field.values.shape[::-1])
 
     def zeros(self) -> Field:
@@ -75,18 +75,18 @@ class Grid:
         return Field((0, 0, 0), np.zeros(self.shape, dtype=np.float32))
 
     def position(self, field: Field, axis: int) -> np.ndarray:
-        """Return the centres, mm, of a field's cells along axis 0 (R), 1 (A) or 2 (S). They broadcast to the values."""
+        """Return a field's cell centres along axis 0 (R), 1 (A) or 2 (S), mm, as a three-dimensional array."""
         shape = [1, 1, 1]
         shape[2 - axis] = -1
         return self.axes[axis][self.crop(field)[2 - axis]].reshape(shape)
 
     def mean(self, field: Field) -> np.ndarray:
-        """Return the weighted mean place (3,) of a field, mm."""
+        """Return the mean position (3,), mm, of a field's cells, weighted by their values."""
         total = max(field.total, 1e-9)
         return np.array([float((field.values * self.position(field, axis)).sum() / total) for axis in range(3)])
 
     def span(self, field: Field, low: float, high: float) -> np.ndarray:
-        """Return (2, 3) mm: on each axis, the positions below which the fractions `low` and `high` of the total lie."""
+        """Return (2, 3) mm: on each axis, the positions below which the field has the fractions `low` and `high`."""
         result = np.zeros((2, 3))
         for axis, others in enumerate(((0, 1), (0, 2), (1, 2))):
             share = np.cumsum(field.values.sum(axis=others, dtype=np.float64))
@@ -95,7 +95,7 @@ class Grid:
         return result
 
     def around(self, low_mm: np.ndarray, high_mm: np.ndarray) -> Field:
-        """Return a field of zeros over the cells between two corners, mm; at least one cell."""
+        """Return a field of zeros over the cells between two corners (3,), mm. The field has at least one cell."""
         size = np.array(self.shape[::-1])
         first = np.clip(np.floor((low_mm - self.origin) / self.step).astype(int), 0, size - 1)
         last = np.clip(np.ceil((high_mm - self.origin) / self.step).astype(int) + 1, first + 1, size)
@@ -133,7 +133,7 @@ class Grid:
         return cells[np.arange(count.sum()) + np.repeat(begin[flat] - (last - count), count)]
 
     def field_of(self, cells: np.ndarray, values: np.ndarray) -> Field:
-        """Make a field from values (n,) at cells (n,), which are flat indices. Its box holds the values above 0."""
+        """Make a field from values (n,) at flat indices `cells` (n,). The field's box holds all values above 0."""
         index = np.stack(np.unravel_index(cells[values > 0], self.shape))
         if not index.size:
             return NOWHERE
@@ -189,7 +189,6 @@ class Grid:
 
 
 def as_cell(index: np.ndarray) -> Cell:
-    """Convert an index (3,) to a tuple of int."""
     i, j, k = index
     return int(i), int(j), int(k)
 
@@ -200,7 +199,7 @@ def _box(first: Cell | np.ndarray, size: Cell | np.ndarray) -> tuple[slice, ...]
 
 
 def middle_of_likeliest(values: np.ndarray) -> Cell:
-    """Return the index k, j, i of the cell with the largest value. If many cells have it, return their middle cell."""
+    """Return the index k, j, i of the cell in the middle of all cells with at least 99 % of the largest value."""
     sure = np.argwhere(values >= _AS_SURE * values.max())
     return as_cell(sure[np.square(sure - sure.mean(axis=0)).sum(axis=1).argmin()])
 
@@ -239,7 +238,7 @@ def make_scan_grid(embedding: EmbeddingMap, volume: Volume | None = None) -> Gri
 
 
 def _clear_beyond_scan(grid: Grid, embedding: EmbeddingMap) -> None:
-    """Clear `tissue` of cells whose centre lies outside the scan."""
+    """Set `tissue` to False in cells whose centre lies outside the scan."""
     x, y, z = grid.axes
     for row, size in zip(np.linalg.inv(embedding.scan_to_ras)[:3], embedding.scan_shape[::-1], strict=True):
         at = (row[0] * x)[None, None] + (row[1] * y)[None, :, None] + (row[2] * z)[:, None, None] + row[3]

@@ -35,7 +35,7 @@ def read(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
 
 
 def _items(words: Sequence[str], at: int, item: Item) -> tuple[list[tuple[str, str]], int]:
-    """Read a list from word `at` on. Returns (linking word, such as "to", item) pairs, and the next word's index."""
+    """Read a list from word `at` on. Returns pairs (linking word such as "to", item), and the next word's index."""
     found: list[tuple[str, str]] = []
     n, link, after = at, "", at
     while n < len(words) and len(found) < _LIMIT:

@@ -48,7 +48,7 @@ _DESCRIPTOR_LIMIT = 3.0  # largest log ratio
 
 
 def read_occupancy(grid: Grid, found: Occupancy, shift_mm: float = 0.0, fading: bool = False) -> Field:
-    """Return for each cell of a grid the atlas's chance of the structure: its share at the cell's body coordinate.
+    """Return for each cell of a grid how often the atlas has the structure at the cell's body coordinate, 0 to 1.
 
     shift_mm: added to the body heights of the cells. fading: whether this shift is smaller in front, see `faded`.
     """
@@ -77,7 +77,7 @@ def faded(shift_mm: float, ahead_mm: np.ndarray) -> np.ndarray:
 
 
 def weighed(grid: Grid, prior: Field, embedding: EmbeddingMap, discriminant: np.ndarray | None) -> Field:
-    """Correct the chances `prior` of the cells by their descriptors. Without descriptors, return `prior`."""
+    """Correct the chances `prior` by the descriptors of the cells. Without a discriminant, return `prior`."""
     local = embedding.local
     if local is None or discriminant is None or len(discriminant) != len(local) + 1:
         return prior
@@ -122,7 +122,7 @@ def sharpened(grid: Grid, share: Field, tissue: str, alike: Field | None = None)
     usual = None if alike is None else _density_where_sure(grid, alike)
 
     def log_ratio(inside: np.ndarray) -> np.ndarray:
-        """Return the log likelihood ratio (bins,) of inside to outside. inside: (n,) chance of each cell."""
+        """Return for each bin of CT numbers the log likelihood ratio of inside to outside. inside: (n,) chances."""
         outside = np.bincount(bins, 1 - inside, len(_WIDTHS))
         outside = outside / outside.sum() / _WIDTHS + 1e-6
         if usual is not None:

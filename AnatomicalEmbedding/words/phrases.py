@@ -1,7 +1,7 @@
 """Find the places that a text names. Each sentence is read in four stages.
 
 1. **Find the names.** At each word, find the longest phrase of the dictionary, or a list of numbered places ("ribs 3
-   to 5"). Words such as "of" and sides are ignored inside a phrase, so "lower lobe of the left lung" is found.
+   to 5"). Sides and words such as "of" are ignored inside a phrase, so "lower lobe of the left lung" is found.
 2. **Give each name its side.** A side word belongs to the name that contains it, to the name that follows within four
    words, or to the name before it ("12th rib on the right"). A name without a side gets the side of a name near it.
 3. **Give each name its part or relation.** "upper pole of" or "posterior to" before a name, or "lower pole" after it,
@@ -51,8 +51,8 @@ class Mention:
         places: name of the term; two names if both sides of a pair are meant.
         text: the words as written, characters `start` to `end` of the whole text.
         qualifier: a part of the place, or a relation to the place; None for the place itself.
-        denied: FINDING or PLACE if the text denies a finding in the place or the place itself; else "".
-        unused: words next to the place that the search ignores ("origin").
+        denied: FINDING if the text denies a finding in the place; PLACE if the text denies the place itself; else "".
+        unused: words next to the name, such as "origin", which the search ignores.
     """
 
     places: tuple[str, ...]
@@ -204,7 +204,7 @@ def _longest(words: Sequence[str], at: int) -> Name | None:
 
 
 def give_sides(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
-    """Stage 2: give the names their sides. A name that gets a side from a near name must have a place on this side."""
+    """Stage 2: give the names their sides. A name is dropped if its place does not exist on the side of a near name."""
     sides: dict[range, str] = {}  # by tokens, because all names of a list such as "ribs 3 to 5" have one side
     for at, word in enumerate(words):
         owner = _owner(words, at, names) if word in SIDES or word in BOTH else None
@@ -243,13 +243,13 @@ def _owner(words: Sequence[str], at: int, names: Sequence[Name]) -> Name | None:
 
 
 def _side_before(words: Sequence[str], last: Name, each: Name) -> str:
-    """Return the side of the name `last` if `each` follows closely, without "but", "on" or "to" between; else ""."""
+    """Return the side of name `last` if name `each` follows closely, without "but", "on" or "to" between; else ""."""
     between = words[last.last + 1 : each.first]
     return last.side if len(between) < _SAME_SIDE_REACH and (TURNS | {"on", "to"}).isdisjoint(between) else ""
 
 
 def _is_part(one: Name, other: Name) -> bool:
-    """Return whether the place of one name is a part of the place of the other name."""
+    """Return whether one of the two names means a part of the place that the other name means."""
     return not (_wholes(one).isdisjoint(other.names) and _wholes(other).isdisjoint(one.names))
 
 
@@ -292,7 +292,7 @@ def _before(words: Sequence[str], first: int, named: set[int]) -> list[str]:
 
 
 def _zones(words: Sequence[str], each: Name, before: list[str], named: set[int]) -> tuple[list[str], int]:
-    """Return zones before a name ("upper pole of") or after it ("lower pole"); also the index of the last token."""
+    """Return the zones before or after a name ("upper pole of"), and the index of the last token of name and zones."""
     leading = before[: -1 if before and before[-1] in ZONE_NOUNS else None]
     zones: list[str] = []
     while leading and leading[-1] in ZONES:

@@ -78,7 +78,7 @@ class Place:
         return level_sentence(self.levels) if self.levels else ""
 
     def least_chance(self, share: float) -> float:
-        """Return a limit: the cells with at least this chance have in sum the fraction `share` of the total chance."""
+        """Return a chance. The cells with at least this chance hold the fraction `share` of the sum of all chances."""
         values = np.sort(self.region.values.ravel())[::-1].astype(np.float64)
         total = values.cumsum()
         return max(float(values[min(int(np.searchsorted(total, share * total[-1])), len(values) - 1)]), 1e-6)
@@ -86,7 +86,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Named:
-    """A place at a point. name: name of the term. title: name to display. probability: chance that it is right."""
+    """A place at a point. name: name of the term. title: display name. probability: chance that the place is right."""
 
     name: str
     title: str
@@ -245,7 +245,7 @@ class PlaceFinder:
 
     @cached_property
     def _excluding(self) -> list[str]:
-        """Names that the atlas and the terms have. Two such structures share no cell, unless one contains the other."""
+        """Structures of the atlas with a term. Two such structures share no cell, unless one contains the other."""
         names = sorted(self._atlas.occupancies.keys() & self._terms.by_name.keys())
         return [name for name in names if occupancy_of(name, self._atlas)]
 

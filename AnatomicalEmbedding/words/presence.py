@@ -77,9 +77,9 @@ class Presence:
         return self._ras[nearest] + (places - self._body[nearest]) @ self._back
 
     def share(self, field: Field, shift_mm: float = 0.0, fading: bool = False) -> tuple[float, str]:
-        """Return the fraction (0 to 1) of a field inside the scan, and the side where most of the missing part lies.
+        """Return the fraction (0 to 1) of a field in the scan, and the side of the scan with most of the missing part.
 
-        field: field on the grid of the body frame. shift_mm: correction of this patient's body heights at the field.
+        field: field on the grid of the body frame. shift_mm: mm to add to this patient's body heights at the field.
         fading: whether the correction is smaller in front, see `faded`.
         """
         k, j, i = np.nonzero(field.values > 0.05 * max(float(field.values.max()), 1e-6))

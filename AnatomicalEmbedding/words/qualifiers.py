@@ -89,7 +89,7 @@ _FINDINGS = frozenset(("effusion", "hydrothorax", "pneumothorax", "hernia", "nod
 
 
 def denied(words: Sequence[str], first: int, last: int, noun: bool = True) -> str:
-    """Return FINDING or PLACE if a clause denies a finding in a place, or the place; "" if it denies neither.
+    """Return PLACE if a clause denies a place, FINDING if the clause denies a finding in this place; else "".
 
     The name of the place is words `first` to `last`. noun: False if the name is an adjective ("hepatic").
     """

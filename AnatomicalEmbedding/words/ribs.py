@@ -2,8 +2,8 @@
 
 At the chest wall, a body coordinate may be wrong by the distance of two ribs. Next to the spine the levels are known:
 there, the bone gets the numbers of the vertebrae, for all ribs at once and in their order. Then each number spreads
-through connected bone. Pieces that reach no vertebra, for example because the scan begins below the heads of the ribs,
-are numbered by their body coordinates, corrected by the mean error of the coordinates of the numbered ribs.
+through connected bone. Some pieces reach no vertebra, for example because the scan begins below the heads of the ribs.
+They are numbered by their body coordinates, corrected by the mean error of the numbered ribs' coordinates.
 """
 
 from __future__ import annotations
@@ -113,10 +113,11 @@ def find_ribs(grid: Grid, atlas: Atlas, spine: Spine | None) -> Ribs | None:
 def number_pieces(
     index: np.ndarray, number: np.ndarray, error: np.ndarray, among: np.ndarray, shape: tuple[int, int, int]
 ) -> np.ndarray:
-    """Number the bone cells of one half of the body whose rib number (n,) is -1; 0 means no rib.
+    """Number the unnumbered bone cells in one half of the body. Returns the rib numbers (n,) of all cells.
 
     Args:
         index: (n, 3) i, j, k of the cells.
+        number: (n,) rib number of each cell; 0: no rib, -1: not known.
         error: (n, 13) mm, body height of each cell, corrected by the spine, minus the usual height of each rib there;
             NaN where the atlas never has the rib.
         among: (n,) bool, whether the atlas has ribs at the cell.
@@ -142,7 +143,6 @@ def number_pieces(
 
 
 def _known_median(values: np.ndarray) -> float:
-    """Return the median of the values that are not NaN; NaN if all values are NaN."""
     known = values[~np.isnan(values)]
     return float(np.median(known)) if len(known) else np.nan
 
@@ -205,7 +205,7 @@ def _sectors(body: np.ndarray) -> np.ndarray:
 
 
 def _begun(height: np.ndarray, begins: np.ndarray, spine: Spine) -> np.ndarray:
-    """Number the bone cells where ribs begin (`begins`, (n,) bool). Returns (n,), else -1. height: (n,) RAS S mm."""
+    """Return rib numbers (n,) of bone cells, -1 where no rib begins. height: (n,) RAS S mm. begins: (n,) bool."""
     number, here = np.full(len(height), -1), np.flatnonzero(begins)
     groups = [here[group] for group in _groups(height[here])]
     levels = _levels(np.array([height[group].mean() for group in groups]), spine)
@@ -269,7 +269,7 @@ def _followed(index: np.ndarray, number: np.ndarray, error: np.ndarray, shape: t
     """Spread rib numbers, cell by cell, to connected cells without a number (-1).
 
     error: (n, 13) mm, body height of each cell minus the usual height of each rib at the cell. Along a rib the error
-    changes slowly; from a rib to a rib that touches it, the error jumps. A number does not spread across a jump.
+    changes slowly; between two ribs that touch, the error jumps. A number does not spread across a jump.
     """
     row = np.full(tuple(n + 2 for n in shape), -1, dtype=np.int32)
     at = index[:, ::-1] + 1

@@ -1,8 +1,8 @@
 """Number the vertebrae: all boundaries between vertebrae are fitted to the spine of a scan at once.
 
 A body coordinate gives the height in the body with an error of about one vertebra. Discs show exactly where boundaries
-are, but not between which vertebrae. Dynamic programming fits the ordered sequence of all boundaries to coordinates
-and discs, including boundaries outside the scan. A boundary fits well if it lies near its usual coordinate, if its
+are, but not between which vertebrae. Dynamic programming fits the ordered sequence of all boundaries, also of those
+outside the scan, to coordinates and discs. A boundary fits well if it lies near its usual coordinate, if its
 distance to the next boundary is the usual height of a vertebra, and if it lies on a disc. A disc is darker than the
 end plates above and below the disc.
 """
@@ -90,7 +90,7 @@ def find_spine(grid: Grid, atlas: Atlas, volume: Volume | None) -> Spine | None:
 
 
 def begins_at_end(spine: Spine, ends: Mapping[str, float]) -> bool:
-    """Return whether all levels are certain, because the scan shows an end of the spine and the vertebra next to it.
+    """Return whether the scan shows an end of the spine and the vertebra next to this end: then all levels are certain.
 
     ends: see `levels.spine_ends`.
     """
@@ -130,8 +130,8 @@ def numbered_place(spine: Spine, name: str) -> Level | None:
 def between_bounds(grid: Grid, field: Field, spine: Spine, vertebra: str) -> Field:
     """Reduce the values of a vertebra's field above its upper boundary, and less strongly below its lower boundary.
 
-    The reason is that processes reach downwards. The vertebra next above those in `spine` may show its processes,
-    behind the spine's middle; the next below may show its upper part. For other vertebrae outside `spine`: zeros.
+    The reason: processes reach downwards. Of the first vertebra above `spine`, the scan may show processes, behind the
+    spine's middle; of the first vertebra below, the scan may show the top. Other vertebrae outside get zeros.
     """
     place = VERTEBRAE.index(vertebra)
     height, behind = grid.position(field, 2), 1.0
@@ -167,7 +167,7 @@ def _densest(occupancy: Occupancy) -> np.ndarray:
 
 
 def _course(grid: Grid, frame: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Find the slices that show the spine, upwards. Return for each slice its height S (m,), RAS mm, the middle of the
+    """Find the slices that show the spine. Return for each slice, upwards, its height S (m,), RAS mm, the middle of the
     spine (m, 2), R and A mm, and the body height of this middle (m,) mm. Return None for fewer than 6 slices.
     """
     order = np.argsort(frame[:, 2])
@@ -277,7 +277,7 @@ def _fitted(
 
 
 def _best_paths(unary: np.ndarray, usual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return two least costs for each boundary and place: including all boundaries above it, and all below it."""
+    """Return for each boundary at each place two least costs: with all boundaries above it, and with all below it."""
     down, up = unary.copy(), unary.copy()
     for n in range(1, len(unary)):
         down[n] += _least_before(down[n - 1], usual[n - 1])

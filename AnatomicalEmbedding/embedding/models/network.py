@@ -54,7 +54,7 @@ class NetworkSpec:
     Args:
         widths: channels of the U-Net levels (two or more), finest (stride 4) first.
         spacing_mm: (x, y, z) spacing of the working grid with which the network was trained.
-        hu_knots, level_knots: piecewise-linear map from HU to network input; constant beyond the first and last knot.
+        hu_knots, level_knots: HU and network input at the points of a piecewise-linear function; constant beyond.
         unit_mm: mm in one unit of the coordinate; None if the coordinate has no metric unit (as in papers).
         frame: "body" for coordinates of the common body; "scan" if the origin differs from scan to scan.
         normalise_output: whether a batch normalisation without affine parameters follows the coordinate (as in APE).
@@ -144,12 +144,12 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def lattice(self) -> int:
-        """Total stride in voxels. Shifting the input by a multiple of it only shifts the output."""
+        """Total stride in voxels. If the input is shifted by a multiple of this stride, the output is only shifted."""
         return STRIDE * 2 ** (len(self.spec.widths) - 1)
 
     @property
     def fixed_bytes_per_voxel(self) -> float:
-        """Memory, bytes per input voxel, that slabs cannot reduce: grids, input and the coarser levels."""
+        """Memory, bytes per input voxel, that slabs cannot reduce: working grid, network input and coarser levels."""
         return 16.0 + 4.0 * 8 * self.spec.widths[1] / (2 * STRIDE) ** 3
 
     @property
@@ -174,7 +174,7 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def reach_cells(self) -> int:
-        """Reach of the last decoder level and the heads: how many stride-4 cells they read to each side; even."""
+        """How many cells of stride 4 the last decoder level and the heads read to each side; an even number."""
         return 6 if self.spec.organs else 4 if self.spec.local_channels else 2
 
     def forward(self, x: torch.Tensor, descriptors: bool = True) -> Features:
@@ -254,7 +254,7 @@ class _LocalHead(nn.Module):
         )
 
     def forward(self, x: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
-        """Compute the descriptor. x: (b, 1, k, j, i) network input. up: (b, w, k/4, j/4, i/4) finest level."""
+        """Compute the descriptor. x: (b, 1, k, j, i) network input. up: (b, w, k/4, j/4, i/4) U-Net's finest level."""
         return _UnitLength.apply(self.mix(self.stem(x) + self.up(up)).float())
 
 
@@ -265,7 +265,7 @@ class _Content:
     """
 
     def __init__(self, x: torch.Tensor, up: torch.Tensor) -> None:
-        """Find the box. x: (b, 1, k, j, i) network input. up: (b, w, k/4, j/4, i/4) finest level."""
+        """Find the box. x: (b, 1, k, j, i) network input. up: (b, w, k/4, j/4, i/4) U-Net's finest level."""
         self.size = tuple(up.shape[2:])  # of the whole scan: k, j, i
         self.cells = [_filled(x, axis, cells) for axis, cells in enumerate(self.size, 2)]
 

@@ -30,7 +30,7 @@ class PairBatch:
 
 
 class PairSampler(BatchSampler):
-    """Batches for the objectives "distances" and "offsets": overlapping pairs of crops, all of one scan."""
+    """Batches for the objectives "distances" and "offsets": pairs of overlapping crops, all of one scan."""
 
     def __getitem__(self, step: int) -> PairBatch:
         rng = self.rng(step)

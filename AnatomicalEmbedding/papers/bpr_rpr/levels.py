@@ -19,7 +19,7 @@ _SLICE_STEP_MM = (5.0, 100.0)  # least and largest distance of the slices, as in
 class LevelSampler(BatchSampler):
     """Batches for the objective "levels": SLICES_PER_SCAN crops of each chosen scan, upwards at equal distances.
 
-    The score of a crop is the score of its middle slice. In these batches body_mm holds RAS mm.
+    The score of a crop is the score of its middle slice. The field `body_mm` of these batches holds RAS mm.
     """
 
     def __getitem__(self, step: int) -> CoordinateBatch:

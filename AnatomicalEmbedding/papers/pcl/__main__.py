@@ -18,10 +18,10 @@ _WIDTHS = (12, 24, 48, 64)
 
 
 def position_contrast(z: torch.Tensor, position: torch.Tensor, threshold: float) -> torch.Tensor:
-    """Equation 2 of Zeng 2021: two slices whose positions differ by less than the threshold are a positive pair.
+    """Compute the loss of Zeng 2021, equation 2. Two slices are a positive pair if their positions are closer than
+    `threshold`; a slice that is in no positive pair has loss 0.
 
-    z: (n, c) vectors of n slices. position: (n,) slice index divided by the number of slices. A slice that is in no
-    positive pair has loss 0.
+    z: (n, c) vectors of n slices. position: (n,) slice index divided by the number of slices.
     """
     unit = F.normalize(z, dim=1)
     itself = torch.eye(len(z), dtype=torch.bool)

@@ -83,9 +83,9 @@ def _local_loss(
 ) -> torch.Tensor:
     """Compute the local loss of a pair.
 
-    The candidates are the hardest cells; `spec.candidates` is their number. The paper searches all cells. Here,
-    if the two views have more than 8192 cells, only 8192 random cells are searched, and the number of candidates is
-    reduced by the same factor.
+    Negatives are chosen among the candidates, the `spec.candidates` hardest cells. The paper searches all cells for
+    candidates. Here, if the two views have more than 8192 cells, only 8192 random cells are searched, and the number
+    of candidates is reduced by the same factor.
     """
     anchor, positive = pair
     cells = sum(len(view.local_mm) for view in views)
@@ -108,7 +108,7 @@ def _local_loss(
 
 
 def _upsampled(anchor: torch.Tensor, view: _View, cells: torch.Tensor) -> torch.Tensor:
-    """Compute (p, cells) global similarity of anchors (p, d) to local cells. cells: flat index in the local grid."""
+    """Compute the global similarities (p, n) of anchors (p, d) to n cells. cells: flat indices in the local grid."""
     similarity = (anchor @ view.global_.flatten(1)).view(len(anchor), *view.global_.shape[1:])
     _, j, i = view.local.shape[1:]
     ijk = torch.stack([cells % i, cells // i % j, cells // (i * j)], dim=1).to(similarity.dtype)

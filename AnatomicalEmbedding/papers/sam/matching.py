@@ -54,7 +54,6 @@ class DescriptorMatcher:
 
 @torch.no_grad()
 def describe(network: EmbeddingNetwork, volume: Volume) -> DescribedScan:
-    """Compute the descriptors of a scan."""
     grid, body = patient_on_grid(volume, network.spacing_mm, network.lattice, network.size_step)
     found = network(network.prepare(grid.hu)[None])
     share = F.avg_pool3d(torch.from_numpy(body).float()[None], LOCAL_STRIDE)[0]

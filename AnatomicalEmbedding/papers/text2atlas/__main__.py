@@ -11,7 +11,6 @@ from ...errors import AnatomicalEmbeddingError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m AnatomicalEmbedding.papers.text2atlas", description=__doc__)
     parts = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 

@@ -32,7 +32,7 @@ def soft_organ_distance(predicted: torch.Tensor, points: torch.Tensor, named: to
     The SOD of a text is a weighted mean of the distances from the predicted point to the named organs. Near organs have
     the largest weights.
 
-    predicted: (b, 3). points: (b, m, n, 3), n points of each of up to m organs, in the unit of length of `predicted`.
+    predicted: (b, 3). points: (b, m, n, 3), n points in each organ, at most m organs a text, in the same length unit.
     named: (b, m) bool, entries of `points` that are organs of the text; at least one per text.
     """
     distance = torch.linalg.vector_norm(predicted[:, None, None] - points, dim=-1)  # the gradient of the norm at 0 is 0

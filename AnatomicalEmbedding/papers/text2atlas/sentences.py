@@ -99,7 +99,7 @@ class SentenceMaker:
 
 
 def _words_for(name: str, adjective: bool, rng: np.random.Generator) -> str:
-    """Choose words for a place. If the place has a side, the words name it in three of four cases."""
+    """Choose words for a place. If the place has a side, the words name this side in three of four cases."""
     term = load_terms()[name]
     ways = term.adjectives if adjective else term.words or (term.title,)
     word = ways[rng.integers(len(ways))]

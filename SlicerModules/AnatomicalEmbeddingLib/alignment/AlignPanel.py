@@ -21,7 +21,7 @@ from .AlignmentNodes import alignmentOf, areLaidOver, layOver, takeAway
 class AlignPanel(Listener):
     """Controls an AlignmentLogic. Signal kindChosen(kind): the user has chosen another kind of transform.
 
-    ui: uses the widgets whose names begin with "align". The selectors and check boxes are bound to parameters.
+    ui: has the widgets, whose names begin with "align". The selectors and check boxes set parameters of the module.
     """
 
     def __init__(self, ui, logic: AlignmentLogic, session: Session) -> None:
@@ -41,7 +41,7 @@ class AlignPanel(Listener):
         self.update()
 
     def show(self, kind: str, template, targets: Sequence) -> None:
-        """Show the parameters. template, targets: scans that `fixed` and `moving` use by default."""
+        """Show the kind of transform. template, targets: scans that `fixed` and `moving` use by default."""
         self.ui.alignKindComboBox.currentIndex = KINDS.index(kind if kind in KINDS else DEFORMABLE)
         self._template, self._targets = template, list(targets)
         _nameDefault(self.ui.alignFixedSelector, _("Template"), template)
@@ -97,7 +97,6 @@ class AlignPanel(Listener):
             layOver(self._session.scene, self.fixed, self.moving, on)
 
     def onUndo(self) -> None:
-        """Undo the alignment of the moving volume."""
         self._error = ""
         self.logic.undo(self.moving)
         self.update()

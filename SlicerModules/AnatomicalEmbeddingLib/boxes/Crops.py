@@ -23,7 +23,7 @@ _ROUNDING_MM = 1e-3  # boxes shrink by MRML's rounding error, so that a side on 
 def cropAll(
     boxes: BoxLogic, volumeNodes: Sequence, structures: Sequence[str], separately: bool = False, marginMm: float = 0.0
 ) -> list:
-    """Crop several volumes with `crop`, and return the new nodes. A volume that cannot be cropped is reported."""
+    """Crop several volumes with `crop`, and return the new nodes. Report the volumes that cannot be cropped."""
     made, failed = [], 0
     for volume in volumeNodes:
         try:

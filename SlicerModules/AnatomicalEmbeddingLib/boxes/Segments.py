@@ -32,7 +32,7 @@ def extremesIn(volumeNode, segmentationNode, segmentId: str) -> tuple[np.ndarray
 
     Returns the box (2, 3) and the mean positions (6, 3), in the volume's own RAS mm. Order of the positions:
     the sides with the lowest R, A, S, then the sides with the highest. Returns None for a segment without voxels.
-    Raises PointsError if the segmentation and the volume have different transforms that are not both linear.
+    Raises PointsError if the transforms of segmentation and volume differ and at least one transform is not linear.
     """
     image = _labelmap(segmentationNode, segmentId)
     if image is None:
@@ -54,8 +54,8 @@ def extremesIn(volumeNode, segmentationNode, segmentId: str) -> tuple[np.ndarray
 def maskIn(volumeNode, segmentationNode, segmentId: str) -> np.ndarray | None:
     """Return a mask (k, j, i) of the volume, True in voxels whose centre lies in the segment.
 
-    Returns None for a segment without voxels. Raises PointsError if the segmentation and the volume have different
-    transforms that are not both linear.
+    Returns None for a segment without voxels. Raises PointsError if the transforms of segmentation and volume differ
+    and at least one transform is not linear.
     """
     image = _labelmap(segmentationNode, segmentId)
     if image is None:

@@ -32,10 +32,7 @@ _weightsHash = once_a_change(file_sha256)  # cached, because the panel calls it 
 
 
 def libraryFile(weightsPath: Path, chosen: str = "") -> Path | None:
-    """Return the chosen library file.
-
-    If `chosen` is "", return the file that ships with the weights, or None if no file ships with these weights.
-    """
+    """Return the library file `chosen`. If `chosen` is "", return the library that ships with the weights, or None."""
     if chosen:
         return Path(chosen)
     if not weightsPath.is_file():
@@ -46,7 +43,7 @@ def libraryFile(weightsPath: Path, chosen: str = "") -> Path | None:
 
 
 def namesIn(path: Path) -> list[str]:
-    """Return the sorted names of the structures in a library file, read without torch; empty if it is damaged."""
+    """Return the sorted names of the structures in a library file, read without torch; empty for a damaged file."""
     try:
         return sorted(map(canonical_name, _description(path)["structures"]), key=sortKey)
     except Exception:
@@ -58,9 +55,9 @@ def openLibrary(
 ) -> StructureLibrary:
     """Read a library file and check it. Call this before scans are embedded, so that the user gets errors early.
 
-    ownExamples: True if the user's own examples are used too. Raises AnatomicalEmbeddingError if `path` is None,
-    if the file is damaged or was built with other weights, if it does not contain all `names`, or if its margins
-    do not reach the recall.
+    ownExamples: True if the user's own examples are used too. Raises AnatomicalEmbeddingError if `path` is None. The
+    same error is raised if the library file is damaged, was built with other weights, lacks one of the structures
+    `names`, or has margins that do not reach the recall.
     """
     from AnatomicalEmbedding.structures.box_finder import BoxFinder
     from AnatomicalEmbedding.structures.library import StructureLibrary

@@ -21,7 +21,7 @@ class CohortPlace:
 
     name: display name of the scan, unique within a table. scan: a file, a folder, or folder#series. status: "matched",
     "uncertain" or "absent". probability: probability of the answer, 0 to 1. errorMm: expected error, mm. place:
-    position, (3,) in the scan's own RAS mm. probability, errorMm or place is None if it is not in the table.
+    position, (3,) in the scan's own RAS mm. probability, errorMm and place are None if the table has no value.
     """
 
     name: str

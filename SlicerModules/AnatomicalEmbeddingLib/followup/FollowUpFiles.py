@@ -48,8 +48,8 @@ def importPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
     """Make a lesion from each point of a list, with the point's label as name. One undo removes all these lesions.
 
     If a lesion of another study has the same name as a point, the point is added to that lesion; see `mark_lesions`
-    for all cases. study: key of the study for points that were not placed in a volume of the patient. Returns
-    sentences for the user.
+    for all cases. study: key of a study; a point belongs to this study if it was not placed in a volume of the patient.
+    Returns sentences for the user.
     """
     marked: dict[str, list[MarkedLesion]] = {key: [] for key in logic.volumes}
     leftOut, notes = [], []
@@ -150,7 +150,7 @@ def _setDates(logic: FollowUpLogic) -> list[str]:
 
 
 def exportFollowUp(logic: FollowUpLogic, folder: str | Path, kinds: Iterable[str]) -> tuple[list[Path], list[str]]:
-    """Write the chosen kinds of files, named after the patient. Returns their file paths, and sentences for the user.
+    """Write the chosen kinds of files, named after the patient. Returns the file paths, and sentences for the user.
 
     kinds: see `AnatomicalEmbedding.followup.export.export`, which also describes the errors.
     """

@@ -96,13 +96,13 @@ class Pairing(Listener):
 
 
 def _hasOwn(record: FollowUp, study: str, other: str) -> bool:
-    """Return True if a lesion is reviewed and visible in `study`, but not reviewed in the study `other`."""
+    """Return True if any lesion is reviewed and visible in `study`, but not reviewed in the study `other`."""
     reviewed = [lesion.reviewed for lesion in record.lesions]
     return any(study in each and each[study].visible and other not in each for each in reviewed)
 
 
 def _basisOf(record: FollowUp) -> tuple:
-    """Return the order of the studies and all reviewed findings. `offer` is valid until one of these changes."""
+    """Return the order of the studies and all reviewed findings. If they change, `offer` is no longer valid."""
     reviewed = {lesion.id: lesion.reviewed for lesion in record.lesions}
     return tuple(study.key for study in record.studies), reviewed
 

@@ -102,8 +102,8 @@ def followVolume(node, volumeNode) -> None:
 def findRecord(scene, patient: Patient, keys: Iterable[str]) -> tuple[object | None, FollowUp, list[str]]:
     """Find the text node with the follow-up of a patient.
 
-    If a node has the patient's UID, it is this node. If not, it is the node whose record has the largest number of the
-    study keys `keys`.
+    If a node has the patient's UID, this node is returned. If not, the node is returned whose record contains the
+    largest number of the study keys `keys`.
 
     Returns:
         The node, its record, and a sentence for each follow-up node that cannot be read. If no node is found, the node

@@ -43,8 +43,8 @@ class Study:
 
 @dataclass(frozen=True)
 class Patient:
-    """A patient with all studies. key: unique key; "" for the entry with all volumes without a patient. studies: sorted
-    by date; studies without a date are last. uid: UID of the patient in DICOM; "" if there is no UID.
+    """A patient with all studies. All volumes without a patient are in one Patient, whose key is "". studies: sorted by
+    date; studies without a date are last. uid: UID of the patient in DICOM; "" if there is no UID.
     """
 
     key: str
@@ -61,7 +61,7 @@ class Patient:
         return [study for study in self.studies if study.volume is not volumeNode]
 
     def lastAfter(self, volumeNode):
-        """Return the volume of the last study, without the study of `volumeNode`; None if there is no other study.
+        """Return the volume of the last study that is not the study of `volumeNode`; None if there is no other study.
 
         Studies without a date are used only if no other study has a date.
         """
@@ -80,7 +80,7 @@ class Patient:
 
 
 def patients(scene) -> list[Patient]:
-    """Return the patients of all CT volumes, in the scene's order. The last entry has all volumes without a patient."""
+    """Return the patients of all CT volumes, in the scene's order. Volumes without a patient are in one last entry."""
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
     volumes: dict[int, list] = {}
     for volume in scans(scene):

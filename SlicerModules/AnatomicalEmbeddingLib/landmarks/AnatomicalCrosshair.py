@@ -55,7 +55,7 @@ class AnatomicalCrosshair(Listener):
             self.follow(*place)
 
     def follow(self, volumeNode, pointWorld: Sequence[float], sliceNode=None) -> None:
-        """Show, in all other scans, the same anatomical place as a point of one scan.
+        """Show the anatomical place of a point of one scan in all other scans.
 
         pointWorld: (3,) world mm. sliceNode: the view that contains the mouse and must not move, or None.
         """

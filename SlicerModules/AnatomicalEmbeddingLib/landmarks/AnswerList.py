@@ -31,8 +31,8 @@ class Answer:
     """The answer to one template point in one scan.
 
     pointId: ID of the answer's point. status: status of the match; MOVED or REMOVED for the user's own answer. errorMm:
-    expected error, mm. probability: probability that the error is at most 10 mm. These two are None if the weights have
-    no calibration. madeFrom: key of the weights and scans. outdated: True if this is the user's own answer, and the
+    expected error, mm. probability: probability of an error of at most 10 mm. errorMm and probability are None if the
+    weights have no calibration. madeFrom: key of the weights and scans. outdated: True for the user's own answer if the
     template point was moved later.
     """
 

@@ -14,7 +14,7 @@ from .ControlPoints import definedIds, fromNode, labelOf, makeIdsUnique
 
 @dataclass(frozen=True)
 class Row:
-    """One point of the template. answers: by ID of the target. inside: True if the template's scan shows the point."""
+    """One point of the template. answers: target ID -> answer. inside: True if the template's scan shows the point."""
 
     pointId: str
     label: str
@@ -34,7 +34,7 @@ class AnswerLists:
         self.lists: dict[str, AnswerList] = {}
 
     def link(self, points, targets: Sequence) -> None:
-        """Set the point list (or None) and the targets, and find the lists of their answers in the scene."""
+        """Set the targets and the template's point list (or None). Find the existing lists of answers in the scene."""
         self.points, self.targets, self.lists = points, list(targets), {}
         for target in self.targets if points is not None else ():
             found = AnswerList.find(self.scene, points, target)
@@ -53,7 +53,7 @@ class AnswerLists:
         return rows
 
     def answersIn(self, target) -> dict[str, Answer]:
-        """The answers in a target, by the ID of the template point."""
+        """Return the answers in one target: ID of the template's point -> answer. Without answers, return {}."""
         return self.lists[target.GetID()].answers if target.GetID() in self.lists else {}
 
     def write(self, target, ids: Sequence[str], places: np.ndarray, answers: Sequence[Answer]) -> None:
@@ -68,9 +68,10 @@ class AnswerLists:
         each.keep(known)
 
     def setByHand(self, pointId: str, target, status: str, position: Sequence[float] | None) -> None:
-        """Write the user's own answer.
+        """Write the user's own answer to a point in a target.
 
-        status: MOVED or REMOVED. position: (3,) in the target's own RAS mm; None to keep the position.
+        status: MOVED, or REMOVED if the target does not show the point. position: (3,) in the target's own RAS mm; None
+        to keep the position.
         """
         each = self._listFor(target)
         answers = each.answers

@@ -6,7 +6,7 @@ import numpy as np
 
 
 def definedIds(listNode) -> list[str]:
-    """Return the IDs of the points that have a position, in order, without a point that follows the mouse."""
+    """Return the IDs of the points that have a position, in list order. A point that follows the mouse is left out."""
     count = range(listNode.GetNumberOfControlPoints())
     return [
         listNode.GetNthControlPointID(n)

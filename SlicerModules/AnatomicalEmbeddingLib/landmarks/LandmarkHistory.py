@@ -16,7 +16,7 @@ from .ControlPoints import isPreview
 class _State:
     """One state. content: all points and answers; two states are equal if their content is equal.
 
-    lists: by node ID, a pair: a copy of the point list, and its answers (None for the template's list).
+    lists: node ID -> (copy of the point list, its answers). For the template's list, the answers are None.
     """
 
     content: list[tuple]
@@ -24,14 +24,17 @@ class _State:
 
 
 class LandmarkHistory(UndoStack[_State | None]):
-    """States of the template's list and the lists of answers."""
+    """Undo and redo for the template's point list and all its lists of answers."""
 
     def __init__(self, scene) -> None:
         super().__init__(None)
         self._scene = scene
 
     def record(self, source, answerLists: Iterable[AnswerList], isStep: bool) -> None:
-        """Record the current state. isStep: True to add an undo step; False if only new answers have arrived."""
+        """Store the current state of the lists. source: the template's point list.
+
+        isStep: True to add an undo step; False if only new answers have arrived.
+        """
         lists = {source.GetID(): (_copy(source), None)}
         lists |= {each.node.GetID(): (_copy(each.node), each.answers) for each in answerLists}
         state = _State([(nodeId, _content(copy), answers) for nodeId, (copy, answers) in lists.items()], lists)

@@ -115,14 +115,14 @@ class LandmarkLogic(Listener):
     # -- answers -----------------------------------------------------------------------------------------------------
 
     def answersIn(self, volumeNode) -> AnswerList | None:
-        """Return the answers in one target; None if the target has no list of answers yet."""
+        """Return the list of answers of one target; None if the target has no list of answers yet."""
         return self._answers.lists.get(volumeNode.GetID())
 
     def rows(self) -> list[Row]:
         return self._answers.rows(self._matcher.outside)
 
     def absences(self, pointId: str) -> dict[str, str]:
-        """Return a sentence for each scan that does not show the point, by volume ID."""
+        """Return volume ID -> sentence for the user, for each scan that does not show the point."""
         row = self._row(pointId)
         if row is None:
             return {}
@@ -259,7 +259,7 @@ class LandmarkLogic(Listener):
     # -- corrections by the user -------------------------------------------------------------------------------------
 
     def setByHand(self, pointId: str, volumeNode, pointWorld: Sequence[float]) -> None:
-        """Set the user's own answer at a world point. Matching does not overwrite it."""
+        """Set the user's own answer at a point, (3,) world mm. Matching does not overwrite this answer."""
         self._answerByHand(pointId, volumeNode, MOVED, fromWorld(volumeNode, [pointWorld])[0])
 
     def setNotVisible(self, pointId: str, volumeNode) -> None:
@@ -355,7 +355,6 @@ class LandmarkLogic(Listener):
         self.setScans(self.template if self._isHere(self.template) else None, kept)
 
     def _linkAnswers(self) -> None:
-        """Find the lists of answers in the scene for the current points and targets."""
         for observer in self._answerObservers.values():
             observer.stop()
         self._answerObservers = {}

@@ -74,7 +74,7 @@ class LandmarkMatcher:
 
 
 def madeFrom(templateMap, targetMap) -> str:
-    """Return a key of the weights and the voxels from which an answer was made."""
+    """Return a text that identifies the sources of an answer: the weights, and the voxels of both scans."""
     of = templateMap.provenance
     return f"{of.weights_hash[:12]}-{of.scan_hash[:12]}-{targetMap.provenance.scan_hash[:12]}"
 

@@ -93,7 +93,7 @@ class ListObserver:
             self._dirty = True
 
     def _places(self) -> dict[str, tuple[float, ...]]:
-        """Return the position of each point, by ID. Events do not name the dragged point; its changed position does."""
+        """Return point ID -> position. A change of position shows which point was dragged; events do not."""
         node = self._node
         return {
             node.GetNthControlPointID(n): tuple(node.GetNthControlPointPosition(n))

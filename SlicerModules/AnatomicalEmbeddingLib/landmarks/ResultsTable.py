@@ -13,7 +13,7 @@ COLUMNS = ("label", "scan", "r", "a", "s", "status", "expected_error_mm", "proba
 
 
 def writeResults(scene, logic: LandmarkLogic):
-    """Write all matches into the table node of the point list, and return this node. Without such a node, create it.
+    """Write all matches into the table node of the point list, and return this node. Create the node if it is missing.
 
     The table has one row for each point and target. Positions are in world RAS mm.
     """

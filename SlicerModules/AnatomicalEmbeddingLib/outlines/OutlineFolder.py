@@ -136,6 +136,5 @@ def _timeOf(path: Path) -> float:
 
 
 def _remove(folder: Path, name: str) -> None:
-    """Remove all files of the scan `name` from a folder."""
     for end in (".nii.gz", ".seg.nii.gz", ".labels.json"):
         (folder / f"{name}{end}").unlink(missing_ok=True)

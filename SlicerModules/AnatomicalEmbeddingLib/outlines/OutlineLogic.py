@@ -32,7 +32,7 @@ class OutlineProcess(EngineProcess):
     """
 
     def start(self, words: Sequence[str], folder: OutlineFolder, choice: Choice) -> None:
-        """Start `anatemb segment` with the arguments `words`, in `folder`. Raises errors as `begin` does."""
+        """Start `anatemb segment` with the arguments `words`, in `folder`. Raises the same errors as `begin`."""
         self.progress, self.problem = (0.0, "starting"), ""
         self.skipped: list[str] = []
         kept = {"ANATEMB_CACHE": choice.cacheFolder} if choice.cacheFolder else {}
@@ -133,7 +133,7 @@ class OutlineLogic(SceneJob):
     def _outline(self, folder: OutlineFolder, examples: Mapping, scans: dict, looks: Mapping, choice: Choice) -> Steps:
         """Save the files, train on the examples, and outline the scans.
 
-        examples: file name -> (volume, segmentation). scans: file name -> volume. looks: see `addOutlines`.
+        examples: file name -> (volume, segmentation). scans: file name -> volume. looks: structure -> (title, colour).
         """
         try:
             with folder.namingErrors():
@@ -156,7 +156,7 @@ class OutlineLogic(SceneJob):
             self.process.stop()
 
     def _save(self, folder: OutlineFolder, examples: Mapping, scans: dict) -> Steps:
-        """Write all examples and scans. If a scan cannot be written, report this and remove the scan from `scans`.
+        """Write all examples and scans. If a scan cannot be written, report the error and remove the scan from `scans`.
 
         Raises AnatomicalEmbeddingError if an example cannot be written, or if `scans` becomes empty.
         """

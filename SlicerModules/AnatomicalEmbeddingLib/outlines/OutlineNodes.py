@@ -1,4 +1,4 @@
-"""Segmentation nodes: the user's examples, and the outlines. A node of outlines stores its scan's rows of results."""
+"""Segmentation nodes: the user's examples, and the outlines. A node of outlines also stores the scan's result rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Colour = tuple[float, float, float]
 
 
 def outlinedScans(segmentations: Sequence) -> list[tuple]:
-    """Return (volume, segmentation) for each example.
+    """Return (volume, segmentation) for each example. volume: the scan on which the segmentation was drawn.
 
     Raises PointsError if a segmentation has no scan, or if two segmentations have the same scan.
     """

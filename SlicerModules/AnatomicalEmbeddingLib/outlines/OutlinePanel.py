@@ -93,7 +93,6 @@ class OutlinePanel(Listener):
             self.update()
 
     def update(self) -> None:
-        """Update the table, the button and the progress bar."""
         self._rows = OutlineNodes.rowsIn(self.logic.scene)
         table = self.ui.outlineTable
         table.setRowCount(len(self._rows))

@@ -32,7 +32,7 @@ class CtWindows:
         self._last: dict[str, tuple[float, float]] = {}
 
     def poll(self, volumeNodes: Sequence) -> None:
-        """Set the windows of new scans, and copy changed windows (see the class). Call it a few times a second."""
+        """Set the windows of new scans, and copy changed windows (see the class). Call `poll` a few times a second."""
         shown = [node for node in volumeNodes if node.GetDisplayNode() is not None and hasVoxels(node)]
         for node in shown:
             _chooseOnce(node)

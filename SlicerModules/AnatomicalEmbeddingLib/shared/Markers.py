@@ -36,7 +36,7 @@ class PassingNodes:
         return node
 
     def follow(self) -> None:
-        """Draw each node only in the views that show its scan now. Call this a few times a second."""
+        """Draw each node only in the views that show its scan now. Call `follow` a few times a second."""
         if self._nodes:
             self._ownViews.follow()
 
@@ -73,7 +73,6 @@ class Markers(PassingNodes):
             node.GetDisplayNode().SetVisibility(False)
 
     def _make(self, volumeNode):
-        """Create a point list with one point. The point is locked and has no label."""
         node = self.add(volumeNode, "vtkMRMLMarkupsFiducialNode", self._name)
         node.CreateDefaultDisplayNodes()
         display = node.GetDisplayNode()

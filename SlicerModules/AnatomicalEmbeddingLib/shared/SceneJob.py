@@ -39,7 +39,7 @@ class SceneJob(Listener):
         """
         Args:
             store: None if no maps are needed.
-            remedy: what the user can do after a scan was changed or removed. Messages about it end with the remedy.
+            remedy: advice for the user after a scan was changed or removed. The error message ends with this advice.
         """
         self.scene, self.store, self.remedy = scene, store, remedy
         self.changed, self.reported = Signal(), Signal()
@@ -53,7 +53,6 @@ class SceneJob(Listener):
 
     @property
     def busy(self) -> bool:
-        """True while any generator is running."""
         return bool(self._running)
 
     def start(self, steps: Steps[None], name: str = "") -> None:
@@ -67,7 +66,7 @@ class SceneJob(Listener):
         self.changed.emit()
 
     def cancel(self, name: str | None = None) -> None:
-        """End the generator with this name, and the work for which it waits. name: None to end all generators."""
+        """End the generator with this name and its background work. name: None to end all generators."""
         names = [each for each in self._running if name in (None, each)]
         for each in names:
             steps = self._running.pop(each)
@@ -77,7 +76,7 @@ class SceneJob(Listener):
             self.changed.emit()
 
     def poll(self) -> None:
-        """Continue each generator. Call it a few times a second, after `MapStore.poll`."""
+        """Continue each generator. Call `poll` a few times a second, after `MapStore.poll`."""
         for event in self._worker.poll():
             self._events[event.key] = event
         if self._running and self._weights != self._weightsNow():
@@ -92,7 +91,8 @@ class SceneJob(Listener):
         """Call work(progress, cancelled) in the background thread and wait for its result. `work` must not use nodes.
 
         Args:
-            volumes: nodes that the work uses. If a volume is removed or its map changes, the wait ends with an error.
+            volumes: nodes whose copies or maps `work` uses. If a node is removed or its map changes, the wait ends with
+                an error.
             part: finished share of the whole job before and after this step, 0 to 1.
             title: name of the step, until the work reports another name.
 
@@ -123,7 +123,7 @@ class SceneJob(Listener):
     def maps(self, volumes: Sequence, part: tuple[float, float] = (0.0, 1.0)) -> Steps[list]:
         """Wait until all volumes have a map, and return the maps. Call `MapStore.request` for these volumes first.
 
-        Raises VolumeError if a volume is removed or cannot be prepared.
+        Raises VolumeError if a volume is removed or cannot be embedded. part: see `inBackground`.
         """
         while True:
             self._requirePresent(volumes)
@@ -141,12 +141,11 @@ class SceneJob(Listener):
             yield
 
     def showProgress(self, share: float, title: str, part: tuple[float, float] = (0.0, 1.0)) -> None:
-        """Set `progress`. share: finished fraction of the step, 0 to 1. part: see `inBackground`."""
+        """Set `progress`. share: finished fraction of the step `title`, 0 to 1. part: see `inBackground`."""
         low, high = part
         self.progress = (low + (high - low) * share, title)
 
     def _advance(self, name: str) -> None:
-        """Run a generator up to its next `yield`."""
         steps = self._running.get(name)
         if steps is None or steps.gi_running:  # the generator itself handles events, and an event called `poll`
             return

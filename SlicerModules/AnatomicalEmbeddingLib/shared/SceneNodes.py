@@ -77,7 +77,7 @@ def removeNode(scene, node) -> None:
 
 
 def freeName(scene, name: str) -> str:
-    """Return `name`. If a node of the scene already has this name, add a number to it."""
+    """Return a name that no node of the scene has: `name` itself, or `name` with a number."""
     return name if scene.GetFirstNodeByName(name) is None else scene.GenerateUniqueName(name)
 
 
@@ -93,7 +93,7 @@ def patientItem(scene, node) -> int:
 
 
 def ancestorOf(scene, node, level: str) -> int:
-    """Return the item of the node's patient or study, as chosen by the DICOM `level`; 0 if there is no such item."""
+    """Return the item of the node's patient (level "Patient") or study (level "Study"); 0 if there is no such item."""
     hierarchy = _hierarchy(scene)
     item = hierarchy.GetItemByDataNode(node)
     return hierarchy.GetItemAncestorAtLevel(item, level) if item else 0

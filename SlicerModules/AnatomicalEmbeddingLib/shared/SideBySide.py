@@ -26,7 +26,7 @@ def layoutOf(names: Sequence[str], number: int = ROWS, wide: bool = True, most: 
     """Return the layout description for volumes with these names.
 
     number: ROWS for a row of views of each volume, AXIAL for a grid with one axial view of each volume.
-    most: largest number of views; None for all.
+    most: largest number of views; None for all. wide: True for three columns of views, False for two.
     """
     if number == ROWS:
         rows = [[_view(row, *each) for each in _orientations(number, wide)] for row in range(len(names))]
@@ -43,12 +43,12 @@ def layoutOf(names: Sequence[str], number: int = ROWS, wide: bool = True, most: 
 
 
 def viewTag(row: int, orientation: str) -> str:
-    """Return the singleton tag of a view in our layouts. It is also the layout name of the view. row: from 0."""
+    """Return the singleton tag of a view in our layouts. The tag is also the view's layout name. row: from 0."""
     return f"{_VIEW_PREFIX}{row + 1}{orientation}"
 
 
 def _orientations(number: int, wide: bool) -> Sequence[tuple[str, str]]:
-    """Return (orientation, colour) of each view of a scan."""
+    """Return (orientation, colour) of each view of one scan. number: ROWS or AXIAL."""
     return ORIENTATIONS[:1] if number == AXIAL else ORIENTATIONS if wide else ORIENTATIONS[::2]
 
 
@@ -77,6 +77,7 @@ def makeViews(scene, count: int, number: int = ROWS, wide: bool = True) -> Itera
     """Create the views that a layout for `count` volumes needs. Yields the tag of each new view after it was created.
 
     Slicer's layout would create all views at once. Each view takes about 0.2 s, in which Slicer handles no events.
+    number, wide: see `layoutOf`.
     """
     if scene.GetFirstNodeByClass("vtkMRMLLayoutNode") is None:  # no main window
         return
@@ -102,7 +103,7 @@ def showSideBySide(
     wide: bool = True,
     afterEach: Callable[[], object] | None = None,
 ) -> bool:
-    """Show each volume in its own views, with ruler and orientation marker.
+    """Show each volume in its own views, with ruler and orientation marker. number, wide: see `layoutOf`.
 
     Returns False if there is no main window. A new view gets its size and offset only when events are processed. So
     process events before you fit the volumes to the views. afterEach(): processes events; it is called after each view

@@ -38,7 +38,7 @@ class Listener:
         self.atEnd(lambda: signal.disconnect(slot))
 
     def observe(self, caller, event: int, slot: Callable) -> None:
-        """Observe an event of a scene or node until `close` is called."""
+        """Call `slot` each time a scene or node (`caller`) sends this event, until `close` is called."""
         tag = caller.AddObserver(event, slot)
         self.atEnd(lambda: caller.RemoveObserver(tag))
 

@@ -25,7 +25,7 @@ class UndoStack(Generic[State]):
         return bool(self._future)
 
     def step(self, state: State) -> None:
-        """Store the state after an action of the user. If it equals the current state, no undo step is added."""
+        """Store the state after an action of the user. A state that equals the current state adds no undo step."""
         if state != self.now:
             self._past = [*self._past, self.now][-_LONGEST:]
             self._future = []

@@ -125,7 +125,7 @@ class OwnViews:
     """Draws display nodes only in the views of their volume, also after the views have changed.
 
     Two kinds of display nodes are meant: display nodes that were given to `showOnlyIn` (now, or before the scene was
-    saved), and the display nodes of all nodes that refer to a volume with a role of _MARKS_OF.
+    saved), and the display nodes of all nodes that refer to a volume with a reference role in `_MARKS_OF`.
     """
 
     def __init__(self, scene) -> None:
@@ -133,7 +133,7 @@ class OwnViews:
         self._backgrounds: list[tuple] | None = None
 
     def follow(self) -> bool:
-        """If a view shows another volume than at the last call, update all display nodes and return True."""
+        """If a view shows another volume than at the last call, update all display nodes. Returns True if updated."""
         now = backgrounds(self.scene)
         if now == self._backgrounds:
             return False
@@ -203,7 +203,7 @@ def isPlacing(scene) -> bool:
 
 @contextmanager
 def keepingPlaceNode(scene) -> Iterator[None]:
-    """Let clicks place points in the same list as before, although markups nodes are created inside the block."""
+    """Let clicks place points in the same list as before, also if the `with` block creates markups nodes."""
     selection = scene.GetNodeByID("vtkMRMLSelectionNodeSingleton")
     before = None if selection is None else (selection.GetActivePlaceNodeClassName(), selection.GetActivePlaceNodeID())
     try:

@@ -28,7 +28,7 @@ _CLASS = "vtkMRMLScalarVolumeNode"
 
 
 def ctVolumes(scene) -> list:
-    """Return the volume nodes that may be CTs: scalar volumes with voxels, without label maps and colour images."""
+    """Return the volume nodes that may be CTs: scalar volumes with voxels, but no label maps or colour images."""
     return [node for node in nodesOf(scene, _CLASS) if node.GetClassName() == _CLASS and hasVoxels(node)]
 
 

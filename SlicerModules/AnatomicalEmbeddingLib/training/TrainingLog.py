@@ -50,7 +50,11 @@ class LossCurve:
 
 
 def readValidations(folder: str | Path) -> list[dict[str, float]]:
-    """Read the file validation.csv of a run. Each row has "step", and the median error in mm by kind of point."""
+    """Read the rows of a run's file validation.csv.
+
+    A row has "step", and the median error in mm for each kind of point: "phantom", and in labelled scans "centre",
+    "extreme" and "landmark".
+    """
     return [row for row in _rows(Path(folder) / "validation.csv") if len(row) > 1]
 
 
@@ -60,7 +64,7 @@ def bestOf(validations: list[dict[str, float]]) -> dict[str, float] | None:
 
 
 def _rows(path: Path) -> list[dict[str, float]]:
-    """Read column -> number for each line. Lines without a step, and a last line that is incomplete, are skipped."""
+    """Return column -> number for each line of a CSV file, except lines without a step and an incomplete last line."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:

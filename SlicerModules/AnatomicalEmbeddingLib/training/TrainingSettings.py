@@ -26,7 +26,7 @@ class TrainingSettings:
     """Settings of one run.
 
     scanFolders: folders with CTs or with prepared scans; subfolders are searched too. validationFolder: folder with
-    labelled scans of other patients; "" for no validation. recipe: name or .toml file. fineTune: start from the
+    labelled scans of other patients; "" for no validation. recipe: name or .toml file. fineTune: True to start from the
     shipped weights. minutes: longest training time, summed over all starts. validateEvery: number of steps
     between validations; 0 for no validation. threads: number of CPU threads; 0 for all. furtherOptions: more options of
     `anatemb train`, written as in a terminal.
@@ -97,6 +97,6 @@ def settingsProblem(settings: TrainingSettings) -> str | None:
 
 
 def differences(settings: TrainingSettings, begun: TrainingSettings) -> list[str]:
-    """Return the display names of settings that prevent the run from continuing, because they differ from `begun`."""
+    """Return the names of settings that must be equal to the run's first settings, `begun`, but are not."""
     old, new = begun.toDict(), settings.toDict()
     return [_WORDS[name] for name in new if name in _WORDS and new[name] != old[name]]

@@ -42,7 +42,6 @@ class FindPanel(Listener):
         self.update()
 
     def clear(self) -> None:
-        """Empty all fields, because the scene is being closed."""
         self.ui.findEdit.clear()
         self.ui.reportEdit.clear()
         self._showReport()

@@ -34,7 +34,7 @@ _REST_SECONDS = 0.12  # a point must stay unchanged for this time before its nam
 
 @dataclass(eq=False)
 class _Query:
-    """The words `text` of a search, and the places `steps` that they name. at: index in `steps` of the shown place.
+    """The words `text` of a search, and the places `steps` that they name. at: index of the shown place in `steps`.
 
     found: volume ID -> answer for the shown place. failed: volume ID -> message of the error in this scan.
     """
@@ -180,7 +180,7 @@ class WordSearch(Listener):
         return self._query.steps
 
     def found(self, volumeNode) -> FoundPlace | None:
-        """The answer in a scan; None while the answer is not known yet."""
+        """Return the answer for the shown place in a scan; None while the answer is not known yet."""
         return self._query.found.get(volumeNode.GetID())
 
     def answers(self) -> list[tuple[str, str]]:
@@ -188,7 +188,7 @@ class WordSearch(Listener):
         return [(node.GetName(), self._answerText(node)) for node in self.volumes] if self.steps else []
 
     def absences(self) -> dict[str, str]:
-        """Return volume ID -> text to write over the scan, for each scan that does not show the place."""
+        """Return volume ID -> text to write over the scan, for each scan that does not show the searched place."""
         found = self._query.found.items()
         return {key: f"{each.place.title}: {each.text}" for key, each in found if each.world is None}
 
@@ -251,7 +251,7 @@ class WordSearch(Listener):
         self.changed.emit()
 
     def _findPlace(self, query: _Query, node) -> Steps[None]:
-        """Find the current place in one scan, and move the scan's views to it."""
+        """Find the current place of the query in one scan, and move the scan's views to this place."""
         step, embedding = query.step, self.store.map(node)
         try:
             place, region = yield from self._askFinder(node, lambda finder: _placeOf(finder, step))

@@ -44,7 +44,6 @@ class FoundPlace:
 
     @property
     def text(self) -> str:
-        """The answer as a sentence, for the user."""
         place = self.place
         if self.world is None:
             where = f"; it lies beyond the {place.side} border of the scan" if place.side else ""
@@ -78,7 +77,7 @@ def _ended(text: str) -> str:
 
 
 def steps(mentions: Sequence[Mention]) -> list[Step]:
-    """Return the places of the mentions, each place once."""
+    """Return the places that the mentions in a text name, each place once, at most `_MOST_STEPS` places."""
     found = [Step(name, each.qualifier, each.negated, each.remark) for each in mentions for name in each.places]
     return list(dict.fromkeys(found))[:_MOST_STEPS]
 
@@ -92,10 +91,10 @@ def titleOf(step: Step) -> str:
 
 
 def nameOf(finder: PlaceFinder, point: np.ndarray) -> str:
-    """Return the name and the probability of the structure at a point (3,), in the scan's own RAS mm.
+    """Return a text with name and probability of the structure at a point, (3,) in the scan's own RAS mm.
 
-    If each probability is below 0.5, return two names of separate structures whose probabilities have a sum of at least
-    0.5. If there are no such names, return "".
+    If each probability is below 0.5, the text names two separate structures whose probabilities have a sum of at least
+    0.5. If there are no two such structures, return "".
     """
     from AnatomicalEmbedding.words import load_terms
 
@@ -114,5 +113,4 @@ def nameOf(finder: PlaceFinder, point: np.ndarray) -> str:
 
 
 def percent(share: float) -> str:
-    """Format a fraction (0 to 1) as percent, for example "84 %"."""
     return f"{100 * share:.0f} %"

@@ -44,14 +44,17 @@ class Gallery:
         self._volume = lru_cache(_SCAN_LIMIT)(lambda row: row.source.read())
 
     def scans(self) -> dict:
-        """Return facts about the cohort and its embedded scans. `place` of a scan: middle of its body, RAS mm."""
+        """Return the cohort's `name`, `levels` (landmark -> body height, mm) and `places` (facts about embedded scans).
+
+        The `place` of a scan is the middle of its body, RAS mm.
+        """
         from AnatomicalEmbedding.embedding.coverage import LEVELS_MM
 
         cards = [self._card(row) | {"odd": why, "place": self._middle(row)} for row, _, why in self._rows.values()]
         return {"name": self.name, "levels": LEVELS_MM, "places": cards}
 
     def find_words(self, words: str) -> list[dict]:
-        """Find the place that `words` describe in every scan. Returns the answer with the highest probability first."""
+        """Find, in every scan, the place that `words` describe. Returns all answers, the most probable answer first."""
         from AnatomicalEmbedding.cohort.search import one_mention
 
         mention = one_mention(words)
@@ -59,7 +62,7 @@ class Gallery:
             return self._answers(self._search.words(mention, _REFINED_COUNT))
 
     def find_point(self, row_id: int, point_ras: list[float]) -> list[dict]:
-        """Find a point of the scan `row_id` in every scan. Returns the answer with the highest probability first."""
+        """Find a point of the scan `row_id` in every scan. Returns all answers, the most probable answer first."""
         from AnatomicalEmbedding.matching.query import read_query
 
         with self._searching:

@@ -125,7 +125,7 @@ class Landmarks:
             self.logic.setNotVisible(point_id, scan)
 
     def match_again(self, point_id: str, scan_id: str) -> None:
-        """Match a point again in a scan. The new match replaces the answer of the user."""
+        """Match a point again in a scan. The new match also replaces an answer that the user has set."""
         scan = self._session.scan(scan_id)
         if self._has_point(point_id) and scan in self.logic.targets:
             self.logic.matchAgain([point_id], scan, corrections=True)

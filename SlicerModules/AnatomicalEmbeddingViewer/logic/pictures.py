@@ -242,8 +242,8 @@ class PictureFactory(IViewFactory):
 class _Area(RcaViewAdapter):
     """The area of a view on the page.
 
-    All browser windows of a session show the same picture. If the user resizes a window, or moves the mouse over
-    the view in a window, the picture gets the size of the area there. Other windows scale the picture to their area.
+    All browser windows of a session show the same picture. If the user resizes a window, or moves the mouse over the
+    view in a window, the picture gets the size of the area in this window. The other windows scale the picture.
     """
 
     def __init__(self, view: SliceView, picture: Picture, scrolled: Callable[[], object]) -> None:

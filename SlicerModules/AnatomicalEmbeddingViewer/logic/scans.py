@@ -44,10 +44,11 @@ class Scans:
         session.on_close(self._worker.end)
 
     def read(self, name: str, reader: Reader, done: Callable[[], object] = lambda: None) -> None:
-        """Run a reader in the background, then add the scans that it returns.
+        """Run `reader` in the background, then add the scans that `reader` returns.
 
         Args:
             name: name of the work in the progress bar.
+            reader: gets a function that returns True after the user has cancelled; returns the scans.
             done: called after the scans are added, and also if the reader failed or was cancelled.
         """
         number = next(self._job_numbers)
@@ -102,7 +103,7 @@ class Scans:
             self._session.scans_changed.emit()
 
     def prepare(self) -> None:
-        """Embed all scans that have no map, for example because the user has cancelled or an error occurred."""
+        """Embed all scans that have no map, for example after the user has cancelled, or after an error."""
         self._session.store.request(self._session.scans)
 
     def cancel(self) -> None:

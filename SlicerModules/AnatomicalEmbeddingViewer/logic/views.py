@@ -1,6 +1,6 @@
 """Slice views of the scans: a row of three views for each scan, or a grid with one view for each scan.
 
-Views are never deleted, because VTK does not release all their memory. The next scan uses the views of a removed scan.
+Views are never deleted, because VTK does not release all their memory. A new scan gets the views of a removed scan.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class _Row:
 
 class Views:
     """The slice views. A tag is the name of a view, such as "scan0axial". Sets values of the page: `rows`, `slices` (by
-    tag), `pointer` (tag and HU under the mouse), `in_grid`, `orientation`, `enlarged`, `window` and `window_values`.
+    tag), `pointer` (tag and HU under the mouse), `in_grid` (True in the grid layout), `orientation` (of the grid's
+    views), `enlarged` (True if one view is shown alone), `window` (name of the CT window) and `window_values`.
 
     Signal scrolled(tag): emitted after the user has moved a view to another slice.
     """
@@ -161,9 +162,9 @@ class Views:
     # -- for other features ------------------------------------------------------------------------------------------
 
     def same_orientation(self, tag: str) -> tuple:
-        """Return the scan and view of a tag, and (scan, view of the same orientation) for each other scan.
+        """Return the scan and the view of a tag, and a list of (scan, view of the same orientation) of all other scans.
 
-        If no view has this tag: (None, None, [])."""
+        If no view has this tag, return (None, None, [])."""
         rows = [row for row in self._rows if row.scan is not None]
         for row in rows:
             for orientation, view in row.views.items():

@@ -70,7 +70,7 @@ def add_routes(app: web.Application, session: Session, scans: Scans, exports: Ex
 
 
 def refusing(handler: Handler, report: Callable[[str], None] = lambda _sentence: None) -> Handler:
-    """Return a handler that answers an AnatomicalEmbeddingError with status 422, and gives its message to `report`."""
+    """Return a handler that answers an AnatomicalEmbeddingError with status 422 and calls `report` with the message."""
 
     async def handle(request: web.Request) -> web.Response:
         try:

@@ -70,7 +70,7 @@ def _check_size(total: int, limit: int) -> None:
 
 
 def read_files(folder: Path, names: list[str], cancelled: Callable[[], bool]) -> list[Volume]:
-    """Read the files that `receive` has written, and remove the folder.
+    """Return the scans in the files that `receive` has written, and remove the folder.
 
     Each image file is one scan; all other files are read as DICOM.
     """
@@ -168,7 +168,7 @@ def _read_image(path: Path, name: str) -> Volume:
 
 
 def _read_dicom(folder: Path, names: list[str]) -> list[Volume]:
-    """Read every CT series of a folder. If no series can be used, VolumeError states why the first cannot."""
+    """Read every CT series of a folder. If no series is usable, VolumeError states the problem of the first series."""
     from AnatomicalEmbedding.scan.checks import MIN_SLICES
     from AnatomicalEmbedding.scan.dicom import list_series
     from AnatomicalEmbedding.scan.volume import Volume

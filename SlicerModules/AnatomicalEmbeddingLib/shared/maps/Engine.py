@@ -49,7 +49,7 @@ class Engine:
 
     @staticmethod
     def missingPackages() -> list[str]:
-        """Return pip's names of the required packages that are not installed, or too old."""
+        """Return pip's names of the required packages that are not installed or are too old."""
         missing = [name for name in ("torch", "safetensors", "SimpleITK") if find_spec(name) is None]
         isOld = "torch" not in missing and tuple(map(int, version("torch").split(".")[:2])) < _OLDEST_TORCH
         return ["torch", *missing] if isOld else missing

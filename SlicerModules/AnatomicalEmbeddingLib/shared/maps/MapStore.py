@@ -59,7 +59,7 @@ class MapStore(Listener):
         return bool(self._waiting) or self._worker.busy
 
     def state(self, volumeNode) -> MapState:
-        """Return the state of a volume; EMPTY if its voxels or geometry have changed since the map was requested."""
+        """Return the state of a volume. If voxels or geometry have changed since `request`, the status is EMPTY."""
         known = self._states.get(volumeNode.GetID())
         if known is None or known.content != contentKey(volumeNode):
             return MapState()

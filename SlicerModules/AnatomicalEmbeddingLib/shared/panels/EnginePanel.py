@@ -30,13 +30,13 @@ def sharedSession() -> Session:
 
 
 class EnginePanel(Listener, VTKObservationMixin):
-    """Mixin of a module's widget. session: see `sharedSession`. ui: the .ui file's widgets by name, with `statusLabel`.
+    """Mixin of a module's widget. session: see `sharedSession`. ui: widgets by name, among them `statusLabel`.
 
     Widgets in `self.ui` that name a parameter are connected to this parameter. The module's `showParameters(node)`
     updates the other widgets and the logic from the parameter node.
 
     The module's `setup` first calls `openPanel`, then `atEnd` or `closing` for each object that must be closed, and
-    `followScene` at its end. `enter` calls `enterPanel`. `exit` does nothing if not `isSetUp`. `cleanup` calls `end`.
+    `followScene` at its end. `enter` calls `enterPanel`. `exit` does nothing unless `isSetUp`. `cleanup` calls `end`.
     """
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class EnginePanel(Listener, VTKObservationMixin):
         return part
 
     def end(self) -> None:
-        """Undo `setup`, even if `setup` failed. Calls `exit` if the module is open, because Reload does not."""
+        """Undo `setup`, even if `setup` failed. Also call `exit` if the module is open; Slicer's Reload does not."""
         if self.isSetUp and self.parent.isEntered:
             self.exit()
         self.setParameterNode(None)

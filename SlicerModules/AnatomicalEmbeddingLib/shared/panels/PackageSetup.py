@@ -38,7 +38,7 @@ def installedVersion(name: str) -> str:
 
 
 def missingForReport(kind: str) -> list[str]:
-    """Return the packages that reports of this kind need and that are missing. Only the kinds "html" and "sr" do."""
+    """Return the missing packages for reports of this kind. Only reports of the kinds "html" and "sr" need packages."""
     return [name for name, module in _FOR_REPORTS.get(kind, {}).items() if find_spec(module) is None]
 
 

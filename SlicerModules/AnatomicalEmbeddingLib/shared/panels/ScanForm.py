@@ -10,7 +10,7 @@ from ..VolumeNodes import ctVolumes, scans
 class ScanForm:
     """A list of volumes with check boxes, which shows the parameters `targets` and `allTargets`.
 
-    "All scans" does not include crops and resampled copies. The user can tick them one by one.
+    "All scans" does not include crops and resampled copies. The user can tick such copies one by one.
     """
 
     def __init__(self, scene, selector) -> None:

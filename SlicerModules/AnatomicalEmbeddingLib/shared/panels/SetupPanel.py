@@ -154,5 +154,4 @@ class SetupPanel(Listener):
 
 
 def _sizeText(size: int) -> str:
-    """Format a size in bytes, for example "340 MB" or "2.1 GB"."""
     return f"{size / 10**9:.1f} GB" if size >= 10**9 else f"{size / 10**6:.0f} MB"

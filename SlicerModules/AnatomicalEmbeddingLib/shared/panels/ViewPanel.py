@@ -44,7 +44,7 @@ class ViewPanel:
         self.widget.enabled = bool(self._volumes())
 
     def poll(self) -> None:
-        """Set new scans to the soft tissue window, and keep one window per patient. Call it a few times a second."""
+        """Set new scans to the soft tissue window; keep one window per patient. Call `poll` a few times a second."""
         self._windows.poll(self._volumes())
 
     def layOutWith(self, node) -> bool:
@@ -87,7 +87,7 @@ def offerLayouts() -> None:
 
 @contextmanager
 def _drawingAtTheEnd() -> Iterator[None]:
-    """Inside the block, no slice view draws. At the end, each view draws once; events are handled after each view."""
+    """Inside the `with` block, no slice view draws. At its end, each view draws once, and Qt handles events."""
     manager = slicer.app.layoutManager()
     names = manager.sliceViewNames() if manager is not None else []
     views = [manager.sliceWidget(name).sliceView() for name in names]

@@ -103,7 +103,7 @@ class EngineProcess:
             raise AnatomicalEmbeddingError("The program PythonSlicer is missing in this Slicer; install Slicer again.")
 
     def poll(self) -> None:
-        """Read the new lines of output, and check if the command has ended. Call it a few times a second."""
+        """Read the new lines of output, and check if the command has ended. Call `poll` a few times a second."""
         if not self.running:
             return
         for _ in range(self._lines.qsize()):
@@ -174,13 +174,12 @@ class EngineProcess:
 
 
 def pythonCommand() -> list[str]:
-    """Return the command that starts Slicer's own Python, with Slicer's packages; [] if it is not found."""
+    """Return the command that starts Slicer's own Python, with Slicer's packages; [] if this Python is not found."""
     found = shutil.which("PythonSlicer")
     return [found] if found else []
 
 
 def _kill(child: subprocess.Popen) -> None:
-    """Kill a child and all processes in its group."""
     if _IS_WINDOWS:
         hidden = subprocess.CREATE_NO_WINDOW
         subprocess.run(["taskkill", "/F", "/T", "/PID", str(child.pid)], capture_output=True, creationflags=hidden)
