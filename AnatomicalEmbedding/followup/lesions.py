@@ -97,7 +97,7 @@ class Measurement:
         return None if self.short_axis is None else math.dist(*self.short_axis)
 
     def moved(self, start: Point, place: Point) -> Measurement:
-        """Return the sizes with both axes moved by the vector from `start` to `place`, RAS mm."""
+        """Return the measurement with both axes moved by the vector from `start` to `place`, RAS mm."""
         dx, dy, dz = (to - at for at, to in zip(start, place, strict=True))
         moved: dict[str, Any] = {}
         for kind, ((a, b, c), (d, e, f)) in self.axes.items():

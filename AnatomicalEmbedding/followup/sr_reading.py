@@ -234,7 +234,7 @@ def _children(item: Dataset) -> Iterator[Dataset]:
 
 
 def _named(items: Iterable[Dataset], name: codes.Code) -> list[Dataset]:
-    """Return the items whose concept name is `name`. pydicom's `Code` also accepts the SRT codes of old programs."""
+    """Return the items whose concept name is `name`. SRT codes of old programs match, too."""
     from pydicom.sr.coding import Code
 
     named = [(item, item.get("ConceptNameCodeSequence")) for item in items]

@@ -88,9 +88,9 @@ def recognize(
 
 
 def in_order(known: Iterable[Study], others: Iterable[Study]) -> tuple[list[Study], list[str]]:
-    """Sort all studies by date. A study without a date follows the study that precedes it in (*known, *others).
+    """Sort all studies by date. A study without a date keeps its place after the study before it.
 
-    Returns the studies; and a list with one sentence about the studies without a date, or an empty list.
+    Returns the studies, and a list with one sentence about the studies without a date, or an empty list.
     """
     studies = list({study.key: study for study in (*known, *others)}.values())
     ordered = sorted((each for each in studies if each.date is not None), key=lambda each: each.date)

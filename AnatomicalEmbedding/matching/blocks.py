@@ -117,7 +117,7 @@ class _Layout:
 
 
 def describe_blocks(template: EmbeddingMap, cells: torch.Tensor) -> Blocks:
-    """Read the descriptors of the nodes around template points. cells: (n, 3) fractional cells i, j, k."""
+    """Read the template's descriptors at the nodes of the lattice around each point. cells: (n, 3), points in cells."""
     layout = _Layout(_local_mm(template))
     place = (cells.double() + 0.5) * 2 - 0.5  # in local cells
     around = place[:, None] + layout.nodes + layout.dither

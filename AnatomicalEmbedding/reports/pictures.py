@@ -31,7 +31,7 @@ _BONE_SHARE = 0.25
 
 @dataclass(frozen=True)
 class Plane:
-    """One viewing plane. right, down: RAS directions of the picture's axes. The letters label the picture's borders."""
+    """A viewing plane. right, down: RAS directions of the picture's axes. ..._letter: letter at each border."""
 
     name: str
     right: tuple[float, float, float]

@@ -73,7 +73,7 @@ def paste_back(labels: sitk.Image, volume: Volume, path: str | Path = "the label
     """Put the label map of a crop on the voxels of the whole scan; voxels outside the crop become 0.
 
     The result is exact if the crop was not resampled. Otherwise each voxel gets the nearest label. Raises VolumeError,
-    with `path`, if crop and scan do not overlap.
+    which names `path`, if crop and scan do not overlap.
     """
     own, other = bounds_of(image_affine(labels), labels.GetSize()[::-1]), volume.bounds_ras
     apart = (np.minimum(own[1], other[1]) <= np.maximum(own[0], other[0])).any()

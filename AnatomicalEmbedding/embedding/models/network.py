@@ -286,7 +286,9 @@ class _Content:
 
 
 def _filled(x: torch.Tensor, axis: int, cells: int) -> slice:
-    """Find the range of cells along an axis of x (b, 1, k, j, i) that are not all air, plus a rim on both sides."""
+    """Find the layers of cells, across an axis of voxels x (b, 1, k, j, i), from the first to the last with tissue, and
+    a rim of three layers on both sides. cells: number of layers along the axis.
+    """
     filled = (x != 0).flatten(0, 1).any(0).movedim(axis - 2, 0).flatten(1).any(1)
     where = torch.nonzero(filled).flatten()
     if not len(where):
