@@ -74,5 +74,5 @@ class TestSample:
 
     def test_a_scan_without_body_has_no_coordinates(self):
         empty = analytic_map(affine, body=np.zeros((16, 20, 24), dtype=bool), name="air.nii.gz")
-        with pytest.raises(MapError, match=r"air\.nii\.gz: holds no body"):
+        with pytest.raises(MapError, match=r"air\.nii\.gz: shows no body"):
             empty.sample([0.0, 0.0, 350.0])
