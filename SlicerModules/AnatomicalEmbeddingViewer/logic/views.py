@@ -162,9 +162,9 @@ class Views:
     # -- for other features ------------------------------------------------------------------------------------------
 
     def same_orientation(self, tag: str) -> tuple:
-        """Return the scan and the view of a tag, and a list of (scan, view of the same orientation) of all other scans.
+        """Return (scan, view, others) for the view with this tag; (None, None, []) if no view has this tag.
 
-        If no view has this tag, return (None, None, [])."""
+        others: a list of (other scan, its view of the same orientation)."""
         rows = [row for row in self._rows if row.scan is not None]
         for row in rows:
             for orientation, view in row.views.items():
