@@ -163,7 +163,7 @@ class LandmarkLogic(Listener):
     # -- steps after a click -----------------------------------------------------------------------------------------
 
     def _onPlaced(self, index: int) -> None:
-        """React to a click that has placed a point, in a view of the template or of a target."""
+        """Find the answers to a new point, which a click has placed in a view of the template or of a target."""
         if self.template is None:
             return
         makeIdsUnique(self.points)

@@ -38,9 +38,9 @@ class _Row:
 
 
 class Views:
-    """The slice views. A tag is the name of a view, such as "scan0axial". Sets values of the page: `rows`, `slices` (by
-    tag), `pointer` (tag and HU under the mouse), `in_grid` (True in the grid layout), `orientation` (of the grid's
-    views), `enlarged` (True if one view is shown alone), `window` (name of the CT window) and `window_values`.
+    """The slice views. A tag is the name of a view, such as "scan0axial". Sets values of the page: `rows`, `slices`
+    (tag -> slice position), `pointer` (tag and HU under the mouse), `in_grid` (True in the grid layout), `orientation`
+    (of the grid), `enlarged` (True if one view is shown alone), `window` (name of the CT window) and `window_values`.
 
     Signal scrolled(tag): emitted after the user has moved a view to another slice.
     """
