@@ -167,7 +167,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
     def onCrop(self):
         """Crop the scans. Show the first crop of each scan in the views of this scan.
 
-        If no view shows any of these scans, the first crop is shown in all views.
+        If no view shows any of these scans, all views show the first crop of the first scan.
         """
         self.status.clear()
         scene, node, firstOf = slicer.mrmlScene, self._parameterNode, {}

@@ -110,7 +110,7 @@ class Viewer:
     # -- the page ----------------------------------------------------------------------------------------------------
 
     def _add_actions(self) -> None:
-        """Register the actions by name. The templates call them with `trigger('name', [values])`."""
+        """Register the actions by name. The page's templates call an action with `trigger('name', [values])`."""
         scans, views, landmarks, boxes, words = self._scans, self._views, self._landmarks, self._boxes, self._words
         actions = {
             "scan_remove": scans.remove,

@@ -23,9 +23,9 @@ class Row:
 
 
 class AnswerLists:
-    """All lists of answers to the points of one template.
+    """The answers to the points of one template, in one list for each target.
 
-    points: the template's point list. targets: volume nodes. lists: the list of answers of each target, by target ID.
+    points: the template's point list. targets: volume nodes. lists: target ID -> list of answers in this target.
     """
 
     def __init__(self, scene) -> None:

@@ -21,7 +21,7 @@ def isPreview(listNode, index: int) -> bool:
 
 
 def makeIdsUnique(listNode) -> None:
-    """Give a new ID to each point that has the same ID as an earlier point, as may happen in loaded lists."""
+    """Give a new ID to each point that has the same ID as an earlier point. Loaded lists may contain such points."""
     seen: set[str] = set()
     for n in range(listNode.GetNumberOfControlPoints()):
         while (pointId := listNode.GetNthControlPointID(n)) in seen or not pointId:

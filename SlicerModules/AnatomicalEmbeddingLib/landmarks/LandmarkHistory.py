@@ -24,7 +24,7 @@ class _State:
 
 
 class LandmarkHistory(UndoStack[_State | None]):
-    """Undo and redo for the template's point list and all its lists of answers."""
+    """Undo and redo for the template's point list and the lists of answers in all targets."""
 
     def __init__(self, scene) -> None:
         super().__init__(None)

@@ -35,7 +35,7 @@ class LandmarkLogic(Listener):
     `setScans` sets template (volume node in which the user places points) and targets (volume nodes in which the points
     are found). `setPoints` sets points (the template's point list). effort: effort of matching, see
     `AnatomicalEmbedding.matching.match.match_all`. jumps: True to move all views to each point that was placed or
-    moved. A scan without a map is embedded first; its views move after its answer was found.
+    moved. A scan without a map is embedded first; its views move when the answer in this scan is found.
     """
 
     def __init__(self, scene, store: MapStore) -> None:
@@ -96,7 +96,7 @@ class LandmarkLogic(Listener):
             self.store.request([self.template, *self.targets], retry=False)
 
     def poll(self) -> None:
-        """React if points were renamed, views show another volume, or volumes got another parent transform.
+        """Update answers and views if points were renamed, views show another volume, or a parent transform changed.
 
         Call this a few times a second, after `MapStore.poll`.
         """
@@ -145,8 +145,8 @@ class LandmarkLogic(Listener):
     def showInOwnViews(self) -> None:
         """Draw each list only in the views of its volume.
 
-        While the user places points, a click in a target's view also places a point of the template's list. The
-        target's view does not draw this point.
+        While the user places points, a click in a target's view places a point too. This point is added to the
+        template's list, so the target's view does not draw it.
         """
         if None not in (self.points, self.template):
             Views.showOnlyIn(self.points.GetDisplayNode(), self.scene, self.template)
@@ -163,7 +163,7 @@ class LandmarkLogic(Listener):
     # -- steps after a click -----------------------------------------------------------------------------------------
 
     def _onPlaced(self, index: int) -> None:
-        """React to a click that has placed a point, in a view of the template or of a target."""
+        """Find the answers to a new point, which a click has placed in a view of the template or of a target."""
         if self.template is None:
             return
         makeIdsUnique(self.points)
@@ -224,7 +224,7 @@ class LandmarkLogic(Listener):
         self._showAnswers(sentences)
 
     def _updateAnswers(self) -> None:
-        """Update all answers: match new points, remove answers to deleted points, copy the labels of points."""
+        """Update all answers: match new points, remove answers to deleted points, copy points' labels to answers."""
         if self._writing:
             return
         sentences = []
@@ -235,7 +235,7 @@ class LandmarkLogic(Listener):
         self._showAnswers(sentences)
 
     def _showAnswers(self, sentences: Sequence[str]) -> None:
-        """Draw each new list of answers only in its own volume's views, and observe the user's edits of the list."""
+        """Draw new lists of answers only in their volumes' views, observe the user's edits, and report `sentences`."""
         for volumeId, each in self._answers.lists.items():
             if volumeId not in self._answerObservers:
                 self._answerObservers[volumeId] = self._observerOf(each)
@@ -259,7 +259,7 @@ class LandmarkLogic(Listener):
     # -- corrections by the user -------------------------------------------------------------------------------------
 
     def setByHand(self, pointId: str, volumeNode, pointWorld: Sequence[float]) -> None:
-        """Set the user's own answer at a point, (3,) world mm. Matching does not overwrite this answer."""
+        """Set the user's own answer, which matching does not overwrite. pointWorld: the answer, (3,) world mm."""
         self._answerByHand(pointId, volumeNode, MOVED, fromWorld(volumeNode, [pointWorld])[0])
 
     def setNotVisible(self, pointId: str, volumeNode) -> None:
@@ -311,7 +311,7 @@ class LandmarkLogic(Listener):
             self._answerByHand(pointId, each.volumeNode, MOVED, fromNode(each.node, answerId))
 
     def _onEdited(self) -> None:
-        """React to points that were removed from any of the lists, and to several points that were placed at once."""
+        """Update the answers after points were removed from a list, or after several points were placed at once."""
         if self.points is not None and definedIds(self.points):
             self.prepare()
         self._updateAnswers()

@@ -25,7 +25,7 @@ _LOOKS = {  # sign, background
 
 
 class MatchTable(Listener):
-    """Shows the rows of a LandmarkLogic.
+    """Shows the landmarks of a LandmarkLogic, and the answers to them.
 
     A double click on an answer moves all views to the landmark. The user can edit the labels of landmarks in the first
     column. A right click opens a menu of actions.

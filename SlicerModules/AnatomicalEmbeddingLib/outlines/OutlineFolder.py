@@ -90,7 +90,7 @@ class OutlineFolder:
                     path.replace(old)
 
     def run(self) -> Path:
-        """Return the folder of the training run on the written examples. Changed examples have another folder."""
+        """Return the folder of the training run on the written examples. Changed examples get a new folder."""
         digest = hashlib.sha256()
         for path in sorted(self.examples.iterdir()):
             digest.update(path.name.encode() + path.read_bytes())

@@ -32,7 +32,7 @@ class OutlineProcess(EngineProcess):
     """
 
     def start(self, words: Sequence[str], folder: OutlineFolder, choice: Choice) -> None:
-        """Start `anatemb segment` with the arguments `words`, in `folder`. Raises the same errors as `begin`."""
+        """Start `anatemb segment` with arguments `words` in `folder`. Raises the errors of `EngineProcess.begin`."""
         self.progress, self.problem = (0.0, "starting"), ""
         self.skipped: list[str] = []
         kept = {"ANATEMB_CACHE": choice.cacheFolder} if choice.cacheFolder else {}
@@ -191,7 +191,7 @@ class OutlineLogic(SceneJob):
             raise AnatomicalEmbeddingError(self.process.problem)
 
     def _addNext(self, folder: OutlineFolder, run: Path, left: dict, looks: Mapping) -> bool:
-        """If a scan in `left` is finished, show its outlines, remove it from `left` and return True; if not, False."""
+        """Show a finished scan's outlines, and remove this scan from `left`. Returns False if no scan is finished."""
         name = next((name for name in folder.outlined(run) if name in left), None)
         if name is None:
             return False

@@ -50,7 +50,8 @@ def labelsOf(volume, segmentation) -> tuple[np.ndarray, list[str]]:
     """Return the segments as labels on the voxel grid of the volume. Where segments overlap, the last segment is used.
 
     Returns:
-        The labels, (k, j, i) uint8: 0, or 1 + the index of the structure; and the names of the structures.
+        Two values: the labels, (k, j, i) uint8, and the names of the structures. A label is 0 outside all
+        structures, otherwise 1 + the index of the structure's name.
 
     Raises:
         PointsError: no segment has voxels in the volume.

@@ -59,8 +59,8 @@ def offerLayouts(
 ) -> None:
     """Register our layouts, each with views for two scans.
 
-    A saved scene opens without views if its layout is not registered. After a scene was loaded, the views of all its
-    scans are created, and loaded(again) is called. A new view loses its saved position when the window first shows this
+    A saved scene opens without views if its layout is not registered. loaded(again): called after a scene was loaded
+    and the views of all its scans were created. A new view loses its saved position when the window first shows this
     view; again() restores the position. isWide(): True if the window has room for three columns of views. When a scene
     is closed, the layout that was used before ours is restored. Otherwise all our views would show the next scan.
     """
@@ -181,7 +181,7 @@ def _restoreFormerLayout(scene) -> None:
 def _restoreRows(scene, loaded: Callable[[Callable[[], None]], object], wide: bool) -> None:
     """Restore our layout and the view groups of a loaded scene, because MRML does not save them completely.
 
-    Without view groups, all scans would scroll when the user scrolls in one scan.
+    Without view groups, all scans would scroll when the user scrolls in one scan. loaded: see `offerLayouts`.
     """
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     names = None if layoutNode is None else layoutNode.GetAttribute(_NAMES)

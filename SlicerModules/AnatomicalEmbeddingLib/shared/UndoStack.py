@@ -40,7 +40,7 @@ class UndoStack(Generic[State]):
         return self._move(self._past, self._future)
 
     def redo(self) -> bool:
-        """Repeat the step that was undone last. Returns False if no step was undone."""
+        """Repeat the step that was undone last. Returns False if there is no undone step."""
         return self._move(self._future, self._past)
 
     def _move(self, source: list[State], destination: list[State]) -> bool:

@@ -29,7 +29,7 @@ class TrainingCurves:
         return self._show("Training loss", {"step": steps, "loss": means})
 
     def showValidation(self, validations: Sequence[Mapping[str, float]]):
-        """Draw the median errors against the step: one line for each kind of error. Returns the chart node, or None."""
+        """Draw one line for each kind of median error. Returns the chart node; None if there is no chart yet."""
         columns = dict.fromkeys(["step", *(kind for row in validations for kind in row)])
         errors = {kind: [row.get(kind, np.nan) for row in validations] for kind in columns}
         chart = self._show("Validation error (mm)", errors)

@@ -52,14 +52,14 @@ class LossCurve:
 def readValidations(folder: str | Path) -> list[dict[str, float]]:
     """Read the rows of a run's file validation.csv.
 
-    A row has "step", and the median error in mm for each kind of point: "phantom", and in labelled scans "centre",
-    "extreme" and "landmark".
+    A row has "step" and median errors in mm: "phantom" for points in synthetic patients; "centre", "extreme" and
+    "landmark" for points in labelled scans.
     """
     return [row for row in _rows(Path(folder) / "validation.csv") if len(row) > 1]
 
 
 def bestOf(validations: list[dict[str, float]]) -> dict[str, float] | None:
-    """Return the first row whose errors have the smallest mean; None without rows. The run keeps this row's weights."""
+    """Return the row with the smallest mean of the errors; None without rows. The run keeps this row's weights."""
     return min(validations, key=lambda row: np.mean([row[kind] for kind in row if kind != "step"]), default=None)
 
 

@@ -30,7 +30,7 @@ class RunState:
 
 
 def inspectRun(folder: str | Path) -> RunState:
-    """Return the state of a folder. A missing or empty folder, and "", is NEW. A folder with other files is FOREIGN."""
+    """Return a folder's state. A missing or empty folder, or "", is NEW. A folder with files but no run is FOREIGN."""
     path = Path(folder)
     if not str(folder) or not path.is_dir():
         return RunState(path)

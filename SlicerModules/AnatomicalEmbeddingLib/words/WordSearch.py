@@ -34,7 +34,7 @@ _REST_SECONDS = 0.12  # a point must stay unchanged for this time before its nam
 
 @dataclass(eq=False)
 class _Query:
-    """The words `text` of a search, and the places `steps` that they name. at: index of the shown place in `steps`.
+    """A search. text: the user's words. steps: the places that these words name. at: index of the shown place.
 
     found: volume ID -> answer for the shown place. failed: volume ID -> message of the error in this scan.
     """

@@ -66,8 +66,8 @@ def stepsOf(text: str) -> tuple[list[Step], list[str]]:
 def _ended(text: str) -> str:
     """Complete a text that names no place.
 
-    If the text has one completion, return this completion. If exactly one of several completions only ends the last
-    word and adds no further words, return this completion. In all other cases, return the text unchanged.
+    If the text has one completion, return this completion. If exactly one of several completions completes only the
+    last word and adds no further words, return this completion. In all other cases, return the text unchanged.
     """
     from AnatomicalEmbedding.words import completions, parse
 
@@ -77,7 +77,7 @@ def _ended(text: str) -> str:
 
 
 def steps(mentions: Sequence[Mention]) -> list[Step]:
-    """Return the places that the mentions in a text name, each place once, at most `_MOST_STEPS` places."""
+    """Return the places that the words of `mentions` name, each place once, at most `_MOST_STEPS` places."""
     found = [Step(name, each.qualifier, each.negated, each.remark) for each in mentions for name in each.places]
     return list(dict.fromkeys(found))[:_MOST_STEPS]
 

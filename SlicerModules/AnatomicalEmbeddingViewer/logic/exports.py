@@ -45,7 +45,7 @@ class Exports:
         state.exporting = self._exporting
 
     def points(self) -> bytes:
-        """Return a zip with one .mrk.json file for each scan: the points for the template, the answers for a target."""
+        """Return a zip with one .mrk.json file for each scan: for the template the points, for a target the answers."""
         from AnatomicalEmbedding.scan.points import PointList, write_markups
 
         self._check_points()
@@ -123,7 +123,7 @@ class Exports:
     def scene(self) -> Callable[[], BinaryIO]:
         """Write the scene into a folder. Returns a function that packs the folder as a bundle (.mrb) for 3D Slicer.
 
-        Packing needs nearly all of the time. The bundle is a temporary file, which is deleted when it is closed.
+        Packing takes much longer than writing. The bundle is a temporary file, which is deleted when it is closed.
         """
         refused = AnatomicalEmbeddingError("The scene could not be written; free some space on the viewer's disk.")
         work = Path(tempfile.mkdtemp(prefix="bundle-", dir=self._session.folder))

@@ -44,9 +44,9 @@ class Gallery:
         self._volume = lru_cache(_SCAN_LIMIT)(lambda row: row.source.read())
 
     def scans(self) -> dict:
-        """Return the cohort's `name`, `levels` (landmark -> body height, mm) and `places` (facts about embedded scans).
+        """Return the cohort's `name`, `levels` (landmark -> body height, mm) and `places`, one dict per embedded scan.
 
-        The `place` of a scan is the middle of its body, RAS mm.
+        The entry `place` of a scan's dict is the middle of the scan's body, (3,) RAS mm.
         """
         from AnatomicalEmbedding.embedding.coverage import LEVELS_MM
 

@@ -183,7 +183,7 @@ class Picture(ScheduledRenderStrategy):
         self._painter.request(self)
 
     def reset(self) -> None:
-        """Send the next picture even if it equals the last one. Called after the view has changed its size."""
+        """Send the next picture even if it equals the last picture. Called after the view has changed its size."""
         self._last = None
         self._painter.request(self)
 

@@ -48,7 +48,7 @@ class Scans:
 
         Args:
             name: name of the work in the progress bar.
-            reader: gets a function that returns True after the user has cancelled; returns the scans.
+            reader: reader(cancelled) returns the scans; cancelled() returns True after the user has cancelled.
             done: called after the scans are added, and also if the reader failed or was cancelled.
         """
         number = next(self._job_numbers)

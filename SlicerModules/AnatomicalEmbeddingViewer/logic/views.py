@@ -38,9 +38,9 @@ class _Row:
 
 
 class Views:
-    """The slice views. A tag is the name of a view, such as "scan0axial". Sets values of the page: `rows`, `slices` (by
-    tag), `pointer` (tag and HU under the mouse), `in_grid` (True in the grid layout), `orientation` (of the grid's
-    views), `enlarged` (True if one view is shown alone), `window` (name of the CT window) and `window_values`.
+    """The slice views. A tag is the name of a view, such as "scan0axial". Sets values of the page: `rows`, `slices`
+    (tag -> slice position), `pointer` (tag and HU under the mouse), `in_grid` (True in the grid layout), `orientation`
+    (of the grid), `enlarged` (True if one view is shown alone), `window` (name of the CT window) and `window_values`.
 
     Signal scrolled(tag): emitted after the user has moved a view to another slice.
     """
@@ -162,9 +162,9 @@ class Views:
     # -- for other features ------------------------------------------------------------------------------------------
 
     def same_orientation(self, tag: str) -> tuple:
-        """Return the scan and the view of a tag, and a list of (scan, view of the same orientation) of all other scans.
+        """Return (scan, view, others) for the view with this tag; (None, None, []) if no view has this tag.
 
-        If no view has this tag, return (None, None, [])."""
+        others: a list of (other scan, its view of the same orientation)."""
         rows = [row for row in self._rows if row.scan is not None]
         for row in rows:
             for orientation, view in row.views.items():

@@ -30,7 +30,7 @@ class Guard:
     """Checks every request, also requests of websockets.
 
     A request is refused if the token is missing, if the Host header names another host (DNS rebinding), or if another
-    web page sent the request. The first request has the token in its address. Later requests have it in a cookie.
+    web page sent the request. The first request has the token in its address, later requests in a cookie.
 
     Args:
         host: address at which the server listens.

@@ -36,7 +36,7 @@ class EnginePanel(Listener, VTKObservationMixin):
     updates the other widgets and the logic from the parameter node.
 
     The module's `setup` first calls `openPanel`, then `atEnd` or `closing` for each object that must be closed, and
-    `followScene` at its end. `enter` calls `enterPanel`. `exit` does nothing unless `isSetUp`. `cleanup` calls `end`.
+    `followScene` last. `enter` calls `enterPanel`. `exit` does nothing unless `isSetUp`. `cleanup` calls `end`.
     """
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class EnginePanel(Listener, VTKObservationMixin):
         return part
 
     def end(self) -> None:
-        """Undo `setup`, even if `setup` failed. Also call `exit` if the module is open; Slicer's Reload does not."""
+        """Undo `setup`, even if it failed. If the module is open, also call `exit`, which Slicer's Reload skips."""
         if self.isSetUp and self.parent.isEntered:
             self.exit()
         self.setParameterNode(None)
@@ -135,7 +135,7 @@ class EnginePanel(Listener, VTKObservationMixin):
         qt.QTimer.singleShot(0, self._showAgain)
 
     def _onImported(self, caller, event) -> None:
-        """Mark the wrapper of the parameter node as out of date until it is created again.
+        """Mark the wrapper of the parameter node as out of date, until a new wrapper is created.
 
         An import may add nodes to which the parameter node refers. The wrapper gets no event then and keeps old values.
         """

@@ -35,7 +35,7 @@ def choice() -> Choice:
 
 
 def value(key: str, default):
-    """Return the value of a setting, or `default`. The value has the type of `default`: str or int."""
+    """Return the value of a setting; `default` if no usable value is stored. `default` is a str or an int."""
     stored = slicer.app.userSettings().value(_PREFIX + key)
     if isinstance(default, int):
         try:

@@ -60,7 +60,7 @@ class Session:
         self._timer.setInterval(_INTERVAL_MS)
 
     def detach(self, panel) -> None:
-        """Remove a panel from the session. After the last panel, all work is cancelled and all memory is released."""
+        """Remove a panel from the session. If no panel is left, all work is cancelled and all memory is released."""
         before = len(self._panels)
         self._panels = [each for each in self._panels if each[0] is not panel]
         if before and not self._panels:

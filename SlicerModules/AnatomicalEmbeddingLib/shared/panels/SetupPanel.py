@@ -39,7 +39,7 @@ class SetupPanel(Listener):
         self.refresh()
 
     def refresh(self) -> None:
-        """Update the section. Call this when the module is opened. It is also called after each change of a setting."""
+        """Update the section. Called when the module is opened, and after each change of a setting."""
         self._showPackages()
         self._showWeights()
         self.ui.deviceSelector.setCurrentIndex(DEVICES.index(choice().device))

@@ -1,4 +1,4 @@
-"""Buttons for CT windows, layouts that show scans side by side, and texts in the slice views of the main window."""
+"""Buttons that set the CT window and the layout; functions that write texts in the main window's slice views."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WIDE = 1500  # smallest width in pixels of a main window for three columns of v
 
 
 class ViewPanel:
-    """A row of buttons for CT windows, and layouts of scans.
+    """A row of buttons that set the CT window of the scans and show the scans side by side.
 
     Signal laidOut(sentence): emitted when scans are shown side by side. sentence: a remark for the user, or "".
 

@@ -28,8 +28,7 @@ def fillComboBox(comboBox, entries: Sequence[tuple[str, str]], current: str | No
 def connectPath(edit, slot: Callable[[str], None]) -> None:
     """Call slot(path) whenever the text of a ctkPathLineEdit changes.
 
-    The signal currentPathChanged would not be enough: it is not emitted if the field is empty or its filters refuse
-    the path.
+    The signal currentPathChanged would not be enough: it is not emitted if the field is empty or refuses the path.
     """
     for line in slicer.util.findChildren(edit, className="QLineEdit"):
         line.connect("textChanged(QString)", slot)

@@ -139,7 +139,7 @@ class EngineProcess:
             _kill(self._child)
 
     def close(self, seconds: float = 5.0) -> None:
-        """Ask the command to save and end, because the application ends. Wait at most `seconds` until it has ended."""
+        """Ask the command to save and end, because the application ends. Wait for the command at most `seconds`."""
         if not self.running:
             return
         self._newSignals()  # disconnects the listeners, which may already be closed
