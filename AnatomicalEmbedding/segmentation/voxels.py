@@ -170,7 +170,7 @@ def read_features(crop: Crop, where: torch.Tensor) -> torch.Tensor:
 
 
 def _normalised(where: torch.Tensor, shape: torch.Size) -> torch.Tensor:
-    """Convert positions (k, j, i, 3) in voxels i, j, k of an array of this shape to a grid for grid_sample."""
+    """Convert positions (k, j, i, 3), in voxels i, j, k, to a grid for grid_sample. shape: of the sampled array."""
     return ((where + 0.5) * 2 / torch.tensor(shape[:1:-1]) - 1)[None]
 
 
@@ -222,7 +222,7 @@ class VoxelNet(nn.Module):
         return self.head(self.body(self.scale(rows))) + guess
 
     def forward(self, x: torch.Tensor, features: torch.Tensor | None = None) -> torch.Tensor:
-        """Compute logits (1, structures, k, j, i) of an image x (1, INPUTS + structures, k, j, i) of even sizes."""
+        """Compute logits (1, structures, k, j, i) of x (1, INPUTS + structures, k, j, i); k, j and i must be even."""
         near = _dilate(x[:, -self.structures :], _REACH) > 0.02
         if not near.any():
             near = torch.ones_like(near)
