@@ -118,7 +118,7 @@ def read_points(path: str | Path) -> PointList:
 
 
 def parse_point(text: str, count: int = 3) -> np.ndarray:
-    """Parse `count` numbers in RAS mm between commas: 3 for a point, 6 for a box. Raises PointsError for any other text."""
+    """Parse numbers in RAS mm between commas: 3 of a point, 6 of a box. Raises PointsError for any other text."""
     try:
         values = np.array([float(part) for part in text.split(",")])
     except ValueError:
