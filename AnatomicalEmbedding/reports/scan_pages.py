@@ -158,8 +158,8 @@ def write_registration_report(
 ) -> Path:
     """Write the page with pictures of two scans before and after registration. Returns the path.
 
-    Before registration, the moving scan is shifted so that the centres of the scans coincide. The moving scan is red
-    and the fixed scan is cyan, so that pixels are grey where both are equal. facts: name -> text, shown on the page.
+    In the pictures before registration, the moving scan is shifted so that the centres of both scans coincide. The
+    moving scan is red and the fixed scan is cyan; pixels are grey where both are equal. facts: name -> text to show.
     """
     middle = fixed.bounds_ras.mean(axis=0)
     shift = moving.bounds_ras.mean(axis=0) - middle

@@ -1,4 +1,4 @@
-"""Boxes with sides parallel to the RAS axes, (2, 3) lowest and highest corner in RAS mm; and their files for Slicer."""
+"""Boxes with sides along R, A and S: (2, 3) lowest and highest corner, RAS mm. Reads and writes Slicer's box files."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,7 +28,7 @@ def grown(box: np.ndarray, margins_mm: np.ndarray) -> np.ndarray:
 
 
 def boxes_to_json(boxes: Mapping[str, np.ndarray]) -> dict[str, list[float]]:
-    """Convert boxes (2, 3) by name to lists of 6 numbers, for a JSON file."""
+    """Convert named boxes (2, 3) to lists of 6 numbers, the lowest corner first, for a JSON file."""
     return {name: box.ravel().tolist() for name, box in boxes.items()}
 
 
@@ -55,7 +55,7 @@ def _volume(box: np.ndarray) -> float:
 def write_rois(
     path: str | Path, boxes: Mapping[str, np.ndarray], descriptions: Mapping[str, str] | None = None
 ) -> None:
-    """Write boxes by name into one .mrk.json file of ROI markups (LPS mm), which Slicer >= 5 opens as boxes.
+    """Write named boxes into one .mrk.json file of ROI markups (LPS mm), which Slicer >= 5 opens as boxes.
 
     Raises PointsError when the file cannot be written or its name does not end in .json.
     """
@@ -75,7 +75,7 @@ def _roi(name: str, box: np.ndarray, description: str) -> dict:
 
 
 def read_rois(path: str | Path, unnamed: str = "box") -> dict[str, np.ndarray]:
-    """Read boxes (2, 3) RAS mm by name from a Slicer ROI markups file. A rotated ROI gives the box that encloses it.
+    """Read named boxes, (2, 3) RAS mm, from a Slicer ROI markups file. A rotated ROI gives the box that encloses it.
 
     unnamed: name for an ROI that has no name in the file; Slicer writes ROIs without a name. Raises PointsError if
     the file is missing or damaged, has no ROI, has two ROIs of the same name, or is neither in LPS nor in RAS mm.

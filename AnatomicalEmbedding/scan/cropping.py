@@ -20,7 +20,7 @@ def voxel_block(
     """Return the index slices (k, j, i) of all voxels that a box (2, 3) RAS mm touches, limited to the scan.
 
     ijk_to_ras: (4, 4) voxel to RAS mm. shape: (k, j, i). In an oblique scan, the voxels are the smallest block around
-    the box. Raises VolumeError, with the scan's `name`, if the box lies outside the scan.
+    the box. Raises VolumeError, which names the scan `name`, if the box lies outside the scan.
     """
     ijk = transform_points(np.linalg.inv(ijk_to_ras), np.array(list(product(*box_ras.T))))
     # a voxel extends 0.5 to both sides of its index; 1e-6 is the tolerance for rounding errors
@@ -46,7 +46,7 @@ def crop_voxels(volume: Volume, box_ras: np.ndarray) -> Volume:
 
 
 def crop_resampled(volume: Volume, box_ras: np.ndarray, spacing_mm: tuple[float, float, float]) -> Volume:
-    """Resample a box (2, 3) RAS mm to a grid parallel to the RAS axes: linear, -1000 HU outside the scan.
+    """Resample the scan in a box (2, 3) RAS mm linearly to a grid parallel to the RAS axes; -1000 HU outside the scan.
 
     The grid starts at the box's lowest corner and ends with the last voxel that fits into the box. Raises VolumeError
     if a spacing is not positive, or if the box is smaller than one voxel or has more than 10^9 voxels.

@@ -49,7 +49,7 @@ DicomSeries = tuple[np.ndarray, np.ndarray, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class _Slice:
-    """Part of the header of one file. tags: values by the names in _TAGS. An array that the header lacks is None."""
+    """Part of the header of one file. tags: name in _TAGS -> value. An array that the header lacks is None."""
 
     path: Path
     tags: dict[str, str]
@@ -102,8 +102,8 @@ def read_series(path: Path, series: str | None = None, files: Sequence[Path] = (
 def group_series(files: Iterable[Path]) -> tuple[dict[str, tuple[list[Path], str]], list[Path]]:
     """Group DICOM files by series.
 
-    Returns SeriesInstanceUID -> (files of the series, reason why the series is not a CT volume, or ""). Also returns a
-    list of the CT files that cannot be read.
+    Returns SeriesInstanceUID -> (files of the series, reason). The reason says why the series is not a CT volume; "" if
+    it may be one. Also returns a list of the CT files that cannot be read.
     """
     slices, damaged = _read_headers(files)
     groups = _by_series(slices)
@@ -252,7 +252,7 @@ def _info(uid: str, group: list[_Slice]) -> SeriesInfo:
 
 
 def _choose(groups: dict[str, list[_Slice]], path: Path, series: str | None) -> list[_Slice]:
-    """Return the slices (see `_placed`) of `series`; None: of the only CT volume. Raises VolumeError if this fails."""
+    """Return the slices (see `_placed`) of `series`; if None, of the only CT volume. Raises VolumeError on failure."""
     if series is not None and series not in groups:
         raise VolumeError(f"{path}: contains no series {series}; choose one of {_describe(groups, list(groups))}.")
     volumes = [uid for uid, group in groups.items() if not _unfit(group)]

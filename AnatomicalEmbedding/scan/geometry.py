@@ -85,7 +85,7 @@ def resample_upright(voxels: np.ndarray, ijk_to_ras: np.ndarray) -> tuple[np.nda
 
 
 def resample(voxels: np.ndarray, ijk_to_ras: np.ndarray, new_ijk_to_ras: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Resample (k,j,i) HU linearly to a grid of `size` (i, j, k). Outside: -1000 HU. The dtype is kept."""
+    """Resample (k,j,i) HU linearly to a grid of `size` (i, j, k); -1000 HU outside the old grid. The dtype is kept."""
     import SimpleITK as sitk
 
     resampler = sitk.ResampleImageFilter()

@@ -19,7 +19,7 @@ _SCHEMA = (
 
 
 def markup(kind: str, name: str, points: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Make the entry of one markups node. kind: "Fiducial" or "ROI". points: results of `control_point`."""
+    """Make a markups file's entry of a point list ("Fiducial") or box ("ROI"). points: results of `control_point`."""
     return {
         "type": kind,
         "name": name,

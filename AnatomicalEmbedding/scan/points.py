@@ -118,7 +118,7 @@ def read_points(path: str | Path) -> PointList:
 
 
 def parse_point(text: str, count: int = 3) -> np.ndarray:
-    """Parse `count` numbers in RAS mm with commas, such as "x,y,z". Raises PointsError for any other text."""
+    """Parse `count` numbers in RAS mm, such as "12.5,-40,310" for a point. Raises PointsError for any other text."""
     try:
         values = np.array([float(part) for part in text.split(",")])
     except ValueError:

@@ -135,7 +135,7 @@ def _parts(scan: str) -> tuple[list[str], str, list[str]]:
 
 
 def _telling(rows: list[list[str]], known: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Choose columns of `rows`, from left to right, until they distinguish all rows that are not equal.
+    """Choose columns of `rows` (name parts of scans), from left to right, until they distinguish all unequal rows.
 
     known: columns chosen before. A column is chosen only if it distinguishes rows that are equal in earlier columns.
     """

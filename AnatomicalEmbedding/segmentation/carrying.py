@@ -1,4 +1,4 @@
-"""Carry labels over from examples to a scan, with a registration of their maps. This needs no training."""
+"""Carry labels from examples to a scan, by registration of the scan's map with the map of each example."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -115,10 +115,10 @@ def choose_answer(
 
 
 def clean(probability: torch.Tensor, crop: Crop, group: Group, row: int) -> tuple[torch.Tensor, str]:
-    """Remove the connected components of a probability that do not belong to the structure.
+    """Keep the connected parts of an outline that belong to the structure; set the probability elsewhere to 0.
 
-    A component is kept if it has at least _LEAST_SHARE of the largest component's size, and if the body coordinate of
-    its middle is within MARGIN_MM of the structure's range in examples. Also returns why no component is left, or "".
+    A part is kept if it has at least _LEAST_SHARE of the largest part's size, and its middle is within MARGIN_MM of the
+    structure's range in the examples. Also returns why no part is kept (the probability is then unchanged), or "".
     """
     mask = (probability > 0.5) & crop.inside
     if not mask.any():
@@ -143,9 +143,9 @@ def clean(probability: torch.Tensor, crop: Crop, group: Group, row: int) -> tupl
 def paint(
     probability: torch.Tensor, crop: Crop, volume: Volume, value: int, labels: np.ndarray, strength: np.ndarray
 ) -> None:
-    """Where a structure's probability exceeds `strength`, set `labels` to `value`, and `strength` to the probability.
+    """Write `value` into `labels` where a structure's probability is higher than that of all earlier structures.
 
-    labels, strength: (k, j, i) on the volume's grid. Before the first structure, `strength` is 0.5 everywhere.
+    labels, strength: (k, j, i) on the volume's grid. strength: highest probability so far, at first 0.5; it is updated.
     """
     held = torch.nonzero(probability > 0.25)
     low, high = held.min(0).values.numpy()[::-1] - 1, held.max(0).values.numpy()[::-1] + 1
@@ -162,7 +162,7 @@ def paint(
 
 
 def _measured(number: int, found: Outline, labels: np.ndarray, volume: Volume) -> Outline:
-    """Return an outline with its volume. Its status is CUT if it touches the scan's border, ABSENT without voxels."""
+    """Return an outline with volume and status: ABSENT (no voxels), CUT (touches the scan's border) or WHOLE."""
     if found.status == ABSENT:
         return found
     mask = labels == number + 1
@@ -178,7 +178,7 @@ def signs(guess: torch.Tensor, tried: torch.Tensor, kept: torch.Tensor, spacing_
     """Compute five signs of the quality of an outline, (5,).
 
     1. the expected Dice of the outline with the truth, if the probability is right;
-    2. the mean Dice of the outline with the outlines of changed inputs;
+    2. the mean Dice of the outline with the outlines for slightly changed inputs;
     3. the expected Dice of the carried labels, which is low if the examples disagree;
     4. the logarithm of the thickness in mm;
     5. 1 if there is only one example, else 0.

@@ -44,7 +44,7 @@ class Segmenter:
         groups, networks: groups of structures, and the network of each group.
         volumes_ml: name of the structure -> its volumes in the examples.
         guess_shares: name of the structure -> weight of the carried labels, see `carrying.guess_share`.
-        outlined: for each group, the examples from which its labels are carried over.
+        outlined: for each group, the examples from which labels are carried over.
     """
 
     weights: str
@@ -82,8 +82,8 @@ def train_segmenter(
     """Train a segmenter on outlined scans and save it in a folder.
 
     If the folder already contains a segmenter of the same examples and options, this segmenter is read and returned.
-    steps: training steps of each network. weights: file from which the embedding's weights are loaded later; if it is
-    "", they are loaded by the model's name.
+    steps: training steps of each network. weights: file from which the embedding's weights are loaded later; if "", the
+    weights are loaded by the model's name.
 
     Raises:
         CancelledError: `cancelled` returned True.

@@ -54,7 +54,7 @@ class TrainingCrop:
 class Patch:
     """A patch for training.
 
-    x: (1, INPUTS + s, k, j, i), from `network_input`. features: (1, c, k/2, j/2, i/2) descriptors, or None.
+    x: (1, INPUTS + s, k, j, i), see `network_input`. features: (1, c, k/2, j/2, i/2) descriptors, or None.
     labels: (1, s, k, j, i). known: (s,) bool, see `TrainingCrop`.
     """
 
@@ -97,7 +97,7 @@ class PatchSampler:
         return Patch(network_input(hu, coordinate, guess), features, labels[None], example.known)
 
     def _guess(self, n: int, where: torch.Tensor) -> torch.Tensor:
-        """Make a patch's random guess (s, k, j, i): labels carried from other examples, its own labels bent, or 0s."""
+        """Make the guess (s, k, j, i) of a patch: labels carried to example n, the labels of example n bent, or 0s."""
         example, rng = self._examples[n], self._rng
         if rng.random() < _NO_GUESS:
             return torch.zeros(len(example.labels), *self._size)
@@ -117,7 +117,7 @@ class PatchSampler:
         return F.interpolate(read, self._size, mode="trilinear", align_corners=False)[0]
 
     def _centre(self, n: int) -> np.ndarray:
-        """Choose the middle of a patch: (3,) i, j, k."""
+        """Choose the middle of a patch in example n: (3,) voxels i, j, k."""
         crop, held = self._examples[n].crop, [p for p in self._places[n] if len(p)]
         shape, size = np.array(crop.shape), np.array(self._size)
         if held and self._rng.random() < _ON_STRUCTURE:
@@ -170,7 +170,7 @@ def read_features(crop: Crop, where: torch.Tensor) -> torch.Tensor:
 
 
 def _normalised(where: torch.Tensor, shape: torch.Size) -> torch.Tensor:
-    """Convert positions (k, j, i, 3) in voxels i, j, k of an array of this shape to a grid for grid_sample."""
+    """Convert positions (k, j, i, 3), in voxels i, j, k, to a grid for grid_sample. shape: of the sampled array."""
     return ((where + 0.5) * 2 / torch.tensor(shape[:1:-1]) - 1)[None]
 
 
@@ -222,7 +222,7 @@ class VoxelNet(nn.Module):
         return self.head(self.body(self.scale(rows))) + guess
 
     def forward(self, x: torch.Tensor, features: torch.Tensor | None = None) -> torch.Tensor:
-        """Compute logits (1, structures, k, j, i) of an image x (1, INPUTS + structures, k, j, i) of even sizes."""
+        """Compute logits (1, structures, k, j, i) of x (1, INPUTS + structures, k, j, i); k, j and i must be even."""
         near = _dilate(x[:, -self.structures :], _REACH) > 0.02
         if not near.any():
             near = torch.ones_like(near)
@@ -286,7 +286,7 @@ def voxel_losses(
     seed: int,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Callable[[int], torch.Tensor]:
-    """Choose random voxels of the examples. Returns a function that computes the loss of a step from its number.
+    """Choose random voxels of the examples. Returns a function: number of a training step -> loss.
 
     The loss depends on (seed, step) alone. Raises CancelledError once `cancelled` returns True.
     """

@@ -44,7 +44,7 @@ class KnownStructure:
 
 @dataclass(frozen=True, eq=False)
 class BoxCase:
-    """One scan as a case or a volume, its patient, and the structures that lie completely in the scan, by name."""
+    """One scan (a labelled case, or a volume). structures: name -> structure that lies completely in the scan."""
 
     id: str
     patient: str
@@ -73,7 +73,7 @@ def phantom_boxes(seeds: Iterable[int]) -> Iterator[BoxCase]:
 
 
 def structure_names(phantom: Phantom) -> dict[int, str]:
-    """Return the names of the structures of a synthetic patient: label -> name."""
+    """Return label -> canonical name, for the structures of a synthetic patient."""
     return {number: canonical_name(name) for number, name in phantom.label_names.items() if name not in _NO_STRUCTURES}
 
 

@@ -224,7 +224,7 @@ def _read_json(path: Path) -> dict:
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """A template, a target, and N points that both scans show: names, kinds, and (N, 3) RAS mm in each scan."""
+    """A template, a target, and N points in both: names, kinds (centre, landmark ...), (N, 3) RAS mm in each scan."""
 
     template: Case
     target: Case

@@ -167,7 +167,7 @@ def located_by_others(marked: Mapping[str, Sequence[tuple[Example, EmbeddingMap]
 
 
 def _scales(off: np.ndarray, names: np.ndarray, by_structure: bool) -> dict[str, np.ndarray]:
-    """Compute the root mean square (6,) of the `_errors` (n, 6), for all structures and for each structure."""
+    """Compute the root mean square (6,) of `_errors` (n, 6): over all structures and, if `by_structure`, for each."""
     common = np.sqrt((off**2).mean(axis=0))
     scales = {_COMMON: common}
     for name in np.unique(names) if by_structure else ():

@@ -1,6 +1,6 @@
 """Crops: parts of prepared scans with random changes, and the position of each of their cells in the patient.
 
-A cell of a crop has 4 x 4 x 4 voxels. A smooth transform gives the place in the scan of each voxel of the crop. The
+A cell of a crop has 4 x 4 x 4 voxels. A smooth transform gives, for each voxel of the crop, its place in the scan. The
 scan is resampled in two passes: within each slice, then between slices (Catmull and Smith, SIGGRAPH 1980). The passes
 read the memory in order and use vector instructions. On CPUs, they are three times as fast as trilinear interpolation,
 which reads eight voxels from distant places for each new voxel.

@@ -28,7 +28,7 @@ _LINE_PRIOR = 1e4  # mm^2: keeps the scale near 1 if a scan has only a few slice
 
 @dataclass(frozen=True)
 class LevelTable:
-    """Standard levels: the mean body height of each level, mm, and for each scan the RAS z of its levels, mm."""
+    """Known levels, such as the carina: the mean body height of each level, and its RAS z in each scan, mm."""
 
     body_height_mm: dict[str, float]
     readings: dict[str, dict[str, float]]
@@ -65,7 +65,7 @@ class FrameGuess:
     shift_sd_mm: np.ndarray  # (3,)
 
     def apply(self, points_ras: np.ndarray) -> np.ndarray:
-        """Convert points (N, 3) from RAS mm to body mm."""
+        """Convert points (N, 3) from RAS mm to body coordinates, mm."""
         return points_ras * self.scale + self.shift_mm
 
 
@@ -76,7 +76,7 @@ STILL = FrameGuess(np.ones(3), np.zeros(3), np.zeros(3), np.zeros(3))  # for sca
 def guess_frame(hu: np.ndarray, body: np.ndarray, grid_to_ras: np.ndarray, readings: dict[float, float]) -> FrameGuess:
     """Guess a scan's body frame from level readings and from the skeleton.
 
-    hu, body: (k, j, i) on an axis-aligned RAS grid. readings: {body height mm: RAS z mm}, at least one.
+    hu, body: (k, j, i), HU and body mask on a grid along R, A, S. readings: {body height mm: RAS z mm}, at least one.
     """
     x_mm, y_mm, cropped = _skeleton_axes(hu, body, grid_to_ras)
     scale_z, shift_z = fit_heights(readings)

@@ -165,7 +165,7 @@ def _upright(volume: Volume) -> bool:
 
 
 def _placed(places: np.ndarray, cut: tuple[float, float] | None) -> np.ndarray:
-    """Return (n,): 1 for places between two heights `cut`, 0 near them, -1 outside. If `cut` is None, all 1."""
+    """Return (n,): 1 for places between the two heights `cut`, 0 near one of the two, -1 elsewhere. None: all 1."""
     if cut is None:
         return np.ones(len(places))
     beyond = np.maximum(cut[0] - places[:, 2], places[:, 2] - cut[1])
@@ -202,7 +202,7 @@ def bent_trials(volumes: Iterable[Volume], embed: Embed) -> Iterator[Trial]:
 def phantom_trials(seeds: Iterable[int], embed: Embed) -> Iterator[Trial]:
     """Yield trials that match each synthetic patient with every scan of the next patient, and the last with the first.
 
-    The points are centres and extremes of structures, as for labelled scans.
+    The points are centres and extremes of structures.
     """
     seeds, rng = list(seeds), np.random.default_rng(0)
     first = one = phantom_views(seeds[0]) if seeds else {}

@@ -40,7 +40,7 @@ Points = dict[str, np.ndarray]  # structure -> (7, 3) RAS mm: centre, then six e
 
 @dataclass(frozen=True)
 class BodyMap:
-    """A function from RAS mm to body mm: a scale and a shift on each axis, plus a sum of Gaussians.
+    """A function from RAS mm to body coordinates, mm: a scale and a shift on each axis, plus a sum of Gaussians.
 
     centres_ras: (n, 3) centres of the Gaussians. weights: (n, 3) mm, factor of each Gaussian.
     """
@@ -50,14 +50,14 @@ class BodyMap:
     weights: np.ndarray
 
     def to_body(self, points_ras: np.ndarray) -> np.ndarray:
-        """Convert points (N, 3) from RAS mm to body mm."""
+        """Convert points (N, 3) from RAS mm to body coordinates, mm."""
         points = np.atleast_2d(np.asarray(points_ras, np.float64))
         return self.frame.apply(points) + _gaussian(points, self.centres_ras) @ self.weights
 
 
 @lru_cache(maxsize=1)
 def canonical_structures() -> Points:
-    """Return centre and extremes (7, 3), body mm, of each structure that is complete in the canonical body."""
+    """Return centre and extremes (7, 3), body coordinates, of each structure that is complete in the canonical body."""
     anatomy = canonical_anatomy()
     to_body = np.diag([anatomy.step] * 3 + [1.0])
     to_body[:3, 3] = anatomy.low
@@ -73,8 +73,8 @@ def canonical_structures() -> Points:
 class Placement:
     """Where label maps lie in the body frame.
 
-    maps: name of the label map -> its body map. mean: mean centre and extremes of each structure, (7, 3) body mm.
-    to_canonical: converts mean body mm to body mm of the canonical body. from_canonical: the opposite conversion. The
+    maps: name of a label map -> its body map. mean: body coordinates (7, 3) of each structure's centre and extremes.
+    to_canonical: converts body coordinates to mm in the canonical body. from_canonical: the opposite conversion. The
     two functions are fitted separately, so a point that is converted there and back ends a few mm from its start.
     """
 
@@ -135,7 +135,7 @@ def fit_frame(points: Points, mean: Points) -> FrameGuess:
 
 
 def _in_body(points: Mapping[str, Points], frames: Mapping[str, FrameGuess]) -> dict[str, np.ndarray]:
-    """Return the points of each structure, body mm: (number of label maps that contain the structure, 7, 3)."""
+    """Return the points of each structure in body coordinates, (n, 7, 3). n: number of label maps that contain it."""
     found: dict[str, list[np.ndarray]] = {}
     for name, structures in points.items():
         for structure, p in structures.items():
@@ -173,7 +173,7 @@ def _body_map(points: Points, mean: Points, frame: FrameGuess) -> BodyMap:
 
 
 def _spine_and_wall(heights: np.ndarray) -> np.ndarray:
-    """Return points (n, 3) body mm along the spine and on the skin, from the lowest of `heights` to the highest."""
+    """Return body coordinates (n, 3) of points on spine and skin, from the lowest to the highest of `heights`."""
     low, high = heights.min() - _WALL_EVERY_MM, heights.max() + _WALL_EVERY_MM
     spine = [(0.0, float(spine_y(z)) + y, z) for z in VERTEBRA_Z.values() if low < z < high for y in (0.0, -45.0)]
     rows = np.arange(low, high, _WALL_EVERY_MM)

@@ -125,7 +125,7 @@ def tissue_of(structure: str) -> tuple[str, str] | None:
 
 @dataclass(frozen=True, eq=False)
 class LabelImage:
-    """An image of a labelled body. phase: contrast phase. to_body: converts (N, 3) RAS mm to mean body mm."""
+    """An image of a labelled body. phase: contrast phase. to_body: converts (N, 3) RAS mm to body coordinates."""
 
     volume: Volume
     phase: str

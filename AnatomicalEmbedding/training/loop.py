@@ -67,7 +67,7 @@ class OptimiserSpec:
 
 @dataclass(frozen=True)
 class Progress:
-    """State after a step: its number, the number of steps of the run, and the mean loss of the last 50 steps or so."""
+    """State after a step: its number, the number of steps of the run, and the mean loss of about the last 50 steps."""
 
     step: int
     steps: int

@@ -34,7 +34,7 @@ def near_loss(found: Features, batch: ViewBatch, spec: LossSpec, generator: torc
     """Compute the contrastive loss of local descriptors, with negatives within about 10 cm of the anchor.
 
     Places farther apart differ in their coordinates, so no global descriptor is needed. Half of the negatives are from
-    the first view, half from the second view.
+    the first crop of a pair, half from the second crop.
     """
     pairs = len(batch.first_cells)
     views = found.local.unbind()  # the gradient of each indexing would be as large as all views together
@@ -63,9 +63,9 @@ def _similar_nearby(
     spec: LossSpec,
     generator: torch.Generator,
 ) -> torch.Tensor:
-    """Compute the similarities (p, n) of p queries to n random cells near each query.
+    """Compute the similarities (p, n) of p descriptors `query` to the descriptors of n random cells near each of them.
 
-    The similarity is -inf if the cell lies outside the view, or nearer to the query than exclude_mm.
+    The similarity is -inf if the cell lies outside the crop, or nearer than exclude_mm to the query's place.
     """
     count = spec.negatives // 4
     reach = torch.tensor([_NEAR_CELLS] * count + [_FAR_CELLS] * count)
@@ -78,7 +78,7 @@ def _similar_nearby(
 
 
 def read_cells(grid: torch.Tensor, cells: torch.Tensor, unit: bool = True) -> torch.Tensor:
-    """Read a grid (d, k, j, i) at fractional cells (p, 3), i first. Returns (p, d), scaled to length 1 if `unit`."""
+    """Interpolate a grid (d, k, j, i) at positions (p, 3) in cells i, j, k. Returns (p, d), of length 1 if `unit`."""
     read = read_linear(grid[None], cells[None])[0]
     return F.normalize(read, dim=1) if unit else read
 
@@ -140,7 +140,7 @@ def _middle(scan: PreparedScan) -> np.ndarray:
 class LossContext:
     """Arguments of a loss, in addition to network and batch.
 
-    precision: context in which the network runs. generator: random numbers for the choice of negatives.
+    precision: the autocast context in which the network runs. generator: random numbers for the choice of negatives.
     """
 
     recipe: Recipe
@@ -185,7 +185,7 @@ def _in_frame(
 
 
 def _of_organs(logits: torch.Tensor, batch: ViewBatch) -> torch.Tensor:
-    """Return the mean organ loss of the views that have labels; 0 if no view has labels."""
+    """Return the mean organ loss of the crops that have labels; 0 if no crop has labels."""
     labelled = [n for n in range(len(logits)) if bool(batch.known[n].any())]
     losses = [
         organ_loss(

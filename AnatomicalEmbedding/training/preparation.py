@@ -35,7 +35,7 @@ _Scan = tuple[str, Source]  # name of the scan, and where it is stored
 
 
 def align_scan(scan: PreparedScan, embedding: EmbeddingMap) -> PreparedScan:
-    """Return the scan with a body field: a grid of body coordinates, fitted to the body coordinates of its map.
+    """Return the scan with a body field: a grid of body coordinates, fitted to the coordinates in the scan's map.
 
     The field is a robust affine fit plus a smooth displacement. Raises AnatomicalEmbeddingError if the coordinates of
     the map are not mm of the common body frame.
@@ -51,7 +51,7 @@ def align_scan(scan: PreparedScan, embedding: EmbeddingMap) -> PreparedScan:
 
 
 def _smooth(embedding: EmbeddingMap, left: np.ndarray, weight: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-    """Smooth displacements `left` (n, 3) mm of body cells. Returns displacements at `nodes` (k, j, i, 3) RAS mm."""
+    """Smooth the residuals `left` (n, 3) mm of an affine fit at body cells. Returns them at nodes (k, j, i, 3) RAS."""
     grid = np.zeros((*embedding.body.shape, 4))
     i, j, k = embedding.body_index.numpy().T
     grid[k, j, i] = np.column_stack([left, np.ones(len(left))]) * weight[:, None]
