@@ -185,8 +185,8 @@ def branching(
 ) -> list[Tube]:
     """Make a tree of straight vessels, the first from `start` along `step`. Branches turn by 20 to 40 degrees.
 
-    depth: how many times, one after the other, vessels divide in two. taper: radius of a branch,
-    as a fraction of the radius before it.
+    depth: number of generations of branches; each vessel divides in two. taper: radius of a branch, divided by the
+    radius of the vessel from which it branches.
     """
     begin, along = np.asarray(start, float), np.asarray(step, float)
     end = begin + along
