@@ -36,8 +36,8 @@ def export(
         kinds: which of the files to write: CSV, HTML, SR (structured reports), RECORD.
 
     Returns:
-        Two lists: the files that were written; sentences about entries that the reports leave out, and about files that
-        were not written.
+        Two lists: the files that were written; sentences about entries that the structured reports leave out, and about
+        files that were not written.
 
     Raises:
         AnatomicalEmbeddingError: the record has no lesion, or no file could be written.

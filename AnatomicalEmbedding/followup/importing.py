@@ -16,9 +16,9 @@ _SAME_MM = 0.01  # two places this near are the same place, because structured r
 def add_record(here: FollowUp, other: FollowUp) -> tuple[FollowUp, tuple[str, ...]]:
     """Add to `here` the studies, dates, lesions, findings, sizes, names and sites that only `other` contains.
 
-    Entries of a person in `here` are not changed. A lesion or study of both records gets the id or key that `here`
-    contains. A finding "merged into X" is left out if, in `here`, a person entered that X is not visible, outside or
-    merged in the same study.
+    Entries of a person in `here` are not changed. A lesion of both records gets its id in `here`, and a study of
+    both records gets its key in `here`. A finding "merged into X" is left out if, in `here`, a person entered that X is
+    not visible, outside or merged in the same study.
 
     Returns:
         The record; and names of the entries that were not changed, although `other` has different values: "L1 in
@@ -90,9 +90,9 @@ def _filled(mine: Lesion, other: Lesion) -> Lesion:
 def _is_refused(mine: Finding | None, found: Finding, study: str, known: Mapping[str, Lesion]) -> bool:
     """Return whether `found`, a finding of the added record, must be left out, because the old record contradicts it.
 
-    mine: the old record's finding of this lesion, or None; only a reviewed finding contradicts. known: lesions of the
-    old record, by id. A finding "merged into X" is also left out if a person entered that X has no place in this study.
-    Otherwise both lesions would count as 0 mm.
+    If a person reviewed `mine`, the old record's finding of this lesion, `found` is left out if it was also reviewed
+    and differs. In all other cases, `found` is left out only if it is "merged into X", and a person entered in the old
+    record that X has no place in this study. known: the lesions of the old record, by id.
     """
     if mine is not None and mine.reviewed:
         return found.reviewed and not _agree(mine, found)
@@ -112,7 +112,7 @@ def _agree(one: Finding, other: Finding) -> bool:
 
 
 def _differs_in_kind(mine: Lesion, other: Lesion) -> bool:
-    """Return whether name, organ, split_from, target or nodal of a lesion differ. Empty texts are not compared."""
+    """Return whether name, organ, split_from, target or nodal of two lesions differ. Empty texts are not compared."""
     words = [(each.name, each.split_from, organ_of(each.site)) for each in (mine, other)]
     differ = any(one and another and one != another for one, another in zip(*words, strict=True))
     return differ or (mine.target, mine.nodal) != (other.target, other.nodal)

@@ -109,7 +109,7 @@ def _seen_at(record: FollowUp, study: str, point_ras: Point) -> str | None:
 
 
 def _seen_as(record: FollowUp, study: str, marked: MarkedLesion, claimed: Container[str | None]) -> str | None:
-    """Return the id of the nearest lesion that is seen in the study and has the name of `marked`, or None.
+    """Of the lesions that are seen in the study and have the name of `marked`, return the id of the nearest, or None.
 
     If a program gave the name, a lesion is returned only if a person marked it and no program had proposed it before.
     claimed: ids of lesions that belong to other entries of the list; these lesions are not returned.

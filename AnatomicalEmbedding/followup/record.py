@@ -71,7 +71,7 @@ class FollowUp:
         return lesion_id
 
     def unreviewed(self) -> list[tuple[Lesion, Study]]:
-        """Return all proposals that no person has reviewed, study by study, as pairs of lesion and study."""
+        """Return pairs (lesion, study) for all proposals that no person has reviewed, study by study."""
         return [
             (lesion, study)
             for study in self.studies
@@ -102,12 +102,12 @@ class FollowUp:
         return next(name for n in count(1) if (name := f"L{n}") not in taken)
 
     def remove(self, lesion_id: str) -> FollowUp:
-        """Remove a lesion. Lesions that split from this lesion, or merged into it, are no longer linked to it."""
+        """Remove a lesion, and all entries that another lesion has merged into it or split from it."""
         self.lesion(lesion_id)
         return self._without(lesion_id, "")
 
     def unite(self, lesion_id: str, other_id: str) -> FollowUp:
-        """Join two lesions: the lesion `lesion_id` keeps its ids and its name, and gets the findings of `other_id`.
+        """Join two lesions: `lesion_id` keeps its id, Tracking UID and name, and gets the findings of `other_id`.
 
         The lesion `other_id` is removed. If both lesions have a finding in a study, the reviewed finding is kept.
         Raises AnatomicalEmbeddingError if a person reviewed both lesions in the same study.

@@ -1,8 +1,6 @@
 """Codes of structured reports: SNOMED CT and DICOM codes for sizes, codes of this program for states and roles.
 
-A role says whether a lesion is a target lesion, and whether it is a lymph node.
-
-The codes of organs are in `anatomy.codes`.
+A role says whether a lesion is a target lesion, and whether it is a lymph node. Organ codes are in `anatomy.codes`.
 """
 
 from ..anatomy.codes import Code, code_of, name_of_code
@@ -56,6 +54,6 @@ def organ_of(site: str) -> str:
 
 
 def site_words(organ: Code, side: Code | None) -> str:
-    """Return a site in words, such as "left kidney". For an unknown organ, the meaning in its code is used."""
+    """Return a site in words, such as "left kidney". For an unknown organ, the words in its code are used."""
     named = next((word for word, code in SIDE_CODES.items() if side is not None and side[:2] == code[:2]), "")
     return f"{named} {name_of_code(organ) or organ[2]}".strip()

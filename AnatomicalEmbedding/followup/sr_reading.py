@@ -2,7 +2,7 @@
 
 This module reads the files of `dicom_sr.write_sr`, and measurement groups (TID 1410, 1411, 1501) of other programs, if
 a group has a Tracking Unique Identifier and coordinates in the patient (SCOORD3D). It uses pydicom, because highdicom
-refuses a whole report if one item differs from the template.
+refuses a whole report if one item breaks a rule of DICOM.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ DISAPPEARED = "disappeared"  # not visible, but seen in an earlier visit
 
 
 def status_of(record: FollowUp, lesion_id: str, study: str) -> str:
-    """Return the status: a word of this module or of matching, or the state of the finding; "" without a finding."""
+    """Return the status, such as "new", "uncertain" or "confirmed"; "" if the lesion has no finding in the study."""
     found = record.finding(lesion_id, study)
     if found is None:
         return ""

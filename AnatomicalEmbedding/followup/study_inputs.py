@@ -16,7 +16,8 @@ def same_studies(here: Sequence[Study], others: Sequence[Study]) -> dict[str, st
     """Find the studies of `others` that are also in `here`. Returns a dictionary: key in `others` -> key in `here`.
 
     Two studies are the same if they have the same key or the same DICOM series. Two studies without a series are also
-    the same if only these two have this name, and if their dates, DICOM studies and contents do not differ.
+    the same if they have equal names, their dates, DICOM studies and contents do not differ, and neither of the two
+    forms a second pair of this kind.
     """
     known = {study.key for study in here}
     keys = {study.key: study.key for study in others if study.key in known}
@@ -47,7 +48,7 @@ def recognize(
             if False, the dates in the record are kept.
 
     Returns:
-        A study for each scan, with its key in the record; and sentences for the user.
+        One study for each scan, with the key that this study has in the record; and sentences for the user.
 
     Raises:
         AnatomicalEmbeddingError: a scan occurs twice, or it remains unclear which study of the record a scan is.

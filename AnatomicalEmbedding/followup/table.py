@@ -74,8 +74,8 @@ def rows(record: FollowUp) -> list[Row]:
 def write_csv(path: str | Path, record: FollowUp) -> None:
     """Write the table as CSV for spreadsheets: UTF-8 with byte order mark, separated by commas.
 
-    The table has one row for each lesion and study; places are RAS mm. Below these rows, it has one row for each study
-    with a known sum or response. An apostrophe is put before text that a spreadsheet would run as a formula. Raises
+    The table has one row for each lesion and study; places are RAS mm. Then follows one row for each study with a
+    known sum or response. An apostrophe is put before text that a spreadsheet would run as a formula. Raises
     AnatomicalEmbeddingError if the file cannot be written.
     """
     text = io.StringIO("\ufeff")

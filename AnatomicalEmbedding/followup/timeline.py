@@ -21,8 +21,8 @@ NORMAL_NODE_MM = 10.0  # a lymph node with a shorter short axis is normal
 class News:
     """New lesions of a visit.
 
-    new: ids of the new lesions. unclear: a pair for each lesion that may be new: (id, sentence that asks a person for
-    the missing entry). notes: pairs (id of a new lesion, remark).
+    new: ids of the new lesions. unclear: pairs (id of a lesion that may be new, sentence that asks a person for the
+    missing entry). notes: pairs (id of a new lesion, remark).
     """
 
     new: tuple[str, ...] = ()

@@ -44,7 +44,10 @@ _CHUNK_POINTS = 128
 
 @dataclass(frozen=True)
 class Blocks:
-    """The tissue around n template points. descriptors: (n, m, l) at m nodes. seen: (n, m) bool, node lies in body."""
+    """The tissue at m places (nodes) around each of n template points.
+
+    descriptors: (n, m, l), l numbers for each node. seen: (n, m) bool, whether the node lies in the body.
+    """
 
     descriptors: torch.Tensor
     seen: torch.Tensor
@@ -63,8 +66,8 @@ class BlockAnswers:
 
     Args:
         cells: (n, 3) answers in target cells i, j, k.
-        similarity: (n,) -1 to 1, mean similarity of the nodes' blocks at the chosen displacements.
-        spread_mm: (n,) typical distance of the chosen displacements from the affine function.
+        similarity: (n,) -1 to 1, mean similarity of the tissue around the point and the tissue around the answer.
+        spread_mm: (n,) how much the displacements of the places around the point differ from the affine function.
         moved_mm: (n,) distance of the answer from the first answer, which was found by body coordinates.
     """
 
@@ -78,14 +81,12 @@ class BlockAnswers:
 class _Layout:
     """Index tables for one size of local cells. Offsets are given in local cells i, j, k.
 
-    nodes: (m, 3) offsets of the nodes from the point. dither: (m, 3) fractions of a cell that are added to the nodes
-    when the template is read. Rounding to cells then biases each node differently, and the mean bias is about 0.
-    answering: (a,) numbers of the nodes that choose a displacement. block: (a, m) weights of their blocks; rows sum
-    to 1. low, size: (3,) corner and extent i, j, k of the box of target cells that nodes can reach. displacements:
-    (d, 3), k slowest. shape: (dk, dj, di), numbers of displacements along the axes. groups: for each group of nodes
-    (first node, last node + 1, first reached cell, last reached cell + 1). cell: (m * d,) for each node and
-    displacement, the number of the reached cell in the box. pick: (m * d,) for each node and displacement, the index
-    of the similarity of node and reached cell in the flat list of all groups' (cells, nodes) similarity matrices.
+    nodes: (m, 3) offsets of m places (nodes) from the point. dither: (m, 3) fractions of a cell, which are added to
+    `nodes` when the template is read. So rounding to cells biases each node differently, and the mean bias is about 0.
+    answering: (a,) numbers of the a nodes that choose a displacement. block: (a, m) weights of all nodes for each of
+    these a nodes; each row sums to 1. low, size: (3,) lowest corner and size of the box of target cells that is read.
+    displacements: (d, 3) displacements that are compared; k changes slowest. shape: number of displacements along k, j
+    and i. Comments in the code explain the tables `groups`, `cell` and `pick`.
     """
 
     def __init__(self, local_mm: tuple[float, float, float]) -> None:
@@ -105,19 +106,21 @@ class _Layout:
         self.low = nodes.amin(0) - reach
         self.size = size = nodes.amax(0) + reach - self.low + 1
         reached = nodes[:, None] + self.displacements - self.low
+        # (m, d): for each node and displacement, the number of the reached cell in the box
         cells = reached[..., 0] + size[0] * (reached[..., 1] + size[1] * reached[..., 2])
         plane, self.groups, pick, done = int(size[0] * size[1]), [], torch.empty_like(cells), 0
         for members in torch.arange(len(nodes)).tensor_split(_GROUPS):
             first, last = int(members[0]), int(members[-1]) + 1
             begin, end = int(reached[members, :, 2].min()) * plane, (int(reached[members, :, 2].max()) + 1) * plane
+            # index of the similarity of node and reached cell in the flat list of all groups' (cells, nodes) products
             pick[members] = done + (cells[members] - begin) * (last - first) + (members - first)[:, None]
-            self.groups.append((first, last, begin, end))
+            self.groups.append((first, last, begin, end))  # nodes first to last - 1 reach cells begin to end - 1
             done += (end - begin) * (last - first)
         self.cell, self.pick = cells.flatten(), pick.flatten()
 
 
 def describe_blocks(template: EmbeddingMap, cells: torch.Tensor) -> Blocks:
-    """Read the template's descriptors at the nodes of the lattice around each point. cells: (n, 3), points in cells."""
+    """Read the template's descriptors at a lattice of places around each point. cells: (n, 3), points in cells."""
     layout = _Layout(_local_mm(template))
     place = (cells.double() + 0.5) * 2 - 0.5  # in local cells
     around = place[:, None] + layout.nodes + layout.dither
@@ -127,7 +130,7 @@ def describe_blocks(template: EmbeddingMap, cells: torch.Tensor) -> Blocks:
 
 
 def match_blocks(blocks: Blocks, rows: TargetRows, first_cells: torch.Tensor) -> BlockAnswers:
-    """Improve the first answers `first_cells` (n, 3), fractional target cells, with the tissue around the points."""
+    """Improve the first answers `first_cells` (n, 3), in target cells, by comparing the tissue around the points."""
     layout = _Layout(_local_mm(rows.maps[0]))
     first = (first_cells.double() + 0.5) * 2 - 0.5
     found = _in_parts(blocks, rows, first, first, layout)
@@ -143,7 +146,7 @@ def match_blocks(blocks: Blocks, rows: TargetRows, first_cells: torch.Tensor) ->
 def _in_parts(
     blocks: Blocks, rows: TargetRows, about: torch.Tensor, first: torch.Tensor, layout: _Layout
 ) -> BlockAnswers:
-    """Search for each point around its place in `about` (n, 3). first: (n, 3) first answers. Both in local cells."""
+    """Search around the places `about` (n, 3). first: (n, 3) first answers. `about` and `first` are in local cells."""
     if blocks.seen.shape[1] != len(layout.nodes):
         raise MapError("the two maps have cells of different sizes; embed both scans again with the same weights.")
     every = (blocks.descriptors, blocks.seen, about, first)
@@ -194,11 +197,11 @@ def _match(
 def _similarities(
     descriptors: torch.Tensor, rows: TargetRows, corners: torch.Tensor, layout: _Layout
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Compare the descriptors of nodes (n, m, l) with target cells at all d displacements.
+    """Compare descriptors (n, m, l), of m places (nodes) around each point, with the target at d displacements.
 
     corners: (n, 3) corner of each point's box of target cells. Returns similarities (n, m * d), and bool (n, b): which
-    of the b cells of each box lie in the body. Multiplying a group of nodes by all cells that the group reaches is
-    faster than gathering the cells of each node, although not all products are needed.
+    of the b cells of each box lie in the body. The nodes form groups; all nodes of a group are multiplied by all cells
+    that the group reaches. Some products are not needed, but this is faster than gathering the cells of each node.
     """
     shape, cells, length = layout.size.tolist()[::-1], int(layout.size.prod()), descriptors.shape[2]
     # buffers are reused: allocating memory for each point takes longer than filling it
@@ -233,10 +236,10 @@ def _copy_box(grid: torch.Tensor, corner: list[int], box: torch.Tensor) -> None:
 
 
 def _agree(place: torch.Tensor, displaced: torch.Tensor, trust: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Fit a robust affine function to the displacements of nodes.
+    """Fit a robust affine function to the displacements of the nodes, that is, of places around each point.
 
-    place: (a, 3) nodes, mm from the point. displaced: (n, a, 3) mm. trust: (n, a) weights. Returns the displacement
-    (n, 3) of the point itself, and the weighted spread (n,) of the nodes around the fit, mm.
+    place: (a, 3) nodes, mm from the point. displaced: (n, a, 3) displacements of the nodes, mm. trust: (n, a) weights.
+    Returns the fitted displacement (n, 3) of the point, and the root mean square error (n,) of the fit, both in mm.
     """
     design = torch.cat([place, torch.ones(len(place), 1, dtype=place.dtype)], dim=1)
     damping = torch.diag(torch.tensor([_SLOPE_PRIOR] * 3 + [1e-9], dtype=place.dtype))

@@ -33,9 +33,9 @@ class Evidence:
 
     Attributes:
         first: first answers, found by body coordinates.
-        query, template_size: coordinates (n, 3) and sizes (n,) of the template's points, as in `Query`.
+        query, template_size: `coordinates` (n, 3) and `sizes` (n,) of the `Query`.
         similarity: (n,) similarity of descriptors at the point and at the answer.
-        spread_mm: (n,) disagreement of the nodes around the point, see `BlockAnswers`.
+        spread_mm: (n,) disagreement of the tissue around the point, see `BlockAnswers`.
         cycle_mm: (n,) distance between each point and the place found by matching its answer back to the template.
     """
 
@@ -44,7 +44,7 @@ class Evidence:
         self.similarity = self.spread_mm = self.cycle_mm = torch.zeros(len(query))
 
     def table(self, cells: torch.Tensor, rows: TargetRows) -> np.ndarray:
-        """Make the table of evidence, (n, len(EVIDENCE)), for answers at `cells` (n, 3), fractional target cells."""
+        """Make the table of evidence, (n, len(EVIDENCE)), for answers at `cells` (n, 3), in target cells i, j, k."""
         found = rows.read(_coordinate_and_edges, cells)
         cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())
         moved = ((cells - self.first.cells) * cell_mm).norm(dim=1)
@@ -70,8 +70,8 @@ def _coordinate_and_edges(target: EmbeddingMap, cells: torch.Tensor) -> torch.Te
 def judge(evidence: np.ndarray, calibration: Calibration | None, effort: str) -> dict[str, np.ndarray]:
     """Judge matches by their evidence (n, len(EVIDENCE)).
 
-    Returns status, present, expected_error_mm, probability and probability_20, each (n,), see `matching.match.Matches`.
-    Returns an empty dict if there is no calibration for this effort.
+    Returns a dict with the values status, present, expected_error_mm, probability and probability_20 of
+    `matching.match.Matches`, each (n,). The dict is empty if there is no calibration for this effort.
     """
     if calibration is None or calibration.evidence != EVIDENCE or effort not in calibration.forests:
         return {}

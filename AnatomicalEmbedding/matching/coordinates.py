@@ -35,7 +35,7 @@ class LocalAffine:
 
 
 def fit_around(rows: TargetRows, cells: torch.Tensor) -> LocalAffine:
-    """Fit an affine function to the coordinates of the body cells around each fractional cell (n, 3) i, j, k."""
+    """Fit an affine function to the coordinates of the body cells around each place `cells` (n, 3), in cells."""
     cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())
     cells = cells.double()
     around = cells.round().long()[:, None] + box_offsets(reach_of(_RADIUS_MM, rows.maps[0].cell_mm))
@@ -50,7 +50,7 @@ def fit_around(rows: TargetRows, cells: torch.Tensor) -> LocalAffine:
 
 
 def _coordinates_and_body(embedding: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor:
-    """Read cells (n, m, 3), integers. Returns (n, m, 4): coordinate, and 1 for a body cell; zeros for other cells."""
+    """Read cells (n, m, 3), integers. Returns (n, m, 4): coordinate and 1 at a body cell; zeros at any other cell."""
     index, inside = flat_index(cells, embedding.body.shape)
     return embedding.coordinate_rows[index] * inside[..., None]
 
@@ -116,7 +116,7 @@ def _nearest(query: torch.Tensor, cells: torch.Tensor, half_squares: torch.Tenso
 def _step(
     query: torch.Tensor, start: torch.Tensor, rows: TargetRows
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Move cells `start` (n, 3) to where the coordinate equals `query` (n, 3).
+    """Move places `start` (n, 3), in cells, to where the coordinate equals `query` (n, 3).
 
     Solves slope @ d + level = query for the move d. Damping keeps d short where the coordinate hardly changes. The
     result stays in the body. Returns the places, the remaining distances from `query`, and the slopes' determinants.

@@ -20,8 +20,8 @@ _CHUNK_SIMILARITIES = 4_000_000
 def refine(query: torch.Tensor, rows: TargetRows, cells: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Find places with similar descriptors near first answers.
 
-    query: (n, l) local descriptors of the template's points. cells: (n, 3) first answers, fractional target cells
-    (i, j, k). Returns the better places (n, 3), in cells, and their similarities (n,), -1..1.
+    query: (n, l) local descriptors of the template's points. cells: (n, 3) first answers, in target cells i, j, k.
+    Returns the better places (n, 3), in cells, and their similarities (n,), -1..1.
     """
     local_mm = rows.maps[0].cell_mm / 2
     reach = reach_of(_RADIUS_MM, local_mm)
@@ -50,7 +50,7 @@ def _peak_near(
 
 
 def _similarity(target: EmbeddingMap, around: torch.Tensor, query: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Compare local cells (n, m, 3) with descriptors (n, l). Returns (n, m) similarities; (n, m) bool, True in body."""
+    """Compare n descriptors (n, l) with m half cells each, (n, m, 3). Returns (n, m): similarity; bool, in body."""
     index, inside = flat_index(around, target.local_body.shape)
     similarity = (target.local_rows[index].float() @ query[..., None])[..., 0]
     return similarity, inside & target.local_body.flatten()[index]

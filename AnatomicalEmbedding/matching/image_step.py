@@ -30,11 +30,11 @@ _FLAT = 1e-4  # variance of a window without structure, for levels of 0 to 1
 class _Layout:
     """Index tables for one size of voxels. Offsets are given in voxels i, j, k.
 
-    window: (m, 3) offsets of the compared voxels from the point. moves: (d, 3) displacements of the answer that are
-    tested. weight: (m,) weights of the window's voxels; their sum is 1. cost: (d,) what each move subtracts from the
-    correlation. box: (b, 3) offsets of all target voxels that are read. cell: (d * m,) for each move and window voxel,
-    the index in `box` of the voxel that is read. far: (d, d) bool, pairs of moves that are far apart. shape: size of
-    the smallest grid that contains all moves. place: (d,) index of each move in this grid.
+    window: (m, 3) offsets of the compared voxels from the point. weight: (m,) weights of these voxels; their sum is 1.
+    moves: (d, 3) displacements (moves) of the answer that are tested. cost: (d,) a penalty for each move, subtracted
+    from the correlation. far: (d, d) bool, pairs of moves that are far apart. shape: size of the smallest grid that
+    contains all moves. place: (d,) index of each move in this grid. box: (b, 3) offsets of all target voxels that are
+    read. cell: (d * m,) for each move and window voxel, the index in `box` of the target voxel.
     """
 
     def __init__(self, voxel_mm: tuple[float, float, float]) -> None:
@@ -65,7 +65,7 @@ def _ball(mm: torch.Tensor, radius_mm: float) -> torch.Tensor:
 
 
 def read_windows(template: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor:
-    """Read windows (n, m) of the template's image around places (n, 3), in cells of the template.
+    """Read a window of m voxels of the template's image around each place (n, 3), in cells. Returns (n, m).
 
     The window's mean is subtracted from each voxel. Then the voxel is multiplied by its weight and divided by the
     window's standard deviation. The scalar product of the result and a target window, divided by the standard deviation

@@ -134,7 +134,7 @@ class FatLayer:
     softness: float = 0.05
 
     def _ellipse(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return for each point: y of the cross-section's middle, the radius (1 = muscle wall), and the change."""
+        """Return for each point: y of the cross-section's middle, radius (1 = muscle wall), and `change` of the fat."""
         z = points[:, 2]
         half, middle, front, back = BODY.section(z)
         inset = fat_mm(z)

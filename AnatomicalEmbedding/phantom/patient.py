@@ -24,7 +24,7 @@ _MARGIN_MM = (12.0, 12.0, 40.0)  # air at the sides, in front, and behind (room 
 
 
 def _sided(name: str, right: ArrayLike, label: str) -> dict[str, tuple[ArrayLike, str]]:
-    """Return a point and its mirror image: NAME_right and NAME_left -> (point, `label` with the side instead of {})."""
+    """Return a point and its mirror image: NAME_right, NAME_left -> (place, `label` with "right" or "left" for {})."""
     sides = (("left", (-1, 1, 1)), ("right", (1, 1, 1)))
     return {f"{name}_{side}": (np.multiply(right, flip), label.format(side)) for side, flip in sides}
 

@@ -79,14 +79,14 @@ class BodyIndex:
         self._down = _hat_weights(np.arange(nj), self._lattice[1])
 
     def at(self, rows: np.ndarray) -> np.ndarray:
-        """Return indices i, j, k in the canonical body, (len(rows), nj, ni, 3). rows: slice numbers, also fractions."""
+        """Return indices i, j, k in the canonical body, (len(rows), nj, ni, 3), of the voxels in the slices `rows`."""
         planes = np.tensordot(_hat_weights(rows, self._lattice[2]), self.coarse, axes=(1, 0))
         lines = np.matmul(self._down, planes.transpose(0, 3, 1, 2))  # (rows, 3, nj, I)
         return np.matmul(lines, self._across.T).transpose(0, 2, 3, 1)
 
 
 def _hat_weights(at: np.ndarray, knots: np.ndarray) -> np.ndarray:
-    """Return the weights of linear interpolation at `at` between evenly spaced knots: (len(at), len(knots))."""
+    """Return weights (len(at), len(knots)) for linear interpolation at the places `at` between evenly spaced knots."""
     position = (at - knots[0]) / (knots[1] - knots[0])
     return np.maximum(1 - np.abs(position[:, None] - np.arange(len(knots))), 0).astype(np.float32)
 
@@ -144,7 +144,7 @@ def _texture_tile() -> np.ndarray:
 
 
 def _linear(source: torch.Tensor, index: np.ndarray, first_k: int) -> np.ndarray:
-    """Interpolate `source` linearly at `index` (k, j, i, 3), in voxels of the canonical body. Outside is air."""
+    """Return the HU at `index` (k, j, i, 3). source: HU + 1000 of the body, from slice `first_k` on. Outside is air."""
     size = np.array(source.shape[:1:-1], np.float32)
     shifted = (index - np.array([0, 0, first_k], np.float32)) * (2 / (size - 1)) - 1
     where = torch.from_numpy(shifted.astype(np.float32))[None]

@@ -139,7 +139,7 @@ def curve(
     step: float | None = None,
     squash: tuple[float, float, float] = (1.0, 1.0, 1.0),
 ) -> Tube:
-    """Make a tube of capsules along a smooth curve through `points`. step: capsule length, mm; None: from `radii`."""
+    """Make a tube of capsules along a smooth curve through `points`. step: capsule length, mm; None: set by `radii`."""
     if step is None:
         step = max(5.0, 0.6 * float(np.median(np.asarray(radii, float))))
     knots = np.asarray(points, float)
@@ -185,8 +185,8 @@ def branching(
 ) -> list[Tube]:
     """Make a tree of straight vessels, the first from `start` along `step`. Branches turn by 20 to 40 degrees.
 
-    depth: how many times, one after the other, vessels divide in two. taper: radius of a branch,
-    as a fraction of the radius before it.
+    depth: number of generations of branches; each vessel divides in two. taper: radius of a branch, divided by the
+    radius of the vessel from which it branches.
     """
     begin, along = np.asarray(start, float), np.asarray(step, float)
     end = begin + along

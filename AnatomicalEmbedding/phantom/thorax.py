@@ -74,7 +74,7 @@ def _draw_lung_trees(canvas: Canvas) -> None:
 
 
 def draw_vessels(canvas: Canvas) -> None:
-    """Draw aorta to femoral arteries, venae cavae, portal vein, pulmonary trunk and the vessels of the neck."""
+    """Draw the venae cavae, portal vein, pulmonary trunk, the aorta with its branches, and the vessels of the neck."""
     _draw_veins(canvas)
     _draw_pulmonary(canvas)
     _draw_arteries(canvas)

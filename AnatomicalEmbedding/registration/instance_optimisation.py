@@ -130,7 +130,7 @@ class _Comparison:
 
     Attributes:
         fixed: features of the fixed scan.
-        moving: (1, 4 c, k, j, i) values and slopes on the moving scan's lattice.
+        moving: (1, 4 c, k, j, i) c features of the moving scan and their 3 c slopes, on the moving scan's lattice.
         start: (3, k, j, i) RAS mm in the moving scan, to which the affine transform maps the fixed points.
         slopes: (3, c, k, j, i) derivatives of the fixed scan's features, per mm in the moving scan.
     """
@@ -201,5 +201,5 @@ def _summed(values: torch.Tensor) -> torch.Tensor:
 
 
 def _times(matrix: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
-    """Multiply symmetric 3 x 3 matrices (6, ..., stored as _PAIRS) by vectors (3, ...)."""
+    """Multiply symmetric 3 x 3 matrices by vectors (3, ...). matrix: (6, ...), entries in the order of _PAIRS."""
     return torch.stack([sum(matrix[_WHERE[row, column]] * vectors[column] for column in range(3)) for row in range(3)])

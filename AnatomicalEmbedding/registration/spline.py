@@ -137,7 +137,7 @@ class SplineField:
         return tuple(n - DEGREE for n in reversed(self.coefficients.shape[1:]))
 
     def basis(self, lattice: Lattice, derivative: int | None = None) -> Basis:
-        """Compute the weights of knots at a lattice's points or, along axis `derivative`, their derivatives per mm."""
+        """Compute the knots' weights at a lattice's points, or their derivatives along axis `derivative`, per mm."""
         return Basis(*(self._weights(lattice.axis(a), a, a == derivative).float() for a in range(3)))
 
     def on(self, lattice: Lattice) -> torch.Tensor:
@@ -157,7 +157,7 @@ class SplineField:
         return torch.linalg.det(self.slopes(lattice)[..., where].permute(2, 0, 1) + linear)
 
     def at(self, points_ras: np.ndarray) -> np.ndarray:
-        """Compute displacements (n, 3) mm at points (n, 3) RAS mm. Points outside the box are moved to its side."""
+        """Compute displacements (n, 3) mm at points (n, 3) RAS mm; outside the box, at the nearest point of the box."""
         high = np.array(self.low) + np.array(self.intervals) * self.knot_mm
         places = torch.from_numpy(np.clip(np.asarray(points_ras, dtype=np.float64), self.low, high))
         found = torch.zeros(len(places), 3, dtype=torch.float64)
@@ -191,7 +191,7 @@ class SplineField:
         return table.scatter_(1, first[:, None] + torch.arange(4), weights)
 
     def _four(self, places: torch.Tensor, axis: int, derivative: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-        """For each place, return the number of the first of four successive knots (n,), and their weights (n, 4)."""
+        """Return for each place: the number of the first of the four nearest knots, (n,); their weights, (n, 4)."""
         intervals = self.intervals[axis]
         at = ((places - self.low[axis]) / self.knot_mm).clamp(0, intervals)
         first = at.floor().clamp(max=intervals - 1)

@@ -30,7 +30,7 @@ class PairBatch:
 
 
 class PairSampler(BatchSampler):
-    """Batches for the objectives "distances" and "offsets": pairs of overlapping crops, all of one scan."""
+    """Batches for the objectives "distances" and "offsets": pairs of overlapping crops. A batch shows one scan."""
 
     def __getitem__(self, step: int) -> PairBatch:
         rng = self.rng(step)
@@ -99,7 +99,7 @@ def _distances(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 def read_pairs(
     network: EmbeddingNetwork, batch: PairBatch, context: LossContext
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Run the network. Returns three arrays (N, 3) for all positives: outputs in first and second crops, positions."""
+    """Run the network. Returns for N points (N, 3) each: output in the first crop, output in the second, position."""
     with context.precision:
         maps = network(torch.cat([batch.first, batch.second])).coordinate
     pairs = len(batch.first)

@@ -27,9 +27,10 @@ class _View:
 def sam_loss(found: Features, batch: ViewBatch, spec: LossSpec, generator: torch.Generator) -> torch.Tensor:
     """Algorithm 1 of Yan 2022: global plus local InfoNCE, mean over the pairs of the batch.
 
-    Global negatives: the hardest cells of both views (those most similar to the anchor), and random cells of all other
-    pairs. Local negatives: a random choice among the candidates, which are the cells of both views with the highest
-    S_global + S_local. Cells within exclude_mm of the anchor are not negatives.
+    Anchors are points of the first view that the second view shows, too.
+    Global negatives: the cells of both views that are most similar to the anchor, and random cells of all other pairs.
+    Local negatives: random cells among the candidates. Candidates are the cells of both views whose global plus local
+    similarity to the anchor is highest. Cells of these views within exclude_mm of the anchor are not negatives.
     """
     pairs = len(batch.first_cells)
     local_maps, global_maps = found.local.unbind(), found.global_.unbind()  # once for all pairs
@@ -83,9 +84,9 @@ def _local_loss(
 ) -> torch.Tensor:
     """Compute the local loss of a pair.
 
-    Negatives are chosen among the candidates, the `spec.candidates` hardest cells. The paper searches all cells for
-    candidates. Here, if the two views have more than 8192 cells, only 8192 random cells are searched, and the number
-    of candidates is reduced by the same factor.
+    Negatives are chosen among the candidates, the `spec.candidates` cells that are most similar to the anchor. The
+    paper searches all cells for candidates. Here, if the two views have more than 8192 cells, only 8192 random cells
+    are searched, and the number of candidates is reduced by the same factor.
     """
     anchor, positive = pair
     cells = sum(len(view.local_mm) for view in views)
@@ -108,7 +109,7 @@ def _local_loss(
 
 
 def _upsampled(anchor: torch.Tensor, view: _View, cells: torch.Tensor) -> torch.Tensor:
-    """Compute the global similarities (p, n) of anchors (p, d) to n cells. cells: flat indices in the local grid."""
+    """Compute the global similarities (p, n) of p anchors (p, d) to n cells. cells: flat indices in the local grid."""
     similarity = (anchor @ view.global_.flatten(1)).view(len(anchor), *view.global_.shape[1:])
     _, j, i = view.local.shape[1:]
     ijk = torch.stack([cells % i, cells // i % j, cells // (i * j)], dim=1).to(similarity.dtype)

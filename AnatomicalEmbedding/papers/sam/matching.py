@@ -1,4 +1,4 @@
-"""Match points by descriptors alone (Yan 2022, III-D): the answer is the body cell of highest S_global + S_local."""
+"""Match points by descriptors alone (Yan 2022, III-D): find the body cell of highest global + local similarity."""
 
 from __future__ import annotations
 

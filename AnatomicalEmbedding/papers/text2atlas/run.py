@@ -32,8 +32,8 @@ def soft_organ_distance(predicted: torch.Tensor, points: torch.Tensor, named: to
     The SOD of a text is a weighted mean of the distances from the predicted point to the named organs. Near organs have
     the largest weights.
 
-    predicted: (b, 3). points: (b, m, n, 3), n points in each organ, at most m organs a text, in the same length unit.
-    named: (b, m) bool, entries of `points` that are organs of the text; at least one per text.
+    predicted: (b, 3). points: (b, m, n, 3), n points in each organ; a text has at most m organs. `predicted` and
+    `points` have the same unit. named: (b, m) bool, True for each organ of the text, False for an unused entry.
     """
     distance = torch.linalg.vector_norm(predicted[:, None, None] - points, dim=-1)  # the gradient of the norm at 0 is 0
     organ = (distance * torch.softmax(-distance / _POINT_TEMPERATURE, dim=-1)).sum(-1)

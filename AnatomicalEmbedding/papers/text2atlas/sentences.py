@@ -44,10 +44,7 @@ class Example:
     spans: tuple[tuple[int, int], ...]
 
     def masked(self, share: float, rng: np.random.Generator) -> str:
-        """Return the text with a mask in place of some names of places. share: fraction of names masked, 0 to 1.
-
-        See Grujicic 2020, section 6.1.4.
-        """
+        """Return the text with random names of places masked (Grujicic 2020, 6.1.4). share: fraction masked, 0 to 1."""
         text = self.text
         for start, end in sorted(self.spans, reverse=True):
             if rng.random() < share:
