@@ -54,7 +54,7 @@ class Dictionary:
         self._right = {*SEEN, *ZONES, *ZONE_NOUNS, *relations, *plain_words()}
 
     def known(self, word: str, typed: bool) -> str:
-        """Return a word as the dictionary writes it: in the singular and, if `typed`, with corrected spelling."""
+        """Return a word as the dictionary writes it, in the singular. If `typed`, the spelling is corrected too."""
         if word in self.vocabulary or word in SILENT:
             return word
         single = singular(word)
@@ -105,7 +105,7 @@ def singular(word: str) -> str:
 
 
 def suggestions(beginning: str, most: int = 8) -> list[str]:
-    """Return the titles of places: a word of the place's name starts with `beginning`. Short names come first."""
+    """Return the titles of places whose name contains a word that starts with `beginning`. Short names come first."""
     wanted = [token.word for token in tokenise(beginning[:TYPED_LENGTH])]
     sides = [word for word in wanted if word in SIDES]
     plain = " ".join(word for word in wanted if word not in SIDES)

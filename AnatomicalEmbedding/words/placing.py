@@ -74,7 +74,7 @@ class Place:
 
     @property
     def doubt(self) -> str:
-        """A sentence that says that the level is uncertain; "" for a certain level."""
+        """A sentence that says that the level is uncertain; "" if the level is certain."""
         return level_sentence(self.levels) if self.levels else ""
 
     def least_chance(self, share: float) -> float:
@@ -300,7 +300,7 @@ class PlaceFinder:
         return self._spine.shift_of(f"T{name.rsplit('_', 1)[1]}") if name.startswith("rib_") else 0.0
 
     def _firmest(self, point: np.ndarray) -> np.ndarray:
-        """Move a point (3,) RAS mm to the densest bone within 4 mm: a thin bone does not fill the cell of its point."""
+        """Move the centre of a cell (3,), RAS mm, to the densest bone within 4 mm: a thin bone may miss the centre."""
         if self.grid.fine_hu is None:
             return point
         step = self.grid.step / 2
