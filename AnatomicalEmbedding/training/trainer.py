@@ -75,7 +75,7 @@ def train(
         start_from: weights to fine-tune.
         minutes: the run ends after this time. If a stopped run continues, the minutes before the stop count too.
         validate: returns the errors of a network, {kind of point: mm}. Called every `validate_every` steps and at the
-            end; the weights with the least mean error are returned. If it is None, mean weights of the last steps are.
+            end; the weights with the least mean error are returned. If None, the mean of the last weights is returned.
 
     Raises AnatomicalEmbeddingError if the checkpoint belongs to another run. Raises CancelledError once `cancelled`
     returns True, after the checkpoint is saved.
@@ -201,7 +201,7 @@ class Validation:
         return {kind: float(np.nanmedian(errors)) for kind, errors in found.items()}
 
     def _phantom_errors(self, model: Model) -> list[float]:
-        """Match points of the whole scan of each of two phantoms in all scans of the other; return errors, mm."""
+        """Match points of each phantom's whole scan in all scans of the other phantom. Return errors, mm."""
         views = {seed: self._phantoms(seed) for seed in _PHANTOM_SEEDS}
         maps = {(seed, view): model.embed(p.volume) for seed, of in views.items() for view, p in of.items()}
         errors: list[float] = []

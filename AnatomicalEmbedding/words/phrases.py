@@ -48,7 +48,7 @@ class Mention:
     """A place that a text names.
 
     Args:
-        places: name of the term; two names if both sides of a pair are meant.
+        places: name of the place, such as kidney_left; two names if both sides of a pair are meant.
         text: the words as written, characters `start` to `end` of the whole text.
         qualifier: a part of the place, or a relation to the place; None for the place itself.
         denied: FINDING if the text denies a finding in the place; PLACE if the text denies the place itself; else "".

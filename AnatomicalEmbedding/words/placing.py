@@ -48,7 +48,7 @@ class Place:
     """Where a place is in one scan.
 
     Args:
-        name: name of the term. title: name to display.
+        name: name of the place, such as kidney_left. title: name to display.
         status: "inside", "partly" or "outside" the scan. Or "uncertain": the patient may not have the place, or the
             point may be in the next vertebra or rib.
         side: if the place is partly or completely outside the scan, the side of the scan where the missing part lies.
@@ -86,7 +86,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Named:
-    """A place at a point. name: name of the term. title: display name. probability: chance that the place is right."""
+    """A place at a point. name: such as kidney_left. title: display name. probability: chance that this is right."""
 
     name: str
     title: str
@@ -126,15 +126,15 @@ class PlaceFinder:
         return [self.place(name, mention.qualifier, mention.negated, mention.remark) for name in mention.places]
 
     def place(self, name: str, qualifier: Qualifier | None = None, negated: bool = False, remark: str = "") -> Place:
-        """Find the place of a term in the scan.
+        """Find a place in the scan by the name of the place.
 
         Args:
-            name: name of the term, such as `kidney_left`.
+            name: name of the place, such as `kidney_left`.
             qualifier: if given, a part of the place is found, or the space next to the place.
             negated, remark: copied to the result.
 
         Raises:
-            AnatomicalEmbeddingError: no term has this name.
+            AnatomicalEmbeddingError: no place has this name.
         """
         found = dataclasses.replace(self._place(name, qualifier), negated=negated, remark=remark)
         if found.point_ras is None or name not in _OTHER_SEX:
@@ -245,7 +245,7 @@ class PlaceFinder:
 
     @cached_property
     def _excluding(self) -> list[str]:
-        """Structures of the atlas with a term. Two such structures share no cell, unless one contains the other."""
+        """Atlas structures that a text can name. Two of these share no cell, unless one contains the other."""
         names = sorted(self._atlas.occupancies.keys() & self._terms.by_name.keys())
         return [name for name in names if occupancy_of(name, self._atlas)]
 

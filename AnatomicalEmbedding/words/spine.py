@@ -110,7 +110,7 @@ class Level:
 
 
 def numbered_place(spine: Spine, name: str) -> Level | None:
-    """Find the vertebra or disc of a term. Return None for other terms, and for the first and the last of VERTEBRAE."""
+    """Find the vertebra or disc `name`. Return None for other places, and for the first and the last of VERTEBRAE."""
     kind, first, *_ = *name.split("_"), ""
     if kind not in ("vertebrae", "disc") or first in VERTEBRAE[:1] + VERTEBRAE[-1:]:
         return None
