@@ -86,7 +86,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Named:
-    """A place at a point. name: such as kidney_left. title: display name. probability: chance that this is right."""
+    """Name, title and probability of a place at a point. probability: chance that the point lies in the place."""
 
     name: str
     title: str
