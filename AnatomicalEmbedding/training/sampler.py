@@ -1,10 +1,10 @@
 """Samplers choose the scan, the place and the size of each crop of a batch.
 
-Batch number `step` depends on (seed, step) alone, so that a stopped run can continue.
+Batch number `step` depends only on the seed and on `step`. So a stopped run continues with the same batches.
 
 Descriptors are learnt from pairs of views, and from points that both views of a pair show (Yan 2022, Algorithm 1, lines
-1-5). A view is a crop. Usually, both views of a pair are crops of one scan. They may differ in scale, rotation, elastic
-deformation and intensity. The positions of the cells show where a point of the first view lies in the second view.
+1-5). A view is a crop. Usually, both views of a pair are crops of one scan. The views may differ in scale, rotation,
+elastic deformation and intensity. The cell positions show where a point of the first view lies in the second view.
 """
 
 import signal
@@ -69,7 +69,7 @@ class BatchSampler(Dataset):
                 )
 
     def rng(self, step: int, part: int = 0) -> np.random.Generator:
-        """Return the random generator of a batch, or of one part of a batch; the same at each call."""
+        """Make a random generator for a batch, or for a part of a batch. Equal arguments give equal random numbers."""
         return np.random.default_rng([self.seed, step, part])
 
     def crop_size(self, step: int) -> tuple[int, int, int]:
@@ -126,14 +126,14 @@ def coordinate_row(
     size_ijk: tuple[int, int, int],
     rng: np.random.Generator,
 ) -> tuple[torch.Tensor, ...]:
-    """Make one crop. Returns the crop's entry in each field of a CoordinateBatch, in the order of the fields."""
+    """Make one crop of scan number `index`. Returns the values of the crop for the fields of a CoordinateBatch."""
     crop = cut_crop(scan, centre_ijk, lattice_mm, size_ijk)
     body_mm, inside = cell_positions(scan, crop)
     return augment(crop.hu, recipe.augmentation, recipe.network, rng)[None], body_mm, inside, torch.tensor(index)
 
 
 def move_inside(centre_ijk: np.ndarray, lattice_mm: np.ndarray, scan: PreparedScan) -> np.ndarray:
-    """Move a crop's centre (i, j, k) so that the crop lies in the scan.
+    """Return a crop's centre (i, j, k), moved so that the crop lies in the scan. lattice_mm: see `draw_geometry`.
 
     Along an axis on which the crop is longer than the scan, the crop is centred on the scan.
     """
@@ -144,13 +144,13 @@ def move_inside(centre_ijk: np.ndarray, lattice_mm: np.ndarray, scan: PreparedSc
 
 @dataclass
 class ViewBatch:
-    """n pairs of views: first the n first views, then the n second views. A local cell has 2 x 2 x 2 voxels.
+    """n pairs of views: the first views of all pairs, then the second views. A local cell has 2 x 2 x 2 voxels.
 
     image: (2n, 1, k, j, i). body_mm, inside, scan: as in `CoordinateBatch`.
-    position_mm: (2n, 3, k/2, j/2, i/2) position of each local cell: RAS mm, or body mm if the views show two patients.
-    labels: uint8 (2n, k/2, j/2, i/2), 1 + index of the recipe's organ, or 0. known: bool (2n, organs), whether
-    the scan's labels include the organ. first_cells, second_cells: (n, p, 3) local cells (i, j, k) of the p points that
-    both views show; integers in the first view, fractions in the second view.
+    position_mm: (2n, 3, k/2, j/2, i/2) RAS mm of the local cells; body coordinates if the pair shows two patients.
+    labels: uint8 (2n, k/2, j/2, i/2), 1 + index of the cell's organ in the recipe, or 0. known: bool (2n, organs),
+    whether the scan's labels include the organ. first_cells, second_cells: (n, p, 3) local cells (i, j, k) of the p
+    points that both views show; integers in the first view, fractions in the second view.
     """
 
     image: torch.Tensor
@@ -199,7 +199,7 @@ class ViewSampler(BatchSampler):
                     return views, (found[0][chosen], found[1][chosen])
 
     def _partner(self, index: int, voxel: np.ndarray, rng: np.random.Generator) -> tuple[int, np.ndarray]:
-        """Choose scan and voxel of the second view: as in the first view, or the same place in another phantom."""
+        """Choose scan and voxel of the second view: `index` and `voxel`, or the same place in another phantom."""
         phantom = self.origin == ORIGINS.index("phantom")
         others = np.flatnonzero(phantom & (np.arange(len(self.scans)) != index))
         if phantom[index] and len(others) and rng.random() < self.recipe.batch.cross_share:
@@ -214,7 +214,7 @@ class ViewSampler(BatchSampler):
         size: tuple[int, int, int],
         rng: np.random.Generator,
     ) -> list[Crop]:
-        """Cut two crops near the chosen voxels. On each axis, they overlap by a random share, in the recipe's range."""
+        """Cut one crop near each voxel. Along each axis, the crops overlap by a random share in the recipe's range."""
         crops = []
         low, high = self.recipe.batch.overlap
         side = np.where(rng.random(3) < 0.5, -1, 1)
@@ -245,7 +245,7 @@ class ViewSampler(BatchSampler):
         }
 
     def _labels(self, scan: PreparedScan, crop: Crop) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the recipe's organ at each local cell of the crop, and which organs the scan's labels include."""
+        """Return 1 + index of the recipe's organ at each local cell, or 0; and which organs the labels include."""
         organs = self.recipe.network.organs
         known = torch.tensor([name in scan.label_names for name in organs], dtype=torch.bool)
         if scan.labels is None or not known.any():
@@ -258,9 +258,9 @@ class ViewSampler(BatchSampler):
 
 
 def counterpart(scan: PreparedScan, voxel_ijk: np.ndarray, other: PreparedScan) -> np.ndarray | None:
-    """Find the voxel (i, j, k) of `other` at the body coordinates of `voxel_ijk`; None if `other` does not show them.
+    """Find the voxel of `other` with the same body coordinates as `voxel_ijk` of `scan`; None if no voxel has them.
 
-    A guess is improved in rounds. The error gets smaller, because body coordinates differ smoothly from RAS mm.
+    Each round corrects a guess by its error in body coordinates, which are almost proportional to RAS mm.
     """
 
     def body_at(of: PreparedScan, voxel: np.ndarray) -> np.ndarray:
@@ -282,12 +282,13 @@ def matching_cells(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Choose random tissue cells (2^3 voxels) of the first crop and find the same positions in the second crop.
 
-    hu: (k, j, i) of the first crop. first, second: (k/2, j/2, i/2, 3) mm, positions of each crop's local cells.
+    hu: HU (k, j, i) of the first crop. first, second: (k/2, j/2, i/2, 3) mm, positions of each crop's local cells.
+    candidates: number of cells to try. Only the p cells with a partner in the second crop are returned.
     Returns (p, 3) integer local cells (i, j, k) of the first crop and (p, 3) fractional local cells of the second crop.
 
-    An affine fit to the cells of the second crop gives an approximate cell. Of the cells near it, the cell
-    whose position is nearest to the position in the first crop is chosen. The slope of the fit adds the fraction.
-    This is exact for affine crops; for elastic crops the error is some hundredths of a cell.
+    An affine fit to the positions of the second crop gives an approximate cell. Of the cells near this cell, the cell
+    whose position is nearest to the position in the first crop is chosen. The fit converts the remaining distance to a
+    fraction of a cell. This is exact for affine crops; for elastic crops the error is some hundredths of a cell.
     """
     device = hu.device
     shape = torch.tensor(second.shape[2::-1], device=device)
@@ -321,7 +322,7 @@ def _positions(scan: PreparedScan, crop: Crop, in_body: bool) -> torch.Tensor:
 
 
 def _inverse_affine(positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Fit position = slope @ cell (i, j, k) + level by least squares; returns inverse slope (3, 3) and level (3,).
+    """Fit position = slope @ cell (i, j, k) + offset by least squares. Returns inverse slope (3, 3) and offset (3,).
 
     NumPy is used in double precision, because torch's solver on the CPU is not bitwise reproducible.
     """

@@ -37,7 +37,7 @@ class PreparedScan:
         body: bool (k, j, i), True inside the patient.
         grid_to_ras: (4, 4), axis-aligned.
         frame: approximate conversion from RAS mm to body coordinates.
-        body_field: float32 (3, k, j, i), body mm of every FIELD_STEP-th voxel, more exact than by `frame`; or None.
+        body_field: float32 (3, k, j, i) body coordinates at each FIELD_STEP-th voxel, more exact than `frame`; or None.
         origin: how the image was made, one of ORIGINS.
         labels: uint8 (k, j, i), 1 + index of the voxel's structure in `label_names`; 0 for a voxel without a label.
         label_names: names of the structures that the labels distinguish; the scan may not show them all.
@@ -67,7 +67,7 @@ class PreparedScan:
         return float(low), float(high)
 
     def numbers_among(self, organs: Sequence[str]) -> torch.Tensor:
-        """Return a uint8 table from values of `labels` to 1 + index into `organs`; other structures become 0."""
+        """Return a uint8 table: for each value of `labels`, 1 + index of its structure in `organs`; 0 if missing."""
         numbers = {name: n for n, name in enumerate(organs, 1)}
         return torch.tensor([0, *(numbers.get(name, 0) for name in self.label_names)], dtype=torch.uint8)
 
@@ -112,8 +112,8 @@ class PreparedScan:
 def prepare_volume(volume: Volume, frame: dict[float, float] | FrameGuess, spacing_mm: Spacing) -> PreparedScan:
     """Prepare one scan: resample it to the working grid, and find the body. Raises VolumeError if there is no patient.
 
-    frame: approximate conversion from RAS mm to body coordinates. Or {body height mm: RAS S mm} of at
-    least one level; then the conversion is guessed.
+    frame: approximate conversion from RAS mm to body coordinates. If `frame` is a dictionary {body height mm: RAS S mm}
+    with at least one entry, the conversion is guessed from these heights.
     """
     grid, body = patient_on_grid(volume, spacing_mm, _EVEN, _EVEN)
     hu = grid.hu.round().to(torch.int16)  # half the memory; training adds more noise than the rounding
@@ -143,7 +143,7 @@ def with_labels(scan: PreparedScan, label_map: LabelMap) -> PreparedScan:
 
 
 def with_exact_body(scan: PreparedScan, to_body: Callable[[np.ndarray], np.ndarray]) -> PreparedScan:
-    """Give a label image or a phantom its exact body coordinates. to_body: converts RAS mm to body mm, (N, 3)."""
+    """Give a label image or a phantom its exact body coordinates. to_body: from RAS mm (N, 3) to body coordinates."""
     nodes = scan.field_nodes_ras()
     exact = to_body(nodes.reshape(-1, 3))
     shift = exact.mean(axis=0) - nodes.reshape(-1, 3).mean(axis=0)

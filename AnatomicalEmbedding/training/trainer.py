@@ -74,8 +74,8 @@ def train(
             the memory of the GPU, batches are made on the GPU and no process is started.
         start_from: weights to fine-tune.
         minutes: the run ends after this time. If a stopped run continues, the minutes before the stop count too.
-        validate: returns the errors of a network, {kind of point: mm}. It is called every `validate_every` steps and at
-            the end; the weights with the least mean error are returned. If None: weights averaged over the last steps.
+        validate: returns the errors of a network, {kind of point: mm}. Called every `validate_every` steps and at the
+            end; the weights with the least mean error are returned. If None, the mean of the last weights is returned.
 
     Raises AnatomicalEmbeddingError if the checkpoint belongs to another run. Raises CancelledError once `cancelled`
     returns True, after the checkpoint is saved.
@@ -190,7 +190,7 @@ class Validation:
         return [scan for scan in scans if patient_of(scan.name) not in held]
 
     def __call__(self, network: EmbeddingNetwork) -> dict[str, float]:
-        """Return {kind: median error, mm}. Kinds: "phantom"; for labelled scans "centre", "extreme" and "landmark"."""
+        """Return {kind of point: median error, mm}: "phantom"; in labelled scans "centre", "extreme" and "landmark"."""
         model = Model(network, "validated", "0" * 64, choose_device(self.device))
         found: dict[str, list[float]] = {"phantom": self._phantom_errors(model)}
         maps = {case.id: model.embed(case.volume) for case in self._cases}
@@ -201,7 +201,7 @@ class Validation:
         return {kind: float(np.nanmedian(errors)) for kind, errors in found.items()}
 
     def _phantom_errors(self, model: Model) -> list[float]:
-        """Match points of each synthetic patient's whole scan in all scans of the other patient; return errors, mm."""
+        """Match points of each phantom's whole scan in all scans of the other phantom. Return errors, mm."""
         views = {seed: self._phantoms(seed) for seed in _PHANTOM_SEEDS}
         maps = {(seed, view): model.embed(p.volume) for seed, of in views.items() for view, p in of.items()}
         errors: list[float] = []

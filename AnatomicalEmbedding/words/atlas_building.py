@@ -1,7 +1,7 @@
 """Builds an atlas from scans with labels, from label maps without their scans, and from synthetic patients.
 
 Each labelled voxel gets its body coordinate from the map of the scan. For a label map without a scan, an image is made
-first (`training/label_images.py`). All synthetic patients together have the weight 0.1, all real patients 0.9. If
+first (`training/label_images.py`). All synthetic patients together weigh 0.1, all real patients together 0.9. If
 fewer than three real patients show a structure, all patients have the same weight.
 """
 

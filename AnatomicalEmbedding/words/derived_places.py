@@ -1,11 +1,11 @@
-"""Compute places from other places, by the recipes of terms ("between NAME NAME") and by qualifiers ("upper part of").
+"""Compute where a place is: by the recipe of the place ("between NAME NAME"), or by a qualifier ("upper part of").
 
 A recipe is one of the words below, with arguments. Numbers are in mm, but the numbers of `part` are fractions, 0 to 1.
 A blob is a Gaussian with the standard deviation SD.
 
     at X Y Z SD                 a blob in the body frame (X to the right; for a left or right place, from the midline
                                 outwards)
-    fit X Y Z SD MM             like `at`, but measured on outlined scans; an answer within MM counts as correct
+    fit X Y Z SD MM             like `at`, but measured on outlined scans; an error of at most MM counts as correct
     box X0 X1 Y0 Y1 Z0 Z1       a box in the body frame
     part NAME X0 X1 Y0 Y1 Z0 Z1 the part of place NAME between fractions of its extent along R, A, S; for a place with a
                                 side, X runs from the midline outwards

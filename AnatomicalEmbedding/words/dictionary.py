@@ -54,7 +54,7 @@ class Dictionary:
         self._right = {*SEEN, *ZONES, *ZONE_NOUNS, *relations, *plain_words()}
 
     def known(self, word: str, typed: bool) -> str:
-        """Return a word as the dictionary writes it: in the singular and, if `typed`, with corrected spelling."""
+        """Return a word as the dictionary writes it, in the singular; if a user `typed` it, with corrected spelling."""
         if word in self.vocabulary or word in SILENT:
             return word
         single = singular(word)
@@ -66,7 +66,7 @@ class Dictionary:
         return next(iter(get_close_matches(word, alike, 1, _ALIKE)), word)
 
     def entries_of(self, name: str) -> tuple[Entry, ...]:
-        """Return the dictionary entries for the name of a term; empty for an unknown name.
+        """Return the dictionary entries for the name of a place; empty for an unknown name.
 
         A name with "{s}" in place of the side gives two entries, for the left and the right side.
         """
@@ -105,7 +105,7 @@ def singular(word: str) -> str:
 
 
 def suggestions(beginning: str, most: int = 8) -> list[str]:
-    """Return the titles of places: a word of the place's name starts with `beginning`. Short names come first."""
+    """Find places by the `beginning` of a word in their names. Returns the titles of the places, short names first."""
     wanted = [token.word for token in tokenise(beginning[:TYPED_LENGTH])]
     sides = [word for word in wanted if word in SIDES]
     plain = " ".join(word for word in wanted if word not in SIDES)

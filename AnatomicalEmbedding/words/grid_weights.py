@@ -86,7 +86,7 @@ class Grid:
         return np.array([float((field.values * self.position(field, axis)).sum() / total) for axis in range(3)])
 
     def span(self, field: Field, low: float, high: float) -> np.ndarray:
-        """Return (2, 3) mm: on each axis, the positions below which the field has the fractions `low` and `high`."""
+        """Return (2, 3) mm: on each axis, the positions below which the fractions `low` and `high` of the field lie."""
         result = np.zeros((2, 3))
         for axis, others in enumerate(((0, 1), (0, 2), (1, 2))):
             share = np.cumsum(field.values.sum(axis=others, dtype=np.float64))

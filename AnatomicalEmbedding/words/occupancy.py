@@ -107,7 +107,7 @@ def sharpened(grid: Grid, share: Field, tissue: str, alike: Field | None = None)
     Args:
         share: for each cell the chance that it belongs to the structure, from atlas and descriptors.
         tissue: a key of `_TISSUES`, or "any".
-        alike: chances of another structure with the same CT numbers: for arteries, the aorta.
+        alike: chances of another structure with the same CT numbers. This is the aorta if the structure is an artery.
     """
     if grid.hu is None or share.total < 0.5:
         return share
@@ -122,7 +122,7 @@ def sharpened(grid: Grid, share: Field, tissue: str, alike: Field | None = None)
     usual = None if alike is None else _density_where_sure(grid, alike)
 
     def log_ratio(inside: np.ndarray) -> np.ndarray:
-        """Return for each bin of CT numbers the log likelihood ratio of inside to outside. inside: (n,) chances."""
+        """Return the log likelihood ratio of each HU bin: inside the structure to outside. inside: (n,) chances."""
         outside = np.bincount(bins, 1 - inside, len(_WIDTHS))
         outside = outside / outside.sum() / _WIDTHS + 1e-6
         if usual is not None:
@@ -152,7 +152,7 @@ def _bins_of(hu: np.ndarray) -> np.ndarray:
 
 
 def _density_where_sure(grid: Grid, field: Field) -> np.ndarray | None:
-    """Return the density (bins,) of CT numbers in cells with a chance above 0.5; None for 20 such cells or fewer."""
+    """Return the density (bins,) of CT numbers in cells with a chance above 0.5; None for 20 cells or fewer."""
     sure = field.values > 0.5
     return _one_tissue(grid.hu[grid.crop(field)][sure], field.values[sure] ** 2) if sure.sum() > _FEWEST_SURE else None
 

@@ -48,7 +48,7 @@ class Mention:
     """A place that a text names.
 
     Args:
-        places: name of the term; two names if both sides of a pair are meant.
+        places: name of the place, such as kidney_left; two names if both sides of a pair are meant.
         text: the words as written, characters `start` to `end` of the whole text.
         qualifier: a part of the place, or a relation to the place; None for the place itself.
         denied: FINDING if the text denies a finding in the place; PLACE if the text denies the place itself; else "".
@@ -105,7 +105,7 @@ def parse_report(text: str) -> list[Sentence]:
 def parse_query(text: str) -> list[Sentence]:
     """Split a typed query into parts. A part that is not understood has no mentions. Raises the errors of `parse`.
 
-    Each sentence with places is a part. In a list ("liver, left kidney"), each entry that names no place is a part too.
+    Each sentence with places is a part. In a list, each entry without a place is a part too: "xyz" in "liver, xyz".
     """
     parts: list[Sentence] = []
     for sentence, strange in _read(text):
@@ -204,7 +204,7 @@ def _longest(words: Sequence[str], at: int) -> Name | None:
 
 
 def give_sides(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
-    """Stage 2: give the names their sides. A name is dropped if its place does not exist on the side of a near name."""
+    """Stage 2: give the names their sides. A name is dropped if it would get a side that its place does not have."""
     sides: dict[range, str] = {}  # by tokens, because all names of a list such as "ribs 3 to 5" have one side
     for at, word in enumerate(words):
         owner = _owner(words, at, names) if word in SIDES or word in BOTH else None
@@ -292,7 +292,7 @@ def _before(words: Sequence[str], first: int, named: set[int]) -> list[str]:
 
 
 def _zones(words: Sequence[str], each: Name, before: list[str], named: set[int]) -> tuple[list[str], int]:
-    """Return the zones before or after a name ("upper pole of"), and the index of the last token of name and zones."""
+    """Return the zones next to a name ("upper pole of"), and the index of the last token of the name and its zones."""
     leading = before[: -1 if before and before[-1] in ZONE_NOUNS else None]
     zones: list[str] = []
     while leading and leading[-1] in ZONES:

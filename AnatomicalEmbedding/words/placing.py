@@ -48,7 +48,7 @@ class Place:
     """Where a place is in one scan.
 
     Args:
-        name: name of the term. title: name to display.
+        name: name of the place, such as kidney_left. title: name to display.
         status: "inside", "partly" or "outside" the scan. Or "uncertain": the patient may not have the place, or the
             point may be in the next vertebra or rib.
         side: if the place is partly or completely outside the scan, the side of the scan where the missing part lies.
@@ -74,7 +74,7 @@ class Place:
 
     @property
     def doubt(self) -> str:
-        """A sentence that says that the level is uncertain; "" for a certain level."""
+        """A sentence that says that the level is uncertain; "" if the level is certain."""
         return level_sentence(self.levels) if self.levels else ""
 
     def least_chance(self, share: float) -> float:
@@ -86,7 +86,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Named:
-    """A place at a point. name: name of the term. title: display name. probability: chance that the place is right."""
+    """Name, title and probability of a place at a point. probability: chance that the point lies in the place."""
 
     name: str
     title: str
@@ -126,15 +126,15 @@ class PlaceFinder:
         return [self.place(name, mention.qualifier, mention.negated, mention.remark) for name in mention.places]
 
     def place(self, name: str, qualifier: Qualifier | None = None, negated: bool = False, remark: str = "") -> Place:
-        """Find the place of a term in the scan.
+        """Find a place in the scan by the name of the place.
 
         Args:
-            name: name of the term, such as `kidney_left`.
+            name: name of the place, such as `kidney_left`.
             qualifier: if given, a part of the place is found, or the space next to the place.
             negated, remark: copied to the result.
 
         Raises:
-            AnatomicalEmbeddingError: no term has this name.
+            AnatomicalEmbeddingError: no place has this name.
         """
         found = dataclasses.replace(self._place(name, qualifier), negated=negated, remark=remark)
         if found.point_ras is None or name not in _OTHER_SEX:
@@ -245,7 +245,7 @@ class PlaceFinder:
 
     @cached_property
     def _excluding(self) -> list[str]:
-        """Structures of the atlas with a term. Two such structures share no cell, unless one contains the other."""
+        """Atlas structures that a text can name. Two of these share no cell, unless one contains the other."""
         names = sorted(self._atlas.occupancies.keys() & self._terms.by_name.keys())
         return [name for name in names if occupancy_of(name, self._atlas)]
 
@@ -300,7 +300,7 @@ class PlaceFinder:
         return self._spine.shift_of(f"T{name.rsplit('_', 1)[1]}") if name.startswith("rib_") else 0.0
 
     def _firmest(self, point: np.ndarray) -> np.ndarray:
-        """Move a point (3,) RAS mm to the densest bone within 4 mm: a thin bone does not fill the cell of its point."""
+        """Move the centre of a cell (3,), RAS mm, to the densest bone within 4 mm: a thin bone may miss the centre."""
         if self.grid.fine_hu is None:
             return point
         step = self.grid.step / 2

@@ -60,7 +60,7 @@ class Ribs:
     number: np.ndarray
 
     def prior(self, grid: Grid, name: str, usual: Field) -> Field | None:
-        """Return the chances of rib `name`; None for too little bone. usual: the atlas's chances of this rib."""
+        """Return the chances of rib `name`; None if it has too few cells. usual: the atlas's chances of this rib."""
         _, side, number = name.split("_")
         own = (self.side == SIDES.index(side)) & (self.number == int(number))
         if own.sum() < _FEWEST:
@@ -85,7 +85,7 @@ def _put(values: np.ndarray, cells: np.ndarray, value: float) -> None:
 
 
 def find_ribs(grid: Grid, atlas: Atlas, spine: Spine | None) -> Ribs | None:
-    """Find the ribs of a scan. Return None if spine, CT numbers, bone, or ribs of the atlas are missing."""
+    """Find the ribs of a scan. Return None if the spine, the CT numbers, bone or the ribs of the atlas are missing."""
     usual = None if spine is None or grid.hu is None else _usual_ribs(atlas)
     if usual is None:
         return None
@@ -118,8 +118,8 @@ def number_pieces(
     Args:
         index: (n, 3) i, j, k of the cells.
         number: (n,) rib number of each cell; 0: no rib, -1: not known.
-        error: (n, 13) mm, body height of each cell, corrected by the spine, minus the usual height of each rib there;
-            NaN where the atlas never has the rib.
+        error: (n, 13) mm, for each rib number 0 to 12: body height of the cell, corrected by the spine, minus the usual
+            body height of this rib at the cell; NaN where the atlas never has the rib.
         among: (n,) bool, whether the atlas has ribs at the cell.
         shape: (k, j, i) of the grid.
     """
@@ -154,7 +154,7 @@ class _Usual:
     Args:
         places: bool (k, j, i), cells of the body frame that belong to ribs more often than to other bones.
         near: bool (k, j, i), the cells of ribs and the cells around them.
-        heights: (2, 13, SECTORS) mm, body height of each rib by side, number and sector; NaN where there is no rib.
+        heights: (2, 13, SECTORS) mm, body height of a rib by side, number and `_sectors`; NaN where there is no rib.
     """
 
     places: np.ndarray
@@ -199,13 +199,13 @@ def _bone_of_ribs(grid: Grid, usual: _Usual) -> tuple[np.ndarray, np.ndarray, np
 
 
 def _sectors(body: np.ndarray) -> np.ndarray:
-    """Return the sector (n,) of each place (n, 3) of the body frame, from the back (0) to the front."""
+    """Return the sector (n,) of each place (n, 3) of the body frame: 0 at the back, SECTORS - 1 at the front."""
     angle = np.arctan2(np.abs(body[:, 0]), -body[:, 1]) / np.pi
     return (angle * SECTORS).astype(int).clip(0, SECTORS - 1)
 
 
 def _begun(height: np.ndarray, begins: np.ndarray, spine: Spine) -> np.ndarray:
-    """Return rib numbers (n,) of bone cells, -1 where no rib begins. height: (n,) RAS S mm. begins: (n,) bool."""
+    """Return rib numbers (n,) of the cells where ribs begin, -1 at other cells. height: RAS S mm. begins: (n,) bool."""
     number, here = np.full(len(height), -1), np.flatnonzero(begins)
     groups = [here[group] for group in _groups(height[here])]
     levels = _levels(np.array([height[group].mean() for group in groups]), spine)
@@ -215,7 +215,7 @@ def _begun(height: np.ndarray, begins: np.ndarray, spine: Spine) -> np.ndarray:
 
 
 def _groups(height: np.ndarray) -> list[np.ndarray]:
-    """Group cells by rib, highest rib first. A rib is a peak of the amount of bone at the heights (n,) mm."""
+    """Group bone cells by rib, highest rib first. A rib is a peak in the number of cells by height. height: (n,) mm."""
     if len(height) < _FEWEST_BEGIN:
         return []
     at = np.arange(height.min() - 5, height.max() + 6)
@@ -268,7 +268,7 @@ def _aligned(price: np.ndarray) -> tuple[float, list[tuple[int, int]]]:
 def _followed(index: np.ndarray, number: np.ndarray, error: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
     """Spread rib numbers, cell by cell, to connected cells without a number (-1).
 
-    error: (n, 13) mm, body height of each cell minus the usual height of each rib at the cell. Along a rib the error
+    error: (n, 13) mm, for each rib number: body height of the cell minus usual height of the rib. Along a rib the error
     changes slowly; between two ribs that touch, the error jumps. A number does not spread across a jump.
     """
     row = np.full(tuple(n + 2 for n in shape), -1, dtype=np.int32)

@@ -1,8 +1,8 @@
 """Number the vertebrae: all boundaries between vertebrae are fitted to the spine of a scan at once.
 
 A body coordinate gives the height in the body with an error of about one vertebra. Discs show exactly where boundaries
-are, but not between which vertebrae. Dynamic programming fits the ordered sequence of all boundaries, also of those
-outside the scan, to coordinates and discs. A boundary fits well if it lies near its usual coordinate, if its
+are, but not between which vertebrae. Dynamic programming fits all boundaries in their order, also the
+boundaries outside the scan, to coordinates and discs. A boundary fits well if it lies near its usual coordinate, if its
 distance to the next boundary is the usual height of a vertebra, and if it lies on a disc. A disc is darker than the
 end plates above and below the disc.
 """
@@ -53,8 +53,8 @@ class Spine:
         bounds_s: (n, 2) RAS S mm of the lower and the upper boundary.
         whole: (n,) bool, whether the middle of the vertebra lies in the scan.
         chance: (n,) chance that the level is right.
-        shift_mm: (n,) correction: the body height at the level plus shift_mm is the usual body height of the level.
-        course: (m, 3) RAS mm of the spine's middle, upwards.
+        shift_mm: (n,) mm to add to the body height at each vertebra; the sum is the usual body height of the vertebra.
+        course: (m, 3) RAS mm, points along the middle of the spine, lowest first.
     """
 
     names: tuple[str, ...]
@@ -110,7 +110,7 @@ class Level:
 
 
 def numbered_place(spine: Spine, name: str) -> Level | None:
-    """Find the vertebra or disc of a term. Return None for other terms, and for the first and last of VERTEBRAE."""
+    """Find the vertebra or disc `name`. Return None for other places, and for the first and the last of VERTEBRAE."""
     kind, first, *_ = *name.split("_"), ""
     if kind not in ("vertebrae", "disc") or first in VERTEBRAE[:1] + VERTEBRAE[-1:]:
         return None
@@ -130,8 +130,8 @@ def numbered_place(spine: Spine, name: str) -> Level | None:
 def between_bounds(grid: Grid, field: Field, spine: Spine, vertebra: str) -> Field:
     """Reduce the values of a vertebra's field above its upper boundary, and less strongly below its lower boundary.
 
-    The reason: processes reach downwards. Of the first vertebra above `spine`, the scan may show processes, behind the
-    spine's middle; of the first vertebra below, the scan may show the top. Other vertebrae outside get zeros.
+    The processes of a vertebra reach below its lower boundary. For the next vertebra above `spine`, values below this
+    boundary become 0, except behind the spine. A vertebra that is neither in `spine` nor next to it gets zeros.
     """
     place = VERTEBRAE.index(vertebra)
     height, behind = grid.position(field, 2), 1.0
@@ -159,7 +159,7 @@ def _usual_course(atlas: Atlas) -> tuple[list[str], np.ndarray] | None:
 
 
 def _densest(occupancy: Occupancy) -> np.ndarray:
-    """Return the middle (3,), mm, of the cells that a structure fills in most patients (in the body of a vertebra)."""
+    """Return the middle (3,), mm, of the cells that a structure fills most often; in a vertebra, they form its body."""
     share = occupancy.share.astype(np.float64)
     weight = np.where(share > 0.7 * share.max(), share, 0)
     k, j, i = np.nonzero(weight)
@@ -167,8 +167,8 @@ def _densest(occupancy: Occupancy) -> np.ndarray:
 
 
 def _course(grid: Grid, frame: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Find the slices that show the spine. Return for each slice, upwards, its height S (m,), RAS mm, the middle of the
-    spine (m, 2), R and A mm, and the body height of this middle (m,) mm. Return None for fewer than 6 slices.
+    """Find the m slices that show the spine, lowest first. Return the slices' heights (m,), RAS S mm; the middles of
+    the spine (m, 2), RAS R and A mm; and the body heights of the middles (m,), mm. Return None for fewer than 6 slices.
     """
     order = np.argsort(frame[:, 2])
     z = grid.body[2]
@@ -277,7 +277,7 @@ def _fitted(
 
 
 def _best_paths(unary: np.ndarray, usual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return for each boundary at each place two least costs: with all boundaries above it, and with all below it."""
+    """Return two arrays (boundary, place): least cost of a boundary with all above it, and with all below it."""
     down, up = unary.copy(), unary.copy()
     for n in range(1, len(unary)):
         down[n] += _least_before(down[n - 1], usual[n - 1])

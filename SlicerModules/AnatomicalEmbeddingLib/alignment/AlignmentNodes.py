@@ -1,9 +1,9 @@
 """Alignments in the scene: the transform node that moves a moving volume onto a fixed volume, and views of both.
 
 A registration maps points of the fixed scan to points of the moving scan, each in the scan's own RAS mm. The parent
-transform of the moving volume must map in the other direction. So the registration is stored as the transform
-FROM parent of the new transform node, and Slicer computes the inverse. The new node gets the parent transform of the
-fixed volume, and it replaces the parent transform that the moving volume had before.
+transform of the moving volume must map in the other direction. So the new transform node stores the
+registration as its TransformFromParent, and Slicer computes the inverse, its TransformToParent. The new node gets the
+parent transform of the fixed volume, and replaces the parent transform that the moving volume had before.
 
 To check the alignment, slice views show the moving volume over the fixed volume, half transparent. With two colours,
 tissue that both volumes show is grey. Tissue of the fixed volume alone is cyan, of the moving volume alone red.
@@ -64,7 +64,7 @@ def undoAlignment(volumeNode) -> None:
 
 
 def _splineTransform(affine: np.ndarray, field: SplineField):
-    """Make a VTK transform of affine(x) + field(x): first a B-spline, then an affine map. Slicer can save it.
+    """Make the VTK transform affine(x) + field(x), as a B-spline followed by an affine map, which Slicer can save.
 
     Outside the fixed scan's box the displacement of the B-spline decreases to 0 within three knot distances.
     """

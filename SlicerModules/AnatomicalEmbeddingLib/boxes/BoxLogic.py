@@ -261,7 +261,7 @@ class BoxLogic(SceneJob):
             self.changed.emit()
 
     def _source(self, volume) -> str:
-        """Return the key of the weights and scan of the volume's current map; "" if the volume has no map."""
+        """Return the key of the volume's current map, see `madeFrom`; "" if the volume has no map."""
         embedding = self.store.map(volume)
         return "" if embedding is None else madeFrom(embedding)
 

@@ -119,7 +119,7 @@ def _points(logic: FollowUpLogic, listNode, study: str) -> Iterator[tuple[str, s
 
 
 def _applied(logic: FollowUpLogic, step: Callable[[FollowUp], FollowUp], name: str) -> list[str]:
-    """Change the record with `step`. Returns sentences about the changes. name: name of the files or list."""
+    """Change the record with `step`. Returns sentences about the changes. name: name of the imported files or list."""
     known = {lesion.id: lesion for lesion in logic.record.lesions}
     if not logic.apply(step):
         return []
@@ -137,7 +137,7 @@ def _applied(logic: FollowUpLogic, step: Callable[[FollowUp], FollowUp], name: s
 
 
 def _setDates(logic: FollowUpLogic) -> list[str]:
-    """Give each scan without a date its date in the record. Returns a list with one sentence; [] if no date was set."""
+    """Copy dates from the record to scans without a date. Returns a list with one sentence; [] if no date was set."""
     dates = {study.key: study.date for study in logic.record.studies if study.date is not None}
     dated = []
     for study in logic.patient.studies:

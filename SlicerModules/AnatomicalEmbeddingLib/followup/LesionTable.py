@@ -42,7 +42,6 @@ class LesionTable(Listener):
         self.update()
 
     def update(self) -> None:
-        """Fill the table from the record."""
         record, table = self.logic.record, self.widget
         with self._filling:
             setColumns(table, [_("Lesion"), *(self._header(study) for study in record.studies)])

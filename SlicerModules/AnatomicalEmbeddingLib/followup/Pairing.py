@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class Pairing(Listener):
-    """Offers to join lesions that are the same. Signal changed(): `offer` or `reason` may have changed.
+    """Offers to join lesions that are the same in two studies. Signal changed(): `offer` or `reason` may have changed.
 
-    offer: the pairs, splits and mergers of lesions that the user can accept; None if nothing is offered. If a person
-    changes a finding, `offer` becomes None. changes: a sentence for each pair, split and merger in `offer`. notes:
-    sentences about the lesions that `offer` does not change.
+    offer: the pairs, splits and mergers that the user can accept; None if nothing is offered. If a person changes a
+    finding, `offer` becomes None. reason: why nothing can be offered, or "". changes: a sentence for each pair, split
+    and merger in `offer`. notes: sentences about the lesions that `offer` does not change.
     """
 
     def __init__(self, logic: FollowUpLogic) -> None:
