@@ -113,7 +113,7 @@ class EmbeddingMap:
 
     @cached_property
     def centred_cells(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """(3,) mean of the body cells' coordinates; (n, 3) c, the coordinates minus this mean; (n,) |c|^2 / 2."""
+        """Three arrays: (3,) mean coordinate of body cells; (n, 3) c, coordinates minus this mean; (n,) |c|^2 / 2."""
         cells = self.body_cells[1]
         centred = cells - cells.mean(0)
         return cells.mean(0), centred, centred.square().sum(1) / 2

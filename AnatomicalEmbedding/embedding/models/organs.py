@@ -56,8 +56,8 @@ class OrganHead(nn.Module):
         """Compute probabilities (b, n, k/4, j/4, i/4) of n organs; 1 minus their sum is the probability of "no organ".
 
         x: (b, 1, k, j, i) network input. coordinate, fine: stride 4. coarse: stride 8, always of the whole scan.
-        local: stride 2. cells: if the other inputs show only a part of the scan, this part as slices k, j, i in cells
-        of stride 4; default: from cell 0 on.
+        local: stride 2. cells: the part of the scan that all inputs except `coarse` show, as slices k, j, i in cells
+        of stride 4; default: the part starts at cell 0.
         """
         return self.logits(F.avg_pool3d(x, 2), coordinate, fine, coarse, local, cells).float().softmax(1)[:, 1:]
 
@@ -83,7 +83,7 @@ class OrganHead(nn.Module):
         local: torch.Tensor,
         cells: Sequence[slice] = (),
     ) -> torch.Tensor:
-        """Compute logits (b, 1 + n, k/4, j/4, i/4), channel 0 for "no organ". image: the network input at stride 2."""
+        """Compute logits (b, 1 + n, ...), channel 0: "no organ". image: network input, stride 2. Others: see `forward`."""
         where = cells or [slice(n) for n in fine.shape[2:]]
         context = F.interpolate(self.context(coarse), scale_factor=2, mode="trilinear")[(..., *where)]
         # the first layer, computed in parts, so that stride-2 cells need not be rearranged into channels
