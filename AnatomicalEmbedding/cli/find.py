@@ -78,7 +78,7 @@ def run_find(options: argparse.Namespace) -> None:
 
 
 def _mentions(options: argparse.Namespace) -> tuple[list[tuple[str, Mention]], list[str]]:
-    """Return a list of (text, place) for each named place, and a list of the parts of the user's words without place.
+    """Return a list with (text, place) of each named place, and a list of the user's words that name no place.
 
     text: the sentence of the report that names the place, or all words of the user. For a report, the second list is
     empty. Raises AnatomicalEmbeddingError if no known place is named.

@@ -53,7 +53,7 @@ class Assignment:
     same: pairs of ids of the same lesion: (id in the earlier study, id in the later study).
     split: pairs (id of a part, id of the lesion that it split from).
     merged: pairs (id of a lesion, id of the lesion that it merged into). If the second lesion has two
-        ids (see `same`), the pair has the id in the earlier study.
+        ids (see `same`), the pair has its id in the earlier study.
     earlier: the earlier lesions without a relation: id -> DISAPPEARED, or OUTSIDE (its place is not in the later scan).
     later: the later lesions without a relation: id -> NEW, or OUTSIDE (its place is not in the earlier scan).
     distances: for each pair of `same`, `split` and `merged`: two distances between the lesions, mm: the distance
