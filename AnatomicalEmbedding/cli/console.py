@@ -114,7 +114,7 @@ def ending_signals() -> list[signal.Signals]:
 
 
 def stop_on_signals() -> Callable[[], bool]:
-    """Catch the signals that end a program, so that a run can be saved. Returns a function: was a signal received?"""
+    """Catch signals that end a program, to save a run first. The returned function returns True after such a signal."""
     received: list[bool] = []
     try:
         for number in (signal.SIGINT, *ending_signals()):
@@ -206,7 +206,7 @@ def names_in(text: str | None) -> list[str]:
 def number(convert: Callable[[str], _N], fits: Callable[[_N], bool], kind: str) -> Callable[[str], _N]:
     """Return an argparse type that converts a text to a number.
 
-    If the text cannot be converted, or `fits(number)` is False, the error message is "TEXT is not {kind}".
+    fits: whether a number is allowed. kind: the allowed numbers in words, for the error message "TEXT is not {kind}".
     """
 
     def read(text: str) -> _N:

@@ -78,9 +78,10 @@ def run_find(options: argparse.Namespace) -> None:
 
 
 def _mentions(options: argparse.Namespace) -> tuple[list[tuple[str, Mention]], list[str]]:
-    """Return two lists: (text, place) for each named place, and the parts of the user's words that name no place.
+    """Return a list with (text, place) of each named place, and a list of the user's words that name no place.
 
-    If the text is a report, the second list is empty. Raises AnatomicalEmbeddingError if no known place is named.
+    text: the sentence of the report that names the place, or all words of the user. For a report, the second list is
+    empty. Raises AnatomicalEmbeddingError if no known place is named.
     """
     from ..words import not_understood, parse_query, parse_report
     from ..words.report_text import read_report

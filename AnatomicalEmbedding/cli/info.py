@@ -105,7 +105,7 @@ def _describe_map(path: Path) -> dict[str, object]:
 
 
 def _held(embedding: EmbeddingMap) -> dict[str, object]:
-    """Return facts about the part of the body that a map shows; {} without a body, or without coordinates in mm."""
+    """Return facts about the part of the body in a map; {} if the map has no body cells or no coordinates in mm."""
     from ..embedding.coverage import find_coverage
 
     if not embedding.provenance.metric or not len(embedding.body_index):

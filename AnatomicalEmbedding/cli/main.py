@@ -1,4 +1,4 @@
-"""Parser and exit codes. 0: success; 2: error that the user can solve (one line on stderr); 129, 130, 143: signal."""
+"""Parser and exit codes. 0: success. 2: error that the user can solve (one line on stderr). 128 + n: signal n."""
 
 import argparse
 import errno

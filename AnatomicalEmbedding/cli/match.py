@@ -139,7 +139,7 @@ def _noted(volume: Volume, embedding: EmbeddingMap) -> Volume:
 
 
 def _points_and_targets(options: argparse.Namespace) -> tuple[PointList, list[str]]:
-    """Return the points and the paths of the targets that the command line gives."""
+    """Return the points, and the paths of the targets, from the command line."""
     if options.point:
         if Path(options.files[0]).suffix.lower() in (".json", ".csv"):
             raise PointsError(f"{options.files[0]}: this file and --point both give points; give only one of them.")

@@ -43,7 +43,7 @@ class Scans:
         return [Path(source.path) for source in self.sources.values()]
 
     def read(self) -> Iterator[tuple[str, str, Volume]]:
-        """Yield the path (as in tables), the name and the volume of each scan that can be read."""
+        """Yield the path (as tables print it), the name and the volume of each scan that can be read."""
         for name, source in self.sources.items():
             with self.skipping():
                 volume = console.noted(replace(source.read(), name=name), source.label)

@@ -35,7 +35,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add all options except --recipe. The training commands of papers have these options too."""
+    """Add all options except --recipe. The commands that train recipes of papers have these options too."""
     add = parser.add_argument
     add("data", type=Path, nargs="+", metavar="DATA", help="folders with CTs, also in subfolders; or a prepared set")
     add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder of the run, or of the prepared set")

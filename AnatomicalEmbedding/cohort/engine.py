@@ -1,7 +1,7 @@
 """Run a cohort: Dask workers on this machine or on a cluster embed the scans.
 
-Only the parent process writes the manifest. The workers write maps. If a worker, the scheduler or the parent process
-ends too early, the same command continues the run.
+Only the parent process writes the manifest, the list of scans and their states. The workers write maps. If a worker,
+the scheduler or the parent process ends too early, the same command continues the run.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def _check_listening(address: str) -> None:
 
 
 def _plan_local(plan: Plan, total: int) -> tuple[int, int, int]:
-    """Return the number of local workers, the memory of each worker in bytes, and 1 if there is a GPU, else 0.
+    """Return the number of local workers, the memory of each worker in bytes, and the number of GPUs to use, 0 or 1.
 
     To use several GPUs, start one worker for each: `CUDA_VISIBLE_DEVICES=1 dask worker ... --resources GPU=1`.
     """

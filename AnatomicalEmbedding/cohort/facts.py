@@ -1,4 +1,4 @@
-"""Facts about a scan in the manifest. They are made from the map of the scan, and checked when they are read."""
+"""Facts about a scan, stored in the manifest (the list of scans). Made from the scan's map, and checked when read."""
 
 from __future__ import annotations
 

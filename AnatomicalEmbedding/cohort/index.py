@@ -84,7 +84,7 @@ class BodyCells:
 
 @dataclass(frozen=True, eq=False)
 class Hit:
-    """The cell of a scan that is nearest to a place. cell: (3,) i, j, k. distance_mm: distance from the place."""
+    """In one scan, the cell nearest to a place. cell: (3,) i, j, k. distance_mm: distance between cell and place."""
 
     row: Row
     facts: dict[str, Any]
@@ -108,7 +108,7 @@ class Index:
         self.scans = {row.scan_hash: (row, facts) for row, facts in store.manifest.embedded()}
 
     def nearest(self, coordinates: np.ndarray) -> Iterator[Hit]:
-        """Yield the cell of each scan that is nearest to any of m places. coordinates: (m, 3) mm in the body frame."""
+        """For each scan, yield the cell nearest to any of m places. coordinates: the places, (m, 3) mm, body frame."""
         steps = torch.from_numpy(np.atleast_2d(coordinates) / _STEP_MM).float()
         for part in self._parts:
             chunks = [_squares(chunk.float(), steps) for chunk in part.coordinate.split(_CHUNK_CELLS)]

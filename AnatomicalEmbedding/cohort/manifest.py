@@ -143,9 +143,9 @@ class Manifest:
         return "changed"
 
     def finish(self, row_id: int, state: str, reason: str = "", **values: Any) -> None:
-        """Record the result of one scan. values: scan_hash; if embedded, also sha256, size and facts of the map.
+        """Record the result of one scan. values: scan_hash; if embedded, also facts, sha256 and size of the map.
 
-        If several scans have the same content, the scan added first is embedded, the others are duplicates.
+        If several scans have the same content, the scan added first is embedded, and the other scans are duplicates.
         """
         with self._transaction():
             finished = datetime.now(UTC).isoformat(timespec="seconds")
@@ -224,7 +224,7 @@ class Manifest:
                     self._mark_duplicates(row.scan_hash)
 
     def embed_again(self, scan_hash: str) -> None:
-        """Set the scans whose map file is lost to waiting, so that the next run embeds these scans again."""
+        """Set all scans of a lost map file to the state waiting, so that the next run embeds these scans again."""
         with self._transaction():
             self._execute("DELETE FROM maps WHERE scan_hash = ?", (scan_hash,))
             self._execute(

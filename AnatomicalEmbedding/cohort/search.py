@@ -51,7 +51,7 @@ class Found:
     Args:
         status: "matched", "uncertain" or "absent".
         probability: for a point: chance that the scan shows the point and the answer is within 10 mm of it. For words:
-            chance that `point_ras` is in the place. For a box: fraction of its points in the scan. None: not known.
+            chance that `point_ras` is in the place. For a box: fraction of the box inside the scan. None: not known.
         expected_error_mm: None without a calibration. point_ras: (3,) RAS mm. Both are None if the place is absent.
         similarity: similarity of the answer to the point in the example scan, 0 to 1; None for words.
     """
@@ -178,7 +178,7 @@ class Search:
         return sorted(found, key=_order)
 
     def _read_volume(self, row: Row) -> Volume | None:
-        """Read the scan of a row. None if its file is missing or has changed since it was embedded."""
+        """Read the scan of a row. None if its file is missing or has changed since the scan was embedded."""
         try:
             volume = row.source.read()
         except AnatomicalEmbeddingError:
@@ -200,7 +200,7 @@ def one_mention(words: str) -> Mention:
 
 
 def _points_in_frame(name: str, mention: Mention, atlas: object) -> tuple[np.ndarray, np.ndarray]:
-    """Return some points (m, 3) of a place in the body frame, mm, and the point (3,) nearest to its middle."""
+    """Return some points (m, 3) of a place, and the point (3,) nearest to the place's middle; mm, body frame."""
     frame = frame_fields(atlas)
     field = frame.field(name)
     if mention.qualifier is not None:

@@ -99,7 +99,7 @@ def _embed(store: Path, row: Row, plan: Plan, weights_hash: str) -> dict[str, An
 
 
 def _read_facts(path: Path, weights_hash: str) -> dict[str, Any] | None:
-    """Return facts from a map file written for an equal scan or by a killed run; None if it is missing or unusable."""
+    """Return facts from the map file of an equal scan or a killed run; None if this file is missing or unusable."""
     if not path.is_file():
         return None
     try:

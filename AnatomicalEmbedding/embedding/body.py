@@ -87,7 +87,7 @@ def body_on_grid(grid: WorkingGrid) -> np.ndarray:
 
 
 def _dilate(mask: np.ndarray, reach: int) -> np.ndarray:
-    """Dilate a mask by `reach` voxels along i and j. Dilation along k would not help to remove the long table."""
+    """Dilate a mask by `reach` voxels along i and j. The table is too long to be removed by dilation along k."""
     for axis in (1, 2):
         grown = mask.copy()
         along, before = np.moveaxis(grown, axis, 0), np.moveaxis(mask, axis, 0)

@@ -121,7 +121,7 @@ def find_coverage(embedding: EmbeddingMap) -> Coverage:
 
 
 def height_at(end: float, z: np.ndarray, body: np.ndarray) -> float:
-    """Estimate the body height, mm, at the height `end`, S mm: the median of the estimates from the cells near `end`.
+    """Estimate the body height (mm) at the S coordinate `end` (mm): the median of the estimates from cells near `end`.
 
     Body height changes by about 1 mm per mm of the scan. So each cell's estimate is its own body height `body` plus
     the height of `end` above the cell, `end` - `z`.

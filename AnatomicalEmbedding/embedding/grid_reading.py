@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 
 def read_linear(grids: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
-    """Read grids (b, c, k, j, i) at fractional cells (b, n, 3): (b, n, c) values. Gradients are kept, for training."""
+    """Read grids (b, c, k, j, i) at positions `cells` (b, n, 3), which may be fractions. Returns (b, n, c)."""
     at = (cells + 0.5) * (2 / torch.tensor(grids.shape[:1:-1], device=cells.device)) - 1
     read = F.grid_sample(grids, at[:, :, None, None], padding_mode="border", align_corners=False)
     return read[..., 0, 0].transpose(1, 2)
@@ -32,9 +32,9 @@ def smoothed(grids: torch.Tensor, sigma_cells: Sequence[float]) -> torch.Tensor:
 
 
 def read_rows(rows: torch.Tensor, shape: torch.Size, cells: torch.Tensor) -> torch.Tensor:
-    """Read a grid at fractional cells (..., 3): (..., c) float values. rows: (k * j * i, c), one row for each cell.
+    """Read a grid at positions `cells` (..., 3), which may be fractions. Returns (..., c) float values.
 
-    Only the rows next to the given cells are read. This is fast for a few places in a large float16 grid.
+    rows: (k * j * i, c), one row for each cell. Only rows next to the positions are read, which saves time.
     """
     last = _last_cell(tuple(shape), cells.device)
     place = torch.minimum(cells.clamp(min=0), last)

@@ -135,7 +135,7 @@ class Model:
     def _run_network(
         self, volume: Volume, provenance: Provenance, step: ProgressCallback
     ) -> tuple[EmbeddingMap, tuple[float, float, float]]:
-        """Make the map of a scan. Returns the map, and the log odds that its axes R, A, S are not mirrored."""
+        """Make the map of a scan. Returns the map, and the log odds that the scan is not mirrored along R, A, S."""
         network = self.network
         grid, body = patient_on_grid(
             volume,
@@ -286,13 +286,13 @@ def _resized(x: torch.Tensor, scale: float, size_step: int) -> torch.Tensor:
 
 
 def _resampled(cells: torch.Tensor, shape: torch.Size, scale: float, stride: int) -> torch.Tensor:
-    """Read `cells`, the coordinates of a resized input, at the cells of the original input, which has shape `shape`."""
+    """Interpolate `cells`, the coordinates of a magnified input, at the cells of the original input (size `shape`)."""
     places = [(np.arange(n // stride) + 0.5) * scale - 0.5 for n in shape[1:]]
     return _read_along_axes(cells, [p.clip(0, n - 1) for p, n in zip(places, cells.shape[1:], strict=True)])
 
 
 def _read_along_axes(x: torch.Tensor, places: list[np.ndarray]) -> torch.Tensor:
-    """Read x (c, k, j, i) by linear interpolation at fractional `places` along k, j and i; zero outside x."""
+    """Interpolate x (c, k, j, i) linearly on a grid with the positions `places` along k, j and i; zero outside x."""
     k, j, i = (axis_matrix(n, place) for n, place in zip(x.shape[1:], places, strict=True))
     return torch.einsum("ak,ckyx->cayx", k, j @ (x @ i.T))
 

@@ -100,12 +100,12 @@ def counted_alike(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def has_next(end: str, height: float, at: float) -> bool:
-    """Whether a vertebra can be the vertebra at an end, such as L5 at the sacrum. height, at: S mm of vertebra, end."""
+    """Whether a vertebra at `height` may be next to an end at `at`, both S mm, such as L5 next to the sacrum."""
     return abs(height - at - (_COURSE_MM[NEXT_TO[end]][1] - ENDS_MM[end])) < _AGREE_MM.max()
 
 
 def levels_at(heights: np.ndarray) -> np.ndarray:
-    """For each body height (n,), name the vertebra above and the vertebra below it: (n,) "L3 or L4"."""
+    """For each body height (n,), name the vertebrae above and below this height: (n,) texts such as "L3 or L4"."""
     below = np.clip(np.searchsorted(-_HEIGHT_MM, -np.asarray(heights, dtype=np.float64)), 1, len(_NAMES) - 1)
     return np.array([f"{_NAMES[n - 1]} or {_NAMES[n]}" for n in below], dtype=str)
 
@@ -121,7 +121,7 @@ def level_of(structure: str) -> str | None:
 
 
 def is_counted(level: str, height: float, ends: Mapping[str, float]) -> bool:
-    """Whether a vertebra lies at its usual distance from an end less than 100 mm away. height: S mm of its middle."""
+    """Whether a vertebra has its usual distance from a near end (see `counted_alike`). height: S mm of its middle."""
     usual = np.array([[_COURSE_MM[level][1] - at for at in ENDS_MM.values()]])
     return bool(counted_alike(usual, above_ends(np.array([height]), ends))[0])
 
@@ -130,10 +130,10 @@ def doubtful_level(structure: str, level: str, body_height: float) -> str:
     """Name the two possible levels of a numbered structure whose level is not certain.
 
     body_height: height of the found place in the body frame, mm. If this height is lower than usual for `level`,
-    the second level is the next lower level; if not, the next higher level.
+    the second level is the level below it in the body (L4 for L3); if not, the level above it (L2 for L3).
 
     Returns:
-        "L3 or L4"; for ribs "rib 11 or 12". For a low rib 12, "rib 12 or a process of L1" (the vertebra below).
+        "L3 or L4"; for ribs "rib 11 or 12". For a low rib 12, "rib 12 or a process of L1".
     """
     n = _NAMES.index(level)
     other = _NAMES[min(max(n + (1 if body_height < _COURSE_MM[level][1] else -1), 0), len(_NAMES) - 1)]

@@ -35,8 +35,8 @@ class EmbeddingMap:
         cell_to_ras: (4, 4), cell index (i, j, k, 1) -> RAS mm of the cell's centre. Cells lie along the axes R, A, S.
         scan_to_ras: (4, 4), voxel index (i, j, k, 1) of the scan -> RAS mm. scan_shape: (k, j, i) size of the scan.
         notes: changes made when the scan was read, in words.
-        local: float16 (l, 2k, 2j, 2i), local descriptors of length 1, or None. Each cell has 2 x 2 x 2 half cells, and
-            each half cell has a descriptor.
+        local: float16 (l, 2k, 2j, 2i), local descriptors, or None. Each cell has 2 x 2 x 2 half cells; each half cell
+            has a descriptor, a unit vector of l numbers.
         calibration: predicts the errors of matches made with the weights, or None; not stored in the map's file.
         organ_boxes: organ -> (2, 3) lowest and highest corner, RAS mm, for the organs that the network finds.
         faults: signs that the scan is stored wrongly, such as "left and right are swapped"; usually empty.
@@ -113,7 +113,7 @@ class EmbeddingMap:
 
     @cached_property
     def centred_cells(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """(3,) mean of the body cells' coordinates; (n, 3) c, the coordinates minus this mean; (n,) |c|^2 / 2."""
+        """Three arrays: (3,) mean coordinate of body cells; (n, 3) c, coordinates minus this mean; (n,) |c|^2 / 2."""
         cells = self.body_cells[1]
         centred = cells - cells.mean(0)
         return cells.mean(0), centred, centred.square().sum(1) / 2
@@ -195,7 +195,7 @@ class EmbeddingMap:
         return points
 
     def describe(self, points_ras: np.ndarray) -> torch.Tensor:
-        """Read local descriptors (N, l), of length 1, at points (N, 3) RAS mm by linear interpolation.
+        """Read local descriptors (N, l), unit vectors, at points (N, 3) RAS mm by linear interpolation.
 
         Raises PointsError for a point outside the scan, MapError if the map holds no descriptors.
         """

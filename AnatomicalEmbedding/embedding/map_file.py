@@ -2,8 +2,8 @@
 
 A file stores the coordinates of body cells, rounded to 16 bits. It stores the local descriptors of body cells and of
 the cells next to them, rounded to 12 bits for each value. Matching reads no other cells. Because of the rounding, a map
-from a file gives other answers than the original map: 98 of 100 answers differ by less than 0.05 mm. With 8 bits for
-each value of a descriptor, only 82 of 100 answers differed by less than 0.05 mm (see RESULTS.md).
+from a file gives slightly other answers than the original map: 98 of 100 answers differ by less than 0.05 mm. With 8
+bits for each value of a descriptor, only 82 of 100 answers differed by less than 0.05 mm (see RESULTS.md).
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def _decode_coordinates(steps: torch.Tensor, about: Mapping[str, Any]) -> torch.
 
 
 def _encode_descriptors(local: torch.Tensor, body: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Encode the eight local descriptors of each of m cells with 12 bits for each value.
+    """Encode the local descriptors of m cells (body cells and neighbours): eight per cell, with 12 bits for each value.
 
     Returns the high 8 bits (m, 8, l), the low 4 bits of two values in each byte (m, 4, l), and the scales (m, 8).
     """

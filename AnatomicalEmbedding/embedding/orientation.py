@@ -86,7 +86,7 @@ def find_faults(
     """Find signs that a scan is stored wrongly. Returns sentences; not all wrong scans are found.
 
     The signs are: swapped sides, two joined scans, a scan that looks like no part of a body, and an unusual body size.
-    The last two signs are only reported for weights with a calibration. With others, any scan may look unusual.
+    The last two signs are only reported for weights with a calibration. Without calibration, any scan may look unusual.
 
     Args:
         log_odds: result of `orientation_of`.
@@ -111,7 +111,7 @@ def find_faults(
 
 
 def in_cells(grid: WorkingGrid, body: np.ndarray) -> torch.Tensor:
-    """Average a scan in cells, (3, k, j, i): mean and standard deviation of the levels (0..1), and share of body.
+    """Average a scan in cells, (3, k, j, i): mean and standard deviation of the levels (0..1), share of body voxels.
 
     The result is cropped to the body, so that the network does not see on which side a working grid has more air.
     """
@@ -128,7 +128,7 @@ def in_cells(grid: WorkingGrid, body: np.ndarray) -> torch.Tensor:
 def _padded(cells: torch.Tensor, shift: tuple[int, int, int]) -> torch.Tensor:
     """Pad cells (3, k, j, i) with air on all sides, to sizes that are multiples of STRIDE.
 
-    shift: (k, j, i) of 0 or 1; if the padding is odd, 1 puts the surplus cell before the scan, 0 behind the scan.
+    shift: 0 or 1 for k, j and i. If the number of added cells is odd, 1 puts the extra cell before the scan, 0 behind.
     """
     sides = []
     for n, rounded in zip(cells.shape[:0:-1], shift[::-1], strict=True):

@@ -64,7 +64,7 @@ class BoxResult(Tables):
         return ["structure", "boxes", "IoU", *(f"IoU, {peer}" for peer in peers), *stated, "VR@99, alpha on test"]
 
     def rows(self) -> list[dict[str, float | str | int]]:
-        """Return a row for each structure, then a row with the mean of each column. A structure's VR is a median."""
+        """Return a row for each structure (VR: the median of its boxes), then a row with the mean of each column."""
         names = sorted({box.located.name for box in self.found})
         rows = [self._row(name, [box for box in self.found if box.located.name == name]) for name in names]
         mean: dict[str, float | str | int] = {"structure": "mean", "boxes": len(self.found)}
@@ -106,7 +106,7 @@ class BoxResult(Tables):
 
 
 def _papers_volume_ratio(boxes: list[KnownBox]) -> float:
-    """Return the paper's VR@99: the volume ratio of boxes enlarged by the least factor with a mean recall of 0.99."""
+    """Return the paper's VR@99: the VR after enlarging the boxes by the smallest factor with mean recall 0.99."""
     for alpha in _ALPHAS:
         enlarged = [
             grown(b.located.box_ras, np.tile((alpha - 1) / 2 * (b.located.box_ras[1] - b.located.box_ras[0]), 2))

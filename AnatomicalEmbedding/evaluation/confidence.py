@@ -184,7 +184,7 @@ def auroc(doubt: np.ndarray, wrong: np.ndarray) -> float | None:
 def calibration_error(probability: np.ndarray, came_true: np.ndarray) -> float:
     """Return the expected calibration error (Naeini 2015), with ten bins of equal width.
 
-    It is the mean, weighted by the answers in each bin, of |mean probability - fraction of True in `came_true`|.
+    It is the mean over the bins of |mean probability - fraction of True in `came_true`|, weighted by answer counts.
     """
     if not len(probability):
         return 0.0

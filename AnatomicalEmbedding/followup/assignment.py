@@ -52,14 +52,14 @@ class Assignment:
 
     same: pairs of ids of the same lesion: (id in the earlier study, id in the later study).
     split: pairs (id of a part, id of the lesion that it split from).
-    merged: pairs (id of a lesion, id of the lesion that it merged into). If the second lesion is also in `same`, the
-        pair has that lesion's id in the earlier study.
+    merged: pairs (id of a lesion, id of the lesion that it merged into). If the second lesion has two
+        ids (see `same`), the pair has its id in the earlier study.
     earlier: the earlier lesions without a relation: id -> DISAPPEARED, or OUTSIDE (its place is not in the later scan).
     later: the later lesions without a relation: id -> NEW, or OUTSIDE (its place is not in the earlier scan).
     distances: for each pair of `same`, `split` and `merged`: two distances between the lesions, mm: the distance
         after matching, and the distance to expect from the matching error and the lesion sizes.
 
-    Only `assign_in_record` sets four more fields. apart: pairs that are not in `same`, because a person reviewed both
+    Only `assign_in_record` sets four more fields. apart: pairs kept out of `same`, because a person reviewed both
     lesions in one study. unread: id -> why the lesion could not be matched. earlier_study, later_study: study keys.
     """
 
@@ -144,7 +144,7 @@ def _distances(earlier: Listed, later: Listed) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _parts(listed: Listed, others: Listed, pairs: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Find the lesions of `listed` without partner that are parts of a larger lesion of `others`.
+    """Find the lesions of one study (`listed`) without partner that are parts of larger lesions in the other study.
 
     The larger lesion must have a partner in `listed`, which is another part. pairs: (number in `listed`, number in
     `others`) of each lesion and its partner. Yields (number of the part in `listed`, number of the larger lesion).

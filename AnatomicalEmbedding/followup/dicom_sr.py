@@ -221,5 +221,4 @@ class _Report:
 
 
 def _lps(ras: Iterable) -> np.ndarray:
-    """Convert one point or several points from RAS mm to LPS mm."""
     return np.array(list(ras), dtype=np.float64) * (-1, -1, 1)

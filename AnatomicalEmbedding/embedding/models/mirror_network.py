@@ -15,7 +15,7 @@ AXES = (4, 3, 2)  # the axes of a batch along R, A and S
 
 
 class MirrorNetwork(nn.Module):
-    """Computes the log odds that a scan is stored correctly along R, A and S: the mean over its members (networks).
+    """Computes the log odds that a scan is stored correctly along R, A and S: the mean over several networks (members).
 
     widths: number of channels in the three parts of each member.
     """
@@ -27,7 +27,7 @@ class MirrorNetwork(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Compute log odds (b, 3) along R, A, S.
 
-        x: (b, 3, k, j, i) cells of about 12 mm. Channels: mean of the image in the cell, its standard deviation, and
+        x: (b, 3, k, j, i) cells of about 12 mm. Channels: mean and standard deviation of the image in the cell, and
         the share of the cell that lies in the body. k, j and i are multiples of STRIDE.
         """
         turned = [x, *(x.flip(axis) for axis in AXES)]

@@ -34,11 +34,11 @@ OPTIONAL_HEADS = (*DESCRIPTOR_HEADS, "organs")
 
 
 class Features(NamedTuple):
-    """The network's output for a volume. If the network lacks a head, its field is None. Descriptors have length 1.
+    """The network's output for a volume. The field of a missing head is None. Descriptors are unit vectors.
 
     coordinate: (b, 3, k/4, j/4, i/4), channels along R, A, S in units of `unit_mm`. global_: (b, g, k/8, j/8, i/8),
     sizes rounded up. local: (b, l, k/2, j/2, i/2), float16 at inference. organs: (b, n, k/4, j/4, i/4) share of each
-    cell that each organ fills; in training (b, 1 + n, ...) logits, where channel 0 is "no organ".
+    cell that each organ fills; in training (b, 1 + n, ...) logits, channel 0: "no organ". g, l: channels. n: organs.
     """
 
     coordinate: torch.Tensor | None = None
@@ -57,7 +57,7 @@ class NetworkSpec:
         hu_knots, level_knots: HU and network input at the points of a piecewise-linear function; constant beyond.
         unit_mm: mm in one unit of the coordinate; None if the coordinate has no metric unit (as in papers).
         frame: "body" for coordinates of the common body; "scan" if the origin differs from scan to scan.
-        normalise_output: whether a batch normalisation without affine parameters follows the coordinate (as in APE).
+        normalise_output: whether a batch normalisation without parameters follows the coordinate (Goncharov 2024).
         scales: inference magnifies the scan by each of these factors and averages the coordinates.
         coordinates: whether the network has a coordinate head.
         global_channels, local_channels: number of channels of the descriptors; 0: the network lacks this head.
@@ -164,7 +164,7 @@ class EmbeddingNetwork(nn.Module):
     def bytes_per_voxel(self) -> float:
         """Peak memory, bytes per input voxel, to compute coordinates without slabs; descriptors need more.
 
-        This is the sum of the fixed bytes and of the activations of the finest level, which slabs can reduce.
+        This is `fixed_bytes_per_voxel` plus the activations of the finest level, which slabs can reduce.
         """
         return self.fixed_bytes_per_voxel + 4.0 * 8 * self.spec.widths[0] / STRIDE**3
 
@@ -286,8 +286,8 @@ class _Content:
 
 
 def _filled(x: torch.Tensor, axis: int, cells: int) -> slice:
-    """Find the layers of cells, across an axis of voxels x (b, 1, k, j, i), from the first to the last with tissue, and
-    a rim of three layers on both sides. cells: number of layers along the axis.
+    """Find the first and the last layer of cells with tissue along an axis of network input x (b, 1, k, j, i). Return
+    the slice from the first to the last, widened by three layers at both ends. cells: number of layers along the axis.
     """
     filled = (x != 0).flatten(0, 1).any(0).movedim(axis - 2, 0).flatten(1).any(1)
     where = torch.nonzero(filled).flatten()

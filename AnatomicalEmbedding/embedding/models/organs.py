@@ -24,7 +24,7 @@ class OrganHead(nn.Module):
 
     places: (n, 7) averages over the training patients, for each organ: mean coordinate (3, in units of the network),
     standard deviation of the coordinates of its cells (3, same units) and volume in ml (1).
-    codes: (1 + n, d) organ codes: one vector of length 1 for each organ; row 0 is for "no organ". Codes of neighbouring
+    codes: (1 + n, d) organ codes: one unit vector for each organ; row 0 is for "no organ". Codes of neighbouring
     organs differ.
     """
 
@@ -56,13 +56,13 @@ class OrganHead(nn.Module):
         """Compute probabilities (b, n, k/4, j/4, i/4) of n organs; 1 minus their sum is the probability of "no organ".
 
         x: (b, 1, k, j, i) network input. coordinate, fine: stride 4. coarse: stride 8, always of the whole scan.
-        local: stride 2. cells: if the other inputs show only a part of the scan, this part as slices k, j, i in cells
-        of stride 4; default: from cell 0 on.
+        local: stride 2. cells: the part of the scan that all inputs except `coarse` show, as slices k, j, i in cells
+        of stride 4; default: the part starts at cell 0.
         """
         return self.logits(F.avg_pool3d(x, 2), coordinate, fine, coarse, local, cells).float().softmax(1)[:, 1:]
 
     def join(self, local: torch.Tensor, organs: torch.Tensor) -> torch.Tensor:
-        """Append organ codes to local descriptors (b, l, k/2, ...). Returns (b, l + d, k/2, ...) of length 1, float16.
+        """Append organ codes to local descriptors (b, l, k/2, ...). Returns unit vectors (b, l + d, k/2, ...), float16.
 
         organs: (b, n, k/4, j/4, i/4) probabilities. The appended code is the sum of all organs' codes, each weighted by
         the square root of the organ's probability. So the product of the codes of two places is similar to the
@@ -83,7 +83,7 @@ class OrganHead(nn.Module):
         local: torch.Tensor,
         cells: Sequence[slice] = (),
     ) -> torch.Tensor:
-        """Compute logits (b, 1 + n, k/4, j/4, i/4), channel 0 for "no organ". image: the network input at stride 2."""
+        """Compute logits (b, 1 + n, ...), channel 0: "no organ". image: input at stride 2. Others: see `forward`."""
         where = cells or [slice(n) for n in fine.shape[2:]]
         context = F.interpolate(self.context(coarse), scale_factor=2, mode="trilinear")[(..., *where)]
         # the first layer, computed in parts, so that stride-2 cells need not be rearranged into channels
