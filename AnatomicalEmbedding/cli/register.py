@@ -113,7 +113,7 @@ def _labels(path: Path, moving: Volume) -> sitk.Image:
     image, _ = read_image(path)
     same = image.GetSize() == moving.shape[::-1] and np.allclose(image_affine(image), moving.ijk_to_ras, atol=0.01)
     if not same:
-        raise VolumeError(f"{path}: has another voxel grid than the moving scan; resample this label map to that grid.")
+        raise VolumeError(f"{path}: has another voxel grid than the moving scan; resample this label map to the scan.")
     return image
 
 

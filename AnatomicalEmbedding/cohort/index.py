@@ -172,7 +172,7 @@ def refresh(store: Store) -> list[_Part]:
         try:
             part = _read(path)
             if len(missing & part.numbers.keys()) < _LEAST_SHARE * len(part.numbers):
-                raise ValueError("most scans of this part were removed, or are in another part; make this part again")
+                raise ValueError("most scans of this file were removed, or are in another file; make the file again")
             missing -= part.numbers.keys()
             parts.append(part)
         except DAMAGED:

@@ -98,7 +98,7 @@ class Search:
         probability. step: called with the fraction done, 0 to 1. Raises MapError if the query comes from other weights.
         """
         if query.weights_hash != self.store.manifest.weights_hash:
-            raise MapError("point and cohort were embedded with different weights; embed both with the same weights.")
+            raise MapError("example scan and cohort have different weights; embed both with the same weights.")
         hits = list(self.index.nearest(query.coordinates.numpy()))
         near = [hit for hit in hits if hit.distance_mm <= _FAR_MM]
         found = [_absent(hit.row) for hit in hits if hit.distance_mm > _FAR_MM]

@@ -94,7 +94,7 @@ def check_size(grid: torch.Tensor, shape: tuple[int | None, ...], dtype: torch.d
         n == m or (m is None and n > 0) for n, m in zip(grid.shape, shape, strict=True)
     )
     if grid.dtype != dtype or not fits:
-        raise ValueError(f"a tensor is {grid.dtype} {tuple(grid.shape)}, not {dtype} {shape}; write the file again")
+        raise ValueError(f"the tensor {grid.dtype} {tuple(grid.shape)} must be {dtype} {shape}; write the file again")
 
 
 def made_for(make: Callable[[], _Network], state: Mapping[str, torch.Tensor]) -> _Network:

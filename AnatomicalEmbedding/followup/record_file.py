@@ -127,9 +127,9 @@ def _finding(value: Mapping[str, Any]) -> Finding:
     if found.state not in STATES:
         raise ValueError(f"the state {found.state!r} is unknown")
     if (found.point_ras is not None) != (found.state in WITH_PLACE):
-        raise ValueError(f"the state {found.state!r} contradicts the place point_ras = {found.point_ras}")
+        raise ValueError(f"the state {found.state!r} does not fit point_ras = {found.point_ras}; correct one of them")
     if bool(found.into) != (found.state == MERGED):
-        raise ValueError(f"the state {found.state!r} contradicts the merged lesion into = {found.into!r}")
+        raise ValueError(f"the state {found.state!r} does not fit the entry into = {found.into!r}; correct one of them")
     return found
 
 

@@ -57,7 +57,7 @@ def read_query(template: EmbeddingMap, points_ras: np.ndarray, effort: str = "st
 def join_queries(parts: list[Query]) -> Query:
     """Join several queries. Raises PointsError if the queries were made with different weights or efforts."""
     if len({part.weights_hash for part in parts}) > 1:
-        raise PointsError("the examples were made with different weights; make all again with the same weights.")
+        raise PointsError("the examples were made with different weights; make all examples with the same weights.")
     if len({tuple(value is None for value in vars(part).values()) for part in parts}) > 1:
         raise PointsError("only some examples have descriptors; make all examples again with the same effort.")
     first = parts[0]

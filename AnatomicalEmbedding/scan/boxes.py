@@ -87,7 +87,7 @@ def read_rois(path: str | Path, unnamed: str = "box") -> dict[str, np.ndarray]:
             if entry.get("type") == "ROI":
                 name = str(entry.get("name") or unnamed)
                 if name in boxes:
-                    raise PointsError(f"{path}: contains two boxes named {name}; give them different names.")
+                    raise PointsError(f"{path}: contains two boxes named {name}; give each box a different name.")
                 boxes[name] = _box(entry, path)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         raise PointsError(f"{path}: contains an ROI without centre or size; save the ROI again from Slicer.") from None

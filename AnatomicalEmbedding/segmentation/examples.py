@@ -118,7 +118,7 @@ def prepare(
             points = transform_points(labels.ijk_to_ras, ijk[:: max(1, len(ijk) // _POINTS)])
             points = points[embedding.contains(points)]  # the grid of the outlines may be larger than the scan
             if not len(points):
-                raise PointsError(f"{example.path}: the outline of {name} lies outside this scan; draw it inside.")
+                raise PointsError(f"{example.path}: the outline of {name} lies outside this scan; draw it in the scan.")
             body = embedding.sample(points)
             ranges.setdefault(name, []).append(np.quantile(body, [_SHARE, 1 - _SHARE], axis=0))
     extent = {name: (np.min(of, axis=0)[0], np.max(of, axis=0)[1]) for name, of in ranges.items()}

@@ -56,7 +56,7 @@ class Group:
         names, spacing_mm = tuple(values["names"]), float(values["spacing_mm"])
         whole = low.shape == high.shape == (len(names), 3) and bool(np.isfinite([low, high]).all())
         if not whole or not names or not all(isinstance(name, str) for name in names) or not 0.5 <= spacing_mm <= 20:
-            raise ValueError("a group of structures is empty or has wrong values; train again")
+            raise ValueError("the structures of a network are missing or have wrong values; train again")
         return cls(names, spacing_mm, low, high)
 
 

@@ -189,7 +189,7 @@ class TrainingLoop:
                     log.file.flush()
                     saved = now
                 if stop:
-                    where = "" if folder is None else f"{folder}: "
+                    where = "training: " if folder is None else f"{folder}: "
                     raise CancelledError(f"{where}stopped at step {self.step}; run the same command to continue.")
                 if last:
                     return

@@ -167,7 +167,7 @@ def recipe_from_dict(values: dict, source: str, objectives: Mapping[str, Rules] 
             raise AnatomicalEmbeddingError(f"{source}: [{section}] has a wrong entry ({error}); correct it.") from None
     name, objective = values.get("name", Path(source).stem), values.get("objective", "")
     if not isinstance(name, str) or not isinstance(objective, str):
-        raise AnatomicalEmbeddingError(f"{source}: name or objective is not a text in quotes; correct this entry.")
+        raise AnatomicalEmbeddingError(f"{source}: name or objective is not a text in quotes; write both in quotes.")
     recipe = Recipe(name, objective, **sections)
     conditions = [_CONDITIONS[condition] for condition in objectives.get(objective, ())]
     rules = [

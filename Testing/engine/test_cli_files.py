@@ -98,8 +98,8 @@ def test_an_output_folder_that_is_a_file_is_refused_before_any_work(command, ana
     }
     words = (command, *given[command], "-o")
     assert_refused(
-        anatemb(*words, tmp_path / "file"), "file: is a file, or lies in a file; choose another output folder"
+        anatemb(*words, tmp_path / "file"), "file: a part of this path is a file; choose another output folder"
     )
     assert_refused(
-        anatemb(*words, tmp_path / "file" / "out"), "out: is a file, or lies in a file; choose another output folder"
+        anatemb(*words, tmp_path / "file" / "out"), "out: a part of this path is a file; choose another output folder"
     )

@@ -99,7 +99,7 @@ class NetworkSpec:
             and all(0 <= count <= _MOST_CHANNELS for count in (spec.global_channels, spec.local_channels))
         )
         if not fits:
-            raise ValueError("a network cannot have these widths, spacings, knots, scales, channels, unit or frame")
+            raise ValueError("widths, spacings, knots, scales, channels, unit or frame are out of range; correct them")
         return spec
 
 

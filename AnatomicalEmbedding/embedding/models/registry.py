@@ -56,7 +56,7 @@ def read_weights(path: Path) -> Weights:
     sha256 = file_sha256(path)
     card_path = path.with_suffix(".json")
     if card_path.exists() and _stated_sha256(card_path) not in (None, sha256):
-        raise WeightsError(f"{path}: is not the file that the card {card_path.name} describes; download both again.")
+        raise WeightsError(f"{path}: is not the file that the card {card_path.name} describes; download both files.")
     try:
         about, state = read_tensor_file(path, _METADATA_KEY)
         name, spec = str(about["name"]), NetworkSpec.from_dict(about["network"])
@@ -68,7 +68,7 @@ def read_weights(path: Path) -> Weights:
         network = made_for(lambda: EmbeddingNetwork(spec), state)
         network.load_state_dict({n: t.float() if t.is_floating_point() else t for n, t in state.items()})
     except DAMAGED:
-        raise WeightsError(f"{path}: the tensors do not fit the network of this file; download it again.") from None
+        raise WeightsError(f"{path}: the tensors do not fit the network; download the file again.") from None
     return Weights(network.eval(), name, sha256, about, _calibration(path, sha256))
 
 
@@ -98,5 +98,5 @@ def _stated_sha256(card: Path) -> str | None:
         return parse_json(card.read_text(encoding="utf-8")).get("sha256")
     except (OSError, AttributeError, ValueError):
         raise WeightsError(
-            f"{card}: is damaged, or is not a model card in JSON; download the card again, or delete it."
+            f"{card}: is damaged, or is not a model card in JSON; download the card again, or delete the card."
         ) from None
