@@ -212,7 +212,7 @@ class Manifest:
             (scan, str(Path(scan).absolute())),
         )
         if not found:
-            raise AnatomicalEmbeddingError(f"{scan}: is not in this cohort; `anatemb cohort status --json` lists all.")
+            raise AnatomicalEmbeddingError(f"{scan}: not a scan of this cohort; `anatemb cohort status --json` lists them.")
         return self._rows(found)
 
     def remove(self, rows: Iterable[Row]) -> None:
