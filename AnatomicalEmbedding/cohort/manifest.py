@@ -212,7 +212,7 @@ class Manifest:
             (scan, str(Path(scan).absolute())),
         )
         if not found:
-            raise AnatomicalEmbeddingError(f"{scan}: not a scan of this cohort; `anatemb cohort status --json` lists them.")
+            raise AnatomicalEmbeddingError(f"{scan}: not a scan of this cohort; list its scans: anatemb cohort status --json")
         return self._rows(found)
 
     def remove(self, rows: Iterable[Row]) -> None:
