@@ -212,7 +212,7 @@ class Manifest:
             (scan, str(Path(scan).absolute())),
         )
         if not found:
-            raise AnatomicalEmbeddingError(f"{scan}: not a scan of this cohort; list its scans: anatemb cohort status --json")
+            raise AnatomicalEmbeddingError(f"{scan}: not in this cohort; see `anatemb cohort status --json` for its scans.")
         return self._rows(found)
 
     def remove(self, rows: Iterable[Row]) -> None:
