@@ -212,7 +212,7 @@ class Manifest:
             (scan, str(Path(scan).absolute())),
         )
         if not found:
-            raise AnatomicalEmbeddingError(f"{scan}: not in this cohort; see `anatemb cohort status --json` for its scans.")
+            raise AnatomicalEmbeddingError(f"{scan}: not in this cohort; `anatemb cohort status --json` lists its scans.")
         return self._rows(found)
 
     def remove(self, rows: Iterable[Row]) -> None:
