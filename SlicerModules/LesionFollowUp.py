@@ -193,9 +193,9 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self._showStudies(found, self._patient(found))
 
     def _chooseStudies(self, node, found):
-        """Choose default studies in place of missing or removed studies. found: the patients of the scene.
+        """Choose default studies if a study is missing or was removed. found: the patients of the scene.
 
-        If the user has kept the default studies, and a new date has reversed their order, choose new default studies.
+        If a new date has reversed the order of default studies that the user has kept, choose new default studies.
         """
         patient = self._patient(found)
         if patient is None:

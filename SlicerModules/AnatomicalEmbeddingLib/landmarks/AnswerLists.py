@@ -14,7 +14,7 @@ from .ControlPoints import definedIds, fromNode, labelOf, makeIdsUnique
 
 @dataclass(frozen=True)
 class Row:
-    """One point of the template. answers: target ID -> answer. inside: True if the template's scan shows the point."""
+    """One point of the template. answers: target ID -> answer. inside: True if the point lies in the template."""
 
     pointId: str
     label: str
@@ -42,7 +42,7 @@ class AnswerLists:
                 self._add(found, target)
 
     def rows(self, outside: set[str]) -> list[Row]:
-        """Return one row for each point. outside: IDs of the points that lie outside the template's scan."""
+        """Return one row for each point. outside: IDs of the points that lie outside the template."""
         if self.points is None:
             return []
         known = {volumeId: each.answers for volumeId, each in self.lists.items()}
@@ -57,7 +57,7 @@ class AnswerLists:
         return self.lists[target.GetID()].answers if target.GetID() in self.lists else {}
 
     def write(self, target, ids: Sequence[str], places: np.ndarray, answers: Sequence[Answer]) -> None:
-        """Write answers in one target. ids: (n,) IDs of template points. places: (n, 3) in the target's own RAS mm."""
+        """Write n answers in one target. ids: IDs of the template points. places: (n, 3) in the target's own RAS mm."""
         each = self._listFor(target)
         known = each.answers
         with NodeModify(each.node):
@@ -70,8 +70,8 @@ class AnswerLists:
     def setByHand(self, pointId: str, target, status: str, position: Sequence[float] | None) -> None:
         """Write the user's own answer to a point in a target.
 
-        status: MOVED, or REMOVED if the target does not show the point. position: (3,) in the target's own RAS mm; None
-        to keep the position.
+        status: MOVED if the user placed the answer, REMOVED if the target does not show the point. position: of the
+        answer, (3,) in the target's own RAS mm; None to keep the stored position.
         """
         each = self._listFor(target)
         answers = each.answers

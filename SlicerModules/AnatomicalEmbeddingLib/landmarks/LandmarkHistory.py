@@ -14,9 +14,9 @@ from .ControlPoints import isPreview
 
 @dataclass(frozen=True)
 class _State:
-    """One state. content: all points and answers; two states are equal if their content is equal.
+    """All points and answers at one time. content: these points and answers, to compare this state with other states.
 
-    lists: node ID -> (copy of the point list, its answers). For the template's list, the answers are None.
+    lists: node ID of a point list -> (copy of the list, its answers). For the template's list, the answers are None.
     """
 
     content: list[tuple]

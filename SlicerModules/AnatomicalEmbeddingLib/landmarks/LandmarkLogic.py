@@ -145,8 +145,8 @@ class LandmarkLogic(Listener):
     def showInOwnViews(self) -> None:
         """Draw each list only in the views of its volume.
 
-        While the user places points, a click in a target's view places a point too. This point is added to the
-        template's list, so the target's view does not draw it.
+        While the user places points, a click in a view of a target also adds a point to the template's list. The views
+        of the target do not draw this list.
         """
         if None not in (self.points, self.template):
             Views.showOnlyIn(self.points.GetDisplayNode(), self.scene, self.template)
@@ -183,7 +183,7 @@ class LandmarkLogic(Listener):
         self._endStep(pointId)
 
     def _onPreview(self, index: int) -> None:
-        """Hide a new point while it follows the mouse over a target, because the template's views would draw it too."""
+        """Hide a new point while the mouse is over a target. Otherwise, the template's views would draw this point."""
         over = self.points.GetNthControlPointAssociatedNodeID(index)
         self.points.SetNthControlPointVisibility(index, over not in [node.GetID() for node in self.targets])
 
@@ -192,7 +192,7 @@ class LandmarkLogic(Listener):
 
         Returns False if a map is missing or the click lies outside the target. The point must then be deleted, because
         the same coordinates in the template are another anatomical place. `poll` deletes the point later, because the
-        view still uses the point now.
+        view still uses the point during the click.
         """
         label, maps = labelOf(self.points, pointId), [self.store.map(node) for node in (clicked, self.template)]
         inClicked = fromWorld(clicked, [worldOf(self.points, pointId)])
@@ -250,7 +250,7 @@ class LandmarkLogic(Listener):
             self._jumpToAwaited(pointId)
 
     def _jumpToAwaited(self, pointId: str) -> None:
-        """Move all views to a point. If answers are missing, `_onMap` moves the views again when a map is ready."""
+        """Move all views to a point. If answers are missing, move the views again when further maps are ready."""
         self.jumpTo(pointId)
         row = self._row(pointId)
         if row is not None and row.inside and len(row.answers) < len(self.targets):

@@ -18,16 +18,16 @@ from .ControlPoints import definedIds, labelOf, worldOf
 
 
 class LandmarkMatcher:
-    """Matches points. outside: IDs of points that lie outside the template's scan."""
+    """Finds the template's points in the targets. outside: IDs of the points that lie outside the template."""
 
     def __init__(self, store: MapStore, answers: AnswerLists) -> None:
         self.store, self._answers = store, answers
         self.outside: set[str] = set()
 
     def match(self, template, effort: str, moved: str = "") -> list[str]:
-        """Match points in all targets that have a map. Returns sentences for the user.
+        """Match points in all targets that have a map. Returns messages for the user.
 
-        A point is matched if it has no answer, or if its answer was made with other weights or from other voxels.
+        A point is matched in a target if it has no answer there, or if other weights or other voxels gave the answer.
         moved: ID of a new or moved point, or "". This point is matched again. The user's own answers to this point stay
         and are marked as outdated.
         """
@@ -67,7 +67,7 @@ class LandmarkMatcher:
         return []
 
     def _noteOutside(self, template, outside: set[str]) -> list[str]:
-        """Store the IDs of points outside the template's scan. Returns a sentence if any of these IDs are new."""
+        """Store the IDs of the points outside the template. Returns a list with one message; [] if no ID is new."""
         new = [labelOf(self._answers.points, pointId) for pointId in sorted(outside - self.outside)]
         self.outside = outside
         return [f"{', '.join(new)}: outside {template.GetName()}; move the point into this scan."] if new else []
@@ -80,7 +80,7 @@ def madeFrom(templateMap, targetMap) -> str:
 
 
 def judgement(matches, n: int, source: str) -> Answer:
-    """Convert the n-th match to an `Answer` whose pointId is "". source: see `madeFrom`."""
+    """Return match number n as an answer that is in no point list yet: pointId is "". source: result of `madeFrom`."""
     if matches.status is None:
         return Answer("", UNCERTAIN, madeFrom=source)
     status, error, chance = (each[n] for each in (matches.status, matches.expected_error_mm, matches.probability))

@@ -17,7 +17,8 @@ class ListObserver:
     removed, or several points were placed at once. ignored(): returns True while the program itself changes the list;
     edits are then not reported. previewed(index): a new point follows the mouse. inHand: True while a point is dragged.
 
-    Other changes, mostly of labels, cause too many events. `takeDirty` reports such changes together.
+    For other changes, mostly of labels, no function is called, because they cause too many events. `takeDirty` returns
+    True after such changes.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class ListObserver:
         self._tags = []
 
     def takeDirty(self) -> bool:
-        """Return True if there were other changes (see the class) since this function last returned True.
+        """Return True if a point or its label was changed since this function last returned True.
 
         While a point is dragged, return False.
         """
@@ -93,7 +94,7 @@ class ListObserver:
             self._dirty = True
 
     def _places(self) -> dict[str, tuple[float, ...]]:
-        """Return point ID -> position. A change of position shows which point was dragged; events do not."""
+        """Return point ID -> position, to find out which point was dragged; events do not contain this point."""
         node = self._node
         return {
             node.GetNthControlPointID(n): tuple(node.GetNthControlPointPosition(n))

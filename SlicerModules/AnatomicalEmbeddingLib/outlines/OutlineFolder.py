@@ -1,7 +1,7 @@
 """The working folder for outlines: the files of examples and scans, the training run, and the results.
 
-A run that continues keeps a scan's result only if the result is newer than the file of the scan and than the training.
-Therefore a file is written only if its content changes.
+A run that continues outlines a scan again if the scan's file or the training is newer than the scan's result. Therefore
+a file is written only if its content changes.
 """
 
 from __future__ import annotations
@@ -90,14 +90,14 @@ class OutlineFolder:
                     path.replace(old)
 
     def run(self) -> Path:
-        """Return the folder of the training run on the written examples. Changed examples get a new folder."""
+        """Return the folder for the training on the examples. If an example file changes, this is another folder."""
         digest = hashlib.sha256()
         for path in sorted(self.examples.iterdir()):
             digest.update(path.name.encode() + path.read_bytes())
         return self.path / f"run-{digest.hexdigest()[:8]}"
 
     def table(self) -> dict[str, list[dict[str, str]]]:
-        """Return the results: file name of a scan, without ending -> rows of this scan. Without results, return {}."""
+        """Return the table of results: file name of a scan, without ending -> a row for each structure; {} without results."""
         try:
             return _table(self.results / "volumes.csv")
         except OSError:
@@ -131,7 +131,6 @@ def _table(path: Path) -> dict[str, list[dict[str, str]]]:
 
 
 def _timeOf(path: Path) -> float:
-    """Return the time of the last change of a file, in seconds since 1970; 0 if the file does not exist."""
     return path.stat().st_mtime if path.exists() else 0.0
 
 

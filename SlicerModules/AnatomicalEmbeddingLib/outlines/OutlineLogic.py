@@ -32,7 +32,10 @@ class OutlineProcess(EngineProcess):
     """
 
     def start(self, words: Sequence[str], folder: OutlineFolder, choice: Choice) -> None:
-        """Start `anatemb segment` with arguments `words` in `folder`. Raises the errors of `EngineProcess.begin`."""
+        """Start `anatemb segment` in `folder`. words: the arguments after `segment`. choice: device and folder of maps.
+
+        Raises AnatomicalEmbeddingError if the process cannot be started, OSError if the folder cannot be used.
+        """
         self.progress, self.problem = (0.0, "starting"), ""
         self.skipped: list[str] = []
         kept = {"ANATEMB_CACHE": choice.cacheFolder} if choice.cacheFolder else {}
@@ -131,7 +134,7 @@ class OutlineLogic(SceneJob):
         return True
 
     def _outline(self, folder: OutlineFolder, examples: Mapping, scans: dict, looks: Mapping, choice: Choice) -> Steps:
-        """Save the files, train on the examples, and outline the scans.
+        """Write all scans to `folder`, train on the examples, and outline the scans in `scans`.
 
         examples: file name -> (volume, segmentation). scans: file name -> volume. looks: structure -> (title, colour).
         """
@@ -174,8 +177,7 @@ class OutlineLogic(SceneJob):
                 self.reported.emit(str(error))
 
     def _follow(self, part: tuple[float, float], each: Callable[[], object] = lambda: None) -> Steps:
-        """Show the progress of the process until it ends, and call `each` in every poll. At the end, report the
-        skipped scans.
+        """Show the progress of the process until it ends, and call `each` in every poll. Then report skipped scans.
 
         part: start and end of this step on the progress bar, 0 to 1. Raises AnatomicalEmbeddingError if the process was
         stopped or has failed.
@@ -191,7 +193,7 @@ class OutlineLogic(SceneJob):
             raise AnatomicalEmbeddingError(self.process.problem)
 
     def _addNext(self, folder: OutlineFolder, run: Path, left: dict, looks: Mapping) -> bool:
-        """Show a finished scan's outlines, and remove this scan from `left`. Returns False if no scan is finished."""
+        """If a scan in `left` is finished, show its outlines and remove the scan from `left`. Otherwise, return False."""
         name = next((name for name in folder.outlined(run) if name in left), None)
         if name is None:
             return False

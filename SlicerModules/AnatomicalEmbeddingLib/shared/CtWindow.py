@@ -1,4 +1,4 @@
-"""Window and level of CTs, HU: presets, a default for each loaded scan, and one window for all scans of a patient."""
+"""Sets the window and level (HU) of CTs: a default for each new scan, then the same window for a patient's scans."""
 
 from __future__ import annotations
 

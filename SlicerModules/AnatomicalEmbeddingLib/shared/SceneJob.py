@@ -38,7 +38,7 @@ class SceneJob(Listener):
     def __init__(self, scene, store: MapStore | None = None, remedy: str = "start again") -> None:
         """
         Args:
-            store: None if no maps are needed.
+            store: the store that makes maps; None if the generators need no maps.
             remedy: advice for the user after a scan was changed or removed. The error message ends with this advice.
         """
         self.scene, self.store, self.remedy = scene, store, remedy
@@ -93,11 +93,11 @@ class SceneJob(Listener):
         Args:
             volumes: nodes whose copies or maps `work` uses. If a node is removed or its map changes, the wait ends with
                 an error.
-            part: finished share of the whole job before and after this step, 0 to 1.
+            part: start and end of this step on the progress bar of the whole job, 0 to 1.
             title: name of the step, until the work reports another name.
 
         Raises:
-            AnatomicalEmbeddingError: the work failed, or a volume was removed or changed.
+            AnatomicalEmbeddingError: the work failed, a volume was removed, or its map has changed.
         """
         key, maps = object(), self._mapsOf(volumes)
         self.showProgress(0.0, title, part)
@@ -123,7 +123,8 @@ class SceneJob(Listener):
     def maps(self, volumes: Sequence, part: tuple[float, float] = (0.0, 1.0)) -> Steps[list]:
         """Wait until all volumes have a map, and return the maps. Call `MapStore.request` for these volumes first.
 
-        Raises VolumeError if a volume is removed or cannot be embedded. part: see `inBackground`.
+        Raises VolumeError if a volume is removed or cannot be embedded. part: start and end of the wait on the progress
+        bar, 0 to 1.
         """
         while True:
             self._requirePresent(volumes)
@@ -141,7 +142,7 @@ class SceneJob(Listener):
             yield
 
     def showProgress(self, share: float, title: str, part: tuple[float, float] = (0.0, 1.0)) -> None:
-        """Set `progress`. share: finished fraction of the step `title`, 0 to 1. part: see `inBackground`."""
+        """Set `progress`. share: finished part of the step `title`, 0 to 1. part: start and end of this step, 0 to 1."""
         low, high = part
         self.progress = (low + (high - low) * share, title)
 

@@ -43,7 +43,7 @@ def layoutOf(names: Sequence[str], number: int = ROWS, wide: bool = True, most: 
 
 
 def viewTag(row: int, orientation: str) -> str:
-    """Return the singleton tag of a view in our layouts. The tag is also the view's layout name. row: from 0."""
+    """Return the tag of a view in our layouts, which is also its layout name. row: number of the scan, from 0."""
     return f"{_VIEW_PREFIX}{row + 1}{orientation}"
 
 
@@ -57,12 +57,12 @@ def offerLayouts(
     loaded: Callable[[Callable[[], None]], object] = lambda _again: None,
     isWide: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Register our layouts, each with views for two scans.
+    """Register our layouts, each with views for two scans. Without this, a saved scene could open without its views.
 
-    A saved scene opens without views if its layout is not registered. loaded(again): called after a scene was loaded
-    and the views of all its scans were created. A new view loses its saved position when the window first shows this
-    view; again() restores the position. isWide(): True if the window has room for three columns of views. When a scene
-    is closed, the layout that was used before ours is restored. Otherwise all our views would show the next scan.
+    When a scene is closed, the layout that was used before ours is restored. Otherwise all our views would show the
+    next scan. isWide(): True if the window has room for three columns of views. loaded(again): called after a scene
+    was loaded and its views were created. A view loses its saved position when the window first shows this view. After
+    that, `loaded` must call again() to restore the positions.
     """
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     if layoutNode is None or layoutNode.IsLayoutDescription(ROWS):
@@ -77,7 +77,7 @@ def makeViews(scene, count: int, number: int = ROWS, wide: bool = True) -> Itera
     """Create the views that a layout for `count` volumes needs. Yields the tag of each new view after it was created.
 
     Slicer's layout would create all views at once. Each view takes about 0.2 s, in which Slicer handles no events.
-    number, wide: see `layoutOf`.
+    number: ROWS or AXIAL, the layout. wide: True for three columns of views, False for two.
     """
     if scene.GetFirstNodeByClass("vtkMRMLLayoutNode") is None:  # no main window
         return
@@ -103,11 +103,11 @@ def showSideBySide(
     wide: bool = True,
     afterEach: Callable[[], object] | None = None,
 ) -> bool:
-    """Show each volume in its own views, with ruler and orientation marker. number, wide: see `layoutOf`.
+    """Show each volume in its own views, with ruler and orientation marker. Returns False without a main window.
 
-    Returns False if there is no main window. A new view gets its size and offset only when events are processed. So
-    process events before you fit the volumes to the views. afterEach(): processes events; it is called after each view
-    was put into the window (about 0.1 s for each view). If it is None, all views are put into the window at once.
+    number: ROWS or AXIAL, the layout. wide: True for three columns of views. A new view gets its size only when events
+    are processed. So process events before you fit the volumes to the views. afterEach(): processes events; called
+    after each view was put into the window (about 0.1 s per view). None puts all views into the window at once.
     """
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     if layoutNode is None or not volumeNodes:

@@ -107,10 +107,10 @@ def show(scene, volumeNode, insteadOf=None) -> None:
 
 
 def showOnlyIn(displayNode, scene, volumeNode) -> None:
-    """Draw a display node only in slice views of a volume, and in 3-D views if the first slice view shows the volume.
+    """Draw a display node only in the slice views of a volume. Does nothing if `displayNode` is None.
 
-    The display node is hidden while no slice view shows the volume. `OwnViews` updates this when views change.
-    Does nothing if `displayNode` is None.
+    The display node is hidden while no slice view shows the volume. 3-D views draw the node only if the first slice
+    view shows the volume. `OwnViews` updates the display node when views change.
     """
     if displayNode is None:
         return
@@ -124,8 +124,8 @@ def showOnlyIn(displayNode, scene, volumeNode) -> None:
 class OwnViews:
     """Draws display nodes only in the views of their volume, also after the views have changed.
 
-    Two kinds of display nodes are meant: display nodes that were given to `showOnlyIn` (now, or before the scene was
-    saved), and the display nodes of all nodes that refer to a volume with a reference role in `_MARKS_OF`.
+    Handles the display nodes that were given to `showOnlyIn`, also before the scene was saved. Also handles the display
+    nodes of this extension's marks in a volume; a mark refers to its volume by one of the roles in `_MARKS_OF`.
     """
 
     def __init__(self, scene) -> None:

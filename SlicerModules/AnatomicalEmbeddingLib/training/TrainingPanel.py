@@ -242,7 +242,6 @@ def lastSettings() -> TrainingSettings:
 
 
 def _showInLayout(chart) -> None:
-    """Show a chart in a layout with a plot view. Does nothing if Slicer has no main window."""
     if slicer.app.layoutManager() is not None:
         slicer.modules.plots.logic().ShowChartInLayout(chart)
 

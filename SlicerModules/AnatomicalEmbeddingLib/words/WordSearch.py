@@ -52,9 +52,9 @@ class _Query:
 
 @dataclass(eq=False)
 class _Searched:
-    """A scan that is searched. embedding: the scan's map. finder: finds places in it; None before the first search.
+    """A scan that is searched. embedding: the scan's map. finder: finds places in this scan; None before its first use.
 
-    prepared: True if `_prepare` was started for the scan. A scan with a new map gets a new `_Searched`.
+    prepared: True if the preparation for a quick first answer has started. A scan's new map gets a new `_Searched`.
     """
 
     embedding: EmbeddingMap
@@ -152,13 +152,13 @@ class WordSearch(Listener):
         self._job.start(self._readReport(lambda: text), _REPORT)
 
     def openReport(self, path: str) -> None:
-        """Set `sentences` as `readReport` does, from a file: a text file, or a DICOM structured report."""
+        """Read a text file or a DICOM structured report, and set `sentences` to its sentences, as `readReport` does."""
         from AnatomicalEmbedding.words.report_text import read_report
 
         self._job.start(self._readReport(lambda: read_report(Path(path))), _REPORT)
 
     def nameAt(self, volumeNode, pointWorld: Sequence[float]) -> None:
-        """Look up the name of the structure at a point, unless another point follows within `_REST_SECONDS`."""
+        """Look up the name of the structure at a point, unless this method is called again within 0.12 s."""
         self._job.cancel(_NAME)
         self._point, self._moved = (volumeNode, tuple(pointWorld)), self._clock()
         self._setName("", naming=True)
@@ -213,7 +213,7 @@ class WordSearch(Listener):
             dropLostItems(self.scene)
 
     def _startNext(self) -> None:
-        """Start the most urgent work unless work is running. Only one scan is copied at a time, to save memory."""
+        """If no work is running, start the next work; searches come first. To save memory, copy one scan at a time."""
         if self._job.busy:
             return
         query = self._query
@@ -289,7 +289,7 @@ class WordSearch(Listener):
         self.reportRead.emit()
 
     def _askFinder(self, node, ask: Callable[[PlaceFinder], object]) -> Steps:
-        """Call `ask` with the finder of a scan, in the background; return its result. Creates a missing finder."""
+        """Call ask(finder) in the background and return its result. finder: the scan's finder, created if missing."""
         searched = self._searchedOf(node)
         copy = None if searched.finder is not None else snapshot(node)
 

@@ -23,8 +23,9 @@ _LIKELY = 0.5  # lowest probability of a name that is shown
 
 @dataclass(frozen=True)
 class Step:
-    """One place that the words name. name: key in `load_terms()`. qualifier: a part of this place, or a relation to it.
+    """One place that the user's words name. name: key of the place in `load_terms()`.
 
+    qualifier: a part of the place ("upper part of"), or a relation to the place ("above"); None for the place itself.
     negated: True if the words say that a finding, or the place itself, is absent. remark: a note for the user, or "".
     """
 
@@ -64,10 +65,9 @@ def stepsOf(text: str) -> tuple[list[Step], list[str]]:
 
 
 def _ended(text: str) -> str:
-    """Complete a text that names no place.
+    """If the text names no place and has a clear completion, return this completion. Otherwise, return the text.
 
-    If the text has one completion, return this completion. If exactly one of several completions completes only the
-    last word and adds no further words, return this completion. In all other cases, return the text unchanged.
+    A completion is clear if it is the only one, or if it is the only one that adds no further word to the text.
     """
     from AnatomicalEmbedding.words import completions, parse
 
@@ -91,10 +91,10 @@ def titleOf(step: Step) -> str:
 
 
 def nameOf(finder: PlaceFinder, point: np.ndarray) -> str:
-    """Return a text with name and probability of the structure at a point, (3,) in the scan's own RAS mm.
+    """Return a text with name and probability of the structure at a point. point: (3,), in the scan's own RAS mm.
 
-    If each probability is below 0.5, the text names two separate structures whose probabilities have a sum of at least
-    0.5. If there are no two such structures, return "".
+    If no structure has a probability of at least 0.5, the text names two separate structures whose probabilities
+    together are at least 0.5. If there are no two such structures, return "".
     """
     from AnatomicalEmbedding.words import load_terms
 

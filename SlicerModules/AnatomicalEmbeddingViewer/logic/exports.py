@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
 
 class Exports:
-    """Makes each file when the page requests it. Sets the value `exporting` of the page: True while a scene
-    is written.
+    """Makes each file when the page requests it. Sets the value `exporting` of the page: True while a scene is packed.
 
     Each method returns the content of a file, or a function that returns the content. This function may run in another
     thread. If there is no point yet, or a file cannot be written, AnatomicalEmbeddingError is raised.
@@ -66,8 +65,7 @@ class Exports:
         return packed.getvalue()
 
     def table(self) -> bytes:
-        """Return a CSV with a row for each point and scan, in RAS mm of the scene. The Slicer module's table has
-        the same columns."""
+        """Return a CSV with a row for each point and scan, in the scene's RAS mm. Columns: as in the Slicer module."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(COLUMNS)
@@ -123,7 +121,7 @@ class Exports:
     def scene(self) -> Callable[[], BinaryIO]:
         """Write the scene into a folder. Returns a function that packs the folder as a bundle (.mrb) for 3D Slicer.
 
-        Packing takes much longer than writing. The bundle is a temporary file, which is deleted when it is closed.
+        Packing takes long, so call this function in another thread. The bundle is a temporary file, deleted when closed.
         """
         refused = AnatomicalEmbeddingError("The scene could not be written; free some space on the viewer's disk.")
         work = Path(tempfile.mkdtemp(prefix="bundle-", dir=self._session.folder))
@@ -162,14 +160,14 @@ class Exports:
 
 
 def _reported_place(found, answer) -> np.ndarray:
-    """Return the place of an answer, (3,) RAS mm, even if its status is "absent"; NaN if the answer has no place."""
+    """Return an answer's place, (3,) RAS mm, even if "absent"; NaN without a place. found: the scan's answers."""
     if answer is None or answer.status == REMOVED or not found.hasPoint(answer):
         return np.full(3, np.nan)
     return fromNode(found.node, answer.pointId) if answer.status == ABSENT else found.worldOf(answer)
 
 
 def _volume(node):
-    """Copy the scan of a node, for use in another thread. The size is not checked, because crops may be very small."""
+    """Copy a node's scan for another thread. Its size is not checked, because crops may be smaller than a usable CT."""
     from AnatomicalEmbedding.scan.volume import Volume
 
     copied = snapshot(node)

@@ -44,9 +44,9 @@ class Gallery:
         self._volume = lru_cache(_SCAN_LIMIT)(lambda row: row.source.read())
 
     def scans(self) -> dict:
-        """Return the cohort's `name`, `levels` (landmark -> body height, mm) and `places`, one dict per embedded scan.
+        """Return a dict: `name` of the cohort, `levels` (landmark -> body height, mm), `places` (the embedded scans).
 
-        The entry `place` of a scan's dict is the middle of the scan's body, (3,) RAS mm.
+        Each entry of `places` is a dict about one scan. Its value `place` is the middle of the body, (3,) RAS mm.
         """
         from AnatomicalEmbedding.embedding.coverage import LEVELS_MM
 
@@ -81,7 +81,7 @@ class Gallery:
             return encode_jpeg(thumbnail(self._volume(row), np.array(point_ras), facts, axes))
 
     def open(self, row_id: int, point_ras: list[float]) -> None:
-        """Start to read a scan into the session. When the scan is read, its views move to a point in RAS mm."""
+        """Start to read a scan into the session. When the scan is read, its views move to `point_ras`, RAS mm."""
         row = self._row(row_id)
         session, before, name = self._session, len(self._session.scans), self._search.names[row.id]
 
@@ -97,7 +97,6 @@ class Gallery:
         return self._rows[row_id][0]
 
     def _middle(self, row: Row) -> list[float]:
-        """Return the mean position of a scan's body cells, RAS mm."""
         cells = self._search.index.cells(row)
         return _rounded(cells.cell_to_ras[:3, :3] @ cells.index.mean(axis=0) + cells.cell_to_ras[:3, 3])
 

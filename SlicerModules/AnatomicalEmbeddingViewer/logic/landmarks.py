@@ -43,7 +43,6 @@ class Landmarks:
     # -- templates and lists -----------------------------------------------------------------------------------------
 
     def _follow_scans(self) -> None:
-        """Use the template and the scans that the session has now."""
         template = self._session.template
         if template is not self.logic.template:
             self.logic.setPoints(None)

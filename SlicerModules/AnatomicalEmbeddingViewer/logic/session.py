@@ -34,7 +34,7 @@ class Session:
     """One scene. All browsers that open the page show the same scene.
 
     Attributes:
-        scans: volume nodes in the order of their rows.
+        scans: volume nodes of the scans, in the order in which the page shows the scans.
         template: the volume node in which points are placed, or None.
         folder: path for temporary files; deleted with its content when the session closes.
         sentences: the messages that the page shows to the user.

@@ -29,7 +29,7 @@ _POSITIVE, _NEGATIVE = "RAS", "LPI"  # letters of the positive and negative dire
 
 @dataclass(eq=False)
 class _Row:
-    """The views of one scan. fits: for each orientation, the view's size and field of view after the last `_fit`."""
+    """The views of one scan. fits: orientation -> (view size in pixels, field of view in mm) after the last `_fit`."""
 
     number: int
     views: dict[str, object]
@@ -38,9 +38,11 @@ class _Row:
 
 
 class Views:
-    """The slice views. A tag is the name of a view, such as "scan0axial". Sets values of the page: `rows`, `slices`
-    (tag -> slice position), `pointer` (tag and HU under the mouse), `in_grid` (True in the grid layout), `orientation`
-    (of the grid), `enlarged` (True if one view is shown alone), `window` (name of the CT window) and `window_values`.
+    """The slice views. A tag is the name of a view, such as "scan0axial".
+
+    Sets values of the page: `rows` (scans and their shown views), `slices` (tag -> slice position), `pointer` (tag and
+    HU under the mouse), `in_grid` (True in the grid layout), `orientation` (of the grid), `enlarged` (True if one view
+    is shown alone), `window` (name of the CT window) and `window_values` (text with window and level in HU).
 
     Signal scrolled(tag): emitted after the user has moved a view to another slice.
     """
@@ -242,7 +244,7 @@ def slice_to_ras(slice_node) -> np.ndarray:
 
 
 def _slice_of(view) -> dict:
-    """Return range, step and position of a view's slice in mm, and a text with the slice's number and RAS position."""
+    """Return `min`, `max`, `step` and `value` of a view's slice slider, mm, and a `text` that describes the slice."""
     (low, high), step, value = view.get_slice_range(), view.get_slice_step(), view.get_slice_value()
     number, count = (round((end - low) / max(step, 1e-6)) + 1 for end in (value, high))
     matrix = slice_to_ras(view.get_view_node())

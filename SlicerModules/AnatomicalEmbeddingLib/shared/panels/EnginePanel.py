@@ -35,8 +35,8 @@ class EnginePanel(Listener, VTKObservationMixin):
     Widgets in `self.ui` that name a parameter are connected to this parameter. The module's `showParameters(node)`
     updates the other widgets and the logic from the parameter node.
 
-    The module's `setup` first calls `openPanel`, then `atEnd` or `closing` for each object that must be closed, and
-    `followScene` last. `enter` calls `enterPanel`. `exit` does nothing unless `isSetUp`. `cleanup` calls `end`.
+    The module must define four methods. `setup` calls `openPanel`, then `atEnd` or `closing` for each object to close,
+    and last `followScene`. `enter` calls `enterPanel`. `exit` does nothing unless `isSetUp`. `cleanup` calls `end`.
     """
 
     def __init__(self) -> None:
@@ -131,11 +131,11 @@ class EnginePanel(Listener, VTKObservationMixin):
         return self._parameterNode is not None and not self.changingParameters and not self._isStale
 
     def _onBatchEnd(self, caller, event) -> None:
-        """Update the panel soon: Slicer merges the subject hierarchy of a loaded scene only after this event."""
+        """Update the panel a moment after a scene was loaded, because Slicer first completes the subject hierarchy."""
         qt.QTimer.singleShot(0, self._showAgain)
 
     def _onImported(self, caller, event) -> None:
-        """Mark the wrapper of the parameter node as out of date, until a new wrapper is created.
+        """Mark the parameter node's Python wrapper as out of date, until a new wrapper is created.
 
         An import may add nodes to which the parameter node refers. The wrapper gets no event then and keeps old values.
         """

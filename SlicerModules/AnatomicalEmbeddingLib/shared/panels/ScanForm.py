@@ -8,7 +8,7 @@ from ..VolumeNodes import ctVolumes, scans
 
 
 class ScanForm:
-    """A list of volumes with check boxes, which shows the parameters `targets` and `allTargets`.
+    """Check boxes for volumes. They show the parameters `targets` (the ticked volumes) and `allTargets` (True for all).
 
     "All scans" does not include crops and resampled copies. The user can tick such copies one by one.
     """

@@ -121,7 +121,7 @@ def _seen(scene) -> list:
 
 
 def writeInViews(scene, texts: Mapping[str, str]) -> None:
-    """Write texts at the top of slice views. texts: by volume ID. Views of all other volumes get no text."""
+    """Write texts at the top of slice views. texts: volume ID -> text. The views of all other volumes get no text."""
     manager = slicer.app.layoutManager()
     if manager is None:  # no main window
         return
