@@ -96,7 +96,7 @@ class LandmarkLogic(Listener):
             self.store.request([self.template, *self.targets], retry=False)
 
     def poll(self) -> None:
-        """Update answers and views if points were renamed, views show another volume, or a parent transform changed.
+        """Update answers and views if points were renamed, views show another volume, or a scan was transformed.
 
         Call this a few times a second, after `MapStore.poll`.
         """
@@ -259,7 +259,7 @@ class LandmarkLogic(Listener):
     # -- corrections by the user -------------------------------------------------------------------------------------
 
     def setByHand(self, pointId: str, volumeNode, pointWorld: Sequence[float]) -> None:
-        """Set the user's own answer, which matching does not overwrite. pointWorld: the answer, (3,) world mm."""
+        """Set the user's own answer in a target; matching does not overwrite it. pointWorld: the answer, (3,) world mm."""
         self._answerByHand(pointId, volumeNode, MOVED, fromWorld(volumeNode, [pointWorld])[0])
 
     def setNotVisible(self, pointId: str, volumeNode) -> None:

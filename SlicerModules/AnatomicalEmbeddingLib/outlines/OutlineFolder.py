@@ -97,7 +97,7 @@ class OutlineFolder:
         return self.path / f"run-{digest.hexdigest()[:8]}"
 
     def table(self) -> dict[str, list[dict[str, str]]]:
-        """Return the table of results: file name of a scan, without ending -> a row for each structure; {} without results."""
+        """Return the results: file name of a scan without ending -> a row for each structure. {} without results."""
         try:
             return _table(self.results / "volumes.csv")
         except OSError:

@@ -36,7 +36,7 @@ class PassingNodes:
         return node
 
     def follow(self) -> None:
-        """If views show other scans now, draw each scan's node only in its views. Call `follow` a few times a second."""
+        """If views show other scans now, draw each scan's node only in its views. Call this a few times a second."""
         if self._nodes:
             self._ownViews.follow()
 

@@ -52,8 +52,8 @@ class LossCurve:
 def readValidations(folder: str | Path) -> list[dict[str, float]]:
     """Read the rows of a run's file validation.csv.
 
-    A row has "step" and median errors in mm: "phantom" for points in synthetic patients; "centre", "extreme" and
-    "landmark" for points in labelled scans.
+    A row has "step" and median errors in mm for kinds of points: "phantom" in synthetic patients; in labelled scans
+    "landmark", "centre" (of structures) and "extreme" (points of structures farthest in six directions).
     """
     return [row for row in _rows(Path(folder) / "validation.csv") if len(row) > 1]
 

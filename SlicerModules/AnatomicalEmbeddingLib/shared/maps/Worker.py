@@ -77,7 +77,7 @@ class Worker:
             self._thread.start()
 
     def cancel(self, key: Hashable | None = None) -> list[Hashable]:
-        """Cancel one job, or all jobs if `key` is None. `poll` does not report these jobs. Returns their keys."""
+        """Cancel one job, or all jobs if `key` is None. `poll` does not report cancelled jobs. Returns their keys."""
         keys = [key] if key is not None else list(self._known)
         dropped = [self._known.pop(k) for k in keys if k in self._known]
         for job in dropped:
