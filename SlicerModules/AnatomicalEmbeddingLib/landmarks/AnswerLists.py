@@ -70,8 +70,8 @@ class AnswerLists:
     def setByHand(self, pointId: str, target, status: str, position: Sequence[float] | None) -> None:
         """Write the user's own answer to a point in a target.
 
-        status: MOVED if the user placed the answer, REMOVED if the target does not show the point. position: of the
-        answer, (3,) in the target's own RAS mm; None to keep the stored position.
+        status: MOVED if the user placed the answer, REMOVED if the target does not show the point. position: (3,) of
+        the answer, in the target's own RAS mm; None to keep the stored position.
         """
         each = self._listFor(target)
         answers = each.answers

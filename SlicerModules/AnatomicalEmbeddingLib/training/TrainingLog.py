@@ -59,7 +59,7 @@ def readValidations(folder: str | Path) -> list[dict[str, float]]:
 
 
 def bestOf(validations: list[dict[str, float]]) -> dict[str, float] | None:
-    """Return the row whose errors have the smallest mean; None without rows. The run keeps the weights of this step."""
+    """Return the row whose errors have the smallest mean; None without rows. The run keeps the weights of its step."""
     return min(validations, key=lambda row: np.mean([row[kind] for kind in row if kind != "step"]), default=None)
 
 
