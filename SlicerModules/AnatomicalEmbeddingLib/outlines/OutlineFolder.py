@@ -90,7 +90,7 @@ class OutlineFolder:
                     path.replace(old)
 
     def run(self) -> Path:
-        """Return the folder for the training on the examples. If an example file changes, the folder gets another name."""
+        """Return the folder for the training on the examples. If an example file changes, the folder's name changes."""
         digest = hashlib.sha256()
         for path in sorted(self.examples.iterdir()):
             digest.update(path.name.encode() + path.read_bytes())

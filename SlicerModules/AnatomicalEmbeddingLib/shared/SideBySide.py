@@ -48,7 +48,7 @@ def viewTag(row: int, orientation: str) -> str:
 
 
 def _orientations(number: int, wide: bool) -> Sequence[tuple[str, str]]:
-    """Return (orientation, colour) of each view of one scan. number: ROWS or AXIAL."""
+    """Return (orientation, colour) of each view of a scan: in ROWS three views, or two if not `wide`; in AXIAL one."""
     return ORIENTATIONS[:1] if number == AXIAL else ORIENTATIONS if wide else ORIENTATIONS[::2]
 
 

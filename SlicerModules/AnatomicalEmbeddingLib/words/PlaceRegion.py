@@ -23,8 +23,8 @@ _SHARES = ((0.5, (1.0, 0.82, 0.2), 0.35), (0.9, (0.3, 0.65, 1.0), 0.0))  # (prob
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """The region of a place. masks: two (k, j, i) uint8 arrays, the smallest regions with 50 % and with 90 % of the
-    probability. origin: (3,) centre of the first voxel, in the scan's own RAS mm. step: (3,) voxel size, mm.
+    """The region of a place. masks: two (k, j, i) uint8 arrays, the smallest regions that contain the place with
+    50 % and 90 % probability. origin: (3,) centre of the first voxel, the scan's own RAS mm. step: (3,) voxel size, mm.
     """
 
     masks: tuple[np.ndarray, ...]
