@@ -7,7 +7,7 @@ _PACKAGE = Path(__file__).parent
 
 
 def resource(name: str) -> Path:
-    """Return the path of a file or folder in `Resources`, for a checkout, an installed wheel or a Slicer extension."""
+    """Return the path of a file or folder in Resources; works in a checkout, a wheel and a Slicer extension."""
     for root in (_PACKAGE / "Resources", _PACKAGE.parent / "Resources"):
         if (root / name).exists():
             return root / name
@@ -23,6 +23,5 @@ def weights_file(name: str = "auto") -> Path:
 
 
 def list_weights() -> list[str]:
-    """Return the names of the shipped weights."""
     files = resource("Models").glob("*.safetensors")
     return sorted(path.stem for path in files if not path.stem.endswith(".calibration"))

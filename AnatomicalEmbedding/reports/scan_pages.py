@@ -58,9 +58,9 @@ def _box_card(volume: Volume, found: StructureBox) -> dict[str, Any]:
 
 
 def _rectangle(corners: np.ndarray, plane: Plane) -> tuple[float, float, float, float]:
-    """Return left, top, width and height, in mm, of a box in a picture. corners: (2, 3) mm along R, A and S.
+    """Return the left edge, the top edge, the width and the height, in mm, of a box's rectangle in a picture.
 
-    Left, top and corners are measured from the middle of the picture. Left grows to the right, top grows downwards.
+    corners: (2, 3) mm along R, A and S from the picture's middle. The edges are mm right of and below this middle.
     """
     right, down = np.sort(corners @ np.array(plane.right)), np.sort(corners @ np.array(plane.down))
     return float(right[0]), float(down[0]), float(right[1] - right[0]), float(down[1] - down[0])
@@ -102,7 +102,7 @@ def _middle(mask: np.ndarray, volume: Volume) -> np.ndarray:
 
 
 def _outlined(volume: Volume, labels: np.ndarray, middle: np.ndarray, plane: Plane, side_mm: float) -> str:
-    """Return a square picture around a point (3,) RAS mm, as a data URI, with the coloured borders of structures."""
+    """Draw a slice through `middle` (3,) RAS mm with a coloured border around each structure. Returns a data URI."""
     hu = pictures.slice_hu(volume, middle, plane, side_mm, side_mm / _PIXELS)
     points = pictures.slice_points(middle, plane, side_mm, side_mm / _PIXELS)
     shown = _nearest(labels, transform_points(volume.ras_to_ijk, points)).reshape(hu.shape)
@@ -116,9 +116,9 @@ def _outlined(volume: Volume, labels: np.ndarray, middle: np.ndarray, plane: Pla
 def write_places_report(
     path: str | Path, volume: Volume, name: str, found: Sequence[tuple[str, Place]], missed: Sequence[str] = ()
 ) -> Path:
-    """Write the page of the places in one scan. Returns the path.
+    """Write a page that shows where places lie in one scan. Returns the path of the page.
 
-    found: (words, place that the words describe). missed: parts of the words that name no known place.
+    found: (words of the user, place that they describe). missed: parts of the user's words that name no known place.
     """
     cards = [_place_card(volume, words, place) for words, place in found]
     sentences = list(map(not_understood, missed))
@@ -138,7 +138,7 @@ def _place_card(volume: Volume, words: str, place: Place) -> dict[str, Any]:
 
 
 def _shaded(volume: Volume, place: Place, point_ras: np.ndarray, plane: Plane) -> str:
-    """Return a picture, as a data URI, with a cross at a point (3,) RAS mm and the shaded region of the place."""
+    """Draw a slice through a point (3,) RAS mm, with a cross there and the place shaded. Returns a data URI."""
     hu = pictures.slice_hu(volume, point_ras, plane, _PLACE_MM, _PLACE_PIXEL_MM)
     grey = pictures.choose_window(volume, point_ras).to_grey(hu)
     picture = np.repeat(grey[..., None].astype(np.float32), 3, axis=2)
@@ -187,7 +187,7 @@ def _side_mm(box: np.ndarray) -> float:
 
 
 def _nearest(values: np.ndarray, ijk: np.ndarray) -> np.ndarray:
-    """Return the values (n,) of a grid (k, j, i) in the cells nearest to indices i, j, k (n, 3). Outside: 0."""
+    """Return (n,): the value nearest to each position ijk (n, 3) in a grid; 0 outside. values: the grid (k, j, i)."""
     cells = np.rint(ijk).astype(int)
     inside = ((cells >= 0) & (cells < values.shape[::-1])).all(axis=1)
     i, j, k = np.where(inside[:, None], cells, 0).T

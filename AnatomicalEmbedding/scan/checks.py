@@ -32,7 +32,7 @@ _SAMPLES = 500_000
 def check_claimed(shape: Sequence[int], bytes_a_voxel: int, file_bytes: int | None, where: str) -> None:
     """Raise VolumeError if a header states more voxels than a CT has, or than the file can hold even if compressed.
 
-    Without this check a small file could use all memory. file_bytes: size of the file; None for a separate header.
+    Without this check a small file could use all memory. file_bytes: file size; None if the voxels are in another file.
     """
     voxels = math.prod(shape)
     if voxels > _MOST_VOXELS or (file_bytes is not None and voxels * bytes_a_voxel > file_bytes * _MOST_PACKED + 4096):

@@ -49,7 +49,7 @@ DicomSeries = tuple[np.ndarray, np.ndarray, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class _Slice:
-    """Part of the header of one file. tags: name in _TAGS -> value. An array that the header lacks is None."""
+    """Header values of one DICOM file. tags: name in _TAGS -> text. An array is None if the header lacks its values."""
 
     path: Path
     tags: dict[str, str]
@@ -252,7 +252,7 @@ def _info(uid: str, group: list[_Slice]) -> SeriesInfo:
 
 
 def _choose(groups: dict[str, list[_Slice]], path: Path, series: str | None) -> list[_Slice]:
-    """Return the slices (see `_placed`) of `series`; if None, of the only CT volume. Raises VolumeError on failure."""
+    """Return the slices of one volume: of `series` or, if None, of the only CT one. Raises VolumeError on failure."""
     if series is not None and series not in groups:
         raise VolumeError(f"{path}: contains no series {series}; choose one of {_describe(groups, list(groups))}.")
     volumes = [uid for uid, group in groups.items() if not _unfit(group)]

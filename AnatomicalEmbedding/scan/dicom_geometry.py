@@ -115,7 +115,7 @@ def _axes(orientation_lps: np.ndarray, where: str) -> tuple[np.ndarray, np.ndarr
 def _line(
     positions: np.ndarray, distance: np.ndarray, normal: np.ndarray, half_pixel: float, where: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Fit a line to slice origins. Returns the first slice's origin (3,) and the step (3,) per mm along the normal."""
+    """Fit a line to slice origins. Returns the first origin (3,) and the origins' shift (3,) per mm of the normal."""
     centred = distance - distance.mean()
     along = (positions - positions.mean(axis=0)).T @ centred / (centred @ centred)
     off_line = positions - positions.mean(axis=0) - centred[:, None] * along
@@ -130,7 +130,7 @@ def _line(
 
 
 def _grid_length(positions: np.ndarray, distance: np.ndarray, normal: np.ndarray, where: str) -> tuple[int, list[str]]:
-    """Return the number of slices of the even grid, and a list with a note if slices are missing or uneven."""
+    """Count the slices of the even grid. Also returns a list: empty, or a note on missing or unevenly spaced slices."""
     steps = np.diff(distance)
     median = float(np.median(steps))
     # Steps are averaged without the gaps. The median would be biased, because positions are rounded in the header.
@@ -160,7 +160,7 @@ def _grid_length(positions: np.ndarray, distance: np.ndarray, normal: np.ndarray
 
 
 def _in_steps(distance: np.ndarray, slices: int) -> np.ndarray:
-    """Convert distances along the normal from mm to steps of an even grid from the first slice to the last."""
+    """Convert the slices' distances from mm to steps: 0 at the first slice, `slices` - 1 at the last slice."""
     return (distance - distance[0]) * (slices - 1) / (distance[-1] - distance[0])
 
 

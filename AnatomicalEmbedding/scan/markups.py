@@ -19,7 +19,7 @@ _SCHEMA = (
 
 
 def markup(kind: str, name: str, points: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Make a markups file's entry of a point list ("Fiducial") or box ("ROI"). points: results of `control_point`."""
+    """Make one entry of a markups file. kind: "Fiducial" (point list) or "ROI" (box). points: from `control_point`."""
     return {
         "type": kind,
         "name": name,

@@ -41,7 +41,7 @@ class Source:
 
     @property
     def label(self) -> str:
-        """The path of the scan. If its folder holds several series: path#series."""
+        """The path of the scan, or path#SeriesInstanceUID if the folder holds several series."""
         return self.path if self.alone else f"{self.path}#{self.series}"
 
     def read(self) -> Volume:
@@ -73,10 +73,10 @@ def find_scans(
     """Find the scans in files, folders and their subfolders. Returns each scan once, under a unique short name.
 
     A DICOM series that is not a CT volume is left out if other series under the same path are CT volumes. A path
-    without a scan also becomes a source; reading this source raises an error with the reason.
+    without a scan is returned too; reading its source raises an error with the reason.
 
     report: called with a sentence for each series that is left out, and for each folder that cannot be listed. series:
-    UIDs; from a folder that holds some of these series, only these series are used. output: a folder of results, which
+    UIDs; if a folder holds series with these UIDs, its other scans are not used. output: a folder of results, which
     is not searched. Raises AnatomicalEmbeddingError if one of `series` is in no folder.
     """
     found: dict[Path, Source] = {}
@@ -135,9 +135,9 @@ def _parts(scan: str) -> tuple[list[str], str, list[str]]:
 
 
 def _telling(rows: list[list[str]], known: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Choose columns of `rows` (name parts of scans), from left to right, until they distinguish all unequal rows.
+    """Return the columns of `rows`, from left to right, that distinguish scans which are equal in all earlier columns.
 
-    known: columns chosen before. A column is chosen only if it distinguishes rows that are equal in earlier columns.
+    rows: one row for each scan, with parts of its name. known: earlier columns, from other parts of the same names.
     """
     chosen: list[tuple[str, ...]] = []
     for column in zip_longest(*rows, fillvalue=""):
@@ -148,7 +148,7 @@ def _telling(rows: list[list[str]], known: list[tuple[str, ...]]) -> list[tuple[
 
 
 def read_scan(scan: str) -> Volume:
-    """Read a scan by its label in a cohort, as in places.csv: a file, a folder, or folder#series.
+    """Read a scan of a cohort. scan: its label in the cohort: a file, a folder, or folder#SeriesInstanceUID.
 
     Raises AnatomicalEmbeddingError if the scan does not exist any more, and the errors of `Volume.read`.
     """

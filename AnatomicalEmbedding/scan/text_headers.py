@@ -43,5 +43,5 @@ def check_text_header(path: Path) -> None:
 
 
 def _is_free(line: bytes) -> bool:
-    """Return True if a line may be long: a comment, a pair of key and value, or free text."""
+    """Return True if a line of a NRRD header may have any length: a comment, a key with a value, or free text."""
     return line.startswith(b"#") or b":=" in line or line.lower().startswith(_FREE_TEXT)

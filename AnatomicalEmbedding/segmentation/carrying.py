@@ -73,7 +73,7 @@ def _through(matrix: np.ndarray, points: torch.Tensor) -> torch.Tensor:
 
 
 def mean_guess(carried: torch.Tensor) -> torch.Tensor:
-    """Average carried labels (n, s, k, j, i) over n examples, without NaN. Returns (s, k, j, i); 0 if all are NaN."""
+    """Average labels (n, s, k, j, i) of n examples; NaN is ignored. Returns (s, k, j, i); 0 where all are NaN."""
     return torch.nan_to_num(torch.nanmean(carried, dim=0))
 
 

@@ -83,7 +83,7 @@ def _read_labels(scan: Path) -> LabelMap | None:
 
 @dataclass(frozen=True, eq=False)
 class PreparedExample:
-    """A prepared example. crops: number of a group of structures -> crop. volumes_ml, contrast: by structure name."""
+    """An example ready for training. crops: number of the group -> crop. volumes_ml, contrast: by structure name."""
 
     id: str
     embedding: EmbeddingMap
@@ -92,7 +92,7 @@ class PreparedExample:
     contrast: dict[str, float]
 
     def outlined(self, group: int) -> Outlined:
-        """Return the example's labels of the structures in group number `group`, in the form that `carry` needs."""
+        """Return the example's outlines of one group of structures, as input of `carry`. group: number of the group."""
         of = self.crops[group]
         return Outlined(self.embedding, of.labels, of.crop.to_ras, of.known)
 

@@ -75,7 +75,7 @@ def read_segments(path: Path) -> LabelMap:
 
 
 def _label_map(image: sitk.Image, path: Path) -> LabelMap:
-    """Convert an image of segments to a label map. Raises ValueError, TypeError or IndexError for a damaged image."""
+    """Convert a .seg.nrrd image to a label map. Raises ValueError, TypeError or IndexError for a damaged image."""
     voxels = sitk.GetArrayFromImage(image)
     layers = voxels[None] if voxels.ndim == 3 else np.moveaxis(voxels, -1 if image.GetDimension() == 3 else 0, 0)
     about = {key: image.GetMetaData(key) for key in image.GetMetaDataKeys()}
@@ -99,7 +99,7 @@ def _label_map(image: sitk.Image, path: Path) -> LabelMap:
 def write_nifti(
     folder: Path, name: str, labels: np.ndarray, ijk_to_ras: np.ndarray, names: Sequence[str]
 ) -> list[Path]:
-    """Write NAME.seg.nii.gz and NAME.labels.json on the scan's grid; labels as for `write_segments`."""
+    """Write labels (k, j, i) to NAME.seg.nii.gz and names to NAME.labels.json. Label n means names[n - 1]."""
     paths = [folder / f"{name}.seg.nii.gz", folder / f"{name}.labels.json"]
     write_image(to_image(labels.astype(np.uint8), ijk_to_ras), paths[0])
     write_text(paths[1], json.dumps({str(n + 1): each for n, each in enumerate(names)}, indent=1))

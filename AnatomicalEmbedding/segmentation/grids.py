@@ -97,7 +97,7 @@ class Crop:
 
 
 def spacing_for(mask: np.ndarray, size_mm: np.ndarray) -> float:
-    """Choose the voxel size, mm, for a structure: small for a thin one, but not much smaller than voxels of the mask.
+    """Choose a structure's voxel size, mm: small for a thin structure, but not much smaller than the mask's voxels.
 
     mask: (k, j, i) bool. size_mm: (3,) mm, size of the mask's voxels along i, j, k. The structure's radius is estimated
     as three times its volume divided by its surface, which is exact for a ball.
@@ -111,9 +111,9 @@ def spacing_for(mask: np.ndarray, size_mm: np.ndarray) -> float:
 
 
 def region(group: Group, names: Sequence[str], embedding: EmbeddingMap) -> np.ndarray | None:
-    """Find the box (2, 3) RAS mm of the part of a scan that may show the structures `names` of a group.
+    """Find the part of a scan that may show the structures `names` of a group.
 
-    The box contains the body cells that may show the structures, with a margin. Returns None if there is no such cell.
+    Returns a box (2, 3) RAS mm, with a margin, around the body cells that may show them; None if there is no such cell.
     """
     ras, body = body_points(embedding)
     affine, _ = robust_affine(ras, body)
@@ -166,7 +166,7 @@ def occupancy(mask: np.ndarray, ijk_to_ras: np.ndarray, crop: Crop) -> torch.Ten
 
 
 def _coordinates(embedding: EmbeddingMap, to_ras: np.ndarray, shape: torch.Size, points: np.ndarray) -> np.ndarray:
-    """Return body coordinates (n, 3) mm of a crop's voxels: interpolated near body cells, an affine fit elsewhere."""
+    """Return body coordinates (n, 3) mm at points (n, 3) RAS mm, from near body cells or else from an affine fit."""
     affine, _ = robust_affine(*body_points(embedding))
     result = apply_affine(affine, points)
     cells = torch.from_numpy(transform_points(embedding.ras_to_cell, points)).float()
@@ -176,7 +176,7 @@ def _coordinates(embedding: EmbeddingMap, to_ras: np.ndarray, shape: torch.Size,
 
 
 def _features(embedding: EmbeddingMap, box_ras: np.ndarray) -> tuple[torch.Tensor, np.ndarray, np.ndarray]:
-    """Return local descriptors in and near a box; the centre (3,) RAS mm of their first voxel; their voxel size, mm."""
+    """Return the local descriptors in and near a box, the place (3,) RAS mm of the first, and their step (3,) mm."""
     size = embedding.cell_mm / 2
     low = embedding.cell_to_ras[:3, 3] - size / 2
     shape = np.array(embedding.local.shape[:0:-1])

@@ -48,7 +48,7 @@ class Outline:
 
 @dataclass(frozen=True, eq=False)
 class Outlines:
-    """All structures of one scan. labels: (k, j, i) uint8 on the scan's grid; 0, or 1 + the index into `outlines`."""
+    """All structures of one scan. labels: (k, j, i) uint8 on the scan's grid; n means outlines[n - 1], 0 none."""
 
     labels: np.ndarray
     outlines: tuple[Outline, ...]
@@ -100,11 +100,11 @@ def outline(
 def choose_answer(
     joined: torch.Tensor, guess: torch.Tensor, crop: Crop, group: Group, row: int
 ) -> tuple[torch.Tensor, str]:
-    """Choose the result of `blend`, or the labels carried over from examples. Returns the probability and a remark.
+    """Choose between two probabilities of a structure. Returns one of them, and a remark for the user or "".
 
-    The carried labels are chosen if they give a much larger outline than `blend`. Then the scan looks different from
-    all examples, for instance because of another contrast phase. joined: (k, j, i) result of `blend`. guess: (k, j, i)
-    mean of the carried labels. row: index of the structure in the group.
+    joined: (k, j, i), from the network and the carried labels, mixed by `blend`. guess: (k, j, i) mean of the carried
+    labels. row: index of the structure in the group. `guess` is chosen if it gives a much larger outline. Then the scan
+    looks different from all examples, for instance because of another contrast phase.
     """
     kept, why = clean(joined, crop, group, row)
     kept = kept if not why else torch.zeros_like(kept)
@@ -118,7 +118,7 @@ def clean(probability: torch.Tensor, crop: Crop, group: Group, row: int) -> tupl
     """Keep the connected parts of an outline that belong to the structure; set the probability elsewhere to 0.
 
     A part is kept if it has at least _LEAST_SHARE of the largest part's size, and its middle is within MARGIN_MM of the
-    structure's range in the examples. Also returns why no part is kept (the probability is then unchanged), or "".
+    structure's range in the examples. Returns the new probability and "", or the unchanged one and why no part is kept.
     """
     mask = (probability > 0.5) & crop.inside
     if not mask.any():
@@ -143,9 +143,9 @@ def clean(probability: torch.Tensor, crop: Crop, group: Group, row: int) -> tupl
 def paint(
     probability: torch.Tensor, crop: Crop, volume: Volume, value: int, labels: np.ndarray, strength: np.ndarray
 ) -> None:
-    """Write `value` into `labels` where a structure's probability is higher than that of all earlier structures.
+    """Write `value` into `labels` where a structure's probability is higher than `strength`; update `strength` there.
 
-    labels, strength: (k, j, i) on the volume's grid. strength: highest probability so far, at first 0.5; it is updated.
+    labels, strength: (k, j, i) on the volume's grid. strength: 0.5, or the highest probability of earlier structures.
     """
     held = torch.nonzero(probability > 0.25)
     low, high = held.min(0).values.numpy()[::-1] - 1, held.max(0).values.numpy()[::-1] + 1
@@ -162,7 +162,7 @@ def paint(
 
 
 def _measured(number: int, found: Outline, labels: np.ndarray, volume: Volume) -> Outline:
-    """Return an outline with volume and status: ABSENT (no voxels), CUT (touches the scan's border) or WHOLE."""
+    """Return `found` with the volume and status of its voxels in `labels`; their value is `number` + 1."""
     if found.status == ABSENT:
         return found
     mask = labels == number + 1
@@ -177,9 +177,9 @@ def _measured(number: int, found: Outline, labels: np.ndarray, volume: Volume) -
 def signs(guess: torch.Tensor, tried: torch.Tensor, kept: torch.Tensor, spacing_mm: float, examples: int) -> np.ndarray:
     """Compute five signs of the quality of an outline, (5,).
 
-    1. the expected Dice of the outline with the truth, if the probability is right;
+    1. the Dice of the outline with the truth, as predicted from the probabilities;
     2. the mean Dice of the outline with the outlines for slightly changed inputs;
-    3. the expected Dice of the carried labels, which is low if the examples disagree;
+    3. the predicted Dice of the carried labels, which is low if the examples disagree;
     4. the logarithm of the thickness in mm;
     5. 1 if there is only one example, else 0.
 
@@ -205,7 +205,7 @@ def doubt(of: np.ndarray) -> float:
 
 
 def _expected(probability: torch.Tensor, mask: torch.Tensor) -> float:
-    """Return the expected Dice of a mask with the truth, if the probability is right."""
+    """Predict the Dice of a mask with the unknown truth, on the assumption that all probabilities are right."""
     return float(2 * probability[mask].sum() / (probability.sum() + mask.sum()).clamp(min=1e-6))
 
 

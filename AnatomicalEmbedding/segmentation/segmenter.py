@@ -61,7 +61,7 @@ class Segmenter:
         return tuple(name for group in self.groups for name in group.names)
 
     def check(self, weights_hash: str, path: Path) -> None:
-        """Raise WeightsError if the segmenter was not trained with these weights of the embedding."""
+        """Raise WeightsError if the segmenter was trained with weights of another hash. path: for the message."""
         if weights_hash != self.weights_hash:
             raise WeightsError(
                 f"{path}: was trained with the weights {self.weights}, but other weights are loaded;"
@@ -140,7 +140,7 @@ def _check_record(folder: Path, identity: dict[str, object], steps: int) -> None
 
 
 def save_segmenter(folder: Path, segmenter: Segmenter, prepared: list[PreparedExample]) -> Path:
-    """Write a segmenter into a folder. Returns the path of FILE_NAME, which is written last."""
+    """Write a segmenter and its examples into a folder. Returns the path of the segmenter's file, written last."""
     kept = _choose_examples(segmenter.groups, prepared)
     for example in kept:
         example.embedding.save(folder / _EXAMPLES / f"{example.id}.map.safetensors")
@@ -197,7 +197,7 @@ def load_segmenter(folder: Path, device: torch.device) -> Segmenter:
 
 
 def _choose_examples(groups: tuple[Group, ...], prepared: list[PreparedExample]) -> list[PreparedExample]:
-    """Choose few examples that together outline all structures. Examples with rare structures come first."""
+    """Choose CARRIED examples, or more until all structures are outlined. Examples with rare structures come first."""
     count = dict.fromkeys([name for group in groups for name in group.names], 0)
 
     def gain(example: PreparedExample) -> float:

@@ -1,8 +1,8 @@
 """The network that outlines structures, and the patches on which it is trained.
 
-The labels of the examples are carried over to the scan; these labels are called the guess. The network classifies the
-voxels near the guess, each voxel alone. It reads the image around the voxel, the voxel's body coordinate, the guess and
-the descriptor of the map. The voxels of a few scans are enough training data, so training takes a minute or two on a
+The labels of the examples are carried over to a new scan; these labels are called the guess. The network classifies
+each voxel near the guess. It reads the image around the voxel, the voxel's body coordinate, the guess and the
+descriptor of the map. The voxels of a few scans are enough training data, so training takes a minute or two on a
 CPU. In training, voxels are read from random patches. The patches are turned, scaled and bent, and their grey values
 and coordinates are changed.
 """
@@ -97,7 +97,7 @@ class PatchSampler:
         return Patch(network_input(hu, coordinate, guess), features, labels[None], example.known)
 
     def _guess(self, n: int, where: torch.Tensor) -> torch.Tensor:
-        """Make the guess (s, k, j, i) of a patch: labels carried to example n, the labels of example n bent, or 0s."""
+        """Make a patch's guess (s, k, j, i), by chance: labels carried to example n, its own labels bent, or zeros."""
         example, rng = self._examples[n], self._rng
         if rng.random() < _NO_GUESS:
             return torch.zeros(len(example.labels), *self._size)
@@ -162,7 +162,7 @@ class PatchSampler:
 
 
 def read_features(crop: Crop, where: torch.Tensor) -> torch.Tensor:
-    """Interpolate a crop's descriptors at voxels `where`, (k, j, i, 3) in order i, j, k. Returns (1, c, k, j, i)."""
+    """Interpolate a crop's descriptors at positions (k, j, i, 3), in voxels i, j, k. Returns (1, c, k, j, i)."""
     ras = where * crop.spacing_mm + torch.from_numpy(crop.origin_ras).float()
     cells = (ras - torch.from_numpy(crop.feature_low).float()) / torch.from_numpy(crop.feature_mm).float()
     source = crop.features[None]
@@ -170,7 +170,7 @@ def read_features(crop: Crop, where: torch.Tensor) -> torch.Tensor:
 
 
 def _normalised(where: torch.Tensor, shape: torch.Size) -> torch.Tensor:
-    """Convert positions (k, j, i, 3), in voxels i, j, k, to a grid for grid_sample. shape: of the sampled array."""
+    """Convert positions (k, j, i, 3), in voxels i, j, k of an array of this shape, to the units of grid_sample."""
     return ((where + 0.5) * 2 / torch.tensor(shape[:1:-1]) - 1)[None]
 
 
@@ -197,7 +197,7 @@ class VoxelNet(nn.Module):
     """The network. It computes one logit per structure for each voxel.
 
     structures: number of structures. descriptors: channels of the map's local descriptor; 0 if the weights have none.
-    Raises ValueError if a number is out of range.
+    Raises ValueError if `structures` or `descriptors` is out of range.
     """
 
     def __init__(self, structures: int, descriptors: int):
@@ -236,9 +236,10 @@ class VoxelNet(nn.Module):
 
 
 def block_means(x: torch.Tensor, structures: int) -> list[torch.Tensor]:
-    """Compute the means of grey values and guess in a block around every voxel; one tensor for each size in `_BLOCKS`.
+    """Compute the means of grey values and guess in blocks around every voxel. x: result of `network_input`.
 
-    The first tensor is (1, c, k, j, i). The other tensors have half the resolution, to save time and memory.
+    Returns one tensor for each block size in `_BLOCKS`. The first tensor is (1, c, k, j, i), c means for
+    each voxel. The other tensors have half the resolution, to save time and memory.
     """
     read = torch.cat([x[:, : len(WINDOWS)], x[:, x.shape[1] - structures :]], dim=1)
     halved = F.avg_pool3d(read, 2)
@@ -247,7 +248,7 @@ def block_means(x: torch.Tensor, structures: int) -> list[torch.Tensor]:
 
 
 def _dilate(x: torch.Tensor, reach: int) -> torch.Tensor:
-    """Return (b, 1, k, j, i): the largest value of all channels within `reach` voxels along each axis."""
+    """Return (b, 1, k, j, i): for each voxel, the largest value of any channel at most `reach` voxels away."""
     return _pool_axes(F.max_pool3d, x.amax(1, keepdim=True), 2 * reach + 1)
 
 
@@ -263,7 +264,7 @@ def _pool_axes(pool: Callable[..., torch.Tensor], x: torch.Tensor, size: int, **
 def read_context(
     x: torch.Tensor, features: torch.Tensor | None, blocks: list[torch.Tensor], where: torch.Tensor
 ) -> torch.Tensor:
-    """Read input, neighbours, block means and descriptor at voxels `where` (n, 3), order k, j, i. Returns (n, c)."""
+    """Return the rows (n, c) that the network reads for voxels `where` (n, 3) k, j, i. blocks: from `block_means`."""
     last = torch.tensor(x.shape[2:], device=x.device) - 1
 
     def at(values: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
@@ -323,7 +324,7 @@ def voxel_loss(logits: torch.Tensor, labels: torch.Tensor, known: torch.Tensor) 
 def _draw_rows(
     examples: list[TrainingCrop], rng: np.random.Generator, cancelled: Callable[[], bool], patches: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Choose voxels of random patches. Returns rows (n, c) float16, labels (n, s) float16 and known (n, s) bool."""
+    """Choose voxels of random patches. Returns their input rows (n, c), labels (n, s) and known (n, s) bool."""
     largest = [max(e.crop.shape[axis] for e in examples) for axis in range(3)]
     k, j, i = (min(_PATCH, -(-n // 2) * 2) for n in largest)
     sampler = PatchSampler(examples, (k, j, i), rng)

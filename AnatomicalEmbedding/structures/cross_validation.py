@@ -71,7 +71,7 @@ def find_boxes(
 
 
 def _examples_of(name: str, target: BoxCase, every: Sequence[BoxCase], shots: int, turn: int) -> list[BoxCase]:
-    """Choose at most `shots` scans of other patients that show the structure. turn: index of the scan to start with."""
+    """Return at most `shots` scans of other patients that show the structure, from scan number `turn` on."""
     others = [case for case in every if case.patient != target.patient and name in case.structures]
     start = turn % max(len(others), 1)
     return [*others[start:], *others[:start]][:shots]

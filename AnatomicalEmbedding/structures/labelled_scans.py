@@ -84,7 +84,6 @@ class Case:
 
     @property
     def patient(self) -> str:
-        """The patient: the id without the time point at its end."""
         return patient_of(self.id)
 
     @property
@@ -224,7 +223,7 @@ def _read_json(path: Path) -> dict:
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """A template, a target, and N points in both: names, kinds (centre, landmark ...), (N, 3) RAS mm in each scan."""
+    """N points that two scans show. names, kinds (centre ...): N texts. template_ras, target_ras: (N, 3) RAS mm."""
 
     template: Case
     target: Case

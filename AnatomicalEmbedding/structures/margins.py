@@ -66,8 +66,8 @@ class Margins:
     """How far to move the sides of boxes outward for a stated recall.
 
     Args:
-        recall: for each factor in TIMES, the mean share of a structure in its box if each side is moved by this factor
-            times the side's likely error. Real and synthetic scans have separate means; the smaller mean is used.
+        recall: for each factor in TIMES, the mean share of a structure inside its box, if each margin is this factor
+            times the side's likely error. The smaller of two means: over real scans, and over synthetic scans.
         boxes: number of boxes with known truth.
         scales: name of structure -> (6,) ratio of true to expected error of each side; key "": all other structures.
     """
@@ -108,7 +108,6 @@ class Margins:
         return Margins(self.recall, self.boxes, self.scales | own)
 
     def to_dict(self) -> dict:
-        """Convert to JSON values for a file."""
         scales = {name: np.round(scale, 3).tolist() for name, scale in self.scales.items()}
         return {"recall": np.round(self.recall, 5).tolist(), "boxes": self.boxes, "scales": scales}
 
@@ -156,7 +155,7 @@ def learn_margins(known: Sequence[KnownBox], by_structure: bool) -> Margins:
 
 
 def located_by_others(marked: Mapping[str, Sequence[tuple[Example, EmbeddingMap]]]) -> list[KnownBox]:
-    """Locate each example from the other examples of its structure, for structures with three or more examples."""
+    """Locate each example with the other examples of its structure. Structures with fewer than three are left out."""
     known = []
     for name, of in marked.items():
         for n, (example, embedding) in enumerate(of if len(of) > 2 else ()):
@@ -167,7 +166,7 @@ def located_by_others(marked: Mapping[str, Sequence[tuple[Example, EmbeddingMap]
 
 
 def _scales(off: np.ndarray, names: np.ndarray, by_structure: bool) -> dict[str, np.ndarray]:
-    """Compute the root mean square (6,) of `_errors` (n, 6): over all structures and, if `by_structure`, for each."""
+    """Return the root mean square (6,) of errors `off` (n, 6): key "" for all; if `by_structure`, also by name."""
     common = np.sqrt((off**2).mean(axis=0))
     scales = {_COMMON: common}
     for name in np.unique(names) if by_structure else ():
@@ -176,7 +175,7 @@ def _scales(off: np.ndarray, names: np.ndarray, by_structure: bool) -> dict[str,
 
 
 def _shrunk(off: np.ndarray, common: np.ndarray) -> np.ndarray:
-    """Compute the root mean square (6,) of errors (n, 6). The smaller n is, the closer the result is to `common`."""
+    """Return the root mean square (6,) of errors (n, 6), moved towards `common` (6,): the smaller n, the more."""
     return np.sqrt(((off**2).sum(axis=0) + _DOUBT * common**2) / (len(off) + _DOUBT))
 
 
@@ -190,7 +189,7 @@ def _likely(located: Located, scales: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def _recall(known: KnownBox, scales: dict[str, np.ndarray]) -> np.ndarray:
-    """Measure the share of a structure's points in its box, for margins of each factor in TIMES: (len(TIMES),)."""
+    """Return the share of a structure's points inside its box with margins, one share for each factor in TIMES."""
     low, high = known.located.box_ras
     beyond = np.concatenate([low - known.points_ras, known.points_ras - high], axis=1)
     needed = np.sort((beyond / _likely(known.located, scales)).max(axis=1))

@@ -26,9 +26,9 @@ _LEAST_ADVANCE = 0.2  # least distance of successive nodes along k, as a share o
 class Warp:
     """The transform from the voxels (i, j, k) of a crop to fractional voxels of the scan.
 
-    depth: (nk, nj, ni) scan voxel k at the nodes of a lattice that spans the crop; interpolated between nodes.
-    in_plane: (2, s, nj, ni) scan voxels i and j where the columns of the lattice cross s slices of the scan.
-    first_slice: k of the first of these slices. shape: (k, j, i) of the crop.
+    The transform is given at the nodes of a coarse lattice over the crop. depth: (nk, nj, ni) scan voxel k of each
+    node. in_plane: (2, s, nj, ni) scan voxels i and j where each column of nodes (along k) crosses s slices of the
+    scan. first_slice: k of the first of these slices. shape: (k, j, i) of the crop.
     """
 
     depth: torch.Tensor
@@ -79,7 +79,7 @@ class Warp:
         return torch.lerp(before, after, between).add_(AIR_HU).view(self.shape)
 
     def voxel_ijk(self, pool: int = 1) -> torch.Tensor:
-        """Return (k, j, i, 3): scan voxel (i, j, k) of each crop voxel, or of each cell with `pool` voxels a side."""
+        """Return (k, j, i, 3): scan voxel i, j, k of each crop voxel or, if pool > 1, of each cell of pool^3 voxels."""
         depth = self._depth(pool)
         _, along_j, along_i = self._weights(pool)
         columns = torch.einsum("csab,ya,xb->csyx", self.in_plane, along_j, along_i)
@@ -95,7 +95,6 @@ class Warp:
         return (along_k @ plane.flatten(1)).view(len(along_k), *plane.shape[1:])
 
     def _weights(self, pool: int) -> list[torch.Tensor]:
-        """Return three matrices for linear interpolation along k, j and i, each of shape (voxels / pool, nodes)."""
         return [_hats(n, nodes, pool, self.depth.device) for n, nodes in zip(self.shape, self.depth.shape, strict=True)]
 
 
@@ -110,7 +109,7 @@ class Crop:
 def draw_geometry(
     spec: AugmentationSpec, size_ijk: tuple[int, int, int], spacing_mm: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Choose the random geometry of a crop. Returns (3, k, j, i): mm from the crop's centre to each lattice node.
+    """Choose the random geometry of a crop. Returns (3, k, j, i): mm from its centre to each node of a coarse lattice.
 
     The recipe sets the ranges of spacing, scale of each axis, rotation and elastic displacement (mean zero).
     """
@@ -135,7 +134,7 @@ def draw_geometry(
 def cut_crop(
     scan: PreparedScan, centre_ijk: np.ndarray, lattice_mm: np.ndarray, size_ijk: tuple[int, int, int]
 ) -> Crop:
-    """Resample a crop of `size_ijk` voxels around the scan voxel `centre_ijk`; lattice_mm: see `draw_geometry`."""
+    """Cut a crop of `size_ijk` voxels around scan voxel `centre_ijk`. lattice_mm: geometry from `draw_geometry`."""
     spacing = np.diag(scan.grid_to_ras)[:3]
     nodes = lattice_mm / spacing[:, None, None, None] + np.asarray(centre_ijk)[:, None, None, None]
     warp = Warp.through(nodes, torch.Size(size_ijk[::-1]), scan.hu.device)

@@ -98,7 +98,7 @@ def place(structures: Mapping[str, Points]) -> Placement:
     mean = canonical
 
     def held(names: Container[str]) -> dict[str, Points]:
-        """Keep the structures with these names; leave out label maps with fewer than FEWEST_STRUCTURES of them."""
+        """Return the label maps with at least FEWEST_STRUCTURES of these structures, without their other structures."""
         kept = {m: {n: p for n, p in of.items() if n in names} for m, of in structures.items()}
         return {m: of for m, of in kept.items() if len(of) >= FEWEST_STRUCTURES}
 
@@ -135,7 +135,7 @@ def fit_frame(points: Points, mean: Points) -> FrameGuess:
 
 
 def _in_body(points: Mapping[str, Points], frames: Mapping[str, FrameGuess]) -> dict[str, np.ndarray]:
-    """Return the points of each structure in body coordinates, (n, 7, 3). n: number of label maps that contain it."""
+    """Return name of structure -> body coordinates (n, 7, 3) of its points in the n label maps that contain it."""
     found: dict[str, list[np.ndarray]] = {}
     for name, structures in points.items():
         for structure, p in structures.items():

@@ -63,9 +63,10 @@ def _similar_nearby(
     spec: LossSpec,
     generator: torch.Generator,
 ) -> torch.Tensor:
-    """Compute the similarities (p, n) of p descriptors `query` to the descriptors of n random cells near each of them.
+    """Compute the similarity (p, n) of p descriptors `query` to n random cells near each of them in a crop.
 
-    The similarity is -inf if the cell lies outside the crop, or nearer than exclude_mm to the query's place.
+    cells: (p, 3) where the queries lie in the crop, in cells. place: (p, 3) mm in the scan. map_, position:
+    descriptor and place of each crop cell. A random cell outside the crop, or within exclude_mm of a query, gets -inf.
     """
     count = spec.negatives // 4
     reach = torch.tensor([_NEAR_CELLS] * count + [_FAR_CELLS] * count)

@@ -75,7 +75,7 @@ class LabelledCells:
 
 @torch.no_grad()
 def read_cells_of(network: EmbeddingNetwork, scans: Sequence[PreparedScan]) -> Iterator[LabelledCells]:
-    """Yield the cells of labelled scans. The cells' coordinates are not yet corrected with the organs."""
+    """Yield the cells of each labelled scan. Their coordinates are not yet corrected with usual places of organs."""
     organs = network.spec.organs
     for scan in scans:
         known = tuple(n for n, name in enumerate(organs, 1) if name in scan.label_names)
@@ -112,7 +112,7 @@ def with_organ_knowledge(network: EmbeddingNetwork, scans: Sequence[PreparedScan
 
 
 def _place(cells: LabelledCells, number: int) -> torch.Tensor | None:
-    """Return (7,): mean and spread of an organ's coordinates, and its volume in ml; None if the organ is cut."""
+    """Return (7,): an organ's mean coordinate (3), spread (3) and volume (1) in ml; None if the scan cuts the organ."""
     weight = cells.share[number]
     layers = torch.nonzero(weight.flatten(1).any(1)).flatten()
     body = torch.nonzero(cells.body.flatten(1).any(1)).flatten()
@@ -125,7 +125,7 @@ def _place(cells: LabelledCells, number: int) -> torch.Tensor | None:
 
 
 def usual_places(rows: Sequence[Sequence[torch.Tensor]], organs: Sequence[str]) -> torch.Tensor:
-    """Compute the usual place of each organ, (n, 7) as in `OrganHead.places`.
+    """Compute the usual places (n, 7) of n organs: mean coordinate, spread of the coordinates, and volume in ml.
 
     rows: for each organ, a row (7,) from `_place` for each scan that shows it completely. The usual place is the median
     of the rows. It is zero if fewer than five scans show the organ, if its place varies much, or if the same organ

@@ -15,7 +15,7 @@ from .loop import ALGORITHMS, OptimiserSpec
 
 @dataclass(frozen=True)
 class BatchSpec:
-    """Crops of a batch. A size is [i, j, k] voxels. A height band is [lowest mm, highest mm, relative frequency]."""
+    """Crops of a batch. Crop size: [i, j, k] voxels. Height band: [lowest mm, highest mm, relative frequency]."""
 
     crop_sizes: list[list[int]]
     height_bands: list[list[float]]
