@@ -37,7 +37,7 @@ class Outlined:
 
 
 def carry(target: EmbeddingMap, crop: Crop, examples: Sequence[Outlined]) -> torch.Tensor:
-    """Carry the labels of s structures from n examples to the grid of a crop: (n, s, k, j, i).
+    """Carry the labels of s structures from n examples to the grid of a crop. Returns (n, s, k, j, i).
 
     Values are NaN in three cases: the example does not outline the structure; the voxel lies outside the example's
     scan; the two scans have too little of the body in common.
@@ -78,7 +78,7 @@ def mean_guess(carried: torch.Tensor) -> torch.Tensor:
 
 
 def blend(found: torch.Tensor, carried: torch.Tensor, guess_share: torch.Tensor) -> torch.Tensor:
-    """Mix the network's probability with the mean of the carried labels: (s, k, j, i).
+    """Mix the network's probability with the mean of the carried labels. Returns (s, k, j, i) for s structures.
 
     found: (s, k, j, i) probability, used alone where all carried labels are NaN. carried: result of `carry`.
     guess_share: (s,) weight of the carried labels; the weight of `found` is 1 - guess_share.

@@ -102,7 +102,7 @@ def choose_answer(
 ) -> tuple[torch.Tensor, str]:
     """Choose between two probabilities of a structure. Returns one of them, and a remark for the user or "".
 
-    joined: (k, j, i), from the network and the carried labels, mixed by `blend`. guess: (k, j, i) mean of the carried
+    joined: (k, j, i) from the network, mixed with the carried labels by `blend`. guess: (k, j, i) mean of the carried
     labels. row: index of the structure in the group. `guess` is chosen if it gives a much larger outline. Then the scan
     looks different from all examples, for instance because of another contrast phase.
     """

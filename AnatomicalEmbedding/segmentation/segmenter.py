@@ -61,7 +61,7 @@ class Segmenter:
         return tuple(name for group in self.groups for name in group.names)
 
     def check(self, weights_hash: str, path: Path) -> None:
-        """Raise WeightsError if the segmenter was trained with weights of another hash. path: for the message."""
+        """Raise WeightsError if the segmenter was trained with weights of another hash. path: shown in the message."""
         if weights_hash != self.weights_hash:
             raise WeightsError(
                 f"{path}: was trained with the weights {self.weights}, but other weights are loaded;"

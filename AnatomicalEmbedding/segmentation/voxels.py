@@ -287,9 +287,9 @@ def voxel_losses(
     seed: int,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Callable[[int], torch.Tensor]:
-    """Choose random voxels of the examples. Returns a function: number of a training step -> loss.
+    """Choose random voxels of the examples. Returns a function that computes the loss of training step 0, 1, ...
 
-    The loss depends on (seed, step) alone. Raises CancelledError once `cancelled` returns True.
+    The voxels of a step depend on `seed` and the step number alone. Raises CancelledError once `cancelled` returns True.
     """
     patches = max(_LEAST_PATCHES, min(_PATCHES, steps // 6))
     device = next(network.parameters()).device

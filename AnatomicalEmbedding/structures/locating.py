@@ -164,7 +164,7 @@ def _trust(answers: Matches) -> np.ndarray:
 
 
 def _sides(example: Example, places: np.ndarray, trust: np.ndarray) -> np.ndarray:
-    """Compute the sides (6,) RAS mm in the target by one example. places: its answers, RAS mm. trust: from `_trust`."""
+    """Compute the sides (6,) RAS mm in the target from one example's answers `places`, RAS mm. trust: from `_trust`."""
     points, middle = example.points_ras, example.points_ras.mean(axis=0)
     weight = trust[:, 0] if (trust[:, 0] > 0).sum() >= _FEWEST_POINTS else 1 / trust[:, 1] ** 2
     weight = weight / weight.sum()

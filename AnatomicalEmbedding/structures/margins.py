@@ -155,7 +155,7 @@ def learn_margins(known: Sequence[KnownBox], by_structure: bool) -> Margins:
 
 
 def located_by_others(marked: Mapping[str, Sequence[tuple[Example, EmbeddingMap]]]) -> list[KnownBox]:
-    """Locate each example with the other examples of its structure. Structures with fewer than three are left out."""
+    """Locate each example with the others of its structure. Structures with fewer than three examples are left out."""
     known = []
     for name, of in marked.items():
         for n, (example, embedding) in enumerate(of if len(of) > 2 else ()):
@@ -166,7 +166,7 @@ def located_by_others(marked: Mapping[str, Sequence[tuple[Example, EmbeddingMap]
 
 
 def _scales(off: np.ndarray, names: np.ndarray, by_structure: bool) -> dict[str, np.ndarray]:
-    """Return the root mean square (6,) of errors `off` (n, 6): key "" for all; if `by_structure`, also by name."""
+    """Return the root mean square (6,) of errors `off` (n, 6): key "" for all rows; if `by_structure`, also by name."""
     common = np.sqrt((off**2).mean(axis=0))
     scales = {_COMMON: common}
     for name in np.unique(names) if by_structure else ():

@@ -97,7 +97,7 @@ def grow_forest(sources: Mapping[str, Outcomes], weights: Mapping[str, float], s
 
 
 def _targets(errors_mm: np.ndarray) -> np.ndarray:
-    """Return (n, 6), what the forest learns from n errors: the four OUTCOMES, and two values that only guide splits."""
+    """Return the targets (n, 6) of the forest for n errors: the four OUTCOMES, then two that only guide its splits."""
     present = np.isfinite(errors_mm)
     error = np.minimum(errors_mm, _FARTHEST_MM)
     far = np.log(np.maximum(error, 0.5)) / 3

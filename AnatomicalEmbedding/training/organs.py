@@ -27,7 +27,7 @@ _STEPS, _RATE = 500, 0.05
 
 
 def share_of_cells(labels: torch.Tensor, classes: int, side: int) -> torch.Tensor:
-    """Return (classes, k/side, j/side, i/side): share of each class in cells of side^3 voxels of labels (k, j, i)."""
+    """Return the share of each class in each cell of side^3 voxels: (classes, k/side, j/side, i/side)."""
     k, j, i = (n // side for n in labels.shape)
     within = labels.long().reshape(k, side, j, side, i, side).permute(1, 3, 5, 0, 2, 4).reshape(side**3, -1)
     share = torch.zeros(classes, k * j * i, device=labels.device)
