@@ -289,7 +289,7 @@ def voxel_losses(
 ) -> Callable[[int], torch.Tensor]:
     """Choose random voxels of the examples. Returns a function that computes the loss of training step 0, 1, ...
 
-    The voxels of a step depend on `seed` and the step number alone. Raises CancelledError once `cancelled` returns True.
+    The voxels of a step depend on seed and step number alone. Raises CancelledError once `cancelled` returns True.
     """
     patches = max(_LEAST_PATCHES, min(_PATCHES, steps // 6))
     device = next(network.parameters()).device
