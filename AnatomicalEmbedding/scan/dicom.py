@@ -148,7 +148,7 @@ def _chosen_slices(path: Path, series: str | None, files: Sequence[Path] = ()) -
 
 
 def _scan(folder: Path, recursive: bool = True) -> tuple[list[_Slice], list[Path]]:
-    """Return the headers of all images, and the CT files that cannot be read."""
+    """Return the headers of all images in a folder, and a list of the CT files that cannot be read."""
     files = sorted(p for p in (folder.rglob("*") if recursive else folder.glob("*")) if p.is_file())
     slices, damaged = _read_headers(filter(is_dicom_file, files))
     if not slices and not damaged:

@@ -37,7 +37,7 @@ class Example:
 
     @property
     def labels(self) -> LabelMap:
-        """The outlines; the file is read at each access."""
+        """The label map with the outlines; its file is read at each access."""
         return _read_labels(self.path)
 
     @property

@@ -402,7 +402,7 @@ def predict(
 
 
 def _starts(whole: int, window: int) -> list[int]:
-    """Return the first voxels of windows that cover an axis of `whole` voxels and overlap by at least a third."""
+    """Return the first voxels of windows. Windows cover an axis of `whole` voxels and overlap by at least a third."""
     count = 1 if whole <= window else int(np.ceil((whole - window) / (window * 2 / 3))) + 1
     return np.unique(np.rint(np.linspace(0, whole - window, count)).astype(int)).tolist()
 
