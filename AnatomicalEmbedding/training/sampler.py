@@ -1,10 +1,11 @@
 """Samplers choose the scan, the place and the size of each crop of a batch.
 
-Batch number `step` depends only on the seed and on `step`. So a stopped run continues with the same batches.
+The seed and the number of a batch determine all crops of the batch. So a stopped run continues with the same batches.
 
 Descriptors are learnt from pairs of views, and from points that both views of a pair show (Yan 2022, Algorithm 1, lines
 1-5). A view is a crop. Usually, both views of a pair are crops of one scan. The views may differ in scale, rotation,
-elastic deformation and intensity. The cell positions show where a point of the first view lies in the second view.
+elastic deformation and intensity. Each view comes with the positions of its cells in the scan. These positions show
+where a point of the first view lies in the second view.
 """
 
 import signal
@@ -33,10 +34,10 @@ _FEWEST = 16  # a pair with fewer shared points is replaced by another pair of v
 
 @dataclass
 class CoordinateBatch:
-    """A batch of b crops.
+    """A batch of b crops. A crop has k x j x i voxels; a cell has 4 x 4 x 4 voxels.
 
-    image: (b, 1, k, j, i) network input. body_mm: (b, 3, k/4, j/4, i/4) body coordinates of the cells. inside: bool
-    (b, k/4, j/4, i/4), whether a cell lies in the body. scan: (b,) index of the scan.
+    image: (b, 1, k, j, i) network input. body_mm: (b, 3, k/4, j/4, i/4) body coordinates of the cells, mm. inside: bool
+    (b, k/4, j/4, i/4), True for cells in the body. scan: (b,) number of each crop's scan.
     """
 
     image: torch.Tensor
@@ -69,11 +70,11 @@ class BatchSampler(Dataset):
                 )
 
     def rng(self, step: int, part: int = 0) -> np.random.Generator:
-        """Make a random generator for a batch, or for a part of a batch. Equal arguments give equal random numbers."""
+        """Make the random generator of batch number `step`; if `part` > 0, of crop or pair `part` of this batch."""
         return np.random.default_rng([self.seed, step, part])
 
     def crop_size(self, step: int) -> tuple[int, int, int]:
-        """Choose the size of the crops of a batch: (i, j, k) voxels."""
+        """Choose the size of all crops in batch number `step`: (i, j, k) voxels."""
         sizes = self.recipe.batch.crop_sizes
         i, j, k = sizes[int(self.rng(step).integers(len(sizes)))]
         return i, j, k
@@ -100,7 +101,7 @@ class BatchSampler(Dataset):
 
 
 class CoordinateSampler(BatchSampler):
-    """Batches for the objective "coordinates"."""
+    """Makes the batches for the training objective "coordinates"."""
 
     def __getitem__(self, step: int) -> CoordinateBatch:
         batch = self.recipe.batch
@@ -126,16 +127,17 @@ def coordinate_row(
     size_ijk: tuple[int, int, int],
     rng: np.random.Generator,
 ) -> tuple[torch.Tensor, ...]:
-    """Make one crop of scan number `index`. Returns the values of the crop for the fields of a CoordinateBatch."""
+    """Cut one crop out of scan number `index`. Returns image, body_mm, inside and scan, as in `CoordinateBatch`."""
     crop = cut_crop(scan, centre_ijk, lattice_mm, size_ijk)
     body_mm, inside = cell_positions(scan, crop)
     return augment(crop.hu, recipe.augmentation, recipe.network, rng)[None], body_mm, inside, torch.tensor(index)
 
 
 def move_inside(centre_ijk: np.ndarray, lattice_mm: np.ndarray, scan: PreparedScan) -> np.ndarray:
-    """Return a crop's centre (i, j, k), moved so that the crop lies in the scan. lattice_mm: see `draw_geometry`.
+    """Return a crop's centre (i, j, k), moved so that the crop lies in the scan.
 
-    Along an axis on which the crop is longer than the scan, the crop is centred on the scan.
+    If the crop is longer than the scan along an axis, the crop is centred on the scan along this axis. lattice_mm:
+    (3, k, j, i) mm from the crop's centre to points of the crop.
     """
     half = np.abs(lattice_mm).max((1, 2, 3)) / np.diag(scan.grid_to_ras)[:3]
     last = np.array(scan.hu.shape[::-1], dtype=float) - 1
@@ -148,9 +150,9 @@ class ViewBatch:
 
     image: (2n, 1, k, j, i). body_mm, inside, scan: as in `CoordinateBatch`.
     position_mm: (2n, 3, k/2, j/2, i/2) RAS mm of the local cells; body coordinates if the pair shows two patients.
-    labels: uint8 (2n, k/2, j/2, i/2), 1 + index of the cell's organ in the recipe, or 0. known: bool (2n, organs),
-    whether the scan's labels include the organ. first_cells, second_cells: (n, p, 3) local cells (i, j, k) of the p
-    points that both views show; integers in the first view, fractions in the second view.
+    labels: uint8 (2n, k/2, j/2, i/2), 1 + index of the cell's organ in the recipe; 0: no organ. known: bool
+    (2n, organs), whether the organ is labelled in the scan. first_cells, second_cells: (n, p, 3) local cells (i, j, k)
+    of the p points that both views show; integers in the first view, fractions in the second view.
     """
 
     image: torch.Tensor
@@ -165,7 +167,7 @@ class ViewBatch:
 
 
 class ViewSampler(BatchSampler):
-    """Batches for the objectives "descriptors" and "hybrid"."""
+    """Makes the batches for the training objectives "descriptors" and "hybrid"."""
 
     def __getitem__(self, step: int) -> ViewBatch:
         batch = self.recipe.batch
@@ -199,7 +201,7 @@ class ViewSampler(BatchSampler):
                     return views, (found[0][chosen], found[1][chosen])
 
     def _partner(self, index: int, voxel: np.ndarray, rng: np.random.Generator) -> tuple[int, np.ndarray]:
-        """Choose scan and voxel of the second view: `index` and `voxel`, or the same place in another phantom."""
+        """Return scan number and voxel for the second view: as in the first view, or this place in another phantom."""
         phantom = self.origin == ORIGINS.index("phantom")
         others = np.flatnonzero(phantom & (np.arange(len(self.scans)) != index))
         if phantom[index] and len(others) and rng.random() < self.recipe.batch.cross_share:
@@ -214,7 +216,7 @@ class ViewSampler(BatchSampler):
         size: tuple[int, int, int],
         rng: np.random.Generator,
     ) -> list[Crop]:
-        """Cut one crop near each voxel. Along each axis, the crops overlap by a random share in the recipe's range."""
+        """Cut both views of a pair, with a random overlap along each axis. aims: scan number and voxel of each view."""
         crops = []
         low, high = self.recipe.batch.overlap
         side = np.where(rng.random(3) < 0.5, -1, 1)
@@ -245,7 +247,7 @@ class ViewSampler(BatchSampler):
         }
 
     def _labels(self, scan: PreparedScan, crop: Crop) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return 1 + index of the recipe's organ at each local cell, or 0; and which organs the labels include."""
+        """Return uint8 (k/2, j/2, i/2): 1 + index of each cell's organ, or 0; bool (organs,): organs with labels."""
         organs = self.recipe.network.organs
         known = torch.tensor([name in scan.label_names for name in organs], dtype=torch.bool)
         if scan.labels is None or not known.any():
@@ -283,12 +285,12 @@ def matching_cells(
     """Choose random tissue cells (2^3 voxels) of the first crop and find the same positions in the second crop.
 
     hu: HU (k, j, i) of the first crop. first, second: (k/2, j/2, i/2, 3) mm, positions of each crop's local cells.
-    candidates: number of cells to try. Only the p cells with a partner in the second crop are returned.
+    candidates: number of chosen cells. The p cells whose position lies in the second crop are returned.
     Returns (p, 3) integer local cells (i, j, k) of the first crop and (p, 3) fractional local cells of the second crop.
 
-    An affine fit to the positions of the second crop gives an approximate cell. Of the cells near this cell, the cell
-    whose position is nearest to the position in the first crop is chosen. The fit converts the remaining distance to a
-    fraction of a cell. This is exact for affine crops; for elastic crops the error is some hundredths of a cell.
+    An affine function, fitted to the second crop's positions, gives an approximate cell of the second crop. Near this
+    cell, the cell with the position nearest to the wanted position is chosen. The affine function converts the distance
+    that remains to a fraction of a cell. This is exact for affine crops; else the error is some hundredths of a cell.
     """
     device = hu.device
     shape = torch.tensor(second.shape[2::-1], device=device)
@@ -322,7 +324,7 @@ def _positions(scan: PreparedScan, crop: Crop, in_body: bool) -> torch.Tensor:
 
 
 def _inverse_affine(positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Fit position = slope @ cell (i, j, k) + offset by least squares. Returns inverse slope (3, 3) and offset (3,).
+    """Fit by least squares: position = slope @ (i, j, k) + offset. Returns the inverse slope (3, 3) and offset (3,).
 
     NumPy is used in double precision, because torch's solver on the CPU is not bitwise reproducible.
     """
@@ -336,7 +338,7 @@ def _inverse_affine(positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor
 
 
 def start_worker(_: int) -> None:
-    """Set up a process that makes batches or prepares scans."""
+    """Set up a worker process: it uses one thread, and ignores signals such as Ctrl+C, because its parent ends it."""
     torch.set_num_threads(1)
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # ignored, because the parent process ends its workers
         if hasattr(signal, name):

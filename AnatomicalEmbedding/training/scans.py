@@ -54,7 +54,7 @@ class PreparedScan:
     label_names: tuple[str, ...] = ()
 
     def field_nodes_ras(self) -> np.ndarray:
-        """Return (k, j, i, 3) RAS mm of the points of a `body_field`; these points cover the whole scan."""
+        """Return (k, j, i, 3) RAS mm: the places of the values of `body_field`, at every FIELD_STEP-th voxel."""
         nodes = [np.arange(0, n - 1 + FIELD_STEP, FIELD_STEP) for n in self.hu.shape]
         kji = np.stack(np.meshgrid(*nodes, indexing="ij"), axis=-1)
         return transform_points(self.grid_to_ras, kji[..., ::-1])
@@ -67,7 +67,7 @@ class PreparedScan:
         return float(low), float(high)
 
     def numbers_among(self, organs: Sequence[str]) -> torch.Tensor:
-        """Return a uint8 table: for each value of `labels`, 1 + index of its structure in `organs`; 0 if missing."""
+        """Return a uint8 table: for each value of `labels`, 1 + index of the value's structure in `organs`, or 0."""
         numbers = {name: n for n, name in enumerate(organs, 1)}
         return torch.tensor([0, *(numbers.get(name, 0) for name in self.label_names)], dtype=torch.uint8)
 

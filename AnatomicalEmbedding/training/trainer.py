@@ -38,9 +38,10 @@ _PHANTOM_SEEDS = (700, 701)  # not used for training: training phantoms have see
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """Result of a run.
+    """Result of a training run: the network, the number of steps and the duration.
 
-    network: on the CPU, with the weights of the least validation error; without validation, with averaged weights.
+    network: on the CPU. It has the weights with the least validation error; without validation, the mean of the last
+    weights.
     """
 
     network: EmbeddingNetwork
@@ -174,7 +175,7 @@ def _copy_weights(source: nn.Module, target: EmbeddingNetwork) -> None:
 class Validation:
     """Measures the errors of a network's matches on synthetic patients and, if given, on labelled scans.
 
-    labelled: folder of labelled scans, see `load_cases`. device: where the networks run, as for `load_model`.
+    labelled: folder of scans with label maps or landmarks, or None. device: where the networks run, such as "cuda".
     """
 
     labelled: Path | None = None
@@ -190,7 +191,7 @@ class Validation:
         return [scan for scan in scans if patient_of(scan.name) not in held]
 
     def __call__(self, network: EmbeddingNetwork) -> dict[str, float]:
-        """Return {kind of point: median error, mm}: "phantom"; in labelled scans "centre", "extreme" and "landmark"."""
+        """Return {kind of point: median error, mm}. The kinds are "phantom", "centre", "extreme" and "landmark"."""
         model = Model(network, "validated", "0" * 64, choose_device(self.device))
         found: dict[str, list[float]] = {"phantom": self._phantom_errors(model)}
         maps = {case.id: model.embed(case.volume) for case in self._cases}
@@ -201,7 +202,7 @@ class Validation:
         return {kind: float(np.nanmedian(errors)) for kind, errors in found.items()}
 
     def _phantom_errors(self, model: Model) -> list[float]:
-        """Match points of each phantom's whole scan in all scans of the other phantom. Return errors, mm."""
+        """Match points of each phantom's whole scan in all scans of the other phantom. Return all errors, mm."""
         views = {seed: self._phantoms(seed) for seed in _PHANTOM_SEEDS}
         maps = {(seed, view): model.embed(p.volume) for seed, of in views.items() for view, p in of.items()}
         errors: list[float] = []

@@ -34,10 +34,11 @@ class Occupancy:
     """Where one structure lies in the average body.
 
     Args:
-        first: index i, j, k of the first cell of `share` in the body frame.
+        first: cell i, j, k of the body frame to which the value share[0, 0, 0] belongs.
         share: uint8 (k, j, i), 255 times the fraction of patients in whom the structure fills the cell.
-        real: number of real patients that were counted.
-        discriminant: float32 (d + 1,) weights that recognise the structure's descriptors, see `occupancy`; or None.
+        real: number of real patients in whom the structure was counted.
+        discriminant: float32 (d + 1,), d weights and a constant; or None. The weighted sum of a descriptor's numbers,
+            plus the constant, is high if the descriptor looks like the structure.
     """
 
     first: tuple[int, int, int]
@@ -46,7 +47,7 @@ class Occupancy:
     discriminant: np.ndarray | None = None
 
     def points_mm(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return all cells with share > 0: centres (n, 3), body frame mm, and shares (n,), scaled to the sum 1."""
+        """Return centres (n, 3), body frame mm, and shares (n,) with the sum 1, of the n cells with a share above 0."""
         k, j, i = np.nonzero(self.share)
         weight = self.share[k, j, i].astype(np.float64)
         return LOW_MM + STEP_MM * (np.stack([i, j, k], axis=1) + self.first), weight / weight.sum()
@@ -103,7 +104,7 @@ class Atlas:
 
 
 def _occupancy(of: dict[str, Any], share: np.ndarray, discriminant: np.ndarray | None) -> Occupancy:
-    """Make the occupancy of a structure from its entry `of` in the file. Raises ValueError if a value is wrong."""
+    """Make an Occupancy from values of the file. of: has `first` and `real`. Raises ValueError for wrong values."""
     first, real = of["first"], of["real"]
     if any(type(n) is not int for n in (*first, real)) or share.dtype != np.uint8 or not share.any():
         raise ValueError("no occupancy")

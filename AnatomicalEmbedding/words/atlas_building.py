@@ -1,8 +1,8 @@
 """Builds an atlas from scans with labels, from label maps without their scans, and from synthetic patients.
 
-Each labelled voxel gets its body coordinate from the map of the scan. For a label map without a scan, an image is made
-first (`training/label_images.py`). All synthetic patients together weigh 0.1, all real patients together 0.9. If
-fewer than three real patients show a structure, all patients have the same weight.
+Each labelled voxel gets its body coordinate from the map of the scan. For a label map without a scan, an artificial CT
+is made first (`training/label_images.py`). For each structure, all synthetic patients together have the weight 0.1, all
+real patients together 0.9. If fewer than three real patients show the structure, all patients have equal weights.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ _KEPT = (None, reason_left_out("spinal_cord"))
 
 @dataclass(frozen=True, eq=False)
 class SampledBody:
-    """n points of one body. body_mm: (n, 3) body coordinates, mm. label: (n,) label or 0. names: label -> structure.
-    kind: "real", "drawn" (the image was made from a label map) or "synthetic". descriptor: float16 (n, d), or None.
+    """n points of one labelled body. body_mm: (n, 3) body coordinates, mm. label: (n,) values of the label map; 0: no
+    label. names: value -> structure. kind: "real", "synthetic" or "drawn" (the CT was made from the label map).
+    descriptor: float16 (n, d), descriptors of the points, or None.
     """
 
     name: str
@@ -135,7 +136,7 @@ def _read_labels(path: Path) -> tuple[np.ndarray, np.ndarray, dict[int, str]]:
 def _sampled(
     name: str, voxels: np.ndarray, ijk_to_ras: np.ndarray, labels: dict[int, str], embedding: EmbeddingMap, kind: str
 ) -> SampledBody:
-    """Sample a label map about every 4 mm. Returns the points inside the body, with coordinates and descriptors."""
+    """Choose voxels of the label map `voxels` (k, j, i), about every 4 mm. Returns the chosen voxels in the body."""
     spacing = np.linalg.norm(ijk_to_ras[:3, :3], axis=0)
     step = np.maximum(np.rint(_SAMPLE_MM / spacing), 1).astype(int)
     every = [slice(0, n, s) for n, s in zip(voxels.shape, step[::-1], strict=True)]
@@ -153,7 +154,7 @@ def _sampled(
 
 
 def count_occupancy(bodies: list[SampledBody]) -> dict[str, Occupancy]:
-    """Count how often each structure fills each cell, in bodies that show the cell and have the structure labelled."""
+    """Compute each structure's Occupancy, from bodies with labels of it. A body counts in the cells that it shows."""
     counted: dict[str, list[_Counted]] = {}
     for body in bodies:
         index, held = _frame_index(body)
@@ -167,13 +168,13 @@ def count_occupancy(bodies: list[SampledBody]) -> dict[str, Occupancy]:
 
 
 def _frame_index(body: SampledBody) -> tuple[np.ndarray, np.ndarray]:
-    """Return each point's cell i, j, k of the body frame (n, 3), and (n,) bool: whether the cell is in the frame."""
+    """Return (n, 3): cell i, j, k of the body frame for each point; (n,) bool: False for points outside the frame."""
     index = np.rint((body.body_mm - LOW_MM) / STEP_MM).astype(int)
     return index, ((index >= 0) & (index < SHAPE[::-1])).all(axis=1)
 
 
 def with_discriminants(occupancies: dict[str, Occupancy], bodies: list[SampledBody]) -> dict[str, Occupancy]:
-    """Add a discriminant to each structure that at least two bodies with descriptors show, and None to the others."""
+    """Give a structure a discriminant if at least two bodies with descriptors show the structure, otherwise None."""
     patients: dict[str, list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = {}
     for body in bodies:
         if body.descriptor is None:
@@ -198,10 +199,11 @@ def with_discriminants(occupancies: dict[str, Occupancy], bodies: list[SampledBo
 
 
 def _discriminant(patients: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Compute Fisher's linear discriminant of one structure (see `occupancy`). All patients have the same weight.
+    """Compute the weights and the constant (d + 1,) that separate a structure's descriptors from its surroundings'.
 
-    patients: for each patient, the descriptors (n, d) inside the structure, the descriptors (m, d) around the
-    structure, and weights (m,) of the descriptors around the structure.
+    They are Fisher's linear discriminant (1936), see `occupancy`. All patients count equally. patients: for each
+    patient, descriptors (n, d) inside the structure, descriptors (m, d) around the structure, and the weights (m,) of
+    the descriptors around the structure.
     """
     means = [(inside.mean(axis=0), np.average(about, axis=0, weights=weight)) for inside, about, weight in patients]
     one, other = np.mean(means, axis=0)
@@ -226,8 +228,8 @@ def _labels_of(body: SampledBody) -> dict[str, list[int]]:
 
 @dataclass(frozen=True, eq=False)
 class _Counted:
-    """A structure in one body. shown: number of the body's points in each cell of the frame (k, j, i). cells: (n,) flat
-    indices of the cells that hold the structure. number: (n,) number of the structure's points in each of `cells`.
+    """A structure in one body. shown: (k, j, i), number of all points of the body in each cell of the body frame.
+    cells: (n,) flat indices of the cells with points of the structure. number: (n,) number of these points in each.
     """
 
     kind: str
@@ -257,7 +259,7 @@ def _occupancy(of: list[_Counted]) -> Occupancy | None:
 
 
 def _share(of: list[_Counted], low: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Return (k, j, i): for each cell of a box, the fraction of bodies in which the structure fills this cell."""
+    """Return for each cell of a box in what fraction of bodies the structure fills it. low: first cell k, j, i."""
     crop = tuple(slice(a, a + n) for a, n in zip(low, size, strict=True))
     inside, seen = np.zeros(tuple(size), dtype=np.float32), np.zeros(tuple(size), dtype=np.float32)
     for one in of:
@@ -274,7 +276,7 @@ def _share(of: list[_Counted], low: np.ndarray, size: np.ndarray) -> np.ndarray:
 
 
 def _blur_of(bodies: int) -> float:
-    """Return the standard deviation, mm, of the blur of the shares; with more `bodies` the shares are blurred less."""
+    """Return the standard deviation, mm, of the blur of shares that were counted in this number of `bodies`."""
     return float(np.hypot(_BLUR_MM, _BLUR_FEW_MM / np.sqrt(bodies)))
 
 

@@ -5,7 +5,7 @@ A blob is a Gaussian with the standard deviation SD.
 
     at X Y Z SD                 a blob in the body frame (X to the right; for a left or right place, from the midline
                                 outwards)
-    fit X Y Z SD MM             like `at`, but measured on outlined scans; an error of at most MM counts as correct
+    fit X Y Z SD MM             like `at`, but measured on outlined scans; a point with an error up to MM is correct
     box X0 X1 Y0 Y1 Z0 Z1       a box in the body frame
     part NAME X0 X1 Y0 Y1 Z0 Z1 the part of place NAME between fractions of its extent along R, A, S; for a place with a
                                 side, X runs from the midline outwards
@@ -115,7 +115,7 @@ def qualify(grid: Grid, field: Field, qualifier: Qualifier, side: str) -> Field:
 
 
 def part_of(grid: Grid, field: Field, shares: np.ndarray, side: str) -> Field:
-    """Return a part of a field. shares: (3, 2) fractions of the extent along R, A, S where the part begins and ends.
+    """Return a part of a field. shares: (3, 2), where the part begins and ends along R, A, S: fractions of the extent.
 
     If the place has a `side`, the fractions along R run from the midline outwards.
     """
@@ -136,7 +136,6 @@ def part_of(grid: Grid, field: Field, shares: np.ndarray, side: str) -> Field:
 
 
 def _between(grid: Grid, one: Field, other: Field) -> Field:
-    """Return the field of the space midway between two places."""
     if one.total < 0.5 or other.total < 0.5:
         return NOWHERE
     near = grid.grown(grid.joined([one, other]), 4.0)
@@ -192,7 +191,6 @@ def _end_of(grid: Grid, field: Field, axis: int, sign: int) -> np.ndarray:
 
 
 def _parsed(recipe: str) -> tuple[str, list[str], list[float]]:
-    """Split a recipe into its first word, its names and its numbers."""
     kind, *words = recipe.split()
     is_number = [word.lstrip("-").replace(".", "", 1).isdigit() for word in words]
     names = [word for word, number in zip(words, is_number, strict=True) if not number]

@@ -54,7 +54,7 @@ class Dictionary:
         self._right = {*SEEN, *ZONES, *ZONE_NOUNS, *relations, *plain_words()}
 
     def known(self, word: str, typed: bool) -> str:
-        """Return a word as the dictionary writes it, in the singular; if a user `typed` it, with corrected spelling."""
+        """Return the dictionary's singular of `word` or, if a user `typed` it, the most similar word; else `word`."""
         if word in self.vocabulary or word in SILENT:
             return word
         single = singular(word)

@@ -71,7 +71,6 @@ class Grid:
         return _box(field.first, field.values.shape[::-1])
 
     def zeros(self) -> Field:
-        """Return a field of zeros over the whole grid."""
         return Field((0, 0, 0), np.zeros(self.shape, dtype=np.float32))
 
     def position(self, field: Field, axis: int) -> np.ndarray:
@@ -86,7 +85,7 @@ class Grid:
         return np.array([float((field.values * self.position(field, axis)).sum() / total) for axis in range(3)])
 
     def span(self, field: Field, low: float, high: float) -> np.ndarray:
-        """Return (2, 3) mm: on each axis, the positions below which the fractions `low` and `high` of the field lie."""
+        """Return (2, 3) mm along R, A, S: the positions below which the fractions `low`, `high` of all values lie."""
         result = np.zeros((2, 3))
         for axis, others in enumerate(((0, 1), (0, 2), (1, 2))):
             share = np.cumsum(field.values.sum(axis=others, dtype=np.float64))
@@ -109,9 +108,10 @@ class Grid:
 
     @cached_property
     def _by_place(self) -> tuple[np.ndarray, np.ndarray]:
-        """List the grid cells with tissue, sorted by the cell of the body frame in which they lie. Grid cells outside
-        the frame belong to the nearest border cell of the frame. Returns the list (flat indices of grid cells), and for
-        each frame cell, the position in the list at which the grid cells of this frame cell begin.
+        """Sort the grid cells with tissue by the cell of the body frame (the frame cell) in which they lie.
+
+        Returns flat indices of the sorted grid cells, and for each frame cell the position of its first grid cell in
+        this list. Grid cells outside the body frame belong to the nearest frame cell.
         """
         cells = np.flatnonzero(self.tissue)
         index = np.rint((self.body.reshape(3, -1)[:, cells].T - LOW_MM) / STEP_MM).astype(int)
@@ -176,7 +176,7 @@ class Grid:
         return smoothed(torch.from_numpy(field.values)[None], (sigma_mm / self.step).tolist())[0].numpy()
 
     def distance(self, field: Field, threshold: float) -> np.ndarray:
-        """Return the distance, mm, of each cell to the cells at or above a threshold; negative inside these cells."""
+        """Return (k, j, i) mm: distance of each cell to the cells at or above a threshold; negative inside them."""
         image = sitk.GetImageFromArray((field.values >= threshold).astype(np.uint8))
         image.SetSpacing(self.step.tolist())
         return sitk.GetArrayFromImage(

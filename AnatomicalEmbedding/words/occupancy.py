@@ -48,9 +48,9 @@ _DESCRIPTOR_LIMIT = 3.0  # largest log ratio
 
 
 def read_occupancy(grid: Grid, found: Occupancy, shift_mm: float = 0.0, fading: bool = False) -> Field:
-    """Return for each cell of a grid how often the atlas has the structure at the cell's body coordinate, 0 to 1.
+    """Return for each grid cell the fraction of patients in whom the structure fills the cell's body coordinate.
 
-    shift_mm: added to the body heights of the cells. fading: whether this shift is smaller in front, see `faded`.
+    shift_mm: is added to the body heights of the cells first. fading: True to shift less in front, as `faded` does.
     """
     if grid.body is None:
         return Field(found.first, found.share.astype(np.float32) / 255)
@@ -71,7 +71,7 @@ def read_occupancy(grid: Grid, found: Occupancy, shift_mm: float = 0.0, fading: 
 def faded(shift_mm: float, ahead_mm: np.ndarray) -> np.ndarray:
     """Return the shift of ribs, mm, if the spine is shifted by `shift_mm`: the same at the back, a tenth at the front.
 
-    ahead_mm: body coordinate along the axis to the front.
+    ahead_mm: (n,) places, as body coordinates to the front, mm.
     """
     return (shift_mm * np.clip((_FRONT_MM - ahead_mm) / (_FRONT_MM - _BACK_MM), _LEAST_PART, 1)).astype(np.float32)
 
@@ -122,7 +122,7 @@ def sharpened(grid: Grid, share: Field, tissue: str, alike: Field | None = None)
     usual = None if alike is None else _density_where_sure(grid, alike)
 
     def log_ratio(inside: np.ndarray) -> np.ndarray:
-        """Return the log likelihood ratio of each HU bin: inside the structure to outside. inside: (n,) chances."""
+        """Return (bins,) log likelihood ratio, inside / outside, of HU. inside: chance of each cell to be inside."""
         outside = np.bincount(bins, 1 - inside, len(_WIDTHS))
         outside = outside / outside.sum() / _WIDTHS + 1e-6
         if usual is not None:

@@ -80,7 +80,7 @@ class Mention:
 class Sentence:
     """A sentence of a report, or a part of a typed query, with the places that are named in this text.
 
-    mentions: empty if the sentence is not understood. text: characters `start` to `end` of the whole text.
+    mentions: the named places; empty if no place is known. text: characters `start` to `end` of the whole text.
     """
 
     text: str
@@ -103,9 +103,9 @@ def parse_report(text: str) -> list[Sentence]:
 
 
 def parse_query(text: str) -> list[Sentence]:
-    """Split a typed query into parts. A part that is not understood has no mentions. Raises the errors of `parse`.
+    """Split a typed query into sentences that name places, and entries of a list that name no place.
 
-    Each sentence with places is a part. In a list, each entry without a place is a part too: "xyz" in "liver, xyz".
+    "liver, xyz" gives the whole sentence with the liver, and "xyz" without a mention. Raises the errors of `parse`.
     """
     parts: list[Sentence] = []
     for sentence, strange in _read(text):
@@ -115,7 +115,7 @@ def parse_query(text: str) -> list[Sentence]:
 
 
 def _read(text: str) -> list[tuple[Sentence, list[Span]]]:
-    """Return each sentence of a text with its places; for a list, also the entries that name no place."""
+    """Return (sentence, entries) for each sentence. entries: parts of a list ("liver, xyz") that name no place."""
     if len(text) > MOST_CHARACTERS:
         raise AnatomicalEmbeddingError(
             f"the text has {len(text):,} characters; give a text of at most {MOST_CHARACTERS:,} characters."
@@ -339,7 +339,7 @@ def _mention(text: str, tokens: Sequence[Token], words: Sequence[str], each: Nam
 
 
 def _unread(tokens: Sequence[Token], words: Sequence[str], named: set[int]) -> list[Span]:
-    """Return the entries of a list of places that name no place; no entry if the sentence is not a list."""
+    """If a sentence is a list of places, return its entries that name no place; otherwise return no entry."""
     entries: list[list[int]] = [[]]
     for n, word in enumerate(words):
         if word in _BETWEEN_ENTRIES and n not in named:

@@ -78,7 +78,7 @@ class Place:
         return level_sentence(self.levels) if self.levels else ""
 
     def least_chance(self, share: float) -> float:
-        """Return a chance. The cells with at least this chance hold the fraction `share` of the sum of all chances."""
+        """Return a limit: cells with at least this chance hold the fraction `share` of the sum of all chances."""
         values = np.sort(self.region.values.ravel())[::-1].astype(np.float64)
         total = values.cumsum()
         return max(float(values[min(int(np.searchsorted(total, share * total[-1])), len(values) - 1)]), 1e-6)
@@ -245,7 +245,7 @@ class PlaceFinder:
 
     @cached_property
     def _excluding(self) -> list[str]:
-        """Atlas structures that a text can name. Two of these share no cell, unless one contains the other."""
+        """Names of the atlas structures that a text can name. Two share no cell, unless one contains the other."""
         names = sorted(self._atlas.occupancies.keys() & self._terms.by_name.keys())
         return [name for name in names if occupancy_of(name, self._atlas)]
 
@@ -287,12 +287,11 @@ class PlaceFinder:
         return sharpened(self.grid, prior, tissue, self._field_alone(_AORTA) if tissue == "artery" else None)
 
     def _blurred(self, field: Field) -> Field:
-        """Return the field blurred by the usual error of places."""
         wide = self.grid.grown(field, 2 * _REGION_MM)
         return self.grid.with_values(wide, self.grid.blurred(wide, _REGION_MM) * self.grid.tissue[self.grid.crop(wide)])
 
     def _shift(self, name: str) -> float:
-        """Return the mm to add to this patient's body heights at a rib or vertebra; 0 for other places."""
+        """Return the correction, mm, of the scan's body heights at a rib or vertebra, from the spine; else 0."""
         if self._spine is None:
             return 0.0
         if name.startswith("vertebrae_"):
@@ -300,7 +299,7 @@ class PlaceFinder:
         return self._spine.shift_of(f"T{name.rsplit('_', 1)[1]}") if name.startswith("rib_") else 0.0
 
     def _firmest(self, point: np.ndarray) -> np.ndarray:
-        """Move the centre of a cell (3,), RAS mm, to the densest bone within 4 mm: a thin bone may miss the centre."""
+        """Move a cell's centre (3,) RAS mm to the densest bone within 4 mm: a thin bone may lie next to the centre."""
         if self.grid.fine_hu is None:
             return point
         step = self.grid.step / 2
@@ -316,7 +315,7 @@ class PlaceFinder:
         return places[int(firmness.argmax())]
 
     def _best_point(self, field: Field) -> tuple[np.ndarray | None, float]:
-        """Return the point (3,) RAS mm with the largest blurred chance, and this chance; None and 0 if all are 0."""
+        """Return the point (3,) RAS mm with the largest blurred chance, and its chance; None and 0 for an empty field."""
         if field.total < 0.05:
             return None, 0.0
         smooth = self.grid.blurred(field, _PEAK_MM) * (field.values > 0)

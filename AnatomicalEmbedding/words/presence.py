@@ -80,7 +80,7 @@ class Presence:
         """Return the fraction (0 to 1) of a field in the scan, and the side of the scan with most of the missing part.
 
         field: field on the grid of the body frame. shift_mm: mm to add to this patient's body heights at the field.
-        fading: whether this shift is smaller in front, see `faded`.
+        fading: True to shift places in front less, as `faded` does for ribs.
         """
         k, j, i = np.nonzero(field.values > 0.05 * max(float(field.values.max()), 1e-6))
         if not len(k):
@@ -111,7 +111,7 @@ class Presence:
 
 
 def _blocks(embedding: EmbeddingMap, ras: np.ndarray, body: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean RAS mm (n, 3) and body coordinates (n, 3) of blocks of map cells; about 2,000 blocks are kept."""
+    """Return means over blocks of map cells: (n, 3) RAS mm and (n, 3) body coordinates, for n <= 2,000 blocks."""
     block = embedding.body_index.numpy() // _BLOCK
     flat = np.ravel_multi_index(tuple(block.T), tuple(embedding.body.shape[::-1]))
     _, of, count = np.unique(flat, return_inverse=True, return_counts=True)

@@ -60,7 +60,7 @@ class Ribs:
     number: np.ndarray
 
     def prior(self, grid: Grid, name: str, usual: Field) -> Field | None:
-        """Return the chances of rib `name`; None if it has too few cells. usual: the atlas's chances of this rib."""
+        """Return the field of rib `name`; None if fewer than 6 cells have its number. usual: the rib's atlas field."""
         _, side, number = name.split("_")
         own = (self.side == SIDES.index(side)) & (self.number == int(number))
         if own.sum() < _FEWEST:
@@ -113,14 +113,14 @@ def find_ribs(grid: Grid, atlas: Atlas, spine: Spine | None) -> Ribs | None:
 def number_pieces(
     index: np.ndarray, number: np.ndarray, error: np.ndarray, among: np.ndarray, shape: tuple[int, int, int]
 ) -> np.ndarray:
-    """Number the unnumbered bone cells in one half of the body. Returns the rib numbers (n,) of all cells.
+    """Number each connected piece of unnumbered bone in one half of the body. Returns rib numbers (n,) of all cells.
 
     Args:
         index: (n, 3) i, j, k of the cells.
         number: (n,) rib number of each cell; 0: no rib, -1: not known.
         error: (n, 13) mm, for each rib number 0 to 12: body height of the cell, corrected by the spine, minus the usual
             body height of this rib at the cell; NaN where the atlas never has the rib.
-        among: (n,) bool, whether the atlas has ribs at the cell.
+        among: (n,) bool, True where the atlas has ribs more often than other bones.
         shape: (k, j, i) of the grid.
     """
     free, known = np.flatnonzero(number < 0), np.flatnonzero(number > 0)
@@ -154,7 +154,7 @@ class _Usual:
     Args:
         places: bool (k, j, i), cells of the body frame that belong to ribs more often than to other bones.
         near: bool (k, j, i), the cells of ribs and the cells around them.
-        heights: (2, 13, SECTORS) mm, body height of a rib by side, number and `_sectors`; NaN where there is no rib.
+        heights: (2, 13, SECTORS) mm, mean body height of a rib, by side, rib number and angle; NaN without the rib.
     """
 
     places: np.ndarray
@@ -186,8 +186,8 @@ def _usual_ribs(atlas: Atlas) -> _Usual | None:
 
 
 def _bone_of_ribs(grid: Grid, usual: _Usual) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the bone cells (n, 3) i, j, k where ribs may be, their body coordinates (n, 3), and (n,) bool: whether
-    the atlas has ribs there more often than other bones.
+    """Find the bone cells that may belong to ribs. Returns their indices (n, 3) i, j, k, their body coordinates (n, 3)
+    and (n,) bool, True where the atlas has ribs more often than other bones.
     """
     k, j, i = np.nonzero(grid.tissue & (grid.hu > _BONE_HU))
     body = grid.body[:, k, j, i].T.astype(np.float64)
@@ -199,13 +199,13 @@ def _bone_of_ribs(grid: Grid, usual: _Usual) -> tuple[np.ndarray, np.ndarray, np
 
 
 def _sectors(body: np.ndarray) -> np.ndarray:
-    """Return the sector (n,) of each place (n, 3) of the body frame: 0 at the back, SECTORS - 1 at the front."""
+    """Return the angle (n,) of places (n, 3) of the body frame, as a number: 0 at the back, SECTORS - 1 in front."""
     angle = np.arctan2(np.abs(body[:, 0]), -body[:, 1]) / np.pi
     return (angle * SECTORS).astype(int).clip(0, SECTORS - 1)
 
 
 def _begun(height: np.ndarray, begins: np.ndarray, spine: Spine) -> np.ndarray:
-    """Return rib numbers (n,) of the cells where ribs begin, -1 at other cells. height: RAS S mm. begins: (n,) bool."""
+    """Return rib numbers of n bone cells where ribs begin (`begins` is True), elsewhere -1. height: (n,) RAS S mm."""
     number, here = np.full(len(height), -1), np.flatnonzero(begins)
     groups = [here[group] for group in _groups(height[here])]
     levels = _levels(np.array([height[group].mean() for group in groups]), spine)
@@ -215,7 +215,7 @@ def _begun(height: np.ndarray, begins: np.ndarray, spine: Spine) -> np.ndarray:
 
 
 def _groups(height: np.ndarray) -> list[np.ndarray]:
-    """Group bone cells by rib, highest rib first. A rib is a peak in the number of cells by height. height: (n,) mm."""
+    """Return the cell indices of each rib, highest rib first. Ribs are peaks in the histogram of `height`, (n,) mm."""
     if len(height) < _FEWEST_BEGIN:
         return []
     at = np.arange(height.min() - 5, height.max() + 6)
@@ -246,7 +246,7 @@ def _levels(heights: np.ndarray, spine: Spine) -> list[int]:
 
 
 def _aligned(price: np.ndarray) -> tuple[float, list[tuple[int, int]]]:
-    """Pair two ordered sequences at the least cost. price: (a, b), cost of each pair. Returns total cost and pairs."""
+    """Pair two lists in order at the least total cost. price: (a, b), cost of each pair. Returns cost, index pairs."""
     rows, columns = price.shape
     cost = np.zeros((rows + 1, columns + 1))
     cost[:, 0], cost[0] = _SKIPPED * np.arange(rows + 1), _SKIPPED * np.arange(columns + 1)

@@ -53,7 +53,7 @@ class Spine:
         bounds_s: (n, 2) RAS S mm of the lower and the upper boundary.
         whole: (n,) bool, whether the middle of the vertebra lies in the scan.
         chance: (n,) chance that the level is right.
-        shift_mm: (n,) mm to add to the body height at each vertebra; the sum is the usual body height of the vertebra.
+        shift_mm: (n,) mm, usual body height of each vertebra minus the body height that the map has there.
         course: (m, 3) RAS mm, points along the middle of the spine, lowest first.
     """
 
@@ -92,7 +92,7 @@ def find_spine(grid: Grid, atlas: Atlas, volume: Volume | None) -> Spine | None:
 def begins_at_end(spine: Spine, ends: Mapping[str, float]) -> bool:
     """Return whether the scan shows an end of the spine and the vertebra next to this end: then all levels are certain.
 
-    ends: see `levels.spine_ends`.
+    ends: {name of an end that the scan shows, such as "sacrum": RAS S mm}.
     """
     heights = dict(zip(spine.names, spine.bounds_s.mean(axis=1), strict=True))
     return any(NEXT_TO[end] in heights and has_next(end, heights[NEXT_TO[end]], at) for end, at in ends.items())
@@ -130,8 +130,8 @@ def numbered_place(spine: Spine, name: str) -> Level | None:
 def between_bounds(grid: Grid, field: Field, spine: Spine, vertebra: str) -> Field:
     """Reduce the values of a vertebra's field above its upper boundary, and less strongly below its lower boundary.
 
-    The processes of a vertebra reach below its lower boundary. For the next vertebra above `spine`, values below this
-    boundary become 0, except behind the spine. A vertebra that is neither in `spine` nor next to it gets zeros.
+    The processes of a vertebra reach below its lower boundary. For the vertebra above the first of `spine`, values
+    below this boundary become 0, except behind the spine. A vertebra neither in `spine` nor next to it gets zeros.
     """
     place = VERTEBRAE.index(vertebra)
     height, behind = grid.position(field, 2), 1.0
@@ -277,7 +277,7 @@ def _fitted(
 
 
 def _best_paths(unary: np.ndarray, usual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return two arrays (boundary, place): least cost of a boundary with all above it, and with all below it."""
+    """Return two arrays (boundaries, places): least cost of a boundary and all above it; of it and all below it."""
     down, up = unary.copy(), unary.copy()
     for n in range(1, len(unary)):
         down[n] += _least_before(down[n - 1], usual[n - 1])
@@ -287,7 +287,7 @@ def _best_paths(unary: np.ndarray, usual: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def _steps(usual: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return possible distances to the next boundary, in steps of `_STEP_MM`, and the cost of each distance."""
+    """Return possible heights of a vertebra, in steps of `_STEP_MM`, and their costs. usual: its usual height, mm."""
     places = np.arange(max(int(0.7 * usual / _STEP_MM), 1), int(1.35 * usual / _STEP_MM) + 2)
     return places, np.square((places * _STEP_MM - usual) / (_SPACING_SHARE * usual)) / 2
 
@@ -311,7 +311,7 @@ def _traced(down: np.ndarray, usual: np.ndarray) -> list[int]:
 
 
 def _chance(marginal: np.ndarray, chosen: list[int], n: int) -> float:
-    """Return the chance that vertebra `n` has the right level, from the costs of this level and its neighbours."""
+    """Return the chance that vertebra `n` has the right level, and not the level of the vertebra above or below."""
     costs = []
     for step in (-1, 0, 1):
         places = [(bound, chosen[int(np.clip(bound + step, 0, len(chosen) - 1))]) for bound in (n - 1, n)]

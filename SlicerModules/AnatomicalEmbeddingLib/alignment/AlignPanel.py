@@ -21,7 +21,8 @@ from .AlignmentNodes import alignmentOf, areLaidOver, layOver, takeAway
 class AlignPanel(Listener):
     """Controls an AlignmentLogic. Signal kindChosen(kind): the user has chosen another kind of transform.
 
-    ui: has the widgets, whose names begin with "align". The selectors and check boxes set parameters of the module.
+    ui: the widgets of the module; the names of this panel's widgets begin with "align". The scene stores the values of
+    the selectors and check boxes.
     """
 
     def __init__(self, ui, logic: AlignmentLogic, session: Session) -> None:
@@ -41,7 +42,7 @@ class AlignPanel(Listener):
         self.update()
 
     def show(self, kind: str, template, targets: Sequence) -> None:
-        """Show the kind of transform. template, targets: scans that `fixed` and `moving` use by default."""
+        """Show a kind of transform, and the default scans: `template` is fixed, and the first other scan moves."""
         self.ui.alignKindComboBox.currentIndex = KINDS.index(kind if kind in KINDS else DEFORMABLE)
         self._template, self._targets = template, list(targets)
         _nameDefault(self.ui.alignFixedSelector, _("Template"), template)
@@ -119,7 +120,6 @@ class AlignPanel(Listener):
         self._error = sentence
 
     def update(self) -> None:
-        """Update the buttons, the progress and the result."""
         ui, busy, fixed, moving = self.ui, self.logic.busy, self.fixed, self.moving
         problem, alignment = self.logic.problem(fixed, moving), alignmentOf(moving)
         names = {"fixed": fixed.GetName() if fixed else "", "moving": moving.GetName() if moving else ""}

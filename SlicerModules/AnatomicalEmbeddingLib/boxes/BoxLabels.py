@@ -56,7 +56,6 @@ class BoxLabels:
                 self._write(view, {name: (xyToRas @ [*place, 0.0, 1.0])[:3] for name, place in places.items()})
 
     def clear(self) -> None:
-        """Remove all names."""
         self._lists.clear()
         self._drawn = {}
 

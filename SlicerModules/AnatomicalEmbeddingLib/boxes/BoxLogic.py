@@ -246,7 +246,7 @@ class BoxLogic(SceneJob):
                     box.follow(now[volumeId])
 
     def _drawnNow(self) -> tuple:
-        """Return values that change if boxes change or become outdated: ROI count, time of the last edit, map keys."""
+        """Return values that differ if boxes changed or became outdated: ROI count, time of last edit, keys of maps."""
         changed = [node.GetMTime() for node in nodesOf(self.scene, "vtkMRMLMarkupsROINode")]
         return len(changed), max(changed, default=0), [self._source(node) for node in ctVolumes(self.scene)]
 
@@ -261,7 +261,7 @@ class BoxLogic(SceneJob):
             self.changed.emit()
 
     def _source(self, volume) -> str:
-        """Return the key of the volume's current map, see `madeFrom`; "" if the volume has no map."""
+        """Return the key of the weights and voxels of the volume's current map; "" if the volume has no map."""
         embedding = self.store.map(volume)
         return "" if embedding is None else madeFrom(embedding)
 

@@ -41,7 +41,6 @@ class BoxTable(Listener):
         self.update()
 
     def update(self) -> None:
-        """Fill the table with the boxes as they are now."""
         self._volumes = [node for node in self._volumes if node.GetScene() is self.logic.scene]
         found = self.logic.table(self._volumes)
         self.structures = list(found)

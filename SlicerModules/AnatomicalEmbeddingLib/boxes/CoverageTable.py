@@ -29,7 +29,6 @@ class CoverageTable:
         self._volumes = list(nodes)
 
     def update(self) -> None:
-        """Fill the table with the current state of the volumes."""
         self._volumes = [node for node in self._volumes if node.GetScene() is self.logic.store.scene]
         self.widget.setRowCount(len(self._volumes))
         for n, row in enumerate(map(self.logic.row, self._volumes)):

@@ -66,7 +66,6 @@ class ExamplePanel(Listener):
             self.update()
 
     def update(self) -> None:
-        """Show the examples as they are now."""
         self._rows = self.examples.all()
         with self._filling:
             self.table.setRowCount(len(self._rows))

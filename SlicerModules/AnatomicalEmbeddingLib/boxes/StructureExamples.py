@@ -92,7 +92,6 @@ class StructureExamples(Listener):
         return sorted(found, key=lambda example: example.structure)
 
     def of(self, structures: Sequence[str]) -> list[MarkedExample]:
-        """The examples of the given structures."""
         return [example for example in self.all() if example.structure in structures]
 
     def add(self, structure: str, node, volumeNode, segmentId: str = "") -> MarkedExample:

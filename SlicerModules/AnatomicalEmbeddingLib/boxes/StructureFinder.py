@@ -80,7 +80,7 @@ def openLibrary(
 
 
 class Finder:
-    """Finds structures in scans, with a library and a user's examples. remarks: sentences about unusable examples."""
+    """Finds structures with a library and the user's examples. remarks: sentences about examples that it cannot use."""
 
     def __init__(
         self,

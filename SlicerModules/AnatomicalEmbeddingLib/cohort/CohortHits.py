@@ -26,7 +26,7 @@ _COLOUR = (1.0, 0.82, 0.2)
 
 
 class CohortHits(SceneJob):
-    """The places of one table (see `CohortPlaces`), and their scans in the scene.
+    """The places in a table that `anatemb cohort find` wrote, and their scans in the scene.
 
     Signal changed(): emitted when the places have changed or a scan is shown. places: the places of the opened table,
     one for each scan that shows the place. absent: number of scans that do not show the place. loading: the place whose

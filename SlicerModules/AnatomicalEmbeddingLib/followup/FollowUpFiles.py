@@ -39,7 +39,7 @@ def pointLists(scene) -> list:
 
 
 def studiesOfPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
-    """Return the keys of the studies in which the points of a list lie. study: see `importPoints`."""
+    """Return the keys of the studies with points of a list. study: key for points that were placed in no study."""
     found = {key for key, _label, _place in _points(logic, listNode, study)}
     return [key for key in logic.volumes if key in found]
 
@@ -109,7 +109,7 @@ def importFiles(logic: FollowUpLogic, paths: Iterable[str | Path]) -> list[str]:
 
 
 def _points(logic: FollowUpLogic, listNode, study: str) -> Iterator[tuple[str, str, np.ndarray]]:
-    """Yield (study key, label, place) for each point of a list. place: (3,), in the RAS mm of the study's volume."""
+    """Yield (study key, label, place) of each point. place: (3,) RAS mm of the volume. study: as in `importPoints`."""
     for pointId in definedIds(listNode):
         index = listNode.GetControlPointIndexByID(pointId)
         clicked = logic.scene.GetNodeByID(listNode.GetNthControlPointAssociatedNodeID(index) or "")
@@ -119,7 +119,7 @@ def _points(logic: FollowUpLogic, listNode, study: str) -> Iterator[tuple[str, s
 
 
 def _applied(logic: FollowUpLogic, step: Callable[[FollowUp], FollowUp], name: str) -> list[str]:
-    """Change the record with `step`. Returns sentences about the changes. name: name of the imported files or list."""
+    """Replace the record by `step(record)`. Returns sentences about new lesions. name: name of the files or list."""
     known = {lesion.id: lesion for lesion in logic.record.lesions}
     if not logic.apply(step):
         return []
@@ -152,7 +152,7 @@ def _setDates(logic: FollowUpLogic) -> list[str]:
 def exportFollowUp(logic: FollowUpLogic, folder: str | Path, kinds: Iterable[str]) -> tuple[list[Path], list[str]]:
     """Write the chosen kinds of files, named after the patient. Returns the file paths, and sentences for the user.
 
-    kinds: see `AnatomicalEmbedding.followup.export.export`, which also describes the errors.
+    kinds: "csv", "html", "sr" (DICOM structured reports) or "record". Raises the errors of the engine's `export`.
     """
     from AnatomicalEmbedding.followup.export import HTML, export
 

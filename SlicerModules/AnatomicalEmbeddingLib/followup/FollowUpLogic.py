@@ -31,7 +31,7 @@ class FollowUpLogic(Listener):
 
     Signal changed(): the record or the undo history has changed. Signal reported(sentence): a message for the user.
     Signal touched(lesion, study): the user marked, moved or measured the lesion in a view of the study. Signal
-    proposed(lesions): places were proposed for these lesions.
+    proposed(lesions): places were proposed for the lesions with these ids.
 
     volumes: the loaded volumes of the patient, study key -> node, in order of date. history: the records that undo and
     redo restore. node: the text node that stores the record in the scene; None before the first lesion is marked.
@@ -323,7 +323,7 @@ def _question(record: FollowUp, study: str, maps: Mapping[str, object]) -> dict[
 
 
 def _withoutGroundless(record: FollowUp) -> FollowUp:
-    """Return the record without proposals that were computed from a finding that is now removed or not visible."""
+    """Return the record without the proposals whose source, another finding, is now removed or not visible."""
     for lesion, study in record.unreviewed():
         guess = lesion.findings[study.key].guess
         source = None if guess is None else lesion.findings.get(guess.source)

@@ -81,7 +81,7 @@ def _seriesUid(scene, volumeNode) -> str:
 
 
 def addStudyNode(scene, className: str, name: str, volumeNode):
-    """Add a markups node for a volume to the folder "Lesions". Later mouse clicks place no points in this node."""
+    """Add a markups node for a volume, in the folder "Lesions". Mouse clicks place no points in the new node."""
     with keepingPlaceNode(scene):
         node = scene.AddNewNodeByClass(className, name)
     node.CreateDefaultDisplayNodes()

@@ -43,7 +43,7 @@ class Study:
 
 @dataclass(frozen=True)
 class Patient:
-    """A patient with all studies. All volumes without a patient are in one Patient, whose key is "". studies: sorted by
+    """A patient with all studies. One Patient with the key "" holds all volumes without a patient. studies: sorted by
     date; studies without a date are last. uid: UID of the patient in DICOM; "" if there is no UID.
     """
 

@@ -39,7 +39,7 @@ class StudyPanel:
         ui.currentSelector.connect("activated(int)", self._onCurrent)
 
     def show(self, found: Sequence[Patient], patient: Patient | None, prior, current) -> None:
-        """Show the patients `found`, and the chosen patient, prior and current volume. These three may be None."""
+        """List the patients `found`, and show the choice: a patient, a prior and a current volume; each may be None."""
         ui, self._prior, self._current = self.ui, prior, current
         self._studies = patient.studies if patient is not None else ()
         names = [(each.key, each.name or _("(no patient in the subject hierarchy)")) for each in found]
