@@ -201,7 +201,7 @@ class ViewSampler(BatchSampler):
                     return views, (found[0][chosen], found[1][chosen])
 
     def _partner(self, index: int, voxel: np.ndarray, rng: np.random.Generator) -> tuple[int, np.ndarray]:
-        """Return scan number and voxel for the second view: as in the first view, or this place in another phantom."""
+        """Return scan number and voxel for the second view: as in the first view, or the same place in a phantom."""
         phantom = self.origin == ORIGINS.index("phantom")
         others = np.flatnonzero(phantom & (np.arange(len(self.scans)) != index))
         if phantom[index] and len(others) and rng.random() < self.recipe.batch.cross_share:
@@ -289,8 +289,8 @@ def matching_cells(
     Returns (p, 3) integer local cells (i, j, k) of the first crop and (p, 3) fractional local cells of the second crop.
 
     An affine function, fitted to the second crop's positions, gives an approximate cell of the second crop. Near this
-    cell, the cell with the position nearest to the wanted position is chosen. The affine function converts the distance
-    that remains to a fraction of a cell. This is exact for affine crops; else the error is some hundredths of a cell.
+    cell, the cell is chosen whose position is nearest to the position in the first crop. The affine function converts
+    the remaining distance to a fraction of a cell. With elastic deformation, the error is some hundredths of a cell.
     """
     device = hu.device
     shape = torch.tensor(second.shape[2::-1], device=device)
@@ -324,7 +324,7 @@ def _positions(scan: PreparedScan, crop: Crop, in_body: bool) -> torch.Tensor:
 
 
 def _inverse_affine(positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Fit by least squares: position = slope @ (i, j, k) + offset. Returns the inverse slope (3, 3) and offset (3,).
+    """Fit by least squares: position = slope @ cell (i, j, k) + offset. Returns inverse slope (3, 3), offset (3,).
 
     NumPy is used in double precision, because torch's solver on the CPU is not bitwise reproducible.
     """

@@ -73,7 +73,6 @@ class PreparedScan:
 
     @property
     def nbytes(self) -> int:
-        """Memory that the grids need, in bytes."""
         return sum(grid.nbytes for grid in (self.hu, self.body, self.body_field, self.labels) if grid is not None)
 
     def to(self, device: torch.device) -> "PreparedScan":

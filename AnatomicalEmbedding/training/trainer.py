@@ -40,8 +40,7 @@ _PHANTOM_SEEDS = (700, 701)  # not used for training: training phantoms have see
 class TrainingRun:
     """Result of a training run: the network, the number of steps and the duration.
 
-    network: on the CPU. It has the weights with the least validation error; without validation, the mean of the last
-    weights.
+    network: on the CPU, with the weights of the least validation error; without validation, the mean of last weights.
     """
 
     network: EmbeddingNetwork

@@ -154,7 +154,10 @@ def _sampled(
 
 
 def count_occupancy(bodies: list[SampledBody]) -> dict[str, Occupancy]:
-    """Compute each structure's Occupancy, from bodies with labels of it. A body counts in the cells that it shows."""
+    """Compute the Occupancy of each structure: the fraction of bodies in which the structure fills each cell.
+
+    In each cell, only those bodies count that show the cell and have labels of the structure.
+    """
     counted: dict[str, list[_Counted]] = {}
     for body in bodies:
         index, held = _frame_index(body)

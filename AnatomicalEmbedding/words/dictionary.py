@@ -54,7 +54,7 @@ class Dictionary:
         self._right = {*SEEN, *ZONES, *ZONE_NOUNS, *relations, *plain_words()}
 
     def known(self, word: str, typed: bool) -> str:
-        """Return the dictionary's singular of `word` or, if a user `typed` it, the most similar word; else `word`."""
+        """Return the dictionary's form of a word: the singular and, if a user `typed` the word, the right spelling."""
         if word in self.vocabulary or word in SILENT:
             return word
         single = singular(word)
@@ -89,7 +89,6 @@ class Dictionary:
 
 @lru_cache(maxsize=1)
 def load_dictionary() -> Dictionary:
-    """Load the dictionary of the shipped places."""
     return Dictionary(load_terms())
 
 

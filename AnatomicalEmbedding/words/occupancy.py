@@ -122,7 +122,7 @@ def sharpened(grid: Grid, share: Field, tissue: str, alike: Field | None = None)
     usual = None if alike is None else _density_where_sure(grid, alike)
 
     def log_ratio(inside: np.ndarray) -> np.ndarray:
-        """Return (bins,) log likelihood ratio, inside / outside, of HU. inside: chance of each cell to be inside."""
+        """Return (bins,): log of (frequency of the HU inside / outside the structure). inside: chance of each cell."""
         outside = np.bincount(bins, 1 - inside, len(_WIDTHS))
         outside = outside / outside.sum() / _WIDTHS + 1e-6
         if usual is not None:

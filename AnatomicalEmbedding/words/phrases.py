@@ -292,7 +292,7 @@ def _before(words: Sequence[str], first: int, named: set[int]) -> list[str]:
 
 
 def _zones(words: Sequence[str], each: Name, before: list[str], named: set[int]) -> tuple[list[str], int]:
-    """Return the zones next to a name ("upper pole of"), and the index of the last token of the name and its zones."""
+    """Return the zones next to a name, such as "upper" in "upper pole of", and the last token of name and zones."""
     leading = before[: -1 if before and before[-1] in ZONE_NOUNS else None]
     zones: list[str] = []
     while leading and leading[-1] in ZONES:

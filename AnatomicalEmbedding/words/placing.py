@@ -291,7 +291,7 @@ class PlaceFinder:
         return self.grid.with_values(wide, self.grid.blurred(wide, _REGION_MM) * self.grid.tissue[self.grid.crop(wide)])
 
     def _shift(self, name: str) -> float:
-        """Return the correction, mm, of the scan's body heights at a rib or vertebra, from the spine; else 0."""
+        """Return mm to add to body heights at a rib or vertebra, as measured at the spine; 0 for other places."""
         if self._spine is None:
             return 0.0
         if name.startswith("vertebrae_"):
@@ -315,7 +315,7 @@ class PlaceFinder:
         return places[int(firmness.argmax())]
 
     def _best_point(self, field: Field) -> tuple[np.ndarray | None, float]:
-        """Return the point (3,) RAS mm with the largest blurred chance, and its chance; None and 0 for an empty field."""
+        """Return the point (3,) RAS mm with the largest blurred chance, and its chance; None, 0 for an empty field."""
         if field.total < 0.05:
             return None, 0.0
         smooth = self.grid.blurred(field, _PEAK_MM) * (field.values > 0)

@@ -199,13 +199,13 @@ def _bone_of_ribs(grid: Grid, usual: _Usual) -> tuple[np.ndarray, np.ndarray, np
 
 
 def _sectors(body: np.ndarray) -> np.ndarray:
-    """Return the angle (n,) of places (n, 3) of the body frame, as a number: 0 at the back, SECTORS - 1 in front."""
+    """Return (n,): the angle of places (n, 3) of the body frame, from 0 at the back to SECTORS - 1 at the front."""
     angle = np.arctan2(np.abs(body[:, 0]), -body[:, 1]) / np.pi
     return (angle * SECTORS).astype(int).clip(0, SECTORS - 1)
 
 
 def _begun(height: np.ndarray, begins: np.ndarray, spine: Spine) -> np.ndarray:
-    """Return rib numbers of n bone cells where ribs begin (`begins` is True), elsewhere -1. height: (n,) RAS S mm."""
+    """Return (n,): rib number of the bone cells at which ribs begin (`begins`), else -1. height: (n,) RAS S mm."""
     number, here = np.full(len(height), -1), np.flatnonzero(begins)
     groups = [here[group] for group in _groups(height[here])]
     levels = _levels(np.array([height[group].mean() for group in groups]), spine)
@@ -246,7 +246,10 @@ def _levels(heights: np.ndarray, spine: Spine) -> list[int]:
 
 
 def _aligned(price: np.ndarray) -> tuple[float, list[tuple[int, int]]]:
-    """Pair two lists in order at the least total cost. price: (a, b), cost of each pair. Returns cost, index pairs."""
+    """Pair the entries of two lists in their order, at the least total cost. Entries may stay without a partner.
+
+    price: (a, b), cost of each possible pair. Returns the total cost, and the two indices of each pair.
+    """
     rows, columns = price.shape
     cost = np.zeros((rows + 1, columns + 1))
     cost[:, 0], cost[0] = _SKIPPED * np.arange(rows + 1), _SKIPPED * np.arange(columns + 1)

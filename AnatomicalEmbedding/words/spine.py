@@ -277,7 +277,10 @@ def _fitted(
 
 
 def _best_paths(unary: np.ndarray, usual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return two arrays (boundaries, places): least cost of a boundary and all above it; of it and all below it."""
+    """Return two arrays (boundaries, places): the least cost if a boundary lies at a place.
+
+    The first array counts the cost of this boundary and all boundaries above it, the second of it and all below it.
+    """
     down, up = unary.copy(), unary.copy()
     for n in range(1, len(unary)):
         down[n] += _least_before(down[n - 1], usual[n - 1])

@@ -21,8 +21,7 @@ from .AlignmentNodes import alignmentOf, areLaidOver, layOver, takeAway
 class AlignPanel(Listener):
     """Controls an AlignmentLogic. Signal kindChosen(kind): the user has chosen another kind of transform.
 
-    ui: the widgets of the module; the names of this panel's widgets begin with "align". The scene stores the values of
-    the selectors and check boxes.
+    ui: the widgets of the module. The names of this panel's widgets begin with "align"; the scene stores their values.
     """
 
     def __init__(self, ui, logic: AlignmentLogic, session: Session) -> None:

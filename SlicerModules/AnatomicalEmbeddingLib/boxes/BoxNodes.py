@@ -57,7 +57,6 @@ class FoundBox:
 
     @property
     def text(self) -> str:
-        """The answer as a sentence."""
         source = "found with your examples" if self.byOwn else "found with the library"
         if self.status == ABSENT:
             return f"absent: this scan does not seem to show the structure ({source})"

@@ -30,7 +30,6 @@ class CoverageLogic:
         self._coverage: dict[str, tuple[str, bool]] = {}  # by `madeFrom`: (words, known) of a CoverageRow
 
     def row(self, volumeNode) -> CoverageRow:
-        """Return the row for the current state of a volume."""
         state = self.store.state(volumeNode)
         if state.status != READY:
             why = {WAITING: "waiting to be prepared", WORKING: f"being prepared, {100 * state.share:.0f} %"}

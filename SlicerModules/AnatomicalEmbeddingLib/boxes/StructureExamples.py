@@ -49,7 +49,8 @@ class MarkedExample:
 
     def read(self) -> tuple[np.ndarray, np.ndarray | None]:
         """Return (box, positions). box: the current box of the structure, (2, 3) in the volume's own RAS mm. positions:
-        (6, 3) from `extremesIn` for a segment; None for an ROI. Raises PointsError if the node is empty or was removed.
+        (6, 3), mean position of a segment's voxels at each side of the box; None for an ROI. Raises PointsError if the
+        node is empty or was removed.
         """
         if self.node.GetScene() is None:
             raise PointsError(f"{self.name}: this example was removed from the scene; mark {self.structure} again.")
@@ -95,7 +96,7 @@ class StructureExamples(Listener):
         return [example for example in self.all() if example.structure in structures]
 
     def add(self, structure: str, node, volumeNode, segmentId: str = "") -> MarkedExample:
-        """Make an ROI or segment the example of a structure in a volume. A structure that it marked before is replaced.
+        """Make an ROI or segment the example of a structure in a volume. It then marks no other structure.
 
         node: the ROI node or segmentation node. segmentId: ID of the segment; "" for an ROI. Raises PointsError if
         node, volume, segment or name is missing, or if the ROI or segment is empty or outside the volume.

@@ -109,7 +109,7 @@ def importFiles(logic: FollowUpLogic, paths: Iterable[str | Path]) -> list[str]:
 
 
 def _points(logic: FollowUpLogic, listNode, study: str) -> Iterator[tuple[str, str, np.ndarray]]:
-    """Yield (study key, label, place) of each point. place: (3,) RAS mm of the volume. study: as in `importPoints`."""
+    """Yield (study key, label, (3,) RAS mm of the volume) of points. study: key for points placed in no study."""
     for pointId in definedIds(listNode):
         index = listNode.GetControlPointIndexByID(pointId)
         clicked = logic.scene.GetNodeByID(listNode.GetNthControlPointAssociatedNodeID(index) or "")

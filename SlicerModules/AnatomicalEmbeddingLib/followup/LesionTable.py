@@ -110,7 +110,6 @@ def _sizeText(size: Measurement) -> str:
 
 
 def _lesionText(lesion: Lesion) -> str:
-    """Return the label and the kind of a lesion, on two lines."""
     kind = _("target") if lesion.target else _("non-target")
     if lesion.nodal:
         kind = _("{kind} node").format(kind=kind)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Pairing(Listener):
-    """Finds pairs of lesions in two studies that are the same lesion. Signal changed(): `offer` or `reason` may differ.
+    """Finds pairs of lesions in two studies that are the same lesion. Signal changed(): `offer` or `reason` may be new.
 
     offer: the pairs, splits and mergers that the user can accept; None if nothing is offered. If a person changes a
     finding, `offer` becomes None. reason: why nothing can be offered, or "". changes: a sentence for each pair, split

@@ -30,7 +30,6 @@ class ResponsePanel(Listener):
         self.update()
 
     def update(self) -> None:
-        """Fill the table and the sentences from the record."""
         record = self.logic.record
         found = recist.responses(record) if record.lesions else []
         table = self.ui.responseTable

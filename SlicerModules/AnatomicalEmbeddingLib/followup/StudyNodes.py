@@ -137,5 +137,4 @@ def createRecord(scene, patient: Patient):
 
 
 def writeRecord(node, record: FollowUp) -> None:
-    """Store a record in its text node."""
     node.SetText(json.dumps(to_json(record), ensure_ascii=False, allow_nan=False))
