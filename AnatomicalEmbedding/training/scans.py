@@ -67,7 +67,7 @@ class PreparedScan:
         return float(low), float(high)
 
     def numbers_among(self, organs: Sequence[str]) -> torch.Tensor:
-        """Return a uint8 table: for each value of `labels`, 1 + index of the value's structure in `organs`, or 0."""
+        """Return uint8: for each value of `labels`, 1 + index of its structure in `organs`; 0 for other structures."""
         numbers = {name: n for n, name in enumerate(organs, 1)}
         return torch.tensor([0, *(numbers.get(name, 0) for name in self.label_names)], dtype=torch.uint8)
 

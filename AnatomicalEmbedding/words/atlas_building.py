@@ -222,7 +222,7 @@ def _thinned(index: np.ndarray) -> np.ndarray:
 
 
 def _labels_of(body: SampledBody) -> dict[str, list[int]]:
-    """Return structure -> its labels in a body. If only lobes of a lung are labelled, the lung gets their labels."""
+    """Return {structure: its label values}. If only lobes of a lung are labelled, the lung gets the lobes' values."""
     parts = set(body.names.values())
     wanted: dict[str, tuple[str, ...]] = {name: (name,) for name in parts}
     wanted |= {name: of for name, of in sums_of_parts().items() if name not in parts and not parts.isdisjoint(of)}
