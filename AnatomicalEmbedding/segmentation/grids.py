@@ -137,7 +137,7 @@ def make_crop(volume: Volume, embedding: EmbeddingMap, group: Group, box_ras: np
     crop = Crop(grid.hu, torch.empty(0), torch.empty(0), spacing, np.asarray(grid.origin_ras))
     points = crop.points_ras()
     inside = torch.from_numpy(part.contains(points).reshape(crop.shape))
-    coordinate = _coordinates(embedding, crop.to_ras, crop.shape, points) - group.centre
+    coordinate = _coordinates(embedding, points) - group.centre
     coordinate = torch.from_numpy(coordinate.T.reshape(3, *crop.shape) / UNIT_MM).float()
     extra = _features(embedding, box_ras) if embedding.local is not None else (None, None, None)
     return Crop(grid.hu, coordinate, inside, spacing, crop.origin_ras, *extra)
@@ -165,7 +165,7 @@ def occupancy(mask: np.ndarray, ijk_to_ras: np.ndarray, crop: Crop) -> torch.Ten
     return empty
 
 
-def _coordinates(embedding: EmbeddingMap, to_ras: np.ndarray, shape: torch.Size, points: np.ndarray) -> np.ndarray:
+def _coordinates(embedding: EmbeddingMap, points: np.ndarray) -> np.ndarray:
     """Return body coordinates (n, 3) mm at points (n, 3) RAS mm, from near body cells or else from an affine fit."""
     affine, _ = robust_affine(*body_points(embedding))
     result = apply_affine(affine, points)
