@@ -48,7 +48,7 @@ class Plan:
 def embed_scan(store: str, row: Row, plan: Plan, weights_hash: str) -> dict[str, Any]:
     """Embed one scan and write its map into the folder of the store.
 
-    All arguments can be sent to another machine with the same file system. plan.memory_bytes: limit of the worker; 0: a
+    It can run on any machine that reaches the files of scan and store. plan.memory_bytes: limit of the worker; 0: a
     share of the free memory. Returns the values for `Manifest.finish`; after an error, only "state" and "reason".
     """
     try:
