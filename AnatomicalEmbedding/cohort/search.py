@@ -148,7 +148,7 @@ class Search:
         return sorted(found, key=_order)
 
     def words(self, mention: Mention, refined: int = _REFINED, step: Step = lambda share: None) -> list[Found]:
-        """Search every scan for the first place that `mention` (parsed words) names. The most probable come first.
+        """Search every scan for the first place in `mention` (parsed words). The most probable scans come first.
 
         The expected error is an estimate, not calibrated. It is the product of two numbers: the chance that the answer
         lies outside the place, and the mean distance from the answer to the region where the place probably lies.
@@ -200,7 +200,7 @@ def one_mention(words: str) -> Mention:
 
 
 def _points_in_frame(name: str, mention: Mention, atlas: object) -> tuple[np.ndarray, np.ndarray]:
-    """Return m points in a place, (m, 3), and the one that is nearest to its middle, (3,); mm in the body frame."""
+    """Return m points in a place, (m, 3), and the point nearest to the place's middle, (3,); mm in the body frame."""
     frame = frame_fields(atlas)
     field = frame.field(name)
     if mention.qualifier is not None:
@@ -220,7 +220,7 @@ def _absent(row: Row, probability: float = _ABSENT_PROBABILITY, similarity: floa
 
 
 def _of_match(row: Row, answer: Matches) -> Found:
-    """Convert the match of one point in one scan. Without a calibration, it gets no probability and is uncertain."""
+    """Make a Found of the match in one scan. Without a calibration: no probability, status uncertain."""
     similarity = float(answer.score[0])
     if answer.status is None:
         return Found(row, UNCERTAIN, None, None, answer.points_ras[0], similarity)
@@ -239,7 +239,7 @@ def _of_words(row: Row, place: Place) -> Found:
 
 
 def _error_mm(place: Place) -> float:
-    """Return the chance that the answer lies outside the place, times its mean distance from the region, in mm."""
+    """Return the expected error, mm: the chance that the point lies outside the place, times its mean distance."""
     away = [place.grid.position(place.region, axis) - place.point_ras[axis] for axis in range(3)]
     distance = np.sqrt(sum(np.square(each) for each in away))
     weight = np.square(place.region.values)

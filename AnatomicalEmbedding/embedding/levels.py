@@ -100,7 +100,7 @@ def counted_alike(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def has_next(end: str, height: float, at: float) -> bool:
-    """Whether a vertebra at `height` can be the one next to an end at `at` (L5 for the sacrum); both S mm."""
+    """Whether a vertebra at `height` can be the neighbour of an end at `at` (L5 of the sacrum); both are S mm."""
     return abs(height - at - (_COURSE_MM[NEXT_TO[end]][1] - ENDS_MM[end])) < _AGREE_MM.max()
 
 

@@ -108,7 +108,7 @@ class EmbeddingMap:
 
     @cached_property
     def levels(self) -> torch.Tensor:
-        """The grey levels of `image` divided by 255, float32, with two axes of length 1 in front."""
+        """The grey levels of `image` divided by 255: float32 (1, 1, *image.shape)."""
         return self.image[None, None].float() / 255
 
     @cached_property

@@ -105,7 +105,7 @@ def read_map_file(path: str | Path, descriptors: bool = True) -> dict[str, Any]:
 
 
 def read_descriptors(path: str | Path, body: torch.Tensor, box: CellBox) -> torch.Tensor | None:
-    """Read the local descriptors in a box of cells k, j, i: (l, 2k, 2j, 2i) float16; None if the file has none.
+    """Read the local descriptors in a box of k x j x i cells: (l, 2k, 2j, 2i) float16; None if the file has none.
 
     Args:
         body: bool, body cells of the whole map.
@@ -190,7 +190,7 @@ def _decode_coordinates(steps: torch.Tensor, about: Mapping[str, Any]) -> torch.
 def _encode_descriptors(local: torch.Tensor, body: torch.Tensor) -> dict[str, torch.Tensor]:
     """Encode the local descriptors of m cells (body cells and neighbours): 8 per cell, l values each, 12 bits a value.
 
-    Returns high 8 bits (m, 8, l); low 4 bits (m, 4, l), two values in a byte; a scale for each descriptor (m, 8).
+    Returns the high 8 bits (m, 8, l), the low 4 bits (m, 4, l), two values in a byte, and descriptor scales (m, 8).
     """
     channels, (k, j, i) = len(local), body.shape
     cells = local.movedim(0, -1).reshape(k, 2, j, 2, i, 2, channels).permute(0, 2, 4, 1, 3, 5, 6)

@@ -32,7 +32,7 @@ def convolve(
     stride: Sequence[int] = (1, 1, 1),
     padding: Sequence[int] = (0, 0, 0),
 ) -> torch.Tensor:
-    """Compute F.conv3d; on a CPU without gradients by oneDNN, as in `Convolution`. x: (b, c, k, j, i)."""
+    """Compute F.conv3d of x (b, c, k, j, i). Like `Convolution`, it uses oneDNN on a CPU without gradients."""
     if not _by_onednn(x):
         return F.conv3d(x, weight, bias, stride, padding)
     kind = fast_dtype(x.device) if max(stride) < weight.shape[-1] else torch.float32

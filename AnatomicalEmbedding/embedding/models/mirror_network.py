@@ -25,7 +25,7 @@ class MirrorNetwork(nn.Module):
         self.members = nn.ModuleList(_member(*widths) for _ in range(members))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Compute log odds (b, 3) along R, A, S.
+        """Compute the log odds (b, 3) that each scan is stored correctly along R, A and S.
 
         x: (b, 3, k, j, i) cells of about 12 mm. Channels: mean and standard deviation of the image in the cell, and
         the share of the cell that lies in the body. k, j and i are multiples of STRIDE.

@@ -188,7 +188,7 @@ class EmbeddingNetwork(nn.Module):
         return self.encoder[0](self.stem(x))
 
     def coarse(self, pooled: torch.Tensor) -> torch.Tensor:
-        """Run all coarser levels, encoder and decoder. pooled: pooled output of `fine`. Returns cells of stride 8."""
+        """Run all coarser levels, encoder and decoder, on pooled output of `fine`. Returns (b, c, k/8, j/8, i/8)."""
         x, skips = pooled, []
         for level, block in enumerate(self.encoder[1:]):
             x = block(x if level == 0 else self.pool(x))
