@@ -89,7 +89,7 @@ def chosen_series(path: str | Path, series: Sequence[str]) -> str | None:
 
 
 def held_series(path: str | Path) -> set[str]:
-    """Return the UIDs of the series in a DICOM folder; an empty set for a file."""
+    """Return the UIDs of all series in a DICOM folder; an empty set if `path` is a file."""
     from ..scan.dicom import list_series
 
     return {found.uid for found in list_series(path)} if Path(path).is_dir() else set()

@@ -84,7 +84,7 @@ class BodyCells:
 
 @dataclass(frozen=True, eq=False)
 class Hit:
-    """In one scan, the cell nearest to a place. cell: (3,) i, j, k. distance_mm: distance between cell and place."""
+    """The cell of one scan nearest to a place. cell: (3,) i, j, k. distance_mm: from cell to place, body frame."""
 
     row: Row
     facts: dict[str, Any]

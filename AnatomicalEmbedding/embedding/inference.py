@@ -135,7 +135,7 @@ class Model:
     def _run_network(
         self, volume: Volume, provenance: Provenance, step: ProgressCallback
     ) -> tuple[EmbeddingMap, tuple[float, float, float]]:
-        """Make the map of a scan. Returns the map, and the log odds that the scan is not mirrored along R, A, S."""
+        """Make the map of a scan. Returns the map, and the log odds (3) that the scan is not mirrored along R, A, S."""
         network = self.network
         grid, body = patient_on_grid(
             volume,

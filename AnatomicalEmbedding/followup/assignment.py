@@ -75,7 +75,7 @@ class Assignment:
     later_study: str = ""
 
     def put_into(self, record: FollowUp) -> FollowUp:
-        """Enter all relations in `record`. Raises AnatomicalEmbeddingError if `record` lacks one of their lesions."""
+        """Return a copy of `record` with all relations. Raises AnatomicalEmbeddingError if `record` lacks a lesion."""
         for one, other in self.same:
             record = record.unite(one, other)
         for part, whole in self.split:

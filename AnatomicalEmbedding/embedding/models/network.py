@@ -274,7 +274,7 @@ class _Content:
         return whole[self._where(whole.shape[2] // self.size[0])]
 
     def placed(self, part: torch.Tensor, layout: torch.memory_format = torch.contiguous_format) -> torch.Tensor:
-        """Put a tensor that covers this box into a tensor that covers the whole scan, with zeros elsewhere."""
+        """Return a tensor of the whole scan: `part` in this box, zeros elsewhere. layout: its memory format."""
         steps = part.shape[2] // (self.cells[0].stop - self.cells[0].start)
         size = (*part.shape[:2], *(n * steps for n in self.size))
         whole = torch.empty(size, dtype=part.dtype, device=part.device, memory_format=layout).zero_()
