@@ -239,7 +239,7 @@ def _of_words(row: Row, place: Place) -> Found:
 
 
 def _error_mm(place: Place) -> float:
-    """Return the expected error, mm: chance that the point is outside the place, times its distance from the place."""
+    """Return the expected error, mm: chance that the point is outside the place, times its mean distance from it."""
     away = [place.grid.position(place.region, axis) - place.point_ras[axis] for axis in range(3)]
     distance = np.sqrt(sum(np.square(each) for each in away))
     weight = np.square(place.region.values)

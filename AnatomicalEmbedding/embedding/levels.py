@@ -121,7 +121,7 @@ def level_of(structure: str) -> str | None:
 
 
 def is_counted(level: str, height: float, ends: Mapping[str, float]) -> bool:
-    """Whether a vertebra has its usual distance from an end within 100 mm. height: S mm of the vertebra's middle."""
+    """Whether a vertebra has its usual distance from an end less than 100 mm away. height: S mm of its middle."""
     usual = np.array([[_COURSE_MM[level][1] - at for at in ENDS_MM.values()]])
     return bool(counted_alike(usual, above_ends(np.array([height]), ends))[0])
 
