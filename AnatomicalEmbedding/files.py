@@ -61,7 +61,7 @@ def _whole_number(digits: str) -> int:
 
 
 def file_sha256(path: str | Path) -> str:
-    """Return the SHA-256 of a file in hexadecimal; it identifies weights in maps and libraries. Raises OSError."""
+    """Return the SHA-256 of a file in hexadecimal. Raises OSError if the file cannot be read."""
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

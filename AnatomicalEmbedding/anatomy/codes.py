@@ -22,7 +22,7 @@ def code_of(name: str) -> Code | None:
 
 
 def name_of_code(code: Code) -> str | None:
-    """Return words for a code, without a side ("kidney"); None if no structure has the code. code[2] is not used."""
+    """Return words for a code, without a side ("kidney"); None if no structure has it. Ignores the text code[2]."""
     return _names_by_code().get(code[:2])
 
 

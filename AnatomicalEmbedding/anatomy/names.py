@@ -79,7 +79,7 @@ def sums_of_parts() -> dict[str, tuple[str, ...]]:
 
 
 def choose_names(wanted: Sequence[str], known: Collection[str], holder: str) -> list[str]:
-    """Return the wanted names, given in any spelling, as they are written in `known`; each name once.
+    """Find each wanted name, in any spelling, in `known`. Returns the names as `known` writes them, each name once.
 
     Args:
         holder: what contains the known names, such as "the structure library"; used in the error message.

@@ -95,7 +95,7 @@ def add_step(
 ) -> Callable[..., argparse.Action]:
     """Add a subcommand of `anatemb cohort` for a store. Returns the method `add_argument` of the subcommand's parser.
 
-    about: description; its first sentence is also the short help. shared: options to add, see `console.complete`.
+    about: text of the help; its first sentence is also the short help. shared: names of options to add ("output").
     """
     parser = steps.add_parser(name, help=about[0].lower() + about[1:].partition(".")[0], description=about)
     parser.add_argument("store", type=Path, metavar="STORE", help="folder of the cohort")

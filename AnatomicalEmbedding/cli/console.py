@@ -76,7 +76,7 @@ def add_computing(parser: argparse._ActionsContainer) -> None:
 
 
 def read_scan(path: str | Path, series: Sequence[str]) -> Volume:
-    """Read a scan, and print its notes on stderr. series: see `chosen_series`."""
+    """Read a scan and print its notes on stderr. From a DICOM folder, read the series whose UID is in `series`."""
     from ..scan.volume import Volume
 
     return noted(Volume.read(path, chosen_series(path, series)), str(path))
@@ -89,7 +89,7 @@ def chosen_series(path: str | Path, series: Sequence[str]) -> str | None:
 
 
 def held_series(path: str | Path) -> set[str]:
-    """Return the UIDs of the series in a DICOM folder; an empty set for a file."""
+    """Return the UIDs of all series in a DICOM folder; an empty set if `path` is a file."""
     from ..scan.dicom import list_series
 
     return {found.uid for found in list_series(path)} if Path(path).is_dir() else set()
@@ -169,7 +169,7 @@ def check_inside(volume: Volume, path: Path, labels: Sequence[str], points_ras: 
 
 
 def open_model(options: argparse.Namespace, name: str | None = None) -> Model:
-    """Load the weights called `name`, or, if `name` is None, the weights given with --model."""
+    """Load the weights with this name. If `name` is None, load the weights that the user gave with --model."""
     import torch  # imported late: `anatemb --help` must not wait for it
 
     from ..embedding.cache import MapCache, default_folder

@@ -59,7 +59,7 @@ def _add_kind(
 def run_landmarks(
     options: argparse.Namespace, peers: Mapping[str, Matcher] | None = None, notes: Sequence[str] = ()
 ) -> None:
-    """Measure landmark errors. peers: other methods to measure, by name. notes: sentences to print with the result."""
+    """Measure landmark errors of the weights. peers: name -> other method. notes: printed with the result."""
     from ..evaluation.protocol import EmbeddingMatcher, evaluate_landmarks
     from ..structures.labelled_scans import load_cases
 

@@ -78,10 +78,10 @@ def run_find(options: argparse.Namespace) -> None:
 
 
 def _mentions(options: argparse.Namespace) -> tuple[list[tuple[str, Mention]], list[str]]:
-    """Return a list with (text, place) of each named place, and a list of the user's words that name no place.
+    """Find the places that a report or the user's words name. Returns (text, place) of each place, and unknown words.
 
-    text: the sentence of the report that names the place, or all words of the user. For a report, the second list is
-    empty. Raises AnatomicalEmbeddingError if no known place is named.
+    text: the sentence of the report that names the place, or all words of the user. Unknown words: those of the user
+    that name no place; empty for a report. Raises AnatomicalEmbeddingError if no known place is named.
     """
     from ..words import not_understood, parse_query, parse_report
     from ..words.report_text import read_report

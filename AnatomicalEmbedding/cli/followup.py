@@ -122,7 +122,7 @@ def _dates(given: Sequence[str], count: int) -> list[date | None]:
 
 
 def _describe(path: Path, series: str | None, volume: Volume, day: date | None) -> tuple[Study, str]:
-    """Return the study of a scan, and the Patient ID or "". Study key: series UID, or content hash if there is none."""
+    """Return the study of a scan and its Patient ID or "". The key of the study is the series UID or a content hash."""
     from ..embedding.inference import volume_hash
     from ..followup.study_inputs import date_of
     from ..scan.dicom import describe_series, is_dicom_file

@@ -105,7 +105,7 @@ def _describe_map(path: Path) -> dict[str, object]:
 
 
 def _held(embedding: EmbeddingMap) -> dict[str, object]:
-    """Return facts about the part of the body in a map; {} if the map has no body cells or no coordinates in mm."""
+    """Return which part of the body a map shows: in words and as two body heights, mm; {} if this is not known."""
     from ..embedding.coverage import find_coverage
 
     if not embedding.provenance.metric or not len(embedding.body_index):

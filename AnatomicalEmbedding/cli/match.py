@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> None:
 def write_answers(
     folder: Path, template: Volume, points: PointList, answers: list[Answer], model_name: str, report: bool = True,
 ) -> list[Path]:  # fmt: skip
-    """Write a .mrk.json file for each target, matches.csv and report.html into `folder`. Returns the paths."""
+    """Write matches.csv, report.html and, for each target, a .mrk.json file into `folder`. Returns the paths."""
     folder.mkdir(parents=True, exist_ok=True)
     written = [folder / f"{answer.name}.mrk.json" for answer in answers]
     for path, (_, name, matches, _) in zip(written, answers, strict=True):

@@ -207,7 +207,8 @@ def _check_listening(address: str) -> None:
 def _plan_local(plan: Plan, total: int) -> tuple[int, int, int]:
     """Return the number of local workers, the memory of each worker in bytes, and the number of GPUs to use, 0 or 1.
 
-    To use several GPUs, start one worker for each: `CUDA_VISIBLE_DEVICES=1 dask worker ... --resources GPU=1`.
+    Local workers use one GPU. To use several GPUs, the user starts a worker for each GPU:
+    `CUDA_VISIBLE_DEVICES=1 dask worker ... --resources GPU=1`.
     """
     import psutil
     import torch

@@ -84,7 +84,7 @@ class BodyCells:
 
 @dataclass(frozen=True, eq=False)
 class Hit:
-    """In one scan, the cell nearest to a place. cell: (3,) i, j, k. distance_mm: distance between cell and place."""
+    """The cell of one scan nearest to a place. cell: (3,) i, j, k. distance_mm: from cell to place, body frame."""
 
     row: Row
     facts: dict[str, Any]
@@ -108,7 +108,7 @@ class Index:
         self.scans = {row.scan_hash: (row, facts) for row, facts in store.manifest.embedded()}
 
     def nearest(self, coordinates: np.ndarray) -> Iterator[Hit]:
-        """For each scan, yield the cell nearest to any of m places. coordinates: the places, (m, 3) mm, body frame."""
+        """For each scan, yield the one cell that is nearest to one of m places. coordinates: (m, 3) mm, body frame."""
         steps = torch.from_numpy(np.atleast_2d(coordinates) / _STEP_MM).float()
         for part in self._parts:
             chunks = [_squares(chunk.float(), steps) for chunk in part.coordinate.split(_CHUNK_CELLS)]
@@ -131,10 +131,10 @@ class Index:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """One file of the index, memory-mapped (read from the disk when it is used).
+    """One file of the index: the n body cells of its scans. It is memory-mapped (read from the disk when it is used).
 
-    numbers: content hash of a scan -> number of the scan in this part. first: (scans + 1,) index of the
-    first cell of each scan among the n cells; the last entry is n. coordinate: (n, 3) int16, in steps of 0.05 mm.
+    numbers: content hash of a scan -> number of the scan in this part. first: (scans + 1,) for each scan, the
+    number of its first cell; the last entry is n. coordinate: (n, 3) int16, in steps of 0.05 mm.
     cell: (n,) int32 flat index in the grid of the scan. matrices: (scans, 2, 4, 4), cell to RAS and voxel to RAS.
     """
 
@@ -164,7 +164,7 @@ def _squares(coordinates: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
 
 
 def refresh(store: Store) -> list[_Part]:
-    """Add new maps to the index, make damaged parts again, return all parts. Raises MapError for a damaged map file."""
+    """Add new maps to the index and make damaged parts anew. Returns all parts. Raises MapError for a damaged map."""
     folder = store.folder / "index"
     wanted = set(store.manifest.map_files())
     missing, parts = set(wanted), list[_Part]()
@@ -206,7 +206,7 @@ def _write_part(folder: Path, store: Store, hashes: Sequence[str]) -> _Part:
 
 
 def _unravel(flat: torch.Tensor, facts: dict[str, Any]) -> np.ndarray:
-    """Convert flat indices (n,) in the grid of a scan to i, j, k (n, 3)."""
+    """Convert flat indices (n,) of cells to i, j, k (n, 3). facts: facts of the scan, with the size of its grid."""
     try:
         k, j, i = np.unravel_index(flat.numpy(), tuple(facts["body_shape"]))
     except ValueError:
@@ -215,7 +215,7 @@ def _unravel(flat: torch.Tensor, facts: dict[str, Any]) -> np.ndarray:
 
 
 def _read(path: Path) -> _Part:
-    """Read one part of the index. If the file is missing or is not an index, raises one of the errors in DAMAGED."""
+    """Read one part of the index. Raises an exception of a type in DAMAGED if the file cannot be used."""
     with safe_open(str(path), "pt") as file:
         hashes = parse_json(file.metadata()[_KEY])
         names = ("coordinate", "cell", "first", "matrices")

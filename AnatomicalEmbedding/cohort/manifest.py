@@ -61,7 +61,7 @@ class Row:
 
     @classmethod
     def of(cls, row: sqlite3.Row) -> Row:
-        """Convert a row of the table. Raises ValueError or TypeError if another program changed the row."""
+        """Convert a row of the SQLite table. Raises ValueError or TypeError if another program changed the row."""
         values = {name: row[name] for name in cls.__dataclass_fields__}
         files = parse_json(row["files"])
         texts = [*(values[name] for name in ("scan", "path", "series", "reason")), *files]

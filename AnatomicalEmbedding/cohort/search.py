@@ -127,7 +127,7 @@ class Search:
     def box(self, example: Example, refined: int = _REFINED, step: Step = lambda share: None) -> list[Found]:
         """Search every scan for the box of an example. Scans with the highest probability come first.
 
-        refined, step: see `point`.
+        refined: in how many scans the whole box is located; in other scans, only its centre. step: see `point`.
         """
         query = example.query
         centre = Query(query.weights_hash, query.coordinates[6:].mean(0, keepdim=True), query.sizes[6:7])
@@ -148,7 +148,7 @@ class Search:
         return sorted(found, key=_order)
 
     def words(self, mention: Mention, refined: int = _REFINED, step: Step = lambda share: None) -> list[Found]:
-        """Search every scan for the first place in a mention (parsed words). Scans are sorted as in `point`.
+        """Search every scan for the first place in `mention` (parsed words). The most probable scans come first.
 
         The expected error is an estimate, not calibrated. It is the product of two numbers: the chance that the answer
         lies outside the place, and the mean distance from the answer to the region where the place probably lies.
@@ -200,7 +200,7 @@ def one_mention(words: str) -> Mention:
 
 
 def _points_in_frame(name: str, mention: Mention, atlas: object) -> tuple[np.ndarray, np.ndarray]:
-    """Return some points (m, 3) of a place, and the point (3,) nearest to the place's middle; mm, body frame."""
+    """Return m points in a place, (m, 3), and the point nearest to the place's middle, (3,); mm in the body frame."""
     frame = frame_fields(atlas)
     field = frame.field(name)
     if mention.qualifier is not None:
@@ -220,7 +220,7 @@ def _absent(row: Row, probability: float = _ABSENT_PROBABILITY, similarity: floa
 
 
 def _of_match(row: Row, answer: Matches) -> Found:
-    """Convert the match of one point. Without a calibration there is no probability, and the status is uncertain."""
+    """Make a Found of the match in one scan. Without a calibration: no probability, status uncertain."""
     similarity = float(answer.score[0])
     if answer.status is None:
         return Found(row, UNCERTAIN, None, None, answer.points_ras[0], similarity)
@@ -239,7 +239,7 @@ def _of_words(row: Row, place: Place) -> Found:
 
 
 def _error_mm(place: Place) -> float:
-    """Return the expected error, mm, of an answer by words: see `Search.words`."""
+    """Return the expected error, mm: chance that the point is outside the place, times its mean distance from it."""
     away = [place.grid.position(place.region, axis) - place.point_ras[axis] for axis in range(3)]
     distance = np.sqrt(sum(np.square(each) for each in away))
     weight = np.square(place.region.values)

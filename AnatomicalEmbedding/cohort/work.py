@@ -48,8 +48,8 @@ class Plan:
 def embed_scan(store: str, row: Row, plan: Plan, weights_hash: str) -> dict[str, Any]:
     """Embed one scan and write its map into the folder of the store.
 
-    All arguments can be sent to another machine with the same file system. plan.memory_bytes: limit of the worker; 0: a
-    share of the free memory. Returns the values for `Manifest.finish`; after an error, only "state" and "reason".
+    The worker may be any machine that can open the files of the scan and of the store. plan.memory_bytes: limit of the
+    worker; 0: a share of the free memory. Returns values for `Manifest.finish`; after an error, "state" and "reason".
     """
     try:
         return _embed(Path(store), row, plan, weights_hash)

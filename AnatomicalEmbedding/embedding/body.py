@@ -30,8 +30,8 @@ def patient_on_grid(
     """Make the network's input from a scan.
 
     Returns the working grid and the body mask (k, j, i), both cropped to the body's box. Outside the body, the grid is
-    air. lattice, size_step: the arguments `lattice` and `step` of `working_grid.resample`. step: called with (fraction
-    of the work done, text of the step). Raises VolumeError if no patient is found.
+    air. The grid starts at a multiple of `lattice` voxels, and its sizes are multiples of `size_step`. step: called
+    with (fraction of the work done, text of the step). Raises VolumeError if no patient is found.
     """
     step(0.0, "resampling")
     grid = resample(volume, spacing_mm, lattice, size_step)
@@ -70,7 +70,7 @@ def body_mask(hu: np.ndarray, spacing_mm: tuple[float, float, float]) -> np.ndar
 
 
 def body_on_grid(grid: WorkingGrid) -> np.ndarray:
-    """Find the mask (k, j, i) of the patient on a working grid whose sizes are even numbers."""
+    """Find the mask (k, j, i) of the patient on a working grid. Small voxels are first averaged in 2 x 2 x 2 blocks."""
     mask = np.zeros(tuple(grid.hu.shape), dtype=bool)
     box = grid.scan_box
     part = grid.hu[box]
@@ -87,7 +87,7 @@ def body_on_grid(grid: WorkingGrid) -> np.ndarray:
 
 
 def _dilate(mask: np.ndarray, reach: int) -> np.ndarray:
-    """Dilate a mask by `reach` voxels along i and j. The table is too long to be removed by dilation along k."""
+    """Grow a mask by `reach` voxels along i and j. Shrinking and growing along k cannot remove the long table."""
     for axis in (1, 2):
         grown = mask.copy()
         along, before = np.moveaxis(grown, axis, 0), np.moveaxis(mask, axis, 0)

@@ -23,7 +23,7 @@ def body_points(embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
 
 
 def robust_affine(ras: np.ndarray, body: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Fit body = [ras, 1] @ affine to points (n, 3). Returns affine (4, 3) and Huber's weight (n,) of each point."""
+    """Fit body (n, 3) = [ras (n, 3), 1] @ affine. Returns affine (4, 3) and weights (n,), small for outliers."""
     design = np.column_stack([ras, np.ones(len(ras))])
     weight = np.ones(len(ras))
     affine = np.zeros((4, 3))
@@ -42,7 +42,7 @@ def apply_affine(affine: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class BodyFit:
-    """How well an affine function of the position fits the coordinates of a map: badly if the scan shows no body.
+    """How well an affine function of RAS mm fits the coordinates of a map. It fits badly if the scan shows no body.
 
     Args:
         misfit_mm: median distance between the coordinates and the values of the function, in mm of the body frame.
@@ -58,7 +58,7 @@ class BodyFit:
 
 
 def fit_body(embedding: EmbeddingMap) -> BodyFit:
-    """Fit an affine function to the coordinates of a map. Raises MapError if they are not in mm."""
+    """Fit an affine function of RAS mm to the coordinates of a map. Raises MapError for coordinates not in mm."""
     ras, body = body_points(embedding)
     affine, _ = robust_affine(ras, body)
     misfit = float(np.median(np.linalg.norm(body - apply_affine(affine, ras), axis=1)))

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 
 def read_linear(grids: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
-    """Read grids (b, c, k, j, i) at positions `cells` (b, n, 3), which may be fractions. Returns (b, n, c)."""
+    """Interpolate grids (b, c, k, j, i) at n positions `cells` (b, n, 3), as fractional i, j, k. Returns (b, n, c)."""
     at = (cells + 0.5) * (2 / torch.tensor(grids.shape[:1:-1], device=cells.device)) - 1
     read = F.grid_sample(grids, at[:, :, None, None], padding_mode="border", align_corners=False)
     return read[..., 0, 0].transpose(1, 2)
@@ -32,9 +32,9 @@ def smoothed(grids: torch.Tensor, sigma_cells: Sequence[float]) -> torch.Tensor:
 
 
 def read_rows(rows: torch.Tensor, shape: torch.Size, cells: torch.Tensor) -> torch.Tensor:
-    """Read a grid at positions `cells` (..., 3), which may be fractions. Returns (..., c) float values.
+    """Interpolate a grid of size `shape` (k, j, i) at positions `cells` (..., 3), as fractional i, j, k.
 
-    rows: (k * j * i, c), one row for each cell. Only rows next to the positions are read, which saves time.
+    rows: (k * j * i, c), c values of each cell. Returns (..., c) float. Reading only a few rows saves time.
     """
     last = _last_cell(tuple(shape), cells.device)
     place = torch.minimum(cells.clamp(min=0), last)
@@ -50,7 +50,7 @@ def read_rows(rows: torch.Tensor, shape: torch.Size, cells: torch.Tensor) -> tor
 
 
 def flat_index(cells: torch.Tensor, shape: torch.Size) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the row indices (...) of integer cells (..., 3) in a grid (k, j, i), and bool (...): is the cell inside?
+    """Return the row number (...) of each integer cell (..., 3), and whether the cell is inside a grid of size `shape`.
 
     A cell outside the grid gets the row of the nearest border cell.
     """
@@ -59,9 +59,8 @@ def flat_index(cells: torch.Tensor, shape: torch.Size) -> tuple[torch.Tensor, to
     return (k * shape[1] + j) * shape[2] + i, (on_grid == cells).all(-1)
 
 
-@cache
+@cache  # one click reads the same grids dozens of times
 def _last_cell(shape: tuple[int, int, int], device: torch.device) -> torch.Tensor:
-    """Return (3,) i, j, k of the last cell. Cached, because one click reads the same grids dozens of times."""
     return torch.tensor(shape[::-1], device=device) - 1
 
 
@@ -71,17 +70,17 @@ def rows_of(grid: torch.Tensor) -> torch.Tensor:
 
 
 def in_rows(grid: torch.Tensor) -> torch.Tensor:
-    """Return a grid (c, k, j, i) with the values of each cell contiguous in memory, which makes `read_rows` fast."""
+    """Return the grid (c, k, j, i) with the c values of each cell adjacent in memory; this makes `read_rows` fast."""
     return grid.movedim(0, -1).contiguous().movedim(-1, 0)
 
 
 def reach_of(radius_mm: float, cell_mm: np.ndarray) -> np.ndarray:
-    """Return how many cells a radius spans along i, j, k, at least one: (3,)."""
+    """Return (3,): how many whole cells fit into a radius along i, j and k, but at least 1."""
     return np.maximum(radius_mm // cell_mm, 1).astype(int)
 
 
 def box_offsets(reach: np.ndarray) -> torch.Tensor:
-    """Return the offsets i, j, k, (m, 3), of all cells in a box that extends `reach` cells to each side; k fastest."""
+    """Return the offsets (m, 3) i, j, k of all cells in a box with `reach` (3,) cells to each side; k fastest."""
     return _box(tuple(int(r) for r in reach))
 
 

@@ -135,7 +135,7 @@ class Model:
     def _run_network(
         self, volume: Volume, provenance: Provenance, step: ProgressCallback
     ) -> tuple[EmbeddingMap, tuple[float, float, float]]:
-        """Make the map of a scan. Returns the map, and the log odds that the scan is not mirrored along R, A, S."""
+        """Make the map of a scan. Returns the map, and the log odds (3) that the scan is not mirrored along R, A, S."""
         network = self.network
         grid, body = patient_on_grid(
             volume,
@@ -280,19 +280,19 @@ def _without_batch(found: Features) -> Features:
 
 
 def _resized(x: torch.Tensor, scale: float, size_step: int) -> torch.Tensor:
-    """Magnify input (1, k, j, i) by `scale`, about the corner of its first voxel; pad to multiples of `size_step`."""
+    """Magnify input (1, k, j, i) by `scale`. Zeros are added at the end, up to multiples of `size_step` voxels."""
     size = [-(-round(n * scale) // size_step) * size_step for n in x.shape[1:]]
     return _read_along_axes(x, [(np.arange(n) + 0.5) / scale - 0.5 for n in size])
 
 
 def _resampled(cells: torch.Tensor, shape: torch.Size, scale: float, stride: int) -> torch.Tensor:
-    """Interpolate `cells`, the coordinates of a magnified input, at the cells of the original input (size `shape`)."""
+    """Interpolate `cells`, coordinates of an input magnified by `scale`, at the cells of the original input."""
     places = [(np.arange(n // stride) + 0.5) * scale - 0.5 for n in shape[1:]]
     return _read_along_axes(cells, [p.clip(0, n - 1) for p, n in zip(places, cells.shape[1:], strict=True)])
 
 
 def _read_along_axes(x: torch.Tensor, places: list[np.ndarray]) -> torch.Tensor:
-    """Interpolate x (c, k, j, i) linearly on a grid with the positions `places` along k, j and i; zero outside x."""
+    """Interpolate x (c, k, j, i) linearly on a new grid. places: its positions along k, j and i. Zero outside x."""
     k, j, i = (axis_matrix(n, place) for n, place in zip(x.shape[1:], places, strict=True))
     return torch.einsum("ak,ckyx->cayx", k, j @ (x @ i.T))
 

@@ -100,7 +100,7 @@ def counted_alike(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def has_next(end: str, height: float, at: float) -> bool:
-    """Whether a vertebra at `height` may be next to an end at `at`, both S mm, such as L5 next to the sacrum."""
+    """Whether a vertebra at `height` can be the neighbour of an end at `at` (L5 of the sacrum); both are S mm."""
     return abs(height - at - (_COURSE_MM[NEXT_TO[end]][1] - ENDS_MM[end])) < _AGREE_MM.max()
 
 
@@ -121,7 +121,7 @@ def level_of(structure: str) -> str | None:
 
 
 def is_counted(level: str, height: float, ends: Mapping[str, float]) -> bool:
-    """Whether a vertebra has its usual distance from a near end (see `counted_alike`). height: S mm of its middle."""
+    """Whether a vertebra has its usual distance from an end less than 100 mm away. height: S mm of its middle."""
     usual = np.array([[_COURSE_MM[level][1] - at for at in ENDS_MM.values()]])
     return bool(counted_alike(usual, above_ends(np.array([height]), ends))[0])
 
@@ -133,7 +133,7 @@ def doubtful_level(structure: str, level: str, body_height: float) -> str:
     the second level is the level below it in the body (L4 for L3); if not, the level above it (L2 for L3).
 
     Returns:
-        "L3 or L4"; for ribs "rib 11 or 12". For a low rib 12, "rib 12 or a process of L1".
+        "L3 or L4"; for ribs "rib 11 or 12". For a rib 12 found too low, "rib 12 or a process of L1".
     """
     n = _NAMES.index(level)
     other = _NAMES[min(max(n + (1 if body_height < _COURSE_MM[level][1] else -1), 0), len(_NAMES) - 1)]

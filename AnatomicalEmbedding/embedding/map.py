@@ -103,24 +103,24 @@ class EmbeddingMap:
 
     @property
     def voxels_per_cell(self) -> int:
-        """Voxels of the image along each axis of a cell."""
+        """How many voxels of `image` a cell has along each axis."""
         return self.image.shape[0] // self.body.shape[0]
 
     @cached_property
     def levels(self) -> torch.Tensor:
-        """(1, 1, k, j, i) float32, the levels of `image` scaled to 0..1."""
+        """The grey levels of `image` divided by 255: float32 (1, 1, *image.shape)."""
         return self.image[None, None].float() / 255
 
     @cached_property
     def centred_cells(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Three arrays: (3,) mean coordinate of body cells; (n, 3) c, coordinates minus this mean; (n,) |c|^2 / 2."""
+        """Mean coordinate (3,) of the body cells; their differences from it (n, 3); half the squared lengths (n,)."""
         cells = self.body_cells[1]
         centred = cells - cells.mean(0)
         return cells.mean(0), centred, centred.square().sum(1) / 2
 
     @cached_property
     def coordinate_rows(self) -> torch.Tensor:
-        """(n, 4) float for all cells, i fastest. Body cells: coordinate, then 1. Other cells: zeros."""
+        """(n, 4) float, one row for each cell, i fastest. Body cells: coordinate, then 1. Other cells: zeros."""
         return rows_of(self.coordinate_and_body[0])
 
     @cached_property

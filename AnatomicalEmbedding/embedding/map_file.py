@@ -105,11 +105,11 @@ def read_map_file(path: str | Path, descriptors: bool = True) -> dict[str, Any]:
 
 
 def read_descriptors(path: str | Path, body: torch.Tensor, box: CellBox) -> torch.Tensor | None:
-    """Read the local descriptors of a part of a map, (l, 2k, 2j, 2i) float16; None if the file has no descriptors.
+    """Read the local descriptors in a box of k x j x i cells: (l, 2k, 2j, 2i) float16; None if the file has none.
 
     Args:
-        body: bool (k, j, i), body cells of the whole map.
-        box: cells to read.
+        body: bool, body cells of the whole map.
+        box: slices k, j, i of the cells to read.
 
     Raises:
         MapError: as in `read_map_file`.
@@ -136,7 +136,7 @@ def _opened(path: str | Path) -> Iterator[tuple[Any, dict[str, Any]]]:
 
 
 def _read_fields(file: Any, about: dict[str, Any], body: torch.Tensor) -> dict[str, Any]:
-    """Read and check all fields except descriptors and image. body: bool (k, j, i), already read."""
+    """Read and check all fields except descriptors and image. body: bool (k, j, i), the body cells in the file."""
     check_fields(Provenance, about["provenance"])
     matrices = [file.get_tensor(name) for name in ("cell_to_ras", "scan_to_ras")]
     check_matrices(*(matrix[None] for matrix in matrices))
@@ -170,7 +170,7 @@ def _read_image(file: Any, body: torch.Tensor) -> torch.Tensor | None:
 
 
 def _encode_coordinates(coordinates: torch.Tensor) -> tuple[torch.Tensor, dict[str, Any]]:
-    """Encode coordinates (n, 3) as int16 steps. Returns the steps, and "middle" and "step" for decoding."""
+    """Encode coordinates (n, 3). Returns int16 steps, and "middle" and "step": coordinate = middle + step * steps."""
     if not len(coordinates):
         return torch.zeros(0, 3, dtype=torch.int16), {"middle": [0.0, 0.0, 0.0], "step": 1.0}
     low, high = coordinates.double().aminmax(dim=0)
@@ -188,9 +188,9 @@ def _decode_coordinates(steps: torch.Tensor, about: Mapping[str, Any]) -> torch.
 
 
 def _encode_descriptors(local: torch.Tensor, body: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Encode the local descriptors of m cells (body cells and neighbours): eight per cell, with 12 bits for each value.
+    """Encode the local descriptors of m cells (body cells and neighbours): 8 per cell, l values each, 12 bits a value.
 
-    Returns the high 8 bits (m, 8, l), the low 4 bits of two values in each byte (m, 4, l), and the scales (m, 8).
+    Returns the high 8 bits (m, 8, l), the low 4 bits (m, 4, l), two values in a byte, and descriptor scales (m, 8).
     """
     channels, (k, j, i) = len(local), body.shape
     cells = local.movedim(0, -1).reshape(k, 2, j, 2, i, 2, channels).permute(0, 2, 4, 1, 3, 5, 6)
@@ -237,7 +237,6 @@ def _with_neighbours(body: torch.Tensor) -> torch.Tensor:
 
 
 def _unpack(bits: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
-    """Unpack the result of `numpy.packbits` to bool (k, j, i)."""
     if len(shape) != 3 or not all(isinstance(n, int) and n > 0 for n in shape):
         raise ValueError("a map cannot have this size")
     count = math.prod(shape)

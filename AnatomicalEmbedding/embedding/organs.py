@@ -48,9 +48,8 @@ def _connected_parts(masks: np.ndarray) -> np.ndarray:
 
 
 def _box_in_cells(share: np.ndarray, parts: np.ndarray) -> np.ndarray | None:
-    """Find the box of the largest part: (2, 3) lowest and highest fractional i, j, k.
-
-    Returns None if no share is above _INSIDE, or if the box is thinner than _THINNEST.
+    """Find the box of an organ's largest part: (2, 3) lowest and highest fractional i, j, k. share: share of each cell
+    in the organ. parts: number of each cell's part. Returns None if no share is above 0.5, or if the box is too thin.
     """
     weight = np.bincount(parts.ravel(), weights=share.ravel())
     weight[0] = 0
@@ -89,8 +88,8 @@ def anchored(
 ) -> torch.Tensor:
     """Shift and scale the coordinates of organs that the scan shows completely. Returns new coordinates (3, k, j, i).
 
-    organs: (n, k, j, i) fraction of each cell that each organ fills. places: (n, 7), see OrganHead.
-    body: bool (k, j, i). cell_mm: (3,) size of a cell along R, A, S.
+    organs: (n, k, j, i) fraction of each cell that each organ fills. places: (n, 7) usual mean and
+    standard deviation of its coordinates, and volume in ml. body: bool (k, j, i). cell_mm: (3,) cell size, R, A, S.
     """
     weight = organs * (organs > _LEAST_PROBABILITY)
     share = weight / weight.sum((1, 2, 3), keepdim=True).clamp_min(1e-9)

@@ -59,12 +59,12 @@ def orientation_of(grid: WorkingGrid, body: np.ndarray) -> tuple[float, float, f
 
 
 def log_odds_of(network: MirrorNetwork, cells: torch.Tensor) -> torch.Tensor:
-    """Run a mirror network on a scan in cells (3, k, j, i). Returns (3,) log odds along R, A and S."""
+    """Run a mirror network on the result of `in_cells`, (3, k, j, i). Returns (3,) log odds along R, A and S."""
     return network(torch.stack([_padded(cells, shift) for shift in _SHIFTS])).mean(0)
 
 
 def doubtful_axes(embedding: EmbeddingMap, log_odds: Sequence[float]) -> tuple[int, ...]:
-    """Choose the axes R, A, S (0, 1, 2) along which the scan must be mirrored and embedded again; usually empty.
+    """Choose the axes R, A, S (0, 1, 2) for which a mirrored copy of the scan must be embedded, too; usually none.
 
     The result is empty for maps without coordinates in mm, because their coordinates cannot be compared with the body
     frame. log_odds: result of `orientation_of`.
@@ -111,7 +111,7 @@ def find_faults(
 
 
 def in_cells(grid: WorkingGrid, body: np.ndarray) -> torch.Tensor:
-    """Average a scan in cells, (3, k, j, i): mean and standard deviation of the levels (0..1), share of body voxels.
+    """Return for each cell, (3, k, j, i): mean and standard deviation of grey levels (0 to 1), share of body voxels.
 
     The result is cropped to the body, so that the network does not see on which side a working grid has more air.
     """
@@ -128,7 +128,7 @@ def in_cells(grid: WorkingGrid, body: np.ndarray) -> torch.Tensor:
 def _padded(cells: torch.Tensor, shift: tuple[int, int, int]) -> torch.Tensor:
     """Pad cells (3, k, j, i) with air on all sides, to sizes that are multiples of STRIDE.
 
-    shift: 0 or 1 for k, j and i. If the number of added cells is odd, 1 puts the extra cell before the scan, 0 behind.
+    shift: 0 or 1 for k, j, i. If an odd number of cells is added, 1 puts the extra cell before the scan, 0 behind it.
     """
     sides = []
     for n, rounded in zip(cells.shape[:0:-1], shift[::-1], strict=True):

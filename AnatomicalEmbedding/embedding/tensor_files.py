@@ -50,7 +50,7 @@ def read_tensor_file(
 
 
 def about_in(file: Any, key: str, newest: int | None = None) -> dict[str, Any]:
-    """Read the JSON object under `key` in an open file's metadata. Arguments and errors: see `read_tensor_file`."""
+    """Read the JSON object under `key` in a file's metadata. Raises NewerFormatError for versions above `newest`."""
     about = parse_json((file.metadata() or {})[key])
     if not isinstance(about, dict):
         raise ValueError("no facts")

@@ -47,7 +47,7 @@ class WorkingGrid:
 
 
 def levels_of(hu: torch.Tensor) -> torch.Tensor:
-    """Convert CT numbers to uint8 levels, which matching compares between two images."""
+    """Convert HU to grey levels (uint8, 0 to 255). Matching compares the grey levels of two scans."""
     whole = hu.round().clamp(_KNOTS_HU[0], _KNOTS_HU[-1]).long() - _KNOTS_HU[0]
     table = np.interp(np.arange(_KNOTS_HU[0], _KNOTS_HU[-1] + 1), _KNOTS_HU, _KNOTS)
     return torch.from_numpy(np.rint(table).astype(np.uint8))[whole]
@@ -125,7 +125,7 @@ def crop(grid: WorkingGrid, inside: np.ndarray, lattice: int, step: int) -> tupl
 def _sample_aligned(
     array: np.ndarray, bins: np.ndarray, grid_to_ijk: np.ndarray, size_ijk: np.ndarray, slab: int = 16
 ) -> torch.Tensor:
-    """Average and interpolate an axis-aligned scan, with one small matrix for each axis. Works slab by slab along k."""
+    """Average a scan in bins and interpolate it on the grid, axis by axis. Scan and grid have parallel axes."""
     bi, bj, bk = (int(b) for b in bins)
     nk, nj, ni = (n // b for n, b in zip(array.shape, (bk, bj, bi), strict=True))
     along_i, along_j, along_k = (
@@ -141,7 +141,7 @@ def _sample_aligned(
 
 
 def _sum_of_bins(array: np.ndarray, bins: tuple[int, int, int]) -> np.ndarray:
-    """Sum the voxels in bins of size (k, j, i). Voxels that do not fill a last bin are left out."""
+    """Sum the voxels in each bin. bins: size of a bin (k, j, i) in voxels. An incomplete bin at the end is left out."""
     array = array[tuple(slice(n // b * b) for n, b in zip(array.shape, bins, strict=True))]
     # reading a flipped array takes twice as long; the sums are the same without the flip
     order = tuple(slice(None, None, -1 if step < 0 else 1) for step in array.strides)
@@ -157,7 +157,7 @@ def _sum_of_bins(array: np.ndarray, bins: tuple[int, int, int]) -> np.ndarray:
 
 
 def axis_matrix(size: int, position: np.ndarray) -> torch.Tensor:
-    """Make the matrix (n, size) that interpolates `size` values linearly at n positions; zero outside."""
+    """Make the matrix (n, size) that interpolates a row of `size` values linearly at `position` (n,); zero outside."""
     lower = np.floor(position).astype(int)
     matrix = np.zeros((len(position), size))
     for index, weight in ((lower, 1 - (position - lower)), (lower + 1, position - lower)):
@@ -167,7 +167,7 @@ def axis_matrix(size: int, position: np.ndarray) -> torch.Tensor:
 
 
 def _sample_oblique(array: np.ndarray, bins: np.ndarray, grid_to_ijk: np.ndarray, size_ijk: np.ndarray) -> torch.Tensor:
-    """Average and interpolate a scan whose axes are oblique, point by point."""
+    """Average a scan with oblique axes in bins, and interpolate it at each voxel of the grid."""
     bi, bj, bk = (int(b) for b in bins)
     source = torch.from_numpy(_sum_of_bins(array, (bk, bj, bi))).float().div_(bi * bj * bk).sub_(AIR_HU)
     to_source = _normalising(np.array(source.shape[::-1])) @ grid_to_ijk

@@ -62,7 +62,7 @@ class Measured:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The group of each point: a key of GROUPS."""
+        """The group of each point: "centre", "extreme" or "landmark"."""
         return tuple(map(group_of, self.kinds))
 
 
@@ -102,7 +102,7 @@ class Result(Tables):
     notes: tuple[str, ...] = ()
 
     def errors(self, matcher: str, group: str | None = None, name: str | None = None) -> np.ndarray:
-        """Return the errors of a matcher in mm. group, name: if given, only points of this group, with this name."""
+        """Return the errors of a matcher, (N,) mm. group, name: only points of this group and name; None: all."""
         chosen = [
             error
             for measured in self.measured
@@ -121,7 +121,7 @@ class Result(Tables):
         return float(np.mean([measured.seconds for measured in self.measured if measured.matcher == matcher]))
 
     def pairs(self, group: str) -> int:
-        """Return the number of ordered pairs of scans that have points of a group."""
+        """Return for how many pairs (template, target) points of a group were measured."""
         return len({(m.template, m.target) for m in self.measured if group in m.groups})
 
     def names(self, group: str) -> list[str]:

@@ -75,7 +75,7 @@ class Assignment:
     later_study: str = ""
 
     def put_into(self, record: FollowUp) -> FollowUp:
-        """Enter all relations in `record`. Raises AnatomicalEmbeddingError if `record` lacks one of their lesions."""
+        """Return a copy of `record` with all relations. Raises AnatomicalEmbeddingError if `record` lacks a lesion."""
         for one, other in self.same:
             record = record.unite(one, other)
         for part, whole in self.split:
@@ -132,7 +132,7 @@ def _pairs(earlier: Listed, later: Listed) -> list[tuple[int, int]]:
 
 
 def _distances(earlier: Listed, later: Listed) -> tuple[np.ndarray, np.ndarray]:
-    """Return two arrays (n, m), mm: distances after matching, as means over both directions; expected distances."""
+    """Return two arrays (n, m), mm, for n earlier and m later lesions: distance after matching, expected distance."""
     forth = np.linalg.norm(earlier.carried_ras[:, None] - later.points_ras[None], axis=2)
     back = np.linalg.norm(later.carried_ras[None] - earlier.points_ras[:, None], axis=2)
     one, other = earlier.error_mm[:, None], later.error_mm[None]
@@ -144,10 +144,10 @@ def _distances(earlier: Listed, later: Listed) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _parts(listed: Listed, others: Listed, pairs: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Find the lesions of one study (`listed`) without partner that are parts of larger lesions in the other study.
+    """Find the lesions in `listed` without partner that are parts of a larger lesion in `others`, the other study.
 
-    The larger lesion must have a partner in `listed`, which is another part. pairs: (number in `listed`, number in
-    `others`) of each lesion and its partner. Yields (number of the part in `listed`, number of the larger lesion).
+    The larger lesion must have a partner in `listed`; this partner is another part of it. pairs: (number in `listed`,
+    number in `others`) of each lesion and its partner. Yields (number of the part, number of the larger lesion).
     """
     for n in sorted(set(range(len(listed.ids))) - {i for i, _ in pairs}):
         found = []
@@ -205,7 +205,7 @@ def assign_in_record(
 def _listed(
     record: FollowUp, key: str, other: str, maps: Mapping[str, EmbeddingMap], effort: str, unread: dict[str, str]
 ) -> Listed:
-    """List the lesions of study `key` for which `_is_open` is true, with their matches in study `other`.
+    """List the lesions that a person saw in study `key` and may still find in study `other`, with matches in `other`.
 
     A lesion outside the patient is not listed; the reason is added to `unread`.
     """
@@ -226,7 +226,7 @@ def _listed(
 def _is_open(lesion: Lesion, key: str, other: str) -> bool:
     """Return whether a person saw the lesion in study `key`, and may still find the lesion in study `other`.
 
-    The second part is False if a person entered for `other` that the lesion is not visible, outside or merged.
+    The result is False if a person entered for `other` that the lesion is not visible, outside or merged.
     """
     here, there = lesion.findings.get(key), lesion.findings.get(other)
     return here is not None and here.visible and (there is None or there.visible or not there.reviewed)

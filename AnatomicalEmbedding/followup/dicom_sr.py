@@ -136,7 +136,7 @@ class _Report:
         self.left_out: list[str] = []
 
     def group(self, lesion: Lesion, found: Finding) -> Any:
-        """Make the measurement group of a lesion. found: its finding in the study."""
+        """Make the measurement group of a lesion. found: the finding of this lesion in the study of the report."""
         sr, code, place = self.hd.sr, self._code, found.point_ras
         group = sr.MeasurementsAndQualitativeEvaluations(
             tracking_identifier=sr.TrackingIdentifier(uid=lesion.tracking_uid, identifier=lesion.label),

@@ -15,8 +15,8 @@ class Convolution(nn.Conv3d):
 
     On a small grid (a batch of one, channels * k * j at most 20,480) the method that PyTorch chooses is four times
     slower than oneDNN. For 24 channels, channels last in memory halves the time of oneDNN. If the processor has
-    bfloat16 instructions and the kernel is larger than the stride, products are bfloat16 and sums float32. This takes
-    half of the time.
+    bfloat16 instructions and the kernel is larger than the stride, values are multiplied in bfloat16 and added in
+    float32. This takes half of the time.
     """
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -32,7 +32,7 @@ def convolve(
     stride: Sequence[int] = (1, 1, 1),
     padding: Sequence[int] = (0, 0, 0),
 ) -> torch.Tensor:
-    """Compute F.conv3d in the same way as `Convolution`."""
+    """Compute F.conv3d of x (b, c, k, j, i). Like `Convolution`, it uses oneDNN on a CPU without gradients."""
     if not _by_onednn(x):
         return F.conv3d(x, weight, bias, stride, padding)
     kind = fast_dtype(x.device) if max(stride) < weight.shape[-1] else torch.float32

@@ -25,7 +25,7 @@ class MirrorNetwork(nn.Module):
         self.members = nn.ModuleList(_member(*widths) for _ in range(members))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Compute log odds (b, 3) along R, A, S.
+        """Compute the log odds (b, 3) that each scan is stored correctly along R, A and S.
 
         x: (b, 3, k, j, i) cells of about 12 mm. Channels: mean and standard deviation of the image in the cell, and
         the share of the cell that lies in the body. k, j and i are multiples of STRIDE.
@@ -35,7 +35,7 @@ class MirrorNetwork(nn.Module):
 
     @staticmethod
     def _of_member(member: nn.Module, turned: list[torch.Tensor]) -> torch.Tensor:
-        """Compute the log odds of one member: its output for the scan minus its output for each mirror image."""
+        """Compute the log odds (b, 3) of one member. turned: the scan, then its mirror images along R, A and S."""
         seen = torch.cat(turned)
         weight = F.avg_pool3d(seen[:, _CHANNELS:], STRIDE)
         mean = (member(seen[:, :_CHANNELS]) * weight).sum((2, 3, 4)) / weight.sum((2, 3, 4)).clamp_min(1e-3)

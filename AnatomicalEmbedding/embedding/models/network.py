@@ -144,7 +144,7 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def lattice(self) -> int:
-        """Total stride in voxels. If the input is shifted by a multiple of this stride, the output is only shifted."""
+        """Total stride in voxels. If the input is shifted by a multiple of it, the output keeps its values."""
         return STRIDE * 2 ** (len(self.spec.widths) - 1)
 
     @property
@@ -188,7 +188,7 @@ class EmbeddingNetwork(nn.Module):
         return self.encoder[0](self.stem(x))
 
     def coarse(self, pooled: torch.Tensor) -> torch.Tensor:
-        """Run all coarser levels, encoder and decoder. Returns (b, c, ...) at twice the stride of the finest level."""
+        """Run all coarser levels, encoder and decoder, on pooled output of `fine`. Returns (b, c, k/8, j/8, i/8)."""
         x, skips = pooled, []
         for level, block in enumerate(self.encoder[1:]):
             x = block(x if level == 0 else self.pool(x))
@@ -274,7 +274,7 @@ class _Content:
         return whole[self._where(whole.shape[2] // self.size[0])]
 
     def placed(self, part: torch.Tensor, layout: torch.memory_format = torch.contiguous_format) -> torch.Tensor:
-        """Put a tensor that covers this box into a tensor that covers the whole scan, with zeros elsewhere."""
+        """Return a tensor of the whole scan: `part` in this box, zeros elsewhere. layout: its memory format."""
         steps = part.shape[2] // (self.cells[0].stop - self.cells[0].start)
         size = (*part.shape[:2], *(n * steps for n in self.size))
         whole = torch.empty(size, dtype=part.dtype, device=part.device, memory_format=layout).zero_()
@@ -344,9 +344,9 @@ class _UnitLength(torch.autograd.Function):
 
 
 def _in_safe_precision(layer: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-    """Apply 3x3x3 convolutions, in full precision where reduced precision gives wrong results.
+    """Apply a layer of 3x3x3 convolutions to x; on a CPU, in float32 if x has exactly two slices along k.
 
-    On a CPU, the bfloat16 weight gradient of an input with two slices contains uninitialised memory (torch 2.13).
+    For two slices, the bfloat16 gradient of the weights contains uninitialised memory on a CPU (torch 2.13).
     """
     if x.device.type != "cpu" or x.shape[2] != 2:
         return layer(x)
@@ -355,6 +355,6 @@ def _in_safe_precision(layer: Callable[[torch.Tensor], torch.Tensor], x: torch.T
 
 
 def _full_precision(x: torch.Tensor) -> AbstractContextManager:
-    """Return a context without mixed precision. It does nothing on devices that have no mixed precision."""
+    """Return a context that turns off mixed precision on the device of x, if the device has mixed precision."""
     known = torch.amp.is_autocast_available(x.device.type)
     return torch.autocast(x.device.type, enabled=False) if known else nullcontext()

@@ -20,7 +20,7 @@ _ORGAN_SHARE = 0.5  # share of the organ codes in the similarity of two descript
 
 
 class OrganHead(nn.Module):
-    """Computes the probabilities of organs in each cell of stride 4. Trained alone, while the U-Net stays fixed.
+    """Computes the probabilities of organs in each cell of stride 4. Its training does not change the U-Net.
 
     places: (n, 7) averages over the training patients, for each organ: mean coordinate (3, in units of the network),
     standard deviation of the coordinates of its cells (3, same units) and volume in ml (1).
@@ -41,7 +41,7 @@ class OrganHead(nn.Module):
 
     @staticmethod
     def channels_at_once(local_channels: int) -> int:
-        """Return how many values per cell of stride 4 are in memory at the same time, for the memory budget."""
+        """Return how many numbers `forward` keeps in memory at the same time for each cell of stride 4."""
         return 2 * _CELLS * (local_channels + 1) + 6 * _WIDTH
 
     def forward(
@@ -83,7 +83,7 @@ class OrganHead(nn.Module):
         local: torch.Tensor,
         cells: Sequence[slice] = (),
     ) -> torch.Tensor:
-        """Compute logits (b, 1 + n, ...), channel 0: "no organ". image: input at stride 2. Others: see `forward`."""
+        """Compute logits (b, 1 + n, ...), channel 0: "no organ". image: network input, averaged to stride 2."""
         where = cells or [slice(n) for n in fine.shape[2:]]
         context = F.interpolate(self.context(coarse), scale_factor=2, mode="trilinear")[(..., *where)]
         # the first layer, computed in parts, so that stride-2 cells need not be rearranged into channels
