@@ -31,7 +31,7 @@ _BONE_SHARE = 0.25
 
 @dataclass(frozen=True)
 class Plane:
-    """A viewing plane. right, down: RAS directions of the picture's axes. left_letter ...: R, L, A, P, S or I."""
+    """A viewing plane. right, down: RAS directions of the picture's axes. *_letter: R, L, A, P, S or I at each edge."""
 
     name: str
     right: tuple[float, float, float]
@@ -137,7 +137,7 @@ def data_uri(pixels: np.ndarray) -> str:
 
 
 def _interpolate(voxels: np.ndarray, ijk: np.ndarray, inside: np.ndarray) -> np.ndarray:
-    """Interpolate HU (n, n) at voxel indices (3, n, n). Reads only voxels near pixels that are `inside` the scan."""
+    """Interpolate HU (n, n) at voxel indices (3, n, n). inside: (n, n) bool, the pixels whose HU are needed."""
     import torch
     import torch.nn.functional as F
 

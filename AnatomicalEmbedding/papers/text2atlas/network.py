@@ -1,4 +1,4 @@
-"""A small transformer for the words of a text. The vector of a word is the mean of its letter sequences' vectors."""
+"""A small transformer for the words of a text. A word's vector is the mean of the vectors of its letter sequences."""
 
 import re
 import zlib
