@@ -14,7 +14,7 @@ _BATCH = 120_000  # grid points processed together when tubes are drawn
 
 @dataclass(frozen=True)
 class Piece:
-    """A region in the box from `low` to `high`. inside(x, y, z): takes mm (broadcastable), returns a bool array."""
+    """A region in the box from `low` to `high`. inside: takes x, y, z in mm (broadcastable), returns a bool array."""
 
     low: np.ndarray
     high: np.ndarray
@@ -106,7 +106,7 @@ class Loft:
         self._profile = Spline(self.table[:, 0], self.table[:, 1:])
 
     def section(self, z: np.ndarray | float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return four arrays for heights z: half width, y of the widest place, depth from there to front and to back."""
+        """Return four arrays for heights z: half width, y of the widest place, depth from there to front and back."""
         half, front, back = np.moveaxis(self._profile(z), -1, 0)
         center = back + 0.45 * (front - back)
         return half, center, front - center, center - back

@@ -206,7 +206,7 @@ class SplineField:
 
 
 def roughness(knots: torch.Tensor) -> torch.Tensor:
-    """Compute half the gradient of the sum of squared differences between neighbouring knots, (c, K, J, I)."""
+    """Return (c, K, J, I), the gradient of half the sum of squared differences between all neighbouring knots."""
     found = torch.zeros_like(knots)
     for axis in (1, 2, 3):
         step = knots.diff(dim=axis)

@@ -85,7 +85,7 @@ class Registration:
     def to_sitk(self) -> sitk.Transform:
         """Make a SimpleITK transform (LPS, fixed -> moving, for resampling): a B-spline, then the affine transform.
 
-        Outside the fixed scan's box, the B-spline decreases to zero over three knots.
+        Outside the fixed scan's box, the B-spline decreases to zero within three times the distance between knots.
         """
         lps = LPS_FROM_RAS @ self.affine @ LPS_FROM_RAS
         affine = sitk.AffineTransform(3)

@@ -132,7 +132,7 @@ def encode_jpeg(pixels: np.ndarray) -> bytes:
 
 
 def data_uri(pixels: np.ndarray) -> str:
-    """Encode a picture as a data URI (text for an HTML page). pixels: as in `encode_jpeg`."""
+    """Encode a picture, uint8 (n, m) grey or (n, m, 3) RGB, as a data URI: text that shows the picture in a page."""
     return "data:image/jpeg;base64," + base64.b64encode(encode_jpeg(pixels)).decode("ascii")
 
 
