@@ -16,7 +16,7 @@ _SAME_MM = 0.01  # two places this near are the same place, because structured r
 def add_record(here: FollowUp, other: FollowUp) -> tuple[FollowUp, tuple[str, ...]]:
     """Add to `here` the studies, dates, lesions, findings, sizes, names and sites that only `other` contains.
 
-    Entries of a person in `here` are not changed. A lesion of both records gets its id in `here`, and a study of
+    Entries that a person made in `here` are not changed. A lesion of both records gets its id in `here`, and a study of
     both records gets its key in `here`. A finding "merged into X" is left out if, in `here`, a person entered that X is
     not visible, outside or merged in the same study.
 
@@ -72,9 +72,10 @@ def renamed(lesion: Lesion, keys: Mapping[str, str], ids: Mapping[str, str]) -> 
 
 
 def _filled(mine: Lesion, other: Lesion) -> Lesion:
-    """Return `mine`, with the findings, sizes, name, site and `split_from` that only `other` has.
+    """Complete the lesion `mine` of the old record with the entries that only `other`, the same lesion, has.
 
-    A reviewed finding of `other` replaces an unreviewed finding. A confirmed size replaces an unconfirmed size.
+    These entries are findings, sizes, name, site and `split_from`. A reviewed finding of `other` replaces an unreviewed
+    finding of `mine`, and a confirmed size of `other` replaces an unconfirmed size of `mine`.
     """
     findings = dict(mine.findings)
     for key, found in other.findings.items():
@@ -88,11 +89,11 @@ def _filled(mine: Lesion, other: Lesion) -> Lesion:
 
 
 def _is_refused(mine: Finding | None, found: Finding, study: str, known: Mapping[str, Lesion]) -> bool:
-    """Return whether `found`, a finding of the added record, must be left out, because the old record contradicts it.
+    """Return whether the finding `found` of the added record must be left out, because the old record contradicts it.
 
-    If a person reviewed `mine`, the old record's finding of this lesion, `found` is left out if it was also reviewed
-    and differs. In all other cases, `found` is left out only if it is "merged into X", and a person entered in the old
-    record that X has no place in this study. known: the lesions of the old record, by id.
+    mine: the old record's finding of the same lesion and study, or None. known: lesions of the old record, by id. If a
+    person reviewed `mine`, `found` is left out if a person also reviewed `found` and the two differ. Otherwise, `found`
+    is left out only if it is "merged into X", and a person entered in the old record that X has no place in this study.
     """
     if mine is not None and mine.reviewed:
         return found.reviewed and not _agree(mine, found)
@@ -112,7 +113,7 @@ def _agree(one: Finding, other: Finding) -> bool:
 
 
 def _differs_in_kind(mine: Lesion, other: Lesion) -> bool:
-    """Return whether name, organ, split_from, target or nodal of two lesions differ. Empty texts are not compared."""
+    """Return whether two lesions differ in name, organ, target, nodal or split_from. An empty text fits every text."""
     words = [(each.name, each.split_from, organ_of(each.site)) for each in (mine, other)]
     differ = any(one and another and one != another for one, another in zip(*words, strict=True))
     return differ or (mine.target, mine.nodal) != (other.target, other.nodal)

@@ -100,7 +100,7 @@ def is_automatic(name: str) -> bool:
 
 
 def _seen_at(record: FollowUp, study: str, point_ras: Point) -> str | None:
-    """Return the id of a lesion that is seen within 1 mm of `point_ras` (RAS mm) in the study, or None."""
+    """Return the id of a lesion that a person saw less than 1 mm from `point_ras` (RAS mm) in the study, or None."""
     for each in record.lesions:
         found = each.findings.get(study)
         if found is not None and found.visible and math.dist(found.point_ras, point_ras) < _SAME_MM:
@@ -109,10 +109,10 @@ def _seen_at(record: FollowUp, study: str, point_ras: Point) -> str | None:
 
 
 def _seen_as(record: FollowUp, study: str, marked: MarkedLesion, claimed: Container[str | None]) -> str | None:
-    """Of the lesions that are seen in the study and have the name of `marked`, return the id of the nearest, or None.
+    """Return the id of a lesion that a person saw in the study and that has the name of `marked`, or None.
 
-    If a program gave the name, a lesion is returned only if a person marked it and no program had proposed it before.
-    claimed: ids of lesions that belong to other entries of the list; these lesions are not returned.
+    If there are several, the nearest is returned. If a program gave the name, only lesions that a person marked and
+    that no program had proposed are considered. claimed: ids of lesions of other list entries; they are not returned.
     """
     places = {}
     for each in record.lesions:

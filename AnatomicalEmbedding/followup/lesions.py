@@ -112,9 +112,9 @@ NO_SIZE = Measurement()
 class Finding:
     """One lesion in one study.
 
-    state: one of STATES. point_ras: place of the lesion, RAS mm; None if the state is not in WITH_PLACE. guess: the
-    result of matching; it is kept after a person has reviewed the place. into: id of the lesion that this lesion merged
-    into; "" if the state is not MERGED.
+    state: one of STATES. point_ras: place of the lesion, RAS mm; None if the state is not visible, outside or merged.
+    guess: the result of matching; it is kept after a person has reviewed the place. into: id of the lesion that this
+    lesion merged into; "" in all states but merged.
     """
 
     state: str

@@ -104,7 +104,7 @@ def _nearest_source(
 
 
 def _proposal(seen: Finding, matches: Matches, number: int, source: str) -> Finding:
-    """Make a proposal at the place of match `number`. The axes of `seen` are moved there; the volume is left out."""
+    """Return a proposal at the place of match `number`. Its axes are those of `seen`, moved there; it has no volume."""
     guess = Guess(UNCERTAIN, source)  # if the weights have no calibration
     if matches.status is not None:
         error, probability = float(matches.expected_error_mm[number]), float(matches.probability[number])

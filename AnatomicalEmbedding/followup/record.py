@@ -82,7 +82,7 @@ class FollowUp:
     # -- studies and lesions -----------------------------------------------------------------------------------------
 
     def with_studies(self, studies: Iterable[Study]) -> FollowUp:
-        """Return the record with these studies, in this order. Findings in other studies are kept."""
+        """Return the record with another list of studies. All findings are kept, also in studies not in this list."""
         studies = tuple(studies)
         if len({study.key for study in studies}) < len(studies):
             raise AnatomicalEmbeddingError("two studies have the same key; give each study a different key.")
@@ -248,9 +248,9 @@ class FollowUp:
         return self._with(replace(lesion, findings={**lesion.findings, study: finding}))
 
     def _without(self, lesion_id: str, instead: str) -> FollowUp:
-        """Remove a lesion. In `into` and `split_from` of the other lesions, the id `instead` replaces the removed id.
+        """Remove a lesion. Where `into` or `split_from` of another lesion is the removed id, it is set to `instead`.
 
-        If `instead` is "", findings of the state "merged into the removed lesion" are removed too.
+        If `instead` is "", findings of other lesions that had merged into the removed lesion are removed, too.
         """
         kept = []
         for lesion in (each for each in self.lesions if each.id != lesion_id):

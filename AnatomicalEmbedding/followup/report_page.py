@@ -53,7 +53,7 @@ def _strip(record: FollowUp, cells: list[Row], volumes: Mapping[str, Volume]) ->
     """Return a dict with the values of one lesion for the HTML template. cells: the lesion's rows, one for each study.
 
     All pictures of a lesion have the same scale and grey window. In the dict, "half_mm" is half the side of a picture,
-    "bar_mm" is the length of the scale bar, and "cells" is a list with the values of each picture.
+    "bar_mm" is the length of the scale bar, and "cells" has one dict for each study, with its row and its picture.
     """
     axes = [axis for row in cells if row.finding for axis in row.finding.size.axes.values()]
     side_mm = max([_LEAST_SIDE_MM, *(_SIDE * math.dist(*axis) for axis in axes)])
@@ -73,7 +73,7 @@ def _strip(record: FollowUp, cells: list[Row], volumes: Mapping[str, Volume]) ->
 
 
 def _window(cells: list[Row], volumes: Mapping[str, Volume]) -> Window:
-    """Choose the grey window for the first place that a person saw; if there is none, for the first proposed place."""
+    """Choose a lesion's grey window at the first place that a person saw; if there is none, at the first proposal."""
     placed = [row for row in cells if row.finding and row.finding.point_ras and row.study.key in volumes]
     best = next((row for row in placed if row.finding.visible), placed[0] if placed else None)
     if best is None:
@@ -82,11 +82,11 @@ def _window(cells: list[Row], volumes: Mapping[str, Volume]) -> Window:
 
 
 def _picture(row: Row, volume: Volume | None, side_mm: float, window: Window, record: FollowUp) -> dict[str, Any]:
-    """Return a dict with the values of one picture; if there is no picture, only "why", a sentence with the reason.
+    """Return a dict with the values of one picture. Without a picture, it has only "why", a sentence with the reason.
 
     "source": the picture as a data URI. "drawn": pairs ("long" or "short", the two ends of this axis). "cross": the
-    place of the lesion. Ends and place are pairs (mm to the right, mm down), measured from the middle of the picture.
-    "off_mm": distance of the place from the slice that is shown, mm.
+    place of the lesion. The ends and the lesion's place are given as (mm to the right, mm down) from the picture's
+    middle. "off_mm": distance of the lesion's place from the slice that is shown, mm.
     """
     found = row.finding
     if found is None:

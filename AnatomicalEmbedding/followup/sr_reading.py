@@ -151,7 +151,7 @@ def _study(document: Dataset) -> Study:
 
 
 def _lesion(group: Dataset, study_key: str) -> Lesion | None:
-    """Read the lesion of a measurement group. None if the Tracking UID, or a place that the state needs, is missing."""
+    """Read the lesion of a measurement group. None without Tracking UID, or without a place if the state needs one."""
     items = list(_children(group))
     uid = _uid(items, _TRACKING_UID)
     state = _STATES.get(_answer(items, codes.STATE))
@@ -171,7 +171,7 @@ def _lesion(group: Dataset, study_key: str) -> Lesion | None:
 
 
 def _size(items: list[Dataset]) -> Measurement:
-    """Read a lesion's volume, and the axes that have coordinates in the patient. Return NO_SIZE if all are missing."""
+    """Read a lesion's volume and axes. An axis without coordinates in the patient is left out."""
     long_axis, short_axis = (_axis(items, code) for code in codes.AXES.values())
     volume_ml = None
     for item in _named(items, codes.VOLUME):

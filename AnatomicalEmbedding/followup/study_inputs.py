@@ -16,8 +16,8 @@ def same_studies(here: Sequence[Study], others: Sequence[Study]) -> dict[str, st
     """Find the studies of `others` that are also in `here`. Returns a dictionary: key in `others` -> key in `here`.
 
     Two studies are the same if they have the same key or the same DICOM series. Two studies without a series are also
-    the same if they have equal names, their dates, DICOM studies and contents do not differ, and neither of the two
-    forms a second pair of this kind.
+    the same if their names are equal, their dates, DICOM studies and contents do not differ, and neither of them fits
+    another study equally well.
     """
     known = {study.key for study in here}
     keys = {study.key: study.key for study in others if study.key in known}
@@ -113,10 +113,10 @@ def date_of(text: str) -> date | None:
 
 
 def _candidates(here: Sequence[Study], others: Sequence[Study], keys: Mapping[str, str]) -> dict[str, list[Study]]:
-    """Find pairs of studies of `here` and `others` that may be the same: equal names, and no contradiction.
+    """For each study of `others`, find the studies of `here` that may be the same: equal names, and no contradiction.
 
-    Studies with a DICOM series, and studies in `keys` (the same studies found so far: key in `others` -> key in
-    `here`), are left out. Returns: key of each study of `others` -> possible studies of `here`.
+    Left out are studies with a DICOM series, and studies that are known to be the same (keys: key in `others` -> key in
+    `here`). Returns: key in `others` -> studies of `here` that may be the same.
     """
     free = [each for each in here if each.key not in keys.values() and not each.series_uid]
     sought = [each for each in others if each.key not in keys and not each.series_uid]

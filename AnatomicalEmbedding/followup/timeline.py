@@ -70,9 +70,8 @@ class Timeline:
     Visits are numbered from 0. record: has one study for each visit, in order. If several scans of a visit have
     findings of a lesion, `record` contains only the most informative finding. scans: the original studies of each
     visit. start: number of the first visit in which a person saw a lesion; lesions that are first seen later are new.
-    baseline: number of the first visit, from the start on, in which all targets of the start are measured. `baseline`
-    is None if there is no such visit, if a new lesion appears up to this visit, or if no target has a diameter above
-    0 mm in this visit.
+    baseline: number of the first visit in which all targets of the start are measured; the start itself, or later. It
+    is None if there is no such visit, if a new lesion appears up to this visit, or if all these targets are 0 mm there.
     """
 
     record: FollowUp
@@ -170,8 +169,8 @@ class Timeline:
     def _shown(self, lesion: Lesion, number: int) -> Lesion | None:
         """Return the lesion that stands for `lesion` in visit `number`; None if no person saw `lesion` there.
 
-        A lesion that has not merged stands for itself. If `lesion` has merged into X, X stands for it; but None is
-        returned if no person saw `lesion` as a separate lesion in an earlier visit.
+        A lesion that has not merged stands for itself. For a lesion that has merged into X, X is returned if a person
+        saw the lesion separately in an earlier visit; if not, None is returned.
         """
         key = self.record.studies[number].key
         found = lesion.findings.get(key)
@@ -243,7 +242,7 @@ def why_unknown(lesion: Lesion, found: Finding | None, study: Study) -> str:
 
 
 def sentences(why: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """Return one sentence for each reason, with the ids of the lesions that have it. why: pairs (lesion id, reason)."""
+    """Return one sentence for each reason, such as "L1, L2: reason". why: pairs (lesion id, reason)."""
     of_reason: dict[str, dict[str, None]] = {}
     for lesion_id, reason in why:
         of_reason.setdefault(reason, {})[lesion_id] = None
@@ -289,7 +288,7 @@ def _rank(lesion: Lesion, found: Finding | None) -> tuple[int, float]:
 
 
 def _wholes(record: FollowUp, lesion: Lesion) -> list[Lesion]:
-    """Return the lesion, the lesion that it split from, and so on. A lesion is new only if all of them are new."""
+    """Return the lesion, the lesion that it split from, and so on. A lesion is new only if this whole list is new."""
     wholes = [lesion]
     while wholes[-1].split_from and (whole := record.lesion(wholes[-1].split_from)) not in wholes:
         wholes.append(whole)

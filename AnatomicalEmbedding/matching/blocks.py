@@ -53,7 +53,6 @@ class Blocks:
     seen: torch.Tensor
 
     def repeat(self, times: int) -> Blocks:
-        """Repeat the list of points `times` times, once for each target."""
         return Blocks(self.descriptors.repeat(times, 1, 1), self.seen.repeat(times, 1))
 
     def select(self, index: torch.Tensor) -> Blocks:
@@ -67,7 +66,7 @@ class BlockAnswers:
     Args:
         cells: (n, 3) answers in target cells i, j, k.
         similarity: (n,) -1 to 1, mean similarity of the tissue around the point and the tissue around the answer.
-        spread_mm: (n,) how much the displacements of the places around the point differ from the affine function.
+        spread_mm: (n,) root mean square error of the affine function fitted to the displacements around the point.
         moved_mm: (n,) distance of the answer from the first answer, which was found by body coordinates.
     """
 
@@ -81,12 +80,12 @@ class BlockAnswers:
 class _Layout:
     """Index tables for one size of local cells. Offsets are given in local cells i, j, k.
 
-    nodes: (m, 3) offsets of m places (nodes) from the point. dither: (m, 3) fractions of a cell, which are added to
-    `nodes` when the template is read. So rounding to cells biases each node differently, and the mean bias is about 0.
-    answering: (a,) numbers of the a nodes that choose a displacement. block: (a, m) weights of all nodes for each of
-    these a nodes; each row sums to 1. low, size: (3,) lowest corner and size of the box of target cells that is read.
-    displacements: (d, 3) displacements that are compared; k changes slowest. shape: number of displacements along k, j
-    and i. Comments in the code explain the tables `groups`, `cell` and `pick`.
+    nodes: (m, 3) offsets of the m nodes from the point; a node is a place at which descriptors are compared. dither:
+    (m, 3) a fraction of a cell for each node, added when the template is read, so that the mean rounding error is about
+    0. answering: (a,) numbers of the nodes near the point; only these a nodes choose a displacement. block: (a, m) the
+    weights of all m nodes for each of the a nodes; each row sums to 1. low, size: (3,) lowest corner and size of the
+    box of target cells that is read. displacements: (d, 3) the displacements that are compared; k changes slowest.
+    shape: number of displacements along k, j and i. Comments in the code explain `groups`, `cell` and `pick`.
     """
 
     def __init__(self, local_mm: tuple[float, float, float]) -> None:
@@ -120,7 +119,7 @@ class _Layout:
 
 
 def describe_blocks(template: EmbeddingMap, cells: torch.Tensor) -> Blocks:
-    """Read the template's descriptors at a lattice of places around each point. cells: (n, 3), points in cells."""
+    """Read the template's descriptors at a lattice of places around each point. cells: (n, 3) points, cells i, j, k."""
     layout = _Layout(_local_mm(template))
     place = (cells.double() + 0.5) * 2 - 0.5  # in local cells
     around = place[:, None] + layout.nodes + layout.dither
@@ -130,7 +129,7 @@ def describe_blocks(template: EmbeddingMap, cells: torch.Tensor) -> Blocks:
 
 
 def match_blocks(blocks: Blocks, rows: TargetRows, first_cells: torch.Tensor) -> BlockAnswers:
-    """Improve the first answers `first_cells` (n, 3), in target cells, by comparing the tissue around the points."""
+    """Improve the first answers `first_cells` (n, 3), target cells, by comparing the tissue around point and answer."""
     layout = _Layout(_local_mm(rows.maps[0]))
     first = (first_cells.double() + 0.5) * 2 - 0.5
     found = _in_parts(blocks, rows, first, first, layout)
@@ -146,7 +145,7 @@ def match_blocks(blocks: Blocks, rows: TargetRows, first_cells: torch.Tensor) ->
 def _in_parts(
     blocks: Blocks, rows: TargetRows, about: torch.Tensor, first: torch.Tensor, layout: _Layout
 ) -> BlockAnswers:
-    """Search around the places `about` (n, 3). first: (n, 3) first answers. `about` and `first` are in local cells."""
+    """Search the target near the places `about`. first: first answers. Both are (n, 3), in half cells of the target."""
     if blocks.seen.shape[1] != len(layout.nodes):
         raise MapError("the two maps have cells of different sizes; embed both scans again with the same weights.")
     every = (blocks.descriptors, blocks.seen, about, first)
@@ -197,11 +196,12 @@ def _match(
 def _similarities(
     descriptors: torch.Tensor, rows: TargetRows, corners: torch.Tensor, layout: _Layout
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Compare descriptors (n, m, l), of m places (nodes) around each point, with the target at d displacements.
+    """Compare the descriptors of m nodes (places) around each of n points with the target at d displacements.
 
-    corners: (n, 3) corner of each point's box of target cells. Returns similarities (n, m * d), and bool (n, b): which
-    of the b cells of each box lie in the body. The nodes form groups; all nodes of a group are multiplied by all cells
-    that the group reaches. Some products are not needed, but this is faster than gathering the cells of each node.
+    descriptors: (n, m, l). corners: (n, 3) lowest corner of each point's box, which has b target cells. Returns the
+    similarities (n, m * d), and (n, b) bool: whether each cell of a box lies in the body. The nodes form groups. Each
+    node of a group is compared with all cells that the group needs. Some of these similarities are not used, but
+    gathering the cells of each single node would take longer.
     """
     shape, cells, length = layout.size.tolist()[::-1], int(layout.size.prod()), descriptors.shape[2]
     # buffers are reused: allocating memory for each point takes longer than filling it

@@ -33,7 +33,8 @@ class Evidence:
 
     Attributes:
         first: first answers, found by body coordinates.
-        query, template_size: `coordinates` (n, 3) and `sizes` (n,) of the `Query`.
+        query: (n, 3) body coordinates of the points.
+        template_size: (n,) volume in the body frame that corresponds to 1 mm^3 of the template at the point.
         similarity: (n,) similarity of descriptors at the point and at the answer.
         spread_mm: (n,) disagreement of the tissue around the point, see `BlockAnswers`.
         cycle_mm: (n,) distance between each point and the place found by matching its answer back to the template.
@@ -56,7 +57,7 @@ class Evidence:
 
 
 def _coordinate_and_edges(target: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor:
-    """Return (n, 5): coordinate at cells (n, 3), mm to the scan's nearest edge, mm to the nearer of top and bottom."""
+    """Return (n, 5) for n cells: body coordinate (3), mm to the scan's nearest edge, mm to its nearer end along S."""
     mixed = read_linear(target.coordinate_and_body, cells[None].float())[0]
     coordinate = mixed[:, :3] / mixed[:, 3:].clamp_min(1e-6)
     voxel = transform_points(target.cell_to_scan, cells.numpy())
@@ -68,10 +69,10 @@ def _coordinate_and_edges(target: EmbeddingMap, cells: torch.Tensor) -> torch.Te
 
 
 def judge(evidence: np.ndarray, calibration: Calibration | None, effort: str) -> dict[str, np.ndarray]:
-    """Judge matches by their evidence (n, len(EVIDENCE)).
+    """Estimate the reliability of n matches from their evidence (n, len(EVIDENCE)).
 
-    Returns a dict with the values status, present, expected_error_mm, probability and probability_20 of
-    `matching.match.Matches`, each (n,). The dict is empty if there is no calibration for this effort.
+    Returns a dict of arrays (n,), named as in `matching.match.Matches`: status, present, expected_error_mm, probability
+    and probability_20. The dict is empty if there is no calibration for this effort.
     """
     if calibration is None or calibration.evidence != EVIDENCE or effort not in calibration.forests:
         return {}

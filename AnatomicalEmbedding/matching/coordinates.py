@@ -23,10 +23,10 @@ _ENOUGH = 4.0  # least sum of the cells' weights, because the fit has four unkno
 
 @dataclass(frozen=True)
 class LocalAffine:
-    """Affine functions around n places: coordinate(place + d mm) = level + slope @ d.
+    """Affine functions that give the body coordinate near n places: coordinate(place + d mm) = level + slope @ d.
 
-    level: (n, 3). slope: (n, 3, 3), change of coordinate per mm along R, A, S. supported: (n,) bool, False if too few
-    body cells lie around a place.
+    level: (n, 3) body coordinate at the place. slope: (n, 3, 3) change of the body coordinate per mm along R, A, S.
+    supported: (n,) bool, False if too few body cells lie around a place.
     """
 
     level: torch.Tensor
@@ -35,7 +35,7 @@ class LocalAffine:
 
 
 def fit_around(rows: TargetRows, cells: torch.Tensor) -> LocalAffine:
-    """Fit an affine function to the coordinates of the body cells around each place `cells` (n, 3), in cells."""
+    """Fit an affine function to the body coordinates around each place. cells: (n, 3) places, in cell indices."""
     cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())
     cells = cells.double()
     around = cells.round().long()[:, None] + box_offsets(reach_of(_RADIUS_MM, rows.maps[0].cell_mm))
@@ -50,7 +50,7 @@ def fit_around(rows: TargetRows, cells: torch.Tensor) -> LocalAffine:
 
 
 def _coordinates_and_body(embedding: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor:
-    """Read cells (n, m, 3), integers. Returns (n, m, 4): coordinate and 1 at a body cell; zeros at any other cell."""
+    """Read cells i, j, k (n, m, 3). Returns (n, m, 4): body coordinate and 1 for a body cell, zeros for other cells."""
     index, inside = flat_index(cells, embedding.body.shape)
     return embedding.coordinate_rows[index] * inside[..., None]
 
@@ -78,9 +78,10 @@ class CoordinateAnswers:
 
 
 def read_coordinates(template: EmbeddingMap, points_ras: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
-    """Read coordinates (n, 3), float64, of template points, and determinants (n,) of the slopes (`LocalAffine`) there.
+    """Read the body coordinates (n, 3), float64, of points of the template; and the sizes (n,) of the template there.
 
-    The coordinates come from the affine fit or, if few body cells are near a point, from the map itself.
+    A coordinate comes from an affine fit or, if few body cells are near the point, from the map itself. A size is the
+    volume in the body frame that corresponds to 1 mm^3 of the template.
     """
     sampled = torch.from_numpy(template.sample(points_ras))
     cells = torch.from_numpy(transform_points(template.ras_to_cell, points_ras))
@@ -89,7 +90,7 @@ def read_coordinates(template: EmbeddingMap, points_ras: np.ndarray) -> tuple[to
 
 
 def find_coordinates(coordinates: torch.Tensor, rows: TargetRows) -> CoordinateAnswers:
-    """Find the places with coordinates (n, 3), in the unit of the maps. Each map must have body cells; n >= 1."""
+    """Find the place of each body coordinate (n, 3) in the target of its row. Each map must have body cells; n >= 1."""
     query = coordinates.double()
     cells = rows.read(_nearest_cell, query.float()).double()
     residual = size = torch.empty(0)
@@ -99,9 +100,10 @@ def find_coordinates(coordinates: torch.Tensor, rows: TargetRows) -> CoordinateA
 
 
 def _nearest_cell(target: EmbeddingMap, query: torch.Tensor) -> torch.Tensor:
-    """Find the body cells (n, 3) whose coordinates are nearest to the coordinates `query` (n, 3).
+    """For each body coordinate in `query` (n, 3), find the body cell with the nearest body coordinate. Returns (n, 3).
 
-    |q - c|^2 = |q|^2 - 2 q.c + |c|^2 needs one matrix product. q and c are centred first, to reduce rounding errors.
+    |q - c|^2 = |q|^2 - 2 q.c + |c|^2 needs one matrix product; q is a wanted coordinate, c the coordinate of a cell.
+    All coordinates are centred first, to reduce rounding errors.
     """
     middle, cells, norms = target.centred_cells
     return target.body_index[_nearest(query - middle, cells, norms)]
@@ -116,10 +118,11 @@ def _nearest(query: torch.Tensor, cells: torch.Tensor, half_squares: torch.Tenso
 def _step(
     query: torch.Tensor, start: torch.Tensor, rows: TargetRows
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Move places `start` (n, 3), in cells, to where the coordinate equals `query` (n, 3).
+    """Move each place in `start` (n, 3), in cells, to where the body coordinate equals its row of `query` (n, 3).
 
     Solves slope @ d + level = query for the move d. Damping keeps d short where the coordinate hardly changes. The
-    result stays in the body. Returns the places, the remaining distances from `query`, and the slopes' determinants.
+    result stays in the body. Returns the new places (n, 3), in cells, the distances (n,) that remain between their
+    coordinates and `query`, and the determinants (n,) of the slopes.
     """
     cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())
     fit = fit_around(rows, start)
@@ -137,7 +140,7 @@ def _step(
 def into_body(target: EmbeddingMap, place: torch.Tensor) -> torch.Tensor:
     """Move places (n, 3), in cells, that lie in air or outside the scan to the nearest body cell.
 
-    This is needed for points that the scan does not show: their coordinates may be found in the air around the body.
+    This is needed for points that the scan does not show: the air around the body may have their body coordinates.
     """
     row, inside = flat_index(place.round().long(), target.body.shape)
     beyond = ~(inside & target.body.flatten()[row])

@@ -50,7 +50,8 @@ def _peak_near(
 
 
 def _similarity(target: EmbeddingMap, around: torch.Tensor, query: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Compare n descriptors (n, l) with m half cells each, (n, m, 3). Returns (n, m): similarity; bool, in body."""
+    """Compare each of n descriptors (n, l) with its m half cells, `around` (n, m, 3). Returns similarities (n, m),
+    and (n, m) bool: whether the half cell lies in the body."""
     index, inside = flat_index(around, target.local_body.shape)
     similarity = (target.local_rows[index].float() @ query[..., None])[..., 0]
     return similarity, inside & target.local_body.flatten()[index]

@@ -32,9 +32,9 @@ class _Layout:
 
     window: (m, 3) offsets of the compared voxels from the point. weight: (m,) weights of these voxels; their sum is 1.
     moves: (d, 3) displacements (moves) of the answer that are tested. cost: (d,) a penalty for each move, subtracted
-    from the correlation. far: (d, d) bool, pairs of moves that are far apart. shape: size of the smallest grid that
+    from its correlation. far: (d, d) bool, whether two moves are far apart. shape: size of the smallest grid that
     contains all moves. place: (d,) index of each move in this grid. box: (b, 3) offsets of all target voxels that are
-    read. cell: (d * m,) for each move and window voxel, the index in `box` of the target voxel.
+    read. cell: (d * m,) row of `box` to read, for each move and each voxel of the window.
     """
 
     def __init__(self, voxel_mm: tuple[float, float, float]) -> None:
@@ -65,11 +65,11 @@ def _ball(mm: torch.Tensor, radius_mm: float) -> torch.Tensor:
 
 
 def read_windows(template: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor:
-    """Read a window of m voxels of the template's image around each place (n, 3), in cells. Returns (n, m).
+    """Read the m voxels (the window) of the template's image around each of n places (n, 3), in cells. Returns (n, m).
 
     The window's mean is subtracted from each voxel. Then the voxel is multiplied by its weight and divided by the
-    window's standard deviation. The scalar product of the result and a target window, divided by the standard deviation
-    of the target window, is the correlation.
+    window's standard deviation. The scalar product with a target window, divided by the standard deviation of the
+    target window, is the correlation of the two windows.
     """
     layout = _Layout(_voxel_mm(template))
     shown = _read(template, cells, layout.window)
@@ -101,7 +101,7 @@ def sharpen(windows: torch.Tensor, rows: TargetRows, cells: torch.Tensor) -> tor
 
 
 def _read(embedding: EmbeddingMap, cells: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    """Read the grey values (n, m) of a map's image at voxel offsets (m, 3) from places (n, 3), in cells."""
+    """Read grey values (n, m) of a map's image. cells: (n, 3) places. offsets: (m, 3), in voxels, from each place."""
     every = embedding.voxels_per_cell
     voxels = ((cells.double() + 0.5) * every - 0.5).float()[:, None] + offsets
     return read_linear(embedding.levels, voxels.view(1, -1, 3)).view(voxels.shape[:2])

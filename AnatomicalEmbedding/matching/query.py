@@ -21,12 +21,12 @@ class Query:
 
     Args:
         weights_hash: SHA-256 of the weights of the template's map.
-        coordinates: (n, 3) float64 in the unit of the map.
+        coordinates: (n, 3) float64 body coordinates, in the unit of the map.
         sizes: (n,) volume in the body frame that corresponds to 1 mm^3 of the template at each point.
         descriptors: (n, l) descriptors of the points themselves, for effort "fast"; or None.
         blocks: descriptors of the tissue around the points, for "standard" and "thorough"; or None.
         above_ends_mm: (n, len(ENDS_MM)) height of the points above each end of the spine, mm; NaN for an end that the
-            template does not show. None if unknown.
+            template does not show. None if no heights were computed.
     """
 
     weights_hash: str

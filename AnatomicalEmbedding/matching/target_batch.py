@@ -32,7 +32,7 @@ class TargetRows:
         return cls(tuple(maps), (count,) * len(maps))
 
     def read(self, function: Callable[..., _Found], *rows: torch.Tensor) -> _Found:
-        """For each map, call `function` with the map and its rows of each tensor. Concatenate the results."""
+        """For each map, call `function` with the map and with its rows of each tensor in `rows`. Joins the results."""
         parts = zip(self.maps, *(values.split(self.counts) for values in rows), strict=True)
         found: list[Any] = [function(*part) for part in parts if len(part[1])]
         if len(found) == 1:

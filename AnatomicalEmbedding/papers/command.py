@@ -17,8 +17,8 @@ class PaperRecipe:
     """A recipe of a paper.
 
     path: file of the recipe. name: name of its objective in this file. rules: conditions that the recipe must meet.
-    objective: the objective, that is, its batches and its loss. is_validated: whether training validates the weights;
-    this is possible only if the weights can match points.
+    objective: makes the batches and the loss. is_validated: whether training validates the weights; this is possible
+    only if the weights can match points.
     """
 
     path: Path

@@ -20,7 +20,7 @@ STEP_MM = 2.0
 class Anatomy:
     """Structure and tissue on a regular grid in the body frame.
 
-    label, tissue: (k, j, i) uint8, see `tissues.LABEL_ID` and `tissues.TISSUE_ID`. Voxel (i, j, k) lies at
+    label, tissue: (k, j, i) uint8, numbers from `tissues.LABEL_ID` and `tissues.TISSUE_ID`. Voxel (i, j, k) lies at
     `low + step * (i, j, k)` body mm.
     """
 
@@ -35,7 +35,7 @@ class Anatomy:
 
     @staticmethod
     def nearest(grid: np.ndarray, index: np.ndarray, beyond: int = 0) -> np.ndarray:
-        """Read `label` or `tissue` at the voxels nearest to indices (..., 3). Outside the grid, return `beyond`."""
+        """Return the values of `grid` (label or tissue) at the voxels nearest to i, j, k (..., 3), `beyond` outside."""
         nk, nj, ni = grid.shape
         i, j, k = np.moveaxis(np.rint(index).astype(np.int32), -1, 0)
         held = (i >= 0) & (i < ni) & (j >= 0) & (j < nj) & (k >= 0) & (k < nk)

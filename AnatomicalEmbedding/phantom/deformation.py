@@ -73,7 +73,7 @@ class Bumps:
 
     @classmethod
     def random(cls, rng: np.random.Generator, scattered: int = 14) -> Self:
-        """Make random bumps near some organs, and `scattered` bumps anywhere. `slope_bound` is at most 0.75."""
+        """Make random bumps near some organs, and `scattered` bumps anywhere. Their `slope_bound` is at most 0.75."""
         organs = [(np.asarray(c, float), float(r), float(s)) for c, r, s in _ORGAN_SHIFTS]
         center = np.array([c for c, _, _ in organs]) + rng.normal(0, 8, (len(organs), 3))
         reach = np.array([r for _, r, _ in organs])
@@ -89,11 +89,10 @@ class Bumps:
 
     @property
     def slope_bound(self) -> float:
-        """Upper bound of the Lipschitz constant of the sum of all bumps.
+        """Upper bound of the slope (Lipschitz constant) of the sum of all bumps.
 
-        The space around all bumps is divided into cubes. For each cube and bump, the largest slope of the bump is
-        computed for the distances from its centre that occur in the cube. In each cube, the slopes of all bumps are
-        added. The bound is the largest of these sums.
+        The space around all bumps is divided into cubes. In each cube, an upper bound of the slope of each bump is
+        computed, and these bounds are added. The largest of the sums is returned.
         """
         cell = 28.0
         reach = self.reach_mm[:, None]
@@ -134,7 +133,8 @@ class FatLayer:
     softness: float = 0.05
 
     def _ellipse(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return for each point: y of the cross-section's middle, radius (1 = muscle wall), and `change` of the fat."""
+        """Return three arrays (n,): y of the middle of each point's cross-section; distance of the point from it,
+        relative to the muscle wall (1 = on the wall); `change` at the height of the point."""
         z = points[:, 2]
         half, middle, front, back = BODY.section(z)
         inset = fat_mm(z)
@@ -144,7 +144,8 @@ class FatLayer:
         return middle, np.hypot(points[:, 0] / (half - inset), dy / depth), self.change * fade
 
     def _profile(self, radius: np.ndarray, amount: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the new radius, and its derivative with respect to `radius`. amount: `change` at each point."""
+        """Convert each radius (1 = muscle wall) from the patient to the canonical body; also return the derivative.
+        amount: `change` at each point."""
         u = np.clip((radius - 1) / self.softness, -60, 60)
         soft = self.softness * np.where(u > 40, u, np.log1p(np.exp(np.minimum(u, 40))))
         soft += np.maximum(radius - 1 - 60 * self.softness, 0)

@@ -24,7 +24,7 @@ _MARGIN_MM = (12.0, 12.0, 40.0)  # air at the sides, in front, and behind (room 
 
 
 def _sided(name: str, right: ArrayLike, label: str) -> dict[str, tuple[ArrayLike, str]]:
-    """Return a point and its mirror image: NAME_right, NAME_left -> (place, `label` with "right" or "left" for {})."""
+    """Return a point and its mirror image: NAME_right, NAME_left -> (place, label). The side replaces {} in `label`."""
     sides = (("left", (-1, 1, 1)), ("right", (1, 1, 1)))
     return {f"{name}_{side}": (np.multiply(right, flip), label.format(side)) for side, flip in sides}
 
@@ -148,7 +148,7 @@ def grid_about(deformation: Deformation, spacing: tuple[float, float, float], lo
 
 
 def _body_points(low: float, high: float, every: int = 7) -> np.ndarray:
-    """Return every n-th grid point (n = `every`, on each axis) in the canonical body between two heights: (N, 3) mm."""
+    """Return voxels of the canonical body between two heights, (N, 3) mm; along each axis, only every 7th (`every`)."""
     anatomy = canonical_anatomy()
     k0, k1 = (int(np.clip((z - anatomy.low[2]) / anatomy.step, 0, len(anatomy.label) - 1)) for z in (low, high))
     rows = np.unique(np.append(np.arange(k0, k1, every), k1))
@@ -163,5 +163,4 @@ _SPACING_MM = (2.0, 2.0, 3.0)
 
 
 def phantom_views(seed: int) -> dict[str, Phantom]:
-    """Make the scan of a synthetic patient for each of VIEWS."""
     return {view: make_phantom(seed, spacing=_SPACING_MM, coverage_mm=heights) for view, heights in VIEWS.items()}

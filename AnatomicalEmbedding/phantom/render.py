@@ -39,8 +39,8 @@ def render(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Make the voxels of one scan, int16 (k, j, i) HU, and its labels, uint8 (k, j, i).
 
-    hu: CT number of each tissue. noise_hu: standard deviation of the noise. table: whether to draw the couch.
-    rng: random numbers for the texture and the noise.
+    to_body: converts RAS mm to the canonical body. hu: CT number of each tissue. noise_hu: standard deviation of the
+    noise. table: whether to draw the couch. rng: random numbers for the texture and the noise.
     """
     anatomy = canonical_anatomy()
     body_index = BodyIndex(to_body, grid, anatomy)
@@ -63,7 +63,7 @@ def render(
 
 
 class BodyIndex:
-    """Computes where voxels lie in the canonical body: exactly at nodes of a lattice, by interpolation elsewhere."""
+    """Computes where voxels lie in the canonical body: exactly on a lattice of points, by interpolation elsewhere."""
 
     def __init__(self, to_body: ToBody, grid: Grid, anatomy: Anatomy) -> None:
         self._lattice = [
@@ -79,7 +79,7 @@ class BodyIndex:
         self._down = _hat_weights(np.arange(nj), self._lattice[1])
 
     def at(self, rows: np.ndarray) -> np.ndarray:
-        """Return indices i, j, k in the canonical body, (len(rows), nj, ni, 3), of the voxels in the slices `rows`."""
+        """Return indices i, j, k in the canonical body of all voxels of the slices `rows`: (len(rows), nj, ni, 3)."""
         planes = np.tensordot(_hat_weights(rows, self._lattice[2]), self.coarse, axes=(1, 0))
         lines = np.matmul(self._down, planes.transpose(0, 3, 1, 2))  # (rows, 3, nj, I)
         return np.matmul(lines, self._across.T).transpose(0, 2, 3, 1)
@@ -94,10 +94,10 @@ def _hat_weights(at: np.ndarray, knots: np.ndarray) -> np.ndarray:
 def _hounsfield(
     anatomy: Anatomy, hu: np.ndarray, heights: np.ndarray, rng: np.random.Generator
 ) -> tuple[torch.Tensor, int]:
-    """Compute the blurred CT numbers of the canonical body between the lowest and the highest slice of `heights`.
+    """Compute blurred CT numbers of the slices of the canonical body from the lowest to the highest of `heights`.
 
     heights: slice indices in the canonical body. Returns the CT numbers plus 1000, so that air is 0; and the index of
-    their first slice.
+    the first slice that was computed.
     """
     first = int(np.clip(np.floor(heights.min()) - 2, 0, anatomy.tissue.shape[0] - 2))
     last = int(np.clip(np.ceil(heights.max()) + 3, first + 2, anatomy.tissue.shape[0]))
@@ -111,7 +111,7 @@ def _hounsfield(
 
 
 def soften(volume: torch.Tensor, axis: int) -> torch.Tensor:
-    """Filter (1, 1, k, j, i) along one axis with (1, 2, 1) / 4; the outermost layers are repeated."""
+    """Blur a volume (1, 1, k, j, i) along axis 0 (k), 1 (j) or 2 (i) by (1, 2, 1) / 4; the edge layers are repeated."""
     dim = axis + 2
     n = volume.shape[dim]
     out = volume * 0.5
@@ -123,14 +123,13 @@ def soften(volume: torch.Tensor, axis: int) -> torch.Tensor:
 
 
 def texture(tissue: np.ndarray, starts: Sequence[int] | np.ndarray) -> np.ndarray:
-    """Return the texture, HU, of tissues (k, j, i), read from a periodic tile. starts: (3,) tile index of voxel 0."""
+    """Return the texture, HU, of voxels with tissues (k, j, i). starts: (3,) index of voxel 0 in the periodic tile."""
     k, j, i = ((np.arange(n) + start) % TEXTURE_SIZE for n, start in zip(tissue.shape, starts, strict=True))
     return TEXTURE_HU[tissue] * _texture_tile()[k][:, j][:, :, i]
 
 
 @lru_cache(maxsize=1)
 def _texture_tile() -> np.ndarray:
-    """Make a periodic random field of unit variance, a mixture of fine and coarse grain."""
     rng = np.random.default_rng(77)
     noise = np.fft.rfftn(rng.standard_normal((TEXTURE_SIZE,) * 3))
     f = np.fft.fftfreq(TEXTURE_SIZE)
@@ -144,7 +143,7 @@ def _texture_tile() -> np.ndarray:
 
 
 def _linear(source: torch.Tensor, index: np.ndarray, first_k: int) -> np.ndarray:
-    """Return the HU at `index` (k, j, i, 3). source: HU + 1000 of the body, from slice `first_k` on. Outside is air."""
+    """Return the HU at `index` (k, j, i, 3); air outside. source: HU + 1000 of the body, from slice `first_k` on."""
     size = np.array(source.shape[:1:-1], np.float32)
     shifted = (index - np.array([0, 0, first_k], np.float32)) * (2 / (size - 1)) - 1
     where = torch.from_numpy(shifted.astype(np.float32))[None]

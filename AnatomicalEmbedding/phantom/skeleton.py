@@ -23,7 +23,6 @@ _BONY = 0.76  # beyond this fraction of the way from spine to sternum, a rib is 
 
 
 def draw_skeleton(canvas: Canvas) -> None:
-    """Draw spine, thorax, shoulders and pelvis."""
     _draw_spine(canvas)
     _draw_thorax(canvas)
     for name, flip in SIDES:
@@ -118,7 +117,8 @@ def _draw_sacrum(canvas: Canvas) -> None:
 
 
 def rib_point(number: int, way: float, side: int, outward: float = 4.5) -> np.ndarray:
-    """Return a point on a rib's middle line, `outward` mm outside the body cavity. way: 0 at spine, 1 at sternum."""
+    """Return the point (3,), mm, on a rib's middle line, `outward` mm outside the body cavity. way: 0 at the spine to 1
+    at the sternum. side: 1 on the right, -1 on the left."""
     start = VERTEBRA_Z[f"T{number}"] + 7
     z = start + 6 * np.sin(np.pi * min(way * 4, 1)) * (way < 0.25) - _RIB_FALL[number - 1] * way**1.25
     if way > _BONY and number <= 10:  # the cartilage rises to the sternum

@@ -14,7 +14,7 @@ _BATCH = 120_000  # grid points processed together when tubes are drawn
 
 @dataclass(frozen=True)
 class Piece:
-    """A region in the box from `low` to `high`. inside(x, y, z): takes mm (broadcastable), returns a bool array."""
+    """A region in the box from `low` to `high`. inside: takes x, y, z in mm (broadcastable), returns a bool array."""
 
     low: np.ndarray
     high: np.ndarray
@@ -106,7 +106,7 @@ class Loft:
         self._profile = Spline(self.table[:, 0], self.table[:, 1:])
 
     def section(self, z: np.ndarray | float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return four arrays for heights z: half width, y of the widest place, depth from this y to front and back."""
+        """Return four arrays for heights z: half width, y of the widest place, depth from there to front and back."""
         half, front, back = np.moveaxis(self._profile(z), -1, 0)
         center = back + 0.45 * (front - back)
         return half, center, front - center, center - back
@@ -173,7 +173,6 @@ def axes_along(direction: ArrayLike, roll: float = 0.0) -> np.ndarray:
 
 
 def mirrored(points: ArrayLike) -> np.ndarray:
-    """Mirror points at the mid-sagittal plane."""
     return np.asarray(points, float) * [-1, 1, 1]
 
 
@@ -214,7 +213,7 @@ class Canvas:
         self._axes = [(self.low[a] + step * np.arange(count[a])).astype(np.float32) for a in range(3)]
 
     def region(self, low: np.ndarray, high: np.ndarray) -> tuple[tuple[slice, ...], tuple[np.ndarray, ...]]:
-        """Return the index slices (k, j, i) of the grid points in a box, and their x, y and z, mm (broadcastable)."""
+        """Return slices (k, j, i) that cut a box from the grid, and x, y, z of the points there, mm (broadcastable)."""
         first = np.maximum(np.ceil((np.asarray(low, float) - self.low) / self.step).astype(int), 0)
         last = np.floor((np.asarray(high, float) - self.low) / self.step).astype(int) + 1
         cut = tuple(slice(first[a], max(last[a], first[a])) for a in range(3))
@@ -297,7 +296,7 @@ class Canvas:
 def _in_capsules(
     places: list[np.ndarray], start: np.ndarray, end: np.ndarray, r0: np.ndarray, r1: np.ndarray, squash: np.ndarray
 ) -> np.ndarray:
-    """Return (n, k, j, i) bool: do the points of box n lie in capsule n? places: x, y and z of the points, mm."""
+    """Return (n, k, j, i) bool: which points of each box lie in its capsule. places: x, y and z of the points, mm."""
 
     def column(values: np.ndarray) -> np.ndarray:
         return values[:, None, None, None]

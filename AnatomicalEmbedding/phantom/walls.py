@@ -126,7 +126,6 @@ def _draw_septa(canvas: Canvas) -> None:
 
 
 def _stretch(field: np.ndarray, axis: int, size: int) -> np.ndarray:
-    """Resample a field to `size` samples along one axis, by cubic interpolation."""
     count = field.shape[axis]
     at = np.linspace(1, count - 2.001, size)
     i = at.astype(int)

@@ -101,7 +101,7 @@ def fit_affine(matches: GridMatches, kind: str = AFFINE) -> np.ndarray:
 
 
 def _grid(fixed: EmbeddingMap, depth: np.ndarray, step_mm: float) -> tuple[Lattice, np.ndarray, np.ndarray, np.ndarray]:
-    """Make a lattice. Also returns index, RAS mm and depth of its points that lie in the body and in the scan."""
+    """Make a lattice. Also returns index (n, 3), RAS mm (n, 3) and depth (n,) mm of its n points in the body."""
     low, high = fixed.body_bounds_ras
     lattice = Lattice.within(low, high, step_mm)
     points = lattice.points_ras()
@@ -137,14 +137,14 @@ def _rigid(source: np.ndarray, target: np.ndarray, weight: np.ndarray) -> np.nda
 
 
 def _moments(source: np.ndarray, target: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the weighted means of source and target, (2, 3), and the covariance target x source, (3, 3)."""
+    """Return the weighted means of source and target, (2, 3); and their covariance (target, source), (3, 3)."""
     weight = weight / weight.sum()
     middles = np.stack([weight @ source, weight @ target])
     return middles, ((target - middles[1]) * weight[:, None]).T @ (source - middles[0])
 
 
 def _turn(spread: np.ndarray) -> np.ndarray:
-    """Compute the rotation with the least squared error from the covariance `spread`, (3, 3) (Kabsch 1976)."""
+    """Return the rotation with the least squared error. spread: (3, 3) covariance (target, source) (Kabsch 1976)."""
     u, _, vt = np.linalg.svd(spread)
     return u @ np.diag([1.0, 1.0, np.sign(np.linalg.det(u @ vt))]) @ vt
 

@@ -27,7 +27,7 @@ _NOISE_HU = 50.0  # a window with less contrast counts as flat
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """Image features. values: (c, k, j, i) float32 at the lattice's points. weight: (k, j, i), 0 outside the body."""
+    """Image features. values: (c, k, j, i) float32 at points of `lattice`. weight: (k, j, i), 1 in the body, else 0."""
 
     values: torch.Tensor
     weight: torch.Tensor
@@ -130,8 +130,8 @@ class _Comparison:
 
     Attributes:
         fixed: features of the fixed scan.
-        moving: (1, 4 c, k, j, i) c features of the moving scan and their 3 c slopes, on the moving scan's lattice.
-        start: (3, k, j, i) RAS mm in the moving scan, to which the affine transform maps the fixed points.
+        moving: (1, 4 * c, k, j, i) the c features of the moving scan, then their 3 * c slopes, on its own lattice.
+        start: (3, k, j, i) RAS mm in the moving scan: where the affine transform puts the points of the fixed lattice.
         slopes: (3, c, k, j, i) derivatives of the fixed scan's features, per mm in the moving scan.
     """
 
@@ -144,7 +144,7 @@ class _Comparison:
         self.slopes = torch.tensordot(turned, slopes(fixed), dims=1)
 
     def least_volume(self, field: SplineField, affine: np.ndarray) -> float:
-        """Return the smallest Jacobian determinant in the body, divided by the affine transform's determinant."""
+        """Return the smallest Jacobian determinant in the body, as a multiple of the affine transform's determinant."""
         left = field.determinants(self.fixed.lattice, self.fixed.weight.cpu() > 0, affine)
         return float(left.min()) / float(np.linalg.det(affine[:3, :3]))
 
@@ -175,7 +175,8 @@ class _Comparison:
         return SplineField(field.low, field.knot_mm, (knots + change).cpu()), moved
 
     def _terms(self, displacement: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Compute gradient (3, k, j, i) and Gauss-Newton matrix (6, k, j, i, as _PAIRS) of the image difference."""
+        """Return the gradient (3, k, j, i) and Gauss-Newton matrix (6, k, j, i) of the image difference at each point.
+        The matrix is symmetric; its 6 entries are in the order of _PAIRS."""
         lattice, channels = self.moving_lattice, len(self.fixed.values)
         origin, spacing, size = (
             torch.tensor(values, dtype=torch.float32, device=displacement.device).view(3, 1, 1, 1)
@@ -195,7 +196,7 @@ class _Comparison:
 
 
 def _summed(values: torch.Tensor) -> torch.Tensor:
-    """Sum values (c, k, j, i) over blocks. The sum of an incomplete block is scaled up to a complete block."""
+    """Sum values (c, k, j, i) over blocks of 2 x 2 x 2 points. Sums of incomplete blocks are scaled up."""
     mean = F.avg_pool3d(values[None], _BLOCK, _BLOCK, ceil_mode=True, count_include_pad=False)[0]
     return mean * _BLOCK**3
 

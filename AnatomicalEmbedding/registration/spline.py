@@ -35,7 +35,7 @@ class Lattice:
 
     @classmethod
     def within(cls, low: np.ndarray, high: np.ndarray, spacing_mm: float) -> Lattice:
-        """Make a lattice in the middle of a box. An axis has length / `spacing_mm` points, rounded down, at least 1."""
+        """Make a lattice in the middle of a box: length / `spacing_mm` points an axis, rounded down, at least 1."""
         size = np.maximum(np.floor((high - low) / spacing_mm), 1).astype(int)
         first = (low + high - (size - 1) * spacing_mm) / 2
         return cls(tuple(first.tolist()), (spacing_mm,) * 3, tuple(size.tolist()))
@@ -46,7 +46,7 @@ class Lattice:
         return self.size[::-1]
 
     def axis(self, number: int) -> torch.Tensor:
-        """Return the positions of the points along one axis, (n,) float64 mm."""
+        """Return the coordinates of the points along axis `number` (0 R, 1 A, 2 S), (n,) float64 RAS mm."""
         return self.origin_ras[number] + self.spacing_mm[number] * torch.arange(self.size[number], dtype=torch.float64)
 
     def points_ras(self) -> np.ndarray:
@@ -67,7 +67,7 @@ class Lattice:
         return held
 
     def through(self, affine: np.ndarray) -> torch.Tensor:
-        """Transform each point by a (4, 4) matrix of RAS mm. Returns (3, k, j, i) float32."""
+        """Return the transformed points, (3, k, j, i) float32. affine: (4, 4), from RAS mm to RAS mm."""
         x, y, z = (self.axis(a) for a in range(3))
         return torch.stack(
             [
@@ -77,7 +77,7 @@ class Lattice:
         ).float()
 
     def pooled(self, factor: int = 2) -> Lattice:
-        """Make the lattice of the centres of blocks of `factor` points a side. Incomplete blocks are included."""
+        """Divide the points into cubes of `factor` points a side. Returns the lattice of the centres of all cubes."""
         x, y, z = (o + s * (factor - 1) / 2 for o, s in zip(self.origin_ras, self.spacing_mm, strict=True))
         dx, dy, dz = (s * factor for s in self.spacing_mm)
         i, j, k = (-(-n // factor) for n in self.size)
@@ -101,14 +101,14 @@ class Basis:
         return torch.tensordot(self.a @ (knots @ self.r.T), self.s, dims=([1], [1])).permute(0, 3, 1, 2)
 
     def gather(self, values: torch.Tensor) -> torch.Tensor:
-        """Sum values (c, k, j, i) of the points at each knot, (c, K, J, I). This is the transpose of `spread`."""
+        """Sum the weighted values (c, k, j, i) of all points at each knot: (c, K, J, I). The transpose of `spread`."""
         return torch.tensordot(self.a.T @ (values @ self.r), self.s, dims=([1], [0])).permute(0, 3, 1, 2)
 
     def to(self, device: torch.device) -> Basis:
         return Basis(self.r.to(device), self.a.to(device), self.s.to(device))
 
     def squared(self) -> Basis:
-        """Square the weights. The new gather(w) is the diagonal of the old matrix x -> gather(w * spread(x))."""
+        """Square the weights. The new gather(w) is the diagonal of this basis' matrix x -> gather(w * spread(x))."""
         return Basis(self.r.square(), self.a.square(), self.s.square())
 
 
@@ -169,7 +169,7 @@ class SplineField:
         return found.numpy()
 
     def refined(self, knot_mm: float) -> SplineField:
-        """Return the same displacement with knots `knot_mm` apart; exact if the distance of the knots is halved."""
+        """Return the same displacement with knots `knot_mm` apart. Exact if `knot_mm` is half of the old distance."""
         high = np.array(self.low) + np.array(self.intervals) * self.knot_mm
         fine = SplineField.over(np.array(self.low), high, knot_mm)
         moved = self.coefficients.double()
@@ -191,7 +191,7 @@ class SplineField:
         return table.scatter_(1, first[:, None] + torch.arange(4), weights)
 
     def _four(self, places: torch.Tensor, axis: int, derivative: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return for each place: the number of the first of the four nearest knots, (n,); their weights, (n, 4)."""
+        """Return the four nearest knots of each place: number of the first knot, (n,); weights of the four, (n, 4)."""
         intervals = self.intervals[axis]
         at = ((places - self.low[axis]) / self.knot_mm).clamp(0, intervals)
         first = at.floor().clamp(max=intervals - 1)
@@ -206,7 +206,7 @@ class SplineField:
 
 
 def roughness(knots: torch.Tensor) -> torch.Tensor:
-    """Compute half the gradient of the sum of squared differences between neighbouring knots, (c, K, J, I)."""
+    """Return (c, K, J, I), the gradient of half the sum of squared differences between all neighbouring knots."""
     found = torch.zeros_like(knots)
     for axis in (1, 2, 3):
         step = knots.diff(dim=axis)
@@ -223,7 +223,7 @@ def conjugate_gradients(
 ) -> torch.Tensor:
     """Solve product(x) = wanted for x, starting at zero.
 
-    product: multiplies by a symmetric positive matrix. diagonal: diagonal of this matrix, exact or approximate.
+    product: multiplies x by a symmetric positive matrix. diagonal: diagonal of this matrix, exact or approximate.
     """
     x, rest = torch.zeros_like(wanted), wanted
     scaled = rest / diagonal

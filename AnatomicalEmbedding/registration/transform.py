@@ -26,7 +26,7 @@ class Folding:
     """How much a transform changes volumes in the body, measured by the determinant of its Jacobian.
 
     Args:
-        share: fraction of the body that is folded (determinant <= 0).
+        share: fraction of the body in which the transform folds, that is, has a determinant <= 0.
         smallest: smallest determinant. low, high: 1st and 99th percentile of the determinants.
     """
 
@@ -85,7 +85,7 @@ class Registration:
     def to_sitk(self) -> sitk.Transform:
         """Make a SimpleITK transform (LPS, fixed -> moving, for resampling): a B-spline, then the affine transform.
 
-        Outside the fixed scan's box, the B-spline decreases to zero over three knots.
+        Outside the fixed scan's box, the B-spline decreases to zero within three times the distance between knots.
         """
         lps = LPS_FROM_RAS @ self.affine @ LPS_FROM_RAS
         affine = sitk.AffineTransform(3)
@@ -141,7 +141,7 @@ class Registration:
         return sitk.Resample(image, grid, self.to_sitk(), how, beyond, image.GetPixelID())
 
     def _spline(self) -> sitk.BSplineTransform:
-        """Make the B-spline that has the same effect before the affine transform as `field` has after the transform."""
+        """Make a B-spline. Applied before the affine transform, it gives the same result as `field` added after it."""
         knot_mm = self.field.knot_mm
         intervals = [n + 2 * DEGREE for n in self.field.intervals]  # ITK's field jumps to 0 at its border
         low = np.array(self.field.low) - DEGREE * knot_mm

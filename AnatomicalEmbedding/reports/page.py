@@ -36,6 +36,6 @@ def load_page(name: str) -> jinja2.Template:
 
 
 def fill_page(path: str | Path, template: str, /, **values: object) -> Path:
-    """Fill a page template with values, and write the page. template: as for `load_page`. Returns the path."""
+    """Fill a page template with values, and write the page to `path`. template: as for `load_page`. Returns `path`."""
     write_text(path, load_page(template).render(values, version=__version__))
     return Path(path)

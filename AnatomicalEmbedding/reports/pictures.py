@@ -31,7 +31,7 @@ _BONE_SHARE = 0.25
 
 @dataclass(frozen=True)
 class Plane:
-    """A viewing plane. right, down: RAS directions of the picture's axes. left_letter ...: R, L, A, P, S or I."""
+    """A viewing plane. right, down: RAS directions of the picture's axes. *_letter: R, L, A, P, S or I at each edge."""
 
     name: str
     right: tuple[float, float, float]
@@ -132,12 +132,12 @@ def encode_jpeg(pixels: np.ndarray) -> bytes:
 
 
 def data_uri(pixels: np.ndarray) -> str:
-    """Encode a picture as a data URI (text for an HTML page). pixels: as in `encode_jpeg`."""
+    """Encode a picture, uint8 (n, m) grey or (n, m, 3) RGB, as a data URI: text that shows the picture in a page."""
     return "data:image/jpeg;base64," + base64.b64encode(encode_jpeg(pixels)).decode("ascii")
 
 
 def _interpolate(voxels: np.ndarray, ijk: np.ndarray, inside: np.ndarray) -> np.ndarray:
-    """Interpolate HU (n, n) at voxel indices (3, n, n). Reads only voxels near pixels that are `inside` the scan."""
+    """Interpolate HU (n, n) at voxel indices (3, n, n). inside: (n, n) bool, the pixels whose HU are needed."""
     import torch
     import torch.nn.functional as F
 

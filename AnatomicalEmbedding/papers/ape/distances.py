@@ -99,7 +99,7 @@ def _distances(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 def read_pairs(
     network: EmbeddingNetwork, batch: PairBatch, context: LossContext
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Run the network. Returns for N points (N, 3) each: output in the first crop, output in the second, position."""
+    """Run the network. Returns (N, 3) each: output in the first and the second crop, position of the N points, mm."""
     with context.precision:
         maps = network(torch.cat([batch.first, batch.second])).coordinate
     pairs = len(batch.first)

@@ -18,7 +18,6 @@ RECIPES = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     if arguments[:1] != ["landmarks"]:
         return run_paper("sam", "Train the recipe of Yan 2022; to test: sam landmarks WEIGHTS DIR", RECIPES, arguments)

@@ -16,7 +16,7 @@ _MOST_LOOKED_AT = 8192  # hard negatives are searched among at most this many ce
 
 @dataclass(frozen=True)
 class _View:
-    """One view of a pair: grids of descriptors (d, k, j, i), and the positions of their cells (cells, 3) mm."""
+    """One of the two views (crops) of a pair: descriptors (d, k, j, i), and positions of their cells (cells, 3) mm."""
 
     local: torch.Tensor
     local_mm: torch.Tensor
@@ -109,7 +109,7 @@ def _local_loss(
 
 
 def _upsampled(anchor: torch.Tensor, view: _View, cells: torch.Tensor) -> torch.Tensor:
-    """Compute the global similarities (p, n) of p anchors (p, d) to n cells. cells: flat indices in the local grid."""
+    """Compute the global similarity (p, n) of p anchors (p, d) and n cells. cells: flat indices in the local grid."""
     similarity = (anchor @ view.global_.flatten(1)).view(len(anchor), *view.global_.shape[1:])
     _, j, i = view.local.shape[1:]
     ijk = torch.stack([cells % i, cells // i % j, cells // (i * j)], dim=1).to(similarity.dtype)

@@ -45,7 +45,6 @@ class DescriptorMatcher:
         self._scans: dict[str, DescribedScan] = {}
 
     def __call__(self, template: Case, points_ras: np.ndarray, target: Case) -> np.ndarray:
-        """Find points (n, 3) RAS mm of the template in the target. Returns (n, 3) RAS mm."""
         for case in (template, target):
             if case.id not in self._scans:
                 self._scans[case.id] = describe(self._network, case.volume)

@@ -1,4 +1,4 @@
-"""A small transformer for the words of a text. The vector of a word is the mean of its letter sequences' vectors."""
+"""A small transformer for the words of a text. A word's vector is the mean of the vectors of its letter sequences."""
 
 import re
 import zlib
@@ -38,8 +38,8 @@ def pieces_of(word: str) -> tuple[int, ...]:
 class TextNetwork(nn.Module):
     """Maps b texts to points (b, 3) in the body frame, mm.
 
-    As in Grujicic 2020 (section 4.2, equation 1), a linear layer and tanh map the output of an added first token to a
-    point of the atlas. BERT's word pieces are useful only with BERT's weights, so this network uses hashed pieces.
+    A token is added before the words. A linear layer and tanh map its output to a point (Grujicic 2020, section 4.2,
+    equation 1). BERT's word pieces are useful only with BERT's weights, so this network uses hashed pieces.
     """
 
     def __init__(self) -> None:

@@ -18,8 +18,8 @@ class Organs:
 
     Args:
         names: name of each place.
-        cells: for each place, the centres of its cells, (n, 3) mm. A cell belongs to a place if it lies there in at
-            least half as many bodies as the best cell of the place.
+        cells: for each place, the centres of its cells, (n, 3) mm: all cells that the place contains in at least half
+            as many bodies as its best cell.
         best: (k, 3) mm, the best cell of each place: the cell that lies in the place in most bodies.
     """
 
@@ -37,10 +37,10 @@ class Organs:
     def sample(
         self, named: Sequence[Sequence[str]], count: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Choose `count` random cells of every organ that a text names, for b texts.
+        """For each of b texts, choose `count` random cells of every organ that the text names.
 
-        named: for each text, the names of its organs. Returns the cells, float32 (b, m, count, 3) mm, and bool (b, m).
-        m is the largest number of organs in a text. A text with fewer organs has False in the unused entries.
+        named: for each text, the names of its at most m organs. Returns the cells, float32 (b, m, count, 3) mm, and
+        bool (b, m): False for the unused entries of a text with fewer than m organs.
         """
         most = max(map(len, named))
         points = np.zeros((len(named), most, count, 3), dtype=np.float32)

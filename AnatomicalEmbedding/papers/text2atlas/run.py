@@ -43,7 +43,7 @@ def soft_organ_distance(predicted: torch.Tensor, points: torch.Tensor, named: to
 
 @dataclass(frozen=True)
 class TextRecipe:
-    """Settings of a training run. mask: share of place names to mask (0.5 in the self-supervised variant)."""
+    """Settings of a training run. mask: fraction of the place names that are masked (0.5: self-supervised variant)."""
 
     mask: float = 0.0
     steps: int = 1000

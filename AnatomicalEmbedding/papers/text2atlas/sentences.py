@@ -44,7 +44,7 @@ class Example:
     spans: tuple[tuple[int, int], ...]
 
     def masked(self, share: float, rng: np.random.Generator) -> str:
-        """Return the text with random names of places masked (Grujicic 2020, 6.1.4). share: fraction masked, 0 to 1."""
+        """Return the text, with each name of a place masked with probability `share` (Grujicic 2020, 6.1.4)."""
         text = self.text
         for start, end in sorted(self.spans, reverse=True):
             if rng.random() < share:
@@ -90,7 +90,6 @@ class SentenceMaker:
         return Example(lead + text + template[after:] + tail, tuple(organs), moved)
 
     def _common(self, rng: np.random.Generator) -> str:
-        """Return a few random common words; a space follows each word."""
         count = max(0, int(rng.integers(-self._around, self._around + 1)))
         return "".join(f"{word} " for word in self._plain[rng.integers(len(self._plain), size=count)])
 
@@ -124,7 +123,7 @@ def sentences_of(reports: Iterable[str], organs: Organs) -> list[Example]:
 
 
 def _apart(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Join overlapping spans, as in "ribs 3 to 5". Returns the spans in the order of the text."""
+    """Join spans (start, end) that overlap. Returns the spans in the order of the text."""
     joined: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if joined and start < joined[-1][1]:
