@@ -189,7 +189,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
             self._write("structures", [*others, *source.chosen])
 
     def _ticked(self):
-        """Return the names of ticked structures. Names in neither the library nor the examples are left out."""
+        """Return the names of the structures that are ticked in the shown library and examples, each name once."""
         return list(dict.fromkeys([*self.structurePanel.chosen, *self.examplePanel.chosen]))
 
     def _onTargets(self):

@@ -159,7 +159,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
             self.logic.mirror.restrict()
 
     def _onChoice(self):
-        """Make the chosen study the current study if it is not the prior study. Move all views to the chosen lesion."""
+        """Make the chosen study the current one, unless it is the prior study. Move all views to the chosen lesion."""
         volume = self.logic.volumes.get(self.choice.study)
         node = self._parameterNode
         if node is not None and volume is not None and volume is not node.prior and volume is not node.current:
@@ -195,7 +195,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
     def _chooseStudies(self, node, found):
         """Choose default studies if a study is missing or was removed. found: the patients of the scene.
 
-        If a new date has reversed the order of default studies that the user has kept, choose new default studies.
+        Also choose default studies again if the user kept them, but a new date has reversed their order.
         """
         patient = self._patient(found)
         if patient is None:

@@ -14,7 +14,7 @@ from .ControlPoints import isPreview
 
 @dataclass(frozen=True)
 class _State:
-    """All points and answers at one time. content: these points and answers, to compare this state with other states.
+    """All points and answers at one time. Two states are equal if their `content` is equal.
 
     lists: node ID of a point list -> (copy of the list, its answers). For the template's list, the answers are None.
     """

@@ -143,10 +143,10 @@ class LandmarkLogic(Listener):
         self.shown.emit(pointId)
 
     def showInOwnViews(self) -> None:
-        """Draw each list only in the views of its volume.
+        """Draw each list of points only in the views of its volume.
 
-        While the user places points, a click in a view of a target also adds a point to the template's list. The views
-        of the target do not draw this list.
+        While the user places points, a click in a target's view also adds a point to the template's list, although this
+        view does not draw the list.
         """
         if None not in (self.points, self.template):
             Views.showOnlyIn(self.points.GetDisplayNode(), self.scene, self.template)
@@ -156,7 +156,7 @@ class LandmarkLogic(Listener):
             Views.showOnlyIn(each.node.GetDisplayNode(), self.scene, each.volumeNode)
 
     def _placeAlsoIn(self, targets: Sequence) -> None:
-        """Let clicks place points in the views that draw the template's list, and in the views of these targets."""
+        """Let clicks in the views of these targets also add points to the template's list."""
         if self.points is not None:
             Views.takeClicksIn(self.scene, self.points, targets)
 
@@ -183,7 +183,7 @@ class LandmarkLogic(Listener):
         self._endStep(pointId)
 
     def _onPreview(self, index: int) -> None:
-        """Hide a new point while the mouse is over a target. Otherwise, the template's views would draw this point."""
+        """While the mouse is over a target, hide the point that follows the mouse from the template's views."""
         over = self.points.GetNthControlPointAssociatedNodeID(index)
         self.points.SetNthControlPointVisibility(index, over not in [node.GetID() for node in self.targets])
 
@@ -235,7 +235,7 @@ class LandmarkLogic(Listener):
         self._showAnswers(sentences)
 
     def _showAnswers(self, sentences: Sequence[str]) -> None:
-        """Draw new lists of answers only in their volumes' views, observe the user's edits, and report `sentences`."""
+        """Draw each new list of answers only in the views of its volume, and observe its edits. Report `sentences`."""
         for volumeId, each in self._answers.lists.items():
             if volumeId not in self._answerObservers:
                 self._answerObservers[volumeId] = self._observerOf(each)
@@ -250,7 +250,7 @@ class LandmarkLogic(Listener):
             self._jumpToAwaited(pointId)
 
     def _jumpToAwaited(self, pointId: str) -> None:
-        """Move all views to a point. If answers are missing, move the views again when further maps are ready."""
+        """Move all views to a point. If targets have no answer yet, move the views again after new maps are ready."""
         self.jumpTo(pointId)
         row = self._row(pointId)
         if row is not None and row.inside and len(row.answers) < len(self.targets):

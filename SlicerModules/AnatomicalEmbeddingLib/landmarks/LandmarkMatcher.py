@@ -80,7 +80,7 @@ def madeFrom(templateMap, targetMap) -> str:
 
 
 def judgement(matches, n: int, source: str) -> Answer:
-    """Return match number n as an answer that is in no point list yet: pointId is "". source: result of `madeFrom`."""
+    """Return match number `n` as an answer without a control point (pointId ""). source: result of `madeFrom`."""
     if matches.status is None:
         return Answer("", UNCERTAIN, madeFrom=source)
     status, error, chance = (each[n] for each in (matches.status, matches.expected_error_mm, matches.probability))

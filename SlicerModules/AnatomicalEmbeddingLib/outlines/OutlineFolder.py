@@ -1,7 +1,7 @@
 """The working folder for outlines: the files of examples and scans, the training run, and the results.
 
-A run that continues outlines a scan again if the scan's file or the training is newer than the scan's result. Therefore
-a file is written only if its content changes.
+After a stop, the work continues in the same folder. A scan is outlined again only if the scan's file or the training is
+newer than the scan's result. Therefore a file is written only if its content changes.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class OutlineFolder:
     ) -> None:
         """Write a scan. With `labels` the scan is an example; without `labels` it is to be outlined.
 
-        labels: (k, j, i); 0, or 1 + the index of the structure in `structures`. Raises AnatomicalEmbeddingError if the
-        scan cannot be written.
+        labels: (k, j, i), 0 outside all structures, otherwise 1 + the index in `structures`. Raises
+        AnatomicalEmbeddingError if the scan cannot be written.
         """
         from AnatomicalEmbedding.segmentation.files import write_nifti
 
@@ -90,14 +90,14 @@ class OutlineFolder:
                     path.replace(old)
 
     def run(self) -> Path:
-        """Return the folder for the training on the examples. If an example file changes, the folder's name changes."""
+        """Return the folder for the training on the examples. Its name contains a hash of all example files."""
         digest = hashlib.sha256()
         for path in sorted(self.examples.iterdir()):
             digest.update(path.name.encode() + path.read_bytes())
         return self.path / f"run-{digest.hexdigest()[:8]}"
 
     def table(self) -> dict[str, list[dict[str, str]]]:
-        """Return the results: file name of a scan without ending -> a row for each structure. {} without results."""
+        """Return all results: file name of a scan, without ending -> one row for each structure; {} without results."""
         try:
             return _table(self.results / "volumes.csv")
         except OSError:

@@ -193,7 +193,7 @@ class OutlineLogic(SceneJob):
             raise AnatomicalEmbeddingError(self.process.problem)
 
     def _addNext(self, folder: OutlineFolder, run: Path, left: dict, looks: Mapping) -> bool:
-        """If a scan in `left` is finished, show its outlines, remove it from `left`, and return True; if not, False."""
+        """Show the outlines of one finished scan and remove the scan from `left`. Returns False if none is finished."""
         name = next((name for name in folder.outlined(run) if name in left), None)
         if name is None:
             return False

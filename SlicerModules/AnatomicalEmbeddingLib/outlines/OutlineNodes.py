@@ -71,7 +71,7 @@ def labelsOf(volume, segmentation) -> tuple[np.ndarray, list[str]]:
 
 
 def titlesAndColours(segmentations: Sequence) -> dict[str, tuple[str, Colour]]:
-    """Return structure -> (name, colour) of its first segment. New outlines get the same names and colours."""
+    """Return structure -> (name, colour) of the first segment of this structure. The structure's outlines get both."""
     found: dict[str, tuple[str, Colour]] = {}
     for node in segmentations:
         for segmentId in segmentIds(node):

@@ -13,7 +13,7 @@ _SIZE = 6.0  # size of a mark, per cent of the view
 
 
 class PassingNodes:
-    """Temporary nodes, at most one for each owner. The owner is a scan or a view."""
+    """Temporary nodes, at most one for each scan or view. This scan or view is called the owner of the node."""
 
     def __init__(self, scene) -> None:
         self.scene = scene
@@ -36,7 +36,7 @@ class PassingNodes:
         return node
 
     def follow(self) -> None:
-        """If views show other scans now, draw each scan's node only in its views. Call this a few times a second."""
+        """If a view has changed its scan, update in which views each node is drawn. Call this a few times a second."""
         if self._nodes:
             self._ownViews.follow()
 

@@ -33,15 +33,15 @@ def addHiddenItem(scene, node) -> None:
     """Create the item of a hidden node in the subject hierarchy.
 
     Slicer creates items only for visible nodes, but logs an error each time a segmentation without an item changes.
-    The item is saved with the scene even if its node is not; see `dropLostItems`.
+    The saved scene contains the item even if it does not contain the node; `dropLostItems` later removes such items.
     """
     _hierarchy(scene).SetItemAttribute(itemOf(scene, node), _HIDDEN, "1")
 
 
 def dropLostItems(scene) -> None:
-    """Remove items without a node from the subject hierarchy of a loaded scene: their hidden nodes were not saved.
+    """After a scene was loaded, remove the subject hierarchy items of hidden nodes that were not saved.
 
-    Also removes the items of these nodes' segments. Slicer may have moved these items to the top of the hierarchy.
+    Also removes the items of such nodes' segments, which Slicer may have moved to the top of the hierarchy.
     """
     hierarchy, children = _hierarchy(scene), vtk.vtkIdList()
     hierarchy.GetItemChildren(hierarchy.GetSceneItemID(), children)

@@ -43,12 +43,12 @@ def layoutOf(names: Sequence[str], number: int = ROWS, wide: bool = True, most: 
 
 
 def viewTag(row: int, orientation: str) -> str:
-    """Return the tag of a view in our layouts, which is also its layout name. row: number of the scan, from 0."""
+    """Return the tag of a view in our layouts; the view's layout name is equal. row: number of the scan, from 0."""
     return f"{_VIEW_PREFIX}{row + 1}{orientation}"
 
 
 def _orientations(number: int, wide: bool) -> Sequence[tuple[str, str]]:
-    """Return (orientation, colour) of each view of a scan: in ROWS three views, or two if not `wide`; in AXIAL one."""
+    """Return (orientation, colour) of a scan's views: three in ROWS, or two if `wide` is False; one in AXIAL."""
     return ORIENTATIONS[:1] if number == AXIAL else ORIENTATIONS if wide else ORIENTATIONS[::2]
 
 
@@ -57,7 +57,7 @@ def offerLayouts(
     loaded: Callable[[Callable[[], None]], object] = lambda _again: None,
     isWide: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Register our layouts, each with views for two scans. Without this, a saved scene could open without its views.
+    """Register our layouts, each with views for two scans. Without them, a loaded scene could lack its views.
 
     When a scene is closed, the layout that was used before ours is restored. Otherwise all our views would show the
     next scan. isWide(): True if the window has room for three columns of views. loaded(again): called after a scene

@@ -22,14 +22,14 @@ class TrainingCurves:
         self._nodes: dict[str, dict] = {}  # title -> nodes of the chart, see `slicer.util.plot`
 
     def showLoss(self, curve: LossCurve):
-        """Draw the running mean of the loss against the step. Returns the chart node; None if there is no chart yet."""
+        """Draw the running mean of the loss at each step. Returns the chart node; None if the curve has no step yet."""
         every = -(-len(curve.steps) // _MOST_POINTS) or 1
         # counted from the end, so that the last step is always drawn
         steps, means = curve.steps[::-1][::every][::-1], curve.means[::-1][::every][::-1]
         return self._show("Training loss", {"step": steps, "loss": means})
 
     def showValidation(self, validations: Sequence[Mapping[str, float]]):
-        """Draw one line for each kind of median error. Returns the chart node; None if there is no chart yet."""
+        """Draw one line for each kind of median error. Returns the chart node; None if there is no validation yet."""
         columns = dict.fromkeys(["step", *(kind for row in validations for kind in row)])
         errors = {kind: [row.get(kind, np.nan) for row in validations] for kind in columns}
         chart = self._show("Validation error (mm)", errors)

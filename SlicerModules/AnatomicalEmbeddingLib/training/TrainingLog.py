@@ -41,7 +41,7 @@ class LossCurve:
         return self.steps[-1] if self.steps else 0
 
     def add(self, step: int, mean: float) -> None:
-        """Add a step. Remove this step and later steps first, because a run that was killed repeats its last steps."""
+        """Add a step. First remove this and all later steps, which the curve contains if a killed run was continued."""
         if step <= self.last:
             kept = bisect_left(self.steps, step)
             del self.steps[kept:], self.means[kept:]
@@ -59,12 +59,12 @@ def readValidations(folder: str | Path) -> list[dict[str, float]]:
 
 
 def bestOf(validations: list[dict[str, float]]) -> dict[str, float] | None:
-    """Return the row whose errors have the smallest mean; None without rows. The run keeps the weights of its step."""
+    """Return the row whose errors have the smallest mean (the run keeps the weights of this step); None without rows."""
     return min(validations, key=lambda row: np.mean([row[kind] for kind in row if kind != "step"]), default=None)
 
 
 def _rows(path: Path) -> list[dict[str, float]]:
-    """Return column -> number for each line of a CSV file, except lines without a step and an incomplete last line."""
+    """Return a dict (column -> number) for each complete line that has a step. Cells without a number are left out."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -97,6 +97,6 @@ def settingsProblem(settings: TrainingSettings) -> str | None:
 
 
 def differences(settings: TrainingSettings, begun: TrainingSettings) -> list[str]:
-    """Return the names of settings that differ from the run's first settings, `begun`, but must not change."""
+    """Return the names of settings that must not change in a run, but differ from its first settings, `begun`."""
     old, new = begun.toDict(), settings.toDict()
     return [_WORDS[name] for name in new if name in _WORDS and new[name] != old[name]]

@@ -36,7 +36,7 @@ _REST_SECONDS = 0.12  # a point must stay unchanged for this time before its nam
 class _Query:
     """A search. text: the user's words. steps: the places that these words name. at: index of the shown place.
 
-    found: volume ID -> answer for the shown place. failed: volume ID -> message of the error in this scan.
+    found: volume ID -> answer for the shown place. failed: volume ID -> error message, if the search there failed.
     """
 
     text: str = ""
@@ -213,7 +213,7 @@ class WordSearch(Listener):
             dropLostItems(self.scene)
 
     def _startNext(self) -> None:
-        """If no work is running, start the next work; searches come first. To save memory, copy one scan at a time."""
+        """If no work is running, start the next: a search in a scan, else naming a point, else preparing a scan."""
         if self._job.busy:
             return
         query = self._query
@@ -251,7 +251,7 @@ class WordSearch(Listener):
         self.changed.emit()
 
     def _findPlace(self, query: _Query, node) -> Steps[None]:
-        """Find the current place of the query in one scan, and move the scan's views to this place."""
+        """Find the shown place of a search in one scan, draw its region, and move the views of this scan to it."""
         step, embedding = query.step, self.store.map(node)
         try:
             place, region = yield from self._askFinder(node, lambda finder: _placeOf(finder, step))

@@ -67,7 +67,7 @@ def stepsOf(text: str) -> tuple[list[Step], list[str]]:
 def _ended(text: str) -> str:
     """If the text names no place and has a clear completion, return this completion. Otherwise, return the text.
 
-    A completion is clear if it is the only one, or if it is the only one that adds no further word to the text.
+    A clear completion is the only completion, or the only completion that just ends the word being typed.
     """
     from AnatomicalEmbedding.words import completions, parse
 

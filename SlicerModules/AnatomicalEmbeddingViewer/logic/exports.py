@@ -160,14 +160,14 @@ class Exports:
 
 
 def _reported_place(found, answer) -> np.ndarray:
-    """Return an answer's place, (3,) RAS mm, even if its status is "absent"; NaN without a place."""
+    """Return an answer's place, (3,) RAS mm, also of an absent answer; NaN if the list `found` has no place for it."""
     if answer is None or answer.status == REMOVED or not found.hasPoint(answer):
         return np.full(3, np.nan)
     return fromNode(found.node, answer.pointId) if answer.status == ABSENT else found.worldOf(answer)
 
 
 def _volume(node):
-    """Copy a node's scan for another thread. Its size is not checked, because crops may be smaller than a usable CT."""
+    """Return a copy of a node's image for another thread. Any image size is allowed, because crops may be small."""
     from AnatomicalEmbedding.scan.volume import Volume
 
     copied = snapshot(node)

@@ -62,7 +62,7 @@ class Gallery:
             return self._answers(self._search.words(mention, _REFINED_COUNT))
 
     def find_point(self, row_id: int, point_ras: list[float]) -> list[dict]:
-        """Find a point of the scan `row_id` in every scan. Returns all answers, the most probable answer first."""
+        """Find a point (RAS mm of the scan `row_id`) in every scan. Returns all answers, the most probable first."""
         from AnatomicalEmbedding.matching.query import read_query
 
         with self._searching:

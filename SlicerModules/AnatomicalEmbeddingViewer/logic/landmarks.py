@@ -141,7 +141,7 @@ class Landmarks:
 
     @property
     def _mouse_mode(self) -> str:
-        """The mode of the left mouse button. It is "place" only if clicks place points in the template's list."""
+        """Mode of the left mouse button: "window", "place" (a click adds a point to the template's list) or "move"."""
         now, points = self._mouse.GetCurrentInteractionMode(), self.logic.points
         if now == self._mouse.AdjustWindowLevel:
             return "window"

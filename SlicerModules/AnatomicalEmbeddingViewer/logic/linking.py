@@ -65,7 +65,7 @@ class Linking:
 
 
 def _places_in(slice_node, scan, embedding) -> np.ndarray:
-    """Return points (n, 3) that are spread over the body in a slice, in the scan's own RAS mm (see `VolumeNodes`)."""
+    """Return n body points, spread over a slice: (n, 3) in the scan's own RAS mm. embedding: the scan's map."""
     matrix = slice_to_ras(slice_node)
     origin = fromWorld(scan, [matrix[:3, 3]])[0]
     axis = np.abs(matrix[:3, 2]).argmax()

@@ -52,7 +52,7 @@ class ScanView(SliceView):
     """
 
     def _update_image_data_connection(self) -> None:
-        """Request a picture after the scan has changed. VTK does not request it, because VTK does not draw the scan."""
+        """Request a picture after the scan has changed. VTK requests none, because it does not draw the scan."""
         self.schedule_render()
 
     def pixels(self) -> np.ndarray:
@@ -268,7 +268,7 @@ class _Area(RcaViewAdapter):
 
 
 def _run_logged(action: Callable):
-    """Run an action and return its result. If it fails, log the error, so that other pictures are still drawn."""
+    """Return the result of an action. If it fails, log the error and return None, so that drawing continues."""
     try:
         return action()
     except Exception:

@@ -77,7 +77,7 @@ class Session:
 
 
 def file_content(folder: Path, name: str, write: Callable[[Path], object]) -> bytes:
-    """Call `write` with the path of a temporary file called `name`, and return the content that it has written."""
+    """Call `write` with the path of a temporary file called `name`, and return the content of this file."""
     with tempfile.TemporaryDirectory(dir=folder) as inner:
         path = Path(inner) / name
         write(path)

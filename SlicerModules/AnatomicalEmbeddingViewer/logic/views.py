@@ -29,7 +29,7 @@ _POSITIVE, _NEGATIVE = "RAS", "LPI"  # letters of the positive and negative dire
 
 @dataclass(eq=False)
 class _Row:
-    """The views of one scan. fits: orientation -> (view size in pixels, field of view in mm) after the last `_fit`."""
+    """The views of one scan. fits: orientation -> view size (pixels) and field of view (mm) after the last `_fit`."""
 
     number: int
     views: dict[str, object]
@@ -166,7 +166,7 @@ class Views:
     def same_orientation(self, tag: str) -> tuple:
         """Return (scan, view, others) for the view with this tag; (None, None, []) if no view has this tag.
 
-        others: a list of (other scan, its view of the same orientation)."""
+        others: for each other scan, a pair (scan, its view of the same orientation)."""
         rows = [row for row in self._rows if row.scan is not None]
         for row in rows:
             for orientation, view in row.views.items():
@@ -214,7 +214,7 @@ class Views:
         return PRESETS[self._window] if display is None else (display.GetWindow(), display.GetLevel())
 
     def _shown_rows(self) -> list[dict]:
-        """Return the rows that the page shows, in the order of the scans, with the views that each row shows."""
+        """Return a dict for each scan on the page: its ID, its row number, and tag and name of its shown views."""
         by_scan = {row.scan.GetID(): row for row in self._rows if row.scan is not None}
         rows = []
         for row in [by_scan[scan.GetID()] for scan in self._session.scans]:
@@ -228,7 +228,7 @@ class Views:
         return rows
 
     def _by_tag(self) -> dict:
-        """Return all views that show a scan, by tag."""
+        """Return tag -> view, for each view that shows a scan."""
         views = [view for row in self._rows if row.scan is not None for view in row.views.values()]
         return {view.get_singleton_tag(): view for view in views}
 
@@ -244,7 +244,7 @@ def slice_to_ras(slice_node) -> np.ndarray:
 
 
 def _slice_of(view) -> dict:
-    """Return `min`, `max`, `step` and `value` of a view's slice slider, mm, and a `text` that describes the slice."""
+    """Return a view's slice slider: `min`, `max`, `step`, `value` (all in mm), and `text` with the slice's position."""
     (low, high), step, value = view.get_slice_range(), view.get_slice_step(), view.get_slice_value()
     number, count = (round((end - low) / max(step, 1e-6)) + 1 for end in (value, high))
     matrix = slice_to_ras(view.get_view_node())

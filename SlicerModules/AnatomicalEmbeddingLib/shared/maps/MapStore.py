@@ -133,7 +133,7 @@ class MapStore(Listener):
     def choose(self, choice: Choice) -> None:
         """Use other weights, another device or another cache from now on, and cancel the current work.
 
-        If the weights change, all maps are removed. If not, the cancelled work is started again.
+        If the weights change, all maps are removed, and no work is started. If not, the cancelled work starts again.
         """
         if choice == self.engine.choice:
             return

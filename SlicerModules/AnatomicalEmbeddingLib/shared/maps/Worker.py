@@ -61,7 +61,7 @@ class Worker:
 
     @property
     def busy(self) -> bool:
-        """True while a job is queued or running, or has ended and `poll` has not yet returned the event of its end."""
+        """True while a job waits or runs, and until `poll` has returned the last event of each finished job."""
         return bool(self._known)
 
     def submit(self, key: Hashable, work: Work) -> None:
@@ -77,7 +77,7 @@ class Worker:
             self._thread.start()
 
     def cancel(self, key: Hashable | None = None) -> list[Hashable]:
-        """Cancel one job, or all jobs if `key` is None. `poll` does not report cancelled jobs. Returns their keys."""
+        """Cancel one job, or all jobs if `key` is None. Returns the keys of these jobs; `poll` reports none of them."""
         keys = [key] if key is not None else list(self._known)
         dropped = [self._known.pop(k) for k in keys if k in self._known]
         for job in dropped:

@@ -92,7 +92,7 @@ def _installTorch() -> None:
 
 
 def _installFromFolder(wanted: list[str], withTorch: bool, folder: Path) -> None:
-    """Install from a folder of wheel files, not with the PyTorch extension, which always uses the network."""
+    """Install packages, and PyTorch if `withTorch` is True, from a folder of wheel files, without the network."""
     import slicer.util
 
     if not any(folder.glob("*.whl")):

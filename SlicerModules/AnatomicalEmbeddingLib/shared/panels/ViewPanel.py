@@ -48,7 +48,7 @@ class ViewPanel:
         self._windows.poll(self._volumes())
 
     def layOutWith(self, node) -> bool:
-        """Show a further scan side by side with the visible scans. If no scan is visible, only return False."""
+        """Show this scan and the visible scans side by side. Does nothing and returns False if no scan is visible."""
         seen = _seen(self.scene)
         if seen:
             self._layOut([*seen, node], SideBySide.ROWS)

@@ -18,7 +18,7 @@ _INTERVAL_SECONDS = 0.2
 
 
 class _Output:
-    """An output stream. If its reader has ended, the command is asked to save and stop, and no error is raised."""
+    """The command's output. If the program that reads it has ended, the command saves and stops, without an error."""
 
     def __init__(self, stream) -> None:
         self._stream = stream
