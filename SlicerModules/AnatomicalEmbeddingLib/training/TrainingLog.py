@@ -59,7 +59,7 @@ def readValidations(folder: str | Path) -> list[dict[str, float]]:
 
 
 def bestOf(validations: list[dict[str, float]]) -> dict[str, float] | None:
-    """Return the row whose errors have the smallest mean (the run keeps the weights of this step); None without rows."""
+    """Return the row whose errors have the smallest mean (the run keeps the weights of its step); None without rows."""
     return min(validations, key=lambda row: np.mean([row[kind] for kind in row if kind != "step"]), default=None)
 
 
