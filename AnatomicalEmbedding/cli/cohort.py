@@ -268,7 +268,7 @@ def _template(search: Search, options: argparse.Namespace) -> EmbeddingMap:
         rows = []
     if len(rows) > 1:
         names = ", ".join(row.scan for row in rows[:4])
-        raise AnatomicalEmbeddingError(f"{options.like}: contains {len(rows)} scans ({names}); choose one scan.")
+        raise AnatomicalEmbeddingError(f"--like {options.like}: names {len(rows)} scans ({names}); name one scan.")
     if rows and rows[0].scan_hash in search.index.scans:
         embedded = search.index.scans[rows[0].scan_hash][0]  # duplicate scans share one map
         return search.map_of(embedded)

@@ -102,7 +102,7 @@ def train_recipe(options: argparse.Namespace, recipe: Recipe, objective: Objecti
         for name in sorted({s.name for s in scans} - {s.name for s in apart}):
             _report(f"left out: {name} is a scan of a patient in {options.validate}, which is used for validation")
         if not apart:
-            raise AnatomicalEmbeddingError(f"{options.validate}: holds all training patients; validate with others.")
+            raise AnatomicalEmbeddingError(f"{options.validate}: contains all training patients; use other patients.")
         scans = apart
     stop = stop_on_signals()
 
@@ -147,7 +147,7 @@ def _training_scans(options: argparse.Namespace, recipe: Recipe) -> list[Prepare
     folders = [folder for folder in options.data if folder not in sets]
     if options.levels is not None and not folders:
         raise AnatomicalEmbeddingError(
-            f"--levels {options.levels}: is not used, as prepared scans contain body heights; leave --levels out."
+            f"--levels {options.levels}: is not used, because all given scans are prepared already; leave --levels out."
         )
     paths = [path for folder in sets for path in sorted(folder.glob("*.safetensors"))]
     paths += _prepared_scans(options, folders, recipe, prepared) if folders else []

@@ -212,7 +212,7 @@ class Manifest:
             (scan, str(Path(scan).absolute())),
         )
         if not found:
-            raise AnatomicalEmbeddingError(f"{scan}: not in the cohort; list them by `anatemb cohort status --json`.")
+            raise AnatomicalEmbeddingError(f"{scan}: not in the cohort; list scans by `anatemb cohort status --json`.")
         return self._rows(found)
 
     def remove(self, rows: Iterable[Row]) -> None:

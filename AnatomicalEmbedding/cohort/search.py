@@ -98,7 +98,7 @@ class Search:
         probability. step: called with the fraction done, 0 to 1. Raises MapError if the query comes from other weights.
         """
         if query.weights_hash != self.store.manifest.weights_hash:
-            raise MapError("example scan and cohort have different weights; embed both with the same weights.")
+            raise MapError("the example scan was embedded with other weights than the cohort; use the same weights.")
         hits = list(self.index.nearest(query.coordinates.numpy()))
         near = [hit for hit in hits if hit.distance_mm <= _FAR_MM]
         found = [_absent(hit.row) for hit in hits if hit.distance_mm > _FAR_MM]
@@ -195,7 +195,7 @@ def one_mention(words: str) -> Mention:
     mentions = [mention for part in parts for mention in part.mentions]
     titles = [load_terms()[name].title for mention in mentions for name in mention.places]
     if len(titles) > 1:
-        raise AnatomicalEmbeddingError(f"{words!r}: names {len(titles)} places ({', '.join(titles[:6])}); choose one.")
+        raise AnatomicalEmbeddingError(f"{words!r}: names {len(titles)} places ({', '.join(titles[:6])}); name one.")
     return mentions[0]
 
 

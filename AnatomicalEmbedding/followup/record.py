@@ -282,5 +282,5 @@ def _axis(axis: Axis | None) -> Axis | None:
 def _point(point: Iterable[float]) -> Point:
     x, y, z = (float(value) for value in point)
     if not all(map(math.isfinite, (x, y, z))):
-        raise AnatomicalEmbeddingError(f"({x}, {y}, {z}): is not finite; give three finite coordinates, in mm.")
+        raise AnatomicalEmbeddingError(f"point ({x}, {y}, {z}): is not finite; give three finite coordinates in mm.")
     return x, y, z

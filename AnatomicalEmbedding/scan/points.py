@@ -39,7 +39,7 @@ class PointList:
             )
         if self.descriptions and len(self.descriptions) != len(self.labels):
             raise PointsError(
-                f"{len(self.descriptions)} descriptions are given for {len(self.labels)} points; give one per point."
+                f"{len(self.descriptions)} descriptions are given for {len(self.labels)} points; describe each point."
             )
         if not np.isfinite(self.points_ras).all():
             raise PointsError("a point has a coordinate that is NaN or infinite; give x, y, z in RAS mm.")

@@ -59,7 +59,7 @@ class BoxFinder:
 
     def __post_init__(self) -> None:
         if self.margins is None:
-            raise WeightsError("no margins are known for these weights; build a structure library with these weights.")
+            raise WeightsError("these weights have no margins for boxes; build a structure library with these weights.")
         self.margins.times_for(self.recall)
 
     @classmethod

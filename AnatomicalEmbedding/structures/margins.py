@@ -87,7 +87,7 @@ class Margins:
         enough = np.flatnonzero(lost <= 1 - recall)
         if not len(enough):
             raise AnatomicalEmbeddingError(
-                f"recall {recall}: cannot be guaranteed with only {self.boxes} boxes of known truth; lower the recall."
+                f"recall {recall}: cannot be guaranteed with only {self.boxes} labelled boxes; lower the recall."
             )
         return float(TIMES[enough[0]])
 
@@ -124,7 +124,7 @@ class Margins:
                 return cls(recall, int(values["boxes"]), scales)
         except (AttributeError, KeyError, TypeError, ValueError):
             pass
-        raise WeightsError("the margins are damaged or of another version; download the structure library again.")
+        raise WeightsError("the box margins are damaged or of another version; download the structure library again.")
 
 
 def learn_margins(known: Sequence[KnownBox], by_structure: bool) -> Margins:
@@ -135,7 +135,7 @@ def learn_margins(known: Sequence[KnownBox], by_structure: bool) -> Margins:
     with scales from the other patients.
     """
     if not known:
-        raise AnatomicalEmbeddingError("margins need a box with known truth, and no box was given; add labelled scans.")
+        raise AnatomicalEmbeddingError("margins need structures with known boxes; none was given; add labelled scans.")
     off = _errors(known)
     is_real = np.array([not box.target.startswith(SYNTHETIC) for box in known])
     real = is_real if is_real.any() else ~is_real

@@ -48,7 +48,7 @@ class LevelTable:
         """Return the readings of a scan, {body height mm: RAS z mm}; empty if the table lacks the scan."""
         named = self.readings.get(scan, {})
         if unknown := set(named) - set(self.body_height_mm):
-            raise AnatomicalEmbeddingError(f"{scan}: the level table has no body_height_mm for {min(unknown)}; add it.")
+            raise AnatomicalEmbeddingError(f"{scan}: body_height_mm lacks the level {min(unknown)}; add this level.")
         return {self.body_height_mm[level]: z for level, z in named.items()}
 
 

@@ -228,7 +228,6 @@ class Views:
         return rows
 
     def _by_tag(self) -> dict:
-        """Return tag -> view, for each view that shows a scan."""
         views = [view for row in self._rows if row.scan is not None for view in row.views.values()]
         return {view.get_singleton_tag(): view for view in views}
 
