@@ -87,7 +87,7 @@ class Margins:
         enough = np.flatnonzero(lost <= 1 - recall)
         if not len(enough):
             raise AnatomicalEmbeddingError(
-                f"recall {recall}: cannot be guaranteed with only {self.boxes} labelled boxes; lower the recall."
+                f"recall {recall}: cannot be guaranteed with only {self.boxes} boxes to learn from; lower the recall."
             )
         return float(TIMES[enough[0]])
 
