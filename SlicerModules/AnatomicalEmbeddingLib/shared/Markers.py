@@ -36,7 +36,7 @@ class PassingNodes:
         return node
 
     def follow(self) -> None:
-        """If a view has changed its scan, update in which views each node is drawn. Call this a few times a second."""
+        """If a view now shows another scan, update which views draw each node. Call this a few times a second."""
         if self._nodes:
             self._ownViews.follow()
 

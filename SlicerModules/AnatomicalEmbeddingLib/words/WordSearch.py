@@ -36,7 +36,7 @@ _REST_SECONDS = 0.12  # a point must stay unchanged for this time before its nam
 class _Query:
     """A search. text: the user's words. steps: the places that these words name. at: index of the shown place.
 
-    found: volume ID -> answer for the shown place. failed: volume ID -> error message, if the search there failed.
+    found: volume ID -> answer for the shown place. failed: volume ID -> error message, for scans whose search failed.
     """
 
     text: str = ""

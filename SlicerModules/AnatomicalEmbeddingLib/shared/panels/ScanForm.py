@@ -23,7 +23,7 @@ class ScanForm:
         return self._offered == ctVolumes(self._scene)
 
     def show(self, parameterNode, without=None) -> list:
-        """Show the choice that a parameter node contains. Returns the chosen volumes, except the volume `without`."""
+        """Tick the volumes that the parameter node chooses, but never the volume `without`. Returns the ticked volumes."""
         self._offered = ctVolumes(self._scene)
         wanted = scans(self._scene) if parameterNode.allTargets else list(parameterNode.targets)
         chosen = [volume for volume in self._offered if volume in wanted and volume is not without]
