@@ -99,7 +99,9 @@ class NetworkSpec:
             and all(0 <= count <= _MOST_CHANNELS for count in (spec.global_channels, spec.local_channels))
         )
         if not fits:
-            raise ValueError("widths, spacings, knots, scales, channels, unit or frame are out of range; correct them")
+            raise ValueError(
+                "network settings (widths, spacings, scales, unit, frame ...) are out of range; correct them"
+            )
         return spec
 
 

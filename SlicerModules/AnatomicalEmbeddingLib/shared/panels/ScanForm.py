@@ -23,7 +23,7 @@ class ScanForm:
         return self._offered == ctVolumes(self._scene)
 
     def show(self, parameterNode, without=None) -> list:
-        """Tick the volumes that the parameter node chooses, but never the volume `without`. Returns the ticked volumes."""
+        """Tick the volumes chosen in the parameter node, but never the volume `without`. Returns the ticked volumes."""
         self._offered = ctVolumes(self._scene)
         wanted = scans(self._scene) if parameterNode.allTargets else list(parameterNode.targets)
         chosen = [volume for volume in self._offered if volume in wanted and volume is not without]
