@@ -172,7 +172,7 @@ def refresh(store: Store) -> list[_Part]:
         try:
             part = _read(path)
             if len(missing & part.numbers.keys()) < _LEAST_SHARE * len(part.numbers):
-                raise ValueError("most scans of this file were removed, or are in another file; make the file again")
+                raise ValueError("most scans of this part left the cohort, or are in another part; make the part again")
             missing -= part.numbers.keys()
             parts.append(part)
         except DAMAGED:
