@@ -50,7 +50,7 @@ _DESCRIPTOR_LIMIT = 3.0  # largest log ratio
 def read_occupancy(grid: Grid, found: Occupancy, shift_mm: float = 0.0, fading: bool = False) -> Field:
     """Return for each grid cell the fraction of patients in whom the structure fills the cell's body coordinate.
 
-    shift_mm: is added to the body heights of the cells first. fading: True to shift less in front, as `faded` does.
+    shift_mm: mm, added to each cell's body height first. fading: True for ribs: less is added in front (`faded`).
     """
     if grid.body is None:
         return Field(found.first, found.share.astype(np.float32) / 255)
@@ -69,9 +69,9 @@ def read_occupancy(grid: Grid, found: Occupancy, shift_mm: float = 0.0, fading: 
 
 
 def faded(shift_mm: float, ahead_mm: np.ndarray) -> np.ndarray:
-    """Return the shift of ribs, mm, if the spine is shifted by `shift_mm`: the same at the back, a tenth at the front.
+    """Return the shift (n,), mm, of n places of ribs: `shift_mm`, as at the spine, at the back; a tenth at the front.
 
-    ahead_mm: (n,) places, as body coordinates to the front, mm.
+    ahead_mm: (n,) body coordinates of the places towards the front, mm.
     """
     return (shift_mm * np.clip((_FRONT_MM - ahead_mm) / (_FRONT_MM - _BACK_MM), _LEAST_PART, 1)).astype(np.float32)
 

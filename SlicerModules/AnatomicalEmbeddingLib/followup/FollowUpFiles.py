@@ -29,7 +29,7 @@ _ATTRIBUTE = "DICOM.instanceUIDs"  # volume attribute, set by the DICOM module o
 
 
 def pointLists(scene) -> list:
-    """Return all point lists with points, but no hidden lists and no lists of answers or lesions of this extension."""
+    """Return the point lists that hold points, except hidden lists and this extension's own lists."""
     lists = nodesOf(scene, "vtkMRMLMarkupsFiducialNode")
     return [
         node
@@ -39,7 +39,7 @@ def pointLists(scene) -> list:
 
 
 def studiesOfPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
-    """Return the keys of the studies with points of a list. study: key for points that were placed in no study."""
+    """Return the keys of the studies in which points of a list lie. study: key for points placed in no study."""
     found = {key for key, _label, _place in _points(logic, listNode, study)}
     return [key for key in logic.volumes if key in found]
 
@@ -109,7 +109,7 @@ def importFiles(logic: FollowUpLogic, paths: Iterable[str | Path]) -> list[str]:
 
 
 def _points(logic: FollowUpLogic, listNode, study: str) -> Iterator[tuple[str, str, np.ndarray]]:
-    """Yield (study key, label, (3,) RAS mm of the volume) of points. study: key for points placed in no study."""
+    """Yield (study key, label, (3,) RAS mm of its volume) for each point. study: key if placed in no study."""
     for pointId in definedIds(listNode):
         index = listNode.GetControlPointIndexByID(pointId)
         clicked = logic.scene.GetNodeByID(listNode.GetNthControlPointAssociatedNodeID(index) or "")
@@ -119,7 +119,7 @@ def _points(logic: FollowUpLogic, listNode, study: str) -> Iterator[tuple[str, s
 
 
 def _applied(logic: FollowUpLogic, step: Callable[[FollowUp], FollowUp], name: str) -> list[str]:
-    """Replace the record by `step(record)`. Returns sentences about new lesions. name: name of the files or list."""
+    """Replace the record by `step(record)`. Returns sentences about its effect. name: name of the files or list."""
     known = {lesion.id: lesion for lesion in logic.record.lesions}
     if not logic.apply(step):
         return []
@@ -172,7 +172,7 @@ def _instanceFiles(volumeNode) -> list[str]:
 
 
 def whyNoReports(volumeNodes) -> str:
-    """Return a sentence that states why no structured report can be written; "" if a volume is from DICOM."""
+    """Return why no structured report can be written, as a sentence; "" if at least one volume is from DICOM."""
     if any(_isFromDatabase(node) for node in volumeNodes):
         return ""
     return _(

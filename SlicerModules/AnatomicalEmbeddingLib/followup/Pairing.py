@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Pairing(Listener):
-    """Finds pairs of lesions in two studies that are the same lesion. Signal changed(): `offer` or `reason` may be new.
+    """Finds lesions that are one lesion, marked in two studies. Signal changed(): `offer` or `reason` may be new.
 
     offer: the pairs, splits and mergers that the user can accept; None if nothing is offered. If a person changes a
     finding, `offer` becomes None. reason: why nothing can be offered, or "". changes: a sentence for each pair, split
@@ -102,7 +102,7 @@ def _hasOwn(record: FollowUp, study: str, other: str) -> bool:
 
 
 def _basisOf(record: FollowUp) -> tuple:
-    """Return the order of the studies and all reviewed findings. If they change, `offer` is no longer valid."""
+    """Return everything on which `offer` depends: the order of the studies, and all reviewed findings."""
     reviewed = {lesion.id: lesion.reviewed for lesion in record.lesions}
     return tuple(study.key for study in record.studies), reviewed
 
