@@ -137,7 +137,7 @@ def move_inside(centre_ijk: np.ndarray, lattice_mm: np.ndarray, scan: PreparedSc
     """Return a crop's centre (i, j, k), moved so that the crop lies in the scan.
 
     If the crop is longer than the scan along an axis, the crop is centred on the scan along this axis. lattice_mm:
-    (3, k, j, i) mm, offsets of a coarse lattice of points in the crop from the crop's centre.
+    (3, k, j, i) mm from the crop's centre to each point of a coarse lattice in the crop.
     """
     half = np.abs(lattice_mm).max((1, 2, 3)) / np.diag(scan.grid_to_ras)[:3]
     last = np.array(scan.hu.shape[::-1], dtype=float) - 1
@@ -247,7 +247,7 @@ class ViewSampler(BatchSampler):
         }
 
     def _labels(self, scan: PreparedScan, crop: Crop) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return labels (k/2, j/2, i/2) and known (organs,) of one crop, as in `ViewBatch`."""
+        """Return 1 + organ index, or 0, of each local cell; bool (organs,), True for organs that the scan labels."""
         organs = self.recipe.network.organs
         known = torch.tensor([name in scan.label_names for name in organs], dtype=torch.bool)
         if scan.labels is None or not known.any():

@@ -136,7 +136,7 @@ def _read_labels(path: Path) -> tuple[np.ndarray, np.ndarray, dict[int, str]]:
 def _sampled(
     name: str, voxels: np.ndarray, ijk_to_ras: np.ndarray, labels: dict[int, str], embedding: EmbeddingMap, kind: str
 ) -> SampledBody:
-    """Take a voxel of label map `voxels` (k, j, i) about every 4 mm, if the voxel lies in the patient's body."""
+    """Sample the label map `voxels` (k, j, i) about every 4 mm; keep the samples inside the patient's body."""
     spacing = np.linalg.norm(ijk_to_ras[:3, :3], axis=0)
     step = np.maximum(np.rint(_SAMPLE_MM / spacing), 1).astype(int)
     every = [slice(0, n, s) for n, s in zip(voxels.shape, step[::-1], strict=True)]
@@ -177,7 +177,7 @@ def _frame_index(body: SampledBody) -> tuple[np.ndarray, np.ndarray]:
 
 
 def with_discriminants(occupancies: dict[str, Occupancy], bodies: list[SampledBody]) -> dict[str, Occupancy]:
-    """Return the occupancies with discriminants; None if fewer than two bodies have descriptors of the structure."""
+    """Return the occupancies with discriminants; None for a structure with descriptors from fewer than two bodies."""
     patients: dict[str, list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = {}
     for body in bodies:
         if body.descriptor is None:

@@ -69,7 +69,7 @@ def read_occupancy(grid: Grid, found: Occupancy, shift_mm: float = 0.0, fading: 
 
 
 def faded(shift_mm: float, ahead_mm: np.ndarray) -> np.ndarray:
-    """Return the shift (n,), mm, of n places of ribs: `shift_mm`, as at the spine, at the back; a tenth at the front.
+    """Return the shift (n,), mm, of n places of ribs: `shift_mm` at the back, a tenth of `shift_mm` at the front.
 
     ahead_mm: (n,) body coordinates of the places towards the front, mm.
     """
@@ -122,7 +122,7 @@ def sharpened(grid: Grid, share: Field, tissue: str, alike: Field | None = None)
     usual = None if alike is None else _density_where_sure(grid, alike)
 
     def log_ratio(inside: np.ndarray) -> np.ndarray:
-        """Return (bins,): log of (frequency of the HU inside / outside the structure). inside: chance of each cell."""
+        """Return for each HU bin log(frequency in the structure / frequency outside). inside: each cell's chance."""
         outside = np.bincount(bins, 1 - inside, len(_WIDTHS))
         outside = outside / outside.sum() / _WIDTHS + 1e-6
         if usual is not None:
@@ -152,13 +152,13 @@ def _bins_of(hu: np.ndarray) -> np.ndarray:
 
 
 def _density_where_sure(grid: Grid, field: Field) -> np.ndarray | None:
-    """Return the density (bins,) of CT numbers in cells with a chance above 0.5; None for 20 cells or fewer."""
+    """Return the density (bins,) of CT numbers in cells with a chance above 0.5; None for at most 20 such cells."""
     sure = field.values > 0.5
     return _one_tissue(grid.hu[grid.crop(field)][sure], field.values[sure] ** 2) if sure.sum() > _FEWEST_SURE else None
 
 
 def _one_tissue(hu: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Return the density (bins,) of the CT numbers of one tissue: a Gaussian fitted to weighted cells (n,)."""
+    """Fit a Gaussian to the CT numbers (n,) of cells, by their weights (n,). Returns its density in each bin."""
     middle = _weighted_median(hu, weight)
     sigma = np.clip(1.48 * _weighted_median(np.abs(hu - middle), weight), *_UNIFORM_SIGMA)
     return np.exp(-(((_MIDDLES - middle) / sigma) ** 2) / 2) / (sigma * np.sqrt(2 * np.pi))

@@ -243,7 +243,7 @@ def _owner(words: Sequence[str], at: int, names: Sequence[Name]) -> Name | None:
 
 
 def _side_before(words: Sequence[str], last: Name, each: Name) -> str:
-    """Return the side that `each` takes from the name `last` before it. "" if they are far apart, or after "but"."""
+    """Return the side that `each` takes from the name `last` before it; "" if far apart or after "but", "on", "to"."""
     between = words[last.last + 1 : each.first]
     return last.side if len(between) < _SAME_SIDE_REACH and (TURNS | {"on", "to"}).isdisjoint(between) else ""
 

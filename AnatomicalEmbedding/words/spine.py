@@ -290,7 +290,7 @@ def _best_paths(unary: np.ndarray, usual: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def _steps(usual: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return possible heights of a vertebra, as numbers of `_STEP_MM`, and the cost of each. usual: mm."""
+    """Return possible heights of a vertebra, as multiples of `_STEP_MM`, and their costs. usual: usual height, mm."""
     places = np.arange(max(int(0.7 * usual / _STEP_MM), 1), int(1.35 * usual / _STEP_MM) + 2)
     return places, np.square((places * _STEP_MM - usual) / (_SPACING_SHARE * usual)) / 2
 

@@ -91,7 +91,7 @@ class CohortHits(SceneJob):
     def _showAt(self, node, hit: CohortPlace) -> None:
         """Move the views of a scan to the place `hit`, and mark the place.
 
-        If no view shows the scan yet, it takes the place of the cohort scan that was shown last. If no cohort scan is
+        A scan that no view shows yet takes the place of the cohort scan that was shown last. If no cohort scan is
         visible, the scan is shown next to the visible volumes.
         """
         if not Views.viewsOf(self.scene, node):

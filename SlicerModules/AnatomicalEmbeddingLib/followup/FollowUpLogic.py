@@ -311,7 +311,7 @@ def _placedOn(record: FollowUp, lesion: str, study: str, axis: Axis | None) -> F
 
 
 def _question(record: FollowUp, study: str, maps: Mapping[str, object]) -> dict[str, tuple]:
-    """Return {id: values on which the proposed place depends} for all lesions to propose in the study."""
+    """Return {lesion id: values that determine the proposed place} for all lesions that need one in the study."""
     question, order = {}, tuple((each.key, each.date) for each in record.studies)
     for lesion in record.lesions:
         found = lesion.findings.get(study)
@@ -323,7 +323,7 @@ def _question(record: FollowUp, study: str, maps: Mapping[str, object]) -> dict[
 
 
 def _withoutGroundless(record: FollowUp) -> FollowUp:
-    """Remove the proposals that were made from a finding that is now removed or not visible. Returns the record."""
+    """Remove the proposals that were made from a finding that is now removed or not visible. Return the record."""
     for lesion, study in record.unreviewed():
         guess = lesion.findings[study.key].guess
         source = None if guess is None else lesion.findings.get(guess.source)

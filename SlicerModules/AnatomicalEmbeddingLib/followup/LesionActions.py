@@ -47,7 +47,7 @@ class LesionActions(Listener):
             self.changed.emit()
 
     def step(self, by: int) -> None:
-        """Choose the next (by=1) or previous (by=-1) unreviewed proposal. After the last proposal comes the first."""
+        """Choose the next (by=1) or previous (by=-1) unreviewed proposal. The first follows the last."""
         places = [(lesion.id, study.key) for study in self.logic.record.studies for lesion in self.logic.record.lesions]
         unreviewed = self.logic.openPlaces()[::by]
         here = (self.lesion, self.study)
