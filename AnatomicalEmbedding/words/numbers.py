@@ -35,7 +35,7 @@ def read(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
 
 
 def _items(words: Sequence[str], at: int, item: Item) -> tuple[list[tuple[str, str]], int]:
-    """Read a list from word `at` on. Returns [("", "3"), ("to", "5")] for "3 to 5", and the index of the next word."""
+    """Read a list such as "3 to 5" at word `at`. Returns [("", "3"), ("to", "5")], and the index of the next word."""
     found: list[tuple[str, str]] = []
     n, link, after = at, "", at
     while n < len(words) and len(found) < _LIMIT:

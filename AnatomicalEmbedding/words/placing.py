@@ -78,7 +78,7 @@ class Place:
         return level_sentence(self.levels) if self.levels else ""
 
     def least_chance(self, share: float) -> float:
-        """Return a limit: cells with at least this chance hold the fraction `share` of the sum of all chances."""
+        """Return the lowest chance among the likeliest cells that together hold the fraction `share` of all chances."""
         values = np.sort(self.region.values.ravel())[::-1].astype(np.float64)
         total = values.cumsum()
         return max(float(values[min(int(np.searchsorted(total, share * total[-1])), len(values) - 1)]), 1e-6)

@@ -199,7 +199,7 @@ def _bone_of_ribs(grid: Grid, usual: _Usual) -> tuple[np.ndarray, np.ndarray, np
 
 
 def _sectors(body: np.ndarray) -> np.ndarray:
-    """Return (n,): the angle of places (n, 3) of the body frame, from 0 at the back to SECTORS - 1 at the front."""
+    """Return the sector (n,) of places (n, 3) of the body frame: 0 at the back to SECTORS - 1 at the front."""
     angle = np.arctan2(np.abs(body[:, 0]), -body[:, 1]) / np.pi
     return (angle * SECTORS).astype(int).clip(0, SECTORS - 1)
 
