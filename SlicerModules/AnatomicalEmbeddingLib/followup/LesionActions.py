@@ -47,7 +47,7 @@ class LesionActions(Listener):
             self.changed.emit()
 
     def step(self, by: int) -> None:
-        """Choose the next (by=1) or previous (by=-1) unreviewed proposal. The first follows the last."""
+        """Choose the next (by=1) or previous (by=-1) unreviewed proposal; at either end, continue at the other end."""
         places = [(lesion.id, study.key) for study in self.logic.record.studies for lesion in self.logic.record.lesions]
         unreviewed = self.logic.openPlaces()[::by]
         here = (self.lesion, self.study)
