@@ -49,6 +49,7 @@ class PointList:
 
     @property
     def points_lps(self) -> np.ndarray:
+        """The points as (N, 3) LPS mm."""
         return transform_points(LPS_FROM_RAS, self.points_ras)
 
 

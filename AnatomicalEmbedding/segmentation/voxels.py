@@ -97,7 +97,7 @@ class PatchSampler:
         return Patch(network_input(hu, coordinate, guess), features, labels[None], example.known)
 
     def _guess(self, n: int, where: torch.Tensor) -> torch.Tensor:
-        """Make a patch's guess (s, k, j, i): at random, labels carried to example n, its own labels bent, or zeros."""
+        """Make a patch's guess (s, k, j, i) from example n: at random, carried labels, its own labels bent, or zeros."""
         example, rng = self._examples[n], self._rng
         if rng.random() < _NO_GUESS:
             return torch.zeros(len(example.labels), *self._size)
@@ -402,7 +402,7 @@ def predict(
 
 
 def _starts(whole: int, window: int) -> list[int]:
-    """Return the first voxels of windows. Windows cover an axis of `whole` voxels and overlap by at least a third."""
+    """Return each window's first voxel. Windows cover an axis of `whole` voxels and overlap by at least a third."""
     count = 1 if whole <= window else int(np.ceil((whole - window) / (window * 2 / 3))) + 1
     return np.unique(np.rint(np.linspace(0, whole - window, count)).astype(int)).tolist()
 

@@ -46,10 +46,7 @@ def group_of(kind: str) -> str:
 
 
 def structure_name(name: str) -> str:
-    """Return the structure of which a label is a part: lobe -> lung, chamber -> heart, S1 -> sacrum.
-
-    For all other labels, return the `canonical_name`.
-    """
+    """Return a label's structure: lobe -> lung, chamber -> heart, S1 -> sacrum; for others, the `canonical_name`."""
     words = canonical_name(name)
     side = words.rsplit("_", 1)[-1]
     if words.startswith("lung_") and side in ("left", "right"):

@@ -223,7 +223,7 @@ def _read_json(path: Path) -> dict:
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """N points that two scans show. names, kinds (centre ...): N texts. template_ras, target_ras: (N, 3) RAS mm."""
+    """N points that two scans show. names, kinds (e.g. "centre"): N texts. template_ras, target_ras: (N, 3) RAS mm."""
 
     template: Case
     target: Case

@@ -67,7 +67,7 @@ class Margins:
 
     Args:
         recall: for each factor in TIMES, the mean share of a structure inside its box, if each margin is this factor
-            times the side's likely error. The smaller of two means: over real scans, and over synthetic scans.
+            times the side's likely error. Real and synthetic scans give one mean each; the smaller is stored.
         boxes: number of boxes with known truth.
         scales: name of structure -> (6,) ratio of true to expected error of each side; key "": all other structures.
     """
@@ -166,7 +166,7 @@ def located_by_others(marked: Mapping[str, Sequence[tuple[Example, EmbeddingMap]
 
 
 def _scales(off: np.ndarray, names: np.ndarray, by_structure: bool) -> dict[str, np.ndarray]:
-    """Return the root mean square (6,) of `off` (n, 6): of all rows at key ""; if `by_structure`, also of the rows of each name."""
+    """Return "" -> root mean square (6,) of all errors `off` (n, 6) and, if `by_structure`, name -> that of its rows."""
     common = np.sqrt((off**2).mean(axis=0))
     scales = {_COMMON: common}
     for name in np.unique(names) if by_structure else ():
@@ -175,7 +175,7 @@ def _scales(off: np.ndarray, names: np.ndarray, by_structure: bool) -> dict[str,
 
 
 def _shrunk(off: np.ndarray, common: np.ndarray) -> np.ndarray:
-    """Return the root mean square (6,) of errors `off` (n, 6). If n is small, it is moved towards `common` (6,)."""
+    """Return the root mean square (6,) of errors `off` (n, 6), moved towards `common` (6,): less if n is large."""
     return np.sqrt(((off**2).sum(axis=0) + _DOUBT * common**2) / (len(off) + _DOUBT))
 
 

@@ -43,6 +43,7 @@ class Outcomes:
 
     @classmethod
     def joined(cls, parts: Iterable[Self]) -> Self:
+        """Join the matches of several Outcomes into one Outcomes."""
         parts = list(parts)
         evidence = np.concatenate([np.empty((0, len(EVIDENCE)), np.float32), *(p.evidence for p in parts)])
         return cls(evidence, np.concatenate([np.empty(0), *(p.errors_mm for p in parts)]))

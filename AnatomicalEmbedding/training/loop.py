@@ -76,7 +76,7 @@ class Progress:
 
 
 class TrainingLoop:
-    """A network in training. step: number of steps that are done. minutes: time of these steps. steps: when to stop.
+    """A network in training. step: number of steps done. minutes: their duration. steps: number of steps of the run.
 
     Args:
         network: the network; it is trained in place, on its device.
