@@ -214,7 +214,7 @@ def _dice(one: torch.Tensor, other: torch.Tensor) -> float:
 
 
 def table_rows(done: Sequence[tuple[str, Sequence[Outline]]]) -> list[list[object]]:
-    """Make the rows of the table of outlines; its columns are COLUMNS. done: path and outlines of each scan.
+    """Make the rows of the table of outlines, with the columns COLUMNS. done: path and outlines of each scan.
 
     Column look: rank by doubt; the user should check rank 1 first. If a structure is absent, look and doubt are empty.
     """

@@ -97,7 +97,7 @@ class PatchSampler:
         return Patch(network_input(hu, coordinate, guess), features, labels[None], example.known)
 
     def _guess(self, n: int, where: torch.Tensor) -> torch.Tensor:
-        """Make a patch's guess (s, k, j, i) from example n: at random, carried labels, its own labels bent, or zeros."""
+        """Make the guess (s, k, j, i) of a patch of example n, by chance: carried labels, own labels bent, or zeros."""
         example, rng = self._examples[n], self._rng
         if rng.random() < _NO_GUESS:
             return torch.zeros(len(example.labels), *self._size)
@@ -170,7 +170,7 @@ def read_features(crop: Crop, where: torch.Tensor) -> torch.Tensor:
 
 
 def _normalised(where: torch.Tensor, shape: torch.Size) -> torch.Tensor:
-    """Convert positions (k, j, i, 3), in voxels i, j, k of an array of this shape, to the units of grid_sample."""
+    """Convert positions (k, j, i, 3), in voxels i, j, k of an array of this shape, to -1..1 for grid_sample."""
     return ((where + 0.5) * 2 / torch.tensor(shape[:1:-1]) - 1)[None]
 
 
