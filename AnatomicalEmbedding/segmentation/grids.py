@@ -111,10 +111,7 @@ def spacing_for(mask: np.ndarray, size_mm: np.ndarray) -> float:
 
 
 def region(group: Group, names: Sequence[str], embedding: EmbeddingMap) -> np.ndarray | None:
-    """Find the part of a scan that may show the structures `names` of a group.
-
-    Returns a box (2, 3) RAS mm, with a margin, around all body cells that may show a structure; None if no cell may.
-    """
+    """Return a box (2, 3) RAS mm, with a margin, around all body cells that may show `names`; None if no cell may."""
     ras, body = body_points(embedding)
     affine, _ = robust_affine(ras, body)
     smooth = apply_affine(affine, ras)

@@ -253,7 +253,7 @@ def _dilate(x: torch.Tensor, reach: int) -> torch.Tensor:
 
 
 def _pool_axes(pool: Callable[..., torch.Tensor], x: torch.Tensor, size: int, **options: bool) -> torch.Tensor:
-    """Pool over a cube of `size` voxels a side around each voxel, axis by axis, which is faster than 3-D pooling."""
+    """Pool over a cube of side `size` voxels around each voxel, axis by axis, which is faster than 3-D pooling."""
     for axis in range(3):
         window, half = [1, 1, 1], [0, 0, 0]
         window[axis], half[axis] = size, size // 2

@@ -166,7 +166,10 @@ def located_by_others(marked: Mapping[str, Sequence[tuple[Example, EmbeddingMap]
 
 
 def _scales(off: np.ndarray, names: np.ndarray, by_structure: bool) -> dict[str, np.ndarray]:
-    """Return "" -> root mean square (6,) of errors `off` (n, 6) and, if `by_structure`, name -> that of its rows."""
+    """Return the root mean square (6,) of the errors `off` (n, 6).
+
+    Key "": over all rows. If `by_structure`, each name is also a key: over the rows of this structure.
+    """
     common = np.sqrt((off**2).mean(axis=0))
     scales = {_COMMON: common}
     for name in np.unique(names) if by_structure else ():
