@@ -287,7 +287,7 @@ class Canvas:
         cortex: str = "cortical_bone",
         core: str = "marrow",
     ) -> None:
-        """Draw a bone: cortex around a core. All solids together have one core. shell: thickness of the cortex, mm."""
+        """Draw a bone: a cortex, `shell` mm thick, around a core. Where solids overlap, their cores are joined."""
         parts = [solids] if isinstance(solids, Ellipsoid | Tube) else list(solids)
         self.paint(parts, cortex, label)
         self.paint([part.shrunk(shell) for part in parts], core, label)
