@@ -268,7 +268,7 @@ class FollowUp:
 
 
 def _placed(found: Finding, state: str, place: Point) -> Finding:
-    """Return the finding with this state and place. Axes that are not confirmed move with the place."""
+    """Return the finding `found` with the given state and place. Axes that are not confirmed move with the place."""
     size = found.size
     if found.point_ras is not None and not size.confirmed:
         size = size.moved(found.point_ras, place)

@@ -192,7 +192,7 @@ def _axis(items: list[Dataset], code: codes.Code) -> Axis | None:
 
 
 def _place(items: list[Dataset], size: Measurement) -> Point | None:
-    """Return a lesion's place, RAS mm: its center, or else the mean point of its outline or axis; or None."""
+    """Return a lesion's place, RAS mm: its center, or else the mean point of its outline or axis. None if unknown."""
     placed = [item for item in items if item.ValueType == "SCOORD3D"]
     chosen = next(iter([*_named(placed, codes.CENTER), *placed]), None)
     points = _points(chosen) if chosen is not None else list(size.long_axis or size.short_axis or ())

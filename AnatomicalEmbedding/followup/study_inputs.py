@@ -113,7 +113,7 @@ def date_of(text: str) -> date | None:
 
 
 def _candidates(here: Sequence[Study], others: Sequence[Study], keys: Mapping[str, str]) -> dict[str, list[Study]]:
-    """Find studies of `here` that may be studies of `others`, because the names are equal and nothing contradicts this.
+    """Find studies of `here` that may be studies of `others`: their names are equal, and `_contradict` is False.
 
     keys: key in `others` -> key in `here` of the studies that are known to be the same. These studies, and studies with
     a DICOM series, are left out. Returns: key in `others` -> studies of `here` that may be the same.

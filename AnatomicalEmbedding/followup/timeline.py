@@ -167,10 +167,10 @@ class Timeline:
                 yield shown.id, why_unknown(shown, found, study)
 
     def _shown(self, lesion: Lesion, number: int) -> Lesion | None:
-        """Return the lesion that stands for `lesion` in visit `number`; None if no person saw `lesion` there.
+        """Return the lesion that stands for `lesion` in visit `number`, or None.
 
-        A lesion that has not merged stands for itself. For a lesion that has merged into X, X is returned if a person
-        saw the lesion separately in an earlier visit; if not, None is returned.
+        If a person saw `lesion` there, `lesion` is returned. If it has merged into X there, X is returned, if
+        a person saw X there and, in an earlier visit, saw `lesion` separately.
         """
         key = self.record.studies[number].key
         found = lesion.findings.get(key)

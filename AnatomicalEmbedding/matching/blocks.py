@@ -145,8 +145,8 @@ def match_blocks(blocks: Blocks, rows: TargetRows, first_cells: torch.Tensor) ->
 def _in_parts(
     blocks: Blocks, rows: TargetRows, about: torch.Tensor, first: torch.Tensor, layout: _Layout
 ) -> BlockAnswers:
-    """Search the target around the places `about`, some points at a time, to save memory. Returns all answers.
-    about: (n, 3), and first: (n, 3) the first answers, found by body coordinates; both in half cells of the target."""
+    """Search the target around the places `about`, for some points at a time, to save memory. Returns all answers.
+    first: first answers, found by body coordinates. about and first: (n, 3), in half cells of the target."""
     if blocks.seen.shape[1] != len(layout.nodes):
         raise MapError("the two maps have cells of different sizes; embed both scans again with the same weights.")
     every = (blocks.descriptors, blocks.seen, about, first)

@@ -50,7 +50,7 @@ def fit_around(rows: TargetRows, cells: torch.Tensor) -> LocalAffine:
 
 
 def _coordinates_and_body(embedding: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor:
-    """Return (n, m, 4) for cells i, j, k (n, m, 3): body coordinate and 1; all four are 0 if it is no body cell."""
+    """Return (n, m, 4) for cells i, j, k (n, m, 3): body coordinate and 1 for a body cell, else four zeros."""
     index, inside = flat_index(cells, embedding.body.shape)
     return embedding.coordinate_rows[index] * inside[..., None]
 

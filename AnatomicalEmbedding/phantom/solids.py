@@ -182,10 +182,10 @@ SIDES: tuple[tuple[str, Callable[[ArrayLike], np.ndarray]], ...] = (("right", np
 def branching(
     start: ArrayLike, step: ArrayLike, radius: float, depth: int, rng: np.random.Generator, taper: float = 0.76
 ) -> list[Tube]:
-    """Make a tree of straight vessels, the first from `start` along `step`. Branches turn by 20 to 40 degrees.
+    """Make a tree of straight vessels. The first vessel goes from `start` to `start + step`, in mm.
 
-    depth: number of generations of branches; each vessel divides in two. taper: radius of a branch, divided by the
-    radius of the vessel from which it branches.
+    Each vessel divides into two branches, which turn by 20 to 40 degrees. depth: number of generations of branches.
+    taper: radius of a branch, divided by the radius of the vessel from which it branches.
     """
     begin, along = np.asarray(start, float), np.asarray(step, float)
     end = begin + along

@@ -144,7 +144,7 @@ def _moments(source: np.ndarray, target: np.ndarray, weight: np.ndarray) -> tupl
 
 
 def _turn(spread: np.ndarray) -> np.ndarray:
-    """Return the best rotation of source to target (Kabsch 1976). spread: covariance (3, 3) from `_moments`."""
+    """Return the least-squares rotation of source to target (Kabsch 1976). spread: covariance from `_moments`."""
     u, _, vt = np.linalg.svd(spread)
     return u @ np.diag([1.0, 1.0, np.sign(np.linalg.det(u @ vt))]) @ vt
 

@@ -38,7 +38,7 @@ class Features:
 
 
 def image_features(volume: Volume, embedding: EmbeddingMap, spacing_mm: float) -> Features:
-    """Normalise HU at points `spacing_mm` apart: subtract a local mean, divide by a local deviation (Cachier 2000).
+    """Normalise HU at points `spacing_mm` apart, by the local mean and local standard deviation (Cachier 2000).
 
     This removes the effects of contrast medium and dose, and of breathing on the density of the lung.
     """

@@ -58,7 +58,7 @@ class Organs:
         return min(float(np.sqrt(np.square(gap).sum(axis=1).min())) for gap in gaps)
 
     def name_at(self, point_mm: np.ndarray) -> str:
-        """Return the smallest place that contains a point (3,) mm; if no place contains it, the nearest place."""
+        """Return the name of the smallest place that contains a point (3,) mm, or else of the nearest place."""
         return min(self.names, key=lambda name: (self.distance(point_mm, [name]), len(self.cells[self.index[name]])))
 
 
