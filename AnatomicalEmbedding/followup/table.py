@@ -140,7 +140,7 @@ def _number(value: float | None, digits: int) -> float | None:
 
 
 def _guarded(value: object) -> object:
-    """Return text that a spreadsheet does not run as a formula. Numbers are returned unchanged."""
+    """Put an apostrophe before text that a spreadsheet would run as a formula. Returns other values unchanged."""
     if not isinstance(value, str):
         return value
     shown = "".join(each for each in value if unicodedata.category(each) not in ("Cc", "Cf"))  # as spreadsheets show it

@@ -229,7 +229,7 @@ def _judged(
 def _doubtful_levels(
     query: Query, places: np.ndarray, score: np.ndarray, table: np.ndarray, rows: TargetRows, effort: str
 ) -> np.ndarray:
-    """Return (n,) the two possible levels of each answer at the spine that may be one vertebra off, else "".
+    """Return (n,) texts: the two possible levels, if an answer at the spine may be one vertebra off; else "".
 
     A level is certain if both scans show the point at the same height above the same end of the spine. It is also
     certain if the tissue of both places is very similar, as in two scans of one patient.
