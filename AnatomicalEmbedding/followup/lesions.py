@@ -88,10 +88,12 @@ class Measurement:
 
     @property
     def long_mm(self) -> float | None:
+        """The length of the long axis, mm. None if the axis is not drawn."""
         return None if self.long_axis is None else math.dist(*self.long_axis)
 
     @property
     def short_mm(self) -> float | None:
+        """The length of the short axis, mm. None if the axis is not drawn."""
         return None if self.short_axis is None else math.dist(*self.short_axis)
 
     def moved(self, start: Point, place: Point) -> Measurement:

@@ -81,6 +81,7 @@ class Matches:
 
     @property
     def points_lps(self) -> np.ndarray:
+        """The answers in LPS mm, (N, 3)."""
         return transform_points(LPS_FROM_RAS, self.points_ras)
 
     def table(self) -> list[dict[str, Any]]:

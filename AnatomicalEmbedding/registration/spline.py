@@ -132,7 +132,6 @@ class SplineField:
 
     @property
     def intervals(self) -> tuple[int, int, int]:
-        """Number of knot intervals in the box, along R, A, S."""
         return tuple(n - DEGREE for n in reversed(self.coefficients.shape[1:]))
 
     def basis(self, lattice: Lattice, derivative: int | None = None) -> Basis:
