@@ -46,7 +46,7 @@ class Row:
 
     @property
     def guess(self) -> Guess | None:
-        """The result of matching for the place of the row. None if a person has entered another place or state."""
+        """The result of matching for this lesion and study. None if a person has entered another place or state."""
         kept = self.finding is not None and self.finding.state in (PROPOSED, CONFIRMED)
         return self.finding.guess if kept else None
 
