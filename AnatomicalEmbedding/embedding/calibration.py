@@ -45,7 +45,7 @@ class Forest:
 
     @cached_property
     def _tables(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """For each node: feature (m,), both children (2 m,), row in `outcomes` (m,). A leaf is its own child."""
+        """For m nodes: feature (m,), both next nodes (2 m,), row in `outcomes` (m,). A leaf has itself as next node."""
         leaf, node = self.feature < 0, np.arange(len(self.feature))
         children = np.stack([np.where(leaf, node, node + 1), np.where(leaf, node, self.otherwise)], axis=1)
         return np.maximum(self.feature, 0).astype(np.int64), children.ravel(), np.cumsum(leaf) - 1
