@@ -72,7 +72,7 @@ class Found:
 
 
 class Search:
-    """Finds places in the maps that a store contains at this time. Use one object for several searches to save time."""
+    """Finds places in the maps that a store contains when the object is made. Reusing one object saves time."""
 
     def __init__(self, store: Store) -> None:
         self.store = store

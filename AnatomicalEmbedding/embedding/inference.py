@@ -285,8 +285,7 @@ def _resized(x: torch.Tensor, scale: float, size_step: int) -> torch.Tensor:
 def _resampled(cells: torch.Tensor, shape: torch.Size, scale: float, stride: int) -> torch.Tensor:
     """Interpolate coordinates, computed from a magnified input, at the cells of the original input.
 
-    cells: the coordinates. scale: the magnification. shape: size of the original input in voxels. stride: voxels in
-    a cell along each axis.
+    cells: the coordinates. scale: magnification. shape: size of the original input, voxels. stride: voxels per cell.
     """
     places = [(np.arange(n // stride) + 0.5) * scale - 0.5 for n in shape[1:]]
     return _read_along_axes(cells, [p.clip(0, n - 1) for p, n in zip(places, cells.shape[1:], strict=True)])

@@ -111,7 +111,7 @@ def levels_at(heights: np.ndarray) -> np.ndarray:
 
 
 def level_of(structure: str) -> str | None:
-    """Read the level from the name of a vertebra, rib or disc (the vertebra above it). None for other structures."""
+    """Return the level in the name of a vertebra, rib or disc; None for others. For a disc: the vertebra above it."""
     found = _NUMBERED.fullmatch(structure)
     level = None if found is None else found[1].upper() if found[1] else f"T{found[2]}"
     return level if level in _COURSE_MM else None

@@ -287,8 +287,8 @@ class _Content:
 
 
 def _filled(x: torch.Tensor, axis: int, cells: int) -> slice:
-    """Find the first and the last layer of cells with tissue along an axis of network input x (b, 1, k, j, i). Return
-    the slice from the first to the last, widened by three layers at both ends. cells: number of layers along the axis.
+    """Return a slice of cells along an axis: all cells with tissue in network input x (b, 1, k, j, i), and three more
+    cells at each end. axis: 2, 3 or 4. cells: number of cells along this axis.
     """
     filled = (x != 0).flatten(0, 1).any(0).movedim(axis - 2, 0).flatten(1).any(1)
     where = torch.nonzero(filled).flatten()
