@@ -154,7 +154,7 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def descriptor_bytes_per_voxel(self) -> float:
-        """More memory for descriptors and organs: bytes for each voxel computed at once (the input, or one slab)."""
+        """Additional memory for descriptors and organs: bytes per voxel computed at once (whole input or one slab)."""
         channels = self.spec.local_channels
         local = 4 * self.spec.widths[0] + 3 * channels + 2 * self.spec.organ_channels if channels else 0
         organs = OrganHead.channels_at_once(channels) if self.spec.organs else 0
