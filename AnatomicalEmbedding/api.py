@@ -40,7 +40,7 @@ def match(
     template: EmbeddingMap | Scan, points: np.ndarray | PointList, target: EmbeddingMap | Scan,
     effort: str = "standard", *, frame: str = "RAS", model: Model | None = None,
 ) -> Matches:  # fmt: skip
-    """Find points of one scan in another scan; see `match_all`."""
+    """Find points of one scan in another scan. Returns the matches. Arguments: as in `match_all`, for one target."""
     return match_all(template, points, [target], effort, frame=frame, model=model)[0]
 
 
@@ -110,7 +110,7 @@ def crop(
     scan: Scan, structures: Sequence[str], *, recall: float = RECALL, margin_mm: float = 0.0,
     spacing_mm: tuple[float, float, float] | None = None, model: Model | None = None,
 ) -> Volume:  # fmt: skip
-    """Crop a scan to the box around structures, as `anatemb crop` does.
+    """Return a scan cropped to the box around structures, as `anatemb crop` does.
 
     Args:
         scan: the scan.
@@ -135,7 +135,7 @@ def crop(
 
 
 def find(words: str, scan: Scan, *, embedding: EmbeddingMap | None = None, model: Model | None = None) -> list[Place]:
-    """Find the places in a scan that `words` describe, for example find("12th rib on the right", "scan.nii.gz").
+    """Return the places in a scan that `words` describe, for example find("12th rib on the right", "scan.nii.gz").
 
     Args:
         words: English names of structures, regions and levels.
@@ -158,7 +158,7 @@ def register(
     fixed: Scan, moving: Scan, kind: str = DEFORMABLE, *,
     maps: tuple[EmbeddingMap, EmbeddingMap] | None = None, model: Model | None = None,
 ) -> Registration:  # fmt: skip
-    """Find where every point of the fixed scan lies in the moving scan.
+    """Align two scans. Returns a Registration: where every point of the fixed scan lies in the moving scan.
 
     Args:
         fixed: the scan that stays in place.
@@ -177,7 +177,7 @@ def register(
 def segment(
     scan: Scan, segmenter: Segmenter | str | Path, *, embedding: EmbeddingMap | None = None, model: Model | None = None
 ) -> Outlines:
-    """Outline the structures that a segmenter was trained for, as `anatemb segment run` does.
+    """Return outlines of the structures that a segmenter was trained for, as `anatemb segment run` does.
 
     Args:
         scan: the scan.

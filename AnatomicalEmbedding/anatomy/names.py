@@ -74,7 +74,7 @@ def _names_by_key() -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def sums_of_parts() -> dict[str, tuple[str, ...]]:
-    """Return a dictionary: structure -> its parts. Some data sets label only the parts of these structures."""
+    """Return a dictionary: structure -> names of its parts, for structures that some data sets label only by parts."""
     return {term.name: term.parts for term in load_terms().by_name.values() if term.parts}
 
 

@@ -93,7 +93,7 @@ def _add_results(steps: argparse._SubParsersAction) -> None:
 def add_step(
     steps: argparse._SubParsersAction, name: str, run: Callable[[argparse.Namespace], None], about: str, *shared: str
 ) -> Callable[..., argparse.Action]:
-    """Add a subcommand of `anatemb cohort` for a store. Returns the method `add_argument` of the subcommand's parser.
+    """Add a subcommand of `anatemb cohort`. Returns the method `add_argument` of the subcommand's parser.
 
     about: text of the help; its first sentence is also the short help. shared: names of options to add ("output").
     """
@@ -342,7 +342,6 @@ def _write_boxes(store: Store, search: Search, options: argparse.Namespace) -> P
 
 
 def _open_model(store: Store) -> Model:
-    """Load the weights with which the scans of the store were embedded."""
     model = store.manifest.about.get("model", "auto")
     return console.open_model(
         argparse.Namespace(model=model, device="auto", threads=None, memory_mb=None, no_cache=False)

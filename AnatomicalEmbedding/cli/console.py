@@ -114,7 +114,7 @@ def ending_signals() -> list[signal.Signals]:
 
 
 def stop_on_signals() -> Callable[[], bool]:
-    """Catch signals that end a program, to save a run first. The returned function returns True after such a signal."""
+    """Keep signals from ending the program, so that a run can be saved. Returns a function: did such a signal come?"""
     received: list[bool] = []
     try:
         for number in (signal.SIGINT, *ending_signals()):

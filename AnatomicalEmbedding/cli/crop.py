@@ -131,7 +131,6 @@ def _write_crop(
 
 
 def _spacing(text: str) -> tuple[float, float, float]:
-    """Parse X,Y,Z, the size of a voxel in mm; an argparse type."""
     with suppress(ValueError):
         x, y, z = map(float, text.split(","))
         if all(MIN_SPACING_MM <= size <= MAX_SPACING_MM for size in (x, y, z)):

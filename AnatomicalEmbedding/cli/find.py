@@ -78,10 +78,10 @@ def run_find(options: argparse.Namespace) -> None:
 
 
 def _mentions(options: argparse.Namespace) -> tuple[list[tuple[str, Mention]], list[str]]:
-    """Find the places that a report or the user's words name. Returns (text, place) of each place, and unknown words.
+    """Parse the report or the user's words. Returns (text, place) for each named place, then the words not understood.
 
-    text: the sentence of the report that names the place, or all words of the user. Unknown words: those of the user
-    that name no place; empty for a report. Raises AnatomicalEmbeddingError if no known place is named.
+    text: the sentence of the report that names the place, or all words of the user. For a report, the list of words not
+    understood is empty. Raises AnatomicalEmbeddingError if no known place is named, or if no scan is given.
     """
     from ..words import not_understood, parse_query, parse_report
     from ..words.report_text import read_report

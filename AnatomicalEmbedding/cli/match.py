@@ -26,7 +26,7 @@ _TABLE_NAME = "matches.csv"
 
 
 class Answer(NamedTuple):
-    """The matches in one target. volume: the scan; None if the report does not show this target."""
+    """The matches in one target scan. volume: the target scan for the report; None if the report leaves it out."""
 
     path: str
     name: str
@@ -139,7 +139,6 @@ def _noted(volume: Volume, embedding: EmbeddingMap) -> Volume:
 
 
 def _points_and_targets(options: argparse.Namespace) -> tuple[PointList, list[str]]:
-    """Return the points, and the paths of the targets, from the command line."""
     if options.point:
         if Path(options.files[0]).suffix.lower() in (".json", ".csv"):
             raise PointsError(f"{options.files[0]}: this file and --point both give points; give only one of them.")

@@ -161,7 +161,7 @@ class _Run:
 
 @contextmanager
 def _open_client(plan: Plan, total: int) -> Iterator[Any]:
-    """Connect to the scheduler of the plan, or start workers on this machine. These workers end with the client."""
+    """Connect to the Dask scheduler `plan.scheduler`. If this is "", start workers here, which end with the client."""
     import dask
     from distributed import Client, LocalCluster
 

@@ -98,17 +98,14 @@ class Hit:
 
 
 class Index:
-    """The index of all maps of a store. Raises MapError if a map file is missing or damaged.
-
-    scans: embedded scans and their facts, by content hash.
-    """
+    """The index of all maps of a store. scans: content hash -> (row, facts). Raises MapError for a bad map file."""
 
     def __init__(self, store: Store) -> None:
         self._parts = refresh(store)
         self.scans = {row.scan_hash: (row, facts) for row, facts in store.manifest.embedded()}
 
     def nearest(self, coordinates: np.ndarray) -> Iterator[Hit]:
-        """For each scan, yield the one cell that is nearest to one of m places. coordinates: (m, 3) mm, body frame."""
+        """Yield a Hit for each scan: its cell nearest to any of m places. coordinates: (m, 3) mm in the body frame."""
         steps = torch.from_numpy(np.atleast_2d(coordinates) / _STEP_MM).float()
         for part in self._parts:
             chunks = [_squares(chunk.float(), steps) for chunk in part.coordinate.split(_CHUNK_CELLS)]
@@ -131,11 +128,11 @@ class Index:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """One file of the index: the n body cells of its scans. It is memory-mapped (read from the disk when it is used).
+    """One index file: the n body cells of s scans, scan after scan. Memory-mapped: read from the disk when it is used.
 
-    numbers: content hash of a scan -> number of the scan in this part. first: (scans + 1,) for each scan, the
-    number of its first cell; the last entry is n. coordinate: (n, 3) int16, in steps of 0.05 mm.
-    cell: (n,) int32 flat index in the grid of the scan. matrices: (scans, 2, 4, 4), cell to RAS and voxel to RAS.
+    numbers: content hash of a scan -> number of the scan in this file. first: (s + 1,) number of the first cell of each
+    scan, then n. coordinate: (n, 3) int16, body coordinates in steps of 0.05 mm. cell: (n,) int32, flat index of each
+    cell in the grid of its scan. matrices: (s, 2, 4, 4), for each scan: cell to RAS, and voxel to RAS.
     """
 
     path: Path

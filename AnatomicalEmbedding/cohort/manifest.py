@@ -143,7 +143,7 @@ class Manifest:
         return "changed"
 
     def finish(self, row_id: int, state: str, reason: str = "", **values: Any) -> None:
-        """Record the result of one scan. values: scan_hash; if embedded, also facts, sha256 and size of the map.
+        """Record the result of one scan. values: scan_hash; if embedded, its facts, and sha256 and size of its map.
 
         If several scans have the same content, the scan added first is embedded, and the other scans are duplicates.
         """

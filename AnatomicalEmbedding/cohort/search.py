@@ -72,7 +72,7 @@ class Found:
 
 
 class Search:
-    """Finds places in the maps that a store contains at this time. Use one object for several searches to save time."""
+    """Finds places in the maps that a store contains when the object is made. Reusing one object saves time."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -127,7 +127,7 @@ class Search:
     def box(self, example: Example, refined: int = _REFINED, step: Step = lambda share: None) -> list[Found]:
         """Search every scan for the box of an example. Scans with the highest probability come first.
 
-        refined: in how many scans the whole box is located; in other scans, only its centre. step: see `point`.
+        refined: in how many scans the whole box is located; in other scans, only the box's centre. step: see `point`.
         """
         query = example.query
         centre = Query(query.weights_hash, query.coordinates[6:].mean(0, keepdim=True), query.sizes[6:7])
@@ -200,7 +200,10 @@ def one_mention(words: str) -> Mention:
 
 
 def _points_in_frame(name: str, mention: Mention, atlas: object) -> tuple[np.ndarray, np.ndarray]:
-    """Return m points in a place, (m, 3), and the point nearest to the place's middle, (3,); mm in the body frame."""
+    """Return m points of the place `name`, (m, 3), and its most central point, (3,); mm in the body frame.
+
+    If `mention` has a qualifier ("upper part of", "above"), the points lie in the part or space that it describes.
+    """
     frame = frame_fields(atlas)
     field = frame.field(name)
     if mention.qualifier is not None:
@@ -239,7 +242,10 @@ def _of_words(row: Row, place: Place) -> Found:
 
 
 def _error_mm(place: Place) -> float:
-    """Return the expected error, mm: chance that the point is outside the place, times its mean distance from it."""
+    """Estimate the error of the point `place.point_ras`, mm.
+
+    This is the chance that the point lies outside the place, times the mean distance from the point to `place.region`.
+    """
     away = [place.grid.position(place.region, axis) - place.point_ras[axis] for axis in range(3)]
     distance = np.sqrt(sum(np.square(each) for each in away))
     weight = np.square(place.region.values)

@@ -49,7 +49,8 @@ def embed_scan(store: str, row: Row, plan: Plan, weights_hash: str) -> dict[str,
     """Embed one scan and write its map into the folder of the store.
 
     The worker may be any machine that can open the files of the scan and of the store. plan.memory_bytes: limit of the
-    worker; 0: a share of the free memory. Returns values for `Manifest.finish`; after an error, "state" and "reason".
+    worker; 0: a share of the free memory. Returns the arguments of `Manifest.finish`, which include "state". After an
+    error, returns only "state" and "reason".
     """
     try:
         return _embed(Path(store), row, plan, weights_hash)
@@ -99,7 +100,7 @@ def _embed(store: Path, row: Row, plan: Plan, weights_hash: str) -> dict[str, An
 
 
 def _read_facts(path: Path, weights_hash: str) -> dict[str, Any] | None:
-    """Return facts from the map file of an equal scan or a killed run; None if this file is missing or unusable."""
+    """Return the facts of the map `path` if an earlier task wrote the map with these weights; otherwise None."""
     if not path.is_file():
         return None
     try:
@@ -132,7 +133,6 @@ def _check_readable(row: Row, memory_bytes: int) -> None:
 
 @lru_cache(maxsize=2)
 def _model(name: str, device: str) -> Model:
-    """Load the weights once in each worker."""
     from ..embedding.inference import load_model
 
     return load_model(name, device)

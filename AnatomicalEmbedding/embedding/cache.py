@@ -81,7 +81,6 @@ class MapCache:
         return removed
 
     def _files(self) -> list[tuple[float, int, Path]]:
-        """Return the time of last use, the size in bytes and the path of each map."""
         found = []
         for path in self.folder.glob("*.map.safetensors"):
             with suppress(OSError):  # another program may have just removed the file

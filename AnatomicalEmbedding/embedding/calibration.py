@@ -45,7 +45,11 @@ class Forest:
 
     @cached_property
     def _tables(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """For each node: feature (m,), both children (2 m,), row in `outcomes` (m,). A leaf is its own child."""
+        """Return three arrays for the m nodes: feature (m,), next nodes (2 m,) and row in `outcomes` (m,).
+
+        Each node has two next nodes: for a value up to the threshold, and for a larger value. Both are the node itself
+        if it is a leaf. The row is valid for leaves only.
+        """
         leaf, node = self.feature < 0, np.arange(len(self.feature))
         children = np.stack([np.where(leaf, node, node + 1), np.where(leaf, node, self.otherwise)], axis=1)
         return np.maximum(self.feature, 0).astype(np.int64), children.ravel(), np.cumsum(leaf) - 1

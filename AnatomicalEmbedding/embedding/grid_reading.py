@@ -34,7 +34,7 @@ def smoothed(grids: torch.Tensor, sigma_cells: Sequence[float]) -> torch.Tensor:
 def read_rows(rows: torch.Tensor, shape: torch.Size, cells: torch.Tensor) -> torch.Tensor:
     """Interpolate a grid of size `shape` (k, j, i) at positions `cells` (..., 3), as fractional i, j, k.
 
-    rows: (k * j * i, c), c values of each cell. Returns (..., c) float. Reading only a few rows saves time.
+    rows: (k * j * i, c), c values of each cell. Returns (..., c) float. Reads only the 8 rows around each position.
     """
     last = _last_cell(tuple(shape), cells.device)
     place = torch.minimum(cells.clamp(min=0), last)
@@ -65,12 +65,12 @@ def _last_cell(shape: tuple[int, int, int], device: torch.device) -> torch.Tenso
 
 
 def rows_of(grid: torch.Tensor) -> torch.Tensor:
-    """Return a grid (c, k, j, i) as rows (k * j * i, c), one per cell. Reading cells from rows is much faster."""
+    """Return a grid (c, k, j, i) as rows (k * j * i, c), one row per cell. Cells are read much faster from rows."""
     return grid.movedim(0, -1).reshape(-1, grid.shape[0])
 
 
 def in_rows(grid: torch.Tensor) -> torch.Tensor:
-    """Return the grid (c, k, j, i) with the c values of each cell adjacent in memory; this makes `read_rows` fast."""
+    """Return an equal grid (c, k, j, i) with the c values of a cell adjacent in memory. This makes `rows_of` fast."""
     return grid.movedim(0, -1).contiguous().movedim(-1, 0)
 
 
@@ -80,7 +80,7 @@ def reach_of(radius_mm: float, cell_mm: np.ndarray) -> np.ndarray:
 
 
 def box_offsets(reach: np.ndarray) -> torch.Tensor:
-    """Return the offsets (m, 3) i, j, k of all cells in a box with `reach` (3,) cells to each side; k fastest."""
+    """Return the offsets i, j, k (m, 3) of cells up to `reach` (3,) cells away along each axis; k varies fastest."""
     return _box(tuple(int(r) for r in reach))
 
 

@@ -271,10 +271,7 @@ def run_in_slabs(
 
 
 def _without_batch(found: Features) -> Features:
-    """Move features to the CPU and remove the batch axis. Coordinates are float32, descriptors float16.
-
-    The values of each descriptor lie next to each other in memory, which makes matching fast.
-    """
+    """Move features to the CPU, without batch axis: coordinates float32, descriptors float16, stored by `in_rows`."""
     coordinate, _, local, organs = (None if value is None else value[0].cpu() for value in found)
     return Features(coordinate.float(), None, None if local is None else in_rows(local.half()), organs)
 
@@ -286,13 +283,16 @@ def _resized(x: torch.Tensor, scale: float, size_step: int) -> torch.Tensor:
 
 
 def _resampled(cells: torch.Tensor, shape: torch.Size, scale: float, stride: int) -> torch.Tensor:
-    """Interpolate `cells`, coordinates of an input magnified by `scale`, at the cells of the original input."""
+    """Interpolate coordinates, computed from a magnified input, at the cells of the original input.
+
+    cells: the coordinates. scale: magnification. shape: size of the original input, voxels. stride: voxels per cell.
+    """
     places = [(np.arange(n // stride) + 0.5) * scale - 0.5 for n in shape[1:]]
     return _read_along_axes(cells, [p.clip(0, n - 1) for p, n in zip(places, cells.shape[1:], strict=True)])
 
 
 def _read_along_axes(x: torch.Tensor, places: list[np.ndarray]) -> torch.Tensor:
-    """Interpolate x (c, k, j, i) linearly on a new grid. places: its positions along k, j and i. Zero outside x."""
+    """Interpolate x (c, k, j, i) linearly on a new grid; 0 outside x. places: its positions along k, j, i in voxels."""
     k, j, i = (axis_matrix(n, place) for n, place in zip(x.shape[1:], places, strict=True))
     return torch.einsum("ak,ckyx->cayx", k, j @ (x @ i.T))
 

@@ -66,7 +66,7 @@ def spine_ends(embedding: EmbeddingMap) -> dict[str, float]:
 
 
 def _height_of_top(embedding: EmbeddingMap, high: float) -> float:
-    """Estimate the body height, mm, of the top of a scan; -inf if the top shows only air. high: S mm of the top."""
+    """Estimate the body height, mm, at the top of a scan, S = `high` mm; -inf if no body cell lies near the top."""
     index, body = embedding.body_cells
     heights = embedding.cell_to_ras[2, 3] + embedding.cell_mm[2] * index[:, 2].numpy()
     return height_at(high, heights, body[:, 2].numpy()) if (heights > high - END_MM).any() else -np.inf
@@ -100,7 +100,7 @@ def counted_alike(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def has_next(end: str, height: float, at: float) -> bool:
-    """Whether a vertebra at `height` can be the neighbour of an end at `at` (L5 of the sacrum); both are S mm."""
+    """Whether a vertebra at S = `height` mm can be the neighbour of an end at S = `at` mm (for the sacrum: L5)."""
     return abs(height - at - (_COURSE_MM[NEXT_TO[end]][1] - ENDS_MM[end])) < _AGREE_MM.max()
 
 
@@ -111,17 +111,14 @@ def levels_at(heights: np.ndarray) -> np.ndarray:
 
 
 def level_of(structure: str) -> str | None:
-    """Return the level of a vertebra, rib or disc, read from its name. The level of a disc is the vertebra above it.
-
-    Returns None for other structures.
-    """
+    """Return the level in the name of a vertebra, rib or disc; None for others. For a disc: the vertebra above it."""
     found = _NUMBERED.fullmatch(structure)
     level = None if found is None else found[1].upper() if found[1] else f"T{found[2]}"
     return level if level in _COURSE_MM else None
 
 
 def is_counted(level: str, height: float, ends: Mapping[str, float]) -> bool:
-    """Whether a vertebra has its usual distance from an end less than 100 mm away. height: S mm of its middle."""
+    """Whether a vertebra, with middle at S = `height` mm, has its usual distance from an end within 100 mm of it."""
     usual = np.array([[_COURSE_MM[level][1] - at for at in ENDS_MM.values()]])
     return bool(counted_alike(usual, above_ends(np.array([height]), ends))[0])
 

@@ -113,19 +113,19 @@ class EmbeddingMap:
 
     @cached_property
     def centred_cells(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Mean coordinate (3,) of the body cells; their differences from it (n, 3); half the squared lengths (n,)."""
+        """Mean (3,) of the n body coordinates; differences from this mean (n, 3); half their squared lengths (n,)."""
         cells = self.body_cells[1]
         centred = cells - cells.mean(0)
         return cells.mean(0), centred, centred.square().sum(1) / 2
 
     @cached_property
     def coordinate_rows(self) -> torch.Tensor:
-        """(n, 4) float, one row for each cell, i fastest. Body cells: coordinate, then 1. Other cells: zeros."""
+        """`coordinate_and_body` as rows: (n, 4), one row for each of the n cells of the grid; i changes fastest."""
         return rows_of(self.coordinate_and_body[0])
 
     @cached_property
     def coordinate_and_body(self) -> torch.Tensor:
-        """(1, 4, k, j, i) float. Body cells: coordinate, then 1. Other cells: zeros."""
+        """Grid (1, 4, k, j, i), float: coordinate and 1 in body cells, zeros in all other cells."""
         weight = self.body.float()
         return torch.cat([self.coordinate * weight, weight[None]])[None]
 

@@ -188,9 +188,10 @@ def _decode_coordinates(steps: torch.Tensor, about: Mapping[str, Any]) -> torch.
 
 
 def _encode_descriptors(local: torch.Tensor, body: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Encode the local descriptors of m cells (body cells and neighbours): 8 per cell, l values each, 12 bits a value.
+    """Encode the local descriptors of m cells: the body cells, and the cells that touch a body cell.
 
-    Returns the high 8 bits (m, 8, l), the low 4 bits (m, 4, l), two values in a byte, and descriptor scales (m, 8).
+    Each cell has 8 descriptors of l values, 12 bits for each value. Returns "local" (m, 8, l), the high 8 bits;
+    "local_low" (m, 4, l), the low 4 bits, two values in a byte; "local_scale" (m, 8), the step of each descriptor.
     """
     channels, (k, j, i) = len(local), body.shape
     cells = local.movedim(0, -1).reshape(k, 2, j, 2, i, 2, channels).permute(0, 2, 4, 1, 3, 5, 6)

@@ -40,7 +40,7 @@ def organ_boxes(organs: torch.Tensor, names: Sequence[str], cell_to_ras: np.ndar
 
 
 def _connected_parts(masks: np.ndarray) -> np.ndarray:
-    """Number the connected parts in masks (n, k, j, i). Returns the number of each cell's part; 0 outside the masks."""
+    """Number the connected parts of n masks from 1. Returns (n, k, j, i): number of each cell's part; 0: no part."""
     # The masks are stacked along k with empty layers between them: one call of SimpleITK is faster than n calls.
     picture = np.pad(masks, ((0, 0), (0, 1), (0, 0), (0, 0))).astype(np.uint8)
     found = sitk.ConnectedComponent(sitk.GetImageFromArray(picture.reshape(-1, *picture.shape[2:])), True)
@@ -48,8 +48,8 @@ def _connected_parts(masks: np.ndarray) -> np.ndarray:
 
 
 def _box_in_cells(share: np.ndarray, parts: np.ndarray) -> np.ndarray | None:
-    """Find the box of an organ's largest part: (2, 3) lowest and highest fractional i, j, k. share: share of each cell
-    in the organ. parts: number of each cell's part. Returns None if no share is above 0.5, or if the box is too thin.
+    """Find the box of an organ's largest connected part: (2, 3) lowest and highest fractional i, j, k. share: share of
+    each cell that the organ fills. parts: see `_connected_parts`. None if no share is above 0.5 or the box is too thin.
     """
     weight = np.bincount(parts.ravel(), weights=share.ravel())
     weight[0] = 0
@@ -88,8 +88,8 @@ def anchored(
 ) -> torch.Tensor:
     """Shift and scale the coordinates of organs that the scan shows completely. Returns new coordinates (3, k, j, i).
 
-    organs: (n, k, j, i) fraction of each cell that each organ fills. places: (n, 7) usual mean and
-    standard deviation of its coordinates, and volume in ml. body: bool (k, j, i). cell_mm: (3,) cell size, R, A, S.
+    organs: (n, k, j, i) fraction of each cell that each organ fills. places: (n, 7), for each organ: usual mean (3) and
+    standard deviation (3) of coordinates, volume in ml. body: bool (k, j, i). cell_mm: (3,) cell size, R, A, S.
     """
     weight = organs * (organs > _LEAST_PROBABILITY)
     share = weight / weight.sum((1, 2, 3), keepdim=True).clamp_min(1e-9)

@@ -98,7 +98,7 @@ def check_size(grid: torch.Tensor, shape: tuple[int | None, ...], dtype: torch.d
 
 
 def made_for(make: Callable[[], _Network], state: Mapping[str, torch.Tensor]) -> _Network:
-    """Make the network to which the tensors in `state` belong. Raises ValueError if they belong to another network.
+    """Return the network `make()` if `state` has the network's tensor names and shapes; otherwise raise ValueError.
 
     A damaged file may describe a network larger than the memory. So shapes are first compared on the meta device,
     which allocates no memory.

@@ -106,7 +106,7 @@ class BoxResult(Tables):
 
 
 def _papers_volume_ratio(boxes: list[KnownBox]) -> float:
-    """Return the paper's VR@99: median VR after all boxes are enlarged by the smallest factor with mean recall 0.99."""
+    """Return the paper's VR@99: median VR after all boxes grew by the smallest factor that gives mean recall 0.99."""
     for alpha in _ALPHAS:
         enlarged = [
             grown(b.located.box_ras, np.tile((alpha - 1) / 2 * (b.located.box_ras[1] - b.located.box_ras[0]), 2))
@@ -119,6 +119,6 @@ def _papers_volume_ratio(boxes: list[KnownBox]) -> float:
 
 
 def _recall_and_ratio(boxes: list[KnownBox], grown_boxes: list[np.ndarray]) -> tuple[float, float]:
-    """Return the mean recall and the median volume ratio. grown_boxes: the enlarged box (2, 3) of each of `boxes`."""
+    """Return mean recall and median VR (scan volume / box volume). grown_boxes: enlarged box (2, 3) of each box."""
     pairs = list(zip(boxes, grown_boxes, strict=True))
     return float(np.mean([b.recall(g) for b, g in pairs])), float(np.median([b.volume_ratio(g) for b, g in pairs]))

@@ -21,8 +21,8 @@ _BINS = 10
 class Judged:
     """n answers with their reported confidence; all arrays are (n,).
 
-    errors_mm: true error; infinite where the point is absent. groups: keys of GROUPS, such as "centre". whole: True if
-    the target was not cropped for the test. probability, probability_20: chance of an error below 10 mm, 20 mm.
+    errors_mm: true error; infinite where the point is absent. groups: kind of point, such as "centre". whole: whether
+    the target was not cropped for the test. probability: chance of an error below 10 mm; probability_20: below 20 mm.
     """
 
     errors_mm: np.ndarray
@@ -44,10 +44,10 @@ class ConfidenceRow:
 
     auroc_10: `auroc` of present points. An answer is wrong if its error is above 10 mm; its doubt is 1 - `probability`.
     auroc_20: the same with 20 mm and `probability_20`. auroc_10_all, auroc_20_all: the same for all points; answers for
-    absent points are wrong. ece: `calibration_error` of `probability`. matched: fraction of present points with status
-    matched. false_matched: fraction of absent points with status matched. absent_found: fraction of absent points with
-    status absent. expected, found: mean expected error and mean true error of present points, mm. A true error above
-    100 mm counts as 100 mm.
+    absent points count as wrong. ece: `calibration_error` of `probability`. matched: fraction of present points with
+    status matched. false_matched: fraction of absent points with status matched. absent_found: fraction of absent
+    points with status absent. expected, found: mean expected error and mean true error of present points, mm. A true
+    error above 100 mm counts as 100 mm.
     """
 
     name: str

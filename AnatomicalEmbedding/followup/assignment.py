@@ -52,8 +52,8 @@ class Assignment:
 
     same: pairs of ids of the same lesion: (id in the earlier study, id in the later study).
     split: pairs (id of a part, id of the lesion that it split from).
-    merged: pairs (id of a lesion, id of the lesion that it merged into). If the second lesion has two
-        ids (see `same`), the pair has its id in the earlier study.
+    merged: pairs (id of a lesion, id of the lesion that it merged into). If the second lesion has
+        a different id in each study (see `same`), the pair has the id of the earlier study.
     earlier: the earlier lesions without a relation: id -> DISAPPEARED, or OUTSIDE (its place is not in the later scan).
     later: the later lesions without a relation: id -> NEW, or OUTSIDE (its place is not in the earlier scan).
     distances: for each pair of `same`, `split` and `merged`: two distances between the lesions, mm: the distance
@@ -144,10 +144,10 @@ def _distances(earlier: Listed, later: Listed) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _parts(listed: Listed, others: Listed, pairs: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Find the lesions in `listed` without partner that are parts of a larger lesion in `others`, the other study.
+    """Find lesions in `listed` that have no partner and are parts of a larger lesion in `others` (the other study).
 
-    The larger lesion must have a partner in `listed`; this partner is another part of it. pairs: (number in `listed`,
-    number in `others`) of each lesion and its partner. Yields (number of the part, number of the larger lesion).
+    The larger lesion has a partner in `listed`, which is another part of it. pairs: (number in `listed`, number in
+    `others`) of each lesion and its partner. Yields (number of the part, number of the larger lesion).
     """
     for n in sorted(set(range(len(listed.ids))) - {i for i, _ in pairs}):
         found = []

@@ -91,9 +91,10 @@ def _filled(mine: Lesion, other: Lesion) -> Lesion:
 def _is_refused(mine: Finding | None, found: Finding, study: str, known: Mapping[str, Lesion]) -> bool:
     """Return whether the finding `found` of the added record must be left out, because the old record contradicts it.
 
-    mine: the old record's finding of the same lesion and study, or None. known: lesions of the old record, by id. If a
-    person reviewed `mine`, `found` is left out if a person also reviewed `found` and the two differ. Otherwise, `found`
-    is left out only if it is "merged into X", and a person entered in the old record that X has no place in this study.
+    mine: the finding of the same lesion and study in the old record, or None. known: lesions of the old record, by id.
+    If a person reviewed `mine`, `found` is left out if a person also reviewed `found` and the two differ. In all other
+    cases, `found` is left out only if it says "merged into X", but a person entered in the old record that X is not
+    visible, outside or merged in this study.
     """
     if mine is not None and mine.reviewed:
         return found.reviewed and not _agree(mine, found)

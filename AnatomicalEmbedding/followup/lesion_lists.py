@@ -109,10 +109,10 @@ def _seen_at(record: FollowUp, study: str, point_ras: Point) -> str | None:
 
 
 def _seen_as(record: FollowUp, study: str, marked: MarkedLesion, claimed: Container[str | None]) -> str | None:
-    """Return the id of a lesion that a person saw in the study and that has the name of `marked`, or None.
+    """Return the id of the lesion that has the name of `marked` and that a person saw in the study, or None.
 
-    If there are several, the nearest is returned. If a program gave the name, only lesions that a person marked and
-    that no program had proposed are considered. claimed: ids of lesions of other list entries; they are not returned.
+    Of several such lesions, the nearest to the mark is returned. If the name looks like F-1, a lesion counts only if a
+    person marked it here without a proposal. claimed: ids of lesions that belong to other marks; they do not count.
     """
     places = {}
     for each in record.lesions:

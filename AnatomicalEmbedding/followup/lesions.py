@@ -83,7 +83,7 @@ class Measurement:
 
     @property
     def axes(self) -> dict[str, Axis]:
-        """The axes that are drawn: LONG or SHORT -> the two ends, RAS mm."""
+        """The drawn axes: the kind of axis (LONG or SHORT) -> the two ends of this axis, RAS mm."""
         return {kind: axis for kind, axis in ((LONG, self.long_axis), (SHORT, self.short_axis)) if axis is not None}
 
     @property

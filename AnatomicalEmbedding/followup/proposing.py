@@ -31,7 +31,7 @@ def find_places(
     Args:
         studies: keys of the studies to search.
         maps: by study key, the maps of these studies and of the studies in which a person saw lesions.
-        effort: see `matching.match.match_all`.
+        effort: how many steps matching uses, such as "fast" or "standard".
 
     Returns:
         The record with the proposals; and the reasons for missing proposals: study key -> lesion id -> sentence.
@@ -69,14 +69,13 @@ def find_places(
 def carry_points(
     source: EmbeddingMap, points_ras: np.ndarray, targets: Iterable[EmbeddingMap], effort: str = "standard"
 ) -> tuple[list[Matches], np.ndarray]:
-    """Match points of one study in other studies.
+    """Match points of one study in other studies. Points that do not lie on the patient's body are not matched.
 
     Args:
         points_ras: (n, 3) RAS mm in the source.
 
     Returns:
-        A list with the matches in each target; and (n,) bool: whether each point lies on the body in the source. Only
-        points on the body are matched.
+        For each target, the matches of the points on the body; and (n,) bool: whether each point lies on the body.
     """
     from ..matching.match import match_all
 
@@ -92,9 +91,10 @@ def outside_patient(lesion_id: str, study: str) -> str:
 def _nearest_source(
     record: FollowUp, findings: Mapping[str, Finding], key: str, maps: Mapping[str, EmbeddingMap]
 ) -> str | None:
-    """Return the key of the nearest study in time that has a map and in which a person saw the lesion, or None.
+    """Choose the study from which a lesion is matched in the study `key`. Returns the key of the chosen study, or None.
 
-    If two studies are equally near, the earlier study is returned.
+    A person must have seen the lesion in the chosen study, and the study must have a map. The nearest such study in
+    time is chosen; of two equally near studies, the earlier. findings: findings of the lesion, by study key.
     """
     seen = [s for s in record.studies if s.key in maps and s.key in findings and findings[s.key].visible]
     compared = (record.study(key), *seen)
@@ -104,7 +104,7 @@ def _nearest_source(
 
 
 def _proposal(seen: Finding, matches: Matches, number: int, source: str) -> Finding:
-    """Return a proposal at the place of match `number`. Its axes are those of `seen`, moved there; it has no volume."""
+    """Propose the place of match `number`. The axes of `seen`, the finding in the study `source`, are copied there."""
     guess = Guess(UNCERTAIN, source)  # if the weights have no calibration
     if matches.status is not None:
         error, probability = float(matches.expected_error_mm[number]), float(matches.probability[number])

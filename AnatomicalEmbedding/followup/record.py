@@ -102,7 +102,7 @@ class FollowUp:
         return next(name for n in count(1) if (name := f"L{n}") not in taken)
 
     def remove(self, lesion_id: str) -> FollowUp:
-        """Remove a lesion, and all entries that another lesion has merged into it or split from it."""
+        """Remove a lesion. Entries "merged into" or "split from" this lesion are removed from other lesions, too."""
         self.lesion(lesion_id)
         return self._without(lesion_id, "")
 
@@ -248,7 +248,7 @@ class FollowUp:
         return self._with(replace(lesion, findings={**lesion.findings, study: finding}))
 
     def _without(self, lesion_id: str, instead: str) -> FollowUp:
-        """Remove a lesion. Where `into` or `split_from` of another lesion is the removed id, it is set to `instead`.
+        """Remove a lesion, and replace its id with `instead` in the entries `into` and `split_from` of other lesions.
 
         If `instead` is "", findings of other lesions that had merged into the removed lesion are removed, too.
         """
@@ -268,7 +268,7 @@ class FollowUp:
 
 
 def _placed(found: Finding, state: str, place: Point) -> Finding:
-    """Return the finding with another state and place. Unconfirmed axes move with the place."""
+    """Return the finding `found` with the given state and place. Axes that are not confirmed move with the place."""
     size = found.size
     if found.point_ras is not None and not size.confirmed:
         size = size.moved(found.point_ras, place)

@@ -73,7 +73,7 @@ def responses(record: FollowUp) -> list[Response]:
 
 
 def _not_judged(timeline: Timeline, number: int) -> Response:
-    """Return the response of a visit before the baseline. No sum is compared, but a new lesion means progression."""
+    """Return the response at a visit before the baseline: progression if there is a new lesion, else not evaluable."""
     study, news = timeline.record.studies[number], News()
     missing: tuple[str, ...] = (_NO_TARGET,)
     if study in timeline.clean:
@@ -86,7 +86,7 @@ def _not_judged(timeline: Timeline, number: int) -> Response:
 
 
 def _lacking(timeline: Timeline, number: int) -> tuple[str, ...]:
-    """Return sentences about missing entries. Without these entries, visit `number` cannot be the baseline.
+    """Return sentences about the missing entries because of which visit `number` is not the baseline.
 
     If all targets of this visit are measured, the sentences are about the first visit in which a person saw a lesion.
     """

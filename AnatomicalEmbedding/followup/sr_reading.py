@@ -151,7 +151,7 @@ def _study(document: Dataset) -> Study:
 
 
 def _lesion(group: Dataset, study_key: str) -> Lesion | None:
-    """Read the lesion of a measurement group. None without Tracking UID, or without a place if the state needs one."""
+    """Read the lesion of a measurement group; None if the Tracking UID, or a place that the state needs, is missing."""
     items = list(_children(group))
     uid = _uid(items, _TRACKING_UID)
     state = _STATES.get(_answer(items, codes.STATE))
@@ -192,7 +192,7 @@ def _axis(items: list[Dataset], code: codes.Code) -> Axis | None:
 
 
 def _place(items: list[Dataset], size: Measurement) -> Point | None:
-    """Return the place of a lesion, RAS mm: its center, or else the mean of the points of its outline or axis."""
+    """Return a lesion's place, RAS mm: its center, or else the mean point of its outline or axis. None if unknown."""
     placed = [item for item in items if item.ValueType == "SCOORD3D"]
     chosen = next(iter([*_named(placed, codes.CENTER), *placed]), None)
     points = _points(chosen) if chosen is not None else list(size.long_axis or size.short_axis or ())

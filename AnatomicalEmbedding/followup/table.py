@@ -46,7 +46,7 @@ class Row:
 
     @property
     def guess(self) -> Guess | None:
-        """The result of matching for the place of the row. None if a person has entered another place or state."""
+        """The result of matching for this lesion and study. None if a person has entered another place or state."""
         kept = self.finding is not None and self.finding.state in (PROPOSED, CONFIRMED)
         return self.finding.guess if kept else None
 
@@ -140,7 +140,7 @@ def _number(value: float | None, digits: int) -> float | None:
 
 
 def _guarded(value: object) -> object:
-    """Return text that a spreadsheet does not run as a formula. Numbers are returned unchanged."""
+    """Put an apostrophe before text that a spreadsheet would run as a formula. Returns other values unchanged."""
     if not isinstance(value, str):
         return value
     shown = "".join(each for each in value if unicodedata.category(each) not in ("Cc", "Cf"))  # as spreadsheets show it

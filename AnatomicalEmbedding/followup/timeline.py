@@ -70,8 +70,8 @@ class Timeline:
     Visits are numbered from 0. record: has one study for each visit, in order. If several scans of a visit have
     findings of a lesion, `record` contains only the most informative finding. scans: the original studies of each
     visit. start: number of the first visit in which a person saw a lesion; lesions that are first seen later are new.
-    baseline: number of the first visit in which all targets of the start are measured; the start itself, or later. It
-    is None if there is no such visit, if a new lesion appears up to this visit, or if all these targets are 0 mm there.
+    baseline: number of the first visit in which all targets that were seen at the start are measured. baseline is None
+    if there is no such visit, if a new lesion is seen up to this visit, or if all these targets are 0 mm there.
     """
 
     record: FollowUp
@@ -111,7 +111,7 @@ class Timeline:
         return counting + [part for part in parts if part.id in ids]
 
     def sizes(self, number: int) -> Measured:
-        """Return the diameters of the lesions of `counting` in visit `number`.
+        """Return the diameters, in visit `number`, of the lesions that `counting` returns for this visit.
 
         A lesion that has merged is replaced by the lesion that it merged into.
         """
@@ -155,9 +155,9 @@ class Timeline:
         return News(tuple(new), tuple(unclear), tuple(notes))
 
     def called_new(self, number: int) -> Iterator[tuple[str, str]]:
-        """Yield (id, reason) for lesions that were in `news` of an earlier visit, but whose size is now unknown.
+        """Yield (id, why the size is unknown) for lesions that `news` of an earlier visit contains.
 
-        In visit `number`, such a lesion is not assessed, only proposed, or outside the scan.
+        Only lesions that are not assessed, only proposed, or outside the scan in visit `number` are considered.
         """
         study = self.record.studies[number]
         for lesion_id in dict.fromkeys(i for n in range(self.start + 1, number) for i in self.news(n).ids):
@@ -167,10 +167,10 @@ class Timeline:
                 yield shown.id, why_unknown(shown, found, study)
 
     def _shown(self, lesion: Lesion, number: int) -> Lesion | None:
-        """Return the lesion that stands for `lesion` in visit `number`; None if no person saw `lesion` there.
+        """Return the lesion that stands for `lesion` in visit `number`, or None.
 
-        A lesion that has not merged stands for itself. For a lesion that has merged into X, X is returned if a person
-        saw the lesion separately in an earlier visit; if not, None is returned.
+        If a person saw `lesion` there, `lesion` is returned. If it has merged into X there, X is returned, if
+        a person saw X there and, in an earlier visit, saw `lesion` separately.
         """
         key = self.record.studies[number].key
         found = lesion.findings.get(key)
@@ -288,7 +288,7 @@ def _rank(lesion: Lesion, found: Finding | None) -> tuple[int, float]:
 
 
 def _wholes(record: FollowUp, lesion: Lesion) -> list[Lesion]:
-    """Return the lesion, the lesion that it split from, and so on. A lesion is new only if this whole list is new."""
+    """Return the lesion, the lesion that it split from, and so on. A lesion is new only if all of these are new."""
     wholes = [lesion]
     while wholes[-1].split_from and (whole := record.lesion(wholes[-1].split_from)) not in wholes:
         wholes.append(whole)

@@ -145,7 +145,8 @@ def match_blocks(blocks: Blocks, rows: TargetRows, first_cells: torch.Tensor) ->
 def _in_parts(
     blocks: Blocks, rows: TargetRows, about: torch.Tensor, first: torch.Tensor, layout: _Layout
 ) -> BlockAnswers:
-    """Search the target near the places `about`. first: first answers. Both are (n, 3), in half cells of the target."""
+    """Search the target around the places `about`, for some points at a time, to save memory. Returns all answers.
+    first: first answers, found by body coordinates. about and first: (n, 3), in half cells of the target."""
     if blocks.seen.shape[1] != len(layout.nodes):
         raise MapError("the two maps have cells of different sizes; embed both scans again with the same weights.")
     every = (blocks.descriptors, blocks.seen, about, first)
@@ -198,10 +199,8 @@ def _similarities(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Compare the descriptors of m nodes (places) around each of n points with the target at d displacements.
 
-    descriptors: (n, m, l). corners: (n, 3) lowest corner of each point's box, which has b target cells. Returns the
-    similarities (n, m * d), and (n, b) bool: whether each cell of a box lies in the body. The nodes form groups. Each
-    node of a group is compared with all cells that the group needs. Some of these similarities are not used, but
-    gathering the cells of each single node would take longer.
+    descriptors: (n, m, l), l numbers for each node. corners: (n, 3) lowest corner of each point's box of b target
+    cells. Returns the similarities (n, m * d), and (n, b) bool: whether each cell of a box lies in the body.
     """
     shape, cells, length = layout.size.tolist()[::-1], int(layout.size.prod()), descriptors.shape[2]
     # buffers are reused: allocating memory for each point takes longer than filling it

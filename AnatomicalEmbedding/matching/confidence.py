@@ -1,4 +1,4 @@
-"""Estimates how reliable a match is: collects its evidence, and reads the outcomes of matches with similar evidence.
+"""Estimates how reliable a match is: collects its evidence, and looks up the errors of matches with similar evidence.
 
 If the target does not show a point, the coordinate at the answer differs from the coordinate of the point, or the
 answer lies at the edge of the scan. The error of an answer depends on the similarity of the two places, the agreement
@@ -57,7 +57,8 @@ class Evidence:
 
 
 def _coordinate_and_edges(target: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor:
-    """Return (n, 5) for n cells: body coordinate (3), mm to the scan's nearest edge, mm to its nearer end along S."""
+    """Return (n, 5) for n cells i, j, k: the body coordinate (3 numbers), mm to the nearest side of the scan, and
+    mm to the nearer end of the scan along S."""
     mixed = read_linear(target.coordinate_and_body, cells[None].float())[0]
     coordinate = mixed[:, :3] / mixed[:, 3:].clamp_min(1e-6)
     voxel = transform_points(target.cell_to_scan, cells.numpy())

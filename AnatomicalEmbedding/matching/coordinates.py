@@ -50,7 +50,7 @@ def fit_around(rows: TargetRows, cells: torch.Tensor) -> LocalAffine:
 
 
 def _coordinates_and_body(embedding: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor:
-    """Read cells i, j, k (n, m, 3). Returns (n, m, 4): body coordinate and 1 for a body cell, zeros for other cells."""
+    """Return (n, m, 4) for cells i, j, k (n, m, 3): body coordinate and 1 for a body cell, else four zeros."""
     index, inside = flat_index(cells, embedding.body.shape)
     return embedding.coordinate_rows[index] * inside[..., None]
 
@@ -78,10 +78,10 @@ class CoordinateAnswers:
 
 
 def read_coordinates(template: EmbeddingMap, points_ras: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
-    """Read the body coordinates (n, 3), float64, of points of the template; and the sizes (n,) of the template there.
+    """Read the body coordinates (n, 3), float64, of points of the template, and a size (n,) at each point.
 
-    A coordinate comes from an affine fit or, if few body cells are near the point, from the map itself. A size is the
-    volume in the body frame that corresponds to 1 mm^3 of the template.
+    A coordinate comes from an affine fit or, if few body cells are near the point, from the map itself. The size is the
+    volume in the body frame that corresponds to 1 mm^3 of the template at this point.
     """
     sampled = torch.from_numpy(template.sample(points_ras))
     cells = torch.from_numpy(transform_points(template.ras_to_cell, points_ras))
@@ -140,7 +140,7 @@ def _step(
 def into_body(target: EmbeddingMap, place: torch.Tensor) -> torch.Tensor:
     """Move places (n, 3), in cells, that lie in air or outside the scan to the nearest body cell.
 
-    This is needed for points that the scan does not show: the air around the body may have their body coordinates.
+    This is needed for points that the scan does not show: air around the body may have the same body coordinates.
     """
     row, inside = flat_index(place.round().long(), target.body.shape)
     beyond = ~(inside & target.body.flatten()[row])

@@ -230,7 +230,7 @@ def _judged(
 def _doubtful_levels(
     query: Query, places: np.ndarray, score: np.ndarray, table: np.ndarray, rows: TargetRows, effort: str
 ) -> np.ndarray:
-    """Return (n,) the two possible levels of each answer at the spine that may be one vertebra off, else "".
+    """Return (n,) texts: the two possible levels, if an answer at the spine may be one vertebra off; else "".
 
     A level is certain if both scans show the point at the same height above the same end of the spine. It is also
     certain if the tissue of both places is very similar, as in two scans of one patient.
@@ -273,8 +273,8 @@ def _matched_back(template: EmbeddingMap, cells: torch.Tensor, rows: TargetRows)
 def _corrected(cells: torch.Tensor, off_mm: np.ndarray, rows: TargetRows) -> tuple[torch.Tensor, torch.Tensor]:
     """Correct answers, cells (n, 3), by half of `off_mm`, the error that matching back to the template has shown.
 
-    off_mm: (n, 3) RAS mm, from each point to the place where its answer was matched back. If this is 15 mm or more, the
-    answer is kept. Returns the answers, and the lengths (n,) of off_mm. (Bai 2023 repeats the correction.)
+    off_mm: (n, 3) RAS mm, from each point to the place where its answer was matched back. If its length is 15 mm or
+    more, the answer is not corrected. Returns the answers, and the lengths (n,), mm. (Bai 2023 repeats the correction.)
     """
     off = torch.from_numpy(off_mm)
     cycle_mm = off.norm(dim=1)

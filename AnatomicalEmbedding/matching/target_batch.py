@@ -18,9 +18,9 @@ _Found = TypeVar("_Found")  # a tensor, or a tuple of tensors
 
 @dataclass(frozen=True)
 class TargetRows:
-    """The map of each row of a batch: the first counts[0] rows belong to maps[0], and so on.
+    """A batch of rows. Each row stands for one point in one target.
 
-    A row stands for one point in one target.
+    maps: one map for each target. The first counts[0] rows belong to maps[0], the next counts[1] to maps[1].
     """
 
     maps: tuple[EmbeddingMap, ...]
@@ -28,11 +28,11 @@ class TargetRows:
 
     @classmethod
     def each(cls, maps: Sequence[EmbeddingMap], count: int) -> TargetRows:
-        """Make a batch with `count` rows for each map."""
         return cls(tuple(maps), (count,) * len(maps))
 
     def read(self, function: Callable[..., _Found], *rows: torch.Tensor) -> _Found:
-        """For each map, call `function` with the map and with its rows of each tensor in `rows`. Joins the results."""
+        """For each map, call `function` with the map and with the rows of each tensor that belong to this map.
+        Returns the joined results of all calls."""
         parts = zip(self.maps, *(values.split(self.counts) for values in rows), strict=True)
         found: list[Any] = [function(*part) for part in parts if len(part[1])]
         if len(found) == 1:
@@ -49,7 +49,7 @@ class TargetRows:
         return TargetRows(self.maps, tuple(end - start for start, end in zip([0, *before], before, strict=False)))
 
     def split(self, size: int) -> list[TargetRows]:
-        """Split into batches of `size` rows, as `torch.Tensor.split` splits rows."""
+        """Split into batches of `size` rows; the last batch may be smaller."""
         total = sum(self.counts)
         return [self.select(torch.arange(total)[start : start + size]) for start in range(0, total, size)]
 

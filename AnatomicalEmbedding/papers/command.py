@@ -35,7 +35,7 @@ class PaperRecipe:
 def run_paper(
     name: str, description: str, recipes: Mapping[str, PaperRecipe], arguments: Sequence[str] | None = None
 ) -> int:
-    """Parse the command line of the paper in folder `name` and train one of its recipes; returns the exit code."""
+    """Parse a paper's command line, and train one of its recipes. name: the paper's folder. Returns the exit code."""
     parser = argparse.ArgumentParser(prog=f"python -m AnatomicalEmbedding.papers.{name}", description=description)
     add_options(parser)
     parser.add_argument("--recipe", choices=list(recipes), default=next(iter(recipes)), help="default: %(default)s")

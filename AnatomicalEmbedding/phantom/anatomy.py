@@ -35,7 +35,7 @@ class Anatomy:
 
     @staticmethod
     def nearest(grid: np.ndarray, index: np.ndarray, beyond: int = 0) -> np.ndarray:
-        """Return the values of `grid` (label or tissue) at the voxels nearest to i, j, k (..., 3), `beyond` outside."""
+        """Return the values of `grid` at the voxels nearest to i, j, k (..., 3); `beyond` outside the grid."""
         nk, nj, ni = grid.shape
         i, j, k = np.moveaxis(np.rint(index).astype(np.int32), -1, 0)
         held = (i >= 0) & (i < ni) & (j >= 0) & (j < nj) & (k >= 0) & (k < nk)

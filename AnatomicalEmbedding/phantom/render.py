@@ -79,7 +79,7 @@ class BodyIndex:
         self._down = _hat_weights(np.arange(nj), self._lattice[1])
 
     def at(self, rows: np.ndarray) -> np.ndarray:
-        """Return indices i, j, k in the canonical body of all voxels of the slices `rows`: (len(rows), nj, ni, 3)."""
+        """Return the places of the voxels in slices `rows`: indices in the canonical body, (len(rows), nj, ni, 3)."""
         planes = np.tensordot(_hat_weights(rows, self._lattice[2]), self.coarse, axes=(1, 0))
         lines = np.matmul(self._down, planes.transpose(0, 3, 1, 2))  # (rows, 3, nj, I)
         return np.matmul(lines, self._across.T).transpose(0, 2, 3, 1)
@@ -143,7 +143,7 @@ def _texture_tile() -> np.ndarray:
 
 
 def _linear(source: torch.Tensor, index: np.ndarray, first_k: int) -> np.ndarray:
-    """Return the HU at `index` (k, j, i, 3); air outside. source: HU + 1000 of the body, from slice `first_k` on."""
+    """Interpolate HU at `index` (k, j, i, 3) in the body; air outside. source: HU + 1000, from slice `first_k` on."""
     size = np.array(source.shape[:1:-1], np.float32)
     shifted = (index - np.array([0, 0, first_k], np.float32)) * (2 / (size - 1)) - 1
     where = torch.from_numpy(shifted.astype(np.float32))[None]

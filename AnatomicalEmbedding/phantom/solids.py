@@ -182,10 +182,10 @@ SIDES: tuple[tuple[str, Callable[[ArrayLike], np.ndarray]], ...] = (("right", np
 def branching(
     start: ArrayLike, step: ArrayLike, radius: float, depth: int, rng: np.random.Generator, taper: float = 0.76
 ) -> list[Tube]:
-    """Make a tree of straight vessels, the first from `start` along `step`. Branches turn by 20 to 40 degrees.
+    """Make a tree of straight vessels. The first vessel goes from `start` to `start + step`, in mm.
 
-    depth: number of generations of branches; each vessel divides in two. taper: radius of a branch, divided by the
-    radius of the vessel from which it branches.
+    Each vessel divides into two branches, which turn by 20 to 40 degrees. depth: number of generations of branches.
+    taper: radius of a branch, divided by the radius of the vessel from which it branches.
     """
     begin, along = np.asarray(start, float), np.asarray(step, float)
     end = begin + along
@@ -287,7 +287,7 @@ class Canvas:
         cortex: str = "cortical_bone",
         core: str = "marrow",
     ) -> None:
-        """Draw a bone: cortex around a core. All solids together have one core. shell: thickness of the cortex, mm."""
+        """Draw a bone: a cortex, `shell` mm thick, around a core. Where solids overlap, their cores are joined."""
         parts = [solids] if isinstance(solids, Ellipsoid | Tube) else list(solids)
         self.paint(parts, cortex, label)
         self.paint([part.shrunk(shell) for part in parts], core, label)

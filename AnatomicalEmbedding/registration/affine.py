@@ -101,7 +101,7 @@ def fit_affine(matches: GridMatches, kind: str = AFFINE) -> np.ndarray:
 
 
 def _grid(fixed: EmbeddingMap, depth: np.ndarray, step_mm: float) -> tuple[Lattice, np.ndarray, np.ndarray, np.ndarray]:
-    """Make a lattice. Also returns index (n, 3), RAS mm (n, 3) and depth (n,) mm of its n points in the body."""
+    """Make a lattice. Also returns, for its n points in the body: index (n, 3), RAS mm (n, 3), depth (n,) in mm."""
     low, high = fixed.body_bounds_ras
     lattice = Lattice.within(low, high, step_mm)
     points = lattice.points_ras()
@@ -123,7 +123,7 @@ def _affine(source: np.ndarray, target: np.ndarray, weight: np.ndarray, doubt_mm
     """Fit an affine transform by least squares, with a prior that keeps it near a rotation.
 
     The prior is needed because points that lie close together along an axis determine no scale along this axis. If the
-    points are spread over `doubt_mm` (standard deviation along the axis), points and prior have the same weight.
+    standard deviation of the points along an axis is `doubt_mm`, points and prior have the same weight there.
     """
     middles, spread = _moments(source, target, weight)
     own = _moments(source, source, weight)[1]
@@ -137,14 +137,14 @@ def _rigid(source: np.ndarray, target: np.ndarray, weight: np.ndarray) -> np.nda
 
 
 def _moments(source: np.ndarray, target: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the weighted means of source and target, (2, 3); and their covariance (target, source), (3, 3)."""
+    """Return the weighted means of source and target, (2, 3); and the (3, 3) covariance of target (rows) and source."""
     weight = weight / weight.sum()
     middles = np.stack([weight @ source, weight @ target])
     return middles, ((target - middles[1]) * weight[:, None]).T @ (source - middles[0])
 
 
 def _turn(spread: np.ndarray) -> np.ndarray:
-    """Return the rotation with the least squared error. spread: (3, 3) covariance (target, source) (Kabsch 1976)."""
+    """Return the least-squares rotation of source to target (Kabsch 1976). spread: covariance from `_moments`."""
     u, _, vt = np.linalg.svd(spread)
     return u @ np.diag([1.0, 1.0, np.sign(np.linalg.det(u @ vt))]) @ vt
 

@@ -38,7 +38,7 @@ class Features:
 
 
 def image_features(volume: Volume, embedding: EmbeddingMap, spacing_mm: float) -> Features:
-    """Normalise HU locally: subtract the mean of a small window and divide by its standard deviation (Cachier 2000).
+    """Normalise HU at points `spacing_mm` apart, by the local mean and local standard deviation (Cachier 2000).
 
     This removes the effects of contrast medium and dose, and of breathing on the density of the lung.
     """
@@ -132,7 +132,7 @@ class _Comparison:
         fixed: features of the fixed scan.
         moving: (1, 4 * c, k, j, i) the c features of the moving scan, then their 3 * c slopes, on its own lattice.
         start: (3, k, j, i) RAS mm in the moving scan: where the affine transform puts the points of the fixed lattice.
-        slopes: (3, c, k, j, i) derivatives of the fixed scan's features, per mm in the moving scan.
+        slopes: (3, c, k, j, i) derivatives of the fixed scan's features, per mm along R, A, S of the moving scan.
     """
 
     def __init__(self, fixed: Features, moving: Features, affine: np.ndarray) -> None:
@@ -149,9 +149,9 @@ class _Comparison:
         return float(left.min()) / float(np.linalg.det(affine[:3, :3]))
 
     def improved(self, field: SplineField, start: SplineField, smoothness: float) -> tuple[SplineField, float]:
-        """Do one Gauss-Newton step. Returns the new field and its mean change, mm.
+        """Do one Gauss-Newton step. Returns the new field, and the mean length of the change, mm.
 
-        start: the initial field. smoothness: weight of the penalty on knots that change differently from neighbours.
+        start: the field before the first step. smoothness: weight of the penalty for different changes of neighbours.
         """
         device = self.start.device
         knots = field.coefficients.to(device)

@@ -35,14 +35,13 @@ class Lattice:
 
     @classmethod
     def within(cls, low: np.ndarray, high: np.ndarray, spacing_mm: float) -> Lattice:
-        """Make a lattice in the middle of a box: length / `spacing_mm` points an axis, rounded down, at least 1."""
+        """Make a lattice in the middle of a box: length / `spacing_mm` points along each axis, rounded down, >= 1."""
         size = np.maximum(np.floor((high - low) / spacing_mm), 1).astype(int)
         first = (low + high - (size - 1) * spacing_mm) / 2
         return cls(tuple(first.tolist()), (spacing_mm,) * 3, tuple(size.tolist()))
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Number of points (k, j, i)."""
         return self.size[::-1]
 
     def axis(self, number: int) -> torch.Tensor:
@@ -101,14 +100,14 @@ class Basis:
         return torch.tensordot(self.a @ (knots @ self.r.T), self.s, dims=([1], [1])).permute(0, 3, 1, 2)
 
     def gather(self, values: torch.Tensor) -> torch.Tensor:
-        """Sum the weighted values (c, k, j, i) of all points at each knot: (c, K, J, I). The transpose of `spread`."""
+        """Return at each knot, (c, K, J, I), the weighted sum of all values (c, k, j, i): transpose of `spread`."""
         return torch.tensordot(self.a.T @ (values @ self.r), self.s, dims=([1], [0])).permute(0, 3, 1, 2)
 
     def to(self, device: torch.device) -> Basis:
         return Basis(self.r.to(device), self.a.to(device), self.s.to(device))
 
     def squared(self) -> Basis:
-        """Square the weights. The new gather(w) is the diagonal of this basis' matrix x -> gather(w * spread(x))."""
+        """Square the weights. Then gather(w) is the diagonal of the old matrix x -> gather(w * spread(x))."""
         return Basis(self.r.square(), self.a.square(), self.s.square())
 
 
@@ -133,7 +132,6 @@ class SplineField:
 
     @property
     def intervals(self) -> tuple[int, int, int]:
-        """Number of knot intervals in the box, along R, A, S."""
         return tuple(n - DEGREE for n in reversed(self.coefficients.shape[1:]))
 
     def basis(self, lattice: Lattice, derivative: int | None = None) -> Basis:
@@ -191,7 +189,7 @@ class SplineField:
         return table.scatter_(1, first[:, None] + torch.arange(4), weights)
 
     def _four(self, places: torch.Tensor, axis: int, derivative: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the four nearest knots of each place: number of the first knot, (n,); weights of the four, (n, 4)."""
+        """Return for n places: the number of the first of the four nearest knots, (n,); the four weights, (n, 4)."""
         intervals = self.intervals[axis]
         at = ((places - self.low[axis]) / self.knot_mm).clamp(0, intervals)
         first = at.floor().clamp(max=intervals - 1)
@@ -206,7 +204,7 @@ class SplineField:
 
 
 def roughness(knots: torch.Tensor) -> torch.Tensor:
-    """Return (c, K, J, I), the gradient of half the sum of squared differences between all neighbouring knots."""
+    """Return the gradient (c, K, J, I) of half the sum of squared differences between values at neighbouring knots."""
     found = torch.zeros_like(knots)
     for axis in (1, 2, 3):
         step = knots.diff(dim=axis)
@@ -221,7 +219,7 @@ ROUGHNESS_DIAGONAL = 6.0  # diagonal of the matrix of `roughness`, away from the
 def conjugate_gradients(
     product: Callable[[torch.Tensor], torch.Tensor], wanted: torch.Tensor, diagonal: torch.Tensor, rounds: int
 ) -> torch.Tensor:
-    """Solve product(x) = wanted for x, starting at zero.
+    """Solve product(x) = wanted for x, in at most `rounds` steps, starting at zero.
 
     product: multiplies x by a symmetric positive matrix. diagonal: diagonal of this matrix, exact or approximate.
     """

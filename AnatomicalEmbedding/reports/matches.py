@@ -58,7 +58,7 @@ def write_report(
 def _row(
     number: int, template: Volume, points: PointList, targets: Sequence[tuple[str, Volume, Matches]]
 ) -> dict[str, Any]:
-    """Return the data of one point for the page: its pictures in the template, and its answer in each target."""
+    """Return the page's data of point `number`: its pictures in the template, and its answer in each target."""
     point = points.points_ras[number]
     window = pictures.choose_window(template, point)
     answers = [_answer(name, volume, matches[[number]], window) for name, volume, matches in targets]
@@ -73,7 +73,7 @@ def _row(
 def _answer(name: str, volume: Volume, match: Matches, window: Window) -> dict[str, Any]:
     """Return the data of one answer for the page. An answer without a position in the target has no pictures.
 
-    match: the match of one point.
+    name, volume: name and scan of the target. match: the match of one point.
     """
     point = match.points_ras[0]
     is_found = bool(np.isfinite(point).all())

@@ -58,16 +58,16 @@ def _box_card(volume: Volume, found: StructureBox) -> dict[str, Any]:
 
 
 def _rectangle(corners: np.ndarray, plane: Plane) -> tuple[float, float, float, float]:
-    """Return the left edge, the top edge, the width and the height, in mm, of a box's rectangle in a picture.
+    """Return (left, top, width, height) in mm of the rectangle that shows a box in a picture.
 
-    corners: (2, 3) mm along R, A and S from the picture's middle. The edges are mm right of and below this middle.
+    corners: (2, 3) of the box, mm from the picture's middle. left, top: mm to the right of this middle and below it.
     """
     right, down = np.sort(corners @ np.array(plane.right)), np.sort(corners @ np.array(plane.down))
     return float(right[0]), float(down[0]), float(right[1] - right[0]), float(down[1] - down[0])
 
 
 def outline_card(volume: Volume, name: str, found: Outlines) -> dict[str, Any]:
-    """Return the data of one scan for `write_outline_report`."""
+    """Return the outlines of one scan, with colours and pictures, as input of `write_outline_report`."""
     rows = [
         {"name": one.name, "colour": "rgb({}, {}, {})".format(*_rgb(n)), "outline": one}
         for n, one in enumerate(found.outlines)
@@ -102,7 +102,7 @@ def _middle(mask: np.ndarray, volume: Volume) -> np.ndarray:
 
 
 def _outlined(volume: Volume, labels: np.ndarray, middle: np.ndarray, plane: Plane, side_mm: float) -> str:
-    """Draw a slice through `middle` (3,) RAS mm with a coloured border around each structure. Returns a data URI."""
+    """Draw a slice through a point (3,) RAS mm, with a coloured border around each structure. Returns a data URI."""
     hu = pictures.slice_hu(volume, middle, plane, side_mm, side_mm / _PIXELS)
     points = pictures.slice_points(middle, plane, side_mm, side_mm / _PIXELS)
     shown = _nearest(labels, transform_points(volume.ras_to_ijk, points)).reshape(hu.shape)
@@ -187,7 +187,7 @@ def _side_mm(box: np.ndarray) -> float:
 
 
 def _nearest(values: np.ndarray, ijk: np.ndarray) -> np.ndarray:
-    """Return (n,): the value nearest to each position ijk (n, 3) in a grid; 0 outside. values: the grid (k, j, i)."""
+    """Read an array (k, j, i) at positions ijk (n, 3): (n,) values of the nearest voxels; 0 outside the array."""
     cells = np.rint(ijk).astype(int)
     inside = ((cells >= 0) & (cells < values.shape[::-1])).all(axis=1)
     i, j, k = np.where(inside[:, None], cells, 0).T

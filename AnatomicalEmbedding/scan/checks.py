@@ -140,9 +140,9 @@ def check_axis_order(voxels: np.ndarray, ijk_to_ras: np.ndarray, where: str) -> 
 def check_hounsfield(voxels: np.ndarray, where: str) -> None:
     """Raise VolumeError unless the voxels look like CT in Hounsfield units. The message lists the values found.
 
-    A scan is accepted if it holds fat (below -30 HU) and soft tissue (-150 to 250 HU), and its values span 150 HU or
-    more. A crop that shows almost only brain or liver (10 to 90 HU, with noise or fat below 0) is accepted too. So are
-    crops without air, scans set to -1000 HU outside the body, and scans clipped to a window.
+    A scan of the body must hold fat (below -30 HU) and soft tissue (-150 to 250 HU), and its values must span 150 HU
+    or more. A crop that shows almost only one organ, such as brain or liver, must have a median of 10 to 90 HU and
+    some values below -5 HU. Scans without air and scans clipped to a window can meet these conditions.
     """
     stride = max(1, voxels.size // _SAMPLES)
     # With an odd stride, samples do not always fall on the same columns: row lengths are usually even.

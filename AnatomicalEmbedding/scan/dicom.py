@@ -102,8 +102,8 @@ def read_series(path: Path, series: str | None = None, files: Sequence[Path] = (
 def group_series(files: Iterable[Path]) -> tuple[dict[str, tuple[list[Path], str]], list[Path]]:
     """Group DICOM files by series.
 
-    Returns SeriesInstanceUID -> (files of the series, reason). The reason says why the series is not a CT volume; "" if
-    it may be one. Also returns a list of the CT files that cannot be read.
+    Returns {SeriesInstanceUID: (files of the series, reason)}, and a list of the CT files that cannot be read. The
+    reason says why the series is not a CT volume; it is "" if the series may be a CT volume.
     """
     slices, damaged = _read_headers(files)
     groups = _by_series(slices)

@@ -101,7 +101,7 @@ def fill_gaps(voxels: np.ndarray, stack: SliceStack) -> np.ndarray:
 
 
 def _axes(orientation_lps: np.ndarray, where: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return row direction, column direction and normal as perpendicular unit vectors, from rounded header values."""
+    """Convert rounded header values (6,) to perpendicular unit vectors: row direction, column direction, normal."""
     row, column = orientation_lps[:3], orientation_lps[3:]
     lengths = np.linalg.norm(row), np.linalg.norm(column)
     if min(lengths) < 0.9 or max(lengths) > 1.1 or abs(row @ column) > 0.01:
@@ -115,7 +115,7 @@ def _axes(orientation_lps: np.ndarray, where: str) -> tuple[np.ndarray, np.ndarr
 def _line(
     positions: np.ndarray, distance: np.ndarray, normal: np.ndarray, half_pixel: float, where: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Fit a line to slice origins: the first origin (3,), and the shift (3,) of origins per mm along the normal."""
+    """Fit a line to slice origins. Returns the line's first point (3,) and its shift (3,) per mm along the normal."""
     centred = distance - distance.mean()
     along = (positions - positions.mean(axis=0)).T @ centred / (centred @ centred)
     off_line = positions - positions.mean(axis=0) - centred[:, None] * along
@@ -130,7 +130,7 @@ def _line(
 
 
 def _grid_length(positions: np.ndarray, distance: np.ndarray, normal: np.ndarray, where: str) -> tuple[int, list[str]]:
-    """Count the slices of the even grid. Also returns a list: empty, or a note on missing or unevenly spaced slices."""
+    """Return the slice count of the even grid, and a list of at most one note, on missing or unevenly spaced slices."""
     steps = np.diff(distance)
     median = float(np.median(steps))
     # Steps are averaged without the gaps. The median would be biased, because positions are rounded in the header.

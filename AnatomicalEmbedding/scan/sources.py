@@ -28,7 +28,7 @@ class Source:
 
     path: an image file, or the folder of a DICOM series. series: the SeriesInstanceUID, or "" for an image file. files:
     file names of the slices; () for an image file. alone: True if the folder holds no other series. size: bytes.
-    changed_ns: time of the last change, ns. unfit: reason why a series is not a CT volume, by its headers; else "".
+    changed_ns: time of the last change, ns. unfit: "", or why a series is not a CT volume, by its headers.
     """
 
     path: str
@@ -72,12 +72,12 @@ def find_scans(
 ) -> dict[str, Source]:
     """Find the scans in files, folders and their subfolders. Returns each scan once, under a unique short name.
 
-    A DICOM series that is not a CT volume is left out if other series under the same path are CT volumes. A path
-    without a scan is returned too; reading its source raises an error with the reason.
+    A DICOM series that is not a CT volume is left out if other series under the same path are CT volumes. For a
+    path without a scan, a Source is returned too; its `read` raises an error with the reason.
 
     report: called with a sentence for each series that is left out, and for each folder that cannot be listed. series:
-    UIDs; if a folder holds series with these UIDs, its other scans are not used. output: a folder of results, which
-    is not searched. Raises AnatomicalEmbeddingError if one of `series` is in no folder.
+    UIDs; if a folder holds a series with one of these UIDs, its other series are not used. output: a folder of
+    results, which is not searched. Raises AnatomicalEmbeddingError if one of `series` is in no folder.
     """
     found: dict[Path, Source] = {}
     for scan in given:
@@ -135,9 +135,9 @@ def _parts(scan: str) -> tuple[list[str], str, list[str]]:
 
 
 def _telling(rows: list[list[str]], known: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Return the columns of `rows`, from left to right, that distinguish scans which are equal in all earlier columns.
+    """Choose columns of `rows`, left to right: each column that tells apart scans equal in all columns chosen before.
 
-    rows: one row for each scan, with parts of its name. known: earlier columns, from other parts of the same names.
+    rows: one row for each scan, with parts of its name. known: columns chosen before, with other parts of the names.
     """
     chosen: list[tuple[str, ...]] = []
     for column in zip_longest(*rows, fillvalue=""):

@@ -1,4 +1,4 @@
-"""Read examples (outlined scans), group their structures (one network for each group), and crop scans to groups."""
+"""Read outlined scans (examples), divide their structures into groups, and crop each scan around each group."""
 
 import glob
 from collections.abc import Callable, Sequence
@@ -83,7 +83,7 @@ def _read_labels(scan: Path) -> LabelMap | None:
 
 @dataclass(frozen=True, eq=False)
 class PreparedExample:
-    """An example ready for training. crops: number of the group -> crop. volumes_ml, contrast: by structure name."""
+    """An example ready for training. crops: group number -> crop. volumes_ml, contrast: structure name -> value."""
 
     id: str
     embedding: EmbeddingMap
@@ -102,7 +102,7 @@ def prepare(
     model: Model,
     step: Callable[[float, str], None] = lambda share, text: None,
 ) -> tuple[list[Group], list[PreparedExample]]:
-    """Group structures, and crop the examples to each group. Raises PointsError if an outline lies outside its scan."""
+    """Group structures; crop each example around each group. Raises PointsError if an outline lies outside its scan."""
     maps: dict[str, EmbeddingMap] = {}
     spacings: dict[str, list[float]] = {}
     ranges: dict[str, list[np.ndarray]] = {}

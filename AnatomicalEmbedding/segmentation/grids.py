@@ -97,10 +97,10 @@ class Crop:
 
 
 def spacing_for(mask: np.ndarray, size_mm: np.ndarray) -> float:
-    """Choose a structure's voxel size, mm: small for a thin structure, but not much smaller than the mask's voxels.
+    """Choose the voxel size, mm, at which the network outlines a structure: the thinner the structure, the smaller.
 
-    mask: (k, j, i) bool. size_mm: (3,) mm, size of the mask's voxels along i, j, k. The structure's radius is estimated
-    as three times its volume divided by its surface, which is exact for a ball.
+    mask: (k, j, i) bool. size_mm: (3,) mm, size of the mask's voxels along i, j, k. The thickness is estimated as six
+    times the volume divided by the surface; for a ball, this is the diameter.
     """
     faces = 0.0
     for axis, across in zip((2, 1, 0), size_mm, strict=True):
@@ -111,10 +111,7 @@ def spacing_for(mask: np.ndarray, size_mm: np.ndarray) -> float:
 
 
 def region(group: Group, names: Sequence[str], embedding: EmbeddingMap) -> np.ndarray | None:
-    """Find the part of a scan that may show the structures `names` of a group.
-
-    Returns a box (2, 3) RAS mm, with a margin, around the body cells that may show them; None if there is no such cell.
-    """
+    """Return a box (2, 3) RAS mm, with a margin, around all body cells that may show `names`; None if no cell may."""
     ras, body = body_points(embedding)
     affine, _ = robust_affine(ras, body)
     smooth = apply_affine(affine, ras)
@@ -166,7 +163,7 @@ def occupancy(mask: np.ndarray, ijk_to_ras: np.ndarray, crop: Crop) -> torch.Ten
 
 
 def _coordinates(embedding: EmbeddingMap, points: np.ndarray) -> np.ndarray:
-    """Return body coordinates (n, 3) mm at points (n, 3) RAS mm, from near body cells or else from an affine fit."""
+    """Return body coordinates (n, 3) mm at points (n, 3) RAS mm; far from body cells, they come from an affine fit."""
     affine, _ = robust_affine(*body_points(embedding))
     result = apply_affine(affine, points)
     cells = torch.from_numpy(transform_points(embedding.ras_to_cell, points)).float()
@@ -176,7 +173,7 @@ def _coordinates(embedding: EmbeddingMap, points: np.ndarray) -> np.ndarray:
 
 
 def _features(embedding: EmbeddingMap, box_ras: np.ndarray) -> tuple[torch.Tensor, np.ndarray, np.ndarray]:
-    """Return the local descriptors in and near a box, the place (3,) RAS mm of the first, and their step (3,) mm."""
+    """Return local descriptors (c, k, j, i) near a box, the centre (3,) RAS mm of the first, and their step (3,) mm."""
     size = embedding.cell_mm / 2
     low = embedding.cell_to_ras[:3, 3] - size / 2
     shape = np.array(embedding.local.shape[:0:-1])
@@ -187,11 +184,11 @@ def _features(embedding: EmbeddingMap, box_ras: np.ndarray) -> tuple[torch.Tenso
 
 
 def group_structures(spacings: Mapping[str, float], ranges: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> list[Group]:
-    """Group structures by voxel size (mm) and place in the body.
+    """Divide structures into groups by voxel size and by height in the body; a group is at most _TALL_MM high.
 
     If the smallest and the largest voxel size differ by 1 mm or more, structures with small voxels and structures with
-    large voxels get different groups. If they differ by less, the voxel size does not matter for grouping.
-    A group is at most _TALL_MM high. ranges: name of the structure -> lowest and highest body coordinate, (3,) mm.
+    large voxels get different groups. Otherwise the voxel size is ignored. spacings: structure -> voxel size, mm.
+    ranges: structure -> lowest and highest body coordinates, (3,) mm each.
     """
     sizes = list(spacings.values())
     middle = (_FINEST_MM + _COARSEST_MM) / 2 if max(sizes) - min(sizes) >= 1.0 else 0.0

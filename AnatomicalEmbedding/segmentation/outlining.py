@@ -100,11 +100,11 @@ def outline(
 def choose_answer(
     joined: torch.Tensor, guess: torch.Tensor, crop: Crop, group: Group, row: int
 ) -> tuple[torch.Tensor, str]:
-    """Choose between two probabilities of a structure. Returns one of them, and a remark for the user or "".
+    """Choose one of two outlines of a structure. Returns its probability (k, j, i) after `clean`, and a remark or "".
 
-    joined: (k, j, i) from the network, mixed with the carried labels by `blend`. guess: (k, j, i) mean of the carried
-    labels. row: index of the structure in the group. `guess` is chosen if it gives a much larger outline. Then the scan
-    looks different from all examples, for instance because of another contrast phase.
+    joined: (k, j, i) the network's probability, mixed with the carried labels by `blend`. guess: (k, j, i) mean of the
+    carried labels. row: index of the structure in the group. `guess` is chosen if its outline is much larger: the scan
+    then looks different from all examples, for instance because of another contrast phase.
     """
     kept, why = clean(joined, crop, group, row)
     kept = kept if not why else torch.zeros_like(kept)
@@ -118,7 +118,7 @@ def clean(probability: torch.Tensor, crop: Crop, group: Group, row: int) -> tupl
     """Keep the connected parts of an outline that belong to the structure; set the probability elsewhere to 0.
 
     A part is kept if it has at least _LEAST_SHARE of the largest part's size, and its middle is within MARGIN_MM of the
-    structure's range in the examples. Returns the new probability and "", or the unchanged one and why no part is kept.
+    structure's range in the examples. Returns the new probability and ""; if no part is kept, the old one and why.
     """
     mask = (probability > 0.5) & crop.inside
     if not mask.any():
@@ -162,7 +162,7 @@ def paint(
 
 
 def _measured(number: int, found: Outline, labels: np.ndarray, volume: Volume) -> Outline:
-    """Return `found` with the volume and status of its voxels in `labels`; their value is `number` + 1."""
+    """Return `found` with volume and status measured in `labels`, where the structure has the value `number` + 1."""
     if found.status == ABSENT:
         return found
     mask = labels == number + 1
@@ -205,7 +205,7 @@ def doubt(of: np.ndarray) -> float:
 
 
 def _expected(probability: torch.Tensor, mask: torch.Tensor) -> float:
-    """Predict the Dice of a mask with the unknown truth, on the assumption that all probabilities are right."""
+    """Return the expected Dice between a mask and the true outline, if all probabilities (k, j, i) are right."""
     return float(2 * probability[mask].sum() / (probability.sum() + mask.sum()).clamp(min=1e-6))
 
 
@@ -214,7 +214,7 @@ def _dice(one: torch.Tensor, other: torch.Tensor) -> float:
 
 
 def table_rows(done: Sequence[tuple[str, Sequence[Outline]]]) -> list[list[object]]:
-    """Make the rows of the table of outlines; its columns are COLUMNS. done: path and outlines of each scan.
+    """Make the rows of the table of outlines, with the columns COLUMNS. done: path and outlines of each scan.
 
     Column look: rank by doubt; the user should check rank 1 first. If a structure is absent, look and doubt are empty.
     """

@@ -197,7 +197,7 @@ def load_segmenter(folder: Path, device: torch.device) -> Segmenter:
 
 
 def _choose_examples(groups: tuple[Group, ...], prepared: list[PreparedExample]) -> list[PreparedExample]:
-    """Choose CARRIED examples, or more until all structures are outlined. Examples with rare structures come first."""
+    """Choose CARRIED examples, or more until each structure is outlined in one. Rare structures are preferred."""
     count = dict.fromkeys([name for group in groups for name in group.names], 0)
 
     def gain(example: PreparedExample) -> float:

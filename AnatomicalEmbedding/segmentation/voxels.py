@@ -54,8 +54,8 @@ class TrainingCrop:
 class Patch:
     """A patch for training.
 
-    x: (1, INPUTS + s, k, j, i), see `network_input`. features: (1, c, k/2, j/2, i/2) descriptors, or None.
-    labels: (1, s, k, j, i). known: (s,) bool, see `TrainingCrop`.
+    x: (1, INPUTS + s, k, j, i), input of the network. features: (1, c, k/2, j/2, i/2) descriptors, or None.
+    labels: (1, s, k, j, i), 0..1, of s structures. known: (s,) bool, whether the example outlines the structure.
     """
 
     x: torch.Tensor
@@ -97,7 +97,7 @@ class PatchSampler:
         return Patch(network_input(hu, coordinate, guess), features, labels[None], example.known)
 
     def _guess(self, n: int, where: torch.Tensor) -> torch.Tensor:
-        """Make a patch's guess (s, k, j, i), by chance: labels carried to example n, its own labels bent, or zeros."""
+        """Make the guess (s, k, j, i) of a patch of example n, by chance: carried labels, own labels bent, or zeros."""
         example, rng = self._examples[n], self._rng
         if rng.random() < _NO_GUESS:
             return torch.zeros(len(example.labels), *self._size)
@@ -170,7 +170,7 @@ def read_features(crop: Crop, where: torch.Tensor) -> torch.Tensor:
 
 
 def _normalised(where: torch.Tensor, shape: torch.Size) -> torch.Tensor:
-    """Convert positions (k, j, i, 3), in voxels i, j, k of an array of this shape, to the units of grid_sample."""
+    """Convert positions (k, j, i, 3), in voxels i, j, k of an array of this shape, to -1..1 for grid_sample."""
     return ((where + 0.5) * 2 / torch.tensor(shape[:1:-1]) - 1)[None]
 
 
@@ -238,8 +238,8 @@ class VoxelNet(nn.Module):
 def block_means(x: torch.Tensor, structures: int) -> list[torch.Tensor]:
     """Compute the means of grey values and guess in blocks around every voxel. x: result of `network_input`.
 
-    Returns one tensor for each block size in `_BLOCKS`. The first tensor is (1, c, k, j, i), c means for
-    each voxel. The other tensors have half the resolution, to save time and memory.
+    Returns one tensor for each block size in `_BLOCKS`. For the smallest blocks, it is (1, c, k, j, i): c means for
+    each voxel. For larger blocks, it is (1, c, k/2, j/2, i/2), to save time and memory.
     """
     read = torch.cat([x[:, : len(WINDOWS)], x[:, x.shape[1] - structures :]], dim=1)
     halved = F.avg_pool3d(read, 2)
@@ -253,7 +253,7 @@ def _dilate(x: torch.Tensor, reach: int) -> torch.Tensor:
 
 
 def _pool_axes(pool: Callable[..., torch.Tensor], x: torch.Tensor, size: int, **options: bool) -> torch.Tensor:
-    """Pool over blocks, one axis after another. The result equals 3-D pooling, with far less work."""
+    """Pool over a cube of side `size` voxels around each voxel, axis by axis, which is faster than 3-D pooling."""
     for axis in range(3):
         window, half = [1, 1, 1], [0, 0, 0]
         window[axis], half[axis] = size, size // 2
@@ -264,7 +264,7 @@ def _pool_axes(pool: Callable[..., torch.Tensor], x: torch.Tensor, size: int, **
 def read_context(
     x: torch.Tensor, features: torch.Tensor | None, blocks: list[torch.Tensor], where: torch.Tensor
 ) -> torch.Tensor:
-    """Return the rows (n, c) that the network reads for voxels `where` (n, 3) k, j, i. blocks: from `block_means`."""
+    """Collect the network's input (n, c) for n voxels. where: (n, 3) k, j, i of a voxel. blocks: from `block_means`."""
     last = torch.tensor(x.shape[2:], device=x.device) - 1
 
     def at(values: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
@@ -343,7 +343,7 @@ def _draw_rows(
 
 
 def _choose_voxels(patch: Patch, rng: np.random.Generator) -> torch.Tensor:
-    """Choose voxels (n, 3), order k, j, i, of a patch: half near borders, a third near the guess, a sixth anywhere."""
+    """Choose voxels (n, 3) k, j, i of a patch: half at structure borders, a third near the guess, a sixth anywhere."""
     shown = _pool_axes(F.avg_pool3d, patch.labels, 5)
     border = (shown > 0.02) & (shown < 0.98)
     guess = patch.x[:, -patch.labels.shape[1] :]
@@ -362,9 +362,9 @@ def _choose_voxels(patch: Patch, rng: np.random.Generator) -> torch.Tensor:
 def predict(
     network: VoxelNet, crop: Crop, guess: torch.Tensor, step: Callable[[float], None] = lambda share: None
 ) -> torch.Tensor:
-    """Compute the probability of each structure in each voxel of a crop: (changes, s, k, j, i).
+    """Compute the probability of s structures in each voxel of a crop: (len(CHANGES), s, k, j, i).
 
-    The network runs once for each of CHANGES, small shifts of HU and coordinates; the first shift is zero.
+    The network runs once for each entry of CHANGES, a small shift of HU and coordinates; the first shift is zero.
     guess: (s, k, j, i) mean of the labels carried over from the examples, 0..1.
     """
     device = next(network.parameters()).device
@@ -402,7 +402,7 @@ def predict(
 
 
 def _starts(whole: int, window: int) -> list[int]:
-    """Return the first voxels of windows. Windows cover an axis of `whole` voxels and overlap by at least a third."""
+    """Return each window's first voxel. Windows cover an axis of `whole` voxels and overlap by at least a third."""
     count = 1 if whole <= window else int(np.ceil((whole - window) / (window * 2 / 3))) + 1
     return np.unique(np.rint(np.linspace(0, whole - window, count)).astype(int)).tolist()
 

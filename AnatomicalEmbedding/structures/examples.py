@@ -101,7 +101,7 @@ def _known(labels: np.ndarray, ijk_to_ras: np.ndarray, names: dict[int, str]) ->
 def read_examples(
     folder: Path, model: Model, report: Callable[[str], None]
 ) -> dict[str, list[tuple[Example, EmbeddingMap]]]:
-    """Read examples from a folder of scans with label maps or ROI files: structure -> pairs (example, scan's map).
+    """Read examples from scans with label maps or ROI files. Returns structure name -> [(example, map of its scan)].
 
     Args:
         report: called with a sentence for each structure that cannot be an example.

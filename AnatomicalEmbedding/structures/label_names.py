@@ -41,15 +41,12 @@ _DIRECTIONS = np.array([(1, 0, 0), (-1, 0, 0), (0, 1, 0), (0, -1, 0), (0, 0, 1),
 
 
 def group_of(kind: str) -> str:
-    """Return the group of a kind of point, for reports: "centre", "landmark", or "extreme" for all extreme points."""
+    """Return the kind of a point for reports: "extreme" for all six extreme points; "centre" and "landmark" stay."""
     return kind if kind in GROUPS else "extreme"
 
 
 def structure_name(name: str) -> str:
-    """Return the structure of which a label is a part: lobe -> lung, chamber -> heart, S1 -> sacrum.
-
-    For all other labels, return the `canonical_name`.
-    """
+    """Return a label's structure: lobe -> lung, chamber -> heart, S1 -> sacrum; for others, the `canonical_name`."""
     words = canonical_name(name)
     side = words.rsplit("_", 1)[-1]
     if words.startswith("lung_") and side in ("left", "right"):

@@ -223,7 +223,7 @@ def _read_json(path: Path) -> dict:
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """N points that two scans show. names, kinds (centre ...): N texts. template_ras, target_ras: (N, 3) RAS mm."""
+    """N points that two scans show. names, kinds (e.g. "centre"): N texts. template_ras, target_ras: (N, 3) RAS mm."""
 
     template: Case
     target: Case
@@ -252,7 +252,7 @@ def find_pairs(cases: Iterable[Case], templates: Iterable[Case] = ()) -> list[Pa
 
 
 def _points(case: Case, as_landmarks: bool) -> dict[tuple[str, str], np.ndarray]:
-    """Return landmarks (if `as_landmarks`) or points of structures of a case: (name, kind) -> (3,) RAS mm."""
+    """Return a case's landmarks or, if not `as_landmarks`, its structures' points: (name, kind) -> (3,) RAS mm."""
     if as_landmarks:
         return {(name, LANDMARK): point for name, point in sorted(case.landmarks.items())}
     structures = sorted(case.structures.items())

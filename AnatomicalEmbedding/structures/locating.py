@@ -64,7 +64,7 @@ class Located:
         present: 0 to 1, share of the structure's points inside the target; if 0, `box_ras` lies outside the scan.
         cut: names of the sides that lie beyond the scan's edge.
         remarks: sentences about examples that disagree.
-        near: names of sides inside the scan, nearer to the scan's edge than NEAR_ERRORS times the side's likely error.
+        near: names of sides inside the scan whose distance to its edge is below NEAR_ERRORS times their likely error.
         scan_ras: (2, 3) RAS mm, the box of the scan.
         levels: for a vertebra, disc or rib of uncertain level, the two possible levels ("L3 or L4"); else "".
     """
@@ -164,7 +164,10 @@ def _trust(answers: Matches) -> np.ndarray:
 
 
 def _sides(example: Example, places: np.ndarray, trust: np.ndarray) -> np.ndarray:
-    """Compute the sides (6,) RAS mm in the target from one example's answers `places`, RAS mm. trust: from `_trust`."""
+    """Compute the sides (6,) RAS mm of a structure's box in the target, from the matches of one example's points.
+
+    places: (p, 3) RAS mm in the target, where the points match. trust: result of `_trust` for these matches.
+    """
     points, middle = example.points_ras, example.points_ras.mean(axis=0)
     weight = trust[:, 0] if (trust[:, 0] > 0).sum() >= _FEWEST_POINTS else 1 / trust[:, 1] ** 2
     weight = weight / weight.sum()
@@ -214,7 +217,7 @@ def _combined(
 
 
 def _doubtful_levels(name: str, box: np.ndarray, target: EmbeddingMap) -> str:
-    """Return the two possible levels of a vertebra, disc or rib of uncertain level; "" for other structures."""
+    """Return the two possible levels ("L3 or L4") if `name` is a vertebra, disc or rib of uncertain level; else ""."""
     level, middle = level_of(name), box.mean(axis=0)
     if level is None or not target.provenance.metric or is_counted(level, middle[2], spine_ends(target)):
         return ""

@@ -67,7 +67,7 @@ class Margins:
 
     Args:
         recall: for each factor in TIMES, the mean share of a structure inside its box, if each margin is this factor
-            times the side's likely error. The smaller of two means: over real scans, and over synthetic scans.
+            times the side's likely error. Real and synthetic scans give one mean each; the smaller is stored.
         boxes: number of boxes with known truth.
         scales: name of structure -> (6,) ratio of true to expected error of each side; key "": all other structures.
     """
@@ -166,7 +166,10 @@ def located_by_others(marked: Mapping[str, Sequence[tuple[Example, EmbeddingMap]
 
 
 def _scales(off: np.ndarray, names: np.ndarray, by_structure: bool) -> dict[str, np.ndarray]:
-    """Return the root mean square (6,) of errors `off` (n, 6): key "" for all rows; if `by_structure`, also by name."""
+    """Return the root mean square (6,) of the errors `off` (n, 6).
+
+    Key "": over all rows. If `by_structure`, each name is also a key: over the rows of this structure.
+    """
     common = np.sqrt((off**2).mean(axis=0))
     scales = {_COMMON: common}
     for name in np.unique(names) if by_structure else ():
@@ -175,12 +178,12 @@ def _scales(off: np.ndarray, names: np.ndarray, by_structure: bool) -> dict[str,
 
 
 def _shrunk(off: np.ndarray, common: np.ndarray) -> np.ndarray:
-    """Return the root mean square (6,) of errors (n, 6), moved towards `common` (6,): the smaller n, the more."""
+    """Return the root mean square (6,) of errors `off` (n, 6), moved towards `common` (6,): less if n is large."""
     return np.sqrt(((off**2).sum(axis=0) + _DOUBT * common**2) / (len(off) + _DOUBT))
 
 
 def _errors(known: Sequence[KnownBox]) -> np.ndarray:
-    """Compute the error (n, 6) of each side divided by its expected error; positive where the box is too small."""
+    """Return (n, 6): for each box and side, true error / expected error. Positive: the box is too small there."""
     return np.array([(box.truth_ras - box.located.box_ras).ravel() * OUTWARD / box.located.sigma_mm for box in known])
 
 

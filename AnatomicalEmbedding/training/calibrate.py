@@ -43,7 +43,7 @@ class Outcomes:
 
     @classmethod
     def joined(cls, parts: Iterable[Self]) -> Self:
-        """Join several outcomes into one outcome that has all their matches."""
+        """Join the matches of several Outcomes into one Outcomes."""
         parts = list(parts)
         evidence = np.concatenate([np.empty((0, len(EVIDENCE)), np.float32), *(p.evidence for p in parts)])
         return cls(evidence, np.concatenate([np.empty(0), *(p.errors_mm for p in parts)]))
@@ -97,7 +97,7 @@ def grow_forest(sources: Mapping[str, Outcomes], weights: Mapping[str, float], s
 
 
 def _targets(errors_mm: np.ndarray) -> np.ndarray:
-    """Return the targets (n, 6) of the forest for n errors: the four OUTCOMES, then two that only guide its splits."""
+    """Return what the forest learns to predict (n, 6): the four OUTCOMES, and two values that only guide its splits."""
     present = np.isfinite(errors_mm)
     error = np.minimum(errors_mm, _FARTHEST_MM)
     far = np.log(np.maximum(error, 0.5)) / 3

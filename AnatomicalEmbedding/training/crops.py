@@ -26,9 +26,9 @@ _LEAST_ADVANCE = 0.2  # least distance of successive nodes along k, as a share o
 class Warp:
     """The transform from the voxels (i, j, k) of a crop to fractional voxels of the scan.
 
-    The transform is given at the nodes of a coarse lattice over the crop. depth: (nk, nj, ni) scan voxel k of each
-    node. in_plane: (2, s, nj, ni) scan voxels i and j where each column of nodes (along k) crosses s slices of the
-    scan. first_slice: k of the first of these slices. shape: (k, j, i) of the crop.
+    A coarse lattice of nodes covers the crop. depth: (nk, nj, ni) scan voxel k of each node. Nodes with equal j and i
+    form a line through s slices of the scan. in_plane: (2, s, nj, ni) scan voxels i and j of each line in each slice.
+    first_slice: k of the first of these slices. shape: (k, j, i) number of voxels of the crop.
     """
 
     depth: torch.Tensor
@@ -111,7 +111,7 @@ def draw_geometry(
 ) -> np.ndarray:
     """Choose the random geometry of a crop. Returns (3, k, j, i): mm from its centre to each node of a coarse lattice.
 
-    The recipe sets the ranges of spacing, scale of each axis, rotation and elastic displacement (mean zero).
+    The recipe sets the ranges of voxel spacing, scale of each axis, rotation and elastic displacement.
     """
     if spec.spacing_mm_low is not None:
         step = rng.uniform(spec.spacing_mm_low, spec.spacing_mm_high)
@@ -178,7 +178,7 @@ def _hats(voxels: int, nodes: int, pool: int, device: torch.device) -> torch.Ten
 
 
 def _advancing(depth: np.ndarray) -> np.ndarray:
-    """Enlarge depths (nk, nj, ni) that increase too little along k, so that the transform does not fold."""
+    """Return the nodes' depths (nk, nj, ni), enlarged where needed so that they increase by a least step along k."""
     least = _LEAST_ADVANCE * max(float((depth[-1] - depth[0]).mean()) / (len(depth) - 1), 1e-3)
     rising = depth.copy()
     for k in range(1, len(depth)):
@@ -187,7 +187,7 @@ def _advancing(depth: np.ndarray) -> np.ndarray:
 
 
 def _line(at: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the piecewise-linear function through (x, y), evaluated at `at`; outer pieces continue beyond the ends."""
+    """Interpolate linearly between points (x, y), at positions `at`; before and after x, the outer lines continue."""
     piece = np.clip(np.searchsorted(x, at) - 1, 0, len(x) - 2)
     slope = (y[piece + 1] - y[piece]) / (x[piece + 1] - x[piece])
     return y[piece] + (at - x[piece]) * slope

@@ -169,7 +169,7 @@ def make_label_image(body: LabelledBody, placement: Placement, seed: int) -> Lab
 
 
 def _number_canonical_labels(names: Sequence[str]) -> np.ndarray:
-    """Return a table (256,): label in the canonical body -> index of its structure in `names`; 0 if not there."""
+    """Return (256,): label in the canonical body -> index of its structure in `names`; 0 if `names` lacks it."""
     table = np.zeros(256, np.uint8)
     for name, value in LABEL_ID.items():
         structure = structure_name(name)
@@ -180,7 +180,7 @@ def _number_canonical_labels(names: Sequence[str]) -> np.ndarray:
 def _draw_tissue(body: LabelledBody, tissue: np.ndarray, theirs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draw the labelled structures over the tissue (k, j, i) of the canonical body; returns the new tissue.
 
-    theirs: (k, j, i) the canonical body's structure at each voxel, an index into `LabelledBody.names`; 0: not in it.
+    theirs: (k, j, i) the canonical body's structure at each voxel, by its index in `LabelledBody.names`; 0: no name.
     """
     labels = body.labels
     # voxels of a structure that share a face with another label

@@ -67,7 +67,7 @@ class OptimiserSpec:
 
 @dataclass(frozen=True)
 class Progress:
-    """State after a step: its number, the number of steps of the run, and the mean loss of about the last 50 steps."""
+    """State after a step. step: number of the step. steps: steps of the run. loss: mean of about the last 50 steps."""
 
     step: int
     steps: int
@@ -76,7 +76,7 @@ class Progress:
 
 
 class TrainingLoop:
-    """A network in training. So far, `step` of its `steps` steps are done; they took `minutes` minutes.
+    """A network in training. step: number of steps done. minutes: their duration. steps: number of steps of the run.
 
     Args:
         network: the network; it is trained in place, on its device.
@@ -161,7 +161,7 @@ class TrainingLoop:
         """Train until the last step, or until `minutes` of training are over. A new run does at least one step.
 
         Args:
-            loss_of: see `update`.
+            loss_of: function that computes the loss of batch number 0, 1, 2, ...
             folder: folder of the checkpoint and of loss.csv; None: no files are written.
             minutes: limit for the whole run; the minutes before a resume count too.
             progress: called after each step.
@@ -269,7 +269,6 @@ class StepLog:
 
 
 def _rows_until(path: Path, step: int) -> list[dict[str, str]]:
-    """Read the rows of a CSV file up to a step; [] if the file is missing."""
     if not path.exists():
         return []
     with path.open(newline="") as file:

@@ -63,10 +63,10 @@ def _similar_nearby(
     spec: LossSpec,
     generator: torch.Generator,
 ) -> torch.Tensor:
-    """Compute the similarity (p, n) of p descriptors `query` to n random cells near each of them in a crop.
+    """Compute the similarity (p, n) of each of p descriptors `query` to n random cells near this descriptor's cell.
 
-    cells: (p, 3) where the queries lie in the crop, in cells. place: (p, 3) mm in the scan. map_, position:
-    descriptor and place of each crop cell. A random cell outside the crop, or within exclude_mm of a query, gets -inf.
+    cells, place: (p, 3) position of the p descriptors, in cells of the crop and in mm of the scan. map_, position:
+    descriptor and place of each crop cell. Random cells outside the crop, or within exclude_mm of the query, get -inf.
     """
     count = spec.negatives // 4
     reach = torch.tensor([_NEAR_CELLS] * count + [_FAR_CELLS] * count)
@@ -127,7 +127,7 @@ class FrameCorrections(nn.Module):
         return target + (target - spread(self.centre)) * scale + spread(self.shift * self.shift_sd)
 
     def prior(self, scan: torch.Tensor) -> torch.Tensor:
-        """Return the mean squared correction of the scans in the batch, in units of the prior's deviations."""
+        """Return the mean squared correction of the scans in the batch, in units of the prior's standard deviations."""
         return (self.shift[scan].square() + self.scale[scan].square()).sum(1).mean()
 
 
@@ -152,7 +152,7 @@ class LossContext:
 
 @dataclass(frozen=True)
 class Objective:
-    """What a recipe trains. sampler: the class that makes its batches. loss: computes the loss of a batch."""
+    """A training task that a recipe can name. sampler: class that makes batches. loss: computes the loss of a batch."""
 
     sampler: type[BatchSampler]
     loss: Callable[[EmbeddingNetwork, Any, LossContext], torch.Tensor]

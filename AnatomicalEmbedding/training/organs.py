@@ -127,9 +127,9 @@ def _place(cells: LabelledCells, number: int) -> torch.Tensor | None:
 def usual_places(rows: Sequence[Sequence[torch.Tensor]], organs: Sequence[str]) -> torch.Tensor:
     """Compute the usual places (n, 7) of n organs: mean coordinate, spread of the coordinates, and volume in ml.
 
-    rows: for each organ, a row (7,) from `_place` for each scan that shows it completely. The usual place is the median
-    of the rows. It is zero if fewer than five scans show the organ, if its place varies much, or if the same organ
-    on the other side of the body has no usual place.
+    rows: for each organ, a row (7,) from `_place` for each scan that shows the organ completely. The usual place is the
+    median of these rows. All seven values are 0 if fewer than five scans show the organ, if the organ's place varies
+    much, or if the same organ on the other side of the body has no usual place.
     """
     places = torch.zeros(len(organs), 7)
     for number, found in enumerate(rows):

@@ -15,7 +15,7 @@ from .loop import ALGORITHMS, OptimiserSpec
 
 @dataclass(frozen=True)
 class BatchSpec:
-    """Crops of a batch. Crop size: [i, j, k] voxels. Height band: [lowest mm, highest mm, relative frequency]."""
+    """Crops of a batch. crop_sizes: [i, j, k] voxels. height_bands: [lowest mm, highest mm, relative frequency]."""
 
     crop_sizes: list[list[int]]
     height_bands: list[list[float]]

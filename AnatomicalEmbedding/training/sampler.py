@@ -70,7 +70,7 @@ class BatchSampler(Dataset):
                 )
 
     def rng(self, step: int, part: int = 0) -> np.random.Generator:
-        """Make the random generator of batch number `step`; if `part` > 0, of crop or pair `part` of this batch."""
+        """Make the random generator of batch number `step`, or, if `part` > 0, of one crop or pair in this batch."""
         return np.random.default_rng([self.seed, step, part])
 
     def crop_size(self, step: int) -> tuple[int, int, int]:
@@ -80,7 +80,7 @@ class BatchSampler(Dataset):
         return i, j, k
 
     def aim(self, rng: np.random.Generator) -> tuple[int, np.ndarray]:
-        """Choose a random body height, a scan that shows it, and a voxel (i, j, k) of the body near this height."""
+        """Choose a random body height. Return the number of a scan, and a body voxel (i, j, k) near this height."""
         bands = np.array(self.recipe.batch.height_bands)
         origin = int(rng.choice(len(ORIGINS), p=self.shares))
         while True:
@@ -137,7 +137,7 @@ def move_inside(centre_ijk: np.ndarray, lattice_mm: np.ndarray, scan: PreparedSc
     """Return a crop's centre (i, j, k), moved so that the crop lies in the scan.
 
     If the crop is longer than the scan along an axis, the crop is centred on the scan along this axis. lattice_mm:
-    (3, k, j, i) mm from the crop's centre to points of the crop.
+    (3, k, j, i) mm from the crop's centre to each point of a coarse lattice in the crop.
     """
     half = np.abs(lattice_mm).max((1, 2, 3)) / np.diag(scan.grid_to_ras)[:3]
     last = np.array(scan.hu.shape[::-1], dtype=float) - 1
@@ -201,7 +201,7 @@ class ViewSampler(BatchSampler):
                     return views, (found[0][chosen], found[1][chosen])
 
     def _partner(self, index: int, voxel: np.ndarray, rng: np.random.Generator) -> tuple[int, np.ndarray]:
-        """Return scan number and voxel for the second view: `index` and `voxel`, or this place in another phantom."""
+        """Return scan number and voxel of the second view: those of the first, or the same place in another phantom."""
         phantom = self.origin == ORIGINS.index("phantom")
         others = np.flatnonzero(phantom & (np.arange(len(self.scans)) != index))
         if phantom[index] and len(others) and rng.random() < self.recipe.batch.cross_share:
@@ -247,7 +247,7 @@ class ViewSampler(BatchSampler):
         }
 
     def _labels(self, scan: PreparedScan, crop: Crop) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return uint8 (k/2, j/2, i/2): 1 + index of each cell's organ, or 0; bool (organs,): organs with labels."""
+        """Return 1 + organ index, or 0, of each local cell; bool (organs,), True for organs that the scan labels."""
         organs = self.recipe.network.organs
         known = torch.tensor([name in scan.label_names for name in organs], dtype=torch.bool)
         if scan.labels is None or not known.any():
@@ -262,7 +262,7 @@ class ViewSampler(BatchSampler):
 def counterpart(scan: PreparedScan, voxel_ijk: np.ndarray, other: PreparedScan) -> np.ndarray | None:
     """Find the voxel of `other` with the same body coordinates as `voxel_ijk` of `scan`; None if no voxel has them.
 
-    Each round corrects a guess by its error in body coordinates, which are almost proportional to RAS mm.
+    The search starts in the middle of `other`. Each step corrects the remaining error in body coordinates.
     """
 
     def body_at(of: PreparedScan, voxel: np.ndarray) -> np.ndarray:
@@ -282,15 +282,15 @@ def counterpart(scan: PreparedScan, voxel_ijk: np.ndarray, other: PreparedScan) 
 def matching_cells(
     hu: torch.Tensor, first: torch.Tensor, second: torch.Tensor, candidates: int, rng: np.random.Generator
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Choose random tissue cells (2^3 voxels) of the first crop and find the same positions in the second crop.
+    """Choose random local cells with tissue in the first crop, and find their positions in the second crop.
 
     hu: HU (k, j, i) of the first crop. first, second: (k/2, j/2, i/2, 3) mm, positions of each crop's local cells.
-    candidates: number of chosen cells. The p cells whose position lies in the second crop are returned.
-    Returns (p, 3) integer local cells (i, j, k) of the first crop and (p, 3) fractional local cells of the second crop.
+    candidates: number of cells to choose. Cells whose position lies outside the second crop are left out.
+    Returns for the p remaining cells: (p, 3) whole i, j, k in the first crop; (p, 3) fractional i, j, k in the second.
 
-    An affine function, fitted to the second crop's positions, gives an approximate cell of the second crop. Near this
-    cell, the cell is chosen whose position is nearest to the position in the first crop. The affine function converts
-    the remaining distance to a fraction of a cell. With elastic deformation, the error is some hundredths of a cell.
+    An affine function, fitted to the second crop's positions, predicts the cell of a position. Of the cells around the
+    predicted cell, the cell nearest to the position is taken. The affine function converts the remaining distance to
+    a fraction of a cell. With elastic deformation, the error is some hundredths of a cell.
     """
     device = hu.device
     shape = torch.tensor(second.shape[2::-1], device=device)
@@ -324,9 +324,9 @@ def _positions(scan: PreparedScan, crop: Crop, in_body: bool) -> torch.Tensor:
 
 
 def _inverse_affine(positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Fit by least squares: position = slope @ cell (i, j, k) + offset. Returns inverse slope (3, 3), offset (3,).
+    """Fit an affine function to the positions (k, j, i, 3), mm, of cells: position = slope @ (i, j, k) + offset.
 
-    NumPy is used in double precision, because torch's solver on the CPU is not bitwise reproducible.
+    Returns inverse slope (3, 3), offset (3,). NumPy is used, because torch's CPU solver is not bitwise reproducible.
     """
     some = [np.arange(0, n, max(n // 6, 1)) for n in positions.shape[:3]]
     k, j, i = np.meshgrid(*some, indexing="ij")

@@ -67,7 +67,7 @@ class PreparedScan:
         return float(low), float(high)
 
     def numbers_among(self, organs: Sequence[str]) -> torch.Tensor:
-        """Return uint8: for each value of `labels`, 1 + index of its structure in `organs`; 0 for other structures."""
+        """Return a uint8 table: value of `labels` -> 1 + index of its structure in `organs`; 0: not in `organs`."""
         numbers = {name: n for n, name in enumerate(organs, 1)}
         return torch.tensor([0, *(numbers.get(name, 0) for name in self.label_names)], dtype=torch.uint8)
 
@@ -111,8 +111,8 @@ class PreparedScan:
 def prepare_volume(volume: Volume, frame: dict[float, float] | FrameGuess, spacing_mm: Spacing) -> PreparedScan:
     """Prepare one scan: resample it to the working grid, and find the body. Raises VolumeError if there is no patient.
 
-    frame: approximate conversion from RAS mm to body coordinates. If `frame` is a dictionary {body height mm: RAS S mm}
-    with at least one entry, the conversion is guessed from these heights.
+    frame: approximate conversion from RAS mm to body coordinates; or {body height mm: RAS S mm} with at least one
+    entry, from which the conversion is guessed.
     """
     grid, body = patient_on_grid(volume, spacing_mm, _EVEN, _EVEN)
     hu = grid.hu.round().to(torch.int16)  # half the memory; training adds more noise than the rounding

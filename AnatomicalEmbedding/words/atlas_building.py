@@ -136,7 +136,7 @@ def _read_labels(path: Path) -> tuple[np.ndarray, np.ndarray, dict[int, str]]:
 def _sampled(
     name: str, voxels: np.ndarray, ijk_to_ras: np.ndarray, labels: dict[int, str], embedding: EmbeddingMap, kind: str
 ) -> SampledBody:
-    """Choose voxels of the label map `voxels` (k, j, i), about every 4 mm. Returns the chosen voxels in the body."""
+    """Sample the label map `voxels` (k, j, i) about every 4 mm; keep the samples inside the patient's body."""
     spacing = np.linalg.norm(ijk_to_ras[:3, :3], axis=0)
     step = np.maximum(np.rint(_SAMPLE_MM / spacing), 1).astype(int)
     every = [slice(0, n, s) for n, s in zip(voxels.shape, step[::-1], strict=True)]
@@ -171,13 +171,13 @@ def count_occupancy(bodies: list[SampledBody]) -> dict[str, Occupancy]:
 
 
 def _frame_index(body: SampledBody) -> tuple[np.ndarray, np.ndarray]:
-    """Return (n, 3): cell i, j, k of the body frame for each point; (n,) bool: False for points outside the frame."""
+    """Return each point's cell i, j, k of the body frame, (n, 3), and bool (n,), True for points in the frame."""
     index = np.rint((body.body_mm - LOW_MM) / STEP_MM).astype(int)
     return index, ((index >= 0) & (index < SHAPE[::-1])).all(axis=1)
 
 
 def with_discriminants(occupancies: dict[str, Occupancy], bodies: list[SampledBody]) -> dict[str, Occupancy]:
-    """Give a structure a discriminant if at least two bodies with descriptors show the structure, otherwise None."""
+    """Return the occupancies with discriminants; None for a structure with descriptors from fewer than two bodies."""
     patients: dict[str, list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = {}
     for body in bodies:
         if body.descriptor is None:
@@ -231,8 +231,8 @@ def _labels_of(body: SampledBody) -> dict[str, list[int]]:
 
 @dataclass(frozen=True, eq=False)
 class _Counted:
-    """A structure in one body. shown: (k, j, i), number of all points of the body in each cell of the body frame.
-    cells: (n,) flat indices of the cells with points of the structure. number: (n,) number of these points in each.
+    """Counted points of one body. shown: (k, j, i), number of all its points in each cell of the body frame. cells:
+    (n,) flat indices of the cells with points of one structure. number: (n,), how many of these points each cell has.
     """
 
     kind: str
@@ -262,7 +262,7 @@ def _occupancy(of: list[_Counted]) -> Occupancy | None:
 
 
 def _share(of: list[_Counted], low: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Return for each cell of a box in what fraction of bodies the structure fills it. low: first cell k, j, i."""
+    """Compute the fraction of bodies with the structure, for `size` (k, j, i) frame cells from cell `low` on."""
     crop = tuple(slice(a, a + n) for a, n in zip(low, size, strict=True))
     inside, seen = np.zeros(tuple(size), dtype=np.float32), np.zeros(tuple(size), dtype=np.float32)
     for one in of:
@@ -279,7 +279,7 @@ def _share(of: list[_Counted], low: np.ndarray, size: np.ndarray) -> np.ndarray:
 
 
 def _blur_of(bodies: int) -> float:
-    """Return the standard deviation, mm, of the blur of shares that were counted in this number of `bodies`."""
+    """Return the standard deviation, mm, of the Gaussian that smooths fractions counted in `bodies` patients."""
     return float(np.hypot(_BLUR_MM, _BLUR_FEW_MM / np.sqrt(bodies)))
 
 

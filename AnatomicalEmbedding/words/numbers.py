@@ -35,7 +35,7 @@ def read(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
 
 
 def _items(words: Sequence[str], at: int, item: Item) -> tuple[list[tuple[str, str]], int]:
-    """Read a list from word `at` on. Returns [("", "3"), ("to", "5")] for "3 to 5", and the index of the next word."""
+    """Read a list such as "3 to 5" at word `at`. Returns [("", "3"), ("to", "5")], and the index of the next word."""
     found: list[tuple[str, str]] = []
     n, link, after = at, "", at
     while n < len(words) and len(found) < _LIMIT:
@@ -59,7 +59,7 @@ def _skip(words: Sequence[str], at: int, skipped: Sequence[str]) -> int:
 
 
 def _counted(items: list[tuple[str, str]], every: Sequence[str]) -> list[str]:
-    """Return the items of a list. The range "3 to 5" becomes 3, 4, 5. every: all possible items, in order."""
+    """Return the values of a list from `_items`; "3 to 5" becomes 3, 4, 5. every: all possible values, in order."""
     found: list[str] = []
     for link, value in items:
         first = every.index(found[-1]) + 1 if found and found[-1] in every else 0

@@ -50,7 +50,7 @@ _DESCRIPTOR_LIMIT = 3.0  # largest log ratio
 def read_occupancy(grid: Grid, found: Occupancy, shift_mm: float = 0.0, fading: bool = False) -> Field:
     """Return for each grid cell the fraction of patients in whom the structure fills the cell's body coordinate.
 
-    shift_mm: is added to the body heights of the cells first. fading: True to shift less in front, as `faded` does.
+    shift_mm: mm, added to each cell's body height first. fading: True for ribs: less is added in front (`faded`).
     """
     if grid.body is None:
         return Field(found.first, found.share.astype(np.float32) / 255)
@@ -69,9 +69,9 @@ def read_occupancy(grid: Grid, found: Occupancy, shift_mm: float = 0.0, fading: 
 
 
 def faded(shift_mm: float, ahead_mm: np.ndarray) -> np.ndarray:
-    """Return the shift of ribs, mm, if the spine is shifted by `shift_mm`: the same at the back, a tenth at the front.
+    """Return the shift (n,), mm, of n places of ribs: `shift_mm` at the back, a tenth of `shift_mm` at the front.
 
-    ahead_mm: (n,) places, as body coordinates to the front, mm.
+    ahead_mm: (n,) body coordinates of the places towards the front, mm.
     """
     return (shift_mm * np.clip((_FRONT_MM - ahead_mm) / (_FRONT_MM - _BACK_MM), _LEAST_PART, 1)).astype(np.float32)
 
@@ -122,7 +122,7 @@ def sharpened(grid: Grid, share: Field, tissue: str, alike: Field | None = None)
     usual = None if alike is None else _density_where_sure(grid, alike)
 
     def log_ratio(inside: np.ndarray) -> np.ndarray:
-        """Return (bins,): log of (frequency of the HU inside / outside the structure). inside: chance of each cell."""
+        """Return for each HU bin log(frequency in the structure / frequency outside). inside: each cell's chance."""
         outside = np.bincount(bins, 1 - inside, len(_WIDTHS))
         outside = outside / outside.sum() / _WIDTHS + 1e-6
         if usual is not None:
@@ -152,13 +152,13 @@ def _bins_of(hu: np.ndarray) -> np.ndarray:
 
 
 def _density_where_sure(grid: Grid, field: Field) -> np.ndarray | None:
-    """Return the density (bins,) of CT numbers in cells with a chance above 0.5; None for 20 cells or fewer."""
+    """Return the density (bins,) of CT numbers in cells with a chance above 0.5; None for at most 20 such cells."""
     sure = field.values > 0.5
     return _one_tissue(grid.hu[grid.crop(field)][sure], field.values[sure] ** 2) if sure.sum() > _FEWEST_SURE else None
 
 
 def _one_tissue(hu: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Return the density (bins,) of the CT numbers of one tissue: a Gaussian fitted to weighted cells (n,)."""
+    """Fit a Gaussian to the CT numbers (n,) of cells, by their weights (n,). Returns its density in each bin."""
     middle = _weighted_median(hu, weight)
     sigma = np.clip(1.48 * _weighted_median(np.abs(hu - middle), weight), *_UNIFORM_SIGMA)
     return np.exp(-(((_MIDDLES - middle) / sigma) ** 2) / 2) / (sigma * np.sqrt(2 * np.pi))

@@ -243,7 +243,7 @@ def _owner(words: Sequence[str], at: int, names: Sequence[Name]) -> Name | None:
 
 
 def _side_before(words: Sequence[str], last: Name, each: Name) -> str:
-    """Return the side of name `last` if name `each` follows closely, without "but", "on" or "to" between; else ""."""
+    """Return the side that `each` takes from the name `last` before it; "" if far apart or after "but", "on", "to"."""
     between = words[last.last + 1 : each.first]
     return last.side if len(between) < _SAME_SIDE_REACH and (TURNS | {"on", "to"}).isdisjoint(between) else ""
 
@@ -292,7 +292,7 @@ def _before(words: Sequence[str], first: int, named: set[int]) -> list[str]:
 
 
 def _zones(words: Sequence[str], each: Name, before: list[str], named: set[int]) -> tuple[list[str], int]:
-    """Return the zones next to a name, such as "upper" in "upper pole of", and the last token of name and zones."""
+    """Return the zones of a name ("upper" in "upper pole of"), and the index of the last token of name or zones."""
     leading = before[: -1 if before and before[-1] in ZONE_NOUNS else None]
     zones: list[str] = []
     while leading and leading[-1] in ZONES:

@@ -78,7 +78,7 @@ class Place:
         return level_sentence(self.levels) if self.levels else ""
 
     def least_chance(self, share: float) -> float:
-        """Return a limit: cells with at least this chance hold the fraction `share` of the sum of all chances."""
+        """Return the lowest chance among the likeliest cells that together hold the fraction `share` of all chances."""
         values = np.sort(self.region.values.ravel())[::-1].astype(np.float64)
         total = values.cumsum()
         return max(float(values[min(int(np.searchsorted(total, share * total[-1])), len(values) - 1)]), 1e-6)
@@ -235,7 +235,7 @@ class PlaceFinder:
         return self._fields[name]
 
     def _among_others(self, name: str) -> Field:
-        """Return for each cell the chance that it belongs to an atlas structure; other structures lower this chance."""
+        """Return each cell's chance to belong to structure `name`, lowered where other structures are likely."""
         alone = self._field_alone(name)
         if self.grid.hu is None:  # without CT numbers, the other structures are not computed, to save time
             return alone
@@ -245,7 +245,7 @@ class PlaceFinder:
 
     @cached_property
     def _excluding(self) -> list[str]:
-        """Names of the atlas structures that a text can name. Two share no cell, unless one contains the other."""
+        """Atlas structures that a text can name. They compete for each cell, unless one contains the other."""
         names = sorted(self._atlas.occupancies.keys() & self._terms.by_name.keys())
         return [name for name in names if occupancy_of(name, self._atlas)]
 
@@ -254,7 +254,7 @@ class PlaceFinder:
         return total_odds(self.grid, [self._field_alone(name) for name in self._excluding])
 
     def _field_alone(self, name: str) -> Field:
-        """Return for each cell the chance that it belongs to a structure, as if the atlas had no other structure."""
+        """Return each cell's chance to belong to structure `name`, without regard to other structures."""
         if name not in self._alone:
             self._alone[name] = self.grid.trimmed(self._from_atlas(name, self._atlas.occupancies[name]))
         return self._alone[name]
@@ -291,7 +291,7 @@ class PlaceFinder:
         return self.grid.with_values(wide, self.grid.blurred(wide, _REGION_MM) * self.grid.tissue[self.grid.crop(wide)])
 
     def _shift(self, name: str) -> float:
-        """Return mm to add to body heights at a rib or vertebra, as measured at the spine; 0 for other places."""
+        """Return the correction of body heights at a rib or vertebra, mm, measured at the spine; 0 for other places."""
         if self._spine is None:
             return 0.0
         if name.startswith("vertebrae_"):

@@ -111,7 +111,7 @@ class Presence:
 
 
 def _blocks(embedding: EmbeddingMap, ras: np.ndarray, body: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return means over blocks of map cells: (n, 3) RAS mm and (n, 3) body coordinates, for n <= 2,000 blocks."""
+    """Return mean RAS mm (n, 3) and mean body coordinates (n, 3) of n <= 2,000 blocks of neighbouring map cells."""
     block = embedding.body_index.numpy() // _BLOCK
     flat = np.ravel_multi_index(tuple(block.T), tuple(embedding.body.shape[::-1]))
     _, of, count = np.unique(flat, return_inverse=True, return_counts=True)

@@ -60,7 +60,7 @@ class Ribs:
     number: np.ndarray
 
     def prior(self, grid: Grid, name: str, usual: Field) -> Field | None:
-        """Return the field of rib `name`; None if fewer than 6 cells have its number. usual: the rib's atlas field."""
+        """Make the field of rib `name` from its cells; None for fewer than 6. usual: the rib's field in the atlas."""
         _, side, number = name.split("_")
         own = (self.side == SIDES.index(side)) & (self.number == int(number))
         if own.sum() < _FEWEST:
@@ -153,7 +153,7 @@ class _Usual:
 
     Args:
         places: bool (k, j, i), cells of the body frame that belong to ribs more often than to other bones.
-        near: bool (k, j, i), the cells of ribs and the cells around them.
+        near: bool (k, j, i), cells in and around ribs, without cells that belong to other bones more often.
         heights: (2, 13, SECTORS) mm, mean body height of a rib, by side, rib number and angle; NaN without the rib.
     """
 
@@ -199,13 +199,13 @@ def _bone_of_ribs(grid: Grid, usual: _Usual) -> tuple[np.ndarray, np.ndarray, np
 
 
 def _sectors(body: np.ndarray) -> np.ndarray:
-    """Return (n,): the angle of places (n, 3) of the body frame, from 0 at the back to SECTORS - 1 at the front."""
+    """Return the sector (n,) of places (n, 3) of the body frame: 0 at the back to SECTORS - 1 at the front."""
     angle = np.arctan2(np.abs(body[:, 0]), -body[:, 1]) / np.pi
     return (angle * SECTORS).astype(int).clip(0, SECTORS - 1)
 
 
 def _begun(height: np.ndarray, begins: np.ndarray, spine: Spine) -> np.ndarray:
-    """Return (n,): rib number of the bone cells at which ribs begin (`begins`), else -1. height: (n,) RAS S mm."""
+    """Return the rib number (n,) of cells where ribs begin (bool `begins`), -1 elsewhere. height: (n,) RAS S mm."""
     number, here = np.full(len(height), -1), np.flatnonzero(begins)
     groups = [here[group] for group in _groups(height[here])]
     levels = _levels(np.array([height[group].mean() for group in groups]), spine)
@@ -230,7 +230,7 @@ def _groups(height: np.ndarray) -> list[np.ndarray]:
 
 
 def _levels(heights: np.ndarray, spine: Spine) -> list[int]:
-    """Return the number of the rib that begins at each height, mm, highest first; 0: no rib, -1: level not known."""
+    """Return for each of `heights`, RAS S mm, which rib begins there: its number; 0: no rib, -1: level not known."""
     names = [name for name in spine.names if name in _ABOVE_MM]
     usual = np.array([spine.bounds_s[spine.names.index(name)].mean() + _ABOVE_MM[name] for name in names])
     if not names or not len(heights):
@@ -246,9 +246,9 @@ def _levels(heights: np.ndarray, spine: Spine) -> list[int]:
 
 
 def _aligned(price: np.ndarray) -> tuple[float, list[tuple[int, int]]]:
-    """Pair the entries of two lists in their order, at the least total cost. Entries may stay without a partner.
+    """Pair rows with columns, both in order, at the least total cost. Some may stay without a partner, at a cost.
 
-    price: (a, b), cost of each possible pair. Returns the total cost, and the two indices of each pair.
+    price: (rows, columns), cost of each possible pair. Returns the total cost, and the (row, column) of each pair.
     """
     rows, columns = price.shape
     cost = np.zeros((rows + 1, columns + 1))

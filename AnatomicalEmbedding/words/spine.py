@@ -130,8 +130,8 @@ def numbered_place(spine: Spine, name: str) -> Level | None:
 def between_bounds(grid: Grid, field: Field, spine: Spine, vertebra: str) -> Field:
     """Reduce the values of a vertebra's field above its upper boundary, and less strongly below its lower boundary.
 
-    The processes of a vertebra reach below its lower boundary. For the vertebra above the first of `spine`, values
-    below this boundary become 0, except behind the spine. A vertebra neither in `spine` nor next to it gets zeros.
+    The processes of a vertebra reach below its lower boundary. For the vertebra directly above `spine`, values below
+    its lower boundary become 0, except behind the spine. A vertebra neither in `spine` nor next to it gets zeros.
     """
     place = VERTEBRAE.index(vertebra)
     height, behind = grid.position(field, 2), 1.0
@@ -150,7 +150,7 @@ def between_bounds(grid: Grid, field: Field, spine: Spine, vertebra: str) -> Fie
 
 
 def _usual_course(atlas: Atlas) -> tuple[list[str], np.ndarray] | None:
-    """Return the vertebrae of the atlas, head first, and (n, 3) mm: the middles of their bodies in the body frame."""
+    """Return the atlas's vertebrae, head first, and their middles, (n, 3) body frame mm; None for fewer than 3."""
     found = {name: atlas.occupancies.get(f"vertebrae_{name}") for name in VERTEBRAE}
     names = [name for name, occupancy in found.items() if occupancy is not None]
     if len(names) < 3:
@@ -159,7 +159,7 @@ def _usual_course(atlas: Atlas) -> tuple[list[str], np.ndarray] | None:
 
 
 def _densest(occupancy: Occupancy) -> np.ndarray:
-    """Return the middle (3,), mm, of the cells that a structure fills most often; in a vertebra, they form its body."""
+    """Return the middle (3,), mm, of the cells that a structure fills most often: of a vertebra, the vertebral body."""
     share = occupancy.share.astype(np.float64)
     weight = np.where(share > 0.7 * share.max(), share, 0)
     k, j, i = np.nonzero(weight)
@@ -167,8 +167,8 @@ def _densest(occupancy: Occupancy) -> np.ndarray:
 
 
 def _course(grid: Grid, frame: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Find the m slices that show the spine, lowest first. Return the slices' heights (m,), RAS S mm; the middles of
-    the spine (m, 2), RAS R and A mm; and the body heights of the middles (m,), mm. Return None for fewer than 6 slices.
+    """Find the m slices that show the spine, lowest first; None for fewer than 6. frame: (n, 3) vertebrae, body frame
+    mm. Returns for each slice: RAS S mm, (m,); the middle of the spine, RAS R and A mm, (m, 2); its body height, (m,).
     """
     order = np.argsort(frame[:, 2])
     z = grid.body[2]
@@ -277,9 +277,9 @@ def _fitted(
 
 
 def _best_paths(unary: np.ndarray, usual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return two arrays (boundaries, places): the least cost if a boundary lies at a place.
+    """Return two arrays (boundaries, places): the least total cost if boundary n lies at place p.
 
-    The first array counts the cost of this boundary and all boundaries above it, the second of it and all below it.
+    The first array adds up the costs of boundary n and all boundaries above n; the second, of n and all below n.
     """
     down, up = unary.copy(), unary.copy()
     for n in range(1, len(unary)):
@@ -290,7 +290,7 @@ def _best_paths(unary: np.ndarray, usual: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def _steps(usual: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return possible heights of a vertebra, in steps of `_STEP_MM`, and their costs. usual: its usual height, mm."""
+    """Return possible heights of a vertebra, as multiples of `_STEP_MM`, and their costs. usual: usual height, mm."""
     places = np.arange(max(int(0.7 * usual / _STEP_MM), 1), int(1.35 * usual / _STEP_MM) + 2)
     return places, np.square((places * _STEP_MM - usual) / (_SPACING_SHARE * usual)) / 2
 
@@ -303,7 +303,7 @@ def _least_before(cost: np.ndarray, usual: float) -> np.ndarray:
 
 
 def _traced(down: np.ndarray, usual: np.ndarray) -> list[int]:
-    """Return the index of the best place of each boundary, head first."""
+    """Return the place of each boundary at the least total cost, head first. down: first array of `_best_paths`."""
     chosen = [int(down[-1].argmin())]
     for n in range(len(down) - 2, -1, -1):
         places, price = _steps(usual[n])

@@ -144,17 +144,17 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def lattice(self) -> int:
-        """Total stride in voxels. If the input is shifted by a multiple of it, the output keeps its values."""
+        """Total stride in voxels. If the input is shifted by a multiple of this stride, the output keeps its values."""
         return STRIDE * 2 ** (len(self.spec.widths) - 1)
 
     @property
     def fixed_bytes_per_voxel(self) -> float:
-        """Memory, bytes per input voxel, that slabs cannot reduce: working grid, network input and coarser levels."""
+        """Memory that slabs cannot reduce: working grid, network input, coarser levels; bytes per input voxel."""
         return 16.0 + 4.0 * 8 * self.spec.widths[1] / (2 * STRIDE) ** 3
 
     @property
     def descriptor_bytes_per_voxel(self) -> float:
-        """Additional memory for the local descriptor and the organs, bytes per voxel of the input or of one slab."""
+        """Additional memory for descriptors and organs: bytes per voxel computed at once (whole input or one slab)."""
         channels = self.spec.local_channels
         local = 4 * self.spec.widths[0] + 3 * channels + 2 * self.spec.organ_channels if channels else 0
         organs = OrganHead.channels_at_once(channels) if self.spec.organs else 0
@@ -207,7 +207,8 @@ class EmbeddingNetwork(nn.Module):
     def finish(self, coarse: torch.Tensor, fine: torch.Tensor, x: torch.Tensor, descriptors: bool = True) -> Features:
         """Run the last decoder level, then compute coordinate, local descriptor and organs.
 
-        coarse: output of `coarse`. fine: output of `fine`. x: network input. descriptors: if False, only coordinates.
+        coarse, fine: outputs of the methods `coarse` and `fine`. x: network input. descriptors: if False, only the
+        coordinate is computed.
         """
         up = self.decoder[-1](_join(self.up[-1](coarse), fine))
         coordinate = None
@@ -259,7 +260,7 @@ class _LocalHead(nn.Module):
 
 
 class _Content:
-    """The box around all cells of stride 4 that contain more than air, widened by a rim of _RIM_CELLS cells.
+    """The box around all cells (4 x 4 x 4 voxels) that contain more than air, with _RIM_CELLS more cells on each side.
 
     Up to half of a working grid is air outside this box, where neither descriptors nor organs are needed.
     """
@@ -286,8 +287,8 @@ class _Content:
 
 
 def _filled(x: torch.Tensor, axis: int, cells: int) -> slice:
-    """Find the first and the last layer of cells with tissue along an axis of network input x (b, 1, k, j, i). Return
-    the slice from the first to the last, widened by three layers at both ends. cells: number of layers along the axis.
+    """Return a slice of cells along an axis: all cells with tissue in network input x (b, 1, k, j, i), and three more
+    cells at each end. axis: 2, 3 or 4. cells: number of cells along this axis.
     """
     filled = (x != 0).flatten(0, 1).any(0).movedim(axis - 2, 0).flatten(1).any(1)
     where = torch.nonzero(filled).flatten()

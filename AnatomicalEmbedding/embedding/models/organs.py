@@ -83,7 +83,7 @@ class OrganHead(nn.Module):
         local: torch.Tensor,
         cells: Sequence[slice] = (),
     ) -> torch.Tensor:
-        """Compute logits (b, 1 + n, ...), channel 0: "no organ". image: network input, averaged to stride 2."""
+        """Compute logits (b, 1 + n, ...), channel 0: "no organ". image: network input averaged to stride 2."""
         where = cells or [slice(n) for n in fine.shape[2:]]
         context = F.interpolate(self.context(coarse), scale_factor=2, mode="trilinear")[(..., *where)]
         # the first layer, computed in parts, so that stride-2 cells need not be rearranged into channels

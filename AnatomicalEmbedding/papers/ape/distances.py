@@ -99,7 +99,8 @@ def _distances(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 def read_pairs(
     network: EmbeddingNetwork, batch: PairBatch, context: LossContext
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Run the network. Returns (N, 3) each: output in the first and the second crop, position of the N points, mm."""
+    """Run the network. Returns three arrays (N, 3) for N points: the outputs in the first crop, the outputs in the
+    second crop, and the positions in mm."""
     with context.precision:
         maps = network(torch.cat([batch.first, batch.second])).coordinate
     pairs = len(batch.first)

@@ -91,7 +91,7 @@ def move(x: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
 def train(
     scans: Sequence[torch.Tensor], steps: int, seed: int, start: UNet | None = None, contrast: bool = False
 ) -> UNet:
-    """Train a network with outlines or, if `contrast` is True, with `position_contrast` on two views of each slice.
+    """Train a network with outlines or, if `contrast` is True, with `position_contrast` and without outlines.
 
     start: network whose encoder is copied before training. If it is None, training starts with random weights.
     """

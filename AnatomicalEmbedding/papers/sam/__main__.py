@@ -1,4 +1,4 @@
-"""python -m AnatomicalEmbedding.papers.sam: trains the recipe of Yan 2022, and measures its weights at landmarks."""
+"""python -m AnatomicalEmbedding.papers.sam: trains the recipe of Yan 2022, or measures errors of trained weights."""
 
 import argparse
 import sys

@@ -30,7 +30,7 @@ def sam_loss(found: Features, batch: ViewBatch, spec: LossSpec, generator: torch
     Anchors are points of the first view that the second view shows, too.
     Global negatives: the cells of both views that are most similar to the anchor, and random cells of all other pairs.
     Local negatives: random cells among the candidates. Candidates are the cells of both views whose global plus local
-    similarity to the anchor is highest. Cells of these views within exclude_mm of the anchor are not negatives.
+    similarity to the anchor is highest. Cells less than `exclude_mm` from the anchor are not negatives.
     """
     pairs = len(batch.first_cells)
     local_maps, global_maps = found.local.unbind(), found.global_.unbind()  # once for all pairs
@@ -109,7 +109,7 @@ def _local_loss(
 
 
 def _upsampled(anchor: torch.Tensor, view: _View, cells: torch.Tensor) -> torch.Tensor:
-    """Compute the global similarity (p, n) of p anchors (p, d) and n cells. cells: flat indices in the local grid."""
+    """Interpolate the global similarity (p, n) of p anchors (p, d) at n local cells. cells: their flat indices."""
     similarity = (anchor @ view.global_.flatten(1)).view(len(anchor), *view.global_.shape[1:])
     _, j, i = view.local.shape[1:]
     ijk = torch.stack([cells % i, cells // i % j, cells // (i * j)], dim=1).to(similarity.dtype)

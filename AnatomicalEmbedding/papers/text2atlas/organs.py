@@ -18,9 +18,9 @@ class Organs:
 
     Args:
         names: name of each place.
-        cells: for each place, the centres of its cells, (n, 3) mm: all cells that the place contains in at least half
-            as many bodies as its best cell.
-        best: (k, 3) mm, the best cell of each place: the cell that lies in the place in most bodies.
+        cells: for each place, (n, 3) mm, the centres of its cells. A cell belongs to a place if it lies in the place in
+            at least half as many bodies as the place's best cell.
+        best: (k, 3) mm, the centre of each place's best cell: no other cell lies in the place in more bodies.
     """
 
     def __init__(self, names: Sequence[str], cells: Sequence[np.ndarray], best: np.ndarray) -> None:
@@ -39,8 +39,8 @@ class Organs:
     ) -> tuple[np.ndarray, np.ndarray]:
         """For each of b texts, choose `count` random cells of every organ that the text names.
 
-        named: for each text, the names of its at most m organs. Returns the cells, float32 (b, m, count, 3) mm, and
-        bool (b, m): False for the unused entries of a text with fewer than m organs.
+        named: for each text, the names of its organs; a text has at most m organs. Returns the cells, float32
+        (b, m, count, 3) mm; and bool (b, m): False for the unused entries of a text with fewer than m organs.
         """
         most = max(map(len, named))
         points = np.zeros((len(named), most, count, 3), dtype=np.float32)
@@ -58,7 +58,7 @@ class Organs:
         return min(float(np.sqrt(np.square(gap).sum(axis=1).min())) for gap in gaps)
 
     def name_at(self, point_mm: np.ndarray) -> str:
-        """Return the smallest place that contains a point (3,) mm; if no place contains it, the nearest place."""
+        """Return the name of the smallest place that contains a point (3,) mm, or else of the nearest place."""
         return min(self.names, key=lambda name: (self.distance(point_mm, [name]), len(self.cells[self.index[name]])))
 
 

@@ -44,7 +44,7 @@ class Example:
     spans: tuple[tuple[int, int], ...]
 
     def masked(self, share: float, rng: np.random.Generator) -> str:
-        """Return the text, with each name of a place masked with probability `share` (Grujicic 2020, 6.1.4)."""
+        """Return the text. A mask replaces each place name with probability `share` (Grujicic 2020, 6.1.4)."""
         text = self.text
         for start, end in sorted(self.spans, reverse=True):
             if rng.random() < share:

@@ -41,7 +41,7 @@ class AlignPanel(Listener):
         self.update()
 
     def show(self, kind: str, template, targets: Sequence) -> None:
-        """Show a kind of transform, and the default scans: `template` is fixed, and the first other scan moves."""
+        """Select a kind of transform, and set the default scans: `template` is fixed, the first of `targets` moves."""
         self.ui.alignKindComboBox.currentIndex = KINDS.index(kind if kind in KINDS else DEFORMABLE)
         self._template, self._targets = template, list(targets)
         _nameDefault(self.ui.alignFixedSelector, _("Template"), template)

@@ -195,8 +195,8 @@ class BoxLogic(SceneJob):
     def boxesOf(self, volumeNode, structures: Sequence[str]) -> dict[str, np.ndarray]:
         """Return the boxes of structures in a volume, by structure name: (2, 3) in the volume's own RAS mm.
 
-        If the user has marked the structure in this volume, the box of this example is returned; if not, the current
-        box of the ROI. Structures without a box are left out. Raises PointsError if the node of an example was removed.
+        For a structure that the user marked in this volume, this is the box around the marks; for others, the found box
+        as it is now. Structures without a box are left out. Raises PointsError if the node of an example was removed.
         """
         found = {name: box.box for name, box in boxesIn(self.scene, volumeNode).items() if name in structures}
         marked: dict[str, list[np.ndarray]] = {}
@@ -246,7 +246,7 @@ class BoxLogic(SceneJob):
                     box.follow(now[volumeId])
 
     def _drawnNow(self) -> tuple:
-        """Return values that differ if boxes changed or became outdated: ROI count, time of last edit, keys of maps."""
+        """Return values that differ after a box was added, removed or edited, or after a scan got another map."""
         changed = [node.GetMTime() for node in nodesOf(self.scene, "vtkMRMLMarkupsROINode")]
         return len(changed), max(changed, default=0), [self._source(node) for node in ctVolumes(self.scene)]
 

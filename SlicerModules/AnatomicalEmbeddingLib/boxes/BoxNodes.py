@@ -141,7 +141,7 @@ class BoxNode:
     def follow(self, transformId: str | None) -> None:
         """Give the ROI the new parent transform of its volume.
 
-        Nothing changes if the volume's IJK-to-RAS matrix has changed since `write`, as after hardening a transform.
+        If the volume's IJK-to-RAS matrix differs from the one at `write`, the ROI keeps its old parent transform.
         """
         text = self.node.GetAttribute(_WRITTEN)
         if text and self._sameGrid(json.loads(text)):
@@ -223,6 +223,6 @@ def freeColour(used: Collection[Colour]) -> Colour:
 
 
 def _shape(roiNode) -> list[float]:
-    """Return the matrix (16 numbers) and the size (3 numbers) of an ROI. Each edit of the ROI changes them."""
+    """Return the matrix (16 numbers) and the size (3 numbers) of an ROI. Each edit changes at least one of them."""
     matrix = slicer.util.arrayFromVTKMatrix(roiNode.GetObjectToNodeMatrix())
     return [*matrix.ravel().tolist(), *roiNode.GetSize()]

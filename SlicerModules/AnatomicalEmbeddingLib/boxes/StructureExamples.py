@@ -96,7 +96,7 @@ class StructureExamples(Listener):
         return [example for example in self.all() if example.structure in structures]
 
     def add(self, structure: str, node, volumeNode, segmentId: str = "") -> MarkedExample:
-        """Make an ROI or segment the example of a structure in a volume. It then marks no other structure.
+        """Make an ROI or segment the example of a structure in a volume, and of no other structure.
 
         node: the ROI node or segmentation node. segmentId: ID of the segment; "" for an ROI. Raises PointsError if
         node, volume, segment or name is missing, or if the ROI or segment is empty or outside the volume.

@@ -80,7 +80,7 @@ def openLibrary(
 
 
 class Finder:
-    """Finds structures with a library and the user's examples. remarks: sentences about examples that it cannot use."""
+    """Finds structures with a library and the user's examples. remarks: sentences about unusable examples."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Finder:
 
         names: structures to find with the library. markings: one tuple for each example (structure, name for
         messages, box, positions, map of the scan); box and positions come from `MarkedExample.read`. Raises
-        AnatomicalEmbeddingError if there is no name and no usable example, or if the margins do not reach the recall.
+        AnatomicalEmbeddingError if `names` is empty and no example is usable, or if margins do not reach the recall.
         """
         from AnatomicalEmbedding.structures.box_finder import BoxFinder
         from AnatomicalEmbedding.structures.locating import make_example

@@ -91,8 +91,8 @@ class CohortHits(SceneJob):
     def _showAt(self, node, hit: CohortPlace) -> None:
         """Move the views of a scan to the place `hit`, and mark the place.
 
-        A scan that is not visible replaces the cohort scan that was shown before. If there is no such cohort scan, the
-        scan is shown next to the visible volumes.
+        A scan that no view shows yet takes the place of the cohort scan that was shown last. If no cohort scan is
+        visible, the scan is shown next to the visible volumes.
         """
         if not Views.viewsOf(self.scene, node):
             before = self._shown
@@ -107,7 +107,7 @@ class CohortHits(SceneJob):
         self.changed.emit()
 
     def _forgetAll(self) -> None:
-        """Remove the marks and stop using the scans, because the scene closes. The list of places stays."""
+        """When the scene closes: remove the marks and stop using the scans. The list of places stays."""
         self._shown = None
         self.markers.clear()
         self.changed.emit()

@@ -29,7 +29,7 @@ _ATTRIBUTE = "DICOM.instanceUIDs"  # volume attribute, set by the DICOM module o
 
 
 def pointLists(scene) -> list:
-    """Return all point lists with points, but no hidden lists and no lists of answers or lesions of this extension."""
+    """Return the point lists with points, except hidden lists and this extension's lists of answers or lesions."""
     lists = nodesOf(scene, "vtkMRMLMarkupsFiducialNode")
     return [
         node
@@ -39,13 +39,13 @@ def pointLists(scene) -> list:
 
 
 def studiesOfPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
-    """Return the keys of the studies with points of a list. study: key for points that were placed in no study."""
+    """Return the keys of the studies in which points of a list lie. study: key for points placed in no study."""
     found = {key for key, _label, _place in _points(logic, listNode, study)}
     return [key for key in logic.volumes if key in found]
 
 
 def importPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
-    """Make a lesion from each point of a list, with the point's label as name. One undo removes all these lesions.
+    """Make a lesion from each point of a list, with the point's label as name. One undo reverses the whole import.
 
     If a lesion of another study has the same name as a point, the point is added to that lesion; see `mark_lesions`
     for all cases. study: key of a study; a point belongs to this study if it was not placed in a volume of the patient.
@@ -71,12 +71,12 @@ def importPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
 
 
 def importFiles(logic: FollowUpLogic, paths: Iterable[str | Path]) -> list[str]:
-    """Import DICOM structured reports and .followup.json files of the patient. One undo reverses the whole import.
+    """Import DICOM structured reports and .followup.json files of the patient. One undo reverses the import.
 
-    All entries that a person made in this follow-up are kept. A scan without a date gets the date from the file.
-    Returns sentences about new entries, and about entries of the files that differ from this follow-up and were not
-    imported. Raises AnatomicalEmbeddingError, which names the file, if a file cannot be read, or if the files contain
-    no study of a loaded scan.
+    All entries that a person made in this follow-up are kept. A scan without a date gets the date from the file; undo
+    does not remove this date. Returns sentences about new entries, and about entries of the files that differ from
+    this follow-up and were not imported. Raises AnatomicalEmbeddingError, with the name of the file, if a file cannot
+    be read, or if the files contain no study of a loaded scan.
     """
     from AnatomicalEmbedding.followup.sr_reading import read_srs
 
@@ -109,7 +109,7 @@ def importFiles(logic: FollowUpLogic, paths: Iterable[str | Path]) -> list[str]:
 
 
 def _points(logic: FollowUpLogic, listNode, study: str) -> Iterator[tuple[str, str, np.ndarray]]:
-    """Yield (study key, label, (3,) RAS mm of the volume) of points. study: key for points placed in no study."""
+    """Yield (study key, label, (3,) RAS mm of its volume) for each point. study: key for points in no study."""
     for pointId in definedIds(listNode):
         index = listNode.GetControlPointIndexByID(pointId)
         clicked = logic.scene.GetNodeByID(listNode.GetNthControlPointAssociatedNodeID(index) or "")
@@ -119,7 +119,7 @@ def _points(logic: FollowUpLogic, listNode, study: str) -> Iterator[tuple[str, s
 
 
 def _applied(logic: FollowUpLogic, step: Callable[[FollowUp], FollowUp], name: str) -> list[str]:
-    """Replace the record by `step(record)`. Returns sentences about new lesions. name: name of the files or list."""
+    """Replace the record by `step(record)`. Returns sentences about new and changed lesions. name: files or list."""
     known = {lesion.id: lesion for lesion in logic.record.lesions}
     if not logic.apply(step):
         return []
@@ -172,7 +172,7 @@ def _instanceFiles(volumeNode) -> list[str]:
 
 
 def whyNoReports(volumeNodes) -> str:
-    """Return a sentence that states why no structured report can be written; "" if a volume is from DICOM."""
+    """Return why no structured report can be written, as a sentence; "" if at least one volume is from DICOM."""
     if any(_isFromDatabase(node) for node in volumeNodes):
         return ""
     return _(

@@ -294,7 +294,7 @@ def _placed(record: FollowUp) -> set[tuple[str, str]]:
 
 
 def _placedOn(record: FollowUp, lesion: str, study: str, axis: Axis | None) -> FollowUp:
-    """Return the record with the lesion's place in the study at the middle of `axis`.
+    """Return the record with the lesion's place in the study moved to the middle of `axis`.
 
     The record does not change if `axis` is None, if a person has reviewed the lesion's place, or if the place is a
     proposal and lies at most half the length of the axis away from the middle.
@@ -311,7 +311,7 @@ def _placedOn(record: FollowUp, lesion: str, study: str, axis: Axis | None) -> F
 
 
 def _question(record: FollowUp, study: str, maps: Mapping[str, object]) -> dict[str, tuple]:
-    """Return {lesion id: all values that determine the lesion's proposed place in the study}."""
+    """Return {lesion id: values that determine the proposed place} for all lesions that need one in the study."""
     question, order = {}, tuple((each.key, each.date) for each in record.studies)
     for lesion in record.lesions:
         found = lesion.findings.get(study)
@@ -323,7 +323,7 @@ def _question(record: FollowUp, study: str, maps: Mapping[str, object]) -> dict[
 
 
 def _withoutGroundless(record: FollowUp) -> FollowUp:
-    """Return the record without the proposals whose source, another finding, is now removed or not visible."""
+    """Remove the proposals that were made from a finding that is now removed or not visible. Return the record."""
     for lesion, study in record.unreviewed():
         guess = lesion.findings[study.key].guess
         source = None if guess is None else lesion.findings.get(guess.source)

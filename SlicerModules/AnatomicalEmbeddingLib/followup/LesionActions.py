@@ -47,7 +47,7 @@ class LesionActions(Listener):
             self.changed.emit()
 
     def step(self, by: int) -> None:
-        """Choose the next (by=1) or previous (by=-1) unreviewed proposal. After the last proposal comes the first."""
+        """Choose the next (by=1) or previous (by=-1) unreviewed proposal; at either end, continue at the other end."""
         places = [(lesion.id, study.key) for study in self.logic.record.studies for lesion in self.logic.record.lesions]
         unreviewed = self.logic.openPlaces()[::by]
         here = (self.lesion, self.study)
@@ -83,7 +83,7 @@ class LesionActions(Listener):
         steps[action]()
 
     def mergeChoices(self) -> list[str]:
-        """Return the ids of lesions into which the chosen lesion can merge: all with a place in the chosen study."""
+        """Return ids of lesions into which the chosen lesion can merge: all others with a place in the chosen study."""
         found = {each.id: each.findings.get(self.study) for each in self.logic.record.lesions if each.id != self.lesion}
         return [each for each, finding in found.items() if finding is not None and finding.state in WITH_PLACE]
 

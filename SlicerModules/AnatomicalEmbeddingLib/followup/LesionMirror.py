@@ -62,7 +62,7 @@ class LesionMirror:
                 Views.showOnlyIn(each.node.GetDisplayNode(), self.scene, each.volumeNode)
 
     def poll(self) -> None:
-        """Report the points that the user added or deleted, and restore the nodes. Call `poll` a few times a second."""
+        """Report what the user added or deleted; reset the nodes to the record. Call `poll` a few times a second."""
         if self._inHand():
             return
         self._ownViews.follow()
@@ -81,7 +81,7 @@ class LesionMirror:
         self._edited = False
 
     def _report(self) -> None:
-        """Restore the nodes, and report added and deleted points and axes. Deleted lists are not reported."""
+        """Reset the nodes to the record. Report added points, deleted points and deleted axes; not deleted lists."""
         record = self._record
         lists = [(study, points) for study, points in self._points.items() if self._isHere(points.node)]
         gone = [

@@ -96,7 +96,7 @@ class LesionPoints:
         return [each.id for each in record.lesions if each.id not in here and _isShown(record, each.id, study)]
 
     def _lesions(self) -> dict[str, str]:
-        """Return point ID -> lesion id for each point with a position; "" for a point that the user added."""
+        """Return {point ID: lesion id} of all points with a position. A point that the user added has the id ""."""
         lesions = json.loads(self.node.GetAttribute(_LESIONS_ATTRIBUTE))
         return {pointId: lesions.get(pointId, "") for pointId in definedIds(self.node)}
 

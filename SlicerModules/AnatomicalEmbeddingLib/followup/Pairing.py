@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Pairing(Listener):
-    """Finds pairs of lesions in two studies that are the same lesion. Signal changed(): `offer` or `reason` may be new.
+    """Pairs the lesions of two studies that are the same lesion. Signal changed(): `offer` or `reason` may be new.
 
     offer: the pairs, splits and mergers that the user can accept; None if nothing is offered. If a person changes a
     finding, `offer` becomes None. reason: why nothing can be offered, or "". changes: a sentence for each pair, split
@@ -96,13 +96,13 @@ class Pairing(Listener):
 
 
 def _hasOwn(record: FollowUp, study: str, other: str) -> bool:
-    """Return True if any lesion is reviewed and visible in `study`, but not reviewed in the study `other`."""
+    """Return True if a reviewed, visible lesion of `study` is not reviewed in the study `other`."""
     reviewed = [lesion.reviewed for lesion in record.lesions]
     return any(study in each and each[study].visible and other not in each for each in reviewed)
 
 
 def _basisOf(record: FollowUp) -> tuple:
-    """Return the order of the studies and all reviewed findings. If they change, `offer` is no longer valid."""
+    """Return everything on which `offer` depends: the order of the studies, and all reviewed findings."""
     reviewed = {lesion.id: lesion.reviewed for lesion in record.lesions}
     return tuple(study.key for study in record.studies), reviewed
 

@@ -62,7 +62,7 @@ def studiesOf(scene, patient: Patient) -> list[RecordStudy]:
 
 
 def inStudies(record: FollowUp, loaded: Iterable[RecordStudy], others: Iterable[RecordStudy]) -> FollowUp:
-    """Return the record with only these studies: `loaded`, and each study of `others` with a reviewed finding."""
+    """Return the record with only these studies: all of `loaded`, and those of `others` with a reviewed finding."""
     loaded = list(loaded)
     keys = {study.key for study in loaded}
     reviewed = {key for lesion in record.lesions for key in lesion.reviewed}

@@ -57,7 +57,7 @@ class Patient:
         return [study.volume for study in self.studies]
 
     def after(self, volumeNode) -> list[Study]:
-        """Return all studies except the study of `volumeNode`, in order of date."""
+        """Return the studies that can be compared with the study of `volumeNode`: all others, in order of date."""
         return [study for study in self.studies if study.volume is not volumeNode]
 
     def lastAfter(self, volumeNode):
@@ -75,7 +75,7 @@ class Patient:
 
     @property
     def usualPair(self) -> tuple:
-        """The default (prior, current): the volumes of the first and the last study."""
+        """The default (prior, current): the volumes of the first and the last study; current is None for one study."""
         return self.volumes[0], self.lastAfter(self.volumes[0])
 
 

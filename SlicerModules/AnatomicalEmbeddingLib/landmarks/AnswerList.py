@@ -98,12 +98,12 @@ class AnswerList:
 
     @property
     def answers(self) -> dict[str, Answer]:
-        """A copy of the answers, by the ID of the template point."""
+        """A copy of the stored answers: {ID of the template point: answer}."""
         text = self.node.GetAttribute(_ATTRIBUTE)
         return {key: Answer(**values) for key, values in json.loads(text).items()} if text else {}
 
     def keep(self, answers: dict[str, Answer]) -> None:
-        """Store the answers on the node. answers: by the ID of the template point."""
+        """Store the answers on the node. answers: {ID of the template point: answer}."""
         text = json.dumps({key: asdict(answer) for key, answer in answers.items()})
         if text != self.node.GetAttribute(_ATTRIBUTE):
             self.node.SetAttribute(_ATTRIBUTE, text)
@@ -111,7 +111,7 @@ class AnswerList:
     def write(self, label: str, position: Sequence[float], answer: Answer) -> Answer:
         """Write the point of an answer. If `answer.pointId` is "", a point is added.
 
-        position: (3,) in the volume's own RAS mm. Returns the answer with the point's ID. Store the answer with `keep`.
+        position: (3,) in the volume's own RAS mm. The returned answer has the point's ID; store it with `keep`.
         """
         node = self.node
         index = node.GetControlPointIndexByID(answer.pointId) if answer.pointId else -1
@@ -144,7 +144,7 @@ class AnswerList:
             self.node.SetNthControlPointLabel(index, label)
 
     def sourceOf(self, pointId: str) -> str | None:
-        """Return the ID of the template point to which the answer with the ID `pointId` belongs, or None."""
+        """Return the ID of the template point whose answer is the point `pointId`; None if no answer has this point."""
         return next((source for source, answer in self.answers.items() if answer.pointId == pointId), None)
 
     def worldOf(self, answer: Answer):
