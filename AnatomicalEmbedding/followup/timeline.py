@@ -128,7 +128,7 @@ class Timeline:
         return Measured(tuple(sizes), tuple(missing))
 
     def news(self, number: int) -> News:
-        """Return the lesions that are new or may be new in visit `number`: seen there, but not at the start."""
+        """Return the lesions that are new or may be new in visit `number`: seen in it, but not in the study `first`."""
         first, study = self.first, self.record.studies[number]
         new, unclear, notes = [], [], []
         for lesion in self.record.lesions:

@@ -214,7 +214,7 @@ def _judged(
     effort: str,
     placed: torch.Tensor,
 ) -> list[Matches]:
-    """Make the Matches of each target. cells: answers before `image_step`, used for evidence. placed: final answers."""
+    """Make each target's Matches. cells: answers before `image_step`, used for the evidence. placed: final answers."""
     table = evidence.table(cells, rows)
     parts = zip(rows.maps, placed.split(rows.counts), strict=True)
     places = np.concatenate([transform_points(target.cell_to_ras, part.numpy()) for target, part in parts])

@@ -143,7 +143,7 @@ class SplineField:
         return self.basis(lattice).spread(self.coefficients)
 
     def slopes(self, lattice: Lattice) -> torch.Tensor:
-        """Compute derivatives (3, 3, k, j, i): entry [a, b] is the derivative of component a along axis b."""
+        """Compute (3, 3, k, j, i): entry [a, b] is the change of the displacement's component a per mm along axis b."""
         return torch.stack([self.basis(lattice, axis).spread(self.coefficients) for axis in range(3)], dim=1)
 
     def determinants(self, lattice: Lattice, where: torch.Tensor, affine: np.ndarray) -> torch.Tensor:

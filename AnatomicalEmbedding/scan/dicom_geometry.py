@@ -84,7 +84,7 @@ def arrange_slices(
 
 
 def fill_gaps(voxels: np.ndarray, stack: SliceStack) -> np.ndarray:
-    """Interpolate slices (k,j,i) linearly from stack.positions to the even grid of the stack."""
+    """Interpolate slices (k,j,i), which lie at stack.positions, linearly at the evenly spaced slices of the stack."""
     if len(voxels) == stack.slices and _is_even(stack.positions):
         return voxels
     grid = np.arange(stack.slices)

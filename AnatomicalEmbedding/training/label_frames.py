@@ -57,7 +57,7 @@ class BodyMap:
 
 @lru_cache(maxsize=1)
 def canonical_structures() -> Points:
-    """Return centre and extremes (7, 3), body coordinates, of each structure that is complete in the canonical body."""
+    """Return centre and extremes (7, 3), mm, of each complete structure in the body from which phantoms are made."""
     anatomy = canonical_anatomy()
     to_body = np.diag([anatomy.step] * 3 + [1.0])
     to_body[:3, 3] = anatomy.low

@@ -247,7 +247,7 @@ class ViewSampler(BatchSampler):
         }
 
     def _labels(self, scan: PreparedScan, crop: Crop) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return 1 + organ index, or 0, of each local cell; bool (organs,), True for organs that the scan labels."""
+        """Return each local cell's organ (1 + index; 0: none), and (organs,) bool: does the scan label this organ?"""
         organs = self.recipe.network.organs
         known = torch.tensor([name in scan.label_names for name in organs], dtype=torch.bool)
         if scan.labels is None or not known.any():

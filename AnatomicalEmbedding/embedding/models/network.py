@@ -134,7 +134,7 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def metric(self) -> bool:
-        """Whether coordinates are mm of a common body frame."""
+        """Whether the coordinates of the network are body coordinates in mm."""
         return self.spec.coordinates and self.spec.unit_mm is not None and self.spec.frame == "body"
 
     @property
@@ -275,7 +275,7 @@ class _Content:
         return whole[self._where(whole.shape[2] // self.size[0])]
 
     def placed(self, part: torch.Tensor, layout: torch.memory_format = torch.contiguous_format) -> torch.Tensor:
-        """Return a tensor of the whole scan: `part` in this box, zeros elsewhere. layout: its memory format."""
+        """Return a tensor of the whole scan: `part` in this box, zeros elsewhere. layout: memory format to use."""
         steps = part.shape[2] // (self.cells[0].stop - self.cells[0].start)
         size = (*part.shape[:2], *(n * steps for n in self.size))
         whole = torch.empty(size, dtype=part.dtype, device=part.device, memory_format=layout).zero_()

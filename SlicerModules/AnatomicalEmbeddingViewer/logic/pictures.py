@@ -52,7 +52,7 @@ class ScanView(SliceView):
     """
 
     def _update_image_data_connection(self) -> None:
-        """Request a picture after the scan has changed. VTK requests none, because it does not draw the scan."""
+        """Request a new picture when the scan has changed. VTK does not do this, because VTK does not draw the scan."""
         self.schedule_render()
 
     def pixels(self) -> np.ndarray:
