@@ -105,7 +105,7 @@ class Store:
         return list(rows.values())
 
     def verify(self, repair: bool = False) -> list[Fault]:
-        """Compare maps with their checksums, return faults. repair: delete damaged maps, set their scans to waiting."""
+        """Compare maps with their checksums. Returns faults. repair: delete faulty maps; set their scans to waiting."""
         if not repair:
             return self._faults()
         with self.locked():

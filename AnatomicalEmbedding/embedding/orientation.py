@@ -111,7 +111,7 @@ def find_faults(
 
 
 def in_cells(grid: WorkingGrid, body: np.ndarray) -> torch.Tensor:
-    """Return (3, k, j, i), 12 mm cells: mean and standard deviation of grey levels (0 to 1), share of body voxels.
+    """Return (3, k, j, i) for 12 mm cells: mean and standard deviation of grey levels (0 to 1), share of body voxels.
 
     The result is cropped to the body, so that the network does not see on which side a working grid has more air.
     """

@@ -132,7 +132,7 @@ def _pairs(earlier: Listed, later: Listed) -> list[tuple[int, int]]:
 
 
 def _distances(earlier: Listed, later: Listed) -> tuple[np.ndarray, np.ndarray]:
-    """Return two arrays (n, m), mm, for n earlier and m later lesions: distance after matching, expected distance."""
+    """Return (n, m) arrays, mm: distances of earlier from later lesions; distances to expect if the two are one."""
     forth = np.linalg.norm(earlier.carried_ras[:, None] - later.points_ras[None], axis=2)
     back = np.linalg.norm(later.carried_ras[None] - earlier.points_ras[:, None], axis=2)
     one, other = earlier.error_mm[:, None], later.error_mm[None]

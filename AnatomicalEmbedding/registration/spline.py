@@ -139,7 +139,7 @@ class SplineField:
         return Basis(*(self._weights(lattice.axis(a), a, a == derivative).float() for a in range(3)))
 
     def on(self, lattice: Lattice) -> torch.Tensor:
-        """Compute the displacements at a lattice's points, (3, k, j, i) mm."""
+        """Compute this field's displacements at the points of a lattice, (3, k, j, i) mm."""
         return self.basis(lattice).spread(self.coefficients)
 
     def slopes(self, lattice: Lattice) -> torch.Tensor:

@@ -97,7 +97,7 @@ class PatchSampler:
         return Patch(network_input(hu, coordinate, guess), features, labels[None], example.known)
 
     def _guess(self, n: int, where: torch.Tensor) -> torch.Tensor:
-        """Make the guess (s, k, j, i) of a patch of example n, by chance: carried labels, own labels bent, or zeros."""
+        """Make a random first guess (s, k, j, i) for a patch of example n: carried or bent labels of it, or zeros."""
         example, rng = self._examples[n], self._rng
         if rng.random() < _NO_GUESS:
             return torch.zeros(len(example.labels), *self._size)
@@ -236,7 +236,7 @@ class VoxelNet(nn.Module):
 
 
 def block_means(x: torch.Tensor, structures: int) -> list[torch.Tensor]:
-    """Compute the means of grey values and guess in blocks around every voxel. x: result of `network_input`.
+    """Average the grey values, and the first guess, over blocks around each voxel. x: result of `network_input`.
 
     Returns one tensor for each block size in `_BLOCKS`. For the smallest blocks, it is (1, c, k, j, i): c means for
     each voxel. For larger blocks, it is (1, c, k/2, j/2, i/2), to save time and memory.

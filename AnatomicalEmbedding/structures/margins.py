@@ -178,7 +178,7 @@ def _scales(off: np.ndarray, names: np.ndarray, by_structure: bool) -> dict[str,
 
 
 def _shrunk(off: np.ndarray, common: np.ndarray) -> np.ndarray:
-    """Return the root mean square (6,) of errors `off` (n, 6), moved towards `common` (6,): less if n is large."""
+    """Return the root mean square (6,) of errors `off` (n, 6), mixed with `common` (6,): less if n is large."""
     return np.sqrt(((off**2).sum(axis=0) + _DOUBT * common**2) / (len(off) + _DOUBT))
 
 

@@ -98,7 +98,7 @@ def place(structures: Mapping[str, Points]) -> Placement:
     mean = canonical
 
     def held(names: Container[str]) -> dict[str, Points]:
-        """Keep the structures in `names`, then the label maps that still have FEWEST_STRUCTURES structures or more."""
+        """Return only the structures in `names`, of label maps that have FEWEST_STRUCTURES of them or more."""
         kept = {m: {n: p for n, p in of.items() if n in names} for m, of in structures.items()}
         return {m: of for m, of in kept.items() if len(of) >= FEWEST_STRUCTURES}
 

@@ -171,7 +171,7 @@ def count_occupancy(bodies: list[SampledBody]) -> dict[str, Occupancy]:
 
 
 def _frame_index(body: SampledBody) -> tuple[np.ndarray, np.ndarray]:
-    """Return each point's cell i, j, k of the body frame, (n, 3), and bool (n,), True for points in the frame."""
+    """Return the cell i, j, k of the atlas in which each point lies, (n, 3), and (n,) bool: is it in the atlas?"""
     index = np.rint((body.body_mm - LOW_MM) / STEP_MM).astype(int)
     return index, ((index >= 0) & (index < SHAPE[::-1])).all(axis=1)
 

@@ -48,9 +48,9 @@ _DESCRIPTOR_LIMIT = 3.0  # largest log ratio
 
 
 def read_occupancy(grid: Grid, found: Occupancy, shift_mm: float = 0.0, fading: bool = False) -> Field:
-    """Return for each grid cell the fraction of patients in whom the structure fills the cell's body coordinate.
+    """Return for each grid cell the fraction of patients in whom the structure lies at the cell's body coordinate.
 
-    shift_mm: mm, added to each cell's body height first. fading: True for ribs: less is added in front (`faded`).
+    shift_mm: first added to each cell's body height. fading: True for ribs; their front parts are shifted less.
     """
     if grid.body is None:
         return Field(found.first, found.share.astype(np.float32) / 255)

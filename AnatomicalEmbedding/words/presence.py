@@ -23,7 +23,7 @@ _CHUNK = 8192
 
 
 class FrameFields:
-    """Computes where places lie in the average body: one field for each place, from an atlas, in the body frame."""
+    """Computes a field for each named place: how likely each cell of the body frame belongs to it, 0 to 1."""
 
     def __init__(self, atlas: Atlas) -> None:
         self.grid: Grid = make_frame_grid()
@@ -56,7 +56,7 @@ frame_fields = lru_cache(maxsize=2)(FrameFields)  # cached, because all scans sh
 
 
 class Presence:
-    """Maps places of the body frame into the space of one scan, also beyond the borders of the scan."""
+    """Converts places of the body frame to places in one scan, also beyond the borders of the scan."""
 
     def __init__(self, embedding: EmbeddingMap) -> None:
         ras, body = body_points(embedding)

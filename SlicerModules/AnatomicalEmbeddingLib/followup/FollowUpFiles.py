@@ -39,7 +39,7 @@ def pointLists(scene) -> list:
 
 
 def studiesOfPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
-    """Return the keys of the studies in which points of a list lie. study: key for points placed in no study."""
+    """Return the keys of studies that have points of a list. study: key for points placed in no study's volume."""
     found = {key for key, _label, _place in _points(logic, listNode, study)}
     return [key for key in logic.volumes if key in found]
 

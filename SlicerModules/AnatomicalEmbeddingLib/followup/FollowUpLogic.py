@@ -155,7 +155,7 @@ class FollowUpLogic(Listener):
         return marked if done else ""
 
     def measure(self, lesion: str, study: str, longAxis: Axis | None, shortAxis: Axis | None) -> bool:
-        """Set the axes of a lesion in a study. A proposed place may move to the middle of an axis; see `_placedOn`."""
+        """Set a lesion's axes in a study. A place that no person has reviewed may move to the middle of an axis."""
         axis = longAxis or shortAxis
         return self.apply(lambda r: _placedOn(r, lesion, study, axis).measure(lesion, study, longAxis, shortAxis))
 
