@@ -114,7 +114,7 @@ def ending_signals() -> list[signal.Signals]:
 
 
 def stop_on_signals() -> Callable[[], bool]:
-    """Keep signals from ending the program, so that a run can be saved. Returns a function: did such a signal come?"""
+    """Keep signals from ending the program, so that a run can be saved. Returns a function: True after a signal."""
     received: list[bool] = []
     try:
         for number in (signal.SIGINT, *ending_signals()):

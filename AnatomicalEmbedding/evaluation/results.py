@@ -68,7 +68,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Summary:
-    """Figures in mm for the errors of n answered points; None if n is 0. missing: number of points without answer."""
+    """Statistics of the errors of n points, mm; each is None if n is 0. missing: number of points without answer."""
 
     n: int
     missing: int

@@ -75,7 +75,8 @@ class Assignment:
     later_study: str = ""
 
     def put_into(self, record: FollowUp) -> FollowUp:
-        """Return a copy of `record` with all relations. Raises AnatomicalEmbeddingError if `record` lacks a lesion."""
+        """Return a copy of `record` that states which lesions of this assignment are the same, split or merged.
+        Raises AnatomicalEmbeddingError if a lesion of this assignment is not in `record`."""
         for one, other in self.same:
             record = record.unite(one, other)
         for part, whole in self.split:

@@ -126,10 +126,8 @@ def _seen_as(record: FollowUp, study: str, marked: MarkedLesion, claimed: Contai
 
 
 def _namesake(record: FollowUp, study: str, name: str) -> Lesion | None:
-    """Return the lesion that has this name and is not seen in the study.
-
-    Returns None if there is no such lesion or more than one, or if a program gave the name.
-    """
+    """Return the only lesion that has this name and is not seen in the study.
+    Returns None if there is no such lesion, if there are several, or if the name was given by a program."""
     named = [each for each in record.lesions if each.name == name]
     named = [each for each in named if study not in each.findings or not each.findings[study].visible]
     return named[0] if name and not is_automatic(name) and len(named) == 1 else None

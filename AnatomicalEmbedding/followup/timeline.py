@@ -21,8 +21,8 @@ NORMAL_NODE_MM = 10.0  # a lymph node with a shorter short axis is normal
 class News:
     """New lesions of a visit.
 
-    new: ids of the new lesions. unclear: pairs (id of a lesion that may be new, sentence that asks a person for the
-    missing entry). notes: pairs (id of a new lesion, remark).
+    new: ids of the new lesions. unclear: pairs (id of a lesion that may be new, sentence that tells a person which
+    entry decides this). notes: pairs (id of a new lesion, remark).
     """
 
     new: tuple[str, ...] = ()
@@ -169,8 +169,8 @@ class Timeline:
     def _shown(self, lesion: Lesion, number: int) -> Lesion | None:
         """Return the lesion that stands for `lesion` in visit `number`, or None.
 
-        If a person saw `lesion` there, `lesion` is returned. If it has merged into X there, X is returned, if
-        a person saw X there and, in an earlier visit, saw `lesion` separately.
+        This is `lesion` itself if a person saw it in the visit. If `lesion` has merged into X in the visit, it is X,
+        but only if a person saw X in the visit and saw `lesion` in an earlier visit.
         """
         key = self.record.studies[number].key
         found = lesion.findings.get(key)

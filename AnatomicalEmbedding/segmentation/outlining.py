@@ -118,7 +118,7 @@ def clean(probability: torch.Tensor, crop: Crop, group: Group, row: int) -> tupl
     """Keep the connected parts of an outline that belong to the structure; set the probability elsewhere to 0.
 
     A part is kept if it has at least _LEAST_SHARE of the largest part's size, and its middle is within MARGIN_MM of the
-    structure's range in the examples. Returns the new probability and ""; if no part is kept, the old one and why.
+    structure's range in the examples. Returns (new probability, ""), or (old probability, reason) if no part is kept.
     """
     mask = (probability > 0.5) & crop.inside
     if not mask.any():

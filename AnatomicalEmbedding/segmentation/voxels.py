@@ -162,7 +162,8 @@ class PatchSampler:
 
 
 def read_features(crop: Crop, where: torch.Tensor) -> torch.Tensor:
-    """Interpolate a crop's descriptors at positions (k, j, i, 3), in voxels i, j, k. Returns (1, c, k, j, i)."""
+    """Interpolate a crop's descriptors at a grid of places. Returns (1, c, k, j, i): c numbers for each place.
+    where: (k, j, i, 3), for each place its coordinates i, j, k in voxels of the crop."""
     ras = where * crop.spacing_mm + torch.from_numpy(crop.origin_ras).float()
     cells = (ras - torch.from_numpy(crop.feature_low).float()) / torch.from_numpy(crop.feature_mm).float()
     source = crop.features[None]

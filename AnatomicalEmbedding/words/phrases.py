@@ -258,10 +258,8 @@ def _wholes(each: Name) -> set[str]:
 
 
 def give_qualifiers(words: Sequence[str], names: Sequence[Name], named: set[int]) -> list[Name]:
-    """Stage 3: give each name its part or relation, and the words next to the name that the search cannot use.
-
-    named: indices of the tokens that belong to a name.
-    """
+    """Stage 3: store with each name the part ("upper pole") or the relation ("behind") that the text states for it.
+    Parts and sides that do not fit the name become `unused`. named: indices of the tokens that belong to a name."""
     result = []
     for each in names:
         before = _before(words, each.first, named)

@@ -80,7 +80,7 @@ class Presence:
         """Return the fraction (0 to 1) of a field in the scan, and the side of the scan with most of the missing part.
 
         field: field on the grid of the body frame. shift_mm: mm to add to this patient's body heights at the field.
-        fading: True to shift places in front less, as `faded` does for ribs.
+        fading: True for ribs, whose front ends are shifted less than their back ends.
         """
         k, j, i = np.nonzero(field.values > 0.05 * max(float(field.values.max()), 1e-6))
         if not len(k):

@@ -311,7 +311,7 @@ def _placedOn(record: FollowUp, lesion: str, study: str, axis: Axis | None) -> F
 
 
 def _question(record: FollowUp, study: str, maps: Mapping[str, object]) -> dict[str, tuple]:
-    """Return {lesion id: values that determine the proposed place} for all lesions that need one in the study."""
+    """Return {lesion id: values} for each lesion to propose in the study. The proposed place depends on the values."""
     question, order = {}, tuple((each.key, each.date) for each in record.studies)
     for lesion in record.lesions:
         found = lesion.findings.get(study)
