@@ -32,9 +32,9 @@ def smoothed(grids: torch.Tensor, sigma_cells: Sequence[float]) -> torch.Tensor:
 
 
 def read_rows(rows: torch.Tensor, shape: torch.Size, cells: torch.Tensor) -> torch.Tensor:
-    """Interpolate a grid of size `shape` (k, j, i) at positions `cells` (..., 3), as fractional i, j, k.
+    """Interpolate the values of a grid at positions. Reads only the 8 rows around each position.
 
-    rows: (k * j * i, c), c values of each cell. Returns (..., c) float. Reads only the 8 rows around each position.
+    rows: (k * j * i, c), c values of each cell. shape: k, j, i. cells: (..., 3) fractional i, j, k. Returns (..., c).
     """
     last = _last_cell(tuple(shape), cells.device)
     place = torch.minimum(cells.clamp(min=0), last)

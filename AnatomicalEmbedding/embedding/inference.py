@@ -243,7 +243,7 @@ def run_in_slabs(
     slabs = [(k, min(k + slab_cells, cells)) for k in range(0, cells, slab_cells)]
 
     def fine(low: int, high: int) -> torch.Tensor:
-        """Run the finest encoder level for cells low..high along k, unaffected by the borders of the slab."""
+        """Run the finest encoder level for a slab, cells low..high along k, with the same result as without slabs."""
         a, b = max(low - _FINE_REACH_CELLS, 0), min(high + _FINE_REACH_CELLS, cells)
         features = network.fine(x[None, :, a * stride : b * stride].to(device))
         return features[:, :, low - a : high - a]

@@ -1,8 +1,9 @@
 """Finds scans whose header contradicts their anatomy: mirrored scans, two joined scans, or a wrong voxel size.
 
-A small network compares the scan, in cells of 12 mm, with its three mirror images, in which liver, heart, spine and
-head look different. The network is trained separately and is the same for all weights. Its output is reliable in trunks
-and often wrong in pelves and thighs. So a fault is only reported if the mirror image also fits the body frame better.
+A small network compares the scan with its three mirror images, in which liver, heart, spine and head look different.
+The network is the same for all weights. Its output is reliable in trunks, but often wrong in pelves and thighs. So a
+scan is usually reported as mirrored only if a mirror image also fits the average body better than the scan itself. The
+body coordinates in the scan's map show the other two faults.
 """
 
 from collections.abc import Mapping, Sequence

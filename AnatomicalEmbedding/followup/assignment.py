@@ -147,8 +147,8 @@ def _distances(earlier: Listed, later: Listed) -> tuple[np.ndarray, np.ndarray]:
 def _parts(listed: Listed, others: Listed, pairs: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Find lesions in `listed` that have no partner and are parts of a larger lesion in `others` (the other study).
 
-    The larger lesion has a partner in `listed`, which is another part of it. pairs: (number in `listed`, number in
-    `others`) of each lesion and its partner. Yields (number of the part, number of the larger lesion).
+    The larger lesion is already paired with another of its parts. pairs: (number in `listed`, number in `others`) of
+    each lesion and its partner. Yields (number of the part, number of the larger lesion).
     """
     for n in sorted(set(range(len(listed.ids))) - {i for i, _ in pairs}):
         found = []
@@ -171,9 +171,9 @@ def _parts(listed: Listed, others: Listed, pairs: Sequence[tuple[int, int]]) -> 
 def assign_in_record(
     record: FollowUp, earlier: str, later: str, maps: Mapping[str, EmbeddingMap], effort: str = "standard"
 ) -> Assignment:
-    """Pair the lesions that were seen in only one of two studies. To enter the result, call `Assignment.put_into`.
+    """Pair lesions that were seen in only one of two studies. `Assignment.put_into` writes the result into a record.
 
-    Lesions that are known in both studies are not changed, but other lesions may turn out to be parts of them.
+    A lesion that is known in both studies is not changed. Another lesion may be recognised as a part of such a lesion.
 
     Args:
         earlier, later: study keys.

@@ -46,14 +46,14 @@ class FollowUp:
         for lesion in self.lesions:
             if lesion.id == lesion_id:
                 return lesion
-        raise AnatomicalEmbeddingError(f"lesion {lesion_id!r}: is not in this follow-up; choose another lesion.")
+        raise AnatomicalEmbeddingError(f"lesion {lesion_id!r}: is not in this record; choose another lesion.")
 
     def study(self, key: str) -> Study:
         """Return the study with this key. Raises AnatomicalEmbeddingError if the record has no such study."""
         for study in self.studies:
             if study.key == key:
                 return study
-        raise AnatomicalEmbeddingError(f"study {key!r}: is not in this follow-up; load this study first.")
+        raise AnatomicalEmbeddingError(f"study {key!r}: is not in this record; load this study first.")
 
     def finding(self, lesion_id: str, study: str) -> Finding | None:
         """Return the finding of a lesion in a study. None if the lesion was not marked, proposed or reviewed there."""

@@ -109,7 +109,7 @@ class Crop:
 def draw_geometry(
     spec: AugmentationSpec, size_ijk: tuple[int, int, int], spacing_mm: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Choose the random geometry of a crop. Returns (3, k, j, i): mm from its centre to each node of a coarse lattice.
+    """Draw a crop's random geometry. Returns (3, k, j, i): mm from the crop's centre to each node of a coarse lattice.
 
     The recipe sets the ranges of voxel spacing, scale of each axis, rotation and elastic displacement.
     """
@@ -178,7 +178,7 @@ def _hats(voxels: int, nodes: int, pool: int, device: torch.device) -> torch.Ten
 
 
 def _advancing(depth: np.ndarray) -> np.ndarray:
-    """Return the nodes' depths (nk, nj, ni), enlarged where needed so that they increase by a least step along k."""
+    """Return the nodes' depths (nk, nj, ni), raised where needed: along k, each is at least one step above the last."""
     least = _LEAST_ADVANCE * max(float((depth[-1] - depth[0]).mean()) / (len(depth) - 1), 1e-3)
     rising = depth.copy()
     for k in range(1, len(depth)):

@@ -45,7 +45,7 @@ class LevelTable:
             ) from None
 
     def of(self, scan: str) -> dict[float, float]:
-        """Return the readings of a scan, {body height mm: RAS z mm}; empty if the table lacks the scan."""
+        """Return the known levels of a scan: body height mm -> RAS z mm. Empty if this table does not list the scan."""
         named = self.readings.get(scan, {})
         if unknown := set(named) - set(self.body_height_mm):
             raise AnatomicalEmbeddingError(f"{scan}: body_height_mm lacks the level {min(unknown)}; add this level.")

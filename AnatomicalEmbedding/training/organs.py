@@ -63,7 +63,7 @@ class LabelledCells:
     """A labelled scan in cells of 4 x 4 x 4 voxels.
 
     coordinate: (3, k, j, i), in units of the network's unit_mm. share: (1 + n, k, j, i) share of each class in each
-    cell; class 0 is "everything else". body: bool (k, j, i). known: classes in the labels. cell_ml: volume of a cell.
+    cell; class 0 is "everything else". body: bool (k, j, i). known: classes with labels. cell_ml: volume of a cell.
     """
 
     coordinate: torch.Tensor

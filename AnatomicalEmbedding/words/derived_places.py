@@ -115,7 +115,7 @@ def qualify(grid: Grid, field: Field, qualifier: Qualifier, side: str) -> Field:
 
 
 def part_of(grid: Grid, field: Field, shares: np.ndarray, side: str) -> Field:
-    """Return a part of a field. shares: (3, 2), where the part begins and ends along R, A, S: fractions of the extent.
+    """Return a part of a field. shares: (3, 2), begin and end of the part along R, A, S, as fractions of the field.
 
     If the place has a `side`, the fractions along R run from the midline outwards.
     """

@@ -199,7 +199,7 @@ class EmbeddingNetwork(nn.Module):
         return x
 
     def describe(self, coarse: torch.Tensor) -> torch.Tensor | None:
-        """Compute the global descriptors from the output of `coarse`; None if the network has no such head."""
+        """Make global descriptors from the output of `coarse`. None if the network cannot make global descriptors."""
         if not self.spec.global_channels:
             return None
         return _UnitLength.apply(_in_safe_precision(self.global_, coarse).float())

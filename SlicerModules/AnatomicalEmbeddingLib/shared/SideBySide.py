@@ -48,7 +48,7 @@ def viewTag(row: int, orientation: str) -> str:
 
 
 def _orientations(number: int, wide: bool) -> Sequence[tuple[str, str]]:
-    """Return (orientation, colour) of a scan's views: three in ROWS, or two if `wide` is False; one in AXIAL."""
+    """Return (orientation, colour) of each view of a scan. AXIAL: one view. ROWS: three views, or two if not `wide`."""
     return ORIENTATIONS[:1] if number == AXIAL else ORIENTATIONS if wide else ORIENTATIONS[::2]
 
 
