@@ -105,7 +105,7 @@ def _describe_map(path: Path) -> dict[str, object]:
 
 
 def _held(embedding: EmbeddingMap) -> dict[str, object]:
-    """Return the part of the body in a map: in words, and as lower and upper body height, mm. {} if it is unknown."""
+    """Return the part of the body that a map shows, in words and as two body heights, mm. Returns {} if unknown."""
     from ..embedding.coverage import find_coverage
 
     if not embedding.provenance.metric or not len(embedding.body_index):

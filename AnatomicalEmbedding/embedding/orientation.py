@@ -65,10 +65,10 @@ def log_odds_of(network: MirrorNetwork, cells: torch.Tensor) -> torch.Tensor:
 
 
 def doubtful_axes(embedding: EmbeddingMap, log_odds: Sequence[float]) -> tuple[int, ...]:
-    """Choose the axes R, A, S (0, 1, 2) for which a mirrored copy of the scan must be embedded, too; usually none.
+    """Choose the axes R, A, S (0, 1, 2) along which the scan may be stored as its mirror image; usually none.
 
-    The result is empty for maps without coordinates in mm, because their coordinates cannot be compared with the body
-    frame. log_odds: result of `orientation_of`.
+    To decide, a mirrored copy of the scan must be embedded for each of these axes. A map without body coordinates in mm
+    gives no axes, because it cannot be compared with the average body. log_odds: result of `orientation_of`.
     """
     if not embedding.provenance.metric:
         return ()

@@ -206,9 +206,9 @@ def assign_in_record(
 def _listed(
     record: FollowUp, key: str, other: str, maps: Mapping[str, EmbeddingMap], effort: str, unread: dict[str, str]
 ) -> Listed:
-    """List the lesions that a person saw in study `key` and may still find in study `other`, with matches in `other`.
+    """Match lesions of study `key` in study `other`: those that a person saw in `key` and may still find in `other`.
 
-    A lesion outside the patient is not listed; the reason is added to `unread`.
+    A lesion whose point lies outside the patient is left out, and the reason is added to `unread`.
     """
     lesions = [lesion for lesion in record.lesions if _is_open(lesion, key, other)]
     points = np.array([lesion.findings[key].point_ras for lesion in lesions]).reshape(-1, 3)

@@ -96,7 +96,7 @@ class Timeline:
         return tuple(study for study in self.record.studies[: self.start] if study.key in gone)
 
     def counting(self, number: int) -> list[Lesion]:
-        """Return the target lesions seen at the start, and the lesions that split from them up to visit `number`."""
+        """Return the targets seen in visit `first`, and parts split from them that were seen up to visit `number`."""
         keys = {study.key for study in self.record.studies[: number + 1]}
         targets = [lesion for lesion in self.record.lesions if lesion.target]
         counting = [lesion for lesion in targets if _is_seen(lesion.findings.get(self.first.key))]
@@ -128,7 +128,7 @@ class Timeline:
         return Measured(tuple(sizes), tuple(missing))
 
     def news(self, number: int) -> News:
-        """Return the lesions that are new or may be new in visit `number`: seen there, but not at the start."""
+        """Return the lesions that are new or may be new in visit `number`: seen in it, but not in the study `first`."""
         first, study = self.first, self.record.studies[number]
         new, unclear, notes = [], [], []
         for lesion in self.record.lesions:
@@ -275,7 +275,7 @@ def _is_one_visit(study: Study, other: Study) -> bool:
 
 
 def _rank(lesion: Lesion, found: Finding | None) -> tuple[int, float]:
-    """Return a sort key of a finding. The most informative finding of a visit has the smallest key."""
+    """Return a sort key of a finding. The finding that gives most information has the smallest key."""
     if found is None:
         return 6, 0.0
     if found.visible:
@@ -288,7 +288,7 @@ def _rank(lesion: Lesion, found: Finding | None) -> tuple[int, float]:
 
 
 def _wholes(record: FollowUp, lesion: Lesion) -> list[Lesion]:
-    """Return the lesion, the lesion that it split from, and so on. A lesion is new only if all of these are new."""
+    """Return the lesion, the lesion from which it split, the lesion from which that lesion split, and so on."""
     wholes = [lesion]
     while wholes[-1].split_from and (whole := record.lesion(wholes[-1].split_from)) not in wholes:
         wholes.append(whole)

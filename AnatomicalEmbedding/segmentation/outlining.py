@@ -197,7 +197,7 @@ def signs(guess: torch.Tensor, tried: torch.Tensor, kept: torch.Tensor, spacing_
 
 
 def doubt(of: np.ndarray) -> float:
-    """Compute the doubt of an outline. of: result of `signs`. A user should check outlines with a large doubt first.
+    """Compute how doubtful an outline is. of: result of `signs`. A user should check the largest values first.
 
     The doubt is not an estimate of the Dice: in scans from other sources, such an estimate would be too high.
     """

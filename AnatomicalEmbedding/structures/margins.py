@@ -190,7 +190,7 @@ def _likely(located: Located, scales: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def _recall(known: KnownBox, scales: dict[str, np.ndarray]) -> np.ndarray:
-    """Return the share of a structure's points inside its box with margins, one share for each factor in TIMES."""
+    """For each factor in TIMES, return the share of the structure's points in its box with margins of this factor."""
     low, high = known.located.box_ras
     beyond = np.concatenate([low - known.points_ras, known.points_ras - high], axis=1)
     needed = np.sort((beyond / _likely(known.located, scales)).max(axis=1))

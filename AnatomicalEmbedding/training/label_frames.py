@@ -57,7 +57,7 @@ class BodyMap:
 
 @lru_cache(maxsize=1)
 def canonical_structures() -> Points:
-    """Return centre and extremes (7, 3), body coordinates, of each structure that is complete in the canonical body."""
+    """Return centre and extremes (7, 3), mm, of each complete structure in the body from which phantoms are made."""
     anatomy = canonical_anatomy()
     to_body = np.diag([anatomy.step] * 3 + [1.0])
     to_body[:3, 3] = anatomy.low
@@ -186,7 +186,7 @@ def _spine_and_wall(heights: np.ndarray) -> np.ndarray:
 
 
 def _least_slope(body_map: BodyMap) -> float:
-    """Return a body map's smallest slope near its Gaussians, along R, A or S, divided by the scale of this axis."""
+    """Return the smallest slope (along R, A or S) of a body map near its Gaussians, divided by the axis scale."""
     points = body_map.centres_ras
     lattice = np.concatenate([points + step for step in ((0, 0, 0), (25, 0, 0), (0, 25, 0), (0, 0, 25))])
     slopes = []

@@ -199,7 +199,7 @@ def _box(first: Cell | np.ndarray, size: Cell | np.ndarray) -> tuple[slice, ...]
 
 
 def middle_of_likeliest(values: np.ndarray) -> Cell:
-    """Return the index k, j, i of the cell in the middle of all cells with at least 99 % of the largest value."""
+    """Of all cells with at least 99 % of the largest value, return the most central cell: its index k, j, i."""
     sure = np.argwhere(values >= _AS_SURE * values.max())
     return as_cell(sure[np.square(sure - sure.mean(axis=0)).sum(axis=1).argmin()])
 

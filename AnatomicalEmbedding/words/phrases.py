@@ -168,7 +168,7 @@ class Name:
 
 
 def find_names(words: Sequence[str]) -> list[Name]:
-    """Stage 1: find the longest names in a sentence, in the order of the sentence."""
+    """Find the names of places in a sentence, in the order of the sentence. At each word, the longest name counts."""
     found: list[Name] = []
     at = 0
     while at < len(words) and len(found) < _PLACES_LIMIT:
@@ -291,7 +291,7 @@ def _before(words: Sequence[str], first: int, named: set[int]) -> list[str]:
 
 
 def _zones(words: Sequence[str], each: Name, before: list[str], named: set[int]) -> tuple[list[str], int]:
-    """Return the zones of a name ("upper" in "upper pole of"), and the index of the last token of name or zones."""
+    """Return the zones of a name, such as "upper" in "upper pole of", and the index of the last word used."""
     leading = before[: -1 if before and before[-1] in ZONE_NOUNS else None]
     zones: list[str] = []
     while leading and leading[-1] in ZONES:

@@ -200,7 +200,7 @@ def _smoothed(values: np.ndarray, sigma: float) -> np.ndarray:
 
 
 def _discness(volume: Volume, heights: np.ndarray, path: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return heights (n,), RAS S mm, every 1.5 mm; and (n,) how much darker the spine is there than above and below."""
+    """Return heights (n,), RAS S mm, 1.5 mm apart; and (n,) how much darker the spine is there than above and below."""
     at = np.arange(heights[0] - 2, heights[-1] + 2, _STEP_MM)
     centre = np.stack([np.interp(at, heights, path[:, 0]), np.interp(at, heights, path[:, 1]), at], axis=1)
     tangent = _smoothed(np.gradient(centre, axis=0), 8.0)
@@ -314,7 +314,7 @@ def _traced(down: np.ndarray, usual: np.ndarray) -> list[int]:
 
 
 def _chance(marginal: np.ndarray, chosen: list[int], n: int) -> float:
-    """Return the chance that vertebra `n` has the right level, and not the level of the vertebra above or below."""
+    """Return the chance that the level of vertebra `n` is right, compared with one level higher and one level lower."""
     costs = []
     for step in (-1, 0, 1):
         places = [(bound, chosen[int(np.clip(bound + step, 0, len(chosen) - 1))]) for bound in (n - 1, n)]

@@ -134,7 +134,7 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def metric(self) -> bool:
-        """Whether coordinates are mm of a common body frame."""
+        """Whether the coordinates of the network are body coordinates in mm."""
         return self.spec.coordinates and self.spec.unit_mm is not None and self.spec.frame == "body"
 
     @property
@@ -154,7 +154,7 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def descriptor_bytes_per_voxel(self) -> float:
-        """Additional memory for descriptors and organs: bytes per voxel computed at once (whole input or one slab)."""
+        """Additional memory for descriptors and organs: bytes for each voxel of the part that is computed at once."""
         channels = self.spec.local_channels
         local = 4 * self.spec.widths[0] + 3 * channels + 2 * self.spec.organ_channels if channels else 0
         organs = OrganHead.channels_at_once(channels) if self.spec.organs else 0
@@ -174,7 +174,7 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def reach_cells(self) -> int:
-        """How many cells of stride 4 the last decoder level and the heads read to each side; an even number."""
+        """How many cells of stride 4 the last decoder level and heads read on each side of a cell. It is even."""
         return 6 if self.spec.organs else 4 if self.spec.local_channels else 2
 
     def forward(self, x: torch.Tensor, descriptors: bool = True) -> Features:

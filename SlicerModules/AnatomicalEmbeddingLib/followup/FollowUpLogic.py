@@ -123,7 +123,7 @@ class FollowUpLogic(Listener):
     # -- views -------------------------------------------------------------------------------------------------------
 
     def placeOf(self, lesion: str, study: str) -> np.ndarray | None:
-        """Return a lesion's place in a study, (3,) world RAS mm; None if there is no place or no loaded scan."""
+        """Return a lesion's place in a study, (3,) world RAS mm. Returns None without a place or a loaded scan."""
         found = self.record.finding(lesion, study)
         volume = self.volumes.get(study)
         if found is None or found.point_ras is None or volume is None:
